@@ -216,10 +216,12 @@ commands! {
         Erase(erase::EraseArgs) => erase::erase;
         /// Write a snapshot of the current state
         Snapshot(snapshot::SnapshotArgs) => snapshot::snapshot;
+        /// Copy a ledger to an object store, while another process writes it
+        Replicate(store::ReplicateArgs) if "store" => store::replicate;
         /// Make a folder with the ledger of an object store
         Restore(store::RestoreArgs) if "store" => store::restore;
         /// Test an object store, or show the ledger in one
-        Store(store::StoreArgs) if "store" => store::store;
+        Store(store::StoreArgs) if "store" => |args| store::store(args, inspect::record_json);
     }
     "More": {
         /// Create an empty ledger

@@ -31,7 +31,10 @@ use crate::commands::plan::review::ReviewLine;
 use crate::commands::prune::PrunePlanLine;
 use crate::commands::read_report::ReadLine;
 use crate::commands::root::RootLine;
-use crate::commands::store::lines::{RestoredLine, StandbyLine, StoreProbeLine, StoreStatusLine};
+use crate::commands::store::lines::{
+    RejoinLine, ReplicatedLine, RestoredLine, StandbyLine, StoreLagLine, StoreProbeLine,
+    StoreStatusLine,
+};
 use crate::commands::{
     archive, blobs, comparison, drill, erase, init, lab, next, plan, prime, questions, recover,
     report, run, serve, setup, verify, work,
@@ -125,6 +128,8 @@ json_lines! {
     "ready" of inspect => views::queue::ReadyLine<'_>;
     "record" of inspect => RecordLine<'_>;
     "region" of inspect => views::map::RegionLine<'_>;
+    "rejoin" of store => RejoinLine;
+    "replicated" of replicate => ReplicatedLine;
     "report" of report => report::ReportLine;
     "review" of plan_review => ReviewLine<'_>;
     "rolled_back" of inspect, status, verify => RolledBackLine;
@@ -147,6 +152,7 @@ json_lines! {
     "step" of inspect => StepLine<'_>;
     "step_cost" of inspect, status => views::cost::StepCostLine<'_>;
     "step_state" of inspect => StepStateLine<'_>;
+    "store_lag" of serve => StoreLagLine;
     "store_probe" of store => StoreProbeLine;
     "store_status" of store => StoreStatusLine;
     "summary" of blobs => blobs::BlobsLine;

@@ -53,10 +53,14 @@ const EXAMPLES: &str = examples!("");
 #[cfg(feature = "store")]
 const EXAMPLES: &str = examples!(
     "  ledger serve --store s3://my-ledgers/night       a result counts only when the store has it
+  ledger serve --store s3://my-ledgers/night --ack bounded:5s
+                                                   when it is on this disk, and the store is at most 5 s behind
   ledger serve --store s3://my-ledgers/night --standby
                                                    on a second machine: takes over when the first is gone
 
-With --store the log is in the store, and the folder is a copy: if there is none, it is restored. A standby
+With --store the log is in the store, and the folder is a copy: if there is none, it is restored. With --ack
+bounded or local the loss of this machine loses what was not shipped yet; the server says when the store lags
+and when it is caught up, ships everything before it ends, and fails if it cannot. A standby
 takes over when the owner ends, shows no sign of life for the lease, or its HTTP port refuses connections
 for a second. The process that it replaced answers no request any more. The exit code is 5 if a live process
 holds the ledger, 6 if another process took over, the folder has diverged or the store breaks a promise, and
@@ -178,14 +182,16 @@ pub(crate) fn serve<L>(
         });
         let (http, _listening) = listening.transpose()?.unzip();
         if let Some(store) = &mut store {
-            store.start(&ledger, http.as_deref())?;
+            store.start(http.as_deref())?;
         }
         let line = ServingLine { http, seq, store: store.as_ref().map(|store| store.json()) };
         print_result(args.json, &line, &serving_text(dir, &line))?;
         let mut looked = Instant::now();
         while !is_stopped() {
-            if let Some(store) = &store {
-                store.check()?;
+            if let Some(store) = &mut store
+                && let Some(news) = store.check()?
+            {
+                print_result(args.json, &news, &news.text())?;
             }
             ledger.tick()?;
             if looked.elapsed() >= DEAD_CLAIMS_EVERY {
@@ -200,15 +206,17 @@ pub(crate) fn serve<L>(
         Ok(Code::Success)
     });
     let served = match &store {
-        Some(store) => {
-            served.map_err(|failure| store.explain(failure, ledger.head().seq.saturating_add(1)))
-        }
+        Some(store) => served.map_err(|failure| store.explain(failure)),
         None => served,
     };
     keep_root(dir, &ledger);
-    if let Some(store) = &mut store {
-        store.stop();
-    }
+    let served = match &mut store {
+        Some(store) => {
+            let finished = store.finish(served.is_err());
+            served.and_then(|code| finished.map(|()| code))
+        }
+        None => served,
+    };
     // A view that is still being read keeps the ledger; dropping it then releases the lock.
     let closed = Arc::into_inner(ledger).map(Ledger::close);
     if let (Some(store), Some(Ok(()))) = (&mut store, &closed) {

@@ -34,5 +34,7 @@ pub(super) use health::newest_state;
 pub(super) use lookup::{in_flight, name_and_title};
 pub(super) use next_action::{Surroundings, next_action};
 pub(super) use record_content::meaning;
+#[cfg(feature = "store")]
+pub(crate) use record_content::record_json;
 pub(crate) use views::logs::LogsArgs;
 pub(crate) use views::view::StatusArgs;

@@ -12,6 +12,8 @@ use plan_ledger::internals::log::{
 };
 use plan_ledger::{BatchKey, Event, Note, RunId};
 
+#[cfg(feature = "store")]
+use crate::json::line_value;
 use crate::json::{EventSchema, TimeJson};
 use crate::output::escape_control;
 
@@ -109,6 +111,13 @@ pub(crate) fn meaning(record: &LoggedRecord) -> Option<Value> {
     let content = RecordContent::of(record);
     let fields = serde_json::to_value(content.form()?).expect("a record consists of JSON values");
     Some(Value::Object([(kind_name(record.kind), fields)].into_iter().collect()))
+}
+
+/// The line of a durable record, as `ledger inspect ... records --json` prints it, without a newline.
+#[cfg(feature = "store")]
+pub(crate) fn record_json(record: &LoggedRecord) -> String {
+    let content = RecordContent::of(record);
+    line_value(&RecordLine::of(record, RecordStatus::Durable, &content)).to_string()
 }
 
 /// What a record holds: an event, or a note that changes no state.

@@ -4,19 +4,21 @@ use clap::{Args, Subcommand};
 
 use crate::output::{Code, Failure};
 
+use super::copy::{RecordJson, RejoinArgs, rejoin};
 use super::{probe, status};
 
 const EXAMPLES: &str = "\
 Examples:
   ledger store probe s3://my-ledgers/night         is this store fit to hold a ledger?
   ledger store status s3://my-ledgers/night        which ledger, how many records, who wrote last
+  ledger store rejoin s3://my-ledgers/night        what only this folder has, after another machine took over
 
 Credentials and endpoints come from the environment, as for other tools: AWS_ACCESS_KEY_ID,
 AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT_URL; AZURE_STORAGE_ACCOUNT_NAME and
 AZURE_STORAGE_ACCOUNT_KEY; GOOGLE_APPLICATION_CREDENTIALS. They are neither stored nor printed.
 
-`ledger serve --store URL` keeps the log of a ledger in a store, and `ledger restore URL DIR` makes a folder
-of one.";
+`ledger serve --store URL` keeps the log of a ledger in a store, `ledger replicate URL` copies that of
+`ledger run` there, and `ledger restore URL DIR` makes a folder of one.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -31,11 +33,15 @@ enum StoreTask {
     Probe(probe::ProbeArgs),
     /// Show the ledger in a store: its slots, its last writer, its end and its size
     Status(status::StoreStatusArgs),
+    /// Set a folder aside that diverged from its store, and restore the store in its place
+    Rejoin(RejoinArgs),
 }
 
-pub(crate) fn store(args: &StoreArgs) -> Result<Code, Failure> {
+/// `record_json` makes the JSON of a record.
+pub(crate) fn store(args: &StoreArgs, record_json: RecordJson) -> Result<Code, Failure> {
     match &args.task {
         StoreTask::Probe(args) => probe::probe(args),
         StoreTask::Status(args) => status::status(args),
+        StoreTask::Rejoin(args) => rejoin(args, record_json),
     }
 }

@@ -1,14 +1,10 @@
 //! A log that is held in a store, as its server sees it.
 
-use std::sync::Arc;
-
-use plan_ledger::Ledger;
-
 use crate::output::Failure;
 
-use super::lines::HeldStoreJson;
 #[cfg(feature = "store")]
 use super::lines::StandbyLine;
+use super::lines::{HeldStoreJson, StoreLagLine};
 
 /// Is told what a standby does before it holds the ledger.
 #[cfg(feature = "store")]
@@ -20,17 +16,17 @@ pub(crate) trait HeldLog {
     fn json(&self) -> HeldStoreJson;
 
     /// Show signs of life from now on, with the address for HTTP.
-    fn start(&mut self, ledger: &Arc<Ledger>, http: Option<&str>) -> Result<(), Failure>;
+    fn start(&mut self, http: Option<&str>) -> Result<(), Failure>;
 
-    /// Fails if another process took over.
-    fn check(&self) -> Result<(), Failure>;
+    /// What is new about the lag of the store. Fails if another process took over.
+    fn check(&mut self) -> Result<Option<StoreLagLine>, Failure>;
 
-    /// The same failure, with the process that took over if that is the reason. `next_seq` follows the last record.
-    fn explain(&self, failure: Failure, next_seq: u64) -> Failure;
+    /// The same failure, with the process that took over if that is the reason.
+    fn explain(&self, failure: Failure) -> Failure;
 
-    /// Show no more signs of life.
-    fn stop(&mut self);
+    /// Ship what the store lacks, unless something failed before, and show no more signs of life.
+    fn finish(&mut self, has_failed: bool) -> Result<(), Failure>;
 
-    /// Say that the ledger is free: it was closed, and a standby may take over at once.
+    /// Say that the ledger is free, if the store has all of it: it was closed, and a standby may take over at once.
     fn release(&mut self);
 }

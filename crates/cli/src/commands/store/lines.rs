@@ -4,6 +4,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::protocol::{counted, size};
+
 /// The engine of a store, for readers of JSON.
 #[cfg_attr(not(feature = "store"), expect(dead_code, reason = "only a store has one"))]
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
@@ -94,6 +96,8 @@ pub(crate) struct StoreStatusLine {
 /// The process that last served a ledger in a store, as it says itself.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct StoreOwnerJson {
+    /// When it acknowledges a result: `store`, `bounded:5s` or `local`.
+    pub(super) ack: String,
     /// The epoch that it opened.
     pub(super) epoch: u64,
     /// Whether it ended in order, so that the ledger is free.
@@ -109,6 +113,8 @@ pub(crate) struct StoreOwnerJson {
 /// The log of a ledger in a store, of a server that holds it.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct HeldStoreJson {
+    /// When the server acknowledges a result: `store`, `bounded:5s` or `local`.
+    pub(super) ack: String,
     /// The first record that the folder had, and that the log does not have: it was never acknowledged. Null if there
     /// is none.
     pub(super) dropped_first: Option<u64>,
@@ -129,7 +135,41 @@ pub(crate) struct HeldStoreJson {
 impl HeldStoreJson {
     /// The same for people.
     pub(crate) fn text(&self) -> String {
-        format!("{} (epoch {})", self.url, self.epoch)
+        format!("{} (epoch {}, ack {})", self.url, self.epoch, self.ack)
+    }
+}
+
+/// The store lacks results that were acknowledged longer ago than usual, or has them again.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct StoreLagLine {
+    /// When the server acknowledges a result: `store`, `bounded:5s` or `local`.
+    pub(super) ack: String,
+    /// The bytes of the records that the store lacks.
+    pub(super) bytes: u64,
+    /// Whether the store lags. Otherwise it is caught up.
+    pub(super) lags: bool,
+    /// How long ago the oldest record became durable that the store lacks.
+    pub(super) oldest_micros: u64,
+    /// The number of records that the store lacks.
+    pub(super) records: u64,
+    /// The address.
+    pub(super) url: String,
+}
+
+impl StoreLagLine {
+    /// The same for people.
+    pub(crate) fn text(&self) -> String {
+        let Self { ack, bytes, oldest_micros, records, url, .. } = self;
+        if !self.lags {
+            return format!("the store is caught up: {url}");
+        }
+        let wait = if ack.starts_with("bounded") { "; results wait for it" } else { "" };
+        format!(
+            "the store lags: {} ({}) are only in the folder, the oldest for {} s{wait}: {url}",
+            counted(*records, "record"),
+            size(*bytes),
+            oldest_micros / 1_000_000,
+        )
     }
 }
 
@@ -161,6 +201,50 @@ pub(crate) struct RestoredLine {
     pub(super) seq: u64,
     /// How many records the folder got from the store.
     pub(super) taken_in: u64,
+    /// The address.
+    pub(super) url: String,
+}
+
+/// What another process wrote to a folder is in a store.
+#[cfg_attr(not(feature = "store"), expect(dead_code, reason = "only a store is shipped to"))]
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ReplicatedLine {
+    /// The bytes of the durable records that the store lacks.
+    pub(super) bytes: u64,
+    /// The folder.
+    pub(super) dir: String,
+    /// How long ago the oldest record was seen that the store lacks.
+    pub(super) oldest_micros: u64,
+    /// The number of durable records that the store lacks.
+    pub(super) records: u64,
+    /// The last record in the store.
+    pub(super) seq: u64,
+    /// How many records were added to the store since the line before.
+    pub(super) shipped: u64,
+    /// The address.
+    pub(super) url: String,
+}
+
+/// A folder that diverged from its store: what only it has, and what became of it.
+#[cfg_attr(not(feature = "store"), expect(dead_code, reason = "only a store is joined again"))]
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RejoinLine {
+    /// How many of the lost records are known to be acknowledged. The others may be, too, if the mode was not `store`.
+    pub(super) acknowledged: u64,
+    /// The last record that folder and store have in common.
+    pub(super) common_seq: u64,
+    /// The folder.
+    pub(super) dir: String,
+    /// Whether the folder was set aside. Otherwise nothing was changed.
+    pub(super) done: bool,
+    /// The file with the records that only the folder has, as JSON Lines; null if nothing was changed, or there are none.
+    pub(super) exported: Option<String>,
+    /// The new name of the folder that diverged; null if nothing was changed.
+    pub(super) kept: Option<String>,
+    /// How many records only the folder has. They follow the last common one.
+    pub(super) lost: u64,
+    /// The last record of the store.
+    pub(super) seq: u64,
     /// The address.
     pub(super) url: String,
 }

@@ -5,7 +5,8 @@
 //! request, and calls every answer but a success unclear. `transport` sends the requests and reads the
 //! store's clock, `failure` words what went wrong. `patience` says how often a process asks again. `option` has the
 //! options of the commands `probe`, `status` and `restore`, and `lines` their JSON. `hold` holds a ledger in a store
-//! for `ledger serve`, or stands by; `held` is what the server sees of it. `reading` makes a ledger in a store
+//! for `ledger serve`, or stands by; `held` is what the server sees of it. `copy` makes folders of stores, and copies of
+//! folders in stores. `reading` makes a ledger in a store
 //! readable for every command that reads one.
 //!
 //! Invariants:
@@ -14,6 +15,8 @@
 
 #[cfg(feature = "store")]
 mod command;
+#[cfg(feature = "store")]
+mod copy;
 #[cfg(feature = "store")]
 mod failure;
 pub(crate) mod held;
@@ -33,8 +36,6 @@ mod reading;
 #[cfg(feature = "store")]
 mod remote;
 #[cfg(feature = "store")]
-mod restore;
-#[cfg(feature = "store")]
 mod status;
 #[cfg(feature = "store")]
 mod transport;
@@ -44,10 +45,10 @@ mod url;
 #[cfg(feature = "store")]
 pub(crate) use command::{StoreArgs, store};
 #[cfg(feature = "store")]
+pub(crate) use copy::{ReplicateArgs, RestoreArgs, replicate, restore};
+#[cfg(feature = "store")]
 pub(crate) use hold::{HoldOptions, hold, standby_text};
 #[cfg(feature = "store")]
 pub use open::open_objects;
 #[cfg(feature = "store")]
 pub(crate) use reading::storage_at;
-#[cfg(feature = "store")]
-pub(crate) use restore::{RestoreArgs, restore};

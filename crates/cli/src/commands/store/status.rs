@@ -151,7 +151,7 @@ fn text(line: &StoreStatusLine) -> String {
     if let Some(owner) = &line.owner {
         let address = owner.http.as_ref().map_or(String::new(), |http| format!(" at {http}"));
         let ended = if owner.free { ", ended in order" } else { "" };
-        let _ = writeln!(text, "  owner     {}{address}{ended}", owner.process);
+        let _ = writeln!(text, "  owner     {}{address}, ack {}{ended}", owner.process, owner.ack);
     }
     if let Some(time) = line.last_record_micros {
         let _ = writeln!(text, "  written   {}", time_text(time));

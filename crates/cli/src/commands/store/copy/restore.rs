@@ -11,9 +11,10 @@ use crate::options::{create_parents, environment};
 use crate::output::{Code, Failure, print_result, progress_bar};
 use crate::protocol::counted;
 
-use super::lines::RestoredLine;
-use super::option::StoreOption;
-use super::patience::patient_client;
+use super::super::lines::RestoredLine;
+use super::super::option::StoreOption;
+use super::super::patience::patient_client;
+use super::with_rejoin;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -66,7 +67,7 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<Code, Failure> {
         ErrorKind::NotALedger if !created => {
             error.with_hint("name a folder that does not exist yet")
         }
-        _ => error,
+        _ => with_rejoin(error, client.url(), dir),
     })?;
     let line = RestoredLine {
         chain: ack.chain.to_string(),
@@ -81,7 +82,7 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<Code, Failure> {
 }
 
 /// Whether there is nothing at a path, or an empty folder.
-pub(super) fn is_free(dir: &Path) -> bool {
+pub(in crate::commands::store) fn is_free(dir: &Path) -> bool {
     match std::fs::read_dir(dir) {
         Ok(mut entries) => entries.next().is_none(),
         Err(error) => error.kind() == std::io::ErrorKind::NotFound,
@@ -89,7 +90,7 @@ pub(super) fn is_free(dir: &Path) -> bool {
 }
 
 /// The number of records in a store, as far as its slots tell: for a bar.
-pub(super) fn records_about(objects: &dyn Objects) -> usize {
+pub(in crate::commands::store) fn records_about(objects: &dyn Objects) -> usize {
     let slots = objects.list("tail/").unwrap_or_default();
     let first = slots.iter().filter_map(|listed| match ObjectName::parse(&listed.name)? {
         ObjectName::Slot(first) => usize::try_from(first).ok(),

@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use plan_ledger::Ledger;
-use plan_ledger::internals::store::{LedgerIdentity, Objects};
+use plan_ledger::internals::log::Keeper as _;
+use plan_ledger::internals::store::{LedgerIdentity, Objects, StoreKeeper};
 
 use super::signs::{Owner, Signs, Successor};
 
@@ -29,7 +29,7 @@ pub(super) struct Life {
 pub(super) struct Living {
     pub(super) objects: Arc<dyn Objects>,
     pub(super) identity: LedgerIdentity,
-    pub(super) ledger: Arc<Ledger>,
+    pub(super) keeper: Arc<StoreKeeper>,
     pub(super) owner: Owner,
     pub(super) signs: Signs,
     /// The process that took over, once it is found.
@@ -64,9 +64,9 @@ impl Drop for Life {
 
 impl Living {
     fn beat(&mut self) {
-        let Self { objects, identity, ledger, owner, .. } = self;
+        let Self { objects, identity, keeper, owner, .. } = self;
         // Looked at first: a process that stood still must not say that it is the owner.
-        let next_seq = ledger.head().seq.saturating_add(1);
+        let next_seq = keeper.kept_seq().saturating_add(1);
         if let Some(found) = Successor::after(&**objects, identity, owner.epoch, next_seq) {
             // It may be known already.
             let _ = self.successor.set(found);

@@ -2,27 +2,29 @@
 //! signs of life meanwhile.
 //!
 //! `signs` has what a process writes about itself, `watch` judges whether the owner is gone, `standby` follows and
-//! waits, `life` is the thread of an owner.
+//! waits, `life` and `shipper` are the threads of an owner.
 //!
 //! Invariants:
 //! - Safety rests on the opening slot alone (`format/store.md`): what is decided here only says when to try.
 //! - A process that was replaced never takes over again: it says so, and ends.
 
 mod life;
+mod shipper;
 mod signs;
 mod standby;
 mod watch;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 
 use plan_ledger::internals::format::Uid;
+use plan_ledger::internals::log::Keeper as _;
 use plan_ledger::internals::store::{
     AckMode, BoundLog, FolderProgress, LedgerIdentity, MonotonicClock, Objects, StoreClient,
-    StoreOpening, Unclear, bound_ledger, open_bound, restore,
+    StoreKeeper, StoreOpening, Unclear, bound_ledger, open_bound, restore,
 };
 use plan_ledger::{Environment, Error, ErrorKind, Ledger};
 
@@ -32,15 +34,16 @@ use crate::protocol::{counted, hex};
 use crate::runner::this_machine;
 use crate::server::open_in_turn;
 
+use super::copy::{is_free, records_about, with_rejoin};
 use super::held::{HeldLog, StoreNews};
-use super::lines::{HeldStoreJson, StandbyLine, StoreOwnerJson};
+use super::lines::{HeldStoreJson, StandbyLine, StoreLagLine, StoreOwnerJson};
 use super::open::{OpenStore, open};
 use super::option::parse_url;
 use super::patience::patient_client;
 use super::probe::expect_fit;
-use super::restore::{is_free, records_about};
 
 use life::{Life, Living, SIGN_EVERY};
+use shipper::Shipper;
 use signs::{NodeRole, Owner, OwnerState, Signs, Successor};
 use standby::{Ended, Standby};
 use watch::{Seen, Watch};
@@ -55,6 +58,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(500);
 pub(super) fn owner_of(objects: &dyn Objects) -> Result<Option<StoreOwnerJson>, Unclear> {
     let owner = Seen::owner(objects)?.owner;
     Ok(owner.map(|owner| StoreOwnerJson {
+        ack: owner.ack,
         epoch: owner.epoch,
         free: owner.state == OwnerState::Free,
         http: owner.http,
@@ -81,6 +85,10 @@ pub(crate) struct HoldOptions {
     /// How long the owner may show no sign of life before it is replaced
     #[arg(long, value_name = "TIME", default_value = "6s", value_parser = parse_lease, requires = "store")]
     lease: u64,
+    /// When a result counts as saved: once the store has it (store), once it is on this disk and the store lacks
+    /// nothing older than a bound (bounded:5s), or once it is on this disk (local)
+    #[arg(long, value_name = "MODE", default_value = "store", value_parser = parse_ack, requires = "store")]
+    ack: AckMode,
     /// How long to wait for one answer of the store
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_seconds, requires = "store")]
     store_timeout: u64,
@@ -109,8 +117,36 @@ fn parse_lease(text: &str) -> Result<u64, String> {
     }
 }
 
+/// A mode: `store`, `bounded`, `bounded:TIME` or `local`.
+fn parse_ack(text: &str) -> Result<AckMode, String> {
+    let (word, bound) = text.split_once(':').map_or((text, None), |(word, it)| (word, Some(it)));
+    match (word, bound) {
+        ("store", None) => Ok(AckMode::Store),
+        ("local", None) => Ok(AckMode::Local),
+        ("bounded", None) => Ok(AckMode::Bounded(AckMode::BOUND)),
+        ("bounded", Some(bound)) => match parse_seconds(bound)? {
+            0 => Err("a bound has at least 1 s; without one, use `store`".to_owned()),
+            seconds => Ok(AckMode::Bounded(Duration::from_secs(seconds))),
+        },
+        _ => Err("expected store, bounded, bounded:TIME such as bounded:5s, or local".to_owned()),
+    }
+}
+
+/// The age of the oldest record that the store lacks from which on the store lags.
+fn lags_from(ack: AckMode) -> Duration {
+    match ack {
+        AckMode::Bounded(bound) => bound,
+        AckMode::Local | AckMode::Store => AckMode::BOUND,
+    }
+}
+
 /// The ledger that this process holds in a store.
 struct HeldInStore {
+    dir: PathBuf,
+    keeper: Arc<StoreKeeper>,
+    shipper: Option<Shipper>,
+    /// Whether the last message was that the store lags.
+    is_lagging: bool,
     objects: Arc<dyn Objects>,
     identity: LedgerIdentity,
     owner: Owner,
@@ -143,12 +179,14 @@ pub(crate) fn hold(
         client: &client,
         node: environment.ids.next_id(),
         lease: Duration::from_secs(options.lease),
+        ack: options.ack,
         is_stopped,
     };
     let is_known = place.restore_if_free(options.standby)?;
     if options.standby {
         let mut ready = |progress: &FolderProgress| news(&place.standby_line(progress));
-        match place.standby().wait(&mut ready)? {
+        let ended = place.standby().wait(&mut ready);
+        match ended.map_err(|failure| place.with_rejoin(failure))? {
             Ended::Stopped => return Ok(None),
             Ended::Gone(gone) => print_message(&format!("taking over: {gone}")),
         }
@@ -166,10 +204,19 @@ struct Place<'a> {
     client: &'a StoreClient,
     node: Uid,
     lease: Duration,
+    ack: AckMode,
     is_stopped: &'a dyn Fn() -> bool,
 }
 
 impl<'a> Place<'a> {
+    /// A folder that has diverged: with what to do.
+    fn with_rejoin(&self, failure: Failure) -> Failure {
+        match failure {
+            Failure::Ledger(error) => with_rejoin(error, self.client.url(), self.dir).into(),
+            failure => failure,
+        }
+    }
+
     fn standby(&self) -> Standby<'a> {
         Standby {
             dir: self.dir,
@@ -266,10 +313,12 @@ impl<'a> Place<'a> {
         let clock = MonotonicClock::new(move || start.elapsed());
         let open = || {
             let (time, clock) = (environment.clock.now(), clock.clone());
-            let opening = StoreOpening { ack: AckMode::Store, node: self.node, time, clock };
+            let opening = StoreOpening { ack: self.ack, node: self.node, time, clock };
             open_bound(self.dir, environment.log_options(), self.client, &opening)
         };
-        let BoundLog { log, recovery, progress, epoch, .. } = open_in_turn(self.dir, open)?;
+        let opened = open_in_turn(self.dir, open);
+        let opened = opened.map_err(|error| with_rejoin(error, self.client.url(), self.dir))?;
+        let BoundLog { log, recovery, progress, epoch, keeper } = opened;
         let identity = bound_ledger(self.client.objects(), self.client.retry())?;
         let identity = identity.ok_or_else(|| {
             Error::new(ErrorKind::NotALedger, "the store lost LEDGER.json".to_owned())
@@ -284,7 +333,9 @@ impl<'a> Place<'a> {
             ));
         }
         let node = hex(&self.node);
+        let ack = keeper.ack().to_string();
         let owner = Owner {
+            ack: ack.clone(),
             epoch,
             folder: folder_text(self.dir),
             http: None,
@@ -294,6 +345,7 @@ impl<'a> Place<'a> {
             state: OwnerState::Open,
         };
         let json = HeldStoreJson {
+            ack,
             dropped_first: progress.dropped.map(|(first, _)| first),
             dropped_last: progress.dropped.map(|(_, last)| last),
             epoch,
@@ -303,6 +355,10 @@ impl<'a> Place<'a> {
             url: self.store.url.to_string(),
         };
         let held = HeldInStore {
+            dir: self.dir.to_owned(),
+            keeper,
+            shipper: None,
+            is_lagging: false,
             objects: Arc::clone(&self.store.objects),
             identity,
             owner,
@@ -330,11 +386,45 @@ impl HeldInStore {
     fn replaced(&self, by: &Successor) -> Failure {
         let Successor { epoch, node, known } = by;
         let who = known.clone().unwrap_or_else(|| format!("process {node}"));
-        Failure::Rejected(format!(
-            "fenced: {who} took over the ledger with epoch {epoch}, and this process ends\nhint: nothing that was \
-             acknowledged is lost; `ledger serve --store {} --standby` follows it with this folder",
-            self.json.url
-        ))
+        let fenced =
+            format!("fenced: {who} took over the ledger with epoch {epoch}, and this process ends");
+        let (url, dir) = (&self.json.url, self.dir.display());
+        Failure::Rejected(match self.unshipped() {
+            Some(records) => format!(
+                "{fenced}; {records}, which may be acknowledged, are only in this folder\nhint: `ledger store rejoin \
+                 {url} --ledger {dir}` shows and saves them, and restores the store"
+            ),
+            None => format!(
+                "{fenced}\nhint: nothing that was acknowledged is lost; `ledger serve --store {url} --standby` \
+                 follows it with this folder"
+            ),
+        })
+    }
+
+    /// The records that the store lacks, for people.
+    fn unshipped(&self) -> Option<String> {
+        let (count, before) = (self.keeper.lag().records, self.keeper.kept_seq());
+        let (first, last) = (before.saturating_add(1), before.saturating_add(count));
+        (count > 0).then(|| format!("records {first} to {last} ({count})"))
+    }
+
+    /// Whether the store began to lag, or is caught up.
+    fn lag_news(&mut self) -> Option<StoreLagLine> {
+        let lag = self.keeper.lag();
+        let limit = lags_from(self.keeper.ack());
+        let lags = if self.is_lagging { lag.age > limit / 2 } else { lag.age > limit };
+        if lags == self.is_lagging {
+            return None;
+        }
+        self.is_lagging = lags;
+        Some(StoreLagLine {
+            ack: self.json.ack.clone(),
+            bytes: lag.bytes,
+            lags,
+            oldest_micros: u64::try_from(lag.age.as_micros()).unwrap_or(u64::MAX),
+            records: lag.records,
+            url: self.json.url.clone(),
+        })
     }
 }
 
@@ -343,12 +433,12 @@ impl HeldLog for HeldInStore {
         self.json.clone()
     }
 
-    fn start(&mut self, ledger: &Arc<Ledger>, http: Option<&str>) -> Result<(), Failure> {
+    fn start(&mut self, http: Option<&str>) -> Result<(), Failure> {
         self.owner.http = http.map(str::to_owned);
         let living = Living {
             objects: Arc::clone(&self.objects),
             identity: self.identity,
-            ledger: Arc::clone(ledger),
+            keeper: Arc::clone(&self.keeper),
             owner: self.owner.clone(),
             signs: Signs::new(&self.node, NodeRole::Owner),
             successor: Arc::clone(&self.successor),
@@ -357,34 +447,57 @@ impl HeldLog for HeldInStore {
         let started = Life::start(living);
         let failed = |error| Error::new(ErrorKind::Io, format!("cannot start a thread: {error}"));
         self.life = Some(started.map_err(failed)?);
+        self.shipper = Some(Shipper::start(&self.keeper)?);
         Ok(())
     }
 
-    fn check(&self) -> Result<(), Failure> {
-        match self.successor.get() {
-            Some(successor) => Err(self.replaced(successor)),
-            None => Ok(()),
+    fn check(&mut self) -> Result<Option<StoreLagLine>, Failure> {
+        if let Some(successor) = self.successor.get() {
+            return Err(self.replaced(successor));
         }
+        if let Some(error) = self.shipper.as_mut().and_then(Shipper::failure) {
+            return Err(error.into());
+        }
+        Ok(self.lag_news())
     }
 
-    fn explain(&self, failure: Failure, next_seq: u64) -> Failure {
+    fn explain(&self, failure: Failure) -> Failure {
         let is_fenced =
             matches!(&failure, Failure::Ledger(error) if error.kind() == ErrorKind::Fenced);
         if !is_fenced {
             return failure;
         }
         let found = self.successor.get().cloned().or_else(|| {
+            let next_seq = self.keeper.kept_seq().saturating_add(1);
             Successor::after(&*self.objects, &self.identity, self.owner.epoch, next_seq)
         });
         found.map_or(failure, |successor| self.replaced(&successor))
     }
 
-    fn stop(&mut self) {
+    fn finish(&mut self, has_failed: bool) -> Result<(), Failure> {
+        let shipped = match self.shipper.take() {
+            Some(mut shipper) if !has_failed => shipper.end(),
+            _ => Ok(()),
+        };
+        // A standby that sees no signs of life takes over, without what is being shipped.
         self.life = None;
+        shipped.map_err(|error| match (error.kind(), self.unshipped()) {
+            (ErrorKind::Io | ErrorKind::OutcomeUnknown, Some(records)) => {
+                let message = format!("{records} are only in this folder: {error}");
+                let hint = format!(
+                    "they are acknowledged and safe here; `ledger serve --store {} --ledger {}` ships them, unless \
+                     another machine takes over first",
+                    self.json.url,
+                    self.dir.display()
+                );
+                Error::new(ErrorKind::Io, message).with_hint(hint).into()
+            }
+            _ => self.explain(error.into()),
+        })
     }
 
     fn release(&mut self) {
-        if self.successor.get().is_some() {
+        if self.successor.get().is_some() || self.keeper.lag().records > 0 {
             return;
         }
         self.owner.state = OwnerState::Free;
@@ -396,6 +509,17 @@ impl HeldLog for HeldInStore {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn modes_are_parsed() {
+        assert_eq!(parse_ack("store"), Ok(AckMode::Store));
+        assert_eq!(parse_ack("local"), Ok(AckMode::Local));
+        assert_eq!(parse_ack("bounded"), Ok(AckMode::Bounded(Duration::from_secs(5))));
+        assert_eq!(parse_ack("bounded:2m"), Ok(AckMode::Bounded(Duration::from_secs(120))));
+        for wrong in ["", "bounded:", "bounded:0", "bounded:x", "store:5s", "none", "Local"] {
+            assert!(parse_ack(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn lease_is_longer_than_two_signs_of_life() {

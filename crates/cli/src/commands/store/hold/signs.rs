@@ -24,6 +24,8 @@ pub(super) enum OwnerState {
 /// The process that last held the ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Owner {
+    /// When it acknowledges a result.
+    pub(super) ack: String,
     /// The epoch that it opened.
     pub(super) epoch: u64,
     /// The folder of its ledger.

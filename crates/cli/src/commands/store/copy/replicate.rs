@@ -1,0 +1,141 @@
+//! `ledger replicate`: brings to a store what another process writes to a folder.
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use plan_ledger::internals::store::{AckMode, MonotonicClock, SideCar, StoreLag, StoreOpening};
+use plan_ledger::{Error, ErrorKind};
+
+use crate::options::{LedgerOption, environment, parse_seconds};
+use crate::output::{Code, Failure, print_result};
+use crate::protocol::{count, counted, size};
+use crate::runner::StopRequest;
+use crate::signals::StopSignals;
+
+use super::super::lines::ReplicatedLine;
+use super::super::option::StoreOption;
+use super::super::patience::patient_client;
+use super::super::probe::expect_fit;
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger replicate s3://my-ledgers/night &         beside `ledger run`: copy what it writes, each second
+  ledger replicate s3://my-ledgers/night --once    copy what there is, and end: for cron
+  ledger replicate az://my-ledgers/night --every 10s --json
+
+The folder stays as it is, and the process that writes it does not wait: if the machine is lost, so is what
+was not copied yet. `ledger restore URL DIR` makes a folder of the copy. The first signal copies once more,
+and ends. The exit code is 2 if there is no ledger, 4 if something is damaged, 6 if the store has records
+that the folder lacks, has another ledger or breaks a promise, or the folder is bound to a store (its server
+copies it then), and 7 if the store does not answer for 30 s: what waits to be copied is in the message.";
+
+/// How often a signal is looked for.
+const TICK: Duration = Duration::from_millis(50);
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ReplicateArgs {
+    #[command(flatten)]
+    store: StoreOption,
+    #[command(flatten)]
+    place: LedgerOption,
+    /// How often to look for new records
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
+    every: u64,
+    /// End when the store has everything
+    #[arg(long)]
+    once: bool,
+    /// Do not test first whether the store keeps its promises
+    #[arg(long)]
+    no_probe: bool,
+    /// Print lines of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_interval(text: &str) -> Result<u64, String> {
+    match parse_seconds(text)? {
+        0 => Err("expected at least 1 s".to_owned()),
+        seconds => Ok(seconds),
+    }
+}
+
+pub(crate) fn replicate(args: &ReplicateArgs) -> Result<Code, Failure> {
+    let dir = &args.place.dir;
+    let signals = StopSignals::register(dir)?;
+    let is_stopped = || signals.request() != StopRequest::None;
+    let (store, environment) = (args.store.open()?, environment());
+    if !args.no_probe {
+        expect_fit(&store, &environment)?;
+    }
+    let client = patient_client(&store, &environment);
+    let start = Instant::now();
+    let opening = StoreOpening {
+        // A side-car acknowledges nothing.
+        ack: AckMode::Local,
+        node: environment.ids.next_id(),
+        time: environment.clock.now(),
+        clock: MonotonicClock::new(move || start.elapsed()),
+    };
+    let mut car = SideCar::open(dir, &environment.storage, &client, &opening)?;
+    let (mut known, mut is_first) = (last_seq(&car), true);
+    loop {
+        let is_last = args.once || is_stopped();
+        let lag = car.ship().map_err(|error| behind(error, &car.lag()))?;
+        let seq = last_seq(&car);
+        if is_first || seq > known {
+            let line = ReplicatedLine {
+                bytes: lag.bytes,
+                dir: dir.display().to_string(),
+                oldest_micros: u64::try_from(lag.age.as_micros()).unwrap_or(u64::MAX),
+                records: lag.records,
+                seq,
+                shipped: seq.saturating_sub(known),
+                url: store.url.to_string(),
+            };
+            print_result(args.json, &line, &text(&line))?;
+        }
+        (known, is_first) = (seq, false);
+        if is_last && lag.records == 0 {
+            return Ok(Code::Success);
+        }
+        let until = Instant::now() + Duration::from_secs(args.every);
+        while Instant::now() < until && !is_stopped() {
+            std::thread::sleep(TICK);
+        }
+    }
+}
+
+fn last_seq(car: &SideCar) -> u64 {
+    car.end().position.next_seq.saturating_sub(1)
+}
+
+/// The error of a store that does not answer, with what waits.
+fn behind(error: Error, lag: &StoreLag) -> Failure {
+    let is_outage = matches!(error.kind(), ErrorKind::Io | ErrorKind::OutcomeUnknown);
+    if !is_outage || lag.records == 0 {
+        return error.into();
+    }
+    let StoreLag { age, records, bytes } = *lag;
+    let message = format!(
+        "{} ({}) are only in the folder, the oldest for {} s: {error}",
+        counted(records, "record"),
+        size(bytes),
+        age.as_secs()
+    );
+    Error::new(ErrorKind::Io, message).with_hint("start this command again: it continues").into()
+}
+
+fn text(line: &ReplicatedLine) -> String {
+    let ReplicatedLine { bytes, dir, records, seq, shipped, url, .. } = line;
+    let lag = match records {
+        0 => String::new(),
+        records => format!(", {} ({}) wait", counted(*records, "record"), size(*bytes)),
+    };
+    format!(
+        "{dir}: record {} is in {url}, {} copied{lag}",
+        count(*seq),
+        counted(*shipped, "record")
+    )
+}

@@ -1,0 +1,155 @@
+//! The owner's thread that brings to the store what was acknowledged before the store had it, and uploads complete
+//! segments, so that a restore needs fewer requests.
+//!
+//! Invariants:
+//! - An outage of the store ends no server here: a commit that must wait for the store ends it, or its end does.
+//! - At an orderly end everything that was acknowledged is shipped before the log is closed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use plan_ledger::internals::log::Keeper as _;
+use plan_ledger::internals::store::{AckMode, StoreKeeper};
+use plan_ledger::{Error, ErrorKind};
+
+use crate::output::print_message;
+
+/// How often what gathered is shipped.
+const SHIP_EVERY: Duration = Duration::from_secs(1);
+
+/// How often a complete segment is looked for.
+const UPLOAD_EVERY: Duration = Duration::from_secs(10);
+
+/// The thread.
+#[derive(Debug)]
+pub(super) struct Shipper {
+    keeper: Arc<StoreKeeper>,
+    is_ending: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<(), Error>>>,
+}
+
+/// How often a mode ships. In `bounded` a commit rarely waits for it.
+fn ship_every(ack: AckMode) -> Duration {
+    match ack {
+        AckMode::Bounded(bound) => SHIP_EVERY.min(bound / 2),
+        AckMode::Local | AckMode::Store => SHIP_EVERY,
+    }
+}
+
+impl Shipper {
+    pub(super) fn start(keeper: &Arc<StoreKeeper>) -> Result<Self, Error> {
+        let is_ending = Arc::new(AtomicBool::new(false));
+        let shipping = Shipping {
+            keeper: Arc::clone(keeper),
+            is_ending: Arc::clone(&is_ending),
+            is_out: false,
+        };
+        let thread = Builder::new().name("ship".to_owned()).spawn(move || shipping.run());
+        let failed = |error| Error::new(ErrorKind::Io, format!("cannot start a thread: {error}"));
+        let thread = Some(thread.map_err(failed)?);
+        Ok(Self { keeper: Arc::clone(keeper), is_ending, thread })
+    }
+
+    /// Why the thread ended by itself.
+    pub(super) fn failure(&mut self) -> Option<Error> {
+        let thread = self.thread.take_if(|thread| thread.is_finished())?;
+        joined(thread).err()
+    }
+
+    /// Ship what is left, and end the thread.
+    pub(super) fn end(&mut self) -> Result<(), Error> {
+        self.is_ending.store(true, Ordering::Release);
+        self.keeper.wake();
+        self.thread.take().map_or(Ok(()), joined)
+    }
+}
+
+impl Drop for Shipper {
+    /// The process ends: nothing waits for a thread that may wait for the store.
+    fn drop(&mut self) {
+        self.is_ending.store(true, Ordering::Release);
+        self.keeper.wake();
+    }
+}
+
+fn joined(thread: JoinHandle<Result<(), Error>>) -> Result<(), Error> {
+    let message = "the thread that ships to the store panicked";
+    thread.join().unwrap_or_else(|_| Err(Error::new(ErrorKind::Io, message)))
+}
+
+struct Shipping {
+    keeper: Arc<StoreKeeper>,
+    is_ending: Arc<AtomicBool>,
+    /// The store did not answer the last time.
+    is_out: bool,
+}
+
+impl Shipping {
+    fn run(mut self) -> Result<(), Error> {
+        let every = ship_every(self.keeper.ack());
+        let (mut looked, mut uploaded_to) = (Instant::now(), 0);
+        loop {
+            self.keeper.wait(every);
+            let is_last = self.is_ending.load(Ordering::Acquire);
+            let shipped = self.ship();
+            if is_last {
+                return shipped;
+            }
+            match shipped {
+                Err(error) if is_outage(&error) => self.note_outage(&error),
+                shipped => {
+                    shipped?;
+                    self.is_out = false;
+                }
+            }
+            let has_more = self.keeper.kept_seq() > uploaded_to;
+            if has_more && !self.is_out && looked.elapsed() >= UPLOAD_EVERY {
+                looked = Instant::now();
+                uploaded_to = self.keeper.kept_seq();
+                self.upload();
+            }
+        }
+    }
+
+    fn ship(&self) -> Result<(), Error> {
+        match self.keeper.lag().records {
+            0 => Ok(()),
+            _ => self.keeper.ship().map(drop),
+        }
+    }
+
+    fn note_outage(&mut self, error: &Error) {
+        if !self.is_out {
+            print_message(&format!("cannot ship to the store, trying again: {error}"));
+        }
+        self.is_out = true;
+    }
+
+    /// Without its object, a segment is restored from its slots.
+    fn upload(&self) {
+        if let Err(error) = self.keeper.upload_segments()
+            && !is_outage(&error)
+        {
+            print_message(&format!("cannot upload a segment: {error}"));
+        }
+    }
+}
+
+fn is_outage(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Io | ErrorKind::OutcomeUnknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shipping_is_more_frequent_than_the_bound() {
+        let every = |seconds| ship_every(AckMode::Bounded(Duration::from_secs(seconds)));
+        assert_eq!(every(1), Duration::from_millis(500));
+        assert_eq!(every(5), SHIP_EVERY);
+        assert_eq!(ship_every(AckMode::Local), SHIP_EVERY);
+    }
+}
