@@ -2,12 +2,10 @@
 //!
 //! `url` parses where a store is, and `open` makes its client from the environment. `remote` is the adapter
 //! between the library's port and the clients of S3, Azure and Google Cloud Storage: it blocks, repeats no
-//! request, and calls every answer but a success unclear. `transport` sends the requests and reads the
-//! store's clock, `failure` words what went wrong. `patience` says how often a process asks again. `option` has the
-//! options of the commands `probe`, `status` and `restore`, and `lines` their JSON. `hold` holds a ledger in a store
-//! for `ledger serve`, or stands by; `held` is what the server sees of it. `copy` makes folders of stores, and copies of
-//! folders in stores. `reading` makes a ledger in a store
-//! readable for every command that reads one.
+//! request, and calls every answer but a success unclear. `patience` says how often a process asks again. `option` has
+//! the options that the commands share, and `lines` their JSON. `hold` holds a ledger in a store for `ledger serve`, or
+//! stands by; `held` is what the server sees of it. `copy` copies folders to stores, and makes folders of stores.
+//! `reading` makes a ledger in a store readable for every command that reads one.
 //!
 //! Invariants:
 //! - Credentials come from the environment, and are neither stored nor printed.
@@ -17,8 +15,6 @@
 mod command;
 #[cfg(feature = "store")]
 mod copy;
-#[cfg(feature = "store")]
-mod failure;
 pub(crate) mod held;
 #[cfg(feature = "store")]
 mod hold;
@@ -37,8 +33,6 @@ mod reading;
 mod remote;
 #[cfg(feature = "store")]
 mod status;
-#[cfg(feature = "store")]
-mod transport;
 #[cfg(feature = "store")]
 mod url;
 

@@ -14,9 +14,7 @@ use plan_ledger::{Error, ErrorKind};
 
 use crate::output::Failure;
 
-use super::failure::CallFailure;
-use super::remote::RemoteObjects;
-use super::transport::Transport;
+use super::remote::{CallFailure, RemoteObjects, Transport};
 use super::url::{Engine, StoreUrl};
 
 /// A store that can be used.

@@ -38,7 +38,7 @@ pub(crate) type RecordJson = fn(&LoggedRecord) -> String;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(in crate::commands::store) struct RejoinArgs {
+pub(crate) struct RejoinArgs {
     #[command(flatten)]
     store: StoreOption,
     #[command(flatten)]
@@ -51,10 +51,7 @@ pub(in crate::commands::store) struct RejoinArgs {
     json: bool,
 }
 
-pub(in crate::commands::store) fn rejoin(
-    args: &RejoinArgs,
-    record_json: RecordJson,
-) -> Result<Code, Failure> {
+pub(crate) fn rejoin(args: &RejoinArgs, record_json: RecordJson) -> Result<Code, Failure> {
     let environment = environment();
     let line = if args.yes {
         carry_out(args, &environment, record_json)?

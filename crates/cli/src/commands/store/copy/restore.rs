@@ -14,7 +14,7 @@ use crate::protocol::counted;
 use super::super::lines::RestoredLine;
 use super::super::option::StoreOption;
 use super::super::patience::patient_client;
-use super::with_rejoin;
+use super::diverged::with_rejoin;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -82,7 +82,7 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<Code, Failure> {
 }
 
 /// Whether there is nothing at a path, or an empty folder.
-pub(in crate::commands::store) fn is_free(dir: &Path) -> bool {
+pub(crate) fn is_free(dir: &Path) -> bool {
     match std::fs::read_dir(dir) {
         Ok(mut entries) => entries.next().is_none(),
         Err(error) => error.kind() == std::io::ErrorKind::NotFound,
@@ -90,7 +90,7 @@ pub(in crate::commands::store) fn is_free(dir: &Path) -> bool {
 }
 
 /// The number of records in a store, as far as its slots tell: for a bar.
-pub(in crate::commands::store) fn records_about(objects: &dyn Objects) -> usize {
+pub(crate) fn records_about(objects: &dyn Objects) -> usize {
     let slots = objects.list("tail/").unwrap_or_default();
     let first = slots.iter().filter_map(|listed| match ObjectName::parse(&listed.name)? {
         ObjectName::Slot(first) => usize::try_from(first).ok(),

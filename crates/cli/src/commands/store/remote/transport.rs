@@ -19,20 +19,20 @@ use plan_ledger::internals::store::StoreTime;
 
 /// Connects clients, each request of which it can see.
 #[derive(Debug, Clone)]
-pub(super) struct Transport {
+pub(crate) struct Transport {
     allow_http: bool,
     server: Arc<Mutex<Option<String>>>,
 }
 
 /// The time in the header `Date` of a response.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ResponseTime(pub(super) StoreTime);
+pub(crate) struct ResponseTime(pub(crate) StoreTime);
 
 /// The longest name of a server that is kept.
 const SERVER_NAME_MAX: usize = 64;
 
 impl Transport {
-    pub(super) fn new(allow_http: bool) -> Self {
+    pub(crate) fn new(allow_http: bool) -> Self {
         static PROVIDER: Once = Once::new();
         // It fails only if there is one already, which serves as well.
         PROVIDER.call_once(|| drop(ring::default_provider().install_default()));
@@ -40,12 +40,12 @@ impl Transport {
     }
 
     /// What the server called itself in its last response.
-    pub(super) fn server(&self) -> Option<String> {
+    pub(crate) fn server(&self) -> Option<String> {
         self.server.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Whether a request may be sent to an address without encryption.
-    pub(super) fn permits(&self, scheme: Option<&str>, host: Option<&str>) -> bool {
+    pub(crate) fn permits(&self, scheme: Option<&str>, host: Option<&str>) -> bool {
         scheme == Some("https") || self.allow_http || host.is_some_and(is_near)
     }
 
@@ -86,7 +86,7 @@ struct Sender {
 
 /// A request that would have left this machine without encryption.
 #[derive(Debug)]
-pub(super) struct NotEncrypted;
+pub(crate) struct NotEncrypted;
 
 impl fmt::Display for NotEncrypted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,6 +3,11 @@
 //! One thread carries out the requests of all threads, which wait for their answers. A request is sent
 //! once: the protocol decides what follows an answer that says nothing. A request that is given up may
 //! still be carried out.
+//!
+//! `transport` sends the requests and reads the store's clock, `failure` words what went wrong.
+
+mod failure;
+mod transport;
 
 use std::fmt;
 use std::future::Future;
@@ -20,8 +25,11 @@ use plan_ledger::internals::store::{
     CreatedObject, ListedObject, Objects, StoreTime, StoredObject, Unclear,
 };
 
-use super::failure::{CallFailure, Reason};
-use super::transport::ResponseTime;
+use failure::Reason;
+use transport::ResponseTime;
+
+pub(super) use failure::CallFailure;
+pub(super) use transport::Transport;
 
 /// What a request with a large object may take longer: this many bytes each second.
 const BYTES_PER_SECOND: u64 = 1 << 20;

@@ -12,20 +12,20 @@ use plan_ledger::ErrorKind;
 
 use crate::output::Failure;
 
+use super::super::url::{Engine, StoreUrl};
 use super::transport::NotEncrypted;
-use super::url::{Engine, StoreUrl};
 
 /// A request that did not succeed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct CallFailure {
-    pub(super) reason: Reason,
+pub(crate) struct CallFailure {
+    pub(crate) reason: Reason,
     /// The status and the code of the answer, or what the network reported.
     detail: String,
 }
 
 /// Why a request did not succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reason {
+pub(crate) enum Reason {
     /// Another object has the name, or another request creates it now.
     Refused,
     /// There is no object of that name.
@@ -55,17 +55,17 @@ const DETAIL_MAX: usize = 160;
 
 impl CallFailure {
     /// A request whose answer did not arrive in time.
-    pub(super) fn no_answer(limit: Duration) -> Self {
+    pub(crate) fn no_answer(limit: Duration) -> Self {
         Self { reason: Reason::NoAnswer(limit), detail: String::new() }
     }
 
     /// A request that ended with its client.
-    pub(super) fn interrupted() -> Self {
+    pub(crate) fn interrupted() -> Self {
         Self { reason: Reason::Interrupted, detail: String::new() }
     }
 
     /// What an error of the client means.
-    pub(super) fn of(error: &Error) -> Self {
+    pub(crate) fn of(error: &Error) -> Self {
         let text = chain(error);
         let code = between(&text, "<Code>", "</Code>").unwrap_or_default();
         if let Some(status) = between(&text, "status code: ", ":").map(|status| digits(&status)) {
@@ -100,7 +100,7 @@ impl CallFailure {
     }
 
     /// The failure of a command: what happened, where, and what to do next.
-    pub(super) fn of_command(&self, url: &StoreUrl, endpoint: Option<&str>) -> Failure {
+    pub(crate) fn of_command(&self, url: &StoreUrl, endpoint: Option<&str>) -> Failure {
         let place = match endpoint {
             Some(endpoint) => format!("{url} at {endpoint}"),
             None => url.to_string(),
