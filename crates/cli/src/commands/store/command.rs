@@ -11,7 +11,7 @@ const EXAMPLES: &str = "\
 Examples:
   ledger store probe s3://my-ledgers/night         is this store fit to hold a ledger?
   ledger store status s3://my-ledgers/night        which ledger, how many records, who wrote last
-  ledger store rejoin s3://my-ledgers/night        what only this folder has, after another machine took over
+  ledger store rejoin s3://my-ledgers/night        what only this folder has, and not the store
 
 Credentials and endpoints come from the environment, as for other tools: AWS_ACCESS_KEY_ID,
 AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT_URL; AZURE_STORAGE_ACCOUNT_NAME and

@@ -174,3 +174,32 @@ fn text(line: &RejoinLine) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_says_what_is_lost_and_where_it_is() {
+        let plan = RejoinLine {
+            acknowledged: 1,
+            common_seq: 4,
+            dir: "night".to_owned(),
+            done: false,
+            exported: None,
+            kept: None,
+            lost: 2,
+            seq: 9,
+            url: "s3://b/night".to_owned(),
+        };
+        let shown = text(&plan);
+        assert!(shown.starts_with("night: diverged from s3://b/night\n"), "{shown}");
+        assert!(shown.contains("lost      2 records, 5 to 6, of which 1 known to be"), "{shown}");
+        assert!(shown.contains("continues to record 9"), "{shown}");
+        let kept = "night.diverged-3";
+        let exported = Some(format!("{kept}/lost-5-6.jsonl"));
+        let shown = text(&RejoinLine { done: true, kept: Some(kept.to_owned()), exported, ..plan });
+        assert!(shown.starts_with("night: restored from s3://b/night to record 9\n"), "{shown}");
+        assert!(shown.contains("night.diverged-3/lost-5-6.jsonl\n"), "{shown}");
+    }
+}

@@ -20,7 +20,7 @@ use super::super::probe::expect_fit;
 
 const EXAMPLES: &str = "\
 Examples:
-  ledger replicate s3://my-ledgers/night &         beside `ledger run`: copy what it writes, each second
+  ledger replicate s3://my-ledgers/night &         beside `ledger run`: copy each second
   ledger replicate s3://my-ledgers/night --once    copy what there is, and end: for cron
   ledger replicate az://my-ledgers/night --every 10s --json
 
