@@ -34,24 +34,31 @@ impl Ended {
     #[track_caller]
     fn json(&self) -> Value {
         let line: Value = serde_json::from_str(self.out.trim()).unwrap();
-        let published = include_str!("../../format/json-lines.schema.json");
-        let schema: Value = serde_json::from_str(published).unwrap();
         let name = match line["type"].as_str().unwrap() {
             "error" => "any.error".to_owned(),
+            "replicated" => "replicate.replicated".to_owned(),
             kind => format!("store.{kind}"),
         };
-        let mut definition = schema["$defs"][&name].clone();
-        assert!(definition.is_object(), "{name} is not published");
-        definition["additionalProperties"] = json!(false);
-        definition["$defs"] = schema["$defs"].clone();
-        let validator = jsonschema::validator_for(&definition).unwrap();
-        assert!(validator.is_valid(&line), "{name}: {line}");
-        // Every member is there, but for those of errors that only some have.
-        let members = line.as_object().unwrap().len();
-        let published = definition["properties"].as_object().unwrap().len();
-        assert!(members == published || line["type"] == "error", "{line}");
+        expect_published(&name, &line);
         line
     }
+}
+
+/// The published schema describes a line of JSON.
+#[track_caller]
+pub(crate) fn expect_published(name: &str, line: &Value) {
+    let published = include_str!("../../format/json-lines.schema.json");
+    let schema: Value = serde_json::from_str(published).unwrap();
+    let mut definition = schema["$defs"][name].clone();
+    assert!(definition.is_object(), "{name} is not published");
+    definition["additionalProperties"] = json!(false);
+    definition["$defs"] = schema["$defs"].clone();
+    let validator = jsonschema::validator_for(&definition).unwrap();
+    assert!(validator.is_valid(line), "{name}: {line}");
+    // Every member is there, but for those of errors that only some have.
+    let members = line.as_object().unwrap().len();
+    let published = definition["properties"].as_object().unwrap().len();
+    assert!(members == published || line["type"] == "error", "{line}");
 }
 
 /// Run `ledger` with these words, split at spaces.
@@ -89,6 +96,7 @@ fn normalized(text: &str, folder: &Path) -> String {
         (r"_micros\x22:\d+", "_micros\":[TIME]"),
         (r"127\.0\.0\.1:\d+", "127.0.0.1:[PORT]"),
         (r"probe/[0-9a-f]{32}", "probe/[ID]"),
+        (r"(beside, [^\n]*\n  root  \d+:)[0-9a-f]{64}", "${1}[CHAIN]"),
         // How many racers win depends on the moment.
         (r"race \d: \d+ clients", "race [N]: [N] clients"),
         (r"\d+ succeeded, \d+ of names", "[N] succeeded, [N] of names"),
@@ -106,6 +114,9 @@ fn output_of_the_commands() {
     let (own, none) = (ignoring.environment(), Vec::new());
     write_ledger(&folder);
     std::fs::create_dir(place.path().join("empty")).unwrap();
+    std::fs::create_dir(place.path().join("beside")).unwrap();
+    let plan = place.path().join("plan.yaml");
+    std::fs::write(plan, "steps:\n  - {id: one, goal: First}\n").unwrap();
     let at = |line: &str| line.replace("FOLDER", &place.path().display().to_string());
     let mut transcript = String::new();
     for (line, environment) in [
@@ -115,6 +126,8 @@ fn output_of_the_commands() {
         ("serve --help", &none),
         ("store probe --help", &none),
         ("store status --help", &none),
+        ("store rejoin --help", &none),
+        ("replicate --help", &none),
         ("store probe file://FOLDER/empty", &none),
         ("store probe file://FOLDER/empty --json", &none),
         ("store probe s3://bucket/night", &own),
@@ -134,6 +147,21 @@ fn output_of_the_commands() {
         ("restore s3:bucket FOLDER/copy --json", &none),
         ("serve --ledger FOLDER/none --store file://FOLDER/empty", &none),
         ("serve --ledger FOLDER/none --standby", &none),
+        ("serve --ledger FOLDER/none --store file://FOLDER/empty --ack bounded:0", &none),
+        ("serve --ledger FOLDER/none --store file://FOLDER/empty --ack disk", &none),
+        ("init --ledger FOLDER/run", &none),
+        ("plan propose FOLDER/plan.yaml --run r --ledger FOLDER/run", &none),
+        ("replicate file://FOLDER/beside --ledger FOLDER/run --once", &none),
+        ("replicate file://FOLDER/beside --ledger FOLDER/run --once --json", &none),
+        ("replicate file://FOLDER/store --ledger FOLDER/run --once", &none),
+        ("replicate file://FOLDER/beside --ledger FOLDER/none --once --json", &none),
+        ("replicate file://FOLDER/beside --every 0", &none),
+        ("restore file://FOLDER/beside FOLDER/bound", &none),
+        ("replicate file://FOLDER/beside --ledger FOLDER/bound --once", &none),
+        ("note hello --ledger FOLDER/bound", &none),
+        ("store rejoin file://FOLDER/beside --ledger FOLDER/bound", &none),
+        ("store rejoin file://FOLDER/beside --ledger FOLDER/bound --yes --json", &none),
+        ("store rejoin file://FOLDER/store --ledger FOLDER/run", &none),
     ] {
         let ended = ledger(&at(line), environment);
         assert!(!ended.err.contains("SECRET"), "{}", ended.err);
@@ -177,6 +205,13 @@ fn json_follows_the_published_schema() {
     assert_eq!((&line["slots"], &line["segments"]), (&json!(4), &json!(1)));
     assert_eq!(line["ledger"], json!("b1".repeat(16)));
     assert_eq!(line["node"], json!("02".repeat(16)));
+    std::fs::create_dir(place.path().join("beside")).unwrap();
+    let at = |line: &str| line.replace("FOLDER", &place.path().display().to_string());
+    ledger(&at("init --ledger FOLDER/run"), &[]).code(0);
+    let copied =
+        ledger(&at("replicate file://FOLDER/beside --ledger FOLDER/run --once --json"), &[]);
+    copied.code(0);
+    assert_eq!(copied.json()["records"], json!(0));
     let none = ledger(&format!("store status file://{}/none --json", place.path().display()), &[]);
     none.code(2);
     assert_eq!(none.json()["kind"], json!("usage"));

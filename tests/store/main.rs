@@ -9,6 +9,7 @@
     reason = "a test that cannot go on has failed, helpers included"
 )]
 
+mod ack;
 mod commands;
 mod faults;
 mod flawed;

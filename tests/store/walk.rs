@@ -11,7 +11,7 @@ fn walk_through_of_the_documentation_works() {
     let page = include_str!("../../docs/src/reach.md");
     let blocks: Vec<&str> =
         page.split(MARK).skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(blocks.len(), 3);
+    assert_eq!(blocks.len(), 5);
     let place = tempfile::tempdir().unwrap();
     let script = blocks.concat().replace("/srv/", &format!("{}/srv/", place.path().display()));
     // Whatever happens, its servers end with it.
@@ -30,5 +30,5 @@ fn walk_through_of_the_documentation_works() {
     let (out, err) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{out}\n{err}");
-    assert!(out.contains("every one checked"), "{out}");
+    assert_eq!(out.matches("every one checked").count(), 2, "{out}");
 }
