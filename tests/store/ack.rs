@@ -82,8 +82,8 @@ impl Store {
 /// The last line of a type that a process printed.
 fn last_line(process: &Running, kind: &str) -> Value {
     let out = process.out();
-    let lines = out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    lines.filter(|line| line["type"] == kind).next_back().unwrap()
+    let mut lines = out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.rfind(|line| line["type"] == kind).unwrap()
 }
 
 /// Goal: in `local` the store gets everything soon, without any end of the server; the owner's hint has the mode.
