@@ -1019,6 +1019,8 @@ export interface ServingLine {
 
 /** The log of a ledger in a store, of a server that holds it. */
 export interface HeldStoreJson {
+  /** When the server acknowledges a result: `store`, `bounded:5s` or `local`. */
+  ack: string;
   /**
    * The first record that the folder had, and that the log does not have: it was never acknowledged. Null if there
    * is none.

@@ -1105,6 +1105,8 @@ class ServingLine(TypedDict):
 
 class HeldStoreJson(TypedDict):
     """The log of a ledger in a store, of a server that holds it."""
+    # When the server acknowledges a result: `store`, `bounded:5s` or `local`.
+    ack: str
     # The first record that the folder had, and that the log does not have: it was never acknowledged. Null if there
     # is none.
     dropped_first: Union[int, None]
