@@ -3,6 +3,7 @@
 //!
 //! Invariant: the file is durable before the first record is acknowledged as it says.
 
+use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -105,7 +106,12 @@ pub(crate) fn read_binding(
     let failed = |error| Error::io("read", &path, error);
     let file = match storage.open(&path, Access::Read) {
         Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        // A file in the place of the folder is no ledger, which the caller says better.
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
+            return Ok(None);
+        }
         Err(error) => return Err(failed(error)),
     };
     let length = file.length().map_err(failed)?.min(SIZE_MAX);
