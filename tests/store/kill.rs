@@ -17,7 +17,7 @@ use super::process::{Place, Running, WORKER, ask, free_port, write_tokens};
 
 /// Steps of each plan, and for each takeover: more than are done.
 const STEPS: usize = 1000;
-const STEPS_EACH: usize = 250;
+const STEPS_EACH: usize = 1000;
 
 /// The pause of a worker between two steps, for each worker of its ledger.
 const PAUSE: Duration = Duration::from_millis(10);
