@@ -3,6 +3,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::thread;
 
 use crate::format::{ContentHasher, content_hash};
 use crate::plan::{
@@ -80,6 +81,9 @@ pub(crate) fn hash_of_pieces(
 /// How many bytes are hashed at a time.
 const PIECE: usize = 64 << 10;
 
+/// From so many steps on, a second thread helps to make a draft.
+const STEPS_TO_SHARE: usize = 1_000;
+
 type HashBuffer<'a> = io::BufWriter<&'a mut HashWriter>;
 
 /// Hashes everything that is written to it.
@@ -101,18 +105,26 @@ impl io::Write for HashWriter {
 /// # Errors
 /// `InvalidPlan`, with all of its problems.
 pub fn plan_draft(plan: &Plan) -> Result<PlanDraft, Rejection> {
-    let problems = validate(plan);
-    if !problems.is_empty() {
-        return Err(Rejection::InvalidPlan(problems));
-    }
-    let hashed = |step: &Step| HashedStep {
-        hash: step_hash(step, &plan.defaults),
-        step: Arc::new(step.clone()),
-    };
-    Ok(PlanDraft {
-        hash: plan_hash(plan),
-        steps: plan.steps.iter().map(hashed).collect(),
-        header: Box::new(plan.without_steps()),
-        provenance: None,
+    thread::scope(|scope| {
+        // The hash of a large plan takes as long as all other work here.
+        let hashing = (plan.steps.len() >= STEPS_TO_SHARE)
+            .then(|| thread::Builder::new().spawn_scoped(scope, || plan_hash(plan)).ok())
+            .flatten();
+        let problems = validate(plan);
+        if !problems.is_empty() {
+            return Err(Rejection::InvalidPlan(problems));
+        }
+        let hashed = |step: &Step| HashedStep {
+            hash: step_hash(step, &plan.defaults),
+            step: Arc::new(step.clone()),
+        };
+        let steps = plan.steps.iter().map(hashed).collect();
+        let hash = hashing.and_then(|hashing| hashing.join().ok());
+        Ok(PlanDraft {
+            hash: hash.unwrap_or_else(|| plan_hash(plan)),
+            steps,
+            header: Box::new(plan.without_steps()),
+            provenance: None,
+        })
     })
 }

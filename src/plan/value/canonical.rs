@@ -28,6 +28,29 @@ pub fn canonical<T: Serialize>(value: &T) -> String {
     String::from_utf8(buffer.text).ok().filter(|_| is_written).unwrap_or_else(|| "null".to_owned())
 }
 
+/// The length of a value's JSON in bytes, without making it: that of its canonical text, unless it has
+/// numbers that are not small and whole.
+pub(crate) fn json_length<T: Serialize>(value: &T) -> usize {
+    let mut length = Length(0);
+    // It fails only for values that have no canonical text either.
+    let _ = serde_json::to_writer(&mut length, value);
+    length.0
+}
+
+/// Counts what is written to it.
+struct Length(usize);
+
+impl io::Write for Length {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.saturating_add(bytes.len());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// The text so far, and the members of the objects that are not closed.
 #[derive(Default)]
 struct Buffer {
@@ -310,6 +333,12 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    #[test]
+    fn length_is_that_of_the_canonical_text() {
+        let value = json!({"b": ["\u{e9}\n\\", {}, null, true], "a": {"c": -7, "\"": [1, 0]}});
+        assert_eq!(json_length(&value), canonical(&value).len());
+    }
 
     fn expected<T: Serialize>(value: &T) -> String {
         serde_json_canonicalizer::to_string(value).unwrap()

@@ -25,7 +25,7 @@ use crate::plan::rejection::Rejection;
 use crate::plan::state::State;
 use crate::plan::state::compact::plan::CompactPlan;
 use crate::plan::state::run::{PlanVersion, Run, RunStatus};
-use crate::plan::value::canonical::canonical;
+use crate::plan::value::canonical::json_length;
 use crate::plan::value::ids::{ContentHash, RunId, StepNumber, Timestamp};
 use crate::plan::value::json::Json;
 use crate::plan::value::names::NameKind;
@@ -33,7 +33,7 @@ use crate::plan::value::names::NameKind;
 /// Reviewer of versions that need no approval.
 const AUTOMATIC: &str = "policy:automatic";
 
-/// Maximum size of the steps of a record, in bytes of canonical JSON.
+/// Maximum size of the steps of a record, in bytes of JSON.
 const MAX_CHUNK_BYTES: usize = 1 << 20;
 
 /// The review of a version, with the hash of the plan that the reviewer saw.
@@ -348,7 +348,7 @@ pub(super) fn proposal_events(
 fn chunk_length(steps: &[HashedStep]) -> usize {
     let mut bytes: usize = 0;
     let fitting = steps.iter().take_while(|each| {
-        bytes = bytes.saturating_add(canonical(&each.step).len()).saturating_add(1);
+        bytes = bytes.saturating_add(json_length(&each.step)).saturating_add(1);
         bytes <= MAX_CHUNK_BYTES
     });
     fitting.count().max(1)

@@ -37,8 +37,11 @@ impl<'a> NameIndex<'a> {
             by_name.then(one.1.cmp(&other.1))
         });
         let is_same = |one: usize, other: usize| index.names.get(one) == index.names.get(other);
+        // Names are all over the memory: they are read only if their beginnings are equal.
         let pairs = index.sorted.windows(2).filter_map(|pair| match pair {
-            [(_, one), (_, other)] if is_same(*one, *other) => Some((*other, *one)),
+            [(begin, one), (next, other)] if begin == next && is_same(*one, *other) => {
+                Some((*other, *one))
+            }
             _ => None,
         });
         index.repeated = pairs.min();
