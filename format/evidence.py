@@ -280,6 +280,38 @@ def coverage(output, out):
     out(f"{text}, inline tests included. {' '.join(NOTE.findall(output))}")
 
 
+MIRI = re.compile(r"^test result: ok\. (\d+) passed", re.M)
+
+
+def miri(text, out):
+    out("\n## Undefined behavior\n")
+    passed = [int(count) for count in MIRI.findall(text)]
+    if not passed:
+        out("Not run for this page: `.ci/run miri`.")
+        return
+    out(f"{sum(passed)} tests ran in Miri, an interpreter that finds undefined behavior, data races and leaks. It found none.")
+    out(f"{' '.join(NOTE.findall(text))}")
+
+
+MUTATED = re.compile(r"^mutations: (\S+): (\d+) caught, (\d+) missed, (\d+) timeout, (\d+) unviable$", re.M)
+
+
+def mutated(text, out):
+    out("\n## Mutations by cargo-mutants\n")
+    rows = MUTATED.findall(text)
+    if not rows:
+        out("Not run for this page: `.ci/run cargo-mutants`.")
+        return
+    out("Small changes of the code, made by a program that knows no hazards. *Caught*: a test fails. *Missed*: no test fails;")
+    out("each is explained in `tests/mutants/survivors.md`. *Unviable*: it does not compile.")
+    out(f"{' '.join(NOTE.findall(text))}\n")
+    out("| file | caught | missed | timeout | unviable |\n|---|---|---|---|---|")
+    for row in rows:
+        out(f"| {' | '.join(row)} |")
+    sums = [sum(int(row[at]) for row in rows) for at in range(1, 5)]
+    out(f"| **all** | {' | '.join(f'**{it}**' for it in sums)} |")
+
+
 NOTE = re.compile(r"^note: (.*)$", re.M)
 
 
@@ -469,6 +501,8 @@ def page(folder):
     power(parts.values("power"), out)
     schedules(parts.text("schedules"), out)
     mutants(parts.text("mutants"), parts.commit, out)
+    mutated(parts.text("cargo-mutants"), out)
+    miri(parts.text("miri"), out)
     coverage(parts.text("coverage"), out)
     fuzzed(parts.text("fuzz"), out)
     PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -42,7 +42,7 @@ case "${1:-}" in
     exec python3 format/evidence.py page "target/evidence/$commit"
     ;;
   '')
-    parts=(digests crashes devices life faults flips cases runner power schedules mutants coverage fuzz)
+    parts=(digests crashes devices life faults flips cases runner power schedules miri mutants cargo-mutants coverage fuzz)
     ;;
 esac
 
@@ -123,7 +123,9 @@ run() {
       done
       ;;
     schedules) plain schedules tests/schedules/run ;;
+    miri) plain miri tests/memory/miri ;;
     mutants) plain mutants tests/mutants/run all ;;
+    cargo-mutants) plain cargo-mutants tests/mutants/mutations ;;
     coverage) plain coverage tests/coverage/run ;;
     fuzz)
       targets=(fuzz/corpus/*/)

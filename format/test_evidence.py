@@ -136,5 +136,13 @@ class Page(unittest.TestCase):
         (self.folder / "mutants.part").write_text("mutant: A H1 killed-by=a::b hits=1 passed-before=0 seconds=1.0\n")
         self.assertIn("Not run for this page: `tests/mutants/run all`.", self.made())
 
+    def test_mutations_and_miri_are_summed(self):
+        self.part("cargo-mutants", "mutations: src/a.rs: 5 caught, 1 missed, 0 timeout, 2 unviable", "note: One in four.")
+        self.part("miri", "test result: ok. 7 passed; 0 failed;", "test result: ok. 4 passed; 0 failed;")
+        text = self.made()
+        self.assertIn("| src/a.rs | 5 | 1 | 0 | 2 |\n| **all** | **5** | **1** | **0** | **2** |", text)
+        self.assertIn("One in four.", text)
+        self.assertIn("11 tests ran in Miri", text)
+
 
 unittest.main()
