@@ -12,7 +12,6 @@ of all other processes is counted.
 `benches/run` builds the programs and installs the tools.
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -21,6 +20,8 @@ import statistics
 import subprocess
 import sys
 import time
+
+import arguments
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benches" / "workflow"))
@@ -132,23 +133,13 @@ def by_workers(options):
 
 
 def main():
-    def numbers(text):
-        return [int(each) for each in text.split(",")]
-
-    target = os.environ.get("CARGO_TARGET_DIR")
-    words = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    words.add_argument("--rounds", type=int, default=3)
+    words = arguments.common(__doc__)
     words.add_argument("--clients", type=int, default=64)
     words.add_argument("--seconds", type=float, default=3.0)
     words.add_argument("--steps", type=int, default=100_000, help="steps of the plan")
     words.add_argument("--tool-steps", type=int, default=60, help="steps of each client of a tool")
-    words.add_argument("--rates", type=numbers, default=[])
-    words.add_argument("--workers", type=numbers, default=[])
-    words.add_argument("--folder", type=pathlib.Path, default=ROOT / "target" / "bench")
-    words.add_argument("--program", type=pathlib.Path, default=pathlib.Path(target or ROOT / "target") / "release" / "ledger")
-    words.add_argument("--peers", type=pathlib.Path,
-                       default=pathlib.Path(target or ROOT / "benches" / "peers" / "target") / "release" / "plan-ledger-peers")
-    words.add_argument("--json", type=pathlib.Path)
+    words.add_argument("--rates", type=arguments.numbers, default=[])
+    words.add_argument("--workers", type=arguments.numbers, default=[])
     options = words.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     measure = by_workers if options.workers else by_rate if options.rates else by_interface

@@ -7,7 +7,6 @@ in the same folder, whose file `commit` names it. Each program has ledgers of it
     BENCH_BEFORE=old/ledger benches/pairs.py --json pairs.json
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -18,7 +17,7 @@ import subprocess
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+import arguments
 
 
 class Program:
@@ -142,22 +141,12 @@ class Pairs:
 
 
 def main():
-    def numbers(text):
-        return [int(each) for each in text.split(",")]
-
-    target = os.environ.get("CARGO_TARGET_DIR")
-    words = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    words.add_argument("--rounds", type=int, default=3)
+    words = arguments.common(__doc__)
     words.add_argument("--records", type=int, default=1_000_000, help="records of the log that is folded")
-    words.add_argument("--steps", type=numbers, default=[10_000, 100_000], help="steps of runs that are started")
+    words.add_argument("--steps", type=arguments.numbers, default=[10_000, 100_000], help="steps of runs that are started")
     words.add_argument("--width", type=int, default=1_500, help="steps of each of two layers")
-    words.add_argument("--stubs", type=numbers, default=[1_250, 2_500, 5_000, 10_000], help="steps of whole runs")
-    words.add_argument("--folder", type=pathlib.Path, default=ROOT / "target" / "bench")
-    words.add_argument("--program", type=pathlib.Path, default=pathlib.Path(target or ROOT / "target") / "release" / "ledger")
-    words.add_argument("--peers", type=pathlib.Path,
-                       default=pathlib.Path(target or ROOT / "benches" / "peers" / "target") / "release" / "plan-ledger-peers")
+    words.add_argument("--stubs", type=arguments.numbers, default=[1_250, 2_500, 5_000, 10_000], help="steps of whole runs")
     words.add_argument("--before", default=os.environ.get("BENCH_BEFORE"))
-    words.add_argument("--json", type=pathlib.Path)
     options = words.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     pairs = Pairs(options)
