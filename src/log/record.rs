@@ -7,8 +7,9 @@ use std::convert::Infallible;
 use std::path::PathBuf;
 
 use crate::error::Error;
-use crate::format::{Chain, Codec, FrameFault};
+use crate::format::{Chain, Codec, FrameFault, Record, frame_size};
 
+use super::bytes::to_u64;
 use super::errors::damaged;
 use super::folder::DATA_START;
 
@@ -40,6 +41,25 @@ pub struct LoggedRecord<P = Vec<u8>> {
 }
 
 impl<P> LoggedRecord<P> {
+    /// A verified record in its place, with its payload in another form.
+    #[inline]
+    pub(crate) fn of(record: &Record<'_>, payload: P, segment: u64, offset: u64) -> Self {
+        let header = &record.header;
+        Self {
+            seq: header.stamp.seq,
+            time: header.stamp.time,
+            kind: header.kind,
+            codec: header.codec,
+            schema: header.schema,
+            batch_left: header.stamp.batch_left,
+            payload,
+            chain: record.chain,
+            segment,
+            offset,
+            size: to_u64(frame_size(record.payload.len())),
+        }
+    }
+
     /// The same record with another payload. A walk calls this for each record.
     #[inline]
     pub(crate) fn with_payload<Q>(&self, payload: Q) -> LoggedRecord<Q> {

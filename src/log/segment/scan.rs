@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 
 use crate::format::{
-    Chain, ChainKey, ChainLookahead, CheckedFrame, CheckedHeader, FrameFault, Record, RecordHeader,
+    Chain, ChainKey, ChainLookahead, CheckedFrame, CheckedHeader, FrameFault, RecordHeader,
     SegmentHeader, SegmentSeed, frame_size,
 };
 use crate::log::bytes::to_u64;
@@ -446,20 +446,9 @@ impl Scan {
             Err(fault) => return Ok(Err(fault)),
         };
         Ok(prove(&frame).map(|()| {
-            let Record { header, payload, chain } = frame.trust();
-            LoggedRecord {
-                seq: header.stamp.seq,
-                time: header.stamp.time,
-                kind: header.kind,
-                codec: header.codec,
-                schema: header.schema,
-                batch_left: header.stamp.batch_left,
-                payload: keep(&header, payload),
-                chain,
-                segment: self.ordinal,
-                offset,
-                size: u64::try_from(frame.size()).unwrap_or(u64::MAX),
-            }
+            let record = frame.trust();
+            let payload = keep(&record.header, record.payload);
+            LoggedRecord::of(&record, payload, self.ordinal, offset)
         }))
     }
 }

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Record, frame_size, to_u64};
+use crate::format::to_u64;
 use crate::log::{Ack, BoundAck, FolderPart, LogCopy, LogOptions, LoggedRecord};
 use crate::storage::{Access, Storage, StorageFile};
 use crate::store::session::{StoreEnd, StoreSession};
@@ -156,30 +156,14 @@ fn lines_of(part: &FolderPart, line: &mut dyn FnMut(&LoggedRecord) -> String) ->
     let start = FrameWalk { next_seq, chain, time: 0, offset: *offset, note: None };
     let (mut lines, mut offset) = (Vec::new(), *offset);
     let walked = walk_frames(frames, segment, start, last.seq, &mut |record| {
-        let record = logged(record, segment.ordinal, offset);
+        let payload = record.payload.to_vec();
+        let record = LoggedRecord::of(record, payload, segment.ordinal, offset);
         offset += record.size;
         lines.extend_from_slice(line(&record).as_bytes());
         lines.push(b'\n');
     });
     walked.map_err(|fault| Error::new(ErrorKind::Corrupt, fault.to_string()).at_seq(next_seq))?;
     Ok(lines)
-}
-
-fn logged(record: &Record<'_>, segment: u64, offset: u64) -> LoggedRecord {
-    let header = &record.header;
-    LoggedRecord {
-        seq: header.stamp.seq,
-        time: header.stamp.time,
-        kind: header.kind,
-        codec: header.codec,
-        schema: header.schema,
-        batch_left: header.stamp.batch_left,
-        payload: record.payload.to_vec(),
-        chain: record.chain,
-        segment,
-        offset,
-        size: to_u64(frame_size(record.payload.len())),
-    }
 }
 
 /// How many names are tried for a folder that diverged.
