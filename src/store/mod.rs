@@ -40,7 +40,7 @@ pub use folder::{
 };
 pub use name::{ObjectName, SegmentForm, SegmentObject};
 pub use objects::{CreatedObject, ListedObject, Objects, StoreTime, StoredObject, Unclear};
-pub use probe::probe;
+pub use probe::{probe, race_to_create};
 pub use protocol::{
     DOUBT_AFTER, EndFinder, FoundSlot, ListReason, SlotFacts, SlotKeeper, StoreAnswer, StoreCall,
     StorePosition, Takeover,

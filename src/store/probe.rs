@@ -3,6 +3,7 @@
 //! It cannot prove them, but it finds stores that ignore the condition of a create, check it and then
 //! write, or show old listings.
 
+use std::panic::resume_unwind;
 use std::sync::Barrier;
 
 use super::name::PROBE;
@@ -39,7 +40,7 @@ pub fn probe(objects: &dyn Objects, id: &str) -> Vec<String> {
     for race in 0..RACES {
         let name = format!("{PROBE}{id}-race-{race}");
         made.push(name.clone());
-        let winners = race_for(objects, &name);
+        let winners = race_to_create(objects, &name, 1);
         match winners.as_slice() {
             [winner] => check_bytes(objects, &name, &[*winner], &mut problems),
             [] => problems.push(format!("race {race}: no client of {RACERS} created the name")),
@@ -73,20 +74,27 @@ fn check_bytes(objects: &dyn Objects, name: &str, bytes: &[u8], problems: &mut V
     }
 }
 
-/// Let several threads create one name at once, each with bytes of its own. Returns the winners.
-fn race_for(objects: &dyn Objects, name: &str) -> Vec<u8> {
+/// Let several threads create one name at once, each with as many bytes, all of which are its number. Returns
+/// the numbers of the winners.
+///
+/// # Panics
+/// A call of the store panics.
+pub fn race_to_create(objects: &dyn Objects, name: &str, size: usize) -> Vec<u8> {
     let start = Barrier::new(usize::from(RACERS));
     std::thread::scope(|scope| {
         let racers: Vec<_> = (0..RACERS)
             .map(|racer| {
                 let start = &start;
                 let create = move || {
+                    let bytes = vec![racer; size];
                     start.wait();
-                    objects.create(name, &[racer]).is_ok().then_some(racer)
+                    objects.create(name, &bytes).is_ok().then_some(racer)
                 };
                 scope.spawn(create)
             })
             .collect();
-        racers.into_iter().filter_map(|racer| racer.join().ok().flatten()).collect()
+        let joined =
+            racers.into_iter().map(|racer| racer.join().unwrap_or_else(|why| resume_unwind(why)));
+        joined.flatten().collect()
     })
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use plan_ledger::internals::store::{
     LedgerIdentity, ObjectName, Objects, StoreEnd, StoreSession, bind, bound_ledger, probe,
+    race_to_create,
 };
 use plan_ledger::{Environment, ErrorKind};
 use plan_ledger_cli::open_objects;
@@ -97,19 +98,7 @@ fn concurrent_creates_have_one_winner() {
     let prefix = Prefix::new();
     for name in 0..20 {
         let name = format!("probe/race-{name}");
-        let start = std::sync::Barrier::new(8);
-        let winners: Vec<u8> = std::thread::scope(|scope| {
-            let racers: Vec<_> = (0..8)
-                .map(|racer: u8| {
-                    let (start, name, objects) = (&start, &name, &prefix.objects);
-                    scope.spawn(move || {
-                        start.wait();
-                        objects.create(name, &[racer; 3000]).is_ok().then_some(racer)
-                    })
-                })
-                .collect();
-            racers.into_iter().filter_map(|racer| racer.join().unwrap()).collect()
-        });
+        let winners = race_to_create(&*prefix.objects, &name, 3000);
         assert_eq!(winners.len(), 1, "{name}");
         let found = prefix.objects.get(&name, None).unwrap().unwrap();
         assert_eq!(found.bytes, [winners[0]; 3000], "{name}");
