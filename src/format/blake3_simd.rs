@@ -270,15 +270,21 @@ fn permute(m: &[u32; 16]) -> [u32; 16] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::bytes::in_miri;
 
     /// Goal: every hash equals that of `blake3`, whatever the other lanes hash.
-    /// Method: every length, plain and keyed, in orders that mix short and long inputs.
+    /// Method: every length, plain and keyed, in orders that mix short and long inputs. In Miri: the lengths around
+    /// the ends of a word, of a block and of the chunk, in one order.
     #[test]
     fn every_length_has_the_hash_of_blake3() {
         let bytes: Vec<u8> = (0..8192_u32).map(|n| (n * n / 7 % 251).try_into().unwrap()).collect();
         let key = [0x5a; 32];
-        for step in [1, 37, 512] {
-            let lengths: Vec<usize> = (0..=INPUT_MAX).map(|n| n * step % (INPUT_MAX + 1)).collect();
+        let near_an_end =
+            |n: &usize| [0, 1, 3, 4, 5, 63, 64, 65, 68, 127, 128, 1023, 1024].contains(n);
+        let steps: &[usize] = if cfg!(miri) { &[512] } else { &[1, 37, 512] };
+        for step in steps {
+            let lengths = (0..=INPUT_MAX).map(|n| n * step % (INPUT_MAX + 1));
+            let lengths: Vec<usize> = lengths.filter(|n| !cfg!(miri) || near_an_end(n)).collect();
             let inputs: Vec<&[u8]> =
                 lengths.iter().map(|length| &bytes[*length..2 * *length]).collect();
             let plain: &dyn Fn(&[u8]) -> blake3::Hash = &blake3::hash;
@@ -296,7 +302,7 @@ mod tests {
     /// Goal: any number of inputs works, from none to more than there are lanes.
     #[test]
     fn any_number_of_inputs_is_hashed() {
-        for count in 0..=LANES + 1 {
+        for count in (0..=LANES + 1).step_by(in_miri(LANES + 1)) {
             let mut hashes = vec![[0; 32]; count];
             hash_each(Mode::PLAIN, &vec![&b"abc"[..]; count], &mut hashes);
             assert!(hashes.iter().all(|hash| hash == blake3::hash(b"abc").as_bytes()));

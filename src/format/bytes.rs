@@ -44,6 +44,13 @@ pub(crate) fn to_u64(count: usize) -> u64 {
     u64::try_from(count).expect("no supported machine has longer slices")
 }
 
+/// How far a test that visits every case goes at a time: in Miri, which interprets, it visits one case in
+/// `step`.
+#[cfg(test)]
+pub(crate) const fn in_miri(step: usize) -> usize {
+    if cfg!(miri) { step } else { 1 }
+}
+
 /// Displays bytes as lower-case hexadecimal digits.
 pub(crate) struct Hex<'a>(pub(crate) &'a [u8]);
 

@@ -132,8 +132,10 @@ mod tests {
     #[test]
     fn lookahead_computes_the_written_chain_values() {
         let key = ChainKey::new(&[9; 16]);
+        // Short frames in Miri.
+        let length_max = if cfg!(miri) { 100 } else { INPUT_MAX };
         for count in [1, 7, WINDOW_MAX - 1, WINDOW_MAX] {
-            let (bytes, ends) = frames(&key, (0..count).map(|n| n * n * 131 % (INPUT_MAX + 1)));
+            let (bytes, ends) = frames(&key, (0..count).map(|n| n * n * 131 % (length_max + 1)));
             let mut ahead = ChainLookahead { window: WINDOW_MAX, ..ChainLookahead::default() };
             ahead.fill(&bytes[..bytes.len() - 1], START, &Chain([7; 32]), &key);
             let mut previous = Chain([7; 32]);

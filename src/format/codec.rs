@@ -236,6 +236,7 @@ pub fn erase_detached(payload: &mut [u8], wanted: impl Fn(&Detached<'_>) -> bool
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::bytes::in_miri;
 
     /// Goal: each number means one codec or none; the numbers never change.
     #[test]
@@ -286,7 +287,7 @@ mod tests {
     fn every_flipped_bit_is_noticed() {
         let bytes = payload();
         let covered = covered_part(Codec::Detached, &bytes).to_vec();
-        for bit in 0..bytes.len() * 8 {
+        for bit in (0..bytes.len() * 8).step_by(in_miri(7)) {
             let mut flipped = bytes.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
             let is_other = covered_part(Codec::Detached, &flipped) != covered;

@@ -83,6 +83,7 @@ mod tests {
     //! Goal: every byte belongs to exactly one field, in valid frames and in any other bytes.
 
     use super::*;
+    use crate::format::bytes::in_miri;
     use crate::format::{Chain, ChainKey, Codec, NewRecord, Placement, Stamp, encode_frame};
 
     fn assert_covers(bytes: &[u8]) {
@@ -117,7 +118,7 @@ mod tests {
 
     #[test]
     fn any_bytes_are_covered() {
-        for length in 0..300 {
+        for length in (0..300).step_by(in_miri(7)) {
             assert_covers(&vec![0; length]);
             assert_covers(&vec![0xFF; length]);
             let mut long = vec![0xFF; length];

@@ -240,6 +240,7 @@ impl Footer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::bytes::in_miri;
     use crate::format::{HEADER_REPLICA_SIZE, SegmentReason};
 
     fn header() -> SegmentHeader {
@@ -285,7 +286,7 @@ mod tests {
         let (footer, bytes) = (footer(), footer().encode(&header()));
         assert_eq!(Footer::decode(&bytes, 8256), Ok(footer.clone()));
         assert_eq!(footer.header(), Ok(header()));
-        for bit in 0..bytes.len() * 8 {
+        for bit in (0..bytes.len() * 8).step_by(in_miri(1009)) {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
             assert!(Footer::decode(&damaged, 8256).is_err(), "bit {bit}");

@@ -236,6 +236,7 @@ impl HeadSlots {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::bytes::in_miri;
 
     fn head() -> Head {
         Head {
@@ -277,7 +278,7 @@ mod tests {
     fn every_flipped_bit_of_a_slot_is_detected() {
         let bytes = head().encode();
         assert_eq!(Head::decode(&bytes), Some(head()));
-        for bit in 0..bytes.len() * 8 {
+        for bit in (0..bytes.len() * 8).step_by(in_miri(1009)) {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(Head::decode(&damaged), None, "bit {bit}");

@@ -346,6 +346,7 @@ impl fmt::Display for SegmentName {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::bytes::in_miri;
 
     fn header() -> SegmentHeader {
         SegmentHeader {
@@ -373,7 +374,7 @@ mod tests {
     fn every_flipped_bit_of_a_segment_header_is_detected() {
         let bytes = header().encode();
         assert_eq!(SegmentHeader::decode(&bytes), Ok(header()));
-        for bit in 0..bytes.len() * 8 {
+        for bit in (0..bytes.len() * 8).step_by(in_miri(1009)) {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
             assert!(SegmentHeader::decode(&damaged).is_err(), "bit {bit}");

@@ -313,6 +313,7 @@ impl fmt::Display for SnapshotName {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::bytes::in_miri;
 
     fn header() -> SnapshotHeader {
         SnapshotHeader {
@@ -351,12 +352,12 @@ mod tests {
         for header in [header(), delta()] {
             let bytes = header.encode();
             assert_eq!(SnapshotHeader::decode(&bytes), Ok(header));
-            for place in 0..bytes.len() * 8 {
+            for place in (0..bytes.len() * 8).step_by(in_miri(61)) {
                 let mut damaged = bytes.clone();
                 damaged[place / 8] ^= 1 << (place % 8);
                 assert!(SnapshotHeader::decode(&damaged).is_err(), "bit {place}");
             }
-            for length in 0..bytes.len() {
+            for length in (0..bytes.len()).step_by(in_miri(7)) {
                 assert_eq!(SnapshotHeader::decode(&bytes[..length]), Err(SnapshotFault::Truncated));
             }
         }
