@@ -2,8 +2,9 @@
 //! `ledger resume` continues.
 
 use std::fs;
+use std::process::{Command, Stdio};
 
-use super::command::{Place, start, wait_until};
+use super::command::{Ended, Place, json_lines, report_skipped, start, wait_until};
 
 /// Two steps at work, one that waits for a person, one that failed.
 const PLAN: &str = "
@@ -129,6 +130,65 @@ fn resume_is_refused_while_a_runner_is_at_work() {
     place.ledger("resume").code(5).complains(&["a runner is at work: process "]);
     let view = place.ledger("status --json").code(0).lines().remove(0);
     assert_eq!(view["runner_at_work"], true);
+    runner.kill();
+}
+
+/// The words that start a command in a place without `/proc`, if this machine can make one.
+fn without_proc() -> Option<Vec<&'static str>> {
+    let hide = ["sh", "-c", "mount -t tmpfs none /proc && exec \"$@\"", "sh"];
+    let users: [&[&str]; 2] = [&["unshare", "-m"], &["unshare", "--user", "--map-root-user", "-m"]];
+    users.into_iter().map(|words| [words, &hide].concat()).find(|words| {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).args(["test", "!", "-e", "/proc/self"]);
+        command.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    })
+}
+
+/// Story: where there was no `/proc`, as in a chroot, `status` said that no runner was at work while one waited
+/// for a person, and `resume` could not start its own program.
+#[test]
+fn runner_that_cannot_be_seen_is_called_neither_alive_nor_gone() {
+    let Some(words) = without_proc() else {
+        return report_skipped("no place without /proc can be made");
+    };
+    let hidden = |place: &Place, line: &str| -> Ended {
+        let inner = place.command(&line.split(' ').collect::<Vec<_>>());
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).arg(inner.get_program()).args(inner.get_args());
+        command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.current_dir(inner.get_current_dir().unwrap()).stdin(Stdio::null());
+        start(&mut command).end()
+    };
+    let unseen = "this place does not show whether the last runner, process ";
+    let place = killed();
+    end_build(&place);
+    let status =
+        hidden(&place, "status").code(0).says(&[unseen, "  in flight: #1 build, by process/"]);
+    for claim in ["gone", "no runner is at work", "working on", "when it stopped"] {
+        assert!(!status.out.contains(claim), "{claim}: {status:?}");
+    }
+    let next = hidden(&place, "next").code(0).says(&["1 step is in flight, and", unseen]);
+    next.says(&["if it has, start it again", "  ledger resume"]);
+    let view = hidden(&place, "status --json").code(0);
+    let view = json_lines(&["status".to_owned(), "--json".to_owned()], &view.out).remove(0);
+    assert_eq!(view["runner_at_work"], serde_json::Value::Null);
+    hidden(&place, "inspect .ledger why release publish").code(0).says(&["ledger resume"]);
+    let what_to_do =
+        [unseen, "has ended", "look for that process where it was started", "add --yes"];
+    hidden(&place, "resume").code(6).complains(&what_to_do);
+    assert_eq!(place.tally(), ["build"], "nothing was started");
+    hidden(&place, "resume --yes").code(3).says(&["2 of 4 steps accepted, 1 failed"]);
+    assert_eq!(place.tally(), ["build", "publish"]);
+    // It cannot be seen from outside either: it did not see itself.
+    place.ledger("resume").code(6).complains(&what_to_do);
+
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a, command: 'true', gate: {question: Now?}}]\n");
+    let runner = start(&mut place.command(&["run", "plan.yaml", "--wait"]));
+    wait_until("the runner waits without the lock", || {
+        hidden(&place, "resume").err.contains(&format!("{unseen}{}", runner.id()))
+    });
+    place.ledger("resume").code(5).complains(&["a runner is at work: process "]);
     runner.kill();
 }
 

@@ -6,6 +6,7 @@
 //! Invariants:
 //! - No command line is read from a ledger: a ledger that came from elsewhere names no command that
 //!   `ledger resume` would run.
+//! - A runner is called alive or gone only where its process could be seen. Elsewhere that is unknown.
 //! - Looking at a ledger changes nothing in it. The lock is probed with a shared lock that is released
 //!   at once; a writer that opens the ledger at this moment tries again.
 
@@ -21,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::output::quoted;
 use crate::protocol::hex;
-use crate::runner::process_start;
+use crate::runner::{process_start, this_machine};
 use crate::server::state_folder;
 
 /// A runner that was started on this machine by this user.
@@ -40,6 +41,9 @@ pub(crate) struct LastRunner {
     /// When the process started, in clock ticks after the boot: a later process with the same number
     /// started at another time.
     process_start: Option<u64>,
+    /// The boot, and the namespace of processes, in which the number means something; `None` if the runner
+    /// was started where processes cannot be seen.
+    machine: Option<String>,
     /// When it was started.
     pub(crate) started: Timestamp,
 }
@@ -56,6 +60,7 @@ impl LastRunner {
             run: run.to_owned(),
             process,
             process_start: process_start(process),
+            machine: this_machine(),
             started: clock.now(),
         })
     }
@@ -84,9 +89,36 @@ impl LastRunner {
         std::iter::once("ledger".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
     }
 
-    fn is_alive(&self) -> bool {
-        self.process_start.is_some() && process_start(self.process) == self.process_start
+    /// Whether its process lives.
+    fn life(&self) -> Life {
+        self.life_seen_from(this_machine().as_deref())
     }
+
+    fn life_seen_from(&self, here: Option<&str>) -> Life {
+        let (Some(there), Some(here)) = (self.machine.as_deref(), here) else {
+            return Life::Unseen;
+        };
+        let boot = |machine: &str| machine.split(' ').next().map(str::to_owned);
+        if there == here {
+            let is_same =
+                self.process_start.is_some() && process_start(self.process) == self.process_start;
+            if is_same { Life::Alive } else { Life::Gone }
+        } else if boot(there) == boot(here) {
+            // In another container of this machine, where the number is that of another process.
+            Life::Unseen
+        } else {
+            Life::Gone
+        }
+    }
+}
+
+/// Whether the process of a runner lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Life {
+    Alive,
+    Gone,
+    /// It cannot be seen from here.
+    Unseen,
 }
 
 /// The runners of a ledger that this user started last: one for each run, the newest last.
@@ -119,6 +151,9 @@ impl LastRunners {
 pub(crate) enum RunnerStatus {
     /// Unknown: the state that is shown is an older one, or the lock cannot be probed.
     Unknown,
+    /// Unknown as well: the lock is free, as it is while a runner waits for people, and this place does not
+    /// show whether the process of that number, a runner of the last ones, has ended.
+    Unseen(u32, LastRunners),
     /// A runner is at work; the text describes its process.
     AtWork(String),
     /// No runner is at work.
@@ -135,11 +170,33 @@ impl RunnerStatus {
                 Self::AtWork(holder.split(", since").next().unwrap_or_default().to_owned())
             }
             // With `--wait`, a runner releases the lock while it waits for people.
-            Ok(_) => match last.0.iter().find(|runner| runner.is_alive()) {
-                Some(alive) => Self::AtWork(format!("process {}", alive.process)),
-                None => Self::Absent(last),
-            },
+            Ok(_) => {
+                let lives: Vec<_> =
+                    last.0.iter().map(|runner| (runner.life(), runner.process)).rev().collect();
+                let first = |life| lives.iter().find(|each| each.0 == life).map(|each| each.1);
+                match (first(Life::Alive), first(Life::Unseen)) {
+                    (Some(alive), _) => Self::AtWork(format!("process {alive}")),
+                    (None, Some(process)) => Self::Unseen(process, last),
+                    (None, None) => Self::Absent(last),
+                }
+            }
         }
+    }
+
+    /// What is to be said, for people, if no runner is at work, or if none may be.
+    pub(crate) fn absence(&self) -> Option<String> {
+        match self {
+            Self::Unknown | Self::AtWork(_) => None,
+            Self::Absent(_) => Some("no runner is at work".to_owned()),
+            Self::Unseen(process, _) => Some(format!(
+                "this place does not show whether the last runner, process {process}, has ended"
+            )),
+        }
+    }
+
+    /// Whether a runner may be at work that cannot be seen from here.
+    pub(crate) fn is_unseen(&self) -> bool {
+        matches!(self, Self::Unseen(..))
     }
 
     /// Whether it is known that no runner is at work.
@@ -148,9 +205,9 @@ impl RunnerStatus {
     }
 
     /// The words after `ledger resume` that start the last runner of a run again; `None` if it is not
-    /// known.
+    /// known. Where it may still be at work, that command asks.
     pub(crate) fn resume_words<'a>(&self, run: &'a str) -> Option<Vec<&'a str>> {
-        let Self::Absent(last) = self else { return None };
+        let (Self::Absent(last) | Self::Unseen(_, last)) = self else { return None };
         last.of_run(run)?;
         Some(if last.0.len() > 1 { vec![run] } else { Vec::new() })
     }
@@ -244,5 +301,33 @@ mod tests {
         let own = process_start(std::process::id());
         assert!(own.is_some() || !Path::new("/proc/self/stat").exists());
         assert_eq!(process_start(u32::MAX), None);
+    }
+
+    /// A runner that was started in another container of this machine, or where there is no `/proc`, is
+    /// neither alive nor gone. One of an earlier boot is gone.
+    #[test]
+    fn runner_is_alive_or_gone_only_where_it_can_be_seen() {
+        let process = std::process::id();
+        let runner = |machine: Option<&str>| LastRunner {
+            arguments: Vec::new(),
+            working_dir: PathBuf::new(),
+            ledger: PathBuf::new(),
+            run: "a".to_owned(),
+            process,
+            process_start: process_start(process),
+            machine: machine.map(str::to_owned),
+            started: 0,
+        };
+        let life = |there: Option<&str>, here: Option<&str>| runner(there).life_seen_from(here);
+        let has_proc = Path::new("/proc/self/stat").exists();
+        let own = if has_proc { Life::Alive } else { Life::Gone };
+        assert_eq!(life(Some("boot1 pid:[1]"), Some("boot1 pid:[1]")), own);
+        let other = LastRunner { process_start: Some(1), ..runner(Some("boot1 pid:[1]")) };
+        assert_eq!(other.life_seen_from(Some("boot1 pid:[1]")), Life::Gone);
+        assert_eq!(life(Some("boot1 pid:[2]"), Some("boot1 pid:[1]")), Life::Unseen);
+        assert_eq!(life(Some("boot0 pid:[1]"), Some("boot1 pid:[1]")), Life::Gone);
+        assert_eq!(life(None, Some("boot1 pid:[1]")), Life::Unseen);
+        assert_eq!(life(Some("boot1 pid:[1]"), None), Life::Unseen);
+        assert_eq!(life(None, None), Life::Unseen);
     }
 }

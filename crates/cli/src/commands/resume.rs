@@ -2,6 +2,7 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::Command;
 
 use clap::Args;
@@ -24,7 +25,8 @@ Examples:
 
 It repeats the last `ledger run` of the run, with its options, in its working folder. The command
 line is kept in your state folder (XDG_STATE_HOME), never in the ledger. If the ledger has moved since,
-it is shown first, and --yes starts it. To start the steps of a paused run, use `ledger unpause`.";
+or where there is no /proc to show whether that runner has ended, it is shown first, and --yes starts
+it. To start the steps of a paused run, use `ledger unpause`.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -40,7 +42,7 @@ pub(crate) struct ResumeArgs {
     /// Retry the failed steps first
     #[arg(long)]
     retry_failed: bool,
-    /// Start it without asking, even if the ledger has moved
+    /// Start it without asking, even if the ledger has moved, or if the last runner may be at work
     #[arg(long)]
     yes: bool,
 }
@@ -52,7 +54,8 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
     for problem in unread.iter().chain(&lost_text(&state)) {
         print_message(&format!("warning: {problem}"));
     }
-    if let (RunnerStatus::AtWork(process), false) = (RunnerStatus::of(dir, view.log()), args.show) {
+    let status = RunnerStatus::of(dir, view.log());
+    if let (RunnerStatus::AtWork(process), false) = (&status, args.show) {
         // As for `ledger run` beside another runner.
         let error = Error::new(ErrorKind::Locked, format!("a runner is at work: {process}"));
         return Err(error.with_hint("`ledger status` shows what it does").into());
@@ -74,13 +77,20 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
         return Ok(Code::Success);
     }
     let found = dir.canonicalize().unwrap_or_default();
-    if found != last.ledger && !args.yes {
-        let moved = format!("the ledger was at {} then", escape_path(&last.ledger));
-        confirm(&format!("{moved}; in {folder}: {line}"))?;
+    let moved = (found != last.ledger)
+        .then(|| format!("the ledger was at {} then", escape_path(&last.ledger)));
+    let unseen = status.absence().filter(|_| status.is_unseen());
+    let hint = if unseen.is_some() {
+        "look for that process where it was started; if it has ended, add --yes"
+    } else {
+        "add --yes to start it"
+    };
+    let doubts: Vec<String> = moved.into_iter().chain(unseen).collect();
+    if !doubts.is_empty() && !args.yes {
+        confirm(&format!("{}; in {folder}: {line}", doubts.join("; ")), hint)?;
     }
     print_message(&format!("in {folder}: {line}"));
-    let program = std::env::current_exe().map_err(Failure::Output)?;
-    let mut command = Command::new(program);
+    let mut command = Command::new(own_program());
     command.args(&last.arguments).current_dir(&last.working_dir);
     if args.retry_failed {
         command.arg("--retry-failed");
@@ -112,8 +122,18 @@ fn choose<'a>(
     Ok(only.or_else(|| known.newest()))
 }
 
+/// This program: its file, or where there is no `/proc`, the word that started it.
+fn own_program() -> PathBuf {
+    std::env::current_exe().unwrap_or_else(|_| {
+        let word = std::env::args_os().next().unwrap_or_else(|| "ledger".into());
+        let path = PathBuf::from(&word);
+        // A word without a folder is looked up as it was. The runner starts in another folder.
+        if path.components().count() > 1 { path.canonicalize().unwrap_or(path) } else { path }
+    })
+}
+
 /// Asks on a terminal whether to continue.
-fn confirm(what: &str) -> Result<(), Failure> {
+fn confirm(what: &str, hint: &str) -> Result<(), Failure> {
     if io::stdin().is_terminal() {
         print_message(&format!("{what}; start it? [y/N]"));
         let mut line = String::new();
@@ -123,5 +143,5 @@ fn confirm(what: &str) -> Result<(), Failure> {
         }
         return Err(Failure::Rejected("it was not started".to_owned()));
     }
-    Err(Failure::Rejected(format!("{what}\nhint: add --yes to start it")))
+    Err(Failure::Rejected(format!("{what}\nhint: {hint}")))
 }

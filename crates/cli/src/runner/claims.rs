@@ -26,7 +26,7 @@ use plan_ledger::{AttemptToken, ErrorKind, Ledger, LostCause, Result, Token};
 
 use crate::runner::external_worker::{LeftResult, forget_external, left_result};
 use crate::runner::own_folder::{create_own_folder, expect_no_link};
-use crate::runner::process::{process_start, unusable};
+use crate::runner::process::{process_start, shows_processes, unusable};
 use crate::runner::progress::{Observer, Progress};
 
 /// The extension of a record.
@@ -77,6 +77,9 @@ impl KeptClaim {
 
 /// Keep a record that another process works on a task.
 pub(crate) fn keep_claim_of(ledger: &Path, task: &Value, process: u32) -> io::Result<()> {
+    if !shows_processes() {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "this place shows no processes"));
+    }
     let process_start = process_start(process).ok_or(io::ErrorKind::NotFound)?;
     let claim = Claim {
         process,
@@ -299,8 +302,11 @@ fn claims_folder(ledger: &Path) -> PathBuf {
     ledger.join("work").join("claims")
 }
 
-/// This boot of this machine, and the namespace of its processes.
+/// This boot of this machine, and the namespace of its processes; `None` where processes cannot be seen.
 pub(crate) fn this_machine() -> Option<String> {
+    if !shows_processes() {
+        return None;
+    }
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
     Some(format!("{} {}", boot.trim(), namespace.display()))

@@ -36,7 +36,6 @@ mod workers;
 pub(crate) use check::Criteria;
 pub use check::{Check, CheckAnswer, Checked, Subject};
 pub(crate) use check_lock::CheckLock;
-#[cfg(feature = "store")]
 pub(crate) use claims::this_machine;
 pub(crate) use claims::{
     ClaimsLook, DeadClaim, KeptClaim, claimed_files, keep_claim_of, release_dead_claims,

@@ -189,7 +189,8 @@ fn person_actions(run: &Run, dir: &Path) -> Vec<NextAction> {
 fn running(state: &State, run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
     let Surroundings { dir, now, runner, .. } = at;
     let mut actions = Vec::new();
-    let abandoned = if runner.is_absent() { hosted_steps(state, run).count() } else { 0 };
+    let is_absence = runner.absence().is_some();
+    let abandoned = if is_absence { hosted_steps(state, run).count() } else { 0 };
     if abandoned > 0 {
         actions.push(resume_action(run, abandoned, at));
     }
@@ -271,11 +272,16 @@ fn take_over(run: &Run, number: StepNumber, dead: &DeadClaim, at: Surroundings<'
     }
 }
 
-/// Starts the runner again, which was killed while steps were in flight.
+/// Starts the runner again, which was killed while steps were in flight, or may have been.
 pub(crate) fn resume_action(run: &Run, abandoned: usize, at: Surroundings<'_>) -> NextAction {
     let steps = counted(u64::try_from(abandoned).unwrap_or(u64::MAX), "step");
-    let verb = if abandoned == 1 { "was" } else { "were" };
-    let text = format!("the runner is gone, and {steps} {verb} in flight: start it again");
+    let text = if let (true, Some(unseen)) = (at.runner.is_unseen(), at.runner.absence()) {
+        let verb = if abandoned == 1 { "is" } else { "are" };
+        format!("{steps} {verb} in flight, and {unseen}: if it has, start it again")
+    } else {
+        let verb = if abandoned == 1 { "was" } else { "were" };
+        format!("the runner is gone, and {steps} {verb} in flight: start it again")
+    };
     with_runner(NextAction::new("resume", text), run, at)
 }
 
@@ -371,8 +377,8 @@ fn delayed(run: &Run, at: Surroundings<'_>) -> Option<NextAction> {
         _ => String::new(),
     };
     let more = if count > 1 { format!(" ({} more wait)", count - 1) } else { String::new() };
-    if at.runner.is_absent() && run.in_flight == 0 {
-        let text = format!("no runner is at work, and {step} is to be retried at {until}{more}");
+    if let (Some(absence), 0) = (at.runner.absence(), run.in_flight) {
+        let text = format!("{absence}, and {step} is to be retried at {until}{more}");
         return Some(with_runner(NextAction::new("resume", text), run, at));
     }
     Some(NextAction::new("wait", format!("wait until {until}, when {step} is retried{more}")))
@@ -428,7 +434,8 @@ pub(crate) fn judge(run: &Run, number: StepNumber, at: Surroundings<'_>) -> Next
             let criteria = if others == 1 { "criterion" } else { "criteria" };
             let text = format!("{name} waits for {others} {criteria} that `ledger run` judges");
             let action = NextAction::new("judge", text).for_step(number);
-            return if at.runner.is_absent() { with_runner(action, run, at) } else { action };
+            let has_runner = at.runner.absence().is_none();
+            return if has_runner { action } else { with_runner(action, run, at) };
         }
         [one] => format!("{name} waits for a person to judge: {}", escape_control(one)),
         many => format!("{name} waits for a person to judge {} text criteria", many.len()),

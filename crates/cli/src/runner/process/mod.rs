@@ -17,7 +17,7 @@ pub(crate) mod workers;
 
 pub(crate) use ignored_signals::not_ignored;
 pub use limits::WorkerLimits;
-pub(crate) use orphans::process_start;
+pub(crate) use orphans::{process_start, shows_processes};
 pub(crate) use output::unusable;
 pub(crate) use supervisor::act_or_enable;
 pub use workers::{ProcessOptions, ProcessWorkers, scratch_folder};

@@ -179,6 +179,14 @@ pub(crate) fn process_start(process: u32) -> Option<u64> {
     stat(pid).map(|status| status.started)
 }
 
+/// Whether this place shows its processes: not where `/proc` is missing, is hidden, or is that of another
+/// container.
+pub(crate) fn shows_processes() -> bool {
+    let own = std::process::id().to_string();
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    stat.split_once(' ').is_some_and(|(process, _)| process == own)
+}
+
 /// The entries of `/proc/PID/stat` that are used here.
 struct Status {
     name: String,

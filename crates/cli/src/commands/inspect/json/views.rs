@@ -78,7 +78,7 @@ impl<'a> UserViewLine<'a> {
             now: activities,
             run: run.id,
             runner_at_work: match &ledger.runner {
-                RunnerStatus::Unknown => None,
+                RunnerStatus::Unknown | RunnerStatus::Unseen(..) => None,
                 RunnerStatus::AtWork(_) => Some(true),
                 RunnerStatus::Absent(_) => Some(false),
             },

@@ -48,7 +48,7 @@ pub(crate) fn show_user(
     }
     print_warnings(ledger, run, out)?;
     print_stale(ledger, run, out)?;
-    if let (Some(left), false) = (view.expected, ledger.runner.is_absent()) {
+    if let (Some(left), None) = (view.expected, ledger.runner.absence()) {
         out.line(&format!("  about {} more", whole_seconds(left)))?;
     }
     let (needs, next): (Vec<_>, Vec<_>) = actions.iter().partition(|action| needs_person(action));
@@ -118,20 +118,22 @@ fn print_now(
         .into_iter()
         .map(|(number, dead)| (number, dead.process()))
         .collect();
-    let abandoned: Vec<StepNumber> =
-        hosted_steps(&ledger.state, run).map(|(number, _)| number).filter(|_| is_absent).collect();
-    if !abandoned.is_empty() {
+    let hosted: Vec<StepNumber> =
+        hosted_steps(&ledger.state, run).map(|(number, _)| number).collect();
+    let absence = ledger.runner.absence();
+    if is_absent && !hosted.is_empty() {
         out.painted(Paint::Bad, "  stopped: the runner is gone")?;
-    } else if is_absent && is_idle(run) {
-        out.painted(Paint::Notice, "  no runner is at work")?;
+    } else if let Some(text) = absence.as_ref().filter(|_| is_idle(run) || !hosted.is_empty()) {
+        out.painted(Paint::Notice, &format!("  {text}"))?;
     }
     for activity in &view.activities {
         match activity {
             Activity::Working { step, what, .. } => {
                 let end = match gone.get(step) {
                     Some(process) => WorkerEnd::Gone(*process),
-                    None if abandoned.contains(step) => WorkerEnd::WithRunner,
-                    None => WorkerEnd::None,
+                    None if absence.is_none() || !hosted.contains(step) => WorkerEnd::None,
+                    None if is_absent => WorkerEnd::WithRunner,
+                    None => WorkerEnd::Unseen,
                 };
                 print_working(ledger, run, (*step, what), end, out)?;
             }
@@ -155,6 +157,8 @@ enum WorkerEnd {
     None,
     /// Its runner is gone.
     WithRunner,
+    /// Its runner may be gone, which cannot be seen from here.
+    Unseen,
     /// The process that claimed the step is gone.
     Gone(u32),
 }
@@ -171,6 +175,7 @@ fn print_working(
     let what = match end {
         WorkerEnd::None => "working on",
         WorkerEnd::WithRunner => "in flight when it stopped",
+        WorkerEnd::Unseen => "in flight",
         WorkerEnd::Gone(_) => "its worker is gone",
     };
     let again = if attempts > 1 { format!(", attempt {attempts}") } else { String::new() };
@@ -178,7 +183,7 @@ fn print_working(
     let time = whole_seconds(ledger.now.saturating_sub(attempt.dispatched));
     let time = match end {
         WorkerEnd::None => format!("for {time}"),
-        WorkerEnd::WithRunner => format!("begun {time} ago"),
+        WorkerEnd::WithRunner | WorkerEnd::Unseen => format!("begun {time} ago"),
         WorkerEnd::Gone(process) => format!("begun {time} ago, process {process}"),
     };
     let title = match run.step(number) {

@@ -158,7 +158,7 @@ fn skipped_by(ledger: &LedgerAt<'_>, run: &Run, number: StepNumber) -> Option<(S
 fn resume(ledger: &LedgerAt<'_>, run: &Run, found: &Explanation) -> Option<NextAction> {
     let is_concerned = |(number, _): &(StepNumber, _)| found.steps.contains_key(number);
     let abandoned = hosted_steps(&ledger.state, run).filter(is_concerned).count();
-    (ledger.runner.is_absent() && abandoned > 0)
+    (ledger.runner.absence().is_some() && abandoned > 0)
         .then(|| resume_action(run, abandoned, ledger.surroundings()))
 }
 
