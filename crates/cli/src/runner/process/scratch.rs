@@ -334,8 +334,8 @@ fn still_alive(errors: &Path, note: &str) -> Error {
 
 fn cannot_end(at: &Path, name: &str, process: &str) -> Error {
     let message = format!(
-        "{name}: its worker ({process}), started by a runner that has ended, is still alive \
-         and cannot be ended from here; end it and run again"
+        "{name}: its worker ({process}), which an earlier runner started, is still alive and \
+         cannot be ended from here; end it and run again"
     );
     Error::new(ErrorKind::Locked, message).at_path(at)
 }
