@@ -1,4 +1,4 @@
-"""Writes RESULTS.md, figures.json and plots from the figures that `benches/run` measured.
+"""Writes RESULTS.md and plots (with all figures) from the figures that `benches/run` measured.
 
 Usage: report.py FIGURES [--page FOLDER], or report.py --machine FOLDER --sizes SIZES --json FILE to describe
 the machine. It needs only the standard library. Figures are medians over the rounds of one run.
@@ -301,7 +301,7 @@ def page(f, plots):
     machine = f.machine
     lines = ["# Results", "",
              "One run of `benches/run`: medians of rounds in which the engines take turns. Compare only figures of the same",
-             "run. Every figure of every engine: `figures.json`. Experiments and profiles: `NOTES.md`.", ""]
+             "run. Every figure of every engine: `plots/figures.json`. Experiments and profiles: `NOTES.md`.", ""]
     if machine:
         lines += [f"Commit {machine['commit']}, {machine['date']}, {machine['processors']}, {machine['memory']}, {machine['system']}, "
                   f"{machine['compiler']}, {machine['file system'].split()[0]} on {machine['device']}, load {machine['load at the start']} "
@@ -418,7 +418,7 @@ def main():
     every = json.dumps(rounded({name: part for name, part in f.all.items() if part is not None}), indent=1)
     # A series of figures is one line.
     every = re.sub(r"\[[^\[\]{}]*\]", lambda series: re.sub(r"\s+", " ", series[0]), every)
-    (options.page / "figures.json").write_text(every + "\n")
+    (options.page / "plots" / "figures.json").write_text(every + "\n")
 
 
 if __name__ == "__main__":
