@@ -22,6 +22,7 @@ mod held_folder;
 mod map;
 mod place;
 mod port;
+mod read_only;
 mod sectors;
 mod tar;
 
@@ -30,7 +31,11 @@ pub use disk::DiskStorage;
 pub use filesystem_kind::FilesystemKind;
 pub use map::Map;
 pub use port::{
-    Access, Entry, EntryKind, FolderAccess, Links, LockGuard, LockOutcome, Storage, StorageFile,
+    Access, Entry, EntryKind, FolderAccess, IndexList, Links, LockGuard, LockOutcome, Storage,
+    StorageFile,
 };
+pub(crate) use read_only::read_only;
+#[cfg(feature = "store")]
+pub(crate) use read_only::{entries_of, refuse_changes, refuse_writes};
 pub use sectors::{SectorRead, read_sectors};
 pub use tar::{TarStorage, TarWriter};

@@ -66,6 +66,13 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// the text of the file: it names the lock holder to people.
     fn lock(&self, path: &Path, holder: &str) -> io::Result<LockOutcome>;
 
+    /// Whether the index of a sealed segment has a list, if this storage knows it and reading the index would cost
+    /// requests to another machine. `None`: the index says so.
+    fn has_list(&self, path: &Path, list: IndexList) -> Option<bool> {
+        let _ = (path, list);
+        None
+    }
+
     /// The class of file system at a path.
     fn filesystem_kind(&self, path: &Path) -> io::Result<FilesystemKind>;
 
@@ -96,6 +103,20 @@ pub trait StorageFile: Send + Sync + fmt::Debug {
 
     /// The bytes of a file that has no writer any longer.
     fn map(&self) -> io::Result<Map>;
+}
+
+/// A list in the index of a sealed segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexList {
+    /// The records of a kind.
+    Kind(u16),
+    /// The records of a stream.
+    Stream {
+        /// The stream.
+        stream: u64,
+        /// The number of the rule that assigns records to streams.
+        rule: u32,
+    },
 }
 
 /// Whether a link to a folder is followed. A link to a file never is.

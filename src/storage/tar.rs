@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use super::filesystem_kind::FilesystemKind;
 use super::map::Map;
-use super::port::{Access, Entry, EntryKind, LockOutcome, Storage, StorageFile};
+use super::port::{Access, Entry, LockOutcome, Storage, StorageFile};
+use super::read_only::{entries_of, read_only, refuse_changes, refuse_writes};
 
 /// Files in a tar file are padded to multiples of this size.
 const BLOCK: u64 = 512;
@@ -229,56 +230,22 @@ impl Seek for Cursor<'_> {
 }
 
 impl Storage for TarStorage {
-    fn create_dir(&self, _: &Path) -> io::Result<()> {
-        Err(io::ErrorKind::ReadOnlyFilesystem.into())
-    }
+    refuse_changes!();
 
     fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
         let folder = self.name(path)?;
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
-        let inside = self.files.keys().filter_map(|name| name.strip_prefix(&prefix));
-        let mut entries: Vec<_> = inside
-            .map(|rest| match rest.split_once('/') {
-                Some((name, _)) => Entry { name: name.to_owned(), kind: EntryKind::Folder },
-                None => Entry { name: rest.to_owned(), kind: EntryKind::File },
-            })
-            .collect();
-        entries.sort();
-        entries.dedup();
+        let entries = entries_of(self.files.keys().filter_map(|name| name.strip_prefix(&prefix)));
         if entries.is_empty() { Err(io::ErrorKind::NotFound.into()) } else { Ok(entries) }
-    }
-
-    fn create(&self, _: &Path) -> io::Result<Box<dyn StorageFile>> {
-        Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn StorageFile>> {
         if access == Access::ReadWrite {
-            return Err(io::ErrorKind::ReadOnlyFilesystem.into());
+            return read_only();
         }
         let extent = self.files.get(self.name(path)?);
         let extent = *extent.ok_or(io::ErrorKind::NotFound)?;
         Ok(Box::new(TarFile { file: self.file.clone(), extent }))
-    }
-
-    fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
-        Err(io::ErrorKind::ReadOnlyFilesystem.into())
-    }
-
-    fn remove(&self, _: &Path) -> io::Result<()> {
-        Err(io::ErrorKind::ReadOnlyFilesystem.into())
-    }
-
-    fn remove_dir(&self, _: &Path) -> io::Result<()> {
-        Err(io::ErrorKind::ReadOnlyFilesystem.into())
-    }
-
-    fn sync_dir(&self, _: &Path) -> io::Result<()> {
-        Err(io::ErrorKind::ReadOnlyFilesystem.into())
-    }
-
-    fn lock(&self, _: &Path, _: &str) -> io::Result<LockOutcome> {
-        Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
 
     fn filesystem_kind(&self, _: &Path) -> io::Result<FilesystemKind> {
@@ -313,21 +280,7 @@ impl StorageFile for TarFile {
         }
     }
 
-    fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
-        Err(io::ErrorKind::ReadOnlyFilesystem.into())
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn set_length(&self, _: u64) -> io::Result<()> {
-        Err(io::ErrorKind::ReadOnlyFilesystem.into())
-    }
-
-    fn make_read_only(&self) -> io::Result<()> {
-        Ok(())
-    }
+    refuse_writes!();
 
     fn map(&self) -> io::Result<Map> {
         let mut bytes = vec![0; usize::try_from(self.extent.length).map_err(io::Error::other)?];
