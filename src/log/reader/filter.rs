@@ -5,6 +5,8 @@
 
 use crate::error::Result;
 use crate::log::record::{LoggedRecord, StreamRule};
+use crate::log::segment::SealState;
+use crate::storage::IndexList;
 
 use super::open_segment::OpenSegment;
 
@@ -21,6 +23,18 @@ impl RecordFilter {
             Self::Kind(kind) => record.kind == *kind,
             Self::Stream(stream, streams) => streams.stream(record) == Some(*stream),
         }
+    }
+
+    /// Whether the storage knows that the index of a segment names no such record. The index is not read then.
+    pub(crate) fn is_absent(&self, segment: &OpenSegment<'_>) -> bool {
+        let list = match self {
+            Self::Kind(kind) => IndexList::Kind(*kind),
+            Self::Stream(stream, streams) => {
+                IndexList::Stream { stream: *stream, rule: streams.id }
+            }
+        };
+        matches!(segment.seal, SealState::Sealed(_))
+            && segment.reader.storage.has_list(segment.path, list) == Some(false)
     }
 
     /// Offsets of the matching records from `from` on according to a segment's index, in descending

@@ -77,6 +77,8 @@ struct CurrentSegment<'a> {
     /// Offsets of the matching records from the index, in descending order; `None` to read all
     /// records.
     postings: Option<Vec<u64>>,
+    /// The storage knows that no record matches: nothing of the segment is read.
+    is_absent: bool,
 }
 
 impl<'a> Walk<'a> {
@@ -116,7 +118,9 @@ impl<'a> Walk<'a> {
             }
             Some(SequenceItem::Segment(segment)) => {
                 self.ready.extend(segment.damaged_header());
+                let is_absent = self.filter.is_some_and(|filter| filter.is_absent(&segment));
                 let postings = match &self.filter {
+                    Some(_) if is_absent => Some(Vec::new()),
                     Some(filter) => filter.postings(&segment, self.from)?,
                     None => None,
                 };
@@ -127,7 +131,7 @@ impl<'a> Walk<'a> {
                     }
                     seek(self.reader, &segment, &mut cursor, self.from)?;
                 }
-                self.current = Some(CurrentSegment { segment, cursor, postings });
+                self.current = Some(CurrentSegment { segment, cursor, postings, is_absent });
             }
         }
         Ok(Some(()))
@@ -135,7 +139,8 @@ impl<'a> Walk<'a> {
 
     /// Finish the current segment.
     fn close_segment(&mut self) -> Result<()> {
-        let Some(CurrentSegment { segment, cursor, postings }) = self.current.take() else {
+        let Some(CurrentSegment { segment, cursor, postings, is_absent }) = self.current.take()
+        else {
             return Ok(());
         };
         // If only some of its records were read, its end is taken from the headers.
@@ -147,7 +152,9 @@ impl<'a> Walk<'a> {
             (end.before, end.next_seq, end.anomaly)
         };
         self.sequence.advance(before, next_seq);
-        self.ready.extend(segment.trailer(anomaly)?);
+        if !is_absent {
+            self.ready.extend(segment.trailer(anomaly)?);
+        }
         Ok(())
     }
 

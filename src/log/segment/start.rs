@@ -11,7 +11,7 @@ use std::io;
 use crate::error::{Error, Result};
 use crate::format::{Chain, FrameFault, SegmentHeader, SegmentName, is_sealed_length};
 use crate::log::notes::{KIND_RETENTION_NOTE, LoggedRetentionNote};
-use crate::storage::{Access, Storage, StorageFile};
+use crate::storage::{Access, IndexList, Storage, StorageFile};
 
 use super::cursor::Predecessor;
 use super::entry::{Segment, SegmentEntry, valid_segment};
@@ -80,6 +80,11 @@ pub(crate) fn find_retention_note(
     for (index, entry) in list.iter().enumerate().rev() {
         let Some(segment) = valid_segment(entry) else { continue };
         let path = &entry.1;
+        let notes = IndexList::Kind(KIND_RETENTION_NOTE);
+        let is_sealed = is_sealed_length(segment.length, segment.header.prealloc_len);
+        if is_sealed && storage.has_list(path, notes) == Some(false) {
+            continue;
+        }
         let io = |error| Error::io("search for the retention note", path, error);
         let file = storage.open(path, Access::Read).map_err(io)?;
         if may_hold_note(&*file, segment).map_err(io)? {
