@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
+#[cfg(feature = "store")]
+use crate::format::SnapshotName;
 use crate::format::{
     Chain, ChainKey, ClockAnchor, Head, HeadState, NewRecord, Placement, SegmentHeader, Stamp, Uid,
     encode_frame, frame_size,
@@ -40,6 +42,8 @@ use crate::log::segment::{
     SegmentBytes, Segments, WritePosition, create_segment_with, head_content, low_bits,
     next_header, next_record, open_segment, seal_rotated,
 };
+#[cfg(feature = "store")]
+use crate::log::snapshot::SnapshotFolder;
 use crate::log::writer::shared::SharedWriter;
 use crate::log::writer::staging::{self, Staging};
 use crate::log::writer::state::WriterState;
@@ -437,6 +441,22 @@ impl LogCopy {
         Ok(())
     }
 
+    /// Add a snapshot file, durably, before the folder gets its name.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is damaged; `Io`, `DiskFull`.
+    #[cfg(feature = "store")]
+    pub(crate) fn add_snapshot(&self, name: &SnapshotName, bytes: &[u8]) -> Result<()> {
+        let (storage, folder) = (&*self.options.storage, self.paths.snapshots());
+        let path = folder.join(name.to_string());
+        let io = |error| Error::io("write the snapshot", &path, error);
+        storage.create_dir(&folder).map_err(io)?;
+        let file = storage.create(&path).map_err(io)?;
+        file.write_at(bytes, 0).and_then(|()| file.sync()).map_err(io)?;
+        SnapshotFolder::of(storage, self.dir()).open(name)?.check()?;
+        storage.sync_dir(&folder).and_then(|()| storage.sync_dir(self.dir())).map_err(io)
+    }
+
     /// Append records, byte for byte as they are in their segment. They begin at the end of the log, or
     /// before it where the folder has the same bytes.
     ///
@@ -445,7 +465,8 @@ impl LogCopy {
     pub fn append(&mut self, part: &FolderPart) -> Result<()> {
         self.check_lock()?;
         let header = &part.segment;
-        if part.before.seq > self.end.ack.seq {
+        // The first segment of a pruned log is not the first one of the ledger.
+        if part.before.seq > self.end.ack.seq && !self.segments.is_empty() {
             return Err(other_segments(self.paths.dir(), part));
         }
         match self.segments.last() {
