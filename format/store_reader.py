@@ -4,7 +4,8 @@
 usage: store_reader.py [--json] [--records] STORE_DIR
 
 STORE_DIR is a copy of the prefix of one ledger, with all objects as files. Verifies every slot and the segment objects, and
-reports the first bad place. It writes nothing. Index and footer of a `.seg` are not checked here, since no record depends on them.
+reports the first bad place. It writes nothing. Index and footer of a `.seg`, and index objects, are not checked here, since no record
+depends on them.
 Exit code: 0 whole; 2 usage, not a store, or a newer version; 4 damaged.
 """
 import argparse, json, re, struct, sys, tempfile, zlib
@@ -12,7 +13,7 @@ from collections import namedtuple
 from pathlib import Path
 from blake3 import blake3
 from reader import (START, Damage, NoFrame, Refused, Segment, check_erasures, check_record, read_frame, read_segment_header,
-                    require, zero)
+                    require, retention_note, zero)
 
 SLOT_HEADER, SLOT_LIMIT, WRITER_NOTE = 256, 64 << 20, 0x8008
 SLOT_MAGIC = b"\x89PLT\r\n\x1a\n"
@@ -83,6 +84,21 @@ class Log:
         self.key = blake3(ids[1], derive_key_context="plan-ledger v1 record").digest()
         self.seq, self.time, self.chain, self.epoch, self.segment, self.end = 0, 0, bytes(32), 0, None, 0
         self.chains, self.found = {0: bytes(32)}, {"erased": [], "named": set()}
+        self.pruned = None
+
+    def begin_later(self, file, data, base_seq, ordinal):
+        """The log begins with this segment object. A retention note must say so."""
+        self.pruned = False
+        self.seq = base_seq - 1
+        header = self.segment_of(file, data, base_seq, ordinal).header
+        self.chain, self.epoch, self.before = header.prev_chain, None, (self.seq, header.prev_chain)
+        self.chains = {self.seq: self.chain}
+
+    def note_prune(self, record):
+        """Looks for the retention note that makes the log begin later."""
+        note = retention_note(record.frame, record.payload)
+        if note and (note["last_seq"] > self.before[0] or (note["last_seq"], bytes.fromhex(note["chain"])) == self.before):
+            self.pruned = True
 
     def segment_of(self, file, data, base_seq, ordinal):
         """The segment header in an object, which must continue the log or the current segment."""
@@ -100,6 +116,8 @@ class Log:
         else:
             before = self.segment.header if self.segment else None
             due = (before.ordinal + 1, before.uid, self.end) if before else (0, bytes(16), 0)
+            if self.pruned is not None and not before:
+                self.chain, due = header.prev_chain, (header.ordinal, header.prev_uid, header.prev_data_end)
             require((header.ordinal, header.prev_uid, header.prev_data_end) == due, file, 0, "segment has another predecessor")
             require((header.base_seq - 1, header.prev_last_seq, header.prev_chain) == (self.seq, self.seq, self.chain), file, 0,
                     "segment does not continue the log")
@@ -124,6 +142,8 @@ class Log:
             require(self.chains.setdefault(seq, chain) == chain, segment.file, record.offset, "follows other records")
             if record.frame.kind == WRITER_NOTE:
                 notes.append((seq, writer_note(segment.file, record)))
+            if self.pruned is False:
+                self.note_prune(record)
             if seq > skip_to:
                 self.emit(segment, record)
         require(left == 0, segment.file, offset, "the last batch is not complete")
@@ -133,7 +153,8 @@ class Log:
     def take_slot(self, file, slot, body):
         require((slot.first_seq, slot.chain_before) == (self.seq + 1, self.chain), file, 96, "slot does not continue the log")
         opens = slot.flags & 1
-        require(slot.epoch > self.epoch if opens else slot.epoch == self.epoch, file, 64,
+        epoch = slot.epoch - opens if self.epoch is None else self.epoch
+        require(slot.epoch > epoch if opens else slot.epoch == epoch, file, 64,
                 f"epoch {slot.epoch} after {self.epoch}")
         if slot.flags & 2:
             segment, frames = self.segment_of(file, body, slot.first_seq, slot.ordinal), body[START:]
@@ -164,9 +185,12 @@ def check(root, emit=lambda *_: None):
             match = re.fullmatch(r"(\d{20})-(\d{20})-([0-9a-f]{8,16})\.(seg|part)", path.name)
             if match:
                 objects.append((int(match[1]), int(match[2]), int(match[3], 16), match[4] == "seg", path))
-            else:
+            elif not re.fullmatch(r"\d{20}-\d{20}-[0-9a-f]{8,16}\.index", path.name):
                 notes.append(f"seg/{path.name}: not an object of the log")
         floor = max((last for _, last, *_ in objects), default=0)
+        base_seq, _, ordinal, _, path = min(objects, default=(1, 0, 0, False, None))
+        if base_seq > 1:
+            log.begin_later(f"seg/{path.name}", path.read_bytes(), base_seq, ordinal)
         while log.seq < floor:
             held = [each for each in objects if each[0] <= log.seq + 1 <= each[1]]
             require(held, "seg/", 0, f"no segment object holds record {log.seq + 1}")
@@ -187,13 +211,16 @@ def check(root, emit=lambda *_: None):
                 log.take_slot(f"tail/{path.name}", slot, body)
             elif slot.last_seq > floor and log.chains.get(slot.first_seq - 1) == slot.chain_before:
                 raise Damage(f"tail/{path.name}", 88, "a segment object ends in the middle of this slot")
+            elif log.pruned is not None and slot.last_seq <= log.before[0]:
+                pass
             elif log.chains.get(slot.last_seq) != slot.chain_after:
                 report["orphans"].append(f"tail/{path.name}")
+        require(log.pruned is not False, "seg/", 0, "the first segment objects are missing, and no retention note covers them")
         check_erasures(log.found)
     except Damage as damage:
         report.update(status="damaged", bad=damage.place)
     else:
-        report.update(records=log.seq, last_chain=log.chain.hex(), epoch=log.epoch)
+        report.update(records=log.seq, last_chain=log.chain.hex(), epoch=log.epoch or 0)
     return report
 
 
