@@ -303,6 +303,19 @@ impl Index {
         self.postings(self.find(streams, stream))
     }
 
+    /// The kinds of the records, ascending.
+    #[cfg(feature = "store")]
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = u64> + '_ {
+        (0..self.counts.kinds).map(|number| self.list(number).0)
+    }
+
+    /// The streams of the records, ascending.
+    #[cfg(feature = "store")]
+    pub(crate) fn streams(&self) -> impl Iterator<Item = u64> + '_ {
+        let streams = self.counts.kinds..self.counts.kinds + self.counts.streams;
+        streams.map(|number| self.list(number).0)
+    }
+
     /// The seek entries.
     pub fn seeks(&self) -> impl Iterator<Item = SeekEntry> + '_ {
         let end = self.counts.lists_at().unwrap_or(INDEX_HEADER_SIZE);

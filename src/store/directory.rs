@@ -29,7 +29,7 @@ impl DirectoryObjects {
     /// # Errors
     /// Any error of the file system.
     pub fn open(root: &Path) -> io::Result<Self> {
-        for folder in [UNNAMED, "tail", "seg", "blob", "nodes", "probe", "takeover"] {
+        for folder in [UNNAMED, "tail", "seg", "blob", "snap", "nodes", "probe", "takeover"] {
             fs::create_dir_all(root.join(folder))?;
         }
         Ok(Self { root: root.to_owned(), counter: AtomicU64::new(0) })

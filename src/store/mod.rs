@@ -4,7 +4,8 @@
 //! From bottom to top: `name` and `objects` (names, and the port with its five calls), `slot` (bytes
 //! to verified records and back), `protocol` (state machines without I/O or clock), `segments` (reads
 //! segment objects), `session` (carries out the protocol on a store), `binding`, `collect` and `probe`
-//! (whose log a prefix is, which slots may be deleted, whether the store keeps its promises), `folder` (opens,
+//! (whose log a prefix is, which objects may be deleted, whether the store keeps its promises), `index` (what readers of few
+//! records need of many segments), `folder` (opens,
 //! restores and follows with the folder of a ledger), and `reading` (reads a ledger in its store).
 //! [`DirectoryObjects`] is a store in a folder; `sim::SimStore` is one that loses answers.
 //!
@@ -20,6 +21,7 @@ mod binding;
 mod collect;
 mod directory;
 mod folder;
+mod index;
 mod name;
 mod objects;
 mod probe;
@@ -38,14 +40,16 @@ pub use folder::{
     AckMode, AckedBy, BoundLog, FolderProgress, MonotonicClock, Rejoined, SideCar, StoreClient,
     StoreKeeper, StoreLag, StoreOpening, open_bound, rejoin, replicate, restore,
 };
-pub use name::{ObjectName, SegmentForm, SegmentObject};
+pub use name::{IndexRange, ObjectName, SegmentForm, SegmentObject};
 pub use objects::{CreatedObject, ListedObject, Objects, StoreTime, StoredObject, Unclear};
 pub use probe::{probe, race_to_create};
 pub use protocol::{
     DOUBT_AFTER, EndFinder, FoundSlot, ListReason, SlotFacts, SlotKeeper, StoreAnswer, StoreCall,
     StorePosition, Takeover,
 };
-pub use reading::{MemoryFile, NewFile, StoreStorage, read_in_place};
+pub use reading::{
+    BLOCK_SIZE, MemoryFile, NewFile, StoreStorage, read_in_place, read_parts_in_place,
+};
 pub use segments::{VerifiedSegment, segment_floor};
 pub use session::{HeldStore, StoreEnd, StoreSession, TakenIn};
 pub use slot::{

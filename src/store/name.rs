@@ -11,6 +11,8 @@ pub(super) const TAIL: &str = "tail/";
 pub(super) const SEGMENTS: &str = "seg/";
 /// The folder of blobs, each named by the hash of its content.
 pub(super) const BLOBS: &str = "blob/";
+/// The folder of snapshots: those from which a log starts whose first segments were deleted.
+pub(super) const SNAPSHOTS: &str = "snap/";
 /// The folder of objects that a test of the store creates.
 pub(super) const PROBE: &str = "probe/";
 
@@ -23,6 +25,19 @@ pub enum ObjectName {
     Slot(u64),
     /// A segment, or the first part of one.
     Segment(SegmentObject),
+    /// What the footers and indexes of some consecutive sealed segments say.
+    Index(IndexRange),
+}
+
+/// The segments of an index object, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct IndexRange {
+    /// Sequence number of the first record of the first segment.
+    pub base_seq: u64,
+    /// Sequence number of the last record of the last segment.
+    pub last_seq: u64,
+    /// Position of the last segment in the ledger.
+    pub ordinal: u64,
 }
 
 /// The records of a segment object, by its name.
@@ -56,7 +71,11 @@ impl ObjectName {
         } else if let Some(slot) = text.strip_prefix(TAIL) {
             Self::Slot(slot.strip_suffix(".slot")?.parse().ok()?)
         } else {
-            Self::Segment(SegmentObject::parse_unchecked(text.strip_prefix(SEGMENTS)?)?)
+            let text = text.strip_prefix(SEGMENTS)?;
+            match text.strip_suffix(".index") {
+                Some(range) => Self::Index(IndexRange::parse_unchecked(range)?),
+                None => Self::Segment(SegmentObject::parse_unchecked(text)?),
+            }
         };
         (name.to_string() == text).then_some(name)
     }
@@ -69,10 +88,17 @@ impl SegmentObject {
             (None, Some(text)) => (text, SegmentForm::Part),
             (None, None) => return None,
         };
+        let IndexRange { base_seq, last_seq, ordinal } = IndexRange::parse_unchecked(text)?;
+        Some(Self { base_seq, last_seq, ordinal, form })
+    }
+}
+
+impl IndexRange {
+    fn parse_unchecked(text: &str) -> Option<Self> {
         let mut numbers = text.split('-');
         let (base, last, ordinal) = (numbers.next()?, numbers.next()?, numbers.next()?);
         let ordinal = u64::from_str_radix(ordinal, 16).ok()?;
-        Some(Self { base_seq: base.parse().ok()?, last_seq: last.parse().ok()?, ordinal, form })
+        Some(Self { base_seq: base.parse().ok()?, last_seq: last.parse().ok()?, ordinal })
     }
 }
 
@@ -88,6 +114,9 @@ impl fmt::Display for ObjectName {
                 };
                 write!(f, "{SEGMENTS}{base_seq:020}-{last_seq:020}-{ordinal:08x}.{suffix}")
             }
+            Self::Index(IndexRange { base_seq, last_seq, ordinal }) => {
+                write!(f, "{SEGMENTS}{base_seq:020}-{last_seq:020}-{ordinal:08x}.index")
+            }
         }
     }
 }
@@ -100,7 +129,12 @@ mod tests {
     #[test]
     fn only_the_exact_spelling_is_a_name() {
         let object = |form| SegmentObject { base_seq: 1, last_seq: 412, ordinal: 0xAB, form };
+        let range = IndexRange { base_seq: 1, last_seq: 412, ordinal: 0xAB };
         let names = [
+            (
+                ObjectName::Index(range),
+                "seg/00000000000000000001-00000000000000000412-000000ab.index",
+            ),
             (ObjectName::Ledger, "LEDGER.json"),
             (ObjectName::Slot(412), "tail/00000000000000000412.slot"),
             (ObjectName::Slot(u64::MAX), "tail/18446744073709551615.slot"),
@@ -128,6 +162,7 @@ mod tests {
             "seg/00000000000000000001-00000000000000000412-000000AB.seg",
             "seg/00000000000000000001-00000000000000000412-000000ab-1.seg",
             "seg/00000000000000000001-00000000000000000412.seg",
+            "seg/00000000000000000001-00000000000000000412.index",
             "probe/1",
         ];
         for text in others {

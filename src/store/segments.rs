@@ -13,7 +13,7 @@ pub fn segment_floor(listing: &[ListedObject]) -> u64 {
     listing.iter().filter_map(segment_object).map(|object| object.last_seq).max().unwrap_or(0)
 }
 
-fn segment_object(listed: &ListedObject) -> Option<SegmentObject> {
+pub(super) fn segment_object(listed: &ListedObject) -> Option<SegmentObject> {
     match ObjectName::parse(&listed.name) {
         Some(ObjectName::Segment(object)) => Some(object),
         _ => None,
@@ -149,8 +149,14 @@ fn check_start(header: &SegmentHeader, before: &Before<'_>) -> Result<(), SlotFa
         return Err(SlotFault::Link("it follows other records"));
     }
     let Some(place) = before.place else {
+        // What precedes the first segment was pruned, or the log begins with it.
+        let is_after_prune = header.base_seq == before.next_seq && before.next_seq > 1;
         let is_first = header.base_seq == 1 && header.ordinal == 0;
-        return if is_first { Ok(()) } else { wrong("the segment before it is unknown") };
+        return if is_first || is_after_prune {
+            Ok(())
+        } else {
+            wrong("the segment before it is unknown")
+        };
     };
     if header.base_seq < before.next_seq {
         let is_same = place.header == *header;

@@ -7,7 +7,8 @@
 //!   caller gives up, a commit stays unresolved, and [`HeldStore::resolve`] continues with the same bytes.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Record, SegmentHeader, to_u64};
+use crate::format::{Chain, Codec, Record, SEGMENT_HEADER_SIZE, SegmentHeader, to_u64};
+use crate::log::{KIND_RETENTION_NOTE, RetentionNote};
 
 use super::binding::LedgerIdentity;
 use super::name::{ObjectName, SEGMENTS, SegmentForm, SegmentObject, TAIL};
@@ -15,8 +16,11 @@ use super::objects::{ListedObject, Objects, StoredObject, Unclear};
 use super::protocol::{
     EndFinder, FoundSlot, SlotFacts, SlotKeeper, StoreAnswer, StoreCall, StorePosition, Takeover,
 };
-use super::segments::{Before, VerifiedSegment, object_with, segment_floor};
-use super::slot::{CheckedSlot, EncodedSlot, SegmentPlace, SlotBytes, SlotFault, VerifiedSlot};
+use super::segments::{Before, VerifiedSegment, object_with, segment_floor, segment_object};
+use super::slot::{
+    CheckedSlot, EncodedSlot, SLOT_HEADER_SIZE, SegmentPlace, SlotBytes, SlotFault, SlotHeader,
+    VerifiedSlot,
+};
 
 /// A client of a store that speaks for a ledger.
 #[derive(Clone, Copy)]
@@ -109,13 +113,55 @@ impl StoreSession<'_> {
     /// any error of `take`.
     pub fn find_end(&self, from: StoreEnd, take: Take<'_>) -> Result<StoreEnd> {
         let mut finder = EndFinder::from(from.position);
+        let mut prune = Prune::before(&from);
+        let mut take = |taken: &TakenIn<'_>| {
+            prune.look(taken);
+            take(taken)
+        };
         let mut run = Run::new(self, from);
-        loop {
+        let end = loop {
             match finder.call() {
-                StoreCall::Rest(_) => return Ok(run.end),
-                call => finder.answer(run.perform(&call, take, None)?),
+                StoreCall::Rest(_) => break run.end,
+                call => finder.answer(run.perform(&call, &mut take, None)?),
             }
-        }
+        };
+        prune.check()?;
+        Ok(end)
+    }
+
+    /// The start of the log in the store: record 1, or what follows the segments that were deleted after a prune. A
+    /// reader that begins there finds the retention note that says so, or an error.
+    ///
+    /// # Errors
+    /// `Corrupt` if the first segment object is damaged; `Io` if the store does not answer.
+    pub fn start(&self) -> Result<StoreEnd> {
+        let mut unclear = 0;
+        let listing = self.list(SEGMENTS, &mut unclear)?;
+        let objects = listing.iter().filter_map(segment_object);
+        let first = objects.min_by_key(|object| (object.base_seq, std::cmp::Reverse(object.form)));
+        let Some(first) = first.filter(|first| first.base_seq > 1) else {
+            return Ok(StoreEnd::start());
+        };
+        let name = ObjectName::Segment(first).to_string();
+        let found = self.get_range(&name, SEGMENT_HEADER_SIZE, &mut unclear)?;
+        let found = found.ok_or_else(|| unnoted(first.base_seq))?;
+        let header = SegmentHeader::decode(&found.bytes)
+            .map_err(|fault| fault_error(&name, &SlotFault::Segment(fault)))?;
+        // The epoch that the first slot after the floor continues: no writer note may be left to say it.
+        let floor = segment_floor(&listing);
+        let slots = self.list(TAIL, &mut unclear)?;
+        let after = slots.iter().find(|slot| {
+            matches!(ObjectName::parse(&slot.name), Some(ObjectName::Slot(seq)) if seq > floor)
+        });
+        let slot = match after {
+            Some(slot) => self.get_range(&slot.name, SLOT_HEADER_SIZE, &mut unclear)?,
+            None => None,
+        };
+        let slot = slot.and_then(|found| SlotHeader::decode(&found.bytes).ok());
+        let epoch = slot.map_or(0, |slot| slot.epoch.saturating_sub(u64::from(slot.opens)));
+        let (next_seq, chain) = (first.base_seq, header.prev_chain);
+        let position = StorePosition { next_seq, chain, epoch, at: None };
+        Ok(StoreEnd { position, time: 0, place: None })
     }
 
     /// Open an epoch at the end of the log: read to it, and create the slot that `build` makes for it.
@@ -180,6 +226,21 @@ impl StoreSession<'_> {
     pub(super) fn get(&self, name: &str, unclear: &mut u32) -> Result<Option<StoredObject>> {
         loop {
             match self.objects.get(name, None) {
+                Ok(found) => return Ok(found),
+                Err(why) => self.ask_again(unclear, &why)?,
+            }
+        }
+    }
+
+    /// The first bytes of an object.
+    pub(super) fn get_range(
+        &self,
+        name: &str,
+        length: usize,
+        unclear: &mut u32,
+    ) -> Result<Option<StoredObject>> {
+        loop {
+            match self.objects.get(name, Some(0..to_u64(length))) {
                 Ok(found) => return Ok(found),
                 Err(why) => self.ask_again(unclear, &why)?,
             }
@@ -495,6 +556,58 @@ impl<'s, 'a> Run<'s, 'a> {
             fault.unwrap_or(SlotFault::Link("it follows other records, or an epoch is wrong"));
         fault_error(&name, &fault).at_seq(first_seq)
     }
+}
+
+/// Looks for the retention note that says why a log begins later than with record 1.
+#[derive(Debug, Clone, Copy)]
+struct Prune {
+    /// The first record, and the chain value before it.
+    first: Option<(u64, Chain)>,
+    is_noted: bool,
+}
+
+impl Prune {
+    fn before(from: &StoreEnd) -> Self {
+        let StorePosition { next_seq, chain, .. } = from.position;
+        let is_later = from.place.is_none() && next_seq > 1;
+        Self { first: is_later.then_some((next_seq, chain)), is_noted: false }
+    }
+
+    fn look(&mut self, taken: &TakenIn<'_>) {
+        let Some((first_seq, chain)) = self.first.filter(|_| !self.is_noted) else { return };
+        taken.for_each_record(&mut |record| {
+            self.is_noted |= retention_note(record).is_some_and(|note| {
+                // A prune that was interrupted left segments which the note covers.
+                note.last_seq >= first_seq
+                    || (note.last_seq + 1 == first_seq && note.chain() == Some(chain))
+            });
+        });
+    }
+
+    fn check(&self) -> Result<()> {
+        match self.first {
+            Some((first_seq, _)) if !self.is_noted => Err(unnoted(first_seq)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The retention note in a record, if it is a valid one.
+pub(super) fn retention_note(record: &Record<'_>) -> Option<RetentionNote> {
+    let header = &record.header;
+    if (header.kind, header.codec, header.schema) != (KIND_RETENTION_NOTE, Codec::Json, 1) {
+        return None;
+    }
+    let note: RetentionNote = serde_json::from_slice(record.payload).ok()?;
+    note.is_valid(header.stamp.seq).then_some(note)
+}
+
+fn unnoted(first_seq: u64) -> Error {
+    let message = format!(
+        "no segment object holds this record, although later ones exist: the first one begins at record \
+         {first_seq}, and no retention note says that the records before it were pruned"
+    );
+    Error::new(ErrorKind::Corrupt, message).at_seq(1)
 }
 
 fn fenced(first_seq: u64) -> Error {

@@ -108,7 +108,7 @@ impl<'c> Follower<'c> {
                 }
             }
         }
-        let Some((end, writer)) = common else { return Ok(StoreEnd::start()) };
+        let Some((end, writer)) = common else { return session.start() };
         (self.last_writer, self.progress.epoch) = (Some(writer), writer.0);
         Ok(end)
     }

@@ -7,7 +7,7 @@ use crate::log::{Ack, BoundAck, LogCopy, LogOptions};
 use crate::store::binding::{LedgerIdentity, bound_ledger};
 use crate::store::session::StoreEnd;
 
-use super::blobs::take_in_blobs;
+use super::blobs::{take_in_blobs, take_in_snapshots};
 use super::client::StoreClient;
 use super::follow::{FolderProgress, Follower};
 use super::open::{binding, check_binding, identity_of};
@@ -30,11 +30,15 @@ pub fn restore(
     let mut copy = LogCopy::create(dir, options)?;
     // Nothing is acknowledged here.
     let mut follower = Follower::new(&mut copy, binding(client, &identity, BoundAck::Store));
-    session.find_end(StoreEnd::start(), &mut |taken| {
+    let start = session.start()?;
+    session.find_end(start.clone(), &mut |taken| {
         follower.take_in(taken)?;
         each(&follower.progress);
         Ok(())
     })?;
+    if start != StoreEnd::start() {
+        take_in_snapshots(&session, &copy)?;
+    }
     take_in_blobs(&session, &copy)?;
     copy.finish()
 }

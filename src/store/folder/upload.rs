@@ -9,6 +9,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::to_u64;
 use crate::log::{CompleteSegment, LogReader};
+use crate::store::index::extend_index;
 use crate::store::name::{ObjectName, SEGMENTS, SegmentForm, SegmentObject};
 use crate::store::segments::segment_floor;
 use crate::store::session::StoreSession;
@@ -63,10 +64,14 @@ fn create(reader: &LogReader, session: &StoreSession<'_>, segment: &CompleteSegm
             };
             let found = session.get(&name, &mut 0)?;
             let is_same = found.is_some_and(|found| data(&found.bytes) == data(&bytes));
-            if is_same { Ok(()) } else { Err(other(&name, &error)) }
+            // It may have another index, and is the one that counts.
+            return if is_same { Ok(()) } else { Err(other(&name, &error)) };
         }
-        created => created,
+        created => created?,
     }
+    // Nothing depends on it: a reader without it needs more requests.
+    let _ = extend_index(session, &object, &bytes);
+    Ok(())
 }
 
 fn other(name: &str, error: &Error) -> Error {

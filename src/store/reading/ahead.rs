@@ -21,7 +21,7 @@ const AHEAD_BYTES: u64 = 32 << 20;
 type Answer = Result<Option<StoredObject>, Unclear>;
 
 /// Call `read` with a store that answers like `objects`, and reads these ones ahead, which are sorted by name.
-pub(super) fn with_objects_ahead<T>(
+pub(in crate::store) fn with_objects_ahead<T>(
     objects: &dyn Objects,
     needed: Vec<ListedObject>,
     read: impl FnOnce(&dyn Objects) -> T,

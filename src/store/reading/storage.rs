@@ -1,16 +1,24 @@
 //! The files of a ledger whose log is in a store, as a read-only file system.
 //!
-//! Segments and HEAD were put together when the store was read; a blob is read when it is asked for.
+//! Segments and HEAD were put together when the store was read, or are read in blocks when their bytes are needed; a
+//! blob is read when it is asked for.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use crate::error::{Error, Result};
 use crate::storage::{
-    Access, Entry, EntryKind, FilesystemKind, LockOutcome, Map, Storage, StorageFile,
+    Access, DiskStorage, Entry, FilesystemKind, IndexList, LockOutcome, Map, Storage, StorageFile,
+    entries_of, read_only, refuse_changes, refuse_writes,
 };
 use crate::store::folder::StoreClient;
+use crate::store::index::SegmentKeys;
+use crate::store::name::{BLOBS, SNAPSHOTS};
+use crate::store::objects::ListedObject;
+
+use super::answer::answer;
 
 /// The files of a ledger in a store. The path of the ledger is that of their folder.
 #[derive(Debug)]
@@ -18,8 +26,12 @@ pub struct StoreStorage {
     root: PathBuf,
     client: StoreClient,
     base: Arc<dyn Storage>,
-    /// The files by their path in the folder.
+    /// The files by their path in the folder, except blobs.
     files: BTreeMap<String, Content>,
+    /// The blobs, once they are listed.
+    blobs: OnceLock<BTreeMap<String, Content>>,
+    /// What is known of the indexes of sealed segments, by their path in the folder.
+    keys: BTreeMap<String, SegmentKeys>,
     /// Segments are being sealed.
     pub(super) is_writable: bool,
 }
@@ -40,12 +52,39 @@ impl StoreStorage {
             client: client.clone(),
             base: base.clone(),
             files: BTreeMap::new(),
+            blobs: OnceLock::new(),
+            keys: BTreeMap::new(),
             is_writable: false,
         }
     }
 
     pub(super) fn add(&mut self, name: String, content: Content) {
         self.files.insert(name, content);
+    }
+
+    /// Whether the log begins at its first record.
+    pub(super) fn has_first_segment(&self) -> bool {
+        self.files.contains_key("log/00000000000000000001-00000000.seg")
+    }
+
+    /// State what the index of a segment has.
+    pub(super) fn add_keys(&mut self, name: String, keys: SegmentKeys) {
+        self.keys.insert(name, keys);
+    }
+
+    /// List the blobs now. Otherwise they are listed when one is asked for.
+    pub(super) fn list_blobs(&self) -> io::Result<&BTreeMap<String, Content>> {
+        if let Some(blobs) = self.blobs.get() {
+            return Ok(blobs);
+        }
+        let listing = answer(&self.client, || self.client.objects().list(BLOBS))?;
+        Ok(self.blobs.get_or_init(|| listing.iter().filter_map(blob).collect()))
+    }
+
+    /// A file of the folder.
+    fn content(&self, name: &str) -> io::Result<Content> {
+        let files = if name.starts_with(BLOBS) { self.list_blobs()? } else { &self.files };
+        files.get(name).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     /// The name of a path in the folder; `""` for the folder itself.
@@ -55,32 +94,43 @@ impl StoreStorage {
     }
 }
 
-fn read_only<T>() -> io::Result<T> {
-    Err(io::ErrorKind::ReadOnlyFilesystem.into())
+/// A blob by its path in the folder.
+fn blob(listed: &ListedObject) -> Option<(String, Content)> {
+    let hash = listed.name.strip_prefix(BLOBS).filter(|hash| hash.len() == 64)?;
+    let content = Content::Object(listed.name.clone(), listed.length);
+    Some((format!("{BLOBS}{}/{hash}", hash.get(..2)?), content))
+}
+
+/// The snapshots in a store, as a folder `snap` of the empty path.
+///
+/// # Errors
+/// `Io` if the store does not answer.
+pub(in crate::store) fn snapshots_in(client: &StoreClient) -> Result<StoreStorage> {
+    let base: Arc<dyn Storage> = Arc::new(DiskStorage);
+    let mut files = StoreStorage::new(Path::new(""), client, &base);
+    let listing = answer(client, || client.objects().list(SNAPSHOTS));
+    let listing = listing.map_err(|error| Error::io("list the snapshots", Path::new(""), error))?;
+    for listed in listing {
+        files.add(listed.name.clone(), Content::Object(listed.name, listed.length));
+    }
+    Ok(files)
 }
 
 impl Storage for StoreStorage {
-    fn create_dir(&self, _: &Path) -> io::Result<()> {
-        read_only()
-    }
+    refuse_changes!();
 
     fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
         let folder = self.name(path)?;
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
-        let inside = self.files.keys().filter_map(|name| name.strip_prefix(&prefix));
-        let mut entries: Vec<_> = inside
-            .map(|rest| match rest.split_once('/') {
-                Some((name, _)) => Entry { name: name.to_owned(), kind: EntryKind::Folder },
-                None => Entry { name: rest.to_owned(), kind: EntryKind::File },
-            })
-            .collect();
-        entries.sort();
-        entries.dedup();
-        if entries.is_empty() { Err(io::ErrorKind::NotFound.into()) } else { Ok(entries) }
-    }
-
-    fn create(&self, _: &Path) -> io::Result<Box<dyn StorageFile>> {
-        read_only()
+        let is_blobs = prefix.starts_with(BLOBS);
+        let files = if is_blobs { self.list_blobs()? } else { &self.files };
+        // The folder of blobs is there, whether they are listed yet or not.
+        let blobs = Some("blob/").filter(|_| prefix.is_empty());
+        let names = files.keys().map(String::as_str).chain(blobs);
+        let inside = names.filter_map(|name| name.strip_prefix(&prefix));
+        let entries = entries_of(inside);
+        let is_missing = entries.is_empty() && prefix != BLOBS;
+        if is_missing { Err(io::ErrorKind::NotFound.into()) } else { Ok(entries) }
     }
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn StorageFile>> {
@@ -88,8 +138,7 @@ impl Storage for StoreStorage {
         if is_writable && !self.is_writable {
             return read_only();
         }
-        let content = self.files.get(self.name(path)?).ok_or(io::ErrorKind::NotFound)?;
-        let file: Box<dyn StorageFile> = match content.clone() {
+        let file: Box<dyn StorageFile> = match self.content(self.name(path)?)? {
             Content::File(file) => Box::new(OpenFile { file, is_writable }),
             Content::Object(name, length) => {
                 let (client, bytes) = (self.client.clone(), OnceLock::new());
@@ -99,24 +148,12 @@ impl Storage for StoreStorage {
         Ok(file)
     }
 
-    fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
-        read_only()
-    }
-
-    fn remove(&self, _: &Path) -> io::Result<()> {
-        read_only()
-    }
-
-    fn remove_dir(&self, _: &Path) -> io::Result<()> {
-        read_only()
-    }
-
-    fn sync_dir(&self, _: &Path) -> io::Result<()> {
-        read_only()
-    }
-
-    fn lock(&self, _: &Path, _: &str) -> io::Result<LockOutcome> {
-        read_only()
+    fn has_list(&self, path: &Path, list: IndexList) -> Option<bool> {
+        let keys = self.keys.get(self.name(path).ok()?)?;
+        match list {
+            IndexList::Kind(kind) => Some(keys.has_kind(kind)),
+            IndexList::Stream { stream, rule } => keys.has_stream(stream, rule),
+        }
     }
 
     fn filesystem_kind(&self, _: &Path) -> io::Result<FilesystemKind> {
@@ -179,19 +216,8 @@ impl OpenObject {
         if let Some(bytes) = self.bytes.get() {
             return Ok(bytes.as_slice());
         }
-        let mut unclear = 0;
-        let found = loop {
-            match self.client.objects().get(&self.name, None) {
-                Ok(found) => break found,
-                Err(why) => {
-                    unclear += 1;
-                    if !(self.client.retry())(unclear) {
-                        let message = format!("the store does not answer: {why}");
-                        return Err(io::Error::new(io::ErrorKind::HostUnreachable, message));
-                    }
-                }
-            }
-        };
+        let objects = self.client.objects();
+        let found = answer(&self.client, || objects.get(&self.name, None))?;
         let found = found.ok_or(io::ErrorKind::NotFound)?;
         Ok(self.bytes.get_or_init(|| found.bytes).as_slice())
     }
@@ -212,21 +238,7 @@ impl StorageFile for OpenObject {
         Ok(rest.len())
     }
 
-    fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
-        read_only()
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn set_length(&self, _: u64) -> io::Result<()> {
-        read_only()
-    }
-
-    fn make_read_only(&self) -> io::Result<()> {
-        Ok(())
-    }
+    refuse_writes!();
 
     fn map(&self) -> io::Result<Map> {
         Ok(self.bytes()?.to_vec().into())

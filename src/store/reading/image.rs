@@ -1,0 +1,192 @@
+//! The files of a ledger, put together from slots and segment objects.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{SEGMENT_HEADER_SIZE, SegmentHeader, to_u64};
+use crate::log::{LogOptions, archive_head, seal_all};
+use crate::storage::StorageFile;
+use crate::store::index::{IndexObject, SegmentKeys, index_ranges_to_read};
+use crate::store::name::{ObjectName, SNAPSHOTS, SegmentForm, SegmentObject};
+use crate::store::objects::ListedObject;
+use crate::store::session::{StoreEnd, StoreSession, TakenIn};
+
+use super::ahead::with_objects_ahead;
+use super::memory::MemoryFile;
+use super::storage::{Content, StoreStorage};
+
+/// Make an empty file that has no name, for a part of the files. It is told how many bytes all of them will
+/// have, at most: they may not fit into memory.
+pub type NewFile<'n> = &'n mut dyn FnMut(u64) -> io::Result<Arc<dyn StorageFile>>;
+
+fn kept_error(error: io::Error) -> Error {
+    Error::io("keep what was read from the store", Path::new(""), error)
+}
+
+/// The segments, while they are put together.
+pub(super) struct Image<'n> {
+    new_file: NewFile<'n>,
+    /// The objects to read, sorted.
+    needed: Vec<ListedObject>,
+    /// The length of all of them.
+    total: u64,
+    segments: Vec<(SegmentHeader, Arc<dyn StorageFile>)>,
+    sealed: Vec<SealedObject>,
+}
+
+impl<'n> Image<'n> {
+    pub(super) fn new(new_file: NewFile<'n>, mut needed: Vec<ListedObject>) -> Self {
+        needed.sort();
+        let total = needed.iter().map(|listed| listed.length).sum();
+        Self { new_file, needed, total, segments: Vec::new(), sealed: Vec::new() }
+    }
+
+    /// Read the log from a position to its end.
+    pub(super) fn read(&mut self, session: &StoreSession<'_>, from: StoreEnd) -> Result<StoreEnd> {
+        let needed = std::mem::take(&mut self.needed);
+        with_objects_ahead(session.objects, needed, |objects| {
+            let session = StoreSession { objects, ..*session };
+            session.find_end(from, &mut |taken| self.take_in(taken))
+        })
+    }
+
+    /// Compare index objects with the segments that were read.
+    pub(super) fn check_index_objects(
+        &self,
+        session: &StoreSession<'_>,
+        segments: &[ListedObject],
+    ) -> Result<()> {
+        let objects: Vec<SegmentObject> = self.sealed.iter().map(|sealed| sealed.object).collect();
+        for range in index_ranges_to_read(segments, &objects) {
+            let name = ObjectName::Index(range).to_string();
+            let Some(found) = session.get(&name, &mut 0)? else { continue };
+            let index = IndexObject::decode(&found.bytes, &range, &session.identity);
+            let says = index.map(IndexObject::into_segments);
+            let is_true = says.is_some_and(|says| says.iter().all(|says| self.agrees(says)));
+            if !is_true {
+                let message = "the index object does not say what the segments say";
+                let hint = "delete this object: what it says is derived, and is read without it";
+                return Err(Error::new(ErrorKind::Corrupt, message)
+                    .with_hint(hint)
+                    .at_path(name.as_ref()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a segment that was read has the footer and the keys that an index object says. Those that were pruned
+    /// were not read.
+    fn agrees(&self, says: &SegmentKeys) -> bool {
+        let ordinal = says.header().ordinal;
+        let mut sealed = self.sealed.iter().filter(|sealed| sealed.object.ordinal == ordinal);
+        sealed.all(|sealed| sealed.keys.as_ref() == Some(says))
+    }
+
+    /// Add the files to those that are known: the segments, sealed where another one follows, and HEAD at the end of
+    /// the log.
+    pub(super) fn finish(
+        self,
+        mut files: StoreStorage,
+        root: &Path,
+        options: &LogOptions,
+        session: &StoreSession<'_>,
+        end: &StoreEnd,
+    ) -> Result<StoreStorage> {
+        let Some(place) = &end.place else {
+            let message = "the store has a ledger, but no record of it yet";
+            return Err(Error::new(ErrorKind::OutOfRange, message));
+        };
+        let next = SegmentHeader {
+            prev_last_seq: end.position.next_seq - 1,
+            prev_chain: end.position.chain,
+            prev_data_end: place.end,
+            ..place.header.clone()
+        };
+        let head = MemoryFile::default();
+        head.write_at(&archive_head(&place.header, &next), 0).map_err(kept_error)?;
+        files.add("HEAD".to_owned(), Content::File(Arc::new(head)));
+        for (header, file) in self.segments {
+            files.add(format!("log/{}", header.name()), Content::File(file));
+        }
+        // A log that starts later starts from snapshots.
+        if !files.has_first_segment() {
+            for listed in session.list(SNAPSHOTS, &mut 0)? {
+                files.add(listed.name.clone(), Content::Object(listed.name, listed.length));
+            }
+        }
+        files.is_writable = true;
+        seal_all(&files, root, options.stream_rule)?;
+        files.is_writable = false;
+        self.sealed.iter().try_for_each(SealedObject::check)?;
+        Ok(files)
+    }
+
+    /// Put records in their place.
+    fn take_in(&mut self, taken: &TakenIn<'_>) -> Result<()> {
+        let start = to_u64(SEGMENT_HEADER_SIZE);
+        let (place, offset, frames) = match taken {
+            TakenIn::Slot(slot) => (slot.place(), slot.header().offset, slot.frames()),
+            TakenIn::Segment(segment) => {
+                let end = usize::try_from(segment.place().end).unwrap_or(usize::MAX);
+                let frames = segment.bytes().get(SEGMENT_HEADER_SIZE..end);
+                (segment.place(), start, frames.unwrap_or_default())
+            }
+        };
+        let file = self.file(&place.header).map_err(kept_error)?;
+        file.write_at(frames, offset).map_err(kept_error)?;
+        if let TakenIn::Segment(segment) = taken
+            && segment.object().form == SegmentForm::Sealed
+        {
+            let end = usize::try_from(place.end).unwrap_or(usize::MAX);
+            let rest = segment.bytes().get(end..).unwrap_or_default().to_vec();
+            let object = *segment.object();
+            let keys = SegmentKeys::of(&object, segment.bytes());
+            self.sealed.push(SealedObject { object, end: place.end, rest, file, keys });
+        }
+        Ok(())
+    }
+
+    /// The file of a segment.
+    fn file(&mut self, header: &SegmentHeader) -> io::Result<Arc<dyn StorageFile>> {
+        if let Some((_, file)) = self.segments.last().filter(|(newest, _)| newest == header) {
+            return Ok(file.clone());
+        }
+        let file = (self.new_file)(self.total)?;
+        file.write_at(&header.encode(), 0)?;
+        file.set_length(header.prealloc_len)?;
+        self.segments.push((header.clone(), file.clone()));
+        Ok(file)
+    }
+}
+
+/// What follows the frames in a sealed segment: index and footer depend on the frames alone.
+struct SealedObject {
+    object: SegmentObject,
+    /// The end of the frames.
+    end: u64,
+    rest: Vec<u8>,
+    /// The segment that was put together.
+    file: Arc<dyn StorageFile>,
+    /// What its footer and index say, if they are valid.
+    keys: Option<SegmentKeys>,
+}
+
+impl SealedObject {
+    /// Compare it with what was derived.
+    fn check(&self) -> Result<()> {
+        let length = self.file.length().map_err(kept_error)?;
+        let derived = usize::try_from(length.saturating_sub(self.end)).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; derived.min(self.rest.len() + 1)];
+        self.file.read_at(&mut bytes, self.end).map_err(kept_error)?;
+        if bytes == self.rest {
+            return Ok(());
+        }
+        let same = bytes.iter().zip(&self.rest).take_while(|(ours, theirs)| ours == theirs).count();
+        let message = "index or footer differ from the records of the segment";
+        Err(Error::new(ErrorKind::Corrupt, message)
+            .at_path(ObjectName::Segment(self.object).to_string().as_ref())
+            .at_offset(self.end.saturating_add(to_u64(same))))
+    }
+}
