@@ -82,6 +82,10 @@ mutants! {
     BlobShippedLate, "H store", "a slot is shipped before the blobs to which it refers";
     UnkeptSegmentPruned, "H store", "a prune removes records that the store does not have yet";
     SegmentUploadedEarly, "H store", "a segment is uploaded before the store has its records";
+    OpeningSlotCollected, "H store", "an opening slot is collected, and a writer that was replaced continues";
+    YoungSlotCollected, "H store", "a slot is collected before the store says that it is 48 hours old";
+    NewestSegmentPruned, "H store", "a prune of the store deletes the newest segment object";
+    EndWithoutListing, "H store", "a reader takes a collected slot for the end of the log";
     LostRaceIsUnclear, "H store", "a create that another process won counts as an unclear answer";
     // Directory entries and syncs.
     SegmentDirEntryUnsynced, "H19", "a new segment is used before its folder is synced";

@@ -34,7 +34,10 @@ mod slot;
 mod tests;
 
 pub use binding::{LedgerIdentity, bind, bound_ledger};
-pub use collect::{COLLECT_AFTER, collect, collectable};
+pub use collect::{
+    COLLECT_AFTER, CollectPlan, RemovableClass, RemovableObject, StorePrune, collectable, prunable,
+    remove, upload_anchors,
+};
 pub use directory::DirectoryObjects;
 pub use folder::{
     AckMode, AckedBy, BoundLog, FolderProgress, MonotonicClock, Rejoined, SideCar, StoreClient,

@@ -108,6 +108,7 @@ mod socket;
 mod step_names;
 mod store_folder;
 mod store_modes;
+mod store_retention;
 mod sweep;
 mod system_calls;
 mod tampered_snapshot;

@@ -20,7 +20,7 @@ use plan_ledger::internals::sim::{
 use plan_ledger::internals::storage::Storage;
 use plan_ledger::internals::store::{
     AckMode, AckedBy, BoundLog, DirectoryObjects, MonotonicClock, Rejoined, SideCar, StoreClient,
-    StoreLag, StoreOpening, collect, open_bound, rejoin, replicate, restore,
+    StoreLag, StoreOpening, collectable, open_bound, rejoin, remove, replicate, restore,
 };
 use plan_ledger::{Environment, Error, ErrorKind, Ledger};
 
@@ -455,8 +455,9 @@ fn restore_from_segments_needs_few_requests() {
     let segments = u64::try_from(reader(&disk).segments().len()).unwrap();
     assert_eq!(bound.keeper.upload_segments().unwrap(), segments - 1);
     assert_eq!(bound.keeper.upload_segments().unwrap(), 0);
+    // Each has a segment object and an index object.
     let new = store.names().len() - names.len();
-    assert_eq!(u64::try_from(new).unwrap(), segments - 1);
+    assert_eq!(u64::try_from(new).unwrap(), 2 * (segments - 1));
     let after = requests(&store);
     assert_eq!((&after.1, &after.2), (&before.1, &before.2));
     assert!(before.0 > 60 && after.0 < segments + 30, "{} then {}", before.0, after.0);
@@ -464,8 +465,10 @@ fn restore_from_segments_needs_few_requests() {
     let identity = plan_ledger::internals::store::bound_ledger(&store, &|_| false).unwrap();
     let process = client(&store);
     store.advance(3 * 24 * 60 * 60 * 1_000_000);
-    let collected = collect(&process.session(identity.unwrap()), store.now()).unwrap();
+    let session = process.session(identity.unwrap());
+    let collected = collectable(&session, store.now()).unwrap().objects;
     assert!(collected.len() > 40, "{}", collected.len());
+    remove(&session, &collected, &mut |_| ()).unwrap();
     assert_eq!(requests(&store).1, before.1);
     bound.log.append(&[record(99, 9)], at(80)).unwrap();
     assert_eq!(requests(&store).1.len(), before.1.len() + 1);
@@ -479,8 +482,7 @@ fn unshipped_segment_is_not_uploaded() {
     let (disk, store) = bound_ledger(1);
     let bound = Clock::default().open(&disk, &store.handle(), 1, AckMode::Local).unwrap();
     bound.keeper.upload_segments().unwrap();
-    let segment_objects =
-        || store.names().into_iter().filter(|name| name.starts_with("seg/")).count();
+    let segment_objects = || store.names().into_iter().filter(|name| name.contains(".seg")).count();
     let before = segment_objects();
     for number in 0..9 {
         bound.log.append(&[record(number, 3000)], at(60)).unwrap();

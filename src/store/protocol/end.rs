@@ -98,6 +98,7 @@ impl EndFinder {
                 StoreAnswer::Floor(floor),
             ) if covers(floor) => Phase::ReadSegments(floor),
             (Phase::List, StoreAnswer::Floor(_)) => Phase::Get,
+            (Phase::Missing, StoreAnswer::LastSlot(_)) if mutant!(EndWithoutListing) => Phase::End,
             // Listed before the segment objects, so that a slot which was collected meanwhile is covered.
             (Phase::Missing, StoreAnswer::LastSlot(last)) => Phase::MissingAfter(last),
             (Phase::MissingAfter(last), StoreAnswer::Floor(_)) if covers(*last) => Phase::GetAgain,

@@ -6,8 +6,8 @@ use crate::error::ErrorKind;
 use crate::format::Chain;
 use crate::sim::{SimStore, StoreFate};
 use crate::store::{
-    COLLECT_AFTER, ObjectName, SegmentObject, StoreEnd, StorePosition, StoreTime, collect,
-    collectable,
+    COLLECT_AFTER, ObjectName, SegmentObject, StoreEnd, StorePosition, StoreTime, collectable,
+    remove,
 };
 
 use super::node::{Node, read_all, read_from, session};
@@ -143,7 +143,17 @@ fn row_07_refusal_without_a_slot_is_sent_again() {
 /// Two days and a minute later, every slot that may be collected is collected.
 fn collect_later(node: &Node) -> Vec<String> {
     node.store.advance(COLLECT_AFTER + 60_000_000);
-    collect(&session(&node.store), node.store.now()).unwrap()
+    let session = session(&node.store);
+    let planned = collectable(&session, node.store.now()).unwrap().objects;
+    let mut deleted = Vec::new();
+    remove(&session, &planned, &mut |object| deleted.push(object.name.clone())).unwrap();
+    deleted
+}
+
+/// The names of what may be deleted at a time of the store.
+fn planned(store: &SimStore, now: StoreTime) -> Vec<String> {
+    let plan = collectable(&session(store), now).unwrap();
+    plan.objects.into_iter().map(|object| object.name).collect()
 }
 
 #[test]
@@ -250,6 +260,43 @@ fn row_12_slow_reader_skips_the_slot_of_a_copy() {
     assert_eq!(log, ["w10", "w11", "w12"]);
 }
 
+/// Rows 9 to 12 hold wherever a collector stops, and if another one carries out the whole plan again days later, when
+/// orphans stand under the names.
+#[test]
+fn rows_09_to_12_hold_wherever_a_collector_stops() {
+    let (origin, w) = writer();
+    let at_ten = read_from(&origin.handle(), StoreEnd::start()).unwrap().1;
+    let mut w = w.copy(&origin);
+    for seq in 10..=12 {
+        assert_eq!(w.append(&format!("w{seq}")).unwrap(), seq);
+    }
+    w.upload_part();
+    origin.advance(COLLECT_AFTER + 60_000_000);
+    let plan = collectable(&session(&origin), origin.now()).unwrap().objects;
+    assert_eq!(plan.len(), 11);
+    for stop in 0..=plan.len() {
+        let store = origin.fork();
+        let mut w = w.copy(&store);
+        let (before, rest) = plan.split_at(stop);
+        remove(&session(&store), before, &mut |_| ()).unwrap();
+        // A copy of the machine of W that stood at 9 comes back, and C, which found 10 missing.
+        let (_, stale) = writer();
+        let mut copy = stale.copy(&store);
+        assert_fenced(&mut copy, "copy 10");
+        let c = Node::open(&store.handle(), 2).unwrap();
+        assert_eq!(c.last(), 13, "{stop}");
+        assert_fenced(&mut w, "w13");
+        for late in [rest, &plan[..]] {
+            remove(&session(&store), late, &mut |_| ()).unwrap();
+            assert_log_has(&store, &[&w, &c]);
+            // A slow reader that stood at 10.
+            let log = read_from(&store.handle(), at_ten.clone()).unwrap().0;
+            let texts: Vec<&str> = log.iter().map(|(_, text)| text.as_str()).collect();
+            assert_eq!(texts, ["w10", "w11", "w12", "opened by 02"], "{stop}");
+        }
+    }
+}
+
 #[test]
 fn row_13_writer_and_its_copy_part_at_the_first_difference() {
     let (store, mut w) = writer();
@@ -327,13 +374,13 @@ fn row_19_slots_without_a_segment_object_are_kept() {
     w.upload_part();
     // By the store's clock they are old enough; a second earlier they were not.
     let now = store.now();
-    assert_eq!(collectable(&session(&store), now).unwrap().len(), 8);
+    assert_eq!(planned(&store, now).len(), 8);
     let young = StoreTime(1_000_000 + COLLECT_AFTER - 1);
-    assert_eq!(collectable(&session(&store), young).unwrap(), Vec::<String>::new());
+    assert_eq!(planned(&store, young), Vec::<String>::new());
 }
 
 /// A segment object ends where a slot does: a reader would not find a slot whose first records it covers.
-/// One that another program made in the middle hides the rest of the slot, and no slot of it is collected.
+/// One that another program made in the middle hides the rest of the slot, and nothing is collected.
 #[test]
 fn segment_object_ends_where_a_slot_does() {
     let (store, mut w) = writer();
@@ -350,7 +397,8 @@ fn segment_object_ends_where_a_slot_does() {
     let half = SegmentObject { last_seq: 10, ..object };
     session(&foreign).create_segment(&half, &bytes[..middle]).unwrap();
     foreign.advance(2 * COLLECT_AFTER);
-    assert_eq!(collectable(&session(&foreign), foreign.now()).unwrap().len(), 8);
+    let refused = collectable(&session(&foreign), foreign.now()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused}");
     w.upload_part();
     assert_eq!(collect_later(&w), (2..=10).map(slot).collect::<Vec<_>>());
     assert_log_has(&store, &[&w]);

@@ -1,0 +1,133 @@
+//! Deleting the segments in a store that a retention note covers (`format/retention.md`): the log in the store then
+//! starts later, from the two snapshots that the note names.
+//!
+//! Invariants:
+//! - Nothing is deleted unless both snapshots are in the store, and are the ones that the note names.
+//! - The oldest segment goes first, and of one segment the object that readers prefer goes last: wherever deleting
+//!   stops, the log begins with a complete segment.
+
+use std::path::Path;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::Chain;
+use crate::log::{Anchor, LogOptions, LogReader, RetentionNote, SnapshotFolder, SnapshotReader};
+use crate::storage::{Access, SectorRead, read_sectors};
+use crate::store::folder::StoreClient;
+use crate::store::name::{SEGMENTS, SNAPSHOTS};
+use crate::store::reading::snapshots_in;
+use crate::store::segments::{segment_floor, segment_object};
+use crate::store::session::{StoreSession, TakenIn, retention_note};
+
+use super::removable::{RemovableClass, RemovableObject, removable};
+
+/// The newest prune that the log in a store notes, and what of it the store still has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StorePrune {
+    /// The record with the retention note.
+    pub seq: u64,
+    /// The note.
+    pub note: RetentionNote,
+    /// The segment objects that it covers, in the order in which they are deleted.
+    pub objects: Vec<RemovableObject>,
+    /// The snapshots from which the log then starts that are not in the store.
+    pub missing: Vec<Anchor>,
+}
+
+/// Find the newest retention note, and the segments that may be deleted because of it. `None` without a note. Nothing
+/// is deleted.
+///
+/// # Errors
+/// `Corrupt` with the name of a damaged object, or if the note does not fit the log; `Io` if the store does not answer.
+pub fn prunable(client: &StoreClient, session: &StoreSession<'_>) -> Result<Option<StorePrune>> {
+    let (mut newest, mut starts) = (None, Vec::new());
+    session.find_end(session.start()?, &mut |taken| {
+        let header = match taken {
+            TakenIn::Segment(segment) => &segment.place().header,
+            TakenIn::Slot(slot) => &slot.place().header,
+        };
+        let start = (header.ordinal, header.base_seq, header.prev_chain);
+        if starts.last() != Some(&start) {
+            starts.push(start);
+        }
+        taken.for_each_record(&mut |record| {
+            let seq = record.header.stamp.seq;
+            newest = retention_note(record).map(|note| (seq, note)).or(newest.take());
+        });
+        Ok(())
+    })?;
+    let Some((seq, note)) = newest else { return Ok(None) };
+    expect_start(&starts, seq, &note)?;
+    let listing = session.list(SEGMENTS, &mut 0)?;
+    let newest = segment_floor(&listing);
+    let mut covered: Vec<_> = listing
+        .iter()
+        .filter_map(|listed| Some((segment_object(listed)?, listed)))
+        .filter(|(object, _)| {
+            object.ordinal <= note.last_ordinal
+                && object.last_seq <= note.last_seq
+                && (object.last_seq < newest || mutant!(NewestSegmentPruned))
+        })
+        .collect();
+    covered.sort_by_key(|(object, _)| (object.base_seq, object.form, object.last_seq));
+    let objects = covered.iter().map(|(_, listed)| removable(RemovableClass::Pruned, listed));
+    let stored = snapshots_in(client)?;
+    let is_missing = |anchor: &&Anchor| {
+        !anchor.name().is_some_and(|name| {
+            let folder = SnapshotFolder::of(&stored, Path::new(""));
+            let header = folder.open(&name).and_then(SnapshotReader::check);
+            header.is_ok_and(|header| header.base.is_none() && Anchor::of(&header) == **anchor)
+        })
+    };
+    let missing = note.anchors.iter().filter(is_missing).cloned().collect();
+    Ok(Some(StorePrune { seq, objects: objects.collect(), missing, note }))
+}
+
+/// Check that the log continues after the pruned records as the note says.
+fn expect_start(starts: &[(u64, u64, Chain)], seq: u64, note: &RetentionNote) -> Result<()> {
+    let next = starts.iter().find(|(ordinal, _, _)| *ordinal == note.last_ordinal + 1);
+    let fits = next.is_some_and(|(_, base_seq, prev_chain)| {
+        *base_seq == note.last_seq + 1 && Some(*prev_chain) == note.chain()
+    });
+    if fits {
+        return Ok(());
+    }
+    let message = format!(
+        "this note says that records up to {} were pruned, but no segment continues after them as it says",
+        note.last_seq
+    );
+    Err(Error::new(ErrorKind::Corrupt, message).at_seq(seq))
+}
+
+/// Create the snapshots that a prune needs in the store: a folder of the ledger has them. Each is verified first.
+/// Returns their names.
+///
+/// # Errors
+/// `Rejected` if the folder is of another ledger; `Corrupt` if a snapshot is missing there or damaged, or the store
+/// has another one of its name; `Io`.
+pub fn upload_anchors(
+    dir: &Path,
+    options: &LogOptions,
+    session: &StoreSession<'_>,
+    prune: &StorePrune,
+) -> Result<Vec<String>> {
+    let reader = LogReader::open(&options.storage, dir)?;
+    let identity = (session.identity.ledger, session.identity.genesis);
+    if reader.uids() != Some(identity) {
+        let message = "the store has the log of another ledger than the folder";
+        return Err(Error::new(ErrorKind::Rejected, message).at_path(dir));
+    }
+    let mut created = Vec::new();
+    for anchor in &prune.missing {
+        reader.check_anchor(anchor)?;
+        let path = dir.join(SNAPSHOTS).join(&anchor.file);
+        let failed = |error| Error::io("read the snapshot", &path, error);
+        let file = options.storage.open(&path, Access::Read).map_err(failed)?;
+        let length = file.length().map_err(failed)?;
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
+        read_sectors(&*file, &mut bytes, 0).and_then(SectorRead::complete).map_err(failed)?;
+        let name = format!("{SNAPSHOTS}{}", anchor.file);
+        session.create_same(&name, &bytes)?;
+        created.push(name);
+    }
+    Ok(created)
+}
