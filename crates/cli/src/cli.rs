@@ -35,6 +35,10 @@ pub(crate) struct Cli {
     /// Write to a ledger that lacks records which it had before
     #[arg(long, global = true, hide = true)]
     pub(crate) accept_rollback: bool,
+    /// Keep what is read of a ledger in a store in this folder, and read it there the next time
+    #[cfg(feature = "store")]
+    #[arg(long, global = true, hide = true, value_name = "DIR", env = "LEDGER_STORE_CACHE")]
+    pub(crate) cache: Option<std::path::PathBuf>,
     #[command(subcommand)]
     pub(crate) command: CliCommand,
 }

@@ -91,6 +91,10 @@ pub fn main() -> ExitCode {
     if cli.accept_rollback {
         server::accept_rollback();
     }
+    #[cfg(feature = "store")]
+    if let Some(folder) = cli.cache {
+        commands::store::cache_in(folder);
+    }
     match cli.command.run() {
         Ok(code) => code.into(),
         Err(failure) => fail(&failure),

@@ -47,7 +47,7 @@ pub(crate) fn environment_for(
     environment: &Environment,
 ) -> Result<Environment, Failure> {
     if is_store(path) {
-        return in_store(path, environment);
+        return in_store(path, environment, false);
     }
     if path.is_file() {
         return Ok(archive_environment(path, environment)?);
@@ -55,14 +55,24 @@ pub(crate) fn environment_for(
     Ok(environment.clone())
 }
 
+/// State that this process reads few records of the ledger: if it is in a store, the log is not read as a whole.
+///
+/// # Errors
+/// As [`environment_for`].
+pub(crate) fn expect_few_records(path: &Path, environment: &Environment) -> Result<(), Failure> {
+    if is_store(path) { in_store(path, environment, true).map(drop) } else { Ok(()) }
+}
+
 #[cfg(feature = "store")]
-fn in_store(path: &Path, environment: &Environment) -> Result<Environment, Failure> {
-    let storage = super::store::storage_at(path, environment)?;
+fn in_store(path: &Path, environment: &Environment, is_few: bool) -> Result<Environment, Failure> {
+    use super::store::{Extent, storage_at};
+    let extent = if is_few { Extent::Parts } else { Extent::Whole };
+    let storage = storage_at(path, environment, extent)?;
     Ok(Environment { storage, ..environment.clone() })
 }
 
 #[cfg(not(feature = "store"))]
-fn in_store(path: &Path, _: &Environment) -> Result<Environment, Failure> {
+fn in_store(path: &Path, _: &Environment, _: bool) -> Result<Environment, Failure> {
     Err(Failure::Usage(format!(
         "{} is in a store, and this program was built without the feature `store`\nhint: build it with \
          `cargo build --release -p plan-ledger-cli --features store`",

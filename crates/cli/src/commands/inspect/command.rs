@@ -10,7 +10,7 @@ use plan_ledger::internals::ledger::BlobCheck;
 use plan_ledger::{Environment, LedgerView};
 
 use crate::commands::blobs;
-use crate::commands::source::{environment_for, is_store};
+use crate::commands::source::{environment_for, expect_few_records, is_store};
 use crate::commands::verify::{VerifyOptions, VerifyTarget, verify_ledger};
 use crate::help;
 use crate::options::{LedgerFolder, default_ledger};
@@ -92,6 +92,17 @@ enum InspectCommand {
     Progress(views::progress::ProgressArgs),
 }
 
+impl InspectCommand {
+    /// Whether the view reads few records of a long log.
+    fn reads_few_records(&self) -> bool {
+        match self {
+            Self::Record(_) | Self::Segments(_) => true,
+            Self::Records(args) => args.reads_few_records(),
+            _ => false,
+        }
+    }
+}
+
 const SUMMARY_EXAMPLES: &str = "\
 Examples:
   ledger inspect .ledger                           the same
@@ -132,6 +143,9 @@ pub(crate) fn inspect(
     if args.view.is_none() && !dir.exists() && !is_store(&dir) {
         expect_no_view(&dir)?;
         expect_no_run(&dir, environment)?;
+    }
+    if args.view.as_ref().is_some_and(InspectCommand::reads_few_records) {
+        expect_few_records(&dir, environment)?;
     }
     with_output(&dir, args.json, environment, out, |context, out| match &args.view {
         None | Some(InspectCommand::Summary(_)) => views::summary::summary(context, out),

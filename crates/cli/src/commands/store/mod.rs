@@ -45,4 +45,4 @@ pub(crate) use hold::{HoldOptions, hold, standby_text};
 #[cfg(feature = "store")]
 pub use open::open_objects;
 #[cfg(feature = "store")]
-pub(crate) use reading::storage_at;
+pub(crate) use reading::{Extent, cache_in, storage_at};

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use plan_ledger::Environment;
 use plan_ledger::internals::ledger::IdSource;
-use plan_ledger::internals::store::StoreClient;
+use plan_ledger::internals::store::{Objects, StoreClient};
 
 use super::open::OpenStore;
+use super::url::StoreUrl;
 
 /// How long the store may give no clear answer before a process gives up.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
@@ -19,29 +20,55 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
+/// After so much time without an unclear answer a thread counts from the start: a long log has many requests, and
+/// some of them may meet a busy store.
+const CALM: Duration = Duration::from_secs(60);
+
 thread_local! {
-    /// When the store last began to give this thread no clear answer.
-    static SINCE: Cell<Option<Instant>> = const { Cell::new(None) };
+    /// The unclear answers of late that this thread got.
+    static OUTAGE: Cell<Option<Outage>> = const { Cell::new(None) };
+}
+
+/// A time in which the store gave no clear answer.
+#[derive(Debug, Clone, Copy)]
+struct Outage {
+    since: Instant,
+    last: Instant,
+}
+
+impl Outage {
+    /// The outage after the n-th unclear answer in a row, as far as the caller counts.
+    fn after(before: Option<Self>, unclear: u32, now: Instant) -> Self {
+        let is_same = |outage: &Self| unclear > 1 && now.duration_since(outage.last) < CALM;
+        let since = before.filter(is_same).map_or(now, |outage| outage.since);
+        Self { since, last: now }
+    }
+
+    fn is_over_patience(&self) -> bool {
+        self.last.duration_since(self.since) >= PATIENCE
+    }
 }
 
 /// A client that asks the store again for [`PATIENCE`].
 pub(super) fn patient_client(store: &OpenStore, environment: &Environment) -> StoreClient {
+    patient(&store.url, Arc::clone(&store.objects), environment)
+}
+
+/// A client of the store at an address that asks it again for [`PATIENCE`].
+pub(super) fn patient(
+    url: &StoreUrl,
+    objects: Arc<dyn Objects>,
+    environment: &Environment,
+) -> StoreClient {
     let ids = environment.ids.clone();
-    StoreClient::new(store.url.to_string(), Arc::clone(&store.objects), move |unclear| {
-        ask_again(unclear, &*ids)
-    })
+    StoreClient::new(url.to_string(), objects, move |unclear| ask_again(unclear, &*ids))
 }
 
 /// Wait after the n-th unclear answer, and return whether to ask again.
 fn ask_again(unclear: u32, ids: &dyn IdSource) -> bool {
-    let now = Instant::now();
-    let since = SINCE.with(|since| {
-        if unclear <= 1 {
-            since.set(Some(now));
-        }
-        since.get().unwrap_or(now)
-    });
-    if now.duration_since(since) >= PATIENCE {
+    let outage = Outage::after(OUTAGE.get(), unclear, Instant::now());
+    OUTAGE.set(Some(outage));
+    if outage.is_over_patience() {
         return false;
     }
     // Processes that the same outage stopped do not all return at the same moment.
@@ -67,5 +94,31 @@ mod tests {
         let found: Vec<u128> = (1..=8).map(millis).collect();
         assert_eq!(found, [0, 50, 100, 200, 400, 800, 1600, 2000]);
         assert_eq!(millis(u32::MAX), 2000);
+    }
+
+    /// Goal: a store that does not answer is given up after the patience, and a busy one is not, however long
+    /// the log is.
+    #[test]
+    fn only_a_store_that_does_not_answer_is_given_up() {
+        let start = Instant::now();
+        let (mut outage, mut waited) = (None, Duration::ZERO);
+        for unclear in 1..1_000 {
+            let found = Outage::after(outage, unclear, start + waited);
+            if found.is_over_patience() {
+                break;
+            }
+            (outage, waited) = (Some(found), waited + pause(unclear));
+        }
+        assert!((PATIENCE..PATIENCE * 2).contains(&waited), "{waited:?}");
+        // One unclear answer from time to time: counted on, or from the start.
+        for is_counted in [false, true] {
+            let mut outage = None;
+            for number in 1..1_000 {
+                let unclear = if is_counted { number } else { 1 };
+                let found = Outage::after(outage, unclear, start + CALM * number);
+                assert!(!found.is_over_patience(), "{number}");
+                outage = Some(found);
+            }
+        }
     }
 }

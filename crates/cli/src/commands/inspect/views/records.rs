@@ -384,6 +384,13 @@ pub(crate) struct RecordsArgs {
 }
 
 impl RecordsArgs {
+    /// Whether an index, or a bound, says that only few records are read. Steps have their names in the state.
+    pub(crate) fn reads_few_records(&self) -> bool {
+        let is_by_index = !self.reverse && (self.run.is_some() || self.kind.len() == 1);
+        let is_bounded = self.from > 1 || self.to.is_some() || self.limit.is_some();
+        self.step.is_none() && (is_by_index || is_bounded)
+    }
+
     pub(crate) fn check(&self) -> Result<(), Failure> {
         match self.to {
             Some(to) if to < self.from => Err(Failure::Usage(format!(
@@ -512,6 +519,10 @@ pub(crate) fn known_runs(view: &LedgerView) -> Result<BTreeMap<RunId, String>, F
 fn run_of(view: &LedgerView, text: &str, health: &Health) -> Result<RunId, Failure> {
     let mut names = Vec::new();
     let number = parse_number(text).map(RunId);
+    // No name looks like a number. The other runs need not be read.
+    if let Some(run) = number.filter(|run| is_started(view, *run)) {
+        return Ok(run);
+    }
     let mut numbered = None;
     for (id, name) in known_runs(view)? {
         if name == text {
@@ -547,6 +558,13 @@ fn run_of(view: &LedgerView, text: &str, health: &Health) -> Result<RunId, Failu
     let code = if is_good { Code::Success } else { Code::Damaged };
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     numbered.ok_or_else(|| not_found(Missing::Run, no_run(text, &names), code))
+}
+
+/// Whether the first record of a run is there and starts it.
+fn is_started(view: &LedgerView, run: RunId) -> bool {
+    let mut records = view.log().walk_of_stream(u64::from(run.0), RUN_STREAMS, 1);
+    let first = records.next();
+    matches!(first, Some(Ok(LogItem::Record(record, _))) if record.kind == Kind::RunStarted.number())
 }
 
 /// The number of a run's step.

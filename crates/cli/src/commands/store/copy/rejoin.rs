@@ -18,7 +18,7 @@ use crate::protocol::{count, counted};
 use super::super::lines::RejoinLine;
 use super::super::option::StoreOption;
 use super::super::patience::patient_client;
-use super::super::reading::storage_at;
+use super::super::reading::{Extent, storage_at};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -90,7 +90,7 @@ fn compare(args: &RejoinArgs, environment: &Environment) -> Result<RejoinLine, F
     let read = |storage: &Arc<dyn Storage>, place: &Path| LogReader::open(storage, place);
     let own = read(&environment.storage, dir)?;
     let place = Path::new(&url);
-    let other = read(&storage_at(place, environment)?, place)?;
+    let other = read(&storage_at(place, environment, Extent::Whole)?, place)?;
     if own.uids() != other.uids() {
         let message = "the store has the log of another ledger than the folder";
         return Err(Error::new(ErrorKind::Rejected, message).at_path(dir).into());
