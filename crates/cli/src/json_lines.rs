@@ -32,8 +32,8 @@ use crate::commands::prune::PrunePlanLine;
 use crate::commands::read_report::ReadLine;
 use crate::commands::root::RootLine;
 use crate::commands::store::lines::{
-    RejoinLine, ReplicatedLine, RestoredLine, StandbyLine, StoreLagLine, StoreProbeLine,
-    StoreStatusLine,
+    RejoinLine, ReplicatedLine, RestoredLine, StandbyLine, StoreGcLine, StoreLagLine,
+    StorePolicyLine, StoreProbeLine, StorePruneLine, StoreStatusLine,
 };
 use crate::commands::{
     archive, blobs, comparison, drill, erase, init, lab, next, plan, prime, questions, recover,
@@ -152,8 +152,11 @@ json_lines! {
     "step" of inspect => StepLine<'_>;
     "step_cost" of inspect, status => views::cost::StepCostLine<'_>;
     "step_state" of inspect => StepStateLine<'_>;
+    "store_gc" of store => StoreGcLine;
     "store_lag" of serve => StoreLagLine;
+    "store_policy" of store => StorePolicyLine;
     "store_probe" of store => StoreProbeLine;
+    "store_prune" of store => StorePruneLine;
     "store_status" of store => StoreStatusLine;
     "summary" of blobs => blobs::BlobsLine;
     "summary" of drill => drill::kill_report::DrillLine;

@@ -5,13 +5,19 @@ use clap::{Args, Subcommand};
 use crate::output::{Code, Failure};
 
 use super::copy::{RecordJson, RejoinArgs, rejoin};
+use super::retention::{GcArgs, PolicyArgs, PruneArgs, gc, policy, prune};
 use super::{probe, status};
 
 const EXAMPLES: &str = "\
 Examples:
   ledger store probe s3://my-ledgers/night         is this store fit to hold a ledger?
   ledger store status s3://my-ledgers/night        which ledger, how many records, who wrote last
+  ledger store gc s3://my-ledgers/night            which objects are not needed any longer
+  ledger store policy s3://my-ledgers/night        the rights that each process needs
   ledger store rejoin s3://my-ledgers/night        what only this folder has, and not the store
+
+Every command that reads a ledger takes its address in a store. With --cache DIR, or LEDGER_STORE_CACHE, it keeps what
+it read in a folder of this machine, at most 1 GiB, and reads it there the next time.
 
 Credentials and endpoints come from the environment, as for other tools: AWS_ACCESS_KEY_ID,
 AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT_URL; AZURE_STORAGE_ACCOUNT_NAME and
@@ -33,6 +39,12 @@ enum StoreTask {
     Probe(probe::ProbeArgs),
     /// Show the ledger in a store: its slots, its last writer, its end and its size
     Status(status::StoreStatusArgs),
+    /// Delete slots whose records are in segment objects, and what longer objects replaced
+    Gc(GcArgs),
+    /// Delete the segments that the ledger pruned
+    Prune(PruneArgs),
+    /// Print the rights of writers, collectors and readers in S3, and the policy of the bucket
+    Policy(PolicyArgs),
     /// Set a folder aside that diverged from its store, and restore the store in its place
     Rejoin(RejoinArgs),
 }
@@ -42,6 +54,9 @@ pub(crate) fn store(args: &StoreArgs, record_json: RecordJson) -> Result<Code, F
     match &args.task {
         StoreTask::Probe(args) => probe::probe(args),
         StoreTask::Status(args) => status::status(args),
+        StoreTask::Gc(args) => gc(args),
+        StoreTask::Prune(args) => prune(args),
+        StoreTask::Policy(args) => policy(args),
         StoreTask::Rejoin(args) => rejoin(args, record_json),
     }
 }

@@ -67,6 +67,10 @@ pub(crate) struct StoreStatusLine {
     pub(super) floor: u64,
     /// The genesis of the ledger, in hexadecimal.
     pub(super) genesis: String,
+    /// The bytes of index objects.
+    pub(super) index_bytes: u64,
+    /// The number of index objects.
+    pub(super) indexes: u64,
     /// The time of the last record, by the clock of its writer; null without slots.
     pub(super) last_record_micros: Option<u64>,
     /// The ledger, in hexadecimal.
@@ -91,6 +95,78 @@ pub(crate) struct StoreStatusLine {
     pub(super) slots: u64,
     /// The address.
     pub(super) url: String,
+}
+
+/// What can be deleted from a store, or was, and which slots are kept for which reason.
+#[cfg_attr(not(feature = "store"), expect(dead_code, reason = "only `ledger store` prints it"))]
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct StoreGcLine {
+    /// Whether it was deleted. Otherwise nothing was changed.
+    pub(super) done: bool,
+    /// The last record that segment objects cover; 0 without any.
+    pub(super) floor: u64,
+    /// The bytes of the index objects.
+    pub(super) index_bytes: u64,
+    /// The number of index objects that a longer one replaced 48 hours ago.
+    pub(super) indexes: u64,
+    /// Slots that are kept because they cannot be read.
+    pub(super) kept_invalid: u64,
+    /// Slots that are kept because they open an epoch.
+    pub(super) kept_opening: u64,
+    /// Slots that are kept because no segment object has all of their records.
+    pub(super) kept_uncovered: u64,
+    /// Slots that are kept because the store does not say that they are 48 hours old.
+    pub(super) kept_young: u64,
+    /// The bytes of the first parts.
+    pub(super) part_bytes: u64,
+    /// The number of first parts of segments that a longer object replaced 48 hours ago.
+    pub(super) parts: u64,
+    /// The bytes of the slots.
+    pub(super) slot_bytes: u64,
+    /// The number of slots whose records are in segment objects.
+    pub(super) slots: u64,
+    /// The address.
+    pub(super) url: String,
+}
+
+/// The segments of a store that can be deleted because the ledger was pruned, or were.
+#[cfg_attr(not(feature = "store"), expect(dead_code, reason = "only `ledger store` prints it"))]
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct StorePruneLine {
+    /// The snapshots that were created in the store.
+    pub(super) created: Vec<String>,
+    /// Whether they were deleted. Otherwise nothing was changed.
+    pub(super) done: bool,
+    /// The last record that the retention note covers; null without a note.
+    pub(super) last_seq: Option<u64>,
+    /// The snapshots that the store lacks.
+    pub(super) missing: Vec<String>,
+    /// The record with the retention note; null without one.
+    pub(super) note_seq: Option<u64>,
+    /// The bytes of the segment objects.
+    pub(super) segment_bytes: u64,
+    /// The number of segment objects.
+    pub(super) segments: u64,
+    /// The address.
+    pub(super) url: String,
+}
+
+/// The policies for a ledger in S3.
+#[cfg_attr(not(feature = "store"), expect(dead_code, reason = "only `ledger store` prints it"))]
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct StorePolicyLine {
+    /// The policy of the bucket.
+    pub(super) bucket: serde_json::Value,
+    /// The policy of the role that may delete.
+    pub(super) collector: serde_json::Value,
+    /// The configuration of Object Lock.
+    pub(super) object_lock: serde_json::Value,
+    /// The policy of the role that only reads.
+    pub(super) reader: serde_json::Value,
+    /// The address.
+    pub(super) url: String,
+    /// The policy of the role of a server.
+    pub(super) writer: serde_json::Value,
 }
 
 /// The process that last served a ledger in a store, as it says itself.

@@ -5,7 +5,8 @@
 //! request, and calls every answer but a success unclear. `patience` says how often a process asks again. `option` has
 //! the options that the commands share, and `lines` their JSON. `hold` holds a ledger in a store for `ledger serve`, or
 //! stands by; `held` is what the server sees of it. `copy` copies folders to stores, and makes folders of stores.
-//! `reading` makes a ledger in a store readable for every command that reads one.
+//! `reading` makes a ledger in a store readable for every command that reads one, and `retention` deletes what is
+//! not needed any longer.
 //!
 //! Invariants:
 //! - Credentials come from the environment, and are neither stored nor printed.
@@ -31,6 +32,8 @@ mod probe;
 mod reading;
 #[cfg(feature = "store")]
 mod remote;
+#[cfg(feature = "store")]
+mod retention;
 #[cfg(feature = "store")]
 mod status;
 #[cfg(feature = "store")]

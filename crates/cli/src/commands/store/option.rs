@@ -8,7 +8,7 @@ use crate::options::parse_seconds;
 use crate::output::Failure;
 
 use super::open::{OpenStore, open};
-use super::url::StoreUrl;
+use super::url::{Engine, StoreUrl};
 
 const PLACES: &str =
     "The store: s3://BUCKET/PREFIX, az://CONTAINER/PREFIX, gs://BUCKET/PREFIX or file:///FOLDER";
@@ -40,10 +40,26 @@ impl StoreOption {
         parse_url(&self.url)
     }
 
+    /// The store of a command for a ledger that is there: opening a store in a folder makes its folders, which such
+    /// a command does not.
+    pub(super) fn open_existing(&self) -> Result<OpenStore, Failure> {
+        let url = self.url()?;
+        if url.engine == Engine::Folder && !url.folder().join("LEDGER.json").is_file() {
+            return Err(no_ledger(&url));
+        }
+        self.open()
+    }
+
     /// The store, after it has answered once.
     pub(super) fn open(&self) -> Result<OpenStore, Failure> {
         let store = open(&self.url()?, Duration::from_secs(self.timeout), self.allow_http)?;
         store.check()?;
         Ok(store)
     }
+}
+
+/// The failure at a place without a ledger.
+pub(super) fn no_ledger(url: &StoreUrl) -> Failure {
+    let hint = "check the address; `ledger store probe` tests a store for a new ledger";
+    Failure::Usage(format!("no ledger at {url}\nhint: {hint}"))
 }

@@ -17,8 +17,7 @@ use crate::protocol::{count, counted, hex, size};
 use super::hold::owner_of;
 use super::lines::StoreStatusLine;
 use super::open::OpenStore;
-use super::option::StoreOption;
-use super::url::{Engine, StoreUrl};
+use super::option::{StoreOption, no_ledger};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,22 +39,12 @@ pub(super) struct StoreStatusArgs {
 }
 
 pub(super) fn status(args: &StoreStatusArgs) -> Result<Code, Failure> {
-    let url = args.store.url()?;
-    // Opening a store in a folder makes its folders, which a command that only reads does not.
-    let is_empty = url.engine == Engine::Folder && !url.folder().join("LEDGER.json").is_file();
-    if is_empty {
-        return Err(no_ledger(&url));
-    }
-    let store = args.store.open()?;
-    let identity = bound_ledger(&*store.objects, &|_| false)?.ok_or_else(|| no_ledger(&url))?;
+    let store = args.store.open_existing()?;
+    let identity =
+        bound_ledger(&*store.objects, &|_| false)?.ok_or_else(|| no_ledger(&store.url))?;
     let line = read(&store, &identity)?;
     print_result(args.json, &line, &text(&line))?;
     Ok(Code::Success)
-}
-
-fn no_ledger(url: &StoreUrl) -> Failure {
-    let hint = "check the address; `ledger store probe` tests a store for a new ledger";
-    Failure::Usage(format!("no ledger at {url}\nhint: {hint}"))
 }
 
 /// How many objects a kind has, and their bytes.
@@ -76,7 +65,8 @@ fn read(store: &OpenStore, identity: &LedgerIdentity) -> Result<StoreStatusLine,
     let list = |folder: &str| store.objects.list(folder).map_err(|why| unanswered(&why));
     // Listed first: a slot that is collected meanwhile is covered by what is listed later.
     let (tail, segments) = (list("tail/")?, list("seg/")?);
-    let (mut slots, mut sealed, mut others) = (Sum::default(), Sum::default(), Sum::default());
+    let (mut slots, mut sealed) = (Sum::default(), Sum::default());
+    let (mut indexes, mut others) = (Sum::default(), Sum::default());
     let mut last = None;
     for listed in tail.iter().chain(&segments) {
         match ObjectName::parse(&listed.name) {
@@ -85,6 +75,7 @@ fn read(store: &OpenStore, identity: &LedgerIdentity) -> Result<StoreStatusLine,
                 last = last.max(Some(first_seq));
             }
             Some(ObjectName::Segment(_)) => sealed.add(listed),
+            Some(ObjectName::Index(_)) => indexes.add(listed),
             _ => others.add(listed),
         }
     }
@@ -100,6 +91,8 @@ fn read(store: &OpenStore, identity: &LedgerIdentity) -> Result<StoreStatusLine,
         engine: store.url.engine.word(),
         floor,
         genesis: hex(&identity.genesis),
+        index_bytes: indexes.bytes,
+        indexes: indexes.objects,
         last_record_micros: slot.as_ref().map(|slot| slot.time),
         ledger: hex(&identity.ledger),
         node: slot.as_ref().map(|slot| hex(&slot.node)),
@@ -160,6 +153,9 @@ fn text(line: &StoreStatusLine) -> String {
     let _ = write!(text, "  segments  {}, {}", count(line.segments), size(line.segment_bytes));
     if line.floor > 0 {
         let _ = write!(text, ", up to record {}", count(line.floor));
+    }
+    if line.indexes > 0 {
+        let _ = write!(text, "\n  indexes   {}, {}", count(line.indexes), size(line.index_bytes));
     }
     if line.other_objects > 0 {
         let _ = write!(text, "\n  unknown   {}", counted(line.other_objects, "object"));

@@ -1,0 +1,165 @@
+//! `ledger store prune`: deletes the segments in a store that the ledger pruned.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use plan_ledger::internals::store::{
+    RemovableClass, StorePrune, bound_ledger, prunable, remove, upload_anchors,
+};
+use plan_ledger::{Environment, Error, ErrorKind};
+
+use crate::options::environment;
+use crate::output::{Code, Failure, print_result};
+use crate::protocol::{count, counted};
+
+use super::super::lines::StorePruneLine;
+use super::super::option::{StoreOption, no_ledger};
+use super::super::patience::patient_client;
+use super::plan::{Sum, headline, interrupted, located};
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger prune .ledger --ended --yes               first prune the ledger, which notes it
+  ledger store prune s3://my-ledgers/night         show what the store could delete because of that
+  ledger store prune s3://my-ledgers/night --ledger .ledger --yes      delete it
+
+A prune of the ledger removes segments from its folder only; the store keeps them, and `ledger inspect` reads
+them there. This deletes them in the store too, the oldest first, if a retention note in the store's log
+covers them; never the newest one. The log in the store then begins later, from two snapshots: --ledger names
+a folder that has them, and they are created in the store first. Nothing brings the records back, unless
+an archive has them. The exit code is 2 if there is no ledger, 4 if an object or a snapshot is damaged or
+missing, 6 if the folder has another ledger, and 7 if the store does not answer.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct PruneArgs {
+    #[command(flatten)]
+    store: StoreOption,
+    /// A folder of the ledger, with the snapshots from which the log then starts
+    #[arg(long, value_name = "DIR")]
+    ledger: Option<PathBuf>,
+    /// Do it; without this, only show what would be deleted
+    #[arg(long)]
+    yes: bool,
+    /// Print one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn prune(args: &PruneArgs) -> Result<Code, Failure> {
+    let environment = environment();
+    let line = carry_out(args, &environment)?;
+    print_result(args.json, &line, &text(&line))?;
+    Ok(Code::Success)
+}
+
+fn carry_out(args: &PruneArgs, environment: &Environment) -> Result<StorePruneLine, Failure> {
+    let store = args.store.open_existing()?;
+    let client = patient_client(&store, environment);
+    let url = store.url.to_string();
+    let identity =
+        bound_ledger(client.objects(), client.retry())?.ok_or_else(|| no_ledger(&store.url))?;
+    let session = client.session(identity);
+    let plan = prunable(&client, &session).map_err(|error| located(error, &url))?;
+    let mut created = Vec::new();
+    if let Some(plan) = plan.as_ref().filter(|plan| args.yes && !plan.objects.is_empty()) {
+        if !plan.missing.is_empty() {
+            let dir = args.ledger.as_ref().ok_or_else(|| no_snapshots(plan))?;
+            created = upload_anchors(dir, &environment.log_options(), &session, plan)?;
+        }
+        let mut deleted = 0;
+        remove(&session, &plan.objects, &mut |_| deleted += 1)
+            .map_err(|error| interrupted(&error, deleted, plan.objects.len()))?;
+    }
+    Ok(line_of(plan.as_ref(), url, created, args.yes))
+}
+
+fn no_snapshots(plan: &StorePrune) -> Error {
+    let names: Vec<&str> = plan.missing.iter().map(|anchor| anchor.file.as_str()).collect();
+    let message =
+        format!("the store lacks the snapshots that replace the records: {}", names.join(", "));
+    Error::new(ErrorKind::Corrupt, message)
+        .with_hint("name a folder of this ledger with --ledger: it has them in `snap`")
+        .at_seq(plan.seq)
+}
+
+fn line_of(
+    plan: Option<&StorePrune>,
+    url: String,
+    created: Vec<String>,
+    done: bool,
+) -> StorePruneLine {
+    let segments =
+        plan.map_or_else(Sum::default, |plan| Sum::of(&plan.objects, RemovableClass::Pruned));
+    let missing = plan.filter(|_| !done).map_or_else(Vec::new, |plan| {
+        plan.missing.iter().map(|anchor| anchor.file.clone()).collect()
+    });
+    StorePruneLine {
+        created,
+        done,
+        last_seq: plan.map(|plan| plan.note.last_seq),
+        missing,
+        note_seq: plan.map(|plan| plan.seq),
+        segment_bytes: segments.bytes,
+        segments: segments.objects,
+        url,
+    }
+}
+
+fn text(line: &StorePruneLine) -> String {
+    let mut text = headline(&line.url, line.done, line.segments, line.segment_bytes);
+    let Some((seq, last_seq)) = line.note_seq.zip(line.last_seq) else {
+        text.push_str(
+            "  why       no retention note: `ledger prune` prunes the ledger and notes it",
+        );
+        return text;
+    };
+    Sum { objects: line.segments, bytes: line.segment_bytes }.line(
+        &mut text,
+        "segments",
+        ("segment object", "segment objects"),
+        "the ledger gave their records up",
+    );
+    // Writing to a string does not fail.
+    let _ = write!(text, "  note      record {seq}: records up to {} were pruned", count(last_seq));
+    if !line.created.is_empty() {
+        let _ = write!(text, "\n  created   {}", line.created.join(", "));
+    }
+    if !line.missing.is_empty() {
+        let snapshots = counted(u64::try_from(line.missing.len()).unwrap_or(u64::MAX), "snapshot");
+        let _ =
+            write!(text, "\n  lacks     {snapshots}: name a folder that has them with --ledger");
+    }
+    if line.segments > 0 && !line.done {
+        let _ = write!(text, "\n  next      add --yes: it deletes them");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_says_what_is_deleted_and_what_is_missing() {
+        let line = StorePruneLine {
+            created: Vec::new(),
+            done: false,
+            last_seq: Some(1_200),
+            missing: vec!["a.snap".to_owned()],
+            note_seq: Some(1_500),
+            segment_bytes: 2 << 20,
+            segments: 2,
+            url: "s3://b/x".to_owned(),
+        };
+        let shown = text(&line);
+        assert!(shown.starts_with("s3://b/x: 2 objects, 2.0 MiB, can be deleted\n"), "{shown}");
+        assert!(shown.contains("record 1500: records up to 1,200 were pruned"), "{shown}");
+        assert!(shown.contains("lacks     1 snapshot: name a folder"), "{shown}");
+        assert!(shown.ends_with("add --yes: it deletes them"), "{shown}");
+        let none = StorePruneLine { note_seq: None, last_seq: None, segments: 0, ..line };
+        assert!(text(&none).contains("no retention note"), "{}", text(&none));
+    }
+}
