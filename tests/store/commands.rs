@@ -127,6 +127,9 @@ fn output_of_the_commands() {
         ("store probe --help", &none),
         ("store status --help", &none),
         ("store rejoin --help", &none),
+        ("store gc --help", &none),
+        ("store prune --help", &none),
+        ("store policy --help", &none),
         ("replicate --help", &none),
         ("store probe file://FOLDER/empty", &none),
         ("store probe file://FOLDER/empty --json", &none),
@@ -141,6 +144,16 @@ fn output_of_the_commands() {
         ("store status file://FOLDER/empty", &none),
         ("store status file://FOLDER/empty --json", &none),
         ("store status s3://bucket/night", &own),
+        ("store gc file://FOLDER/store", &none),
+        ("store gc file://FOLDER/store --yes --json", &none),
+        ("store gc file://FOLDER/empty", &none),
+        ("store prune file://FOLDER/store", &none),
+        ("store prune file://FOLDER/store --yes --json", &none),
+        ("store prune file://FOLDER/empty --json", &none),
+        ("store policy s3://my-ledgers/night", &none),
+        ("store policy s3://my-ledgers/night --lock-days 7 --json", &none),
+        ("store policy file://FOLDER/store", &none),
+        ("store policy s3:bucket --json", &none),
         ("restore file://FOLDER/store FOLDER/copy", &none),
         ("restore file://FOLDER/store FOLDER/copy --json", &none),
         ("restore file://FOLDER/empty FOLDER/other", &none),
@@ -205,6 +218,10 @@ fn json_follows_the_published_schema() {
     assert_eq!((&line["slots"], &line["segments"]), (&json!(4), &json!(1)));
     assert_eq!(line["ledger"], json!("b1".repeat(16)));
     assert_eq!(line["node"], json!("02".repeat(16)));
+    let line = ledger(&format!("store gc {url} --json"), &[]).json();
+    assert_eq!((&line["kept_young"], &line["kept_uncovered"]), (&json!(2), &json!(2)));
+    let line = ledger(&format!("store prune {url} --json"), &[]).json();
+    assert_eq!((&line["note_seq"], &line["segments"]), (&Value::Null, &json!(0)));
     std::fs::create_dir(place.path().join("beside")).unwrap();
     let at = |line: &str| line.replace("FOLDER", &place.path().display().to_string());
     ledger(&at("init --ledger FOLDER/run"), &[]).code(0);

@@ -34,6 +34,14 @@ impl Place {
         Self { url, folder }
     }
 
+    /// A place whose store is a folder, whatever the environment says.
+    pub(crate) fn in_folder() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("file://{}/store", folder.path().display());
+        std::fs::create_dir(folder.path().join("store")).unwrap();
+        Self { url, folder }
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

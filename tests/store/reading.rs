@@ -386,6 +386,20 @@ fn all_views_are_the_same_on_folder_and_store() {
     assert!(!verified.text().contains("only"), "{}", verified.text());
 }
 
+/// Goal: a store says what time it is, and that its objects are young: nothing of them is deleted.
+#[test]
+fn young_objects_are_not_collected() {
+    let prefix = Prefix::new();
+    let history = History::write(&prefix.objects, &prefix.url);
+    let export = history.on_store("export LEDGER").out;
+    let slots = prefix.objects.list("tail/").unwrap().len();
+    history.on_store("store gc LEDGER --yes").ends(0, &["nothing to delete"]);
+    history.on_store("store prune LEDGER --yes").ends(0, &["nothing to delete"]);
+    assert_eq!(prefix.objects.list("tail/").unwrap().len(), slots);
+    assert_eq!(prefix.objects.list("probe/").unwrap(), []);
+    assert!(history.on_store("export LEDGER").out == export);
+}
+
 /// A history in a folder as the store.
 fn in_folder() -> (tempfile::TempDir, PathBuf, History) {
     let place = tempfile::tempdir().unwrap();
