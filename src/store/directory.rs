@@ -123,12 +123,20 @@ impl Objects for DirectoryObjects {
     }
 
     fn list(&self, folder: &str) -> Result<Vec<ListedObject>, Unclear> {
+        self.list_after(folder, folder)
+    }
+
+    fn list_after(&self, folder: &str, after: &str) -> Result<Vec<ListedObject>, Unclear> {
         let path = self.path(folder.trim_end_matches('/'))?;
         let read = || -> io::Result<Vec<ListedObject>> {
             let mut listing = Vec::new();
             for entry in fs::read_dir(&path)? {
                 let entry = entry?;
                 let name = format!("{folder}{}", entry.file_name().to_string_lossy());
+                // Asking for the length and the time of every file takes most of the time.
+                if name.as_str() <= after {
+                    continue;
+                }
                 match entry.metadata() {
                     Ok(metadata) if metadata.is_file() => {
                         let (length, at) = (metadata.len(), modified(&metadata));
@@ -184,6 +192,19 @@ mod tests {
         assert_eq!((found.bytes.as_slice(), found.at.is_some()), (&b"one"[..], true));
         assert_eq!(other.get("tail/1", Some(1..9)).unwrap().unwrap().bytes, b"ne");
         assert_eq!(other.get("tail/2", None).unwrap(), None);
+        for name in ["tail/0", "tail/2"] {
+            store.create(name, b"x").unwrap();
+        }
+        let listed = |after| {
+            let listing = other.list_after("tail/", after).unwrap().into_iter();
+            let mut names: Vec<_> = listing.map(|listed| listed.name).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(listed("tail/"), ["tail/0", "tail/1", "tail/2"]);
+        assert_eq!(listed("tail/0"), ["tail/1", "tail/2"]);
+        assert_eq!(listed("tail/00"), ["tail/1", "tail/2"]);
+        assert_eq!(listed("tail/2"), Vec::<String>::new());
         // Nothing is left of creates, whether they succeeded or not.
         assert_eq!(fs::read_dir(folder.path().join(UNNAMED)).unwrap().count(), 0);
     }

@@ -1,4 +1,4 @@
-//! The port: the five calls that are asked of an object store.
+//! The port: the calls that are asked of an object store.
 //!
 //! It is a trait, because the engines are foreign: their clients are not dependencies of this library.
 
@@ -61,6 +61,15 @@ pub trait Objects: Send + Sync + fmt::Debug {
 
     /// List all objects of a folder, whose name ends in `/`. Their order is not defined.
     fn list(&self, folder: &str) -> Result<Vec<ListedObject>, Unclear>;
+
+    /// List the objects of a folder whose names are higher than `after`, which begins with the name of the folder
+    /// and need not exist. Their order is not defined. An engine that cannot begin in the middle leaves out the
+    /// others.
+    fn list_after(&self, folder: &str, after: &str) -> Result<Vec<ListedObject>, Unclear> {
+        let mut listing = self.list(folder)?;
+        listing.retain(|listed| listed.name.as_str() > after);
+        Ok(listing)
+    }
 
     /// Write a hint, which may exist: an object on which nothing depends.
     fn put_hint(&self, name: &str, bytes: &[u8]) -> Result<(), Unclear>;

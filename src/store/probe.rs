@@ -59,10 +59,28 @@ pub fn probe(objects: &dyn Objects, id: &str) -> Vec<String> {
         }
         Err(why) => problems.push(format!("objects cannot be listed: {why}")),
     }
+    check_listing_after(objects, &made, &mut problems);
     for name in &made {
         let _ = objects.delete(name);
     }
     problems
+}
+
+/// A listing may begin in the middle.
+fn check_listing_after(objects: &dyn Objects, made: &[String], problems: &mut Vec<String>) {
+    let mut sorted: Vec<&String> = made.iter().collect();
+    sorted.sort();
+    let (before, later) = sorted.split_at(sorted.len() / 2);
+    let Some(after) = before.last() else { return };
+    match objects.list_after(PROBE, after) {
+        Ok(listing) => {
+            let is_listed = |name: &&&String| listing.iter().any(|listed| listed.name == ***name);
+            for name in later.iter().filter(|name| !is_listed(name)) {
+                problems.push(format!("{name} is not listed after {after}"));
+            }
+        }
+        Err(why) => problems.push(format!("objects after {after} cannot be listed: {why}")),
+    }
 }
 
 fn check_bytes(objects: &dyn Objects, name: &str, bytes: &[u8], problems: &mut Vec<String>) {

@@ -161,6 +161,15 @@ fn listing_has_all_pages() {
     let names: BTreeSet<String> =
         objects.list("tail/").unwrap().into_iter().map(|listed| listed.name).collect();
     assert_eq!(names, (0..1_050).map(slot).collect());
+    // A listing may begin in the middle, at a name or between two of them.
+    for first in [0, 20, 900, 1_049, 1_050] {
+        for after in [format!("tail/{first:020}"), slot(first)] {
+            let listing = objects.list_after("tail/", &after).unwrap();
+            let names: BTreeSet<String> = listing.into_iter().map(|listed| listed.name).collect();
+            let expected = (0..1_050).map(slot).filter(|name| *name > after).collect();
+            assert_eq!(names, expected, "after {after}");
+        }
+    }
 }
 
 #[test]

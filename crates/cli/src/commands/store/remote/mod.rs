@@ -17,9 +17,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use object_store::path::Path;
-use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions};
+use object_store::{
+    GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions,
+};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
+use tokio_stream::StreamExt as _;
 
 use plan_ledger::internals::store::{
     CreatedObject, ListedObject, Objects, StoreTime, StoredObject, Unclear,
@@ -148,6 +151,17 @@ impl RemoteObjects {
     }
 }
 
+/// The object of a folder that a store listed; `None` for one in a folder below, or up to `after`.
+fn listed_in(folder: &str, path: &Path, after: &str, meta: &ObjectMeta) -> Option<ListedObject> {
+    let mut parts = meta.location.prefix_match(path)?;
+    let file = parts.next()?;
+    let name = format!("{folder}{}", file.as_ref());
+    // Not every server begins a listing in the middle.
+    let is_listed = parts.next().is_none() && name.as_str() > after;
+    let at = store_time(meta.last_modified.timestamp_micros());
+    is_listed.then_some(ListedObject { name, length: meta.size, at })
+}
+
 fn store_time(micros: i64) -> Option<StoreTime> {
     u64::try_from(micros).ok().filter(|micros| *micros > 0).map(StoreTime)
 }
@@ -195,6 +209,22 @@ impl Objects for RemoteObjects {
 
     fn list(&self, folder: &str) -> Result<Vec<ListedObject>, Unclear> {
         self.list_folder(folder).map_err(unclear("list", folder))
+    }
+
+    fn list_after(&self, folder: &str, after: &str) -> Result<Vec<ListedObject>, Unclear> {
+        let (path, offset) = (self.path(folder.trim_end_matches('/'))?, self.path(after)?);
+        let (store, prefix) = (Arc::clone(&self.store), path.clone());
+        let listing = self.call(0, async move {
+            let objects = store.list_with_offset(Some(&prefix), &offset);
+            objects.collect::<object_store::Result<Vec<ObjectMeta>>>().await
+        });
+        match listing {
+            Ok(found) => {
+                Ok(found.iter().filter_map(|meta| listed_in(folder, &path, after, meta)).collect())
+            }
+            Err(CallFailure { reason: Reason::Missing, .. }) => Ok(Vec::new()),
+            Err(failure) => Err(unclear("list", folder)(failure)),
+        }
     }
 
     fn put_hint(&self, name: &str, bytes: &[u8]) -> Result<(), Unclear> {
