@@ -35,7 +35,7 @@ pub use scan::ChainCheck;
 pub(crate) use scan::{ByteSurvey, FramePosition, Scan, SegmentBytes};
 #[cfg(feature = "store")]
 pub(crate) use seal::seal_all;
-pub(crate) use seal::{seal, seal_rotated};
+pub(crate) use seal::{seal, seal_rotated, unsealed};
 pub(crate) use writer::{
     CreateError, PublishGuard, SegmentDraft, SegmentWriter, create_segment, create_segment_with,
 };

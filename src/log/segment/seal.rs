@@ -68,14 +68,21 @@ pub(crate) fn seal_rotated(
     stream_rule: StreamRule,
     segments: &Segments,
 ) -> Result<()> {
-    let all = segments.list.iter().filter_map(valid_segment);
-    for (segment, next) in all.clone().zip(all.skip(1)) {
-        if !is_sealed_length(segment.length, segment.header.prealloc_len) {
-            let (header, next) = (&segment.header, &next.header);
-            seal(storage, paths, stream_rule, header, next, ChainCheck::Recompute)?;
-        }
+    for (header, next) in unsealed(segments) {
+        seal(storage, paths, stream_rule, header, next, ChainCheck::Recompute)?;
     }
     Ok(())
+}
+
+/// The segments with a successor that are not sealed, each with it.
+pub(crate) fn unsealed(
+    segments: &Segments,
+) -> impl Iterator<Item = (&SegmentHeader, &SegmentHeader)> {
+    let all = segments.list.iter().filter_map(valid_segment);
+    let pairs = all.clone().zip(all.skip(1));
+    pairs
+        .filter(|(segment, _)| !is_sealed_length(segment.length, segment.header.prealloc_len))
+        .map(|(segment, next)| (&segment.header, &next.header))
 }
 
 /// Seal all segments of a log that is put together from what is kept elsewhere, and has no other reader

@@ -18,8 +18,8 @@ use crate::error::{Error, ErrorKind, Result};
 #[cfg(feature = "store")]
 use crate::format::SnapshotName;
 use crate::format::{
-    Chain, ChainKey, ClockAnchor, Head, HeadState, NewRecord, Placement, SegmentHeader, Stamp, Uid,
-    encode_frame, frame_size,
+    BootTime, Chain, ChainKey, ClockAnchor, Head, HeadState, NewRecord, Placement, SegmentHeader,
+    Stamp, Uid, encode_frame, frame_size,
 };
 use crate::log::blob::BlobStore;
 use crate::log::bytes::{len_u64, to_u64};
@@ -29,7 +29,7 @@ use crate::log::folder::{
     write_binding,
 };
 use crate::log::notes::{DiscardedRange, LoggedRetentionNote};
-use crate::log::options::{Keeper, LogOptions};
+use crate::log::options::{BackgroundWork, Keeper, LogOptions};
 use crate::log::prune;
 use crate::log::reader::{LogReader, SegmentAccess};
 use crate::log::record::Ack;
@@ -38,15 +38,15 @@ use crate::log::recovery::{
     resume_erasure,
 };
 use crate::log::segment::{
-    ActiveSegment, CreateError, FolderPart, FramePosition, ResumeCache, Scan, Segment,
+    ActiveSegment, ChainCheck, CreateError, FolderPart, FramePosition, ResumeCache, Scan, Segment,
     SegmentBytes, Segments, WritePosition, create_segment_with, head_content, low_bits,
-    next_header, next_record, open_segment, seal_rotated,
+    next_header, next_record, open_segment, seal, seal_rotated, unsealed,
 };
 #[cfg(feature = "store")]
 use crate::log::snapshot::SnapshotFolder;
 use crate::log::writer::shared::SharedWriter;
 use crate::log::writer::staging::{self, Staging};
-use crate::log::writer::state::WriterState;
+use crate::log::writer::state::{SealTask, WriterState};
 use crate::storage::{Access, FilesystemKind, LockGuard, Storage};
 
 use super::steps::{
@@ -309,6 +309,12 @@ impl LogCopy {
         self.segments.iter().rev().find(|header| header.ordinal == ordinal)
     }
 
+    /// The place of the newest segment among all of them.
+    #[must_use]
+    pub fn newest_ordinal(&self) -> Option<u64> {
+        self.segments.last().map(|header| header.ordinal)
+    }
+
     /// A record; `None` if the folder does not have it.
     ///
     /// # Errors
@@ -543,6 +549,19 @@ impl LogCopy {
         self.write_head()
     }
 
+    /// Seal the segments that have a successor, as far as that works: the log is valid without the seals.
+    pub fn seal_complete(&self) {
+        let storage = &*self.options.storage;
+        if let Ok(segments) = Segments::list(storage, &self.paths, None) {
+            let _ = seal_rotated(storage, &self.paths, self.options.stream_rule, &segments);
+        }
+    }
+
+    /// Replace the reading of the boot clock: time passed since the folder was opened.
+    pub fn set_boot_time(&mut self, boot_time: Option<BootTime>) {
+        self.options.boot_time = boot_time;
+    }
+
     /// State in HEAD that the folder has everything up to its end.
     ///
     /// # Errors
@@ -673,7 +692,15 @@ impl LogCopy {
         let mut head = take_over(&*storage, &paths, self.head.take(), &content, may_write)?;
         head.synced_at = last;
         let segments = Segments::list(&*storage, &paths, None)?;
-        let _ = seal_rotated(&*storage, &paths, options.stream_rule, &segments);
+        let (mut to_seal, streams) = (Vec::new(), options.stream_rule);
+        for (own, next) in unsealed(&segments) {
+            // Every record of the segment before the new one was verified. Nothing waits for its seal.
+            if *next == header && options.background_work == BackgroundWork::Thread {
+                to_seal.push(SealTask { header: own.clone(), successor: next.clone() });
+            } else {
+                let _ = seal(&*storage, &paths, streams, own, next, ChainCheck::Recompute);
+            }
+        }
         let found = self.found;
         let mut pruned = Ok(prune::PruneSet::default());
         if let Some(retention) = &found.retention {
@@ -694,7 +721,8 @@ impl LogCopy {
         let ledger = header.ledger;
         let active = ActiveSegment { header, file: file.into() };
         let ownership = Ownership::new(storage, lock, paths.lock(), &head, ledger, epoch);
-        let state = WriterState::new(active, position, options.segments);
+        let mut state = WriterState::new(active, position, options.segments);
+        state.to_seal.extend(to_seal);
         options.keeper = Some(keeper);
         let resume_points = ResumeCache::default();
         let retention = found.retention;
