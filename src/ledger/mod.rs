@@ -56,6 +56,8 @@ pub use history::run_diff::ValueChange;
 pub use history::run_history::{ProgressPoint, RunHistory};
 pub use history::timeline::{IntervalKind, StepTimeline, TimelineInterval};
 pub use history::trace::{PartialTrace, Trace, TracedRecord};
+#[doc(hidden)]
+pub use open::FollowedState;
 pub use open::OpenReport;
 pub use projection::{Projection, RecordedEvent};
 pub use replay::{Fold, FoldObserver, FoldOrigin};

@@ -4,15 +4,14 @@ use std::fmt;
 use std::path::Path;
 
 use crate::error::Result;
-use crate::log::{self, ClockContinuation, ErasedFiles, Log, TailVerdict, hold_folder};
+use crate::log::{self, ClockContinuation, ErasedFiles, Log, LogReader, TailVerdict, hold_folder};
 use crate::plan::State;
 use crate::storage::FilesystemKind;
 
 use super::environment::{Environment, behind_text};
-use super::snapshot::load::UncheckedSnapshot;
 use super::snapshot::prefetch::Prefetch;
 use super::snapshot::scheduler::SnapshotScheduler;
-use super::snapshot::store;
+use super::snapshot::store::{self, Projected};
 use super::transaction::engine::Engine;
 
 /// The result of opening a ledger, for people and programs.
@@ -42,7 +41,7 @@ pub(crate) fn create(dir: &Path, environment: &Environment) -> Result<(Engine, O
     let time = environment.clock.now();
     let log = Log::create(dir, environment.log_options(), time)?;
     let environment = &environment.with_storage(log.storage());
-    let engine = engine(log, environment, None)?.0;
+    let engine = engine(log, environment, |reader| store::project_newest(reader, None))?.0;
     let filesystem = environment.storage.filesystem_kind(dir).unwrap_or(FilesystemKind::Local);
     Ok((engine, OpenReport::created(filesystem)))
 }
@@ -60,20 +59,54 @@ pub(crate) fn open(dir: &Path, environment: &Environment) -> Result<(Engine, Ope
     // A snapshot that was read before it was removed may hold an erased value.
     let is_erased = report.erased.as_ref().map_or(true, |erased| erased.is_resumed);
     let newest = prefetch.wait().filter(|_| !is_erased || mutant!(SnapshotSurvivesErase));
-    let (engine, from_snapshot) = engine(log, environment, newest)?;
+    let (engine, from_snapshot) =
+        engine(log, environment, |reader| store::project_newest(reader, newest))?;
     report.from_snapshot = from_snapshot;
     report.notes.extend(engine.warnings());
     Ok((engine, report))
 }
 
-/// The ledger of a log that is open already.
+/// The state of a ledger that another process writes, folded as far as a folder has its log. With it, the ledger is
+/// opened without a fold of its history.
+#[derive(Debug)]
+pub struct FollowedState(Projected<State>);
+
+impl FollowedState {
+    /// The state after the last durable record of a log.
+    ///
+    /// # Errors
+    /// `Corrupt` with the place of damage; `Unsupported`; `Io`.
+    pub fn of(reader: &LogReader) -> Result<Self> {
+        store::project_newest(reader, None).map(Self)
+    }
+
+    /// The state after the last durable record, which may be a later one now.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub fn follow(self, reader: &LogReader) -> Result<Self> {
+        store::continue_to_newest(reader, self.0).map(Self)
+    }
+
+    /// The last record that was folded in.
+    #[must_use]
+    pub fn seq(&self) -> u64 {
+        self.0.seq
+    }
+}
+
+/// The ledger of a log that is open already. `followed` is its state up to a record, if that is known.
 pub(crate) fn of_log(
     log: Log,
     recovery: &log::RecoveryReport,
     environment: &Environment,
+    followed: Option<FollowedState>,
 ) -> Result<(Engine, OpenReport)> {
     let mut report = OpenReport::opened(recovery, log.last_durable().seq);
-    let (engine, from_snapshot) = engine(log, environment, None)?;
+    let (engine, from_snapshot) = engine(log, environment, |reader| match followed {
+        Some(FollowedState(projected)) => store::continue_to_newest(reader, projected),
+        None => store::project_newest(reader, None),
+    })?;
     report.from_snapshot = from_snapshot;
     report.notes.extend(engine.warnings());
     Ok((engine, report))
@@ -107,10 +140,10 @@ fn is_free(dir: &Path, environment: &Environment) -> bool {
 fn engine(
     log: Log,
     environment: &Environment,
-    newest: Option<UncheckedSnapshot<State>>,
+    project: impl FnOnce(&LogReader) -> Result<Projected<State>>,
 ) -> Result<(Engine, Option<u64>)> {
     let reader = log.reader()?;
-    let projected = store::project_newest(&reader, newest)?;
+    let projected = project(&reader)?;
     let scheduler = SnapshotScheduler::new(environment, reader.dir(), projected.from.unwrap_or(0));
     scheduler.warn_all(&projected.ignored);
     Ok((Engine::new(log, environment, scheduler, projected.value), projected.from))

@@ -157,6 +157,7 @@ mutants! {
     SnapshotWrittenInPlace, "H54", "a snapshot is written under its final name";
     SnapshotUnsynced, "H52", "a snapshot is renamed into place before it is synced";
     SnapshotDirEntryUnsynced, "H52", "the folder of a new snapshot is not synced";
+    FollowedStateUnchecked, "H53", "a state that was followed need not match the chain of the log";
     SnapshotChainUnchecked, "H53", "a snapshot need not match the chain of the log";
     SnapshotStateHashUnchecked, "H53", "a snapshot's state need not match the hash in its header";
     SnapshotNoteNotRequired, "H53", "a snapshot is used although no note in the log names it";

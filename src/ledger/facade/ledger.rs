@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::ledger::codec::note::Note;
 use crate::ledger::environment::Environment;
 use crate::ledger::open;
-use crate::ledger::open::OpenReport;
+use crate::ledger::open::{FollowedState, OpenReport};
 use crate::ledger::transaction::commit::Commit;
 use crate::ledger::transaction::dispatch::NextClaim;
 use crate::ledger::transaction::engine::Engine;
@@ -57,7 +57,20 @@ impl Ledger {
         recovery: &RecoveryReport,
         environment: &Environment,
     ) -> Result<(Self, OpenReport)> {
-        open::of_log(log, recovery, environment).map(Self::with_report)
+        open::of_log(log, recovery, environment, None).map(Self::with_report)
+    }
+
+    /// As [`Ledger::of_log`], where the state is known up to a record.
+    ///
+    /// # Errors
+    /// As [`Ledger::open`].
+    pub fn of_followed_log(
+        log: Log,
+        recovery: &RecoveryReport,
+        environment: &Environment,
+        followed: FollowedState,
+    ) -> Result<(Self, OpenReport)> {
+        open::of_log(log, recovery, environment, Some(followed)).map(Self::with_report)
     }
 
     /// Open the ledger in a folder, or create one if the folder does not exist or is empty.

@@ -96,6 +96,27 @@ pub(crate) fn project_newest<P: Projection>(
     project_with(reader, u64::MAX, Validation::Deferred, newest)
 }
 
+/// Continue a projection to the last durable record. One that does not belong to the log is made again.
+///
+/// # Errors
+/// As [`project`].
+pub(crate) fn continue_to_newest<P: Projection>(
+    reader: &LogReader,
+    projected: Projected<P>,
+) -> Result<Projected<P>> {
+    let last = reader.record(projected.seq)?;
+    let is_own = last.is_some_and(|last| last.chain == projected.chain);
+    if is_own || mutant!(FollowedStateUnchecked) {
+        match fold_from(reader, u64::MAX, projected, None) {
+            // A run that was not unpacked before may be invalid in the snapshot.
+            Ok(projected) if projected.value.fault().is_none() => return Ok(projected),
+            Err(FoldError::Failed(error)) => return Err(error),
+            Ok(_) | Err(FoldError::Contradicted(_)) => {}
+        }
+    }
+    project_newest(reader, None)
+}
+
 fn project_with<P: Projection>(
     reader: &LogReader,
     seq: u64,
