@@ -73,6 +73,10 @@ mutants! {
     CopyUnsynced, "H store", "what a folder takes in from the store is not synced before HEAD";
     DeadBytesFollowCopy, "H store", "bytes of a dropped record stay after the end of the log";
     BlobNotKept, "H store", "a record refers to a blob that the store does not have";
+    BlobsOfTakeoverMissing, "H store", "a folder that takes over lacks the blobs of the records that it took in last";
+    ListedFromStart, "H store", "each listing of a store begins with the first object";
+    FloorReadAgain, "H store", "a folder that is up to date reads the segment objects from the first one";
+    PartNotUploaded, "H store", "slots are not covered before their segment is complete";
     PartEndUnchecked, "H store", "a segment object that ends inside a slot hides the rest of the slot";
     BindingIgnored, "H store", "a ledger that is bound to a store is written without it";
     BindingUnsynced, "H store", "a folder writes to a store before its binding is durable";

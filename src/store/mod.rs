@@ -1,7 +1,7 @@
 //! A log in an object store: slots that are created if absent, and the protocol that decides which
 //! record is next (`format/store.md`).
 //!
-//! From bottom to top: `name` and `objects` (names, and the port with its five calls), `slot` (bytes
+//! From bottom to top: `name` and `objects` (names, and the port), `slot` (bytes
 //! to verified records and back), `protocol` (state machines without I/O or clock), `segments` (reads
 //! segment objects), `session` (carries out the protocol on a store), `binding`, `collect` and `probe`
 //! (whose log a prefix is, which objects may be deleted, whether the store keeps its promises), `index` (what readers of few
@@ -40,8 +40,8 @@ pub use collect::{
 };
 pub use directory::DirectoryObjects;
 pub use folder::{
-    AckMode, AckedBy, BoundLog, FolderProgress, MonotonicClock, Rejoined, SideCar, StoreClient,
-    StoreKeeper, StoreLag, StoreOpening, open_bound, rejoin, replicate, restore,
+    AckMode, AckedBy, BoundLog, FolderProgress, MonotonicClock, Rejoined, SideCar, StandbyFolder,
+    StoreClient, StoreKeeper, StoreLag, StoreOpening, open_bound, rejoin, replicate, restore,
 };
 pub use name::{IndexRange, ObjectName, SegmentForm, SegmentObject};
 pub use objects::{CreatedObject, ListedObject, Objects, StoreTime, StoredObject, Unclear};
@@ -54,7 +54,7 @@ pub use reading::{
     BLOCK_SIZE, MemoryFile, NewFile, StoreStorage, read_in_place, read_parts_in_place,
 };
 pub use segments::{VerifiedSegment, segment_floor};
-pub use session::{HeldStore, StoreEnd, StoreSession, TakenIn};
+pub use session::{HeldStore, StoreEnd, StoreReading, StoreSession, TakenIn};
 pub use slot::{
     CheckedSlot, EarlierWriter, EncodedSlot, KIND_WRITER_NOTE, SLOT_HEADER_SIZE, SLOT_SIZE_MAX,
     SegmentPlace, SlotBytes, SlotFault, SlotHeader, SlotPart, SlotWriter, VerifiedSlot, WriterNote,

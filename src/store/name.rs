@@ -62,6 +62,17 @@ pub enum SegmentForm {
     Sealed,
 }
 
+/// A text before the names of all slots from this one on, and after those of the others.
+pub(super) fn slots_from(first_seq: u64) -> String {
+    format!("{TAIL}{first_seq:020}")
+}
+
+/// A text before the names of all objects of segments that begin with this record or a later one, and after
+/// those of the others.
+pub(super) fn segments_from(base_seq: u64) -> String {
+    format!("{SEGMENTS}{base_seq:020}")
+}
+
 impl ObjectName {
     /// Parse a name below the prefix.
     #[must_use]
@@ -167,6 +178,23 @@ mod tests {
         ];
         for text in others {
             assert_eq!(ObjectName::parse(text), None, "{text}");
+        }
+    }
+
+    /// Goal: a listing that begins in the middle has exactly the objects of the records from there on.
+    #[test]
+    fn listing_begins_at_a_record() {
+        for (one, other) in [(1, 1), (1, 2), (9, 10), (99, 100), (u64::MAX - 1, u64::MAX)] {
+            let slot = |seq| ObjectName::Slot(seq).to_string();
+            let segment = |base_seq| {
+                let form = SegmentForm::Part;
+                let object = SegmentObject { base_seq, last_seq: u64::MAX, ordinal: 7, form };
+                ObjectName::Segment(object).to_string()
+            };
+            assert!(slots_from(other) < slot(other) && segments_from(other) < segment(other));
+            let is_before = one < other;
+            assert_eq!(slot(one) < slots_from(other), is_before, "{one} {other}");
+            assert_eq!(segment(one) < segments_from(other), is_before, "{one} {other}");
         }
     }
 }

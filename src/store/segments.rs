@@ -5,7 +5,7 @@ use crate::format::{Chain, Record, SEGMENT_HEADER_SIZE, SegmentHeader, to_u64};
 use super::binding::LedgerIdentity;
 use super::name::{ObjectName, SegmentForm, SegmentObject};
 use super::objects::ListedObject;
-use super::slot::{FrameWalk, SegmentPlace, SlotFault, walk_frames};
+use super::slot::{FrameWalk, SegmentPlace, SlotFault, WriterNote, walk_frames};
 
 /// The last record that a segment object of a listing covers; 0 without any.
 #[must_use]
@@ -34,6 +34,10 @@ pub struct VerifiedSegment {
     object: SegmentObject,
     place: SegmentPlace,
     bytes: Vec<u8>,
+    /// Chain value and time of the last record.
+    last: (Chain, u64),
+    /// The last writer note.
+    note: Option<WriterNote>,
 }
 
 /// The position after a segment object.
@@ -99,10 +103,21 @@ impl VerifiedSegment {
         if time_before.is_some_and(|time| time < before.time) {
             return Err(SlotFault::Link("its time is before that of the record before"));
         }
-        let epoch = walk.note.map(|(_, note)| note.epoch);
+        let note = walk.note.map(|(_, note)| note);
+        let epoch = note.as_ref().map(|note| note.epoch);
         let end = SegmentEnd { chain: walk.chain, time: walk.time, epoch };
         let place = SegmentPlace { header, end: walk.offset };
-        Ok((Self { object, place, bytes }, end))
+        Ok((Self { object, place, bytes, last: (walk.chain, walk.time), note }, end))
+    }
+
+    /// Chain value and time of its last record.
+    pub(super) fn last(&self) -> (Chain, u64) {
+        self.last
+    }
+
+    /// The last writer note in it.
+    pub(super) fn note(&self) -> Option<&WriterNote> {
+        self.note.as_ref()
     }
 
     /// Its name.

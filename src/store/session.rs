@@ -6,12 +6,16 @@
 //! - An answer that is not clear makes a session look again, as often as its caller wants. When the
 //!   caller gives up, a commit stays unresolved, and [`HeldStore::resolve`] continues with the same bytes.
 
+use std::ops::Range;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, Codec, Record, SEGMENT_HEADER_SIZE, SegmentHeader, to_u64};
 use crate::log::{KIND_RETENTION_NOTE, RetentionNote};
 
 use super::binding::LedgerIdentity;
-use super::name::{ObjectName, SEGMENTS, SegmentForm, SegmentObject, TAIL};
+use super::name::{
+    ObjectName, SEGMENTS, SegmentForm, SegmentObject, TAIL, segments_from, slots_from,
+};
 use super::objects::{ListedObject, Objects, StoredObject, Unclear};
 use super::protocol::{
     EndFinder, FoundSlot, SlotFacts, SlotKeeper, StoreAnswer, StoreCall, StorePosition, Takeover,
@@ -50,6 +54,79 @@ impl StoreEnd {
     pub fn start() -> Self {
         Self { position: StorePosition::START, time: 0, place: None }
     }
+
+    /// Create the segment object with the first part of the segment that has the last record, up to that record:
+    /// `bytes` are those of the segment's file up to there. Slots that it covers may be collected later.
+    ///
+    /// It ends where a slot does. A reader that continues in the middle of a slot would not find it, since
+    /// a slot has the name of its first record.
+    ///
+    /// # Errors
+    /// `Conflict` if the bytes are not these; `Corrupt` if there is another object of that name; `Io` if the
+    /// store does not answer.
+    pub(super) fn create_part(
+        &self,
+        session: &StoreSession<'_>,
+        bytes: &[u8],
+    ) -> Result<SegmentObject> {
+        let Self { position, place, .. } = self;
+        let place = place.as_ref().expect("an open epoch has a segment");
+        let last_seq = position.next_seq - 1;
+        let is_end = SegmentHeader::decode(bytes).as_ref() == Ok(&place.header)
+            && to_u64(bytes.len()) == place.end
+            && bytes.last_chunk() == Some(&position.chain.0);
+        if !is_end {
+            let message = format!(
+                "segment object: expected the {} bytes of the segment up to this record, found others",
+                place.end
+            );
+            return Err(Error::new(ErrorKind::Conflict, message).at_seq(last_seq));
+        }
+        let SegmentHeader { base_seq, ordinal, .. } = place.header;
+        let object = SegmentObject { base_seq, last_seq, ordinal, form: SegmentForm::Part };
+        session.create_segment(&object, bytes)?;
+        Ok(object)
+    }
+
+    /// The record from which on segment objects can hold the next one, or slots reach it after a segment object:
+    /// the first one of the segment with the record before. Everything that belongs to the log and begins before
+    /// it, ends before it.
+    fn listed_from(&self) -> u64 {
+        self.place.as_ref().map_or(0, |place| place.header.base_seq)
+    }
+}
+
+/// How far a process has read the log of a store.
+#[derive(Debug, Clone)]
+pub struct StoreReading {
+    finder: EndFinder,
+    end: StoreEnd,
+    prune: Prune,
+}
+
+impl StoreReading {
+    /// Read from a position that is known to be in the log.
+    #[must_use]
+    pub fn from(end: StoreEnd) -> Self {
+        Self { finder: EndFinder::from(end.position), prune: Prune::before(&end), end }
+    }
+
+    /// How far the log was read.
+    #[must_use]
+    pub fn end(&self) -> &StoreEnd {
+        &self.end
+    }
+
+    /// Whether this was the end when it was read.
+    #[must_use]
+    pub fn is_at_end(&self) -> bool {
+        matches!(self.finder.call(), StoreCall::Rest(_))
+    }
+
+    /// Before an epoch is opened here, make sure that nothing follows, unless it was read just now.
+    pub(super) fn confirm_end(&mut self) {
+        self.finder.confirm_end();
+    }
 }
 
 /// Records that belong to the log, verified.
@@ -84,6 +161,8 @@ pub struct HeldStore {
     end: StoreEnd,
     /// A slot whose commit is not resolved.
     unresolved: Option<EncodedSlot>,
+    /// How many slots were committed, the opening slot included.
+    commits: u64,
 }
 
 /// What a run of a machine has at hand.
@@ -112,21 +191,66 @@ impl StoreSession<'_> {
     /// `Corrupt` with the name of the damaged object; `Unsupported`; `Io` if the store does not answer;
     /// any error of `take`.
     pub fn find_end(&self, from: StoreEnd, take: Take<'_>) -> Result<StoreEnd> {
-        let mut finder = EndFinder::from(from.position);
-        let mut prune = Prune::before(&from);
-        let mut take = |taken: &TakenIn<'_>| {
-            prune.look(taken);
-            take(taken)
-        };
-        let mut run = Run::new(self, from);
-        let end = loop {
-            match finder.call() {
-                StoreCall::Rest(_) => break run.end,
-                call => finder.answer(run.perform(&call, &mut take, None)?),
+        let mut reading = StoreReading::from(from);
+        self.read_to_end(&mut reading, take)?;
+        Ok(reading.end)
+    }
+
+    /// Continue to read, up to the end of the log: nothing follows. After an error the reading is of no use.
+    ///
+    /// # Errors
+    /// As [`Self::find_end`].
+    pub fn read_to_end(&self, reading: &mut StoreReading, take: Take<'_>) -> Result<()> {
+        reading.finder.confirm_end();
+        self.read(reading, take, &mut |call| !matches!(call, StoreCall::Rest(_)))?;
+        reading.prune.check()
+    }
+
+    /// Continue to read: take in at most so many slots, up to one that is missing. Returns whether one is. Nothing
+    /// shows that it is the end: a later look, or [`Self::read_to_end`], continues. If there is nothing new, this is
+    /// one request. After an error the reading is of no use.
+    ///
+    /// # Errors
+    /// As [`Self::find_end`].
+    pub fn read_on(
+        &self,
+        reading: &mut StoreReading,
+        slots_max: usize,
+        take: Take<'_>,
+    ) -> Result<bool> {
+        reading.finder.look_again();
+        let (mut slots, mut is_missing) = (0, false);
+        self.read(reading, take, &mut |call| {
+            is_missing = matches!(call, StoreCall::ListSlots | StoreCall::Rest(_));
+            if matches!(call, StoreCall::GetSlot(_)) {
+                slots += 1;
             }
-        };
-        prune.check()?;
-        Ok(end)
+            !is_missing && slots <= slots_max
+        })?;
+        Ok(is_missing)
+    }
+
+    /// Carry out the calls of a reader as long as `continues` says so.
+    fn read(
+        &self,
+        reading: &mut StoreReading,
+        take: Take<'_>,
+        continues: &mut dyn FnMut(&StoreCall) -> bool,
+    ) -> Result<()> {
+        let mut run = Run::new(self, reading.end.clone());
+        loop {
+            let call = reading.finder.call();
+            if !continues(&call) {
+                reading.end = run.end;
+                return Ok(());
+            }
+            let prune = &mut reading.prune;
+            let mut take = |taken: &TakenIn<'_>| {
+                prune.look(taken);
+                take(taken)
+            };
+            reading.finder.answer(run.perform(&call, &mut take, None)?);
+        }
     }
 
     /// The start of the log in the store: record 1, or what follows the segments that were deleted after a prune. A
@@ -143,7 +267,7 @@ impl StoreSession<'_> {
             return Ok(StoreEnd::start());
         };
         let name = ObjectName::Segment(first).to_string();
-        let found = self.get_range(&name, SEGMENT_HEADER_SIZE, &mut unclear)?;
+        let found = self.get_part(&name, &(0..to_u64(SEGMENT_HEADER_SIZE)), &mut unclear)?;
         let found = found.ok_or_else(|| unnoted(first.base_seq))?;
         let header = SegmentHeader::decode(&found.bytes)
             .map_err(|fault| fault_error(&name, &SlotFault::Segment(fault)))?;
@@ -154,7 +278,9 @@ impl StoreSession<'_> {
             matches!(ObjectName::parse(&slot.name), Some(ObjectName::Slot(seq)) if seq > floor)
         });
         let slot = match after {
-            Some(slot) => self.get_range(&slot.name, SLOT_HEADER_SIZE, &mut unclear)?,
+            Some(slot) => {
+                self.get_part(&slot.name, &(0..to_u64(SLOT_HEADER_SIZE)), &mut unclear)?
+            }
             None => None,
         };
         let slot = slot.and_then(|found| SlotHeader::decode(&found.bytes).ok());
@@ -170,13 +296,27 @@ impl StoreSession<'_> {
     /// # Errors
     /// As [`Self::find_end`], and any error of `build`.
     pub fn take_over(&self, from: StoreEnd, take: Take<'_>, build: Build<'_>) -> Result<HeldStore> {
-        let mut takeover = Takeover::from(from.position);
-        let mut run = Run::new(self, from);
+        self.take_over_after(StoreReading::from(from), take, build)
+    }
+
+    /// As [`Self::take_over`], where a reading is. If it has just reached the end, the opening slot is created at
+    /// once.
+    ///
+    /// # Errors
+    /// As [`Self::take_over`].
+    pub fn take_over_after(
+        &self,
+        reading: StoreReading,
+        take: Take<'_>,
+        build: Build<'_>,
+    ) -> Result<HeldStore> {
+        let mut takeover = Takeover::continuing(reading.finder);
+        let mut run = Run::new(self, reading.end);
         loop {
             if let Some(keeper) = takeover.keeper() {
                 run.append_own();
                 let end = StoreEnd { position: *keeper.position(), ..run.end };
-                return Ok(HeldStore { keeper, end, unresolved: None });
+                return Ok(HeldStore { keeper, end, unresolved: None, commits: 1 });
             }
             let call = takeover.call();
             takeover.answer(run.perform(&call, take, Some(build))?);
@@ -210,10 +350,25 @@ impl StoreSession<'_> {
         }
     }
 
-    /// All objects of a folder.
+    /// All objects of a folder, sorted.
     pub(super) fn list(&self, folder: &str, unclear: &mut u32) -> Result<Vec<ListedObject>> {
+        self.list_after(folder, folder, unclear)
+    }
+
+    /// The objects of a folder whose names are after a text, sorted.
+    pub(super) fn list_after(
+        &self,
+        folder: &str,
+        after: &str,
+        unclear: &mut u32,
+    ) -> Result<Vec<ListedObject>> {
         loop {
-            match self.objects.list(folder) {
+            let listing = if after == folder || mutant!(ListedFromStart) {
+                self.objects.list(folder)
+            } else {
+                self.objects.list_after(folder, after)
+            };
+            match listing {
                 Ok(mut listing) => {
                     listing.sort();
                     return Ok(listing);
@@ -232,15 +387,15 @@ impl StoreSession<'_> {
         }
     }
 
-    /// The first bytes of an object.
-    pub(super) fn get_range(
+    /// Some bytes of an object.
+    pub(super) fn get_part(
         &self,
         name: &str,
-        length: usize,
+        range: &Range<u64>,
         unclear: &mut u32,
     ) -> Result<Option<StoredObject>> {
         loop {
-            match self.objects.get(name, Some(0..to_u64(length))) {
+            match self.objects.get(name, Some(range.clone())) {
                 Ok(found) => return Ok(found),
                 Err(why) => self.ask_again(unclear, &why)?,
             }
@@ -261,7 +416,7 @@ impl HeldStore {
     /// Continue at the end of the log, in its epoch. The process that opened the epoch wrote to the folder of
     /// the caller, and does not run any more.
     pub(super) fn at(end: StoreEnd) -> Self {
-        Self { keeper: SlotKeeper::at(end.position), end, unresolved: None }
+        Self { keeper: SlotKeeper::at(end.position), end, unresolved: None, commits: 0 }
     }
 
     /// Where the log ends.
@@ -270,39 +425,25 @@ impl HeldStore {
         &self.end
     }
 
+    /// How many slots were committed, the opening slot included.
+    #[must_use]
+    pub(super) fn commits(&self) -> u64 {
+        self.commits
+    }
+
     /// Whether the commit of a slot is not resolved.
     #[must_use]
     pub fn is_unresolved(&self) -> bool {
         self.unresolved.is_some()
     }
 
-    /// Create the segment object with the first part of the current segment, up to the end of the log:
-    /// `bytes` are those of the segment's file up to there. Slots that it covers may be collected later.
-    ///
-    /// It ends where a slot does. A reader that continues in the middle of a slot would not find it, since
-    /// a slot has the name of its first record.
+    /// Create the segment object with the first part of the current segment, up to the end of the log: see
+    /// [`StoreEnd::create_part`].
     ///
     /// # Errors
-    /// `Conflict` if the bytes are not these; `Corrupt` if there is another object of that name; `Io` if the
-    /// store does not answer.
+    /// As there.
     pub fn create_part(&self, session: &StoreSession<'_>, bytes: &[u8]) -> Result<SegmentObject> {
-        let StoreEnd { position, place, .. } = &self.end;
-        let place = place.as_ref().expect("an open epoch has a segment");
-        let last_seq = position.next_seq - 1;
-        let is_end = SegmentHeader::decode(bytes).as_ref() == Ok(&place.header)
-            && to_u64(bytes.len()) == place.end
-            && bytes.last_chunk() == Some(&position.chain.0);
-        if !is_end {
-            let message = format!(
-                "segment object: expected the {} bytes of the segment up to this record, found others",
-                place.end
-            );
-            return Err(Error::new(ErrorKind::Conflict, message).at_seq(last_seq));
-        }
-        let SegmentHeader { base_seq, ordinal, .. } = place.header;
-        let object = SegmentObject { base_seq, last_seq, ordinal, form: SegmentForm::Part };
-        session.create_segment(&object, bytes)?;
-        Ok(object)
+        self.end.create_part(session, bytes)
     }
 
     /// Commit a slot: it continues the end of the log.
@@ -350,6 +491,7 @@ impl HeldStore {
                     run.append_own();
                     self.end = StoreEnd { position, ..run.end };
                     self.unresolved = None;
+                    self.commits += 1;
                     return Ok(());
                 }
                 StoreCall::Fenced(first_seq) => {
@@ -386,11 +528,16 @@ impl<'s, 'a> Run<'s, 'a> {
     ) -> Result<StoreAnswer> {
         match call {
             StoreCall::ListSegments(_) => {
-                let listing = self.session.list(SEGMENTS, &mut self.unclear)?;
-                Ok(StoreAnswer::Floor(segment_floor(&listing)))
+                Ok(StoreAnswer::Floor(segment_floor(&self.list_segments()?)))
             }
             StoreCall::ListSlots => {
-                let listing = self.session.list(TAIL, &mut self.unclear)?;
+                // After a segment object, a slot may begin before the position and reach it.
+                let from = match self.end.position.at {
+                    Some(_) => self.end.position.next_seq,
+                    None => self.end.listed_from(),
+                };
+                let after = slots_from(from);
+                let listing = self.session.list_after(TAIL, &after, &mut self.unclear)?;
                 let slots = listing.iter().filter_map(|listed| ObjectName::parse(&listed.name));
                 let names =
                     slots.map(|name| if let ObjectName::Slot(first) = name { first } else { 0 });
@@ -511,9 +658,15 @@ impl<'s, 'a> Run<'s, 'a> {
         Ok(())
     }
 
+    /// The segment objects that can hold the next record, or later ones.
+    fn list_segments(&mut self) -> Result<Vec<ListedObject>> {
+        let after = segments_from(self.end.listed_from());
+        self.session.list_after(SEGMENTS, &after, &mut self.unclear)
+    }
+
     /// Read the segment objects up to a record.
     fn read_segments(&mut self, floor: u64, take: Take<'_>) -> Result<()> {
-        let listing = self.session.list(SEGMENTS, &mut self.unclear)?;
+        let listing = self.list_segments()?;
         while self.end.position.next_seq <= floor {
             let next_seq = self.end.position.next_seq;
             let missing = || {

@@ -19,8 +19,8 @@ use plan_ledger::internals::sim::{
 };
 use plan_ledger::internals::storage::{DiskStorage, Storage};
 use plan_ledger::internals::store::{
-    AckMode, BoundLog, DirectoryObjects, MonotonicClock, Objects, StoreClient, StoreOpening,
-    open_bound, replicate, restore,
+    AckMode, BoundLog, DirectoryObjects, MonotonicClock, Objects, StandbyFolder, StoreClient,
+    StoreOpening, open_bound, replicate, restore,
 };
 use plan_ledger::{Claim, Environment, Error, ErrorKind, HeadSync, Ledger, Plan, state_hash};
 
@@ -152,6 +152,29 @@ fn live(
     journal: &Mutex<Journal>,
 ) -> Result<(), Error> {
     let bound = open(disk, store, number)?;
+    commit_some(bound, number, commits, journal)
+}
+
+/// As [`live`], for a process that follows the store with its folder, and takes over.
+fn follow_and_live(
+    disk: &SimDisk,
+    store: &SimStore,
+    number: u8,
+    commits: u64,
+    journal: &Mutex<Journal>,
+) -> Result<(), Error> {
+    let mut folder = StandbyFolder::open(&dir(), small(disk), &client(store))?;
+    folder.follow()?;
+    let bound = folder.take_over(&opening(number, at(1000)), None)?;
+    commit_some(bound, number, commits, journal)
+}
+
+fn commit_some(
+    bound: BoundLog,
+    number: u8,
+    commits: u64,
+    journal: &Mutex<Journal>,
+) -> Result<(), Error> {
     for commit in 0..commits {
         let first = 1000 * u64::from(number) + 10 * commit;
         let batch = [record(first, 300), record(first + 1, 1700)];
@@ -162,8 +185,7 @@ fn live(
 
 /// Another machine follows the store, takes over and commits.
 fn stand_in(disk: &SimDisk, store: &SimStore, number: u8, journal: &Mutex<Journal>) {
-    let followed = replicate(&dir(), small(disk), &client(store), &mut |_| false);
-    let lived = followed.and_then(|_| live(disk, store, number, 2, journal));
+    let lived = follow_and_live(disk, store, number, 2, journal);
     if let Err(error) = lived {
         let nothing = [ErrorKind::NotALedger, ErrorKind::OutOfRange, ErrorKind::Io];
         let may_fail = [ErrorKind::OutcomeUnknown, ErrorKind::Fenced];
@@ -357,12 +379,12 @@ fn sweep_random_fleet_of_folders_loses_and_invents_nothing() {
                     stand_in(&elsewhere, &other.handle(), 0x40 + number, &journal);
                 });
             }
-            let followed = if machine == 0 {
-                Ok(())
-            } else {
-                replicate(&dir(), small(&disk), &client(&process), &mut |_| false).map(drop)
+            let lived = match (machine, random(&mut state, 3)) {
+                (0, _) => live(&disk, &process, number, 2, &journal),
+                (_, 0) => replicate(&dir(), small(&disk), &client(&process), &mut |_| false)
+                    .and_then(|_| live(&disk, &process, number, 2, &journal)),
+                _ => follow_and_live(&disk, &process, number, 2, &journal),
             };
-            let lived = followed.and_then(|()| live(&disk, &process, number, 2, &journal));
             let _ = write!(story, "; {machine}: {lived:?}");
             let restart = match random(&mut state, 4) {
                 0 => Restart::Process,

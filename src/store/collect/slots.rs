@@ -2,10 +2,10 @@
 
 use crate::error::Result;
 
+use crate::store::folder::with_objects_ahead;
 use crate::store::index::index_ranges;
 use crate::store::name::{IndexRange, ObjectName, SEGMENTS, SegmentForm, SegmentObject, TAIL};
 use crate::store::objects::{ListedObject, StoreTime};
-use crate::store::reading::with_objects_ahead;
 use crate::store::segments::{segment_floor, segment_object};
 use crate::store::session::StoreSession;
 use crate::store::slot::SlotBytes;

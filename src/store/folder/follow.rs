@@ -2,18 +2,20 @@
 //! folder lacks, and adding to the store what only the folder has.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Chain, SEGMENT_HEADER_SIZE, Uid};
+use crate::format::{Chain, SEGMENT_HEADER_SIZE, Uid, to_u64};
 use crate::log::{Ack, BoundAck, FolderPart, LogCopy, StoreBinding};
 use crate::store::binding::parse_uid;
-use crate::store::name::{ObjectName, SEGMENTS, TAIL};
+use crate::store::name::{ObjectName, SEGMENTS, TAIL, slots_from};
+use crate::store::objects::ListedObject;
 use crate::store::protocol::StorePosition;
 use crate::store::segments::segment_floor;
-use crate::store::session::{HeldStore, StoreEnd, StoreSession, TakenIn};
-use crate::store::slot::{
-    SLOT_HEADER_SIZE, SegmentPlace, SlotHeader, SlotPart, SlotWriter, WriterNote,
-};
+use crate::store::session::{HeldStore, StoreEnd, StoreReading, StoreSession, TakenIn};
+use crate::store::slot::{SLOT_HEADER_SIZE, SegmentPlace, SlotHeader, SlotPart, SlotWriter};
 
 use super::blobs::{ship_blobs, take_in_blobs};
+use super::common::{
+    AHEAD_FROM, CommonSegment, common_segment, first_seq, objects_ahead, read_ahead, slots_ahead,
+};
 use super::ship::SHIPPED_SIZE;
 
 /// What was done to make a folder equal to the log in a store.
@@ -43,25 +45,49 @@ pub(super) struct Divergence {
     pub(super) proven: u64,
 }
 
+/// How many bytes of records are gathered before they are written to the folder, with one sync.
+const GATHERED_MAX: usize = 4 << 20;
+
+/// A position that folder and store have in common.
+#[derive(Debug)]
+pub(super) struct CommonPosition {
+    pub(super) end: StoreEnd,
+    /// The objects that follow it, sorted by name, as far as they were listed.
+    pub(super) ahead: Vec<ListedObject>,
+}
+
 /// A folder while it is made equal to the log in a store.
 #[derive(Debug)]
-pub(super) struct Follower<'c> {
-    pub(super) copy: &'c mut LogCopy,
+pub(super) struct Follower {
+    pub(super) copy: LogCopy,
+    /// Records of the log that follow those of the folder, and are written to it at the next [`Self::flush`].
+    gathered: Option<FolderPart>,
     pub(super) progress: FolderProgress,
     /// The writer of the last slot.
     pub(super) last_writer: Option<(u64, Uid)>,
-    /// The folder had every blob of the store once.
-    has_blobs: bool,
+    /// The folder has every blob to which records up to this one refer.
+    blobs_seq: Option<u64>,
+    /// HEAD was written here up to this record.
+    head_seq: Option<u64>,
     /// What STORE.json says from when the folder takes in records, unless it says something already.
     binding: StoreBinding,
     /// Why the folder was refused.
     pub(super) divergence: Option<Divergence>,
 }
 
-impl<'c> Follower<'c> {
-    pub(super) fn new(copy: &'c mut LogCopy, binding: StoreBinding) -> Self {
+impl Follower {
+    pub(super) fn new(copy: LogCopy, binding: StoreBinding) -> Self {
         let progress = FolderProgress { last_seq: copy.last().seq, ..FolderProgress::default() };
-        Self { copy, progress, last_writer: None, has_blobs: false, binding, divergence: None }
+        Self {
+            copy,
+            gathered: None,
+            progress,
+            last_writer: None,
+            blobs_seq: None,
+            head_seq: None,
+            binding,
+            divergence: None,
+        }
     }
 
     /// Whether the last writer of the folder acknowledged nothing before the store had it.
@@ -70,21 +96,53 @@ impl<'c> Follower<'c> {
         ack == Some(BoundAck::Store) || mutant!(LocalAckForgotten)
     }
 
+    /// The last record, written or gathered.
+    fn last(&self) -> Ack {
+        self.gathered.as_ref().map_or(self.copy.last(), |gathered| gathered.last)
+    }
+
     /// A position in the store from which the folder lacks or doubts records: after the newest slot that
-    /// the folder has in the same place, or the start of the log.
-    pub(super) fn common_position(&mut self, session: &StoreSession<'_>) -> Result<StoreEnd> {
+    /// the folder has in the same place, where a segment object begins or ends, or the start of the log.
+    pub(super) fn common_position(&mut self, session: &StoreSession<'_>) -> Result<CommonPosition> {
         let mut unclear = 0;
+        let segments = session.list(SEGMENTS, &mut unclear)?;
         // A slot up to the floor may be one that does not belong to the log.
-        let floor = segment_floor(&session.list(SEGMENTS, &mut unclear)?);
+        let floor = segment_floor(&segments);
+        let after = slots_from(floor.saturating_add(1));
+        let listed = session.list_after(TAIL, &after, &mut unclear)?;
+        let end = match self.common_slot(session, &listed, &mut unclear)? {
+            Some(end) => end,
+            None => self.common_segment(session, &segments)?,
+        };
+        let ahead = objects_ahead(&segments, &listed, end.position.next_seq);
+        Ok(CommonPosition { end, ahead })
+    }
+
+    /// Where a segment object begins or ends up to which the folder has the log, or the start of the log.
+    fn common_segment(
+        &mut self,
+        session: &StoreSession<'_>,
+        segments: &[ListedObject],
+    ) -> Result<StoreEnd> {
+        let found = common_segment(&mut self.copy, session, segments)?;
+        let Some(CommonSegment { end, last_writer }) = found.filter(|_| !mutant!(FloorReadAgain))
+        else {
+            return session.start();
+        };
+        (self.last_writer, self.progress.epoch) = (last_writer, end.position.epoch);
+        Ok(end)
+    }
+
+    /// The position after the newest one of the slots above the floor that the folder has.
+    fn common_slot(
+        &mut self,
+        session: &StoreSession<'_>,
+        listed: &[ListedObject],
+        unclear: &mut u32,
+    ) -> Result<Option<StoreEnd>> {
         let last = self.copy.last().seq;
-        let mut slots: Vec<u64> = session
-            .list(TAIL, &mut unclear)?
-            .iter()
-            .filter_map(|listed| match ObjectName::parse(&listed.name) {
-                Some(ObjectName::Slot(first)) if first > floor && first <= last => Some(first),
-                _ => None,
-            })
-            .collect();
+        let mut slots: Vec<u64> =
+            listed.iter().filter_map(first_seq).filter(|first| *first <= last).collect();
         slots.sort_unstable();
         // Common slots come first. Nearly always the last slot, or the one before, is common.
         let (mut known, mut common) = (slots.len(), None);
@@ -93,7 +151,7 @@ impl<'c> Follower<'c> {
         while known > least {
             let probe = known.saturating_sub(step).max(least);
             let Some(first) = slots.get(probe) else { break };
-            match self.common_end(session, *first, &mut unclear)? {
+            match self.common_end(session, *first, unclear)? {
                 Some(end) => {
                     (common, least) = (Some(end), probe + 1);
                     step = (known - least).div_ceil(2).max(1);
@@ -108,9 +166,9 @@ impl<'c> Follower<'c> {
                 }
             }
         }
-        let Some((end, writer)) = common else { return session.start() };
+        let Some((end, writer)) = common else { return Ok(None) };
         (self.last_writer, self.progress.epoch) = (Some(writer), writer.0);
-        Ok(end)
+        Ok(Some(end))
     }
 
     /// The position after a slot and its writer, if the folder has the records of the slot.
@@ -121,13 +179,7 @@ impl<'c> Follower<'c> {
         unclear: &mut u32,
     ) -> Result<Option<(StoreEnd, (u64, Uid))>> {
         let name = ObjectName::Slot(first_seq).to_string();
-        let range = u64::try_from(SLOT_HEADER_SIZE).unwrap_or(u64::MAX);
-        let found = loop {
-            match session.objects.get(&name, Some(0..range)) {
-                Ok(found) => break found,
-                Err(why) => session.ask_again(unclear, &why)?,
-            }
-        };
+        let found = session.get_part(&name, &(0..to_u64(SLOT_HEADER_SIZE)), unclear)?;
         let Some(found) = found else { return Ok(None) };
         let Ok(slot) = SlotHeader::decode(&found.bytes) else { return Ok(None) };
         let SlotHeader { last_seq, chain_after, ordinal, .. } = slot;
@@ -146,21 +198,68 @@ impl<'c> Follower<'c> {
         Ok(Some((end, (slot.epoch, slot.node))))
     }
 
-    /// Read the log from a position on, and take in what the folder lacks.
-    pub(super) fn follow(
+    /// Read the log to its end, and take in what the folder lacks. `ahead` are the objects that are known to follow.
+    pub(super) fn catch_up(
         &mut self,
         session: &StoreSession<'_>,
-        from: StoreEnd,
-    ) -> Result<StoreEnd> {
-        let before = self.progress.taken_in;
-        let end = session.find_end(from, &mut |taken| self.take_in(taken))?;
-        // A crash may have left records without their blobs.
-        if self.progress.taken_in > before || !self.has_blobs {
-            self.has_blobs = true;
-            take_in_blobs(session, self.copy)?;
+        reading: &mut StoreReading,
+        ahead: Vec<ListedObject>,
+    ) -> Result<()> {
+        read_ahead(session, ahead, |session| {
+            session.read_to_end(reading, &mut |taken| self.take_in(taken))
+        })?;
+        self.flush()?;
+        self.progress.epoch = reading.end().position.epoch;
+        self.take_in_blobs(session)
+    }
+
+    /// Take in what follows, without its blobs, up to a slot that is missing. If there is nothing new, that is one
+    /// request.
+    pub(super) fn follow_on(
+        &mut self,
+        session: &StoreSession<'_>,
+        reading: &mut StoreReading,
+    ) -> Result<()> {
+        let is_missing = session.read_on(reading, AHEAD_FROM, &mut |taken| self.take_in(taken))?;
+        if !is_missing {
+            let ahead = slots_ahead(session, reading.end())?;
+            // The owner may write as fast as this process reads: it looks at the owner in between, too.
+            let slots_max = ahead.len() + AHEAD_FROM;
+            read_ahead(session, ahead, |session| {
+                session.read_on(reading, slots_max, &mut |taken| self.take_in(taken))
+            })?;
         }
-        self.progress.epoch = end.position.epoch;
-        Ok(end)
+        self.flush()?;
+        self.progress.epoch = reading.end().position.epoch;
+        Ok(())
+    }
+
+    /// Take in the blobs to which the records of the folder refer. A crash may have left records without theirs.
+    pub(super) fn take_in_blobs(&mut self, session: &StoreSession<'_>) -> Result<()> {
+        let last = self.last().seq;
+        let has_all = self.blobs_seq == Some(last)
+            || (self.blobs_seq.is_some() && mutant!(BlobsOfTakeoverMissing));
+        if has_all {
+            return Ok(());
+        }
+        take_in_blobs(session, &self.copy)?;
+        self.blobs_seq = Some(last);
+        Ok(())
+    }
+
+    /// State in HEAD that the folder has everything up to its end, unless it says so already.
+    pub(super) fn write_head(&mut self) -> Result<()> {
+        let last = self.copy.last().seq;
+        if self.head_seq != Some(last) {
+            self.copy.write_head()?;
+            self.head_seq = Some(last);
+        }
+        Ok(())
+    }
+
+    /// Whether the folder ends where the log was read to.
+    pub(super) fn is_equal_to(&self, end: &StoreEnd) -> bool {
+        self.last().seq.checked_add(1) == Some(end.position.next_seq)
     }
 
     /// Whether the folder has everything that was acknowledged is certain, although the folder alone does not
@@ -174,9 +273,13 @@ impl<'c> Follower<'c> {
         }
     }
 
-    /// Take in records of the log, or check that the folder has them.
+    /// Take in records of the log, or check that the folder has them. They are in the folder after the next
+    /// [`Self::flush`].
     pub(super) fn take_in(&mut self, taken: &TakenIn<'_>) -> Result<()> {
         let part = part_of(taken);
+        if part.before.seq < self.last().seq {
+            self.flush()?;
+        }
         let last = self.copy.last().seq;
         let both = part.last.seq.min(last);
         if both > part.before.seq {
@@ -184,24 +287,47 @@ impl<'c> Follower<'c> {
             match self.copy.find(both)? {
                 Some(own) if own.chain != chain => self.drop_rest(taken)?,
                 Some(own) if own.segment != part.segment.segment => {
-                    return Err(other_segments(self.copy, &part));
+                    return Err(other_segments(&self.copy, &part));
                 }
                 // The same record, or one that was pruned here.
                 _ => {}
             }
         }
-        let last = self.copy.last().seq;
+        let last = self.last().seq;
         if part.last.seq > last {
-            // From here on the folder is written only with the store.
-            if self.copy.binding().is_none() {
-                self.copy.bind(self.binding.clone())?;
-            }
-            self.copy.append(&part)?;
             self.progress.taken_in += part.last.seq - last.max(part.before.seq);
+            self.gather(part)?;
         }
-        self.progress.last_seq = self.copy.last().seq;
+        self.progress.last_seq = self.last().seq;
         self.last_writer = writer_of(taken).or(self.last_writer);
         Ok(())
+    }
+
+    /// Keep records until enough are there for a write and a sync.
+    fn gather(&mut self, part: FolderPart) -> Result<()> {
+        if let Some(gathered) = &mut self.gathered {
+            let end = gathered.offset + to_u64(gathered.frames.len());
+            let is_next = (&gathered.segment, end, gathered.last)
+                == (&part.segment, part.offset, part.before);
+            if is_next && gathered.frames.len() + part.frames.len() <= GATHERED_MAX {
+                gathered.frames.extend_from_slice(&part.frames);
+                (gathered.last, gathered.time) = (part.last, part.time);
+                return Ok(());
+            }
+            self.flush()?;
+        }
+        self.gathered = Some(part);
+        Ok(())
+    }
+
+    /// Write what was gathered to the folder.
+    pub(super) fn flush(&mut self) -> Result<()> {
+        let Some(part) = self.gathered.take() else { return Ok(()) };
+        // From here on the folder is written only with the store.
+        if self.copy.binding().is_none() {
+            self.copy.bind(self.binding.clone())?;
+        }
+        self.copy.append(&part)
     }
 
     /// The folder has other records than the log. Drop them, unless they may be acknowledged.
@@ -274,7 +400,7 @@ impl<'c> Follower<'c> {
                 time: end.time,
             })?;
             if self.progress.shipped == 0 {
-                ship_blobs(session, self.copy)?;
+                ship_blobs(session, &self.copy)?;
             }
             self.copy.rewrite(&part)?;
             let mut held = HeldStore::at(end.clone());
@@ -285,7 +411,9 @@ impl<'c> Follower<'c> {
                 }
                 // Another process was first, or an earlier one of this folder.
                 Err(error) if error.kind() == ErrorKind::Fenced => {
-                    end = self.follow(session, end)?;
+                    let mut reading = StoreReading::from(end);
+                    self.catch_up(session, &mut reading, Vec::new())?;
+                    end = reading.end().clone();
                 }
                 Err(error) if error.kind() == ErrorKind::OutcomeUnknown => {
                     return Err(Error::new(ErrorKind::Io, error.message())
@@ -316,10 +444,7 @@ fn part_of(taken: &TakenIn<'_>) -> FolderPart {
             let header = &place.header;
             let end = usize::try_from(place.end).unwrap_or(usize::MAX);
             let frames = segment.bytes().get(SEGMENT_HEADER_SIZE..end).unwrap_or_default().to_vec();
-            let (mut chain, mut time) = (header.prev_chain, header.created);
-            taken.for_each_record(&mut |record| {
-                (chain, time) = (record.chain, record.header.stamp.time);
-            });
+            let (chain, time) = segment.last();
             FolderPart {
                 segment: header.clone(),
                 offset: u64::try_from(SEGMENT_HEADER_SIZE).unwrap_or(u64::MAX),
@@ -347,17 +472,13 @@ fn chain_at(taken: &TakenIn<'_>, part: &FolderPart, seq: u64) -> Chain {
 
 /// The epoch and process of the last writer in some records, as far as they tell.
 fn writer_of(taken: &TakenIn<'_>) -> Option<(u64, Uid)> {
-    if let TakenIn::Slot(slot) = taken {
-        return Some((slot.header().epoch, slot.header().node));
-    }
-    let mut last = None;
-    taken.for_each_record(&mut |record| {
-        if let Some(note) = WriterNote::from_record(&record.header, record.payload) {
-            last = Some(note);
+    match taken {
+        TakenIn::Slot(slot) => Some((slot.header().epoch, slot.header().node)),
+        TakenIn::Segment(segment) => {
+            let note = segment.note()?;
+            Some((note.epoch, parse_uid(&note.node)?))
         }
-    });
-    let note = last?;
-    Some((note.epoch, parse_uid(&note.node)?))
+    }
 }
 
 fn other_segments(copy: &LogCopy, part: &FolderPart) -> Error {

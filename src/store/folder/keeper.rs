@@ -15,6 +15,7 @@ use std::time::Duration;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{SEGMENT_HEADER_SIZE, to_u64};
 use crate::log::{BlobId, Keeper, KeptGroup, LogReader, NotKept};
+use crate::store::binding::LedgerIdentity;
 use crate::store::session::{HeldStore, StoreEnd};
 use crate::store::slot::{SLOT_HEADER_SIZE, SLOT_SIZE_MAX, SlotPart, SlotWriter};
 
@@ -22,7 +23,7 @@ use super::ack::{AckMode, AckedBy, MonotonicClock, StoreLag, Unshipped};
 use super::blobs::blob_name;
 use super::client::StoreClient;
 use super::ship::{SHIPPED_SIZE, ship_durable, ship_queued_blobs};
-use super::upload::upload_complete;
+use super::upload::{Covered, upload};
 
 /// Brings each group of records to a store, in an open epoch: before the log acknowledges it, or later.
 #[derive(Debug)]
@@ -35,8 +36,8 @@ pub struct StoreKeeper {
     reader: LogReader,
     held: Mutex<HeldStore>,
     pending: Mutex<Pending>,
-    /// The last record in a segment object, once it is known.
-    floor: Mutex<Option<u64>>,
+    /// What segment objects cover.
+    covered: Mutex<Covered>,
     /// More waits to be shipped.
     is_due: Condvar,
 }
@@ -68,8 +69,14 @@ impl StoreKeeper {
             is_woken: false,
         };
         let (held, pending) = (Mutex::new(held), Mutex::new(pending));
-        let (floor, is_due) = (Mutex::default(), Condvar::new());
-        Self { client, writer, ack, clock, reader, held, pending, floor, is_due }
+        let (covered, is_due) = (Mutex::default(), Condvar::new());
+        Self { client, writer, ack, clock, reader, held, pending, covered, is_due }
+    }
+
+    /// The ledger.
+    #[must_use]
+    pub fn identity(&self) -> LedgerIdentity {
+        self.writer.identity
     }
 
     /// When a commit is acknowledged.
@@ -143,16 +150,21 @@ impl StoreKeeper {
         shipped
     }
 
-    /// Upload the segments that are complete and whose slots the store has, so that a restore needs fewer
-    /// requests; returns their number. A program calls this after [`Self::ship`]. It delays no commit.
+    /// Upload the segments that are complete and whose slots the store has, and a first part of the newest one if more
+    /// than 256 slots or 4 MiB are not covered; returns the number of objects. So a machine without a folder needs few
+    /// requests. A program calls this after [`Self::ship`]. It delays no commit, and makes no request if there is
+    /// nothing to do.
     ///
     /// # Errors
     /// `Corrupt` if a file is damaged; `Io`: a later call continues.
     pub fn upload_segments(&self) -> Result<u64> {
         let session = self.client.session(self.writer.identity);
-        let mut floor = self.floor.lock().unwrap_or_else(PoisonError::into_inner);
-        let shipped_seq = self.pending().unshipped.shipped_seq;
-        upload_complete(&self.reader.reload()?, &session, shipped_seq, &mut floor)
+        let mut covered = self.covered.lock().unwrap_or_else(PoisonError::into_inner);
+        let (end, commits) = {
+            let held = self.held();
+            (held.end().clone(), held.commits())
+        };
+        upload(&self.reader.reload()?, &session, (&end, commits), &mut covered)
     }
 
     /// Wait until 4 MiB more wait to be shipped, until some time passed, or until [`Self::wake`] is called.

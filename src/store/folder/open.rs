@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::Uid;
 use crate::log::{BoundAck, FolderPart, Log, LogCopy, LogOptions, RecoveryReport, StoreBinding};
 use crate::store::binding::{LedgerIdentity, bind};
-use crate::store::session::StoreEnd;
+use crate::store::session::{StoreEnd, StoreReading};
 use crate::store::slot::{EncodedSlot, SlotPart, SlotWriter, WriterNote, WriterReason};
 
 use super::ack::{AckMode, MonotonicClock};
@@ -59,35 +59,54 @@ pub fn open_bound(
     client: &StoreClient,
     opening: &StoreOpening,
 ) -> Result<BoundLog> {
-    let StoreOpening { ack, node, time, ref clock } = *opening;
-    let mut copy = LogCopy::open(dir, options)?;
+    let copy = LogCopy::open(dir, options)?;
     let identity = identity_of(&copy)?;
     check_binding(&copy, client, &identity)?;
-    bind(client.objects(), &identity, time, client.retry())?;
+    bind(client.objects(), &identity, opening.time, client.retry())?;
     let session = client.session(identity);
-    let mut follower = Follower::new(&mut copy, binding(client, &identity, BoundAck::Local));
+    let mut follower = Follower::new(copy, binding(client, &identity, BoundAck::Local));
     let common = follower.common_position(&session)?;
-    let end = follower.follow(&session, common)?;
-    follower.expect_no_doubt(&end)?;
-    let end = follower.ship(&session, node, end)?;
-    follower.copy.write_head()?;
+    let mut reading = StoreReading::from(common.end);
+    follower.catch_up(&session, &mut reading, common.ahead)?;
+    open_epoch(client, identity, follower, reading, opening)
+}
+
+/// Open an epoch with a folder that followed the log up to here.
+pub(super) fn open_epoch(
+    client: &StoreClient,
+    identity: LedgerIdentity,
+    mut follower: Follower,
+    mut reading: StoreReading,
+    opening: &StoreOpening,
+) -> Result<BoundLog> {
+    let StoreOpening { ack, node, time, ref clock } = *opening;
+    let session = client.session(identity);
+    if !follower.is_equal_to(reading.end()) && !reading.is_at_end() {
+        // Only at the end it is clear what the folder has and the store has not.
+        follower.catch_up(&session, &mut reading, Vec::new())?;
+    }
+    follower.expect_no_doubt(reading.end())?;
+    if !follower.is_equal_to(reading.end()) {
+        let end = follower.ship(&session, node, reading.end().clone())?;
+        reading = StoreReading::from(end);
+    }
+    follower.write_head()?;
     // From here on the folder has nothing that the store lacks, and writes nothing without it.
     follower.copy.bind(binding(client, &identity, ack.bound_ack()))?;
 
     let opening = RefCell::new(Opening { follower, identity, node, time, made: None });
-    let held = session.take_over(
-        end,
+    let held = session.take_over_after(
+        reading,
         &mut |taken| opening.borrow_mut().follower.take_in(taken),
         &mut |end| opening.borrow_mut().build(end),
     )?;
-    let Opening { follower, made, .. } = opening.into_inner();
+    let Opening { mut follower, made, .. } = opening.into_inner();
     let (part, writer) = made.expect("an epoch is open after its opening slot was built");
-    follower.copy.append(&part)?;
-    let progress = FolderProgress {
-        last_seq: follower.copy.last().seq,
-        epoch: writer.epoch,
-        ..follower.progress
-    };
+    // What was committed since the folder followed last is in it, and may refer to blobs.
+    follower.take_in_blobs(&session)?;
+    let Follower { mut copy, progress, .. } = follower;
+    copy.append(&part)?;
+    let progress = FolderProgress { last_seq: copy.last().seq, epoch: writer.epoch, ..progress };
     let epoch = writer.epoch;
     let (modes, reader) = ((ack, clock.clone()), copy.reader()?);
     let keeper = Arc::new(StoreKeeper::new(client.clone(), writer, held, reader, modes));
@@ -131,16 +150,17 @@ pub(super) fn check_binding(
 }
 
 /// Builds the opening slot.
-struct Opening<'c> {
-    follower: Follower<'c>,
+struct Opening {
+    follower: Follower,
     identity: LedgerIdentity,
     node: Uid,
     time: u64,
     made: Option<(FolderPart, SlotWriter)>,
 }
 
-impl Opening<'_> {
+impl Opening {
     fn build(&mut self, end: &StoreEnd) -> Result<EncodedSlot> {
+        self.follower.flush()?;
         let Follower { copy, last_writer, .. } = &self.follower;
         let before = copy.last();
         let StoreEnd { position, time, place } = end;

@@ -9,11 +9,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::to_u64;
 use crate::log::{Ack, BoundAck, FolderPart, LogCopy, LogOptions, LoggedRecord};
 use crate::storage::{Access, Storage, StorageFile};
-use crate::store::session::{StoreEnd, StoreSession};
+use crate::store::session::{StoreEnd, StoreReading, StoreSession};
 use crate::store::slot::{FrameWalk, walk_frames};
 
 use super::client::StoreClient;
-use super::follow::{Divergence, Follower};
+use super::follow::{CommonPosition, Divergence, Follower};
 use super::open::{binding, check_binding, identity_of};
 use super::restore::{bound, restore};
 use super::ship::SHIPPED_SIZE;
@@ -47,7 +47,7 @@ pub fn rejoin(
     client: &StoreClient,
     line: &mut dyn FnMut(&LoggedRecord) -> String,
 ) -> Result<Rejoined> {
-    let mut copy = LogCopy::open(dir, options.clone())?;
+    let copy = LogCopy::open(dir, options.clone())?;
     let (identity, found) = (identity_of(&copy)?, bound(client)?);
     if identity != found {
         let message = "the store has the log of another ledger than the folder";
@@ -55,12 +55,14 @@ pub fn rejoin(
     }
     check_binding(&copy, client, &identity)?;
     let session = client.session(identity);
-    let mut follower = Follower::new(&mut copy, binding(client, &identity, BoundAck::Local));
+    let mut follower = Follower::new(copy, binding(client, &identity, BoundAck::Local));
     let refused = follower
         .common_position(&session)
-        .and_then(|common| follower.follow(&session, common))
+        .and_then(|CommonPosition { end, ahead }| {
+            follower.catch_up(&session, &mut StoreReading::from(end), ahead)
+        })
         .err();
-    let divergence = follower.divergence;
+    let Follower { mut copy, divergence, .. } = follower;
     match refused {
         Some(error) if error.kind() == ErrorKind::Diverged => {}
         Some(error) => return Err(error),

@@ -1,38 +1,73 @@
-//! Segment objects: the segments of a folder that are complete, so that a restore needs few requests.
+//! Segment objects: segments of a folder that are complete, and first parts of the newest one, so that a machine
+//! without a folder needs few requests.
 //!
 //! Invariants:
 //! - Every record of a segment object is in a slot that is written, and so is the first record of the next
-//!   segment: what was sealed cannot change any more.
+//!   segment: what was sealed cannot change any more. A first part ends where a slot does.
 //! - A segment object begins at or before the record after the floor, so that no record up to the new floor
 //!   is missing in segment objects.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::to_u64;
+use crate::format::{SEGMENT_HEADER_SIZE, to_u64};
 use crate::log::{CompleteSegment, LogReader};
 use crate::store::index::extend_index;
-use crate::store::name::{ObjectName, SEGMENTS, SegmentForm, SegmentObject};
+use crate::store::name::{ObjectName, SEGMENTS, SegmentForm, SegmentObject, TAIL, slots_from};
 use crate::store::segments::segment_floor;
-use crate::store::session::StoreSession;
-use crate::store::slot::SLOT_SIZE_MAX;
+use crate::store::session::{StoreEnd, StoreSession};
+use crate::store::slot::{SLOT_SIZE_MAX, SegmentPlace};
 
-/// Upload the complete segments after the floor, as far as the store has the log. Returns their number. `floor` is
-/// what is known of the floor: it is listed once.
+/// A first part is uploaded when more slots than this are not covered.
+pub(super) const PART_SLOTS: u64 = 256;
+/// A first part is uploaded when more bytes of frames than this are not covered.
+pub(super) const PART_BYTES: u64 = 4 << 20;
+/// A part repeats the one before, and is at least as much longer as this share of it: so all parts of a segment
+/// together are at most three times as long as the last one.
+const PART_GROWTH: u64 = 2;
+
+/// What segment objects cover, as this process knows it.
+#[derive(Debug, Default)]
+pub(super) struct Covered {
+    /// The last record in a segment object, once it was listed.
+    floor: Option<u64>,
+    /// The number of slots after the floor when so many were committed, once they were listed.
+    slots: Option<(u64, u64)>,
+    /// The last part that was uploaded here: its segment, and where it ends.
+    part: Option<SegmentPlace>,
+}
+
+/// Upload the complete segments after the floor, as far as the store has the log, and then a first part of the newest
+/// one if much would not be covered. Returns the number of objects. `end` is the end of the log, after `commits` slots of
+/// this process.
 ///
 /// # Errors
 /// `Corrupt` if a segment is damaged, or the store has another one of its name; `Io`.
+pub(super) fn upload(
+    reader: &LogReader,
+    session: &StoreSession<'_>,
+    (end, commits): (&StoreEnd, u64),
+    covered: &mut Covered,
+) -> Result<u64> {
+    let count = upload_complete(reader, session, end.position.next_seq - 1, covered)?;
+    if count > 0 {
+        covered.slots = None;
+    }
+    Ok(count + u64::from(upload_part(reader, session, (end, commits), covered)?))
+}
+
+/// Upload the complete segments after the floor. Returns their number.
 pub(super) fn upload_complete(
     reader: &LogReader,
     session: &StoreSession<'_>,
     shipped_seq: u64,
-    floor: &mut Option<u64>,
+    covered: &mut Covered,
 ) -> Result<u64> {
     let mut count = 0;
     loop {
-        let next_seq = match *floor {
+        let next_seq = match covered.floor {
             Some(known) => known + 1,
             None => segment_floor(&session.list(SEGMENTS, &mut 0)?) + 1,
         };
-        *floor = Some(next_seq - 1);
+        covered.floor = Some(next_seq - 1);
         // The next segment begins with the record after this one.
         let complete = reader.complete_segment(next_seq)?;
         let Some(segment) = complete
@@ -44,9 +79,52 @@ pub(super) fn upload_complete(
             return Ok(count);
         }
         create(reader, session, &segment)?;
-        *floor = Some(segment.last_seq);
+        covered.floor = Some(segment.last_seq);
         count += 1;
     }
+}
+
+/// Upload the first part of the segment in which the log ends, if that is worthwhile.
+fn upload_part(
+    reader: &LogReader,
+    session: &StoreSession<'_>,
+    (end, commits): (&StoreEnd, u64),
+    covered: &mut Covered,
+) -> Result<bool> {
+    let (Some(place), Some(floor)) = (&end.place, covered.floor) else { return Ok(false) };
+    let last_seq = end.position.next_seq - 1;
+    // A segment before it is not uploaded, or too long for that.
+    if place.header.base_seq > floor + 1 || last_seq <= floor {
+        return Ok(false);
+    }
+    let (known, at) = match covered.slots {
+        Some(slots) => slots,
+        None => {
+            let after = slots_from(floor + 1);
+            let listed = session.list_after(TAIL, &after, &mut 0)?;
+            *covered.slots.insert((to_u64(listed.len()), commits))
+        }
+    };
+    let part = covered.part.as_ref().filter(|part| part.header == place.header);
+    let before = part.map_or(to_u64(SEGMENT_HEADER_SIZE), |part| part.end);
+    let bytes = place.end.saturating_sub(before);
+    let is_much = known + (commits - at) > PART_SLOTS || bytes > PART_BYTES;
+    let is_long = part.is_none() || bytes >= before / PART_GROWTH;
+    if !(is_much && is_long) || place.end > to_u64(SLOT_SIZE_MAX) || mutant!(PartNotUploaded) {
+        return Ok(false);
+    }
+    let segment = CompleteSegment {
+        header: place.header.clone(),
+        last_seq,
+        data_end: place.end,
+        is_sealed: false,
+        length: place.end,
+    };
+    end.create_part(session, &reader.bytes_of(&segment)?)?;
+    covered.floor = Some(last_seq);
+    covered.slots = Some((0, commits));
+    covered.part = Some(place.clone());
+    Ok(true)
 }
 
 /// Create the object of a segment. Index and footer are derived data: another program may have made others.

@@ -49,10 +49,18 @@ impl EndFinder {
         &self.position
     }
 
-    /// Look again whether the log continues: at the end, or where another process was first.
+    /// Look again whether the log continues: at the end, where a slot was missing, or where another process was
+    /// first.
     pub fn look_again(&mut self) {
-        if self.phase == Phase::End {
+        if matches!(self.phase, Phase::End | Phase::Missing) {
             self.phase = Phase::Get;
+        }
+    }
+
+    /// Make sure again that the position is the end. The slot there was missing when it was looked for.
+    pub fn confirm_end(&mut self) {
+        if self.phase == Phase::End {
+            self.phase = Phase::Missing;
         }
     }
 
@@ -174,6 +182,30 @@ mod tests {
         assert_eq!(after(slot(true)), StoreCall::ListSegments(ListReason::DoubtfulSlot));
         let unknown = SlotFacts { at: None, ..slot(false) };
         assert_eq!(after(unknown), StoreCall::ListSegments(ListReason::DoubtfulSlot));
+    }
+
+    /// Goal: a process that follows the log asks for the next slot only, until it needs to know that nothing
+    /// follows; then it lists both folders again.
+    #[test]
+    fn missing_slot_is_looked_for_again() {
+        let mut finder = EndFinder::from(StorePosition::START);
+        finder.answer(StoreAnswer::Floor(0));
+        for _ in 0..2 {
+            assert_eq!(finder.call(), StoreCall::GetSlot(1));
+            finder.answer(StoreAnswer::Found(None));
+            assert_eq!(finder.call(), StoreCall::ListSlots);
+            finder.look_again();
+        }
+        finder.answer(StoreAnswer::Found(None));
+        for _ in 0..2 {
+            assert_eq!(finder.call(), StoreCall::ListSlots);
+            finder.answer(StoreAnswer::LastSlot(0));
+            let reason = ListReason::MissingSlot;
+            assert_eq!(finder.call(), StoreCall::ListSegments(reason));
+            finder.answer(StoreAnswer::Floor(0));
+            assert_eq!(finder.call(), StoreCall::Rest(StorePosition::START));
+            finder.confirm_end();
+        }
     }
 
     /// Goal: an answer for which the machine does not wait changes nothing.

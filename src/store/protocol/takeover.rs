@@ -31,7 +31,17 @@ impl Takeover {
     /// Open an epoch, reading from a position that is known to be in the log.
     #[must_use]
     pub fn from(position: StorePosition) -> Self {
-        Self { reader: EndFinder::from(position), phase: Phase::Read }
+        Self::continuing(EndFinder::from(position))
+    }
+
+    /// Open an epoch, and continue to read where a reader is.
+    #[must_use]
+    pub fn continuing(reader: EndFinder) -> Self {
+        let phase = match reader.call() {
+            StoreCall::Rest(_) => Phase::Build,
+            _ => Phase::Read,
+        };
+        Self { reader, phase }
     }
 
     /// The epoch is open: commit in it. `None` before.
@@ -41,6 +51,18 @@ impl Takeover {
             Phase::Held(position) => Some(SlotKeeper::at(position)),
             _ => None,
         }
+    }
+
+    /// The same process before it opens an epoch, when it follows the log: it asks again for the slot that was
+    /// missing, or makes sure again that nothing follows.
+    #[cfg(test)]
+    pub(in crate::store) fn following(&self) -> Vec<Self> {
+        let is_reading = matches!(self.phase, Phase::Read | Phase::Build);
+        let mut readers = [self.reader.clone(), self.reader.clone()];
+        readers[0].look_again();
+        readers[1].confirm_end();
+        let other = readers.into_iter().filter(|reader| is_reading && *reader != self.reader);
+        other.map(Self::continuing).collect()
     }
 
     /// The slot that the reader doubts.

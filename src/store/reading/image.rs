@@ -13,9 +13,9 @@ use crate::store::name::{ObjectName, SNAPSHOTS, SegmentForm, SegmentObject};
 use crate::store::objects::ListedObject;
 use crate::store::session::{StoreEnd, StoreSession, TakenIn};
 
-use super::ahead::with_objects_ahead;
 use super::memory::MemoryFile;
 use super::storage::{Content, StoreStorage};
+use crate::store::folder::with_objects_ahead;
 
 /// Make an empty file that has no name, for a part of the files. It is told how many bytes all of them will
 /// have, at most: they may not fit into memory.

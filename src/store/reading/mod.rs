@@ -9,7 +9,6 @@
 //! - Nothing is written to the store.
 //! - What the store does not prove is not shown: a damaged or missing object is an error with its name.
 
-mod ahead;
 mod answer;
 mod blocks;
 mod image;
@@ -18,7 +17,6 @@ mod parts;
 mod storage;
 mod whole;
 
-pub(super) use ahead::with_objects_ahead;
 pub(super) use storage::snapshots_in;
 
 pub use blocks::BLOCK_SIZE;

@@ -342,6 +342,14 @@ impl Search {
             Machine::Opens(takeover) => takeover.call(),
             Machine::Keeps(keeper) => keeper.call(),
         };
+        if let Machine::Opens(takeover) = &process.machine {
+            // It follows the log, and opens an epoch later.
+            for following in takeover.following() {
+                let mut world = world.clone();
+                world.processes[index].machine = Machine::Opens(following);
+                next.push(world);
+            }
+        }
         let is_keeping = matches!(process.machine, Machine::Keeps(_));
         let mut after = world.clone();
         match call {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use plan_ledger::ErrorKind;
-use plan_ledger::internals::store::{self, FolderProgress, ObjectName, Objects};
+use plan_ledger::internals::store::{self, FolderProgress, ObjectName, Objects, segment_floor};
 
 use crate::options::{create_parents, environment};
 use crate::output::{Code, Failure, print_result, progress_bar};
@@ -89,14 +89,17 @@ pub(crate) fn is_free(dir: &Path) -> bool {
     }
 }
 
-/// The number of records in a store, as far as its slots tell: for a bar.
+/// The number of records in a store, as far as its names tell: for a bar.
 pub(crate) fn records_about(objects: &dyn Objects) -> usize {
-    let slots = objects.list("tail/").unwrap_or_default();
+    let segments = objects.list("seg/").unwrap_or_default();
+    let covered = segment_floor(&segments);
+    let after = ObjectName::Slot(covered).to_string();
+    let slots = objects.list_after("tail/", &after).unwrap_or_default();
     let first = slots.iter().filter_map(|listed| match ObjectName::parse(&listed.name)? {
-        ObjectName::Slot(first) => usize::try_from(first).ok(),
+        ObjectName::Slot(first) => Some(first),
         _ => None,
     });
-    first.max().unwrap_or(1)
+    usize::try_from(first.max().unwrap_or(covered).max(1)).unwrap_or(usize::MAX)
 }
 
 fn text(line: &RestoredLine) -> String {

@@ -151,6 +151,10 @@ impl Objects for ObjectsAhead<'_> {
         self.objects.list(folder)
     }
 
+    fn list_after(&self, folder: &str, after: &str) -> Result<Vec<ListedObject>, Unclear> {
+        self.objects.list_after(folder, after)
+    }
+
     fn put_hint(&self, name: &str, bytes: &[u8]) -> Result<(), Unclear> {
         self.objects.put_hint(name, bytes)
     }

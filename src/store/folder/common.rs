@@ -1,0 +1,177 @@
+//! What a folder and the log in a store have in common, where no slot shows it: the positions at which segment
+//! objects begin and end. So the length of the history does not matter for a folder that is nearly up to date.
+//!
+//! Invariant: the folder has every record before such a position, in the same segments. The chain value that an
+//! object names shows it; nothing else of the object is read.
+
+use std::ops::Range;
+
+use crate::error::Result;
+use crate::format::{SEGMENT_HEADER_SIZE, SegmentHeader, Uid, to_u64};
+use crate::log::LogCopy;
+use crate::store::binding::parse_uid;
+use crate::store::name::{ObjectName, SegmentForm, SegmentObject, TAIL, slots_from};
+use crate::store::objects::ListedObject;
+use crate::store::protocol::StorePosition;
+use crate::store::segments::{object_with, segment_floor};
+use crate::store::session::{StoreEnd, StoreSession};
+use crate::store::slot::{FrameWalk, SegmentPlace, walk_frames};
+
+use super::ahead::with_objects_ahead;
+
+/// From how many objects on they are read several at a time.
+pub(super) const AHEAD_FROM: usize = 16;
+
+/// The size of a chain value, with which the frames of a segment end.
+const CHAIN_SIZE: u64 = 32;
+
+/// The first record of a slot that a store listed.
+pub(super) fn first_seq(listed: &ListedObject) -> Option<u64> {
+    match ObjectName::parse(&listed.name) {
+        Some(ObjectName::Slot(first)) => Some(first),
+        _ => None,
+    }
+}
+
+/// The objects that hold the log from a record on, sorted by name. Both listings are sorted.
+pub(super) fn objects_ahead(
+    segments: &[ListedObject],
+    slots: &[ListedObject],
+    mut next_seq: u64,
+) -> Vec<ListedObject> {
+    let floor = segment_floor(segments);
+    let mut ahead = Vec::new();
+    while let Some(object) = object_with(segments, next_seq) {
+        let name = ObjectName::Segment(object).to_string();
+        let place = segments.binary_search_by(|listed| listed.name.cmp(&name));
+        ahead.extend(place.ok().and_then(|place| segments.get(place)).cloned());
+        next_seq = object.last_seq.saturating_add(1);
+    }
+    let is_ahead = |first: u64| first >= next_seq && first > floor;
+    let slots = slots.iter().filter(|listed| first_seq(listed).is_some_and(is_ahead));
+    ahead.extend(slots.cloned());
+    ahead.sort();
+    ahead
+}
+
+/// The slots that follow a position.
+pub(super) fn slots_ahead(session: &StoreSession<'_>, end: &StoreEnd) -> Result<Vec<ListedObject>> {
+    let after = slots_from(end.position.next_seq);
+    let slots = session.list_after(TAIL, &after, &mut 0)?;
+    Ok(objects_ahead(&[], &slots, end.position.next_seq))
+}
+
+/// Read with a session that has these objects read ahead, if they are many.
+pub(super) fn read_ahead<T>(
+    session: &StoreSession<'_>,
+    ahead: Vec<ListedObject>,
+    read: impl FnOnce(&StoreSession<'_>) -> T,
+) -> T {
+    if ahead.len() < AHEAD_FROM {
+        return read(session);
+    }
+    with_objects_ahead(session.objects, ahead, |objects| {
+        read(&StoreSession { objects, ..*session })
+    })
+}
+
+/// A position at which a segment object ends or begins, and the last writer before it.
+#[derive(Debug)]
+pub(super) struct CommonSegment {
+    pub(super) end: StoreEnd,
+    pub(super) last_writer: Option<(u64, Uid)>,
+}
+
+/// The newest such position up to which the folder has the log, or an older one. The listing is sorted.
+pub(super) fn common_segment(
+    copy: &mut LogCopy,
+    session: &StoreSession<'_>,
+    segments: &[ListedObject],
+) -> Result<Option<CommonSegment>> {
+    let last = copy.last().seq;
+    if last == 0 {
+        return Ok(None);
+    }
+    let mut objects: Vec<(SegmentObject, u64)> = segments
+        .iter()
+        .filter_map(|listed| match ObjectName::parse(&listed.name) {
+            Some(ObjectName::Segment(object)) => Some((object, listed.length)),
+            _ => None,
+        })
+        .filter(|(object, _)| object.base_seq <= last.saturating_add(1))
+        .collect();
+    objects.sort_by_key(|(object, _)| (object.base_seq, object.form, object.last_seq));
+    let (mut index, mut step) = (objects.len(), 1);
+    // A folder that did not diverge has everything before the first one.
+    while index > 0 {
+        index = index.saturating_sub(step);
+        step = step.saturating_mul(2);
+        let Some((object, length)) = objects.get(index) else { break };
+        let Some((place, seq)) = common_place(copy, session, object, *length)? else { continue };
+        let Some(found) = copy.find(seq)? else { continue };
+        let Some((epoch, node)) = writer_in(copy, &place.header)? else { continue };
+        let last_writer = node.map(|node| (epoch, node));
+        let (next_seq, chain) = (seq.saturating_add(1), found.chain);
+        let position = StorePosition { next_seq, chain, epoch, at: None };
+        let end = StoreEnd { position, time: found.time, place: Some(place) };
+        return Ok(Some(CommonSegment { end, last_writer }));
+    }
+    Ok(None)
+}
+
+/// Where an object ends or begins, and the record before that place, if the folder has it there.
+fn common_place(
+    copy: &mut LogCopy,
+    session: &StoreSession<'_>,
+    object: &SegmentObject,
+    length: u64,
+) -> Result<Option<(SegmentPlace, u64)>> {
+    let SegmentObject { base_seq, last_seq, ordinal, form } = *object;
+    let name = ObjectName::Segment(*object).to_string();
+    let header = range_of(session, &name, &(0..to_u64(SEGMENT_HEADER_SIZE)))?;
+    let header = header.and_then(|bytes| SegmentHeader::decode(&bytes).ok());
+    let is_own = |header: &SegmentHeader| {
+        (header.ledger, header.genesis) == (session.identity.ledger, session.identity.genesis)
+            && (header.base_seq, header.ordinal) == (base_seq, ordinal)
+    };
+    let Some(header) = header.filter(is_own) else { return Ok(None) };
+    // A first part ends with the chain value of its last record.
+    let is_copied = copy.segment(ordinal) == Some(&header);
+    if form == SegmentForm::Part && is_copied && last_seq <= copy.last().seq {
+        let own = copy.find(last_seq)?.filter(|own| own.segment == header.segment);
+        let chain = range_of(session, &name, &(length.saturating_sub(CHAIN_SIZE)..length))?;
+        if own.is_some_and(|own| chain.as_deref() == Some(own.chain.0.as_slice())) {
+            return Ok(Some((SegmentPlace { header, end: length }, last_seq)));
+        }
+    }
+    // Its header names the record before it.
+    let Some((before, ordinal)) = base_seq.checked_sub(1).zip(ordinal.checked_sub(1)) else {
+        return Ok(None);
+    };
+    let own = copy.find(before)?.map(|own| (own.chain, own.segment));
+    let is_common = own == Some((header.prev_chain, header.prev_segment));
+    let place = copy.segment(ordinal).filter(|own| own.segment == header.prev_segment);
+    let place = place.map(|own| SegmentPlace { header: own.clone(), end: header.prev_data_end });
+    Ok(place.filter(|_| is_common).map(|place| (place, before)))
+}
+
+fn range_of(session: &StoreSession<'_>, name: &str, range: &Range<u64>) -> Result<Option<Vec<u8>>> {
+    Ok(session.get_part(name, range, &mut 0)?.map(|found| found.bytes))
+}
+
+/// The epoch to which the records of a segment belong, and its writer: an epoch begins with the first record of a
+/// segment. Before the first epoch, that is 0 without a writer. `None` if the folder does not show it.
+fn writer_in(copy: &mut LogCopy, segment: &SegmentHeader) -> Result<Option<(u64, Option<Uid>)>> {
+    for ordinal in (0..=segment.ordinal).rev() {
+        // It was pruned.
+        let Some(header) = copy.segment(ordinal).cloned() else { return Ok(None) };
+        let part = copy.part(header.base_seq, 1)?.filter(|part| part.segment == header);
+        let Some(part) = part else { continue };
+        let (next_seq, chain) = (part.before.seq + 1, part.before.chain);
+        let walk = FrameWalk { next_seq, chain, time: 0, offset: part.offset, note: None };
+        let walked = walk_frames(&part.frames, &header, walk, part.last.seq, &mut |_| ());
+        let Some((_, note)) = walked.ok().and_then(|walked| walked.note) else { continue };
+        return Ok(parse_uid(&note.node).map(|node| (note.epoch, Some(node))));
+    }
+    Ok(Some((0, None)))
+}

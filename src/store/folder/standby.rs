@@ -1,0 +1,172 @@
+//! A folder that follows a store, so that its process can take over at once.
+//!
+//! Between two looks the folder stays open, with its lock, and the place in the log is remembered. A look at a log
+//! with nothing new is one request. Taking over continues at this place: two listings of what follows, the
+//! opening slot, and the floor check. None of it depends on the length of the history.
+//!
+//! Invariants:
+//! - The folder has what the store has, as far as it was read, and HEAD covers nothing else.
+//! - Segments that are complete are sealed when they are, and not when the process takes over.
+
+use std::path::Path;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::BootTime;
+use crate::log::{Ack, BoundAck, LogCopy, LogOptions, LogReader};
+use crate::store::binding::LedgerIdentity;
+use crate::store::session::StoreReading;
+
+use super::client::StoreClient;
+use super::follow::{FolderProgress, Follower};
+use super::open::{BoundLog, StoreOpening, binding, check_binding, identity_of, open_epoch};
+use super::restore::{bound, restore};
+
+/// A folder that follows a store. After an error it is of no use: open it again.
+#[derive(Debug)]
+pub struct StandbyFolder {
+    client: StoreClient,
+    identity: LedgerIdentity,
+    follower: Follower,
+    reading: StoreReading,
+    /// The newest segment when segments were sealed last.
+    sealed: Option<u64>,
+}
+
+impl StandbyFolder {
+    /// Bring a folder to the end of the log in a store. It is made if it does not exist.
+    ///
+    /// # Errors
+    /// As [`restore`] and [`super::open_bound`].
+    pub fn open(dir: &Path, options: LogOptions, client: &StoreClient) -> Result<Self> {
+        if crate::log::is_free(&*options.storage, dir) {
+            restore(dir, options.clone(), client, &mut |_| ())?;
+        }
+        let copy = LogCopy::open(dir, options)?;
+        let (identity, found) = (identity_of(&copy)?, bound(client)?);
+        if identity != found {
+            let message = "the store has the log of another ledger than the folder";
+            return Err(Error::new(ErrorKind::Rejected, message)
+                .with_hint("name another folder, or the place of this ledger in the store")
+                .at_path(dir));
+        }
+        check_binding(&copy, client, &identity)?;
+        let mut follower = Follower::new(copy, binding(client, &identity, BoundAck::Local));
+        let common = follower.common_position(&client.session(identity))?;
+        let reading = StoreReading::from(common.end);
+        let client = client.clone();
+        let mut folder = Self { client, identity, follower, reading, sealed: None };
+        folder.follower.catch_up(
+            &folder.client.session(identity),
+            &mut folder.reading,
+            common.ahead,
+        )?;
+        folder.settle(0)?;
+        Ok(folder)
+    }
+
+    /// What was done to make the folder equal to the log in the store.
+    #[must_use]
+    pub fn progress(&self) -> &FolderProgress {
+        &self.follower.progress
+    }
+
+    /// A reader of what the folder has.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn reader(&self) -> Result<LogReader> {
+        self.follower.copy.reader()
+    }
+
+    /// Take in what other processes committed, up to a slot that is missing: nothing shows that the log ends there.
+    /// If there is nothing new, this is one request. Blobs follow with [`Self::take_in_blobs`].
+    ///
+    /// # Errors
+    /// As [`super::open_bound`].
+    pub fn follow(&mut self) -> Result<()> {
+        let before = self.follower.progress.taken_in;
+        self.follower.follow_on(&self.client.session(self.identity), &mut self.reading)?;
+        self.settle(before)
+    }
+
+    /// Take in everything up to the end of the log, and the blobs to which it refers.
+    ///
+    /// # Errors
+    /// As [`super::open_bound`].
+    pub fn follow_to_end(&mut self) -> Result<()> {
+        let before = self.follower.progress.taken_in;
+        let session = self.client.session(self.identity);
+        self.follower.catch_up(&session, &mut self.reading, Vec::new())?;
+        self.settle(before)
+    }
+
+    /// Take in the blobs to which the records of the folder refer, if there are new records.
+    ///
+    /// # Errors
+    /// `Corrupt` with the name of a damaged object; `Io`.
+    pub fn take_in_blobs(&mut self) -> Result<()> {
+        self.follower.take_in_blobs(&self.client.session(self.identity))
+    }
+
+    /// HEAD covers what was taken in: nothing that the store does not have.
+    fn settle(&mut self, before: u64) -> Result<()> {
+        self.follower.expect_no_doubt(self.reading.end())?;
+        let is_new = self.follower.progress.taken_in > before;
+        if is_new && self.follower.is_equal_to(self.reading.end()) {
+            self.follower.write_head()?;
+            let newest = self.follower.copy.newest_ordinal();
+            if self.sealed != newest {
+                self.follower.copy.seal_complete();
+                self.sealed = newest;
+            }
+        }
+        Ok(())
+    }
+
+    /// Close the folder. Returns its last record.
+    ///
+    /// # Errors
+    /// `Fenced` if the lock is lost; `Io`, `DiskFull`.
+    pub fn finish(self) -> Result<Ack> {
+        let is_equal = self.follower.is_equal_to(self.reading.end());
+        let copy = self.follower.copy;
+        if is_equal { copy.finish() } else { Ok(copy.last()) }
+    }
+
+    /// Open an epoch at the end of the log, and write to it from here on. `boot_time` is the reading of the boot clock
+    /// at the time of `opening`.
+    ///
+    /// # Errors
+    /// As [`super::open_bound`].
+    pub fn take_over(
+        mut self,
+        opening: &StoreOpening,
+        boot_time: Option<BootTime>,
+    ) -> Result<BoundLog> {
+        self.reading.confirm_end();
+        self.follower.copy.set_boot_time(boot_time);
+        open_epoch(&self.client, self.identity, self.follower, self.reading, opening)
+    }
+}
+
+/// Follow a store with a folder, which is made if it does not exist: take in what other processes commit.
+/// `each` is told about the progress each time that the end of the log was reached; it waits as long as it sees fit,
+/// and says whether to continue. Then the folder is closed, and can be opened. Returns the last record. A process
+/// that may take over uses a [`StandbyFolder`].
+///
+/// # Errors
+/// As [`restore`] and [`super::open_bound`].
+pub fn replicate(
+    dir: &Path,
+    options: LogOptions,
+    client: &StoreClient,
+    each: &mut dyn FnMut(&FolderProgress) -> bool,
+) -> Result<Ack> {
+    let mut folder = StandbyFolder::open(dir, options, client)?;
+    loop {
+        if !each(folder.progress()) {
+            return folder.finish();
+        }
+        folder.follow_to_end()?;
+    }
+}
