@@ -572,6 +572,9 @@ fn side_car_ships_an_ordinary_ledger() {
     log.blobs().put(&[5; 3000]).unwrap();
     log.append(&[record(31, 10)], at(61)).unwrap();
     assert_eq!(one.ship().unwrap(), StoreLag::default());
+    let segments = u64::try_from(reader(&disk).segments().len()).unwrap();
+    assert_eq!(one.upload_segments().unwrap(), segments - 1);
+    assert_eq!((one.upload_segments().unwrap(), two.upload_segments().unwrap()), (0, 0));
     let (copy, records) = restored(&store).unwrap();
     assert_eq!(summary(&records), summary(&whole(&log.reader().unwrap())));
     let copied: Arc<dyn Storage> = Arc::new(copy);

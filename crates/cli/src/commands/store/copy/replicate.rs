@@ -8,7 +8,7 @@ use plan_ledger::internals::store::{AckMode, MonotonicClock, SideCar, StoreLag, 
 use plan_ledger::{Error, ErrorKind};
 
 use crate::options::{LedgerOption, environment, parse_seconds};
-use crate::output::{Code, Failure, print_result};
+use crate::output::{Code, Failure, print_message, print_result};
 use crate::protocol::{count, counted, size};
 use crate::runner::StopRequest;
 use crate::signals::StopSignals;
@@ -83,6 +83,12 @@ pub(crate) fn replicate(args: &ReplicateArgs) -> Result<Code, Failure> {
     loop {
         let is_last = args.once || is_stopped();
         let lag = car.ship().map_err(|error| behind(error, &car.lag()))?;
+        // Without its object, a segment is restored from its slots.
+        if let Err(error) = car.upload_segments()
+            && !is_outage(&error)
+        {
+            print_message(&format!("cannot upload a segment: {error}"));
+        }
         let seq = last_seq(&car);
         if is_first || seq > known {
             let line = ReplicatedLine {
@@ -111,10 +117,13 @@ fn last_seq(car: &SideCar) -> u64 {
     car.end().position.next_seq.saturating_sub(1)
 }
 
+fn is_outage(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Io | ErrorKind::OutcomeUnknown)
+}
+
 /// The error of a store that does not answer, with what waits.
 fn behind(error: Error, lag: &StoreLag) -> Failure {
-    let is_outage = matches!(error.kind(), ErrorKind::Io | ErrorKind::OutcomeUnknown);
-    if !is_outage || lag.records == 0 {
+    if !is_outage(&error) || lag.records == 0 {
         return error.into();
     }
     let StoreLag { age, records, bytes } = *lag;
