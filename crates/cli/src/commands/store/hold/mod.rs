@@ -45,7 +45,7 @@ use super::probe::expect_fit;
 use life::{Life, Living, SIGN_EVERY};
 use shipper::Shipper;
 use signs::{NodeRole, Owner, OwnerState, Signs, Successor};
-use standby::{Ended, Standby};
+use standby::{Ended, Ready, Standby};
 use watch::{Seen, Watch};
 
 /// The shortest lease in seconds: two signs of life, and time for their requests.
@@ -186,14 +186,18 @@ pub(crate) fn hold(
     if options.standby {
         let mut ready = |progress: &FolderProgress| news(&place.standby_line(progress));
         let ended = place.standby().wait(&mut ready);
-        match ended.map_err(|failure| place.with_rejoin(failure))? {
-            Ended::Stopped => return Ok(None),
-            Ended::Gone(gone) => print_message(&format!("taking over: {gone}")),
-        }
-    } else if is_known && !place.expect_no_live_owner()? {
+        return match ended.map_err(|failure| place.with_rejoin(failure))? {
+            Ended::Stopped => Ok(None),
+            Ended::Gone(gone, ready) => {
+                print_message(&format!("taking over: {gone}"));
+                place.take_over(Some(*ready)).map(Some)
+            }
+        };
+    }
+    if is_known && !place.expect_no_live_owner()? {
         return Ok(None);
     }
-    place.take_over().map(Some)
+    place.take_over(None).map(Some)
 }
 
 /// A folder, and the store of its ledger.
@@ -306,24 +310,29 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Open an epoch in the store, and the ledger.
-    fn take_over(&self) -> Result<Held, Failure> {
+    /// Open an epoch in the store, and the ledger. A standby has nearly everything that is needed.
+    fn take_over(&self, ready: Option<Ready>) -> Result<Held, Failure> {
         let environment = self.environment;
         let start = Instant::now();
         let clock = MonotonicClock::new(move || start.elapsed());
-        let open = || {
+        let opening = || {
             let (time, clock) = (environment.clock.now(), clock.clone());
-            let opening = StoreOpening { ack: self.ack, node: self.node, time, clock };
-            open_bound(self.dir, environment.log_options(), self.client, &opening)
+            StoreOpening { ack: self.ack, node: self.node, time, clock }
         };
-        let opened = open_in_turn(self.dir, open);
+        let open = || open_bound(self.dir, environment.log_options(), self.client, &opening());
+        let (opened, state) = match ready {
+            Some(Ready { folder, state, .. }) => {
+                let boot_time = environment.log_options().boot_time;
+                (folder.take_over(&opening(), boot_time), state)
+            }
+            None => (open_in_turn(self.dir, open), None),
+        };
         let opened = opened.map_err(|error| with_rejoin(error, self.client.url(), self.dir))?;
         let BoundLog { log, recovery, progress, epoch, keeper } = opened;
-        let identity = bound_ledger(self.client.objects(), self.client.retry())?;
-        let identity = identity.ok_or_else(|| {
-            Error::new(ErrorKind::NotALedger, "the store lost LEDGER.json".to_owned())
-        })?;
-        let (ledger, report) = Ledger::of_log(log, &recovery, environment)?;
+        let (ledger, report) = match state {
+            Some(state) => Ledger::of_followed_log(log, &recovery, environment, state)?,
+            None => Ledger::of_log(log, &recovery, environment)?,
+        };
         report.notes.iter().for_each(|note| print_message(note));
         if let Some((first, last)) = progress.dropped {
             let count = counted(last.saturating_sub(first).saturating_add(1), "record");
@@ -356,11 +365,11 @@ impl<'a> Place<'a> {
         };
         let held = HeldInStore {
             dir: self.dir.to_owned(),
+            identity: keeper.identity(),
             keeper,
             shipper: None,
             is_lagging: false,
             objects: Arc::clone(&self.store.objects),
-            identity,
             owner,
             node: self.node,
             json,

@@ -1,5 +1,5 @@
-//! The owner's thread that brings to the store what was acknowledged before the store had it, and uploads complete
-//! segments, so that a restore needs fewer requests.
+//! The owner's thread that brings to the store what was acknowledged before the store had it, and uploads segments and
+//! parts of them, so that a restore needs fewer requests.
 //!
 //! Invariants:
 //! - An outage of the store ends no server here: a commit that must wait for the store ends it, or its end does.
@@ -19,8 +19,8 @@ use crate::output::print_message;
 /// How often what gathered is shipped.
 const SHIP_EVERY: Duration = Duration::from_secs(1);
 
-/// How often a complete segment is looked for.
-const UPLOAD_EVERY: Duration = Duration::from_secs(10);
+/// How often it is looked whether much is not covered by segment objects. That alone is no request.
+const UPLOAD_EVERY: Duration = Duration::from_secs(2);
 
 /// The thread.
 #[derive(Debug)]
@@ -62,7 +62,12 @@ impl Shipper {
     pub(super) fn end(&mut self) -> Result<(), Error> {
         self.is_ending.store(true, Ordering::Release);
         self.keeper.wake();
-        self.thread.take().map_or(Ok(()), joined)
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        // It may upload a segment. That may take long, the process can end meanwhile, and a successor waits.
+        if self.keeper.lag().records == 0 && !thread.is_finished() {
+            return Ok(());
+        }
+        joined(thread)
     }
 }
 

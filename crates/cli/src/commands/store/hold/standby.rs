@@ -1,4 +1,5 @@
-//! A standby: it keeps its folder equal to the log in the store, watches the owner, and says when to take over.
+//! A standby: it keeps its folder equal to the log in the store, and the state of the ledger folded; it watches the
+//! owner, and says when to take over. Then the folder is open already, and nothing of its history is read again.
 //!
 //! A wrong guess is safe: it replaces a healthy owner, which then ends. Of several standbys, the one that creates the
 //! next name below `takeover/` tries first, so that they do not replace each other.
@@ -9,10 +10,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use plan_ledger::internals::format::Uid;
-use plan_ledger::internals::store::{
-    FolderProgress, ObjectName, Objects, StoreClient, Unclear, replicate,
-};
-use plan_ledger::{Environment, ErrorKind};
+use plan_ledger::internals::ledger::FollowedState;
+use plan_ledger::internals::store::{FolderProgress, Objects, StandbyFolder, StoreClient, Unclear};
+use plan_ledger::{Environment, Error, ErrorKind};
 
 use crate::output::{Failure, print_message};
 use crate::protocol::hex;
@@ -21,17 +21,26 @@ use super::life::SIGN_EVERY;
 use super::signs::{NodeRole, Signs};
 use super::watch::{Gone, Port, Seen, Watch};
 
-/// The pause between two looks at the owner's hint.
+/// The time from one look at the owner's hint and its port to the next.
 const TICK: Duration = Duration::from_millis(250);
 
-/// At every so many looks, the sign of life and the port are looked at, too.
+/// The same while the port refuses connections: the owner ends, or is dead.
+const LAST_TICK: Duration = Duration::from_millis(50);
+
+/// At every so many looks, the sign of life is looked at, too.
 const SIGN_TICKS: u32 = 2;
 
-/// At every so many looks, the next slot is looked for.
-const SLOT_TICKS: u32 = 4;
+/// At every so many looks, the next slot is looked for. While the owner writes, that is at each look.
+const SLOT_TICKS: u32 = 2;
 
-/// How often the whole end of the log is looked at, although no slot was seen.
-const FOLLOW_EVERY: Duration = Duration::from_secs(60);
+/// How often the whole end of the log is looked at.
+const CONFIRM_EVERY: Duration = Duration::from_secs(60);
+
+/// How often new records are folded.
+const FOLD_EVERY: Duration = Duration::from_secs(1);
+
+/// How often blobs are taken in while records are.
+const BLOBS_EVERY: Duration = Duration::from_secs(10);
 
 /// The pause after the store did not answer for as long as a client waits.
 const OUTAGE_PAUSE: Duration = Duration::from_secs(5);
@@ -54,7 +63,16 @@ pub(super) enum Ended {
     /// It was asked to stop.
     Stopped,
     /// The owner seems to be gone.
-    Gone(Gone),
+    Gone(Gone, Box<Ready>),
+}
+
+/// What is needed to take over at once.
+#[derive(Debug)]
+pub(super) struct Ready {
+    pub(super) folder: StandbyFolder,
+    /// The state of the ledger. It is only a head start.
+    pub(super) state: Option<FollowedState>,
+    folded: Instant,
 }
 
 /// The state of one standby.
@@ -83,34 +101,29 @@ impl Standby<'_> {
             ticks: 0,
             lost_turn: None,
         };
-        let (mut is_ready, mut failed) = (false, None);
+        let mut is_ready = false;
         loop {
-            let mut ended = None;
             let options = self.environment.log_options();
-            let followed = replicate(self.dir, options, self.client, &mut |progress| {
-                if !is_ready {
-                    is_ready = true;
-                    if let Err(failure) = ready(progress) {
-                        failed = Some(failure);
-                        return false;
+            let followed = match StandbyFolder::open(self.dir, options, self.client) {
+                Ok(folder) => {
+                    if !is_ready {
+                        is_ready = true;
+                        ready(folder.progress())?;
                     }
+                    waiting.follow(Ready::new(folder))
                 }
-                ended = waiting.end(progress);
-                ended.is_none()
-            });
-            match (followed, ended, failed.take()) {
-                (_, _, Some(failure)) => return Err(failure),
-                (Ok(_), Some(ended), None) => return Ok(ended),
-                (Ok(_), None, None) => {}
+                Err(error) => Err(error),
+            };
+            match followed {
                 // An outage of the store ends no standby.
-                (Err(error), _, None) if error.kind() == ErrorKind::Io => {
+                Err(error) if error.kind() == ErrorKind::Io => {
                     print_message(&format!("cannot follow the store, trying again: {error}"));
                     waiting.watch.start_again(Instant::now());
                     if self.is_stopped_within(OUTAGE_PAUSE) {
                         return Ok(Ended::Stopped);
                     }
                 }
-                (Err(error), _, None) => return Err(error.into()),
+                ended => return Ok(ended?),
             }
         }
     }
@@ -127,54 +140,91 @@ impl Standby<'_> {
     }
 }
 
+impl Ready {
+    fn new(folder: StandbyFolder) -> Self {
+        let mut ready = Self { folder, state: None, folded: Instant::now() };
+        ready.fold();
+        ready
+    }
+
+    /// Take in what is new in the store. Returns whether there was something.
+    fn follow(&mut self) -> Result<bool, Error> {
+        let before = self.folder.progress().taken_in;
+        self.folder.follow()?;
+        let is_new = self.folder.progress().taken_in > before;
+        if is_new && self.folded.elapsed() >= FOLD_EVERY {
+            self.fold();
+        }
+        Ok(is_new)
+    }
+
+    /// Fold what is new. If that fails, opening the ledger says why.
+    fn fold(&mut self) {
+        let reader = self.folder.reader();
+        let folded = reader.and_then(|reader| match self.state.take() {
+            Some(state) => state.follow(&reader),
+            None => FollowedState::of(&reader),
+        });
+        (self.state, self.folded) = (folded.ok(), Instant::now());
+    }
+}
+
 impl Waiting<'_, '_> {
-    /// Watch until there is something to follow (`None`), or until standing by ends.
-    fn end(&mut self, progress: &FolderProgress) -> Option<Ended> {
-        let followed = Instant::now();
-        let next = ObjectName::Slot(progress.last_seq.saturating_add(1)).to_string();
+    /// Follow the store and watch the owner, until standing by ends.
+    fn follow(&mut self, mut ready: Ready) -> Result<Ended, Error> {
+        let (mut confirmed, mut has_blobs) = (Instant::now(), Instant::now());
+        let mut is_busy = false;
         loop {
+            let began = Instant::now();
             if (self.standby.is_stopped)() {
-                return Some(Ended::Stopped);
+                ready.folder.finish()?;
+                return Ok(Ended::Stopped);
             }
             self.ticks = self.ticks.wrapping_add(1);
-            match self.look(&next) {
-                Ok(Look::Slot) => return None,
-                Ok(Look::Nothing) => {}
-                Ok(Look::Gone(gone)) => {
-                    if self.has_turn(progress.epoch.saturating_add(1)) {
-                        return Some(Ended::Gone(gone));
+            match self.look() {
+                Ok(None) => {}
+                Ok(Some(gone)) => {
+                    if self.has_turn(ready.folder.progress().epoch.saturating_add(1)) {
+                        return Ok(Ended::Gone(gone, Box::new(ready)));
                     }
                 }
                 Err(_) => self.watch.start_again(Instant::now()),
             }
-            if followed.elapsed() >= FOLLOW_EVERY {
-                return None;
+            let is_ending = self.watch.is_refused();
+            if confirmed.elapsed() >= CONFIRM_EVERY {
+                confirmed = Instant::now();
+                ready.folder.follow_to_end()?;
+                ready.fold();
+            } else if is_busy || is_ending || self.ticks.is_multiple_of(SLOT_TICKS) {
+                is_busy = ready.follow()?;
             }
-            sleep(TICK);
+            if has_blobs.elapsed() >= BLOBS_EVERY {
+                has_blobs = Instant::now();
+                ready.folder.take_in_blobs()?;
+            }
+            let tick = if is_ending { LAST_TICK } else { TICK };
+            sleep(tick.saturating_sub(began.elapsed()));
         }
     }
 
-    fn look(&mut self, next: &str) -> Result<Look, Unclear> {
+    /// Look at the owner. Returns why it seems to be gone, if it does.
+    fn look(&mut self) -> Result<Option<Gone>, Unclear> {
         let objects = &*self.standby.objects;
         if self.signed.is_none_or(|signed| signed.elapsed() >= SIGN_EVERY) {
             self.signed = Some(Instant::now());
             self.signs.write(objects);
         }
-        let is_due = |every| self.ticks.is_multiple_of(every);
-        if is_due(SLOT_TICKS) && objects.get(next, Some(0..1))?.is_some() {
-            return Ok(Look::Slot);
-        }
         let mut seen = Seen::owner(objects)?;
         let mut port = Port::Unknown;
         if !seen.is_free() {
-            if !is_due(SIGN_TICKS) {
-                return Ok(Look::Nothing);
-            }
-            seen = seen.with_sign(objects)?;
+            let known = self.watch.known(&seen).filter(|_| !self.ticks.is_multiple_of(SIGN_TICKS));
+            seen = match known {
+                Some(known) => known,
+                None => seen.with_sign(objects)?,
+            };
             port = seen.port();
         }
-        let gone = self.watch.take_in(Instant::now(), seen, port);
-        Ok(gone.map_or(Look::Nothing, Look::Gone))
+        Ok(self.watch.take_in(Instant::now(), seen, port))
     }
 
     /// Whether this standby tries to open an epoch first. If another one does, it gets a lease of time.
@@ -200,12 +250,4 @@ impl Waiting<'_, '_> {
             Ok(None) | Err(_) => false,
         }
     }
-}
-
-/// What one look found.
-enum Look {
-    Nothing,
-    /// The owner wrote.
-    Slot,
-    Gone(Gone),
 }

@@ -122,6 +122,16 @@ impl Watch {
         Self { lease, seen: None, since: now, port: None }
     }
 
+    /// Whether the port of the owner refuses connections, so that it ends or is dead.
+    pub(super) fn is_refused(&self) -> bool {
+        matches!(self.port, Some((_, Some(_))))
+    }
+
+    /// What was seen last, if the owner's hint has not changed.
+    pub(super) fn known(&self, seen: &Seen) -> Option<Seen> {
+        self.seen.clone().filter(|known| known.owner == seen.owner)
+    }
+
     /// Take in what was seen at a time. Returns why the owner seems to be gone, if it does.
     pub(super) fn take_in(&mut self, now: Instant, seen: Seen, port: Port) -> Option<Gone> {
         if seen.is_free() {
