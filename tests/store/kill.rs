@@ -302,6 +302,8 @@ fn killed_owners_lose_nothing() {
         "kill test: {ledgers} ledgers with {workers} workers each, {} results acknowledged, 0 lost, 0 doubled",
         found.acknowledged
     );
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    println!("  load average at the end: {}", load.trim());
     println!("  {}", line("SIGKILL to the first answer", &mut found.killed));
     println!("  {}", line("orderly end to the first answer", &mut found.handed_over));
     println!("  {}", line("SIGSTOP to the first answer", &mut found.stopped));
