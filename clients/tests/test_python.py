@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.server
 import json
 import os
 import signal
@@ -22,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parent / "python/src"
 sys.path.insert(0, str(SOURCE))
 LEDGER = os.environ.setdefault("PLAN_LEDGER_PROGRAM", os.environ.get("LEDGER", "ledger"))
-for name in ("LEDGER_DIR", "LEDGER_RUN", "LEDGER_WORKER", "LEDGER_TOKEN"):
+for name in ("LEDGER_DIR", "LEDGER_RUN", "LEDGER_SERVER", "LEDGER_WORKER", "LEDGER_TOKEN"):
     os.environ.pop(name, None)
 
 from plan_ledger import (  # noqa: E402
@@ -451,6 +452,78 @@ class Http(Case):
             return steps
 
         self.assertEqual(asyncio.run(work()), {"a": "accepted"})
+
+
+    def standby(self, status, location=None, kind="no_owner"):
+        """A server that executes nothing, and keeps what it was sent."""
+        seen = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def answer(self):
+                length = int(self.headers.get("Content-Length", 0))
+                seen.append((self.path, self.headers.get("Authorization"), self.rfile.read(length)))
+                body = json.dumps({"kind": kind, "rejection": None, "detail": "why", "exit_code": 5}).encode()
+                self.send_response(status)
+                if location is not None:
+                    self.send_header("Location", location + self.path)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            do_GET = do_POST = answer
+
+            def log_message(self, *_):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        return f"http://127.0.0.1:{server.server_address[1]}", seen
+
+    def test_owner_is_found_in_a_list_of_addresses(self):
+        with socket.socket() as one:
+            one.bind(("127.0.0.1", 0))
+            gone = f"http://127.0.0.1:{one.getsockname()[1]}"
+        moved, moved_seen = self.standby(307, self.url, "not_owner")
+        waiting, waiting_seen = self.standby(503)
+        for place in ([gone, waiting, moved, self.url], f"{gone},{waiting}, {moved},{self.url}"):
+            ledger = Ledger(place, token="operator-token-1")
+            self.addCleanup(ledger.close)
+            run = f"r{len(moved_seen)}"
+            ledger.propose(plan({"id": "a", "outputs": ["x"]}, {"id": "b"}), run)
+            for task in ledger.work(run):
+                with task:
+                    task.done({"x": 1})
+            self.assertEqual(ledger.steps(run), {"a": "accepted", "b": "accepted"})
+        # Every server got the same message, with its key.
+        self.assertEqual(moved_seen[0], waiting_seen[0])
+        self.assertEqual((len(moved_seen), len(waiting_seen)), (2, 2))
+        # A view is found in the same way.
+        ledger = Ledger([moved, self.url], token="viewer-token-1234")
+        self.addCleanup(ledger.close)
+        self.assertEqual(ledger.get("x", "r0"), 1)
+
+    def test_address_outside_of_the_list_gets_neither_token_nor_request(self):
+        foreign, foreign_seen = self.standby(503)
+        moved, moved_seen = self.standby(307, foreign, "not_owner")
+        ledger = Ledger([moved], token="operator-token-1", patience=0.5)
+        self.addCleanup(ledger.close)
+        with self.assertRaisesRegex(Unavailable, "not in the list"):
+            ledger.note("for the owner alone")
+        self.assertGreater(len(moved_seen), 1)
+        self.assertEqual(foreign_seen, [])
+
+    def test_wrong_token_is_refused_at_once(self):
+        other, other_seen = self.standby(503)
+        ledger = Ledger([self.url, other], token="unknown-token-123")
+        self.addCleanup(ledger.close)
+        with self.assertRaises(Rejected) as caught:
+            ledger.note("a")
+        self.assertEqual(caught.exception.kind, "no_access")
+        self.assertEqual(other_seen, [])
 
 
 class CutAnswers(unittest.TestCase):

@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { createServer as createHttpServer } from "node:http";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -15,7 +16,7 @@ import { Deterministic, LeaseLost, Ledger, LedgerError, NothingToDo, Rejected, R
 
 const PROGRAM = (process.env.PLAN_LEDGER_PROGRAM ??= process.env.LEDGER ?? "ledger");
 const INDEX = new URL("../typescript/src/index.js", import.meta.url).href;
-for (const name of ["LEDGER_DIR", "LEDGER_RUN", "LEDGER_WORKER", "LEDGER_TOKEN"]) delete process.env[name];
+for (const name of ["LEDGER_DIR", "LEDGER_RUN", "LEDGER_SERVER", "LEDGER_WORKER", "LEDGER_TOKEN"]) delete process.env[name];
 
 const plan = (...steps) => ({ title: "Test", defaults: { lease_seconds: 60 }, steps });
 const withLease = (seconds, ...steps) => ({ ...plan(...steps), defaults: { lease_seconds: seconds } });
@@ -342,9 +343,54 @@ place("work over HTTP with roles", async ({ base, folder }) => {
   assert.deepEqual(await worker.steps("r"), { a: "accepted", b: "accepted" });
   await assert.rejects(over("viewer-token-1234").claim("r"), { kind: "wrong_role" });
   await assert.rejects(over("unknown-token-123").claim("r"), { kind: "no_access" });
+
+  // Owner and standbys: the one that holds the ledger is found, and no other machine gets anything.
+  const url = `http://127.0.0.1:${port}`;
+  const waiting = await standby(503, "no_owner");
+  const moved = await standby(307, "not_owner", url);
+  for (const list of [[waiting.url, moved.url, url], `${waiting.url}, ${moved.url},${url}`]) {
+    const before = moved.seen.length;
+    const ledger = new Ledger(list, { token: "operator-token-1" });
+    await ledger.note("to the owner");
+    assert.deepEqual(moved.seen[before], waiting.seen[before]);
+    assert.match(moved.seen[before], /"once"/);
+    assert.equal(await ledger.get("x", "r"), 1);
+    assert.equal(moved.seen.length, before + 1);
+    await ledger.close();
+  }
+  const foreign = await standby(503, "no_owner");
+  const away = await standby(307, "not_owner", foreign.url);
+  const lost = new Ledger([away.url], { token: "operator-token-1", patience: 0.5 });
+  await assert.rejects(lost.note("for the owner alone"), /not in the list/);
+  assert.ok(away.seen.length > 1);
+  assert.deepEqual(foreign.seen, []);
+  await assert.rejects(new Ledger([url, foreign.url], { token: "unknown-token-123" }).note("a"), { kind: "no_access" });
+  assert.deepEqual(foreign.seen, []);
+  for (const each of [waiting, moved, foreign, away]) each.close();
   server.kill();
   await new Promise((ended) => server.once("exit", ended));
 });
+
+/** A server that executes nothing, and keeps what it was sent. */
+async function standby(status, kind, location) {
+  const seen = [];
+  const server = createHttpServer((request, response) => {
+    const parts = [];
+    request.on("data", (part) => parts.push(part));
+    request.on("end", () => {
+      seen.push(`${request.url} ${request.headers.authorization} ${Buffer.concat(parts)}`);
+      const headers = location === undefined ? {} : { Location: location + request.url };
+      response.writeHead(status, headers);
+      response.end(JSON.stringify({ kind, rejection: null, detail: "why", exit_code: 5 }));
+    });
+  });
+  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+  const close = () => {
+    server.closeAllConnections();
+    server.close();
+  };
+  return { url: `http://127.0.0.1:${server.address().port}`, seen, close };
+}
 
 test("answer that is cut off is no rejection", { timeout: 120_000 }, async () => {
   const body = '{"kind":"rejected","rejection":"effect_known","detail":"known","exit_code":6}';

@@ -19,6 +19,8 @@ const UNNAMED: &str = ".unnamed";
 #[derive(Debug)]
 pub struct DirectoryObjects {
     root: PathBuf,
+    /// Whether the folder was there when the store was opened. Where it never was, there are no objects.
+    was_there: bool,
     /// Makes the names of unnamed files unique in this process.
     counter: AtomicU64,
 }
@@ -32,13 +34,18 @@ impl DirectoryObjects {
         for folder in [UNNAMED, "tail", "seg", "blob", "snap", "nodes", "probe", "takeover"] {
             fs::create_dir_all(root.join(folder))?;
         }
-        Ok(Self { root: root.to_owned(), counter: AtomicU64::new(0) })
+        Ok(Self { root: root.to_owned(), was_there: true, counter: AtomicU64::new(0) })
     }
 
     /// The store in a folder that exists, for readers: nothing is created.
     #[must_use]
     pub fn existing(root: &Path) -> Self {
-        Self { root: root.to_owned(), counter: AtomicU64::new(0) }
+        Self { root: root.to_owned(), was_there: root.is_dir(), counter: AtomicU64::new(0) }
+    }
+
+    /// Whether the folder is where it was. Without it, as when its file system is gone, nothing is known about objects.
+    fn is_there(&self) -> bool {
+        !self.was_there || self.root.is_dir()
     }
 
     /// Where an object is. A name never leaves the folder.
@@ -117,7 +124,7 @@ impl Objects for DirectoryObjects {
         };
         match read() {
             Ok(object) => Ok(Some(object)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.is_there() => Ok(None),
             Err(error) => Err(unclear("read", name, &error)),
         }
     }
@@ -152,7 +159,9 @@ impl Objects for DirectoryObjects {
         };
         match read() {
             Ok(listing) => Ok(listing),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.is_there() => {
+                Ok(Vec::new())
+            }
             Err(error) => Err(unclear("list", folder, &error)),
         }
     }
@@ -207,6 +216,25 @@ mod tests {
         assert_eq!(listed("tail/2"), Vec::<String>::new());
         // Nothing is left of creates, whether they succeeded or not.
         assert_eq!(fs::read_dir(folder.path().join(UNNAMED)).unwrap().count(), 0);
+    }
+
+    /// Goal: a folder that is gone, as when its file system is, says nothing about its objects.
+    #[test]
+    fn missing_folder_gives_no_answer() {
+        let place = tempfile::tempdir().unwrap();
+        let (folder, away) = (place.path().join("store"), place.path().join("away"));
+        let store = DirectoryObjects::open(&folder).unwrap();
+        assert_eq!(store.get("tail/1", None).unwrap(), None);
+        assert_eq!(store.list("tail/").unwrap(), []);
+        fs::rename(&folder, &away).unwrap();
+        assert!(store.get("tail/1", None).is_err() && store.list("tail/").is_err());
+        assert!(store.create("tail/1", b"1").is_err() && store.put_hint("a", b"1").is_err());
+        fs::rename(&away, &folder).unwrap();
+        assert_eq!(store.get("tail/1", None).unwrap(), None);
+        // A reader of a folder that never was finds no objects.
+        let none = DirectoryObjects::existing(&place.path().join("none"));
+        assert_eq!(none.get("tail/1", None).unwrap(), None);
+        assert_eq!(none.list("tail/").unwrap(), []);
     }
 
     /// Goal: hints are overwritten, and deletes can be repeated.

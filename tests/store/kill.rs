@@ -25,15 +25,15 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Of every so many takeovers, one is a hand-over, and one replaces a process that stands still.
 const EVERY: usize = 10;
 
-fn number(name: &str, default: usize) -> usize {
+pub(crate) fn number(name: &str, default: usize) -> usize {
     std::env::var(name).map_or(default, |text| text.parse().expect(name))
 }
 
 /// Random numbers from a seed (splitmix64).
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -44,11 +44,11 @@ impl Random {
 
 /// What workers were told.
 #[derive(Default)]
-struct Acknowledged {
+pub(crate) struct Acknowledged {
     /// The worker of each claimed attempt, by its token.
-    claims: BTreeMap<u64, String>,
+    pub(crate) claims: BTreeMap<u64, String>,
     /// The attempt of each output whose receipt was acknowledged.
-    receipts: BTreeMap<String, u64>,
+    pub(crate) receipts: BTreeMap<String, u64>,
 }
 
 /// The workers of a ledger, and when the last answer came from each machine.
@@ -68,7 +68,8 @@ impl Work {
         for turn in 0.. {
             let machine = turn % 2;
             if let Some((status, body)) = ask(self.ports[machine], WORKER, line, key, body) {
-                let is_final = !matches!(status, 423 | 429 | 500..);
+                // A standby answers where the owner is, or that there is none.
+                let is_final = !matches!(status, 307 | 423 | 429 | 500..);
                 // A machine that ends may have no right to answer any more.
                 if is_final && !body.contains("fenced") {
                     let at = u64::try_from(self.start.elapsed().as_micros()).unwrap();
@@ -220,8 +221,9 @@ fn kill_one(kills: usize, workers: usize, seed: u64, measured: &Mutex<Measured>)
     measured.lock().unwrap().acknowledged += work.told.lock().unwrap().receipts.len();
 }
 
-/// Every acknowledged claim and receipt is in the store, once, and every folder has the same log.
-fn check(place: &Place, told: &Acknowledged, workers: usize) {
+/// Every acknowledged claim and receipt is in the store, once, and every folder has the same log. At most the last
+/// request of so many workers got no answer.
+pub(crate) fn check(place: &Place, told: &Acknowledged, workers: usize) {
     let restored = place.json("restore URL @restored --json");
     let root = format!("{}:{}", restored["seq"], restored["chain"].as_str().unwrap());
     place.ledger(&format!("verify @restored --expect-head {root}"));
@@ -255,7 +257,6 @@ fn check(place: &Place, told: &Acknowledged, workers: usize) {
     for (output, seq) in &told.receipts {
         assert_eq!(receipts.get(output), Some(seq), "the receipt {output} is lost");
     }
-    // At most the last request of each worker got no answer.
     assert!(claims.len() <= told.claims.len() + workers, "claims were doubled");
     assert!(receipts.len() <= told.receipts.len() + workers, "receipts were doubled");
     assert!(!told.receipts.is_empty());

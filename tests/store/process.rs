@@ -123,7 +123,7 @@ fn collect(stream: impl Read + Send + 'static, to: &Arc<Mutex<String>>) -> JoinH
 }
 
 impl Running {
-    fn start(command: &mut Command) -> Self {
+    pub(crate) fn start(command: &mut Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let (out, err) = (Arc::default(), Arc::default());

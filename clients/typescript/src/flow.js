@@ -10,7 +10,7 @@ import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { LeaseLost, LedgerError, Rejected, Unavailable } from "./errors.js";
-import { Lost, NoServer, errorOf, lineOf } from "./transport.js";
+import { Lost, NoServer, RETRIED, errorOf, lineOf } from "./transport.js";
 
 /** @import {Launcher} from "./place.js" */
 /** @import {Answer, Transport} from "./transport.js" */
@@ -19,13 +19,8 @@ import { Lost, NoServer, errorOf, lineOf } from "./transport.js";
 export const MESSAGE_MAX = 16 << 20;
 /** The longest output that a receipt contains; a longer one goes by file. */
 export const OUTPUT_MAX = 8 << 20;
-/** How long a request is repeated if nothing else is said, in milliseconds. */
-export const PATIENCE = 60_000;
 /** How long one answer is waited for, in milliseconds. */
 const ANSWER_WAIT = 60_000;
-
-/** Kinds of errors after which the same request may succeed, at this server or at the next one. */
-const RETRIED = new Set(["busy", "locked", "outcome_unknown", "poisoned", "fenced", "disk_full", "io"]);
 
 /** A key, or a secret: 16 random bytes in hexadecimal. */
 export function newKey() {

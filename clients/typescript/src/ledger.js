@@ -2,13 +2,13 @@
 
 import { readFile } from "node:fs/promises";
 import { hostname } from "node:os";
-import { basename, extname, join, resolve } from "node:path";
+import { basename, extname, join } from "node:path";
 
 import { LedgerError, NothingToDo, Rejected, Unavailable } from "./errors.js";
-import { Caller, PATIENCE, newKey } from "./flow.js";
-import { Launcher, defaultPlace, runProgram } from "./place.js";
+import { Caller, newKey } from "./flow.js";
+import { Launcher, runProgram, serversOrFolder } from "./place.js";
 import { Task } from "./task.js";
-import { HttpTransport, Lost, NoServer, SocketTransport, errorOf } from "./transport.js";
+import { HttpTransport, Lost, NoServer, PATIENCE, SocketTransport, errorOf } from "./transport.js";
 
 /** @import {Json, Plan, Request, RunPolicy} from "./types.d.ts" */
 /** @import {Claim} from "./flow.js" */
@@ -63,7 +63,9 @@ export class Ledger {
 
   /**
    * Names a ledger, without connecting to it.
-   * @param {string} [place] its folder, or the URL of `ledger serve --http`; by default `LEDGER_DIR` or the nearest `.ledger`
+   * @param {string | string[]} [place] its folder, or the URL of `ledger serve --http`, or a list of them (also as text, with
+   *   commas): owner and standbys, of which the one that holds the ledger is found. By default `LEDGER_SERVER`, `LEDGER_DIR`
+   *   or the nearest `.ledger`. The token is sent to these addresses alone.
    * @param {LedgerOptions} [options]
    */
   constructor(place, options = {}) {
@@ -71,10 +73,11 @@ export class Ledger {
     this.#program = options.program;
     let transport;
     let launcher;
-    if (place !== undefined && /^https?:/.test(place)) {
-      transport = this.#http = new HttpTransport(place, options.token ?? process.env.LEDGER_HTTP_TOKEN);
+    const { servers, folder } = serversOrFolder(place);
+    if (folder === undefined) {
+      transport = this.#http = new HttpTransport(servers, options.token ?? process.env.LEDGER_HTTP_TOKEN);
     } else {
-      this.#folder = place === undefined ? defaultPlace() : resolve(place);
+      this.#folder = folder;
       transport = new SocketTransport(this.#folder);
       if (start) launcher = new Launcher(this.#folder, options.program);
     }

@@ -31,7 +31,7 @@ const SOCKET_NAME = "serve.sock";
 const ADDRESS_MAX = 90;
 
 /** `LEDGER_DIR`, or else the nearest `.ledger`, here or in a folder above, that belongs to this user. */
-export function defaultPlace() {
+function defaultPlace() {
   if (process.env.LEDGER_DIR) return resolve(process.env.LEDGER_DIR);
   const here = process.cwd();
   for (let folder = here; ; folder = dirname(folder)) {
@@ -40,6 +40,19 @@ export function defaultPlace() {
     if (about?.isDirectory() && (folder === here || about.uid === process.getuid?.())) return found;
     if (dirname(folder) === folder) return join(here, ".ledger");
   }
+}
+
+/**
+ * The addresses of servers, or else a folder.
+ * @param {string | string[] | undefined} place
+ * @returns {{servers: string[], folder: string | undefined}}
+ */
+export function serversOrFolder(place) {
+  const named = place ?? (process.env.LEDGER_SERVER || undefined);
+  if (named === undefined) return { servers: [], folder: defaultPlace() };
+  if (typeof named === "string" && !/^https?:/.test(named)) return { servers: [], folder: resolve(named) };
+  const urls = typeof named === "string" ? named.split(",") : named;
+  return { servers: urls.map((url) => url.trim()).filter(Boolean), folder: undefined };
 }
 
 /**

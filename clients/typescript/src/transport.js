@@ -3,6 +3,7 @@
 import { Agent as HttpAgent, request as httpRequest } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { createConnection } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 
 import { LeaseLost, Rejected } from "./errors.js";
 import { socketAddress } from "./place.js";
@@ -10,8 +11,9 @@ import { socketAddress } from "./place.js";
 /** @import {Socket} from "node:net" */
 
 /**
- * The answer to a request: exit code, lines, and messages for people.
- * @typedef {{code: number, lines: Record<string, any>[], said: string[]}} Answer
+ * The answer to a request: exit code, lines, and messages for people. `acked_by` is there only if the log is in an object
+ * store: `store` if the store has everything that was recorded when the answer was made, `local` if it may lack some of it.
+ * @typedef {{code: number, lines: Record<string, any>[], said: string[], acked_by?: "store" | "local"}} Answer
  */
 
 /**
@@ -24,6 +26,24 @@ export class Lost extends Error {}
 
 /** No server accepts connections. */
 export class NoServer extends Error {}
+
+/** Another server holds the ledger: its address, which is empty if the answer names none. */
+class Moved extends Error {}
+
+/** How long a request is repeated if nothing else is said, in milliseconds. */
+export const PATIENCE = 60_000;
+
+/** Kinds of errors after which the same request may succeed, at this server or at the next one. */
+export const RETRIED = new Set([
+  "busy",
+  "locked",
+  "no_owner",
+  "outcome_unknown",
+  "poisoned",
+  "fenced",
+  "disk_full",
+  "io",
+]);
 
 /**
  * The first line of a type.
@@ -52,7 +72,8 @@ function decode(text) {
   try {
     const answer = JSON.parse(text);
     if (typeof answer.code !== "number" || !Array.isArray(answer.lines)) throw new Error("members are missing");
-    return { code: answer.code, lines: answer.lines, said: answer.said ?? [] };
+    const { code, lines, said = [], acked_by } = answer;
+    return acked_by === undefined ? { code, lines, said } : { code, lines, said, acked_by };
   } catch (error) {
     throw new Lost(`the answer cannot be read: ${error}`);
   }
@@ -158,8 +179,20 @@ function line(socket, message, timeout) {
   });
 }
 
-/** Requests over HTTP; idle connections are kept. */
-export class HttpTransport {
+/**
+ * Scheme, host and port of an address; undefined if it is none.
+ * @param {string} url
+ */
+function originOf(url) {
+  try {
+    return new URL(url).origin;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Requests to one server over HTTP; idle connections are kept. */
+class Server {
   #url;
   #token;
   #agent;
@@ -171,19 +204,26 @@ export class HttpTransport {
    */
   constructor(url, token) {
     this.#url = url.replace(/\/+$/, "");
+    this.origin = originOf(url);
+    if (this.origin === undefined || !/^https?:/.test(url)) throw new TypeError(`not the address of a server: ${url}`);
     this.#token = token;
     const isSecure = url.startsWith("https:");
     this.#agent = isSecure ? new HttpsAgent({ keepAlive: true }) : new HttpAgent({ keepAlive: true });
     this.#request = isSecure ? httpsRequest : httpRequest;
   }
 
+  get url() {
+    return this.#url;
+  }
+
   /**
+   * Sends a request and reads its answer. Throws `Lost`, `NoServer` or `Moved`.
    * @param {string} path
    * @param {string | undefined} body
    * @param {number} timeout
    * @returns {Promise<Answer>}
    */
-  #ask(path, body, timeout) {
+  ask(path, body, timeout) {
     /** @type {Record<string, string | number>} */
     const headers = { Accept: "application/json" };
     if (this.#token) headers.Authorization = `Bearer ${this.#token}`;
@@ -210,8 +250,10 @@ export class HttpTransport {
         response.on("close", () => {
           clearTimeout(timer);
           if (!response.complete) return fail(new Error("inside the answer"));
+          const status = response.statusCode ?? 0;
+          if (status >= 300 && status < 400) return failed(new Moved(response.headers.location ?? ""));
           try {
-            done(readResponse(response.statusCode ?? 0, Buffer.concat(parts).toString("utf8")));
+            done(readResponse(status, Buffer.concat(parts).toString("utf8")));
           } catch (error) {
             failed(error);
           }
@@ -219,6 +261,65 @@ export class HttpTransport {
       });
       request.end(body);
     });
+  }
+
+  close() {
+    this.#agent.destroy();
+  }
+}
+
+/** Servers over HTTP, one of which holds the ledger. The token and the requests go to these addresses alone. */
+export class HttpTransport {
+  /** @type {Server[]} */
+  #servers;
+  /** The server that is asked next. */
+  #next = 0;
+
+  /**
+   * @param {string[]} urls
+   * @param {string | undefined} token
+   */
+  constructor(urls, token) {
+    this.#servers = urls.map((url) => new Server(url, token));
+    if (this.#servers.length === 0) throw new TypeError("there is no address of a server");
+  }
+
+  /**
+   * Asks the next server, and the one that it names. After a failure another one is next.
+   * @param {string} path
+   * @param {string | undefined} body
+   * @param {number} timeout
+   * @returns {Promise<Answer>}
+   */
+  async #ask(path, body, timeout) {
+    // A machine that is gone answers nothing: another one may hold the ledger by then.
+    const wait = this.#servers.length > 1 ? Math.min(timeout, 10_000) : timeout;
+    for (let left = this.#servers.length; left >= 0; left -= 1) {
+      const server = /** @type {Server} */ (this.#servers[this.#next]);
+      const others = (this.#next + 1) % this.#servers.length;
+      try {
+        const answer = await server.ask(path, body, wait);
+        if (RETRIED.has(lineOf(answer, "error")?.kind)) this.#next = others;
+        return answer;
+      } catch (error) {
+        if (error instanceof Moved) {
+          const origin = originOf(error.message);
+          const found = this.#servers.findIndex((each) => each.origin === origin);
+          if (origin !== undefined && found >= 0) {
+            this.#next = found;
+            continue;
+          }
+          this.#next = others;
+          throw new Lost(
+            `${server.url} says that ${error.message} holds the ledger, which is not in the list of addresses, so it ` +
+              "gets neither the token nor the request",
+          );
+        }
+        if (error instanceof Lost || error instanceof NoServer) this.#next = others;
+        throw error;
+      }
+    }
+    throw new Lost("none of the servers holds the ledger");
   }
 
   /**
@@ -236,21 +337,25 @@ export class HttpTransport {
    */
   async view(path) {
     const url = "/v1/" + path.map(encodeURIComponent).join("/");
-    let answer;
-    for (let left = 2; answer === undefined; left -= 1) {
+    const several = this.#servers.length > 1;
+    const deadline = performance.now() + (several ? PATIENCE : 0);
+    for (let asked = 1; ; asked += 1) {
+      const mayRepeat = asked < 3 || performance.now() < deadline;
       try {
-        answer = await this.#ask(url, undefined, 60_000);
+        const answer = await this.#ask(url, undefined, 60_000);
+        const error = lineOf(answer, "error");
+        if (!error) return answer;
+        if (!several || !mayRepeat || !RETRIED.has(error.kind)) throw errorOf(error);
       } catch (error) {
-        if (left === 0 || !(error instanceof Lost)) throw error;
+        const isRepeated = error instanceof Lost || (several && error instanceof NoServer);
+        if (!mayRepeat || !isRepeated) throw error;
       }
+      if (asked >= 3) await sleep(200);
     }
-    const error = lineOf(answer, "error");
-    if (error) throw errorOf(error);
-    return answer;
   }
 
   close() {
-    this.#agent.destroy();
+    for (const server of this.#servers) server.close();
   }
 }
 

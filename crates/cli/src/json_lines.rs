@@ -32,8 +32,9 @@ use crate::commands::prune::PrunePlanLine;
 use crate::commands::read_report::ReadLine;
 use crate::commands::root::RootLine;
 use crate::commands::store::lines::{
-    RejoinLine, ReplicatedLine, RestoredLine, StandbyLine, StoreGcLine, StoreLagLine,
-    StorePolicyLine, StoreProbeLine, StorePruneLine, StoreStatusLine,
+    HeldStoreJson, RejoinLine, ReplicatedLine, RestoredLine, StandbyLine, StoreGcLine,
+    StoreHealthLine, StoreLagLine, StorePolicyLine, StoreProbeLine, StorePruneLine,
+    StoreStatusLine,
 };
 use crate::commands::{
     archive, blobs, comparison, drill, erase, init, lab, next, plan, prime, questions, recover,
@@ -101,6 +102,7 @@ json_lines! {
     "health" of inspect => HealthLine<'_>;
     "history" of inspect => views::history::HistoryLine<'_>;
     "holder" of inspect => views::head::HolderLine;
+    "holding" of run => HeldStoreJson;
     "initialized" of init => init::InitializedLine;
     "interval" of inspect => views::timeline::IntervalLine<'_>;
     "kind" of inspect => views::constants::KindLine;
@@ -153,7 +155,8 @@ json_lines! {
     "step_cost" of inspect, status => views::cost::StepCostLine<'_>;
     "step_state" of inspect => StepStateLine<'_>;
     "store_gc" of store => StoreGcLine;
-    "store_lag" of serve => StoreLagLine;
+    "store_health" of serve, status => StoreHealthLine;
+    "store_lag" of run, serve => StoreLagLine;
     "store_policy" of store => StorePolicyLine;
     "store_probe" of store => StoreProbeLine;
     "store_prune" of store => StorePruneLine;

@@ -58,6 +58,8 @@ pub fn main() -> ExitCode {
     {
         return fail(&failure);
     }
+    #[cfg(feature = "store")]
+    let names_folder = parsed.as_ref().is_ok_and(names_folder);
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         // Without a command, the help says what there is.
@@ -88,6 +90,10 @@ pub fn main() -> ExitCode {
     if cli.allow_unsafe_locks {
         options::allow_unsafe_locks();
     }
+    #[cfg(feature = "store")]
+    if names_folder {
+        options::prefer_folder();
+    }
     if cli.accept_rollback {
         server::accept_rollback();
     }
@@ -99,6 +105,20 @@ pub fn main() -> ExitCode {
         Ok(code) => code.into(),
         Err(failure) => fail(&failure),
     }
+}
+
+/// Whether the command line has `--ledger`, and no `--server`.
+#[cfg(feature = "store")]
+fn names_folder(matches: &ArgMatches) -> bool {
+    let mut matches = matches;
+    while let Some((_, inner)) = matches.subcommand() {
+        matches = inner;
+    }
+    let is_given = |id: &str| {
+        matches.try_contains_id(id).is_ok()
+            && matches.value_source(id) == Some(ValueSource::CommandLine)
+    };
+    is_given("dir") && !is_given("servers")
 }
 
 /// Whether a run is named as an argument, `RUN` or `[RUN] ...`, and with `--run`. The parser cannot say

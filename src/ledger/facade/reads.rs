@@ -49,6 +49,13 @@ impl Ledger {
         self.engine.log.last_durable()
     }
 
+    /// The last record that is in the store of the log; `None` if it has none.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn kept_seq(&self) -> Option<u64> {
+        self.engine.log.kept_seq()
+    }
+
     /// The identifier of the ledger.
     ///
     /// # Errors

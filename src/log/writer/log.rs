@@ -200,6 +200,12 @@ impl Log {
         remove_covered(&self.reader()?, retention)
     }
 
+    /// The last record that the keeper of this log has; `None` without a keeper.
+    #[must_use]
+    pub fn kept_seq(&self) -> Option<u64> {
+        self.shared.options.keeper.as_ref().map(|keeper| keeper.kept_seq())
+    }
+
     /// The blobs of this log, for its writer. Create one store and share it.
     #[must_use]
     pub fn blobs(&self) -> BlobStore {

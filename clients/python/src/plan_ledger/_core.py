@@ -30,7 +30,7 @@ class LedgerBase(Generic[TaskT]):
 
     def __init__(
         self,
-        place: str | os.PathLike[str] | None = None,
+        place: str | os.PathLike[str] | Sequence[str] | None = None,
         *,
         token: Optional[str] = None,
         program: Optional[str] = None,
@@ -41,8 +41,10 @@ class LedgerBase(Generic[TaskT]):
     ) -> None:
         """Names a ledger, without connecting to it.
 
-        place: its folder, or the URL of `ledger serve --http`; by default `LEDGER_DIR` or the nearest `.ledger`.
-        token: the bearer token for a URL; by default `LEDGER_HTTP_TOKEN`.
+        place: its folder, or the URL of `ledger serve --http`, or a list of them (also as text, with commas): owner and
+        standbys, of which the one that holds the ledger is found. By default `LEDGER_SERVER`, `LEDGER_DIR` or the
+        nearest `.ledger`.
+        token: the bearer token for a URL; by default `LEDGER_HTTP_TOKEN`. It is sent to these addresses alone.
         program: the program `ledger`, if a server is to be started and the program is not in `PATH`.
         start: whether a server is started if none runs.
         patience: how long a request is repeated while no server answers, in seconds.
@@ -54,12 +56,12 @@ class LedgerBase(Generic[TaskT]):
         self._folder: Optional[Path] = None
         self._launcher: Optional[_place.Launcher] = None
         self._http: Optional[HttpTransport] = None
-        text = None if place is None else os.fspath(place)
-        if text is not None and text.startswith(("http://", "https://")):
-            self._http = HttpTransport(text, token or os.environ.get("LEDGER_HTTP_TOKEN"), context)
+        servers, folder = _place.servers_or_folder(place)
+        if folder is None:
+            self._http = HttpTransport(servers, token or os.environ.get("LEDGER_HTTP_TOKEN"), context)
             self._transport: Transport = self._http
         else:
-            self._folder = (_place.default_place() if text is None else Path(text)).absolute()
+            self._folder = folder.absolute()
             self._transport = SocketTransport(self._folder)
             if start:
                 self._launcher = _place.Launcher(self._folder, program)

@@ -31,7 +31,7 @@ PATIENCE = 60.0
 ANSWER_WAIT = 60.0
 
 # Kinds of errors after which the same request may succeed, at this server or at the next one.
-_RETRIED = frozenset({"busy", "locked", "outcome_unknown", "poisoned", "fenced", "disk_full", "io"})
+RETRIED = frozenset({"busy", "locked", "no_owner", "outcome_unknown", "poisoned", "fenced", "disk_full", "io"})
 
 
 class Lost(Exception):
@@ -44,11 +44,16 @@ class NoServer(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to a request: exit code, lines, and messages for people."""
+    """The answer to a request: exit code, lines, and messages for people.
+
+    acked_by: only if the log is in an object store: `store` if the store has everything that was recorded when the
+    answer was made, `local` if it may lack some of it.
+    """
 
     code: int
     lines: list[dict[str, Any]]
     said: list[str]
+    acked_by: Optional[str] = None
 
     def line(self, word: str) -> Optional[dict[str, Any]]:
         """The first line of a type."""
@@ -113,7 +118,8 @@ def decode(message: bytes) -> Answer:
     """An answer; `Lost` if it is incomplete."""
     try:
         answer = json.loads(message)
-        return Answer(int(answer["code"]), list(answer["lines"]), list(answer.get("said", [])))
+        said, acked_by = list(answer.get("said", [])), answer.get("acked_by")
+        return Answer(int(answer["code"]), list(answer["lines"]), said, acked_by)
     except (ValueError, KeyError, TypeError) as error:
         raise Lost(f"the answer cannot be read: {error}") from error
 
@@ -142,7 +148,7 @@ def calling(
             error_line = answer.line("error")
             if error_line is None:
                 return answer
-            if error_line.get("kind") not in _RETRIED:
+            if error_line.get("kind") not in RETRIED:
                 raise error_of(error_line)
             reason = str(error_line.get("message", ""))
         if time.monotonic() >= deadline:

@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import IO, Any, Optional, Sequence
+from typing import IO, Any, Optional, Sequence, Union
 
 from .errors import LedgerError, Unavailable
 
@@ -37,6 +37,20 @@ def default_place() -> Path:
         if found.is_dir() and (folder == here or found.stat().st_uid == os.getuid()):
             return found
     return here / ".ledger"
+
+
+def servers_or_folder(place: Union[str, os.PathLike[str], Sequence[str], None]) -> tuple[list[str], Optional[Path]]:
+    """The addresses of servers, or else a folder."""
+    if place is None:
+        place = os.environ.get("LEDGER_SERVER") or None
+    if place is None:
+        return [], default_place()
+    if isinstance(place, (str, os.PathLike)):
+        text = os.fspath(place)
+        if not text.startswith(("http://", "https://")):
+            return [], Path(text)
+        place = text.split(",")
+    return [url.strip() for url in place if url.strip()], None
 
 
 def find_program(named: Optional[str]) -> list[str]:

@@ -8,11 +8,12 @@ import os
 import socket
 import ssl
 import threading
+import time
 from pathlib import Path
-from typing import Any, Optional, Protocol
+from typing import Any, Optional, Protocol, Sequence
 from urllib.parse import quote, urlsplit
 
-from ._flow import Answer, Exchange, Lost, NoServer, decode, error_of
+from ._flow import PATIENCE, RETRIED, Answer, Exchange, Lost, NoServer, decode, error_of
 from ._place import SocketAddress
 from .errors import Rejected
 
@@ -96,13 +97,31 @@ def _read_line(connection: socket.socket) -> bytes:
             return b"".join(parts)
 
 
-class HttpTransport:
-    """Connections over HTTP; idle ones are kept."""
+class Moved(Exception):
+    """Another server holds the ledger: its address, which is empty if the answer names none."""
+
+
+def _origin(url: str) -> Optional[tuple[str, str, int]]:
+    """Scheme, host and port of an address; None if it is none of HTTP."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return None
+    if parts.hostname is None or parts.scheme not in ("http", "https"):
+        return None
+    return parts.scheme, parts.hostname.lower(), port or (443 if parts.scheme == "https" else 80)
+
+
+class _Server:
+    """Connections to one server over HTTP; idle ones are kept."""
 
     def __init__(self, url: str, token: Optional[str], context: Optional[ssl.SSLContext]) -> None:
         parts = urlsplit(url)
-        if parts.hostname is None or parts.scheme not in ("http", "https"):
+        origin = _origin(url)
+        if origin is None or parts.hostname is None:
             raise ValueError(f"not the address of a server: {url}")
+        self.url, self.origin = url, origin
         self._host, self._port = parts.hostname, parts.port
         self._prefix = parts.path.rstrip("/")
         self._context = (context or ssl.create_default_context()) if parts.scheme == "https" else None
@@ -111,28 +130,29 @@ class HttpTransport:
         self._lock = threading.Lock()
         self._owner = os.getpid()
 
-    def _take(self, timeout: float) -> http.client.HTTPConnection:
+    def _take(self, timeout: float, connect_wait: float) -> http.client.HTTPConnection:
         with self._lock:
             if self._owner != os.getpid():
                 self._idle, self._owner = [], os.getpid()
             connection = self._idle.pop() if self._idle else None
-        if connection is not None:
-            if connection.sock is not None:
-                connection.sock.settimeout(timeout)
-            return connection
-        if self._context is not None:
-            connection = http.client.HTTPSConnection(self._host, self._port, timeout=timeout, context=self._context)
-        else:
-            connection = http.client.HTTPConnection(self._host, self._port, timeout=timeout)
-        try:
-            connection.connect()
-        except OSError as error:
-            connection.close()
-            raise NoServer(f"no server at {self._host}:{connection.port}: {error}") from error
+        if connection is None:
+            wait = min(timeout, connect_wait)
+            if self._context is not None:
+                connection = http.client.HTTPSConnection(self._host, self._port, timeout=wait, context=self._context)
+            else:
+                connection = http.client.HTTPConnection(self._host, self._port, timeout=wait)
+            try:
+                connection.connect()
+            except OSError as error:
+                connection.close()
+                raise NoServer(f"no server at {self._host}:{connection.port}: {error}") from error
+        if connection.sock is not None:
+            connection.sock.settimeout(timeout)
         return connection
 
-    def _ask(self, method: str, path: str, body: Optional[bytes], timeout: float) -> Answer:
-        connection = self._take(timeout)
+    def ask(self, method: str, path: str, body: Optional[bytes], timeout: float, connect_wait: float) -> Answer:
+        """Sends a request and reads its answer; raises `Lost`, `NoServer` or `Moved`."""
+        connection = self._take(timeout, connect_wait)
         headers = {"Accept": "application/json"}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
@@ -141,7 +161,7 @@ class HttpTransport:
         try:
             connection.request(method, self._prefix + path, body, headers)
             response = connection.getresponse()
-            status, content = response.status, response.read()
+            status, content, location = response.status, response.read(), response.getheader("Location")
             # A head that was cut off parses as a complete one without this header, which the server always sends.
             if response.getheader("Content-Length") != str(len(content)):
                 raise Lost("the connection ended inside the answer")
@@ -156,7 +176,59 @@ class HttpTransport:
         else:
             with self._lock:
                 self._idle.append(connection)
+        if 300 <= status < 400:
+            raise Moved(location or "")
         return read_response(status, content)
+
+    def close(self) -> None:
+        """Closes all connections."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+
+class HttpTransport:
+    """Servers over HTTP, one of which holds the ledger. The token and the requests go to these addresses alone."""
+
+    def __init__(self, urls: Sequence[str], token: Optional[str], context: Optional[ssl.SSLContext]) -> None:
+        self._servers = [_Server(url, token, context) for url in urls]
+        if not self._servers:
+            raise ValueError("there is no address of a server")
+        # The server that is asked next.
+        self._next = 0
+
+    def _ask(self, method: str, path: str, body: Optional[bytes], timeout: float) -> Answer:
+        """Asks the next server, and the one that it names. After a failure another one is next."""
+        several = len(self._servers) > 1
+        # A machine that is gone answers nothing: another one may hold the ledger by then.
+        wait, connect_wait = (min(timeout, 10.0), 2.0) if several else (timeout, timeout)
+        reason = "none of the servers holds the ledger"
+        for _ in range(len(self._servers) + 1):
+            number = self._next
+            server = self._servers[number]
+            others = (number + 1) % len(self._servers)
+            try:
+                answer = server.ask(method, path, body, wait, connect_wait)
+            except Moved as moved:
+                origin = _origin(str(moved))
+                found = next((at for at, each in enumerate(self._servers) if each.origin == origin), None)
+                if found is None:
+                    self._next = others
+                    raise Lost(
+                        f"{server.url} says that {moved} holds the ledger, which is not in the list of addresses, so it "
+                        "gets neither the token nor the request"
+                    ) from None
+                self._next = found
+                continue
+            except (Lost, NoServer):
+                self._next = others
+                raise
+            error = answer.line("error")
+            if error is not None and error.get("kind") in RETRIED:
+                self._next = others
+            return answer
+        raise Lost(reason)
 
     def exchange(self, exchange: Exchange) -> Answer:
         # The key is a member of the request already.
@@ -164,24 +236,32 @@ class HttpTransport:
 
     def view(self, *path: str) -> Answer:
         """A view by its path, such as `runs`, `night`, `state`; it may be asked for again."""
-        for last in (False, False, True):
+        several = len(self._servers) > 1
+        deadline = time.monotonic() + (PATIENCE if several else 0.0)
+        asked = 0
+        while True:
+            asked += 1
+            may_repeat = asked < 3 or time.monotonic() < deadline
             try:
                 answer = self._ask("GET", "/v1/" + "/".join(quote(part, safe="") for part in path), None, 60)
             except Lost:
-                if last:
+                if not may_repeat:
                     raise
-                continue
-            error = answer.line("error")
-            if error is not None:
-                raise error_of(error)
-            return answer
-        raise AssertionError("unreachable")
+            except NoServer:
+                if not several or not may_repeat:
+                    raise
+            else:
+                error = answer.line("error")
+                if error is None:
+                    return answer
+                if not several or not may_repeat or error.get("kind") not in RETRIED:
+                    raise error_of(error)
+            if asked >= 3:
+                time.sleep(0.2)
 
     def close(self) -> None:
-        with self._lock:
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+        for server in self._servers:
+            server.close()
 
 
 def read_response(status: int, content: bytes) -> Answer:

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::options::{
-    LeaseOption, LedgerArgs, RouteArgs, RunArg, WaitLimit, WorkerOption, claim_with_wait,
+    LeaseOption, RouteArgs, RunArg, WaitLimit, WorkerLedgerArgs, WorkerOption, claim_with_wait,
     environment, parse_wait_limit,
 };
 use crate::output::{Code, Failure, print_message};
@@ -14,7 +14,11 @@ use crate::protocol::Answer;
 use crate::requests::ClaimRequest;
 use crate::runner::keep_claim_of;
 
-const EXAMPLES: &str = "\
+/// The examples, with that of servers on other machines where the program can ask them.
+macro_rules! examples {
+    ($example:literal) => {
+        concat!(
+            "\
 Examples:
   ledger claim --worker me --json                  the next step of the only run, as its hand-off
   ledger claim my-plan --wait                      wait until a step is ready
@@ -23,16 +27,30 @@ Examples:
   ledger claim --step sign --owner human --worker ana   a person does it
   ledger claim --lease 2h                          the lease lasts two hours without a renewal
   ledger claim --pid $$                            the step is free again when this shell is gone
-
+",
+            $example,
+            "
 Exit code 1: there is no more work. 3: no step is ready now, or this step is not ready yet.
 6: the step is claimed (the message names the worker and the expiry of its lease), or it is
-already accepted, skipped or failed.";
+already accepted, skipped or failed."
+        )
+    };
+}
+
+#[cfg(not(feature = "store"))]
+const EXAMPLES: &str = examples!("");
+
+#[cfg(feature = "store")]
+const EXAMPLES: &str = examples!(
+    "  ledger claim --server https://a.example.org:8443,https://b.example.org:8443
+"
+);
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ClaimArgs {
     #[command(flatten)]
-    ledger: LedgerArgs,
+    ledger: WorkerLedgerArgs,
     #[command(flatten)]
     run: RunArg,
     /// Claim only this step, by id or number (#37)
@@ -60,9 +78,10 @@ pub(crate) fn claim(args: &ClaimArgs) -> Result<Code, Failure> {
     let new = ClaimRequest::new(environment().new_secret());
     let named = ClaimRequest { run, step, worker, lease_seconds, ..new };
     let request = ClaimRequest { owners, tags, ..named }.into();
-    let (dir, mut client) = (args.ledger.dir(), args.ledger.client());
-    let answer = claim_with_wait(dir, &mut client, &request, args.wait)?;
-    watch_process(dir, &answer, args.pid);
+    args.ledger.expect_folder_for_pid(args.pid)?;
+    let mut client = args.ledger.client()?;
+    let answer = claim_with_wait(&args.ledger, &mut client, &request, args.wait)?;
+    watch_process(args.ledger.dir(), &answer, args.pid);
     args.ledger.print(&answer)
 }
 

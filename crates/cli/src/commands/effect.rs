@@ -4,7 +4,7 @@ use clap::Args;
 
 use plan_ledger::Token;
 
-use crate::options::{LedgerArgs, parse_token};
+use crate::options::{WorkerLedgerArgs, parse_token};
 use crate::output::{Code, Failure};
 use crate::requests::{EffectRequest, EffectState};
 
@@ -18,7 +18,7 @@ Exit code 6: an earlier attempt has already done it, or may have. Do not do it a
 #[command(after_help = EXAMPLES)]
 pub(crate) struct EffectArgs {
     #[command(flatten)]
-    ledger: LedgerArgs,
+    ledger: WorkerLedgerArgs,
     /// The key that identifies the effect within the run
     #[arg(value_name = "KEY")]
     key: String,

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::options::{ByOption, LedgerArgs, RunOption};
+use crate::options::{ByOption, RunOption, WorkerLedgerArgs};
 use crate::output::{Code, Failure};
 use crate::requests::NoteRequest;
 
@@ -17,7 +17,7 @@ A note is a separate record and changes nothing: `ledger inspect DIR records --k
 #[command(after_help = EXAMPLES)]
 pub(crate) struct NoteArgs {
     #[command(flatten)]
-    ledger: LedgerArgs,
+    ledger: WorkerLedgerArgs,
     #[command(flatten)]
     run: RunOption,
     /// The step that it is about, by id or number (#37)

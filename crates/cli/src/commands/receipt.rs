@@ -6,7 +6,7 @@ use serde_json::Value;
 use plan_ledger::{Cost, Disposition, FailureClass};
 
 use crate::options::{
-    LedgerArgs, RouteArgs, TokenArg, WaitLimit, claim_with_wait, environment, parse_money,
+    RouteArgs, TokenArg, WaitLimit, WorkerLedgerArgs, claim_with_wait, environment, parse_money,
     parse_seconds, parse_wait_limit, parse_words, read_json_value, read_text,
 };
 use crate::output::{Code, Failure};
@@ -45,7 +45,7 @@ const DISPOSITIONS: &[(&str, &str)] = &[
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReceiptArgs {
     #[command(flatten)]
-    ledger: LedgerArgs,
+    ledger: WorkerLedgerArgs,
     #[command(flatten)]
     token: TokenArg,
     /// The output: JSON, or else text; @FILE for a file's content, - for standard input
@@ -109,7 +109,8 @@ pub(crate) struct ReceiptArgs {
 }
 
 pub(crate) fn receipt(args: &ReceiptArgs) -> Result<Code, Failure> {
-    let mut client = args.ledger.client();
+    args.ledger.expect_folder_for_pid(args.pid)?;
+    let mut client = args.ledger.client()?;
     let (owners, tags) = args.route.lists();
     let secret = environment().new_secret();
     let next = args.next.then(|| NextStep { worker: args.worker.clone(), secret, owners, tags });
@@ -134,7 +135,7 @@ pub(crate) fn receipt(args: &ReceiptArgs) -> Result<Code, Failure> {
     let new = ClaimRequest::new(environment().new_secret());
     let named = ClaimRequest { run: Some(run), worker, ..new };
     let request = ClaimRequest { owners, tags, ..named }.into();
-    let claimed = claim_with_wait(args.ledger.dir(), &mut client, &request, args.wait)?;
+    let claimed = claim_with_wait(&args.ledger, &mut client, &request, args.wait)?;
     watch_process(args.ledger.dir(), &claimed, args.pid);
     args.ledger.print(&claimed)
 }

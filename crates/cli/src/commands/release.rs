@@ -4,7 +4,7 @@ use clap::Args;
 
 use plan_ledger::Token;
 
-use crate::options::{ByOption, LedgerArgs, parse_name, parse_token};
+use crate::options::{ByOption, WorkerLedgerArgs, parse_name, parse_token};
 use crate::output::{Code, Failure};
 use crate::requests::{ReleaseRequest, ReleaseStepRequest, Work};
 
@@ -22,7 +22,7 @@ step must not be done twice, a person has to say what it did. --step always mean
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReleaseArgs {
     #[command(flatten)]
-    ledger: LedgerArgs,
+    ledger: WorkerLedgerArgs,
     /// The attempt's token, as `claim` printed it
     #[arg(value_name = "TOKEN", env = "LEDGER_TOKEN", hide_env_values = true)]
     #[arg(value_parser = parse_token, required_unless_present = "step")]

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::options::{LeaseOption, LedgerArgs, TokenArg};
+use crate::options::{LeaseOption, TokenArg, WorkerLedgerArgs};
 use crate::output::{Code, Failure};
 use crate::requests::RenewRequest;
 
@@ -18,7 +18,7 @@ Renew when half of the lease is over. When a lease expires, the step is dispatch
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RenewArgs {
     #[command(flatten)]
-    ledger: LedgerArgs,
+    ledger: WorkerLedgerArgs,
     #[command(flatten)]
     token: TokenArg,
     #[command(flatten)]

@@ -14,16 +14,16 @@ use serde::Serialize;
 
 use plan_ledger::{Environment, Error, Ledger};
 
-use crate::commands::store::held::HeldLog;
+use crate::commands::store::held::{HeldLog, HttpAddress};
 use crate::commands::store::lines::HeldStoreJson;
 #[cfg(feature = "store")]
 use crate::commands::store::lines::StandbyLine;
 #[cfg(feature = "store")]
-use crate::commands::store::{HoldOptions, hold, standby_text};
+use crate::commands::store::{Before, HoldOptions, held::StoreView, hold, standby_text};
 use crate::options::{LedgerOption, environment, open_ledger};
 use crate::output::{Code, Failure, print_message, print_result};
 use crate::runner::{StopRequest, take_over_dead_claims};
-use crate::server::{check_root, expect_outside, keep_root, while_serving};
+use crate::server::{check_root, expect_outside, expect_unbound, keep_root, while_serving};
 use crate::signals::StopSignals;
 
 /// The examples, with those of a store where the program has them.
@@ -84,6 +84,10 @@ pub(crate) struct ServeArgs {
     #[cfg(feature = "store")]
     #[command(flatten)]
     store: HoldOptions,
+    /// Follow the store with this folder, and take over when the owner is gone
+    #[cfg(feature = "store")]
+    #[arg(long, requires = "store", help_heading = "Object store")]
+    standby: bool,
 }
 
 /// How the ledger is served over HTTP.
@@ -123,6 +127,68 @@ pub(crate) struct Serving<'a> {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) options: &'a HttpOptions,
     pub(crate) address: SocketAddr,
+    /// The log in a store, if it has one.
+    #[cfg(feature = "store")]
+    pub(crate) store: Option<Arc<dyn StoreView>>,
+}
+
+/// What a server of another interface needs while another process holds the ledger.
+#[cfg(feature = "store")]
+#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only a server of HTTP reads it"))]
+pub(crate) struct Waiting<'a> {
+    pub(crate) dir: &'a Path,
+    pub(crate) environment: Environment,
+    pub(crate) options: &'a HttpOptions,
+    pub(crate) address: SocketAddr,
+    pub(crate) store: Arc<dyn StoreView>,
+}
+
+/// A server for HTTP.
+pub(crate) trait HttpServer {
+    /// Serve a ledger.
+    fn serve(&mut self, serving: Serving<'_>) -> Result<HttpAddress, Failure>;
+
+    /// Listen already while another process holds the ledger, and say where that one is.
+    #[cfg(feature = "store")]
+    fn stand_by(&mut self, waiting: Waiting<'_>) -> Result<HttpAddress, Failure>;
+
+    /// Stop to listen, and let go of the ledger.
+    fn end(&mut self);
+}
+
+/// A program without a server for HTTP.
+#[cfg(not(feature = "http"))]
+pub(crate) struct NoHttp;
+
+#[cfg(not(feature = "http"))]
+impl NoHttp {
+    fn missing() -> Failure {
+        let message = "this program was built without the feature `http`\nhint: build it with it";
+        Failure::Usage(message.to_owned())
+    }
+}
+
+#[cfg(not(feature = "http"))]
+impl HttpServer for NoHttp {
+    fn serve(&mut self, _serving: Serving<'_>) -> Result<HttpAddress, Failure> {
+        Err(Self::missing())
+    }
+
+    #[cfg(feature = "store")]
+    fn stand_by(&mut self, _waiting: Waiting<'_>) -> Result<HttpAddress, Failure> {
+        Err(Self::missing())
+    }
+
+    fn end(&mut self) {}
+}
+
+/// Ends a server for HTTP when it is dropped.
+struct EndOnDrop<'a>(&'a mut dyn HttpServer);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
 }
 
 /// The server is ready.
@@ -157,34 +223,43 @@ fn watch_input(dir: &Path) -> Result<Arc<AtomicBool>, Failure> {
     Ok(is_ended)
 }
 
-/// Serves a ledger until a signal. `listen` starts the server for HTTP, which ends when its result is
-/// dropped.
-pub(crate) fn serve<L>(
-    args: &ServeArgs,
-    listen: impl FnOnce(Serving<'_>) -> Result<(String, L), Failure>,
-) -> Result<Code, Failure> {
+/// Serves a ledger until a signal.
+pub(crate) fn serve(args: &ServeArgs, http: &mut dyn HttpServer) -> Result<Code, Failure> {
+    let http = EndOnDrop(http);
     let dir = &args.place.dir;
     let signals = StopSignals::register(dir)?;
     expect_outside(std::process::id(), dir)?;
     let input_ended = args.until_eof.then(|| watch_input(dir)).transpose()?;
     let is_ended = || input_ended.as_ref().is_some_and(|it| it.load(Ordering::Relaxed));
     let is_stopped = || signals.request() != StopRequest::None || is_ended();
-    let Some((ledger, mut store)) = open(args, &is_stopped)? else { return Ok(Code::Success) };
+    let Some((ledger, mut store)) = open(args, &mut *http.0, &is_stopped)? else {
+        return Ok(Code::Success);
+    };
     let ledger = Arc::new(ledger);
     check_root(dir, &ledger)?;
     // The worker that starts this server may be the next of one that was killed.
     take_over_dead_claims(&ledger, dir)?.iter().for_each(|note| print_message(note));
     let seq = ledger.head().seq;
     let served = while_serving(&ledger, dir, print_message, || {
+        // It ends before the ledger is closed.
+        let http = http;
         let listening = args.http.http.map(|address| {
-            let (environment, ledger) = (environment(), Arc::clone(&ledger));
-            listen(Serving { dir, environment, ledger, options: &args.http, address })
+            http.0.serve(Serving {
+                dir,
+                environment: environment(),
+                ledger: Arc::clone(&ledger),
+                options: &args.http,
+                address,
+                #[cfg(feature = "store")]
+                store: store.as_ref().map(|store| store.view()),
+            })
         });
-        let (http, _listening) = listening.transpose()?.unzip();
+        let address = listening.transpose()?;
         if let Some(store) = &mut store {
-            store.start(http.as_deref())?;
+            store.start(address.as_ref())?;
         }
-        let line = ServingLine { http, seq, store: store.as_ref().map(|store| store.json()) };
+        let held = store.as_ref().map(|store| store.json());
+        let line = ServingLine { http: address.map(|it| it.bound), seq, store: held };
         print_result(args.json, &line, &serving_text(dir, &line))?;
         let mut looked = Instant::now();
         while !is_stopped() {
@@ -232,16 +307,32 @@ pub(crate) fn serve<L>(
 type Opened = (Ledger, Option<Box<dyn HeldLog>>);
 
 /// Opens the ledger. `None` if the server is asked to stop before.
-fn open(args: &ServeArgs, is_stopped: &dyn Fn() -> bool) -> Result<Option<Opened>, Failure> {
+fn open(
+    args: &ServeArgs,
+    http: &mut dyn HttpServer,
+    is_stopped: &dyn Fn() -> bool,
+) -> Result<Option<Opened>, Failure> {
     let (dir, environment) = (&args.place.dir, environment());
     #[cfg(feature = "store")]
     if args.store.is_given() {
-        let mut news = |line: &StandbyLine| print_result(args.json, line, &standby_text(dir, line));
-        let held = hold(&args.store, dir, &environment, is_stopped, &mut news)?;
-        return Ok(held.map(|(ledger, log)| (ledger, Some(log))));
+        let mut news = |line: StandbyLine, store: &Arc<dyn StoreView>| {
+            let listening = args.http.http.map(|address| {
+                let (environment, store) = (environment.clone(), Arc::clone(store));
+                http.stand_by(Waiting { dir, environment, options: &args.http, address, store })
+            });
+            let line = line.with_http(listening.transpose()?.map(|address| address.bound));
+            print_result(args.json, &line, &standby_text(dir, &line))
+        };
+        let before = if args.standby { Before::StandBy } else { Before::Look };
+        let held = hold((&args.store, before), dir, &environment, is_stopped, &mut news)?;
+        return Ok(held.map(|held| {
+            held.report.notes.iter().for_each(|note| print_message(note));
+            (held.ledger, Some(held.log))
+        }));
     }
     #[cfg(not(feature = "store"))]
-    let _ = is_stopped;
+    let _ = (http, is_stopped);
+    expect_unbound(dir, &environment, "ledger serve")?;
     Ok(Some((open_ledger(dir, &environment)?, None)))
 }
 

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::options::{ByOption, LedgerArgs, RunOption, read_json_value};
+use crate::options::{ByOption, RunOption, WorkerLedgerArgs, read_json_value};
 use crate::output::{Code, Failure};
 use crate::requests::SetRequest;
 
@@ -17,7 +17,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SetArgs {
     #[command(flatten)]
-    ledger: LedgerArgs,
+    ledger: WorkerLedgerArgs,
     #[command(flatten)]
     run: RunOption,
     /// The variable's name

@@ -66,12 +66,12 @@ impl LedgerArgs {
     /// Sends a request that a worker makes and prints the response. Inside an attempt standard
     /// output is the output of the step, so the response goes to standard error.
     pub(crate) fn execute_for_worker(&self, request: impl Into<Request>) -> Result<Code, Failure> {
-        let answer = self.client().call(&request.into())?;
-        if is_inside_attempt() {
-            print_answer_aside(self.json, &answer)
-        } else {
-            self.print(&answer)
-        }
+        self.print_for_worker(&self.client().call(&request.into())?)
+    }
+
+    /// Prints the response to a request that a worker makes.
+    pub(super) fn print_for_worker(&self, answer: &Answer) -> Result<Code, Failure> {
+        if is_inside_attempt() { print_answer_aside(self.json, answer) } else { self.print(answer) }
     }
 
     /// A client for several requests.

@@ -31,6 +31,9 @@ pub(crate) use plan_file::ReadPlanArgs;
 pub(crate) use run::{RUN_TWICE, RunArg, RunOption, StepArg, parse_name};
 pub(crate) use wait::{WaitLimit, WaitLoop, WaitNotice, claim_with_wait, parse_wait_limit};
 pub(crate) use words::{parse_text_policy, parse_words};
+#[cfg(feature = "store")]
+pub(crate) use worker::prefer_folder;
 pub(crate) use worker::{
-    GuardArgs, LeaseOption, RouteArgs, TokenArg, WorkerLimitArgs, WorkerOption, parse_token,
+    GuardArgs, LeaseOption, RouteArgs, TokenArg, WorkerLedgerArgs, WorkerLimitArgs, WorkerOption,
+    parse_token,
 };

@@ -1,6 +1,5 @@
 //! `--wait`: repeats a claim until a step is ready, the run ends, or the time limit is reached.
 
-use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -11,6 +10,7 @@ use crate::server::Client;
 
 use super::amounts::parse_timespan;
 use super::dead_claims::release_dead_claims;
+use super::worker::WorkerLedgerArgs;
 
 /// The time limit of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl WaitLoop {
 /// Claims a step, and repeats the claim until a step is ready, the run ends, or the time limit is
 /// reached. Claims of processes that are gone are released meanwhile.
 pub(crate) fn claim_with_wait(
-    ledger: &Path,
+    ledger: &WorkerLedgerArgs,
     client: &mut Client,
     request: &Request,
     limit: Option<WaitLimit>,
@@ -82,7 +82,11 @@ pub(crate) fn claim_with_wait(
             Ok(answer) => Code::of(answer.code),
             Err(failure) => failure.code(),
         };
-        if matches!(code, Code::Waiting | Code::Rejected) && release_dead_claims(ledger, client) {
+        // The claims of other machines are released there.
+        if matches!(code, Code::Waiting | Code::Rejected)
+            && !ledger.is_remote()
+            && release_dead_claims(ledger.dir(), client)
+        {
             continue;
         }
         let answer = outcome?;

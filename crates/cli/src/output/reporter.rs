@@ -84,6 +84,21 @@ impl RunReporter {
         }
     }
 
+    /// Prints a message for people, unless the audience is a program or wants only the summary.
+    #[cfg(feature = "store")]
+    pub(crate) fn message_unless_json(&self, text: &str) {
+        let text = text.to_owned();
+        let print = move || print_message(&text);
+        match &self.audience {
+            Audience::Json | Audience::Quiet => {}
+            Audience::Bar(bar, _) => {
+                let bar = bar.clone();
+                self.printer.print(move || bar.suspend(print));
+            }
+            Audience::Lines => self.printer.print(print),
+        }
+    }
+
     /// Reports the items that the run waits for, unless the last report was the same. Returns whether
     /// it was another one.
     pub(crate) fn report_waiting(

@@ -18,6 +18,19 @@ pub struct Answer {
     /// Messages for people, beside the result.
     #[serde(default, rename = "said")]
     pub messages: Vec<String>,
+    /// Where everything is that had been recorded when the answer was made, if the log is in a store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acked_by: Option<AckedBy>,
+}
+
+/// Where a recorded result is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AckedBy {
+    /// On the disk of the server. It may be in the store, or get there soon.
+    Local,
+    /// On the disk of the server, and in the store.
+    Store,
 }
 
 impl Answer {
@@ -27,6 +40,7 @@ impl Answer {
         self.code = other.code;
         self.lines.extend(other.lines);
         self.messages.extend(other.messages);
+        self.acked_by = other.acked_by.or(self.acked_by);
         self
     }
 }
@@ -46,7 +60,7 @@ impl Answer {
             exit_code: code,
             leased: None,
         });
-        Self { code, lines: vec![line], messages: vec![message] }
+        Self { code, lines: vec![line], messages: vec![message], acked_by: None }
     }
 
     /// Whether the server had no room for this client.
@@ -61,6 +75,7 @@ impl From<Failure> for Answer {
             code: failure.code().number(),
             lines: vec![failure.json()],
             messages: vec![failure.to_string()],
+            acked_by: None,
         }
     }
 }

@@ -11,7 +11,7 @@ mod trace_context;
 mod trusted;
 mod units;
 
-pub use answer::Answer;
+pub use answer::{AckedBy, Answer};
 pub use failure::{Code, Failure, Missing, code_of};
 pub(crate) use failure::{ErrorLine, error_line, expect_short_numbers, plan_too_long, too_long};
 pub use hand_off::{

@@ -26,5 +26,6 @@ pub(crate) trait AnswerLine: JsonLine + DeserializeOwned + fmt::Display {
 /// The answer that consists of one line.
 pub(super) fn answer_of<L: AnswerLine>(line: &L) -> Answer {
     let value = line_value(line);
-    Answer { code: line.code().number(), lines: vec![value], messages: line.messages() }
+    let (code, messages) = (line.code().number(), line.messages());
+    Answer { code, lines: vec![value], messages, acked_by: None }
 }

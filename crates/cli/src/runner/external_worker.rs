@@ -4,6 +4,7 @@
 //! Invariant: the process and all its descendants are killed before the functions here return. If
 //! the process left no receipt, the ledger's rules decide about the effects it may have had.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -28,7 +29,7 @@ use crate::runner::process::output::Worked;
 use crate::runner::process::receipt as worked;
 use crate::runner::process::receipt::WorkerEnd;
 use crate::runner::process::scratch::Scratch;
-use crate::runner::process::workers::{ProcessOptions, ProcessWorkers};
+use crate::runner::process::workers::{ProcessOptions, ProcessWorkers, no_servers};
 use crate::runner::workers::{Report, StartFailure, Workers as _};
 
 /// How often a running process checks for a stop request.
@@ -47,6 +48,8 @@ pub(crate) struct ExternalWork<'a> {
     pub(crate) command: &'a str,
     /// Limits beyond those of the plan.
     pub(crate) limits: WorkerLimits,
+    /// The servers that have the ledger, for the commands of the process, if no folder has it.
+    pub(crate) servers: Option<String>,
 }
 
 /// The caller's instruction for a running process.
@@ -136,7 +139,8 @@ pub(crate) fn forget_external(folder: &Path, token: AttemptToken) {
 /// A process is still alive, or the files cannot be read.
 pub(crate) fn left_result(ledger: &Path, folder: &Path, task: &Value) -> Result<LeftResult> {
     let limits = WorkerLimits::default();
-    let work = ExternalWork { ledger, folder: folder.to_owned(), task, command: "", limits };
+    let folder = folder.to_owned();
+    let work = ExternalWork { ledger, folder, task, command: "", limits, servers: None };
     let (scratch, stem) = (work.scratch(), work.attempt().to_string());
     let (orphans, record) = scratch.confirm_job_dead(&stem)?;
     let note = orphans::note(&orphans);
@@ -318,7 +322,10 @@ impl ExternalWork<'_> {
     }
 
     fn environment(&self, receipt: PathBuf) -> Variables {
-        [
+        let servers =
+            self.servers.clone().map(|servers| ("LEDGER_SERVER", OsString::from(servers)));
+        let servers = servers.or_else(no_servers);
+        let own: [(&str, OsString); 10] = [
             ("LEDGER_DIR", self.ledger.into()),
             ("LEDGER_RUN", self.text("run").into()),
             ("LEDGER_STEP", self.step().into()),
@@ -329,8 +336,7 @@ impl ExternalWork<'_> {
             ("LEDGER_RECEIPT", receipt.into()),
             ("LEDGER_BY", self.text("worker").into()),
             ("TRACEPARENT", self.text("traceparent").into()),
-        ]
-        .map(|(name, value)| (name.to_owned(), value))
-        .into()
+        ];
+        own.into_iter().chain(servers).map(|(name, value)| (name.to_owned(), value)).collect()
     }
 }

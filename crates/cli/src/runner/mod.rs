@@ -14,7 +14,7 @@
 //!   ended.
 //! - A result that a worker of an earlier runner left is recorded. Its other attempts are recorded as
 //!   lost only when the worker and all processes that it started are known to be dead. A process that outlives its job is killed and
-//!   reported.
+//!   reported. An attempt that another machine may host keeps its lease.
 //! - Judges, planners and deciders run through [`Workers`], as workers do. A usable reply is recorded under
 //!   their name; any other reply has no effect.
 
@@ -55,9 +55,11 @@ pub use helpers::commands::{FailureDecider, Helpers, Judge, PlannedWork, Planner
 pub(crate) use helpers::folder_state::FolderState;
 pub(crate) use helpers::planner_request::first_request;
 pub use imported_status::{ImportResult, ImportedStatuses, import_statuses};
+#[cfg(feature = "store")]
+pub(crate) use process::end_workers;
 pub use process::{ProcessOptions, ProcessWorkers, WorkerLimits, scratch_folder};
 pub(crate) use process::{act_or_enable, not_ignored, process_start, unusable};
-pub use progress::{Observer, Progress, StopRequest};
+pub use progress::{Fence, Observer, Progress, StopRequest};
 pub(crate) use stub::canned_output;
 pub use stub::{CannedOutputs, StubOptions, StubWorkers};
 pub use workers::{Report, StartFailure, WorkerNote, Workers};

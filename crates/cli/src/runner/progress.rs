@@ -1,5 +1,8 @@
 //! Progress events of a loop, and the observer that displays them and can stop the loop.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use plan_ledger::internals::plan::{BudgetPart, ResolvedOutcome};
 use plan_ledger::{AttemptToken, Micros, Ruling, StepStatus, Timestamp};
 
@@ -15,6 +18,24 @@ pub enum StopRequest {
     Drain,
     /// Also stop the workers.
     Kill,
+}
+
+/// Tells the workers of a loop from another thread that this process may no longer host any: another machine may do
+/// their steps. Once it is closed, it stays closed.
+#[derive(Debug, Clone, Default)]
+pub struct Fence(Arc<AtomicBool>);
+
+impl Fence {
+    /// Whether no worker may run any more.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// From now on no worker starts, and those that end were stopped. Their processes are to be ended after this.
+    pub fn close(&self) {
+        self.0.store(true, Ordering::Release);
+    }
 }
 
 /// Observes a loop and can stop it.

@@ -51,6 +51,12 @@ pub trait Workers {
     /// if a worker is alive and cannot be killed.
     fn confirm_dead(&mut self) -> Result<()>;
 
+    /// Whether the runner of another machine may host an attempt: the ledger is in a store, and nothing here shows that
+    /// its worker was started here. Called after [`Self::confirm_dead`].
+    fn may_be_elsewhere(&self, _token: AttemptToken) -> bool {
+        false
+    }
+
     /// The attempts of an earlier process that left files.
     fn left_attempts(&self) -> Vec<AttemptToken> {
         Vec::new()

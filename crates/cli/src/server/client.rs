@@ -25,6 +25,8 @@ use crate::requests::{Repetition, Request};
 
 use super::attempt_process::expect_allowed;
 use super::known_root::{check_root, keep_root};
+#[cfg(feature = "store")]
+use super::over_http::Servers;
 use super::socket::{ConnectOutcome, connect};
 
 /// How long a client waits for a ledger that is locked by a process without a server.
@@ -71,6 +73,9 @@ pub struct Client {
     connection: Option<BufReader<UnixStream>>,
     lock_wait: Duration,
     answer_wait: Duration,
+    /// Servers on other machines, which are asked instead.
+    #[cfg(feature = "store")]
+    servers: Option<Servers>,
 }
 
 /// The result of sending a request.
@@ -91,7 +96,22 @@ impl Client {
     pub fn new(dir: &Path, environment: &Environment) -> Self {
         let (dir, environment) = (dir.to_owned(), environment.clone());
         let (lock_wait, answer_wait) = (LOCK_WAIT, ANSWER_WAIT);
-        Self { dir, environment, connection: None, lock_wait, answer_wait }
+        Self {
+            dir,
+            environment,
+            connection: None,
+            lock_wait,
+            answer_wait,
+            #[cfg(feature = "store")]
+            servers: None,
+        }
+    }
+
+    /// The same client, which asks these servers on other machines instead of the folder.
+    #[cfg(feature = "store")]
+    #[must_use]
+    pub(crate) fn with_servers(self, servers: Servers) -> Self {
+        Self { servers: Some(servers), ..self }
     }
 
     /// The same client, which waits only so long for a locked ledger, and for a response.
@@ -142,6 +162,16 @@ impl Client {
         expect_allowed(request, std::process::id(), &self.dir)?;
         // `was_sent`: a server may have received the request, now or in an earlier call.
         let message = encode_request(request, key)?;
+        #[cfg(feature = "store")]
+        if let Some(servers) = &mut self.servers {
+            request.prepare()?;
+            loop {
+                let outcome = servers.call(&message);
+                if is_final(&outcome) {
+                    return outcome;
+                }
+            }
+        }
         let mut ticket = QueueTicket::None;
         let mut deadline = Instant::now() + self.lock_wait;
         loop {
@@ -228,7 +258,7 @@ impl Client {
 
     /// Opens the ledger, executes the request, and closes the ledger.
     fn execute_alone(&self, request: &Request, key: Option<&BatchKey>) -> Result<Answer, Failure> {
-        expect_unbound(&self.dir, &self.environment)?;
+        expect_served(&self.dir, &self.environment)?;
         // A short-lived process needs no background work.
         let background_work = BackgroundWork::Inline;
         let environment = Environment { background_work, ..self.environment.clone() };
@@ -254,7 +284,7 @@ impl Client {
 
 /// The log of a folder that is bound to a store is written by its server alone. While that does not run, clients wait
 /// for it as for another lock holder.
-fn expect_unbound(dir: &Path, environment: &Environment) -> Result<(), Error> {
+fn expect_served(dir: &Path, environment: &Environment) -> Result<(), Error> {
     let Some(binding) = bound_store(&*environment.storage, dir)? else { return Ok(()) };
     let message =
         format!("the server of this ledger, which is bound to {}, does not run", binding.url);
@@ -264,6 +294,25 @@ fn expect_unbound(dir: &Path, environment: &Environment) -> Result<(), Error> {
         dir.display()
     );
     Err(Error::new(ErrorKind::Locked, message).with_hint(hint).at_path(dir))
+}
+
+/// The log of a folder that is bound to a store is written only by a process that holds it there: what another one
+/// wrote would be only in the folder.
+///
+/// # Errors
+/// `Rejected` if the folder is bound.
+pub(crate) fn expect_unbound(
+    dir: &Path,
+    environment: &Environment,
+    command: &str,
+) -> Result<(), Error> {
+    let Some(binding) = bound_store(&*environment.storage, dir)? else { return Ok(()) };
+    let message = format!("the log of this ledger is in {}", binding.url);
+    let hint = format!(
+        "add --store: `{command} --store {}`; to leave the store, remove STORE.json in the folder",
+        binding.url
+    );
+    Err(Error::new(ErrorKind::Rejected, message).with_hint(hint).at_path(dir))
 }
 
 /// The encoded request, with its key if it needs one.

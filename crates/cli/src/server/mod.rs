@@ -12,13 +12,16 @@
 //!   memory for incomplete messages and the idle time are bounded.
 //! - A process inside an attempt makes only the requests that its rules allow a worker.
 //!
-//! `format/socket.md` specifies the messages. Reads need no server: they take no lock.
+//! `format/socket.md` specifies the messages. Reads need no server: they take no lock. `over_http` sends requests to
+//! servers on other machines instead, where the log is in a store.
 
 mod attempt_process;
 mod client;
 mod connection;
 mod event_loop;
 mod known_root;
+#[cfg(feature = "store")]
+mod over_http;
 mod serve;
 mod shared;
 mod socket;
@@ -28,8 +31,11 @@ mod waker;
 pub(crate) use attempt_process::expect_outside;
 #[cfg(feature = "http")]
 pub(crate) use attempt_process::verdict_without_its_process;
+pub(crate) use client::expect_unbound;
 pub use client::{Client, LOCK_WAIT, open_in_turn};
 pub(crate) use known_root::{accept_rollback, check_root, keep_root, rollback_text};
+#[cfg(feature = "store")]
+pub(crate) use over_http::{ServerAddress, Servers};
 pub use serve::while_serving;
 pub use shared::CONNECTIONS_MAX;
 pub use socket::SOCKET_NAME;

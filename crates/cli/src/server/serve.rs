@@ -97,7 +97,7 @@ fn answer_after_commit<'scope>(
                 pending => {
                     let answer =
                         catch_panic(|| pending.map(|pending| pending.finish(shared.ledger)));
-                    writer.respond(&answer.unwrap_or_else(Answer::from));
+                    writer.respond(&shared.acked(answer.unwrap_or_else(Answer::from)));
                 }
             }
         }

@@ -7,7 +7,7 @@ use std::thread::{Builder, Scope};
 
 use plan_ledger::{Error, ErrorKind, Ledger, Submitted};
 
-use crate::protocol::{Answer, Failure};
+use crate::protocol::{AckedBy, Answer, Failure};
 use crate::requests::PendingAnswer;
 
 use super::connection::ResponseWriter;
@@ -32,6 +32,14 @@ pub(super) struct SubmittedRequest<'l> {
 }
 
 impl ServerShared<'_> {
+    /// An answer that says where everything is that is recorded by now, if the log is in a store.
+    pub(super) fn acked(&self, answer: Answer) -> Answer {
+        let by = |kept_seq| {
+            if kept_seq >= self.ledger.head().seq { AckedBy::Store } else { AckedBy::Local }
+        };
+        Answer { acked_by: self.ledger.kept_seq().map(by), ..answer }
+    }
+
     /// Computes and sends a response on a new thread.
     pub(super) fn answer_in_thread<'scope>(
         &'scope self,
@@ -41,7 +49,7 @@ impl ServerShared<'_> {
     ) {
         let unanswered = Arc::clone(&writer);
         let answer = move || {
-            writer.respond(&catch_panic(compute).unwrap_or_else(Answer::from));
+            writer.respond(&self.acked(catch_panic(compute).unwrap_or_else(Answer::from)));
             self.waker.wake();
         };
         if Builder::new().name("request".to_owned()).spawn_scoped(scope, answer).is_err() {

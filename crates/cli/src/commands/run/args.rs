@@ -7,6 +7,8 @@ use clap::Args;
 use plan_ledger::TextPolicy;
 use plan_ledger::internals::plan::{OnUnknown, Route};
 
+#[cfg(feature = "store")]
+use crate::commands::store::HoldOptions;
 use crate::options::{
     GuardArgs, InputArgs, ReadPlanArgs, RouteArgs, WorkerLimitArgs, default_ledger,
     parse_text_policy, parse_words,
@@ -15,7 +17,11 @@ use crate::runner::OnStale;
 
 use super::helpers::HelperArgs;
 
-const EXAMPLES: &str = "\
+/// The examples, with those of a store where the program has them.
+macro_rules! examples {
+    ($example:literal, $text:literal) => {
+        concat!(
+            "\
 Examples:
   ledger run plan.yaml                             steps that have commands
   ledger run plan.yaml --worker 'python3 agent.py' an agent for all other steps
@@ -24,13 +30,34 @@ Examples:
   ledger run plan.yaml --retry-failed              once the causes of the failures are gone
   ledger run plan.yaml --replan --reason 'scope'   continue with the changed plan file
   ledger run plan.yaml --worker ./agent.sh --judge ./judge.sh --planner ./planner.sh --wait
-
+",
+            $example,
+            "
 A worker gets its task as JSON on standard input and in LEDGER_* variables, and prints its output.
 The first Ctrl-C stops dispatching and waits for running workers; the second one, or SIGTERM, ends
 them (SIGTERM, then SIGKILL after --grace).
 
 The command of --notify gets LEDGER_EVENT (waiting, done, failed, cancelled, aborted, interrupted,
-stopped or budget), LEDGER_MESSAGE, LEDGER_RUN and LEDGER_DIR.";
+stopped or budget), LEDGER_MESSAGE, LEDGER_RUN and LEDGER_DIR.",
+            $text
+        )
+    };
+}
+
+#[cfg(not(feature = "store"))]
+const EXAMPLES: &str = examples!("", "");
+
+#[cfg(feature = "store")]
+const EXAMPLES: &str = examples!(
+    "  ledger run plan.yaml --worker ./agent.sh --store s3://my-ledgers/night
+",
+    "
+
+With --store the log is in the store, and a result counts as saved as --ack says; a ledger that does not exist is created
+there, and a folder that does not exist is restored. If another process took over, or the store gives no answer for the
+lease, the workers are ended, since another machine may do their steps: the exit code is 6 or 7, and `ledger resume`
+continues the run. Steps that another machine's runner had started keep their leases."
+);
 
 /// What happens after a failure of unknown class.
 const ON_UNKNOWN: &[(&str, &str)] = &[
@@ -132,6 +159,9 @@ pub(crate) struct RunArgs {
     /// Count executions of stub workers in this file
     #[arg(long, value_name = "FILE", hide = true, requires = "stub")]
     pub(super) tally: Option<PathBuf>,
+    #[cfg(feature = "store")]
+    #[command(flatten)]
+    pub(super) store: HoldOptions,
 }
 
 /// How many workers run at once by default.

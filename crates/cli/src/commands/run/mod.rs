@@ -5,6 +5,8 @@
 
 mod args;
 mod helpers;
+#[cfg(feature = "store")]
+mod holding;
 mod notify;
 mod prepare;
 mod wait;
@@ -20,7 +22,7 @@ use serde::Serialize;
 
 use plan_ledger::internals::files::PlanFile;
 use plan_ledger::internals::ledger::plan_draft;
-use plan_ledger::internals::plan::{Criterion, NameKind, RunOverview};
+use plan_ledger::internals::plan::{Criterion, NameKind, PlanDraft, RunOverview};
 use plan_ledger::{
     Ending, Environment, Error, Ledger, LedgerView, OpenReport, Rejection, RunId, RunStatus, Step,
     StepNumber, Timestamp, state_hash,
@@ -29,6 +31,8 @@ use plan_ledger::{
 use crate::commands::approve_commands::{CommandApproval, approve_commands};
 use crate::commands::last_runner::{LastRunner, ledger_id};
 use crate::commands::read_report::{ReadLine, keep_ids, print_read_report};
+#[cfg(feature = "store")]
+use crate::commands::store::held::Held;
 use crate::commands::worker_program;
 use crate::json::line_text;
 use crate::options::{canned_outputs, create_parents, environment};
@@ -38,13 +42,19 @@ use crate::output::{
 };
 use crate::protocol::TrustsLine;
 use crate::requests::check_name;
+#[cfg(not(feature = "store"))]
+use crate::runner::Fence;
 use crate::runner::{
     CannedOutputs, ImportedStatuses, Options, ProcessOptions, ProcessWorkers, RunOutcome,
     RunSummary, Session, StubOptions, StubWorkers, TakeOver, Workers, drive, recover,
     release_dead_claims, scratch_folder, take_over_dead_claims,
 };
-use crate::server::{check_root, expect_outside, keep_root, open_in_turn, while_serving};
+use crate::server::{
+    check_root, expect_outside, expect_unbound, keep_root, open_in_turn, while_serving,
+};
 
+#[cfg(feature = "store")]
+use holding::{Holding, Wait};
 use notify::{Notifier, NotifyingObserver};
 use prepare::{PreparedRun, prepare, take_over_marks};
 use wait::{next_due, wait_for_change};
@@ -60,36 +70,31 @@ pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
     let environment = environment();
     create_parents(&args.ledger)?;
     expect_outside(std::process::id(), &args.ledger)?;
+    #[cfg(feature = "store")]
+    if args.store.is_given() {
+        let Some(held) = holding::open(&args.store, &args.ledger, &environment)? else {
+            return Ok(Code::Waiting);
+        };
+        return run_held(held, args, &imported, draft, &name);
+    }
+    expect_unbound(&args.ledger, &environment, "ledger run")?;
     let open = || Ledger::open_or_create(&args.ledger, &environment);
     let (mut ledger, mut report) = open_in_turn(&args.ledger, open)?;
-    check_root(&args.ledger, &ledger)?;
-    let audience = Audience::new(args.json, args.quiet);
-    let kill_at = args.kill_at.map(StepNumber);
-    let mut reporter = RunReporter::new(audience, kill_at, &args.ledger)?;
-    report_opened(&reporter, &report);
-    if !imported.format.is_native() {
-        reporter.print_if_json(&ReadLine::from(&imported));
-    }
-    if args.is_serialized() && !args.quiet {
-        print_message(
-            "one worker at a time, because workers share this git checkout; --max-parallel N starts more",
-        );
-    }
-    let mut next = prepare(&ledger, &name, &imported, draft, args)?;
-    // Only now: a command line that was rejected, or that starts nothing, must not replace the one that
-    // started the run.
-    if matches!(next, PreparedRun::Active(_)) {
-        keep_runner(&name, args, &environment);
-    }
+    let mut reporter = report_ledger(&ledger, &report, args)?;
+    let mut next = begin(&ledger, (&imported, draft), &name, args, &reporter)?;
     let mut notifier =
         args.notify.as_ref().map(|command| Notifier::new(command, &name, &args.ledger));
-    report_trust(&ledger, next, &imported, args, &reporter)?;
     let marks = ImportedStatuses::new(&imported.plan, &imported.done, &imported.skipped);
     let request = RunRequest { name: &name, args, marks: (!args.fresh).then_some(&marks) };
     // All sessions of this process: with --wait there can be several.
     let mut done = Session::default();
     loop {
-        let observer = NotifyingObserver { reporter: &mut reporter, notifier: notifier.as_mut() };
+        let observer = NotifyingObserver {
+            reporter: &mut reporter,
+            notifier: notifier.as_mut(),
+            #[cfg(feature = "store")]
+            holding: None,
+        };
         let (code, waiting) = session(&ledger, next, request, observer, &mut done)?;
         keep_root(&args.ledger, &ledger);
         // After a failed write the close also fails; the failure was already reported.
@@ -109,6 +114,90 @@ pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
         // An answer may have ended the run: then driving it only prints its summary.
         next = PreparedRun::Active(run);
     }
+}
+
+/// Reports what opening a ledger found.
+fn report_ledger(
+    ledger: &Ledger,
+    report: &OpenReport,
+    args: &RunArgs,
+) -> Result<RunReporter, Failure> {
+    check_root(&args.ledger, ledger)?;
+    let audience = Audience::new(args.json, args.quiet);
+    let kill_at = args.kill_at.map(StepNumber);
+    let reporter = RunReporter::new(audience, kill_at, &args.ledger)?;
+    report_opened(&reporter, report);
+    Ok(reporter)
+}
+
+/// Finds or starts the run of the plan file, and reports what a person should know before it is driven.
+fn begin(
+    ledger: &Ledger,
+    (imported, draft): (&PlanFile, PlanDraft),
+    name: &str,
+    args: &RunArgs,
+    reporter: &RunReporter,
+) -> Result<PreparedRun, Failure> {
+    if !imported.format.is_native() {
+        reporter.print_if_json(&ReadLine::from(imported));
+    }
+    if args.is_serialized() && !args.quiet {
+        print_message(
+            "one worker at a time, because workers share this git checkout; --max-parallel N starts more",
+        );
+    }
+    let next = prepare(ledger, name, imported, draft, args)?;
+    // Only now: a command line that was rejected, or that starts nothing, must not replace the one that
+    // started the run.
+    if matches!(next, PreparedRun::Active(_)) {
+        keep_runner(name, args, &environment());
+    }
+    report_trust(ledger, next, imported, args, reporter)?;
+    Ok(next)
+}
+
+/// Drives the run of a ledger that this process holds in a store. While the run waits for people, the process keeps
+/// the ledger and serves it.
+#[cfg(feature = "store")]
+fn run_held(
+    held: Held,
+    args: &RunArgs,
+    imported: &PlanFile,
+    draft: PlanDraft,
+    name: &str,
+) -> Result<Code, Failure> {
+    let Held { ledger, report, log } = held;
+    let mut reporter = report_ledger(&ledger, &report, args)?;
+    let mut holding = Holding::start(log, &args.ledger)?;
+    let json = holding.log().json();
+    reporter.print_if_json(&json);
+    reporter.message_unless_json(&format!("the log is in {}", json.text()));
+    let mut notifier =
+        args.notify.as_ref().map(|command| Notifier::new(command, name, &args.ledger));
+    let marks = ImportedStatuses::new(&imported.plan, &imported.done, &imported.skipped);
+    let request = RunRequest { name, args, marks: (!args.fresh).then_some(&marks) };
+    let drive = || {
+        let mut next = begin(&ledger, (imported, draft), name, args, &reporter)?;
+        let mut done = Session::default();
+        loop {
+            let observer = NotifyingObserver {
+                reporter: &mut reporter,
+                notifier: notifier.as_mut(),
+                holding: Some(&mut holding),
+            };
+            let (code, waiting) = session(&ledger, next, request, observer, &mut done)?;
+            let Some(WaitingRun { run, seen, until, summary }) = waiting else { return Ok(code) };
+            if !holding.wait(&ledger, &Wait { seen, until }, &mut reporter)? {
+                reporter.finish();
+                print_raw(&summary)?;
+                return Ok(code);
+            }
+            next = PreparedRun::Active(run);
+        }
+    };
+    let driven = drive();
+    keep_root(&args.ledger, &ledger);
+    holding.finish(ledger, driven)
 }
 
 /// The failure to read a plan file, with a hint if the word is the name of a run.
@@ -167,7 +256,7 @@ fn session(
     let mut summary = while_serving(ledger, &args.ledger, print_message, work)?;
     done.add(&summary.session);
     summary.session = *done;
-    let NotifyingObserver { reporter, mut notifier } = observer;
+    let NotifyingObserver { reporter, mut notifier, .. } = observer;
     if let (RunOutcome::Waiting(items), true) = (&summary.outcome, args.wait) {
         let until = next_due(ledger, run)?;
         let is_new = reporter.report_waiting(&summary.run, items, until, &args.ledger);
@@ -181,7 +270,15 @@ fn session(
     if let Some(notifier) = &mut notifier {
         notifier.ended(&summary);
     }
-    Ok((report_summary(ledger, &summary, args)?, None))
+    let code = report_summary(ledger, &summary, args)?;
+    #[cfg(feature = "store")]
+    if let RunOutcome::Stopped { error, .. } = summary.outcome
+        && args.store.is_given()
+    {
+        // Whether another process took over is found out later.
+        return Err(error.into());
+    }
+    Ok((code, None))
 }
 
 /// The run's name: as given, or the file's name without its extension.
@@ -269,10 +366,21 @@ fn drive_run(
     let state = ledger.state()?;
     let is_in_flight =
         |(id, overview): &(RunId, Cow<'_, RunOverview>)| *id != run && overview.in_flight > 0;
+    #[cfg(feature = "store")]
+    let fence = observer.holding.as_mut().map(|holding| holding.guard(&folder, run)).transpose()?;
+    #[cfg(not(feature = "store"))]
+    let fence: Option<Fence> = None;
+    let shared = |workers: ProcessWorkers| match &fence {
+        Some(fence) => workers.shared(fence.clone()),
+        None => workers,
+    };
     for (other, _) in state.runs.overviews().filter(is_in_flight) {
         let worker = None;
-        let mut workers =
-            ProcessWorkers::new(ProcessOptions { ledger: folder.clone(), run: other, worker });
+        let mut workers = shared(ProcessWorkers::new(ProcessOptions {
+            ledger: folder.clone(),
+            run: other,
+            worker,
+        }));
         recover(ledger, other, &mut workers, observer)?;
     }
     release_dead_claims(ledger, &folder, observer)?;
@@ -289,7 +397,7 @@ fn drive_run(
         Box::new(StubWorkers::new(StubOptions { tally: args.tally.clone(), outputs, scratch }))
     } else {
         let worker = args.worker.clone();
-        let workers = ProcessWorkers::new(ProcessOptions { ledger: folder, run, worker });
+        let workers = shared(ProcessWorkers::new(ProcessOptions { ledger: folder, run, worker }));
         let workers = workers.with_helpers(args.helpers.helpers(args.yes)?);
         let workers = workers.with_limits(args.limits.limits());
         Box::new(workers.with_context(args.helpers.context()))
@@ -441,6 +549,11 @@ fn report_summary(ledger: &Ledger, summary: &RunSummary, args: &RunArgs) -> Resu
         RunOutcome::Failed | RunOutcome::Cancelled | RunOutcome::Aborted => Code::Failed,
         RunOutcome::Waiting(_) | RunOutcome::Interrupted => Code::Waiting,
         RunOutcome::Stopped { error, .. } => {
+            // With a store, it is printed with the process that took over.
+            #[cfg(feature = "store")]
+            if args.store.is_given() {
+                return Ok(code_of(error));
+            }
             print_error(&error.to_string());
             code_of(error)
         }

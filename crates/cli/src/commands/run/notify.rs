@@ -11,6 +11,9 @@ use crate::output::{RunReporter, escape_lines, pending_text, print_message, summ
 use crate::protocol::budget_used_text;
 use crate::runner::{Observer, Pending, Progress, RunOutcome, RunSummary, StopRequest};
 
+#[cfg(feature = "store")]
+use super::holding::Holding;
+
 /// How long the runner waits at its end for the commands to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -86,6 +89,9 @@ impl Notifier {
 pub(super) struct NotifyingObserver<'a> {
     pub(super) reporter: &'a mut RunReporter,
     pub(super) notifier: Option<&'a mut Notifier>,
+    /// The ledger in a store.
+    #[cfg(feature = "store")]
+    pub(super) holding: Option<&'a mut Holding>,
 }
 
 impl Observer for NotifyingObserver<'_> {
@@ -97,6 +103,12 @@ impl Observer for NotifyingObserver<'_> {
     }
 
     fn stop_request(&mut self) -> StopRequest {
+        #[cfg(feature = "store")]
+        if let Some(holding) = &mut self.holding
+            && holding.must_end(self.reporter)
+        {
+            return StopRequest::Kill;
+        }
         self.reporter.stop_request()
     }
 }

@@ -1,22 +1,78 @@
 //! A log that is held in a store, as its server sees it.
 
+#[cfg(feature = "store")]
+use std::fmt;
+#[cfg(feature = "store")]
+use std::sync::Arc;
+#[cfg(feature = "store")]
+use std::time::Duration;
+
+#[cfg(feature = "store")]
+use plan_ledger::{Ledger, OpenReport};
+
 use crate::output::Failure;
 
-#[cfg(feature = "store")]
-use super::lines::StandbyLine;
 use super::lines::{HeldStoreJson, StoreLagLine};
-
-/// Is told what a standby does before it holds the ledger.
 #[cfg(feature = "store")]
-pub(crate) type StoreNews<'a> = dyn FnMut(&StandbyLine) -> Result<(), Failure> + 'a;
+use super::lines::{StandbyLine, StoreHealthLine};
+
+/// Is told what a standby does before it holds the ledger, and gets what it knows about the store.
+#[cfg(feature = "store")]
+pub(crate) type StoreNews<'a> =
+    dyn FnMut(StandbyLine, &Arc<dyn StoreView>) -> Result<(), Failure> + 'a;
+
+/// A ledger whose log this process holds in a store.
+#[cfg(feature = "store")]
+pub(crate) struct Held {
+    pub(crate) ledger: Ledger,
+    /// What opening it found.
+    pub(crate) report: OpenReport,
+    pub(crate) log: Box<dyn HeldLog>,
+}
+
+/// What a process knows at any moment about a ledger in a store. Nothing is asked of the store.
+#[cfg(feature = "store")]
+pub(crate) trait StoreView: Send + Sync + fmt::Debug {
+    /// What it does, and how far the store and it are apart.
+    fn health(&self) -> StoreHealthLine;
+
+    /// The address for clients of another process that holds the ledger, if there is one.
+    fn owner(&self) -> Option<String>;
+
+    /// Why another process may hold the ledger by now, although this one opened it.
+    fn doubt(&self) -> Option<HoldDoubt>;
+}
+
+/// Why another process may hold the ledger by now.
+#[cfg(feature = "store")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HoldDoubt {
+    /// It took over.
+    Replaced,
+    /// The store has given no answer for so long, which is at least the lease.
+    NoContact(Duration),
+}
+
+/// The addresses of a server for HTTP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HttpAddress {
+    /// Where it listens.
+    pub(crate) bound: String,
+    /// The address that clients on other machines use, if it is known. Only a store shows it to others.
+    pub(crate) clients: Option<String>,
+}
 
 /// A log that this process holds in a store.
 pub(crate) trait HeldLog {
     /// What is printed about it.
     fn json(&self) -> HeldStoreJson;
 
+    /// What is known about it at any moment.
+    #[cfg(feature = "store")]
+    fn view(&self) -> Arc<dyn StoreView>;
+
     /// Show signs of life from now on, with the address for HTTP.
-    fn start(&mut self, http: Option<&str>) -> Result<(), Failure>;
+    fn start(&mut self, http: Option<&HttpAddress>) -> Result<(), Failure>;
 
     /// What is new about the lag of the store. Fails if another process took over.
     fn check(&mut self) -> Result<Option<StoreLagLine>, Failure>;

@@ -2,8 +2,10 @@
 //! were built without the feature `store`.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "store")]
+use crate::json::line_text;
 use crate::protocol::{counted, size};
 
 /// The engine of a store, for readers of JSON.
@@ -255,12 +257,130 @@ impl StoreLagLine {
 pub(crate) struct StandbyLine {
     /// The epoch of the last record.
     pub(super) epoch: u64,
+    /// Its address for HTTP, where it says which process holds the ledger.
+    pub(super) http: Option<String>,
     /// This process, in hexadecimal.
     pub(super) node: String,
     /// The last record of the folder.
     pub(super) seq: u64,
-    /// The address.
+    /// The address of the store.
     pub(super) url: String,
+}
+
+#[cfg(feature = "store")]
+impl StandbyLine {
+    /// The same, with an address for HTTP.
+    pub(crate) fn with_http(self, http: Option<String>) -> Self {
+        Self { http, ..self }
+    }
+}
+
+/// What a process does for a ledger in a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum StoreRole {
+    /// It holds the ledger.
+    Owner,
+    /// It follows the store, and takes over when the owner is gone.
+    Standby,
+}
+
+#[cfg(feature = "store")]
+impl StoreRole {
+    /// Its word.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Owner => "owner",
+            Self::Standby => "standby",
+        }
+    }
+}
+
+/// What a process does for a ledger in a store, and how far both are apart: the answer of `/v1/health`.
+#[cfg_attr(not(feature = "store"), expect(dead_code, reason = "only a store has such a process"))]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct StoreHealthLine {
+    /// When the owner acknowledges a result: `store`, `bounded:5s` or `local`; null for a standby.
+    pub(crate) ack: Option<String>,
+    /// How long ago the store answered last; null before its first answer.
+    pub(crate) contact_micros: Option<u64>,
+    /// The epoch that the owner opened; for a standby the one that it follows.
+    pub(crate) epoch: u64,
+    /// The bytes of the records that the store lacks; null for a standby.
+    pub(crate) lag_bytes: Option<u64>,
+    /// How long ago the oldest record became durable that the store lacks; null for a standby.
+    pub(crate) lag_micros: Option<u64>,
+    /// The number of records that the store lacks; null for a standby.
+    pub(crate) lag_records: Option<u64>,
+    /// This process, in hexadecimal, as in its slots.
+    pub(crate) node: String,
+    /// The address for clients of the process that holds the ledger, if it is another one and known.
+    pub(crate) owner: Option<String>,
+    /// What this process does.
+    pub(crate) role: StoreRole,
+    /// The last record that the store is known to have.
+    pub(crate) seq: u64,
+    /// The address of the store.
+    pub(crate) url: String,
+}
+
+/// A store that gave no answer for so many seconds is mentioned.
+#[cfg(feature = "store")]
+const SILENT_SECONDS: u64 = 5;
+
+#[cfg(feature = "store")]
+impl StoreHealthLine {
+    /// The line of JSON, with its end.
+    pub(crate) fn line(&self) -> String {
+        line_text(self)
+    }
+
+    /// The same for people.
+    pub(crate) fn text(&self) -> String {
+        let Self { ack, epoch, url, .. } = self;
+        let ack = ack.as_ref().map_or_else(String::new, |ack| format!(", ack {ack}"));
+        let what = match (self.role, self.lag_records.unwrap_or_default(), &self.owner) {
+            (StoreRole::Owner, 0, _) => "it has every record".to_owned(),
+            (StoreRole::Owner, records, _) => format!(
+                "{} ({}) are only in this folder, the oldest for {} s",
+                counted(records, "record"),
+                size(self.lag_bytes.unwrap_or_default()),
+                self.lag_micros.unwrap_or_default() / 1_000_000
+            ),
+            (StoreRole::Standby, _, Some(owner)) => {
+                format!("this machine stands by at record {}; the owner is at {owner}", self.seq)
+            }
+            (StoreRole::Standby, _, None) => {
+                format!("this machine stands by at record {}", self.seq)
+            }
+        };
+        let silent = self.contact_micros.map(|micros| micros / 1_000_000);
+        let silent = match silent {
+            Some(seconds) if seconds >= SILENT_SECONDS => {
+                format!("; the store gave no answer for {seconds} s")
+            }
+            _ => String::new(),
+        };
+        format!("the log is in {url} (epoch {epoch}{ack}): {what}{silent}")
+    }
+
+    /// That of a standby that knows nothing else.
+    #[cfg(test)]
+    pub(crate) fn of_standby(epoch: u64, owner: Option<String>) -> Self {
+        Self {
+            ack: None,
+            contact_micros: None,
+            epoch,
+            lag_bytes: None,
+            lag_micros: None,
+            lag_records: None,
+            node: String::new(),
+            owner,
+            role: StoreRole::Standby,
+            seq: 0,
+            url: String::new(),
+        }
+    }
 }
 
 /// A folder has the log of a store.

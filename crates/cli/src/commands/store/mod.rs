@@ -44,7 +44,7 @@ pub(crate) use command::{StoreArgs, store};
 #[cfg(feature = "store")]
 pub(crate) use copy::{ReplicateArgs, RestoreArgs, replicate, restore};
 #[cfg(feature = "store")]
-pub(crate) use hold::{HoldOptions, hold, standby_text};
+pub(crate) use hold::{Before, HoldOptions, hold, standby_text, store_health};
 #[cfg(feature = "store")]
 pub use open::open_objects;
 #[cfg(feature = "store")]

@@ -3,17 +3,23 @@
 use clap::Args;
 
 use crate::options::{
-    GuardArgs, LedgerArgs, RouteArgs, RunArg, WaitLimit, WorkerLimitArgs, WorkerOption,
+    GuardArgs, RouteArgs, RunArg, WaitLimit, WorkerLedgerArgs, WorkerLimitArgs, WorkerOption,
     parse_wait_limit,
 };
 
-const EXAMPLES: &str = "\
+/// The examples, with those of servers on other machines where the program can ask them.
+macro_rules! examples {
+    ($example:literal, $text:literal) => {
+        concat!(
+            "\
 Examples:
   ledger work -- python3 agent.py                  until there is no more work
   ledger work my-plan --worker w1 --wait -- ./agent.sh
   ledger work --owner tester --wait -- ./test.sh   steps of that owner or of no owner, of every run
   for n in 1 2 3; do ledger work --worker w$n --wait -- ./agent.sh & done; wait
-
+",
+            $example,
+            "
 Without RUN, it takes steps of every run that has not ended, oldest run first.
 
 The command gets its task as `ledger run` gives it (format/hand-off.md): JSON on standard input, and
@@ -32,13 +38,30 @@ the run with a question, and a worker that says when to try again (retry_after_s
 before that. `ledger logs` shows what the command prints.
 
 Exit code 0: the run is done, or --max steps were tried. 1: it failed. 3: no step is ready although
-the run is not over, or Ctrl-C stopped this with work left.";
+the run is not over, or Ctrl-C stopped this with work left.",
+            $text
+        )
+    };
+}
+
+#[cfg(not(feature = "store"))]
+const EXAMPLES: &str = examples!("", "");
+
+#[cfg(feature = "store")]
+const EXAMPLES: &str = examples!(
+    "  ledger work --wait --server https://a.example.org:8443,https://b.example.org:8443 -- ./agent.sh
+",
+    "
+
+With --server nothing is read from a ledger on this machine, and criteria that are commands are checked where the
+ledger is: by a `ledger work` or `ledger run` there."
+);
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct WorkArgs {
     #[command(flatten)]
-    pub(super) ledger: LedgerArgs,
+    pub(super) ledger: WorkerLedgerArgs,
     #[command(flatten)]
     pub(super) run: RunArg,
     #[command(flatten)]

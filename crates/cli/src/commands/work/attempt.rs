@@ -37,8 +37,9 @@ impl Worker<'_> {
             task,
             command: &command,
             limits: self.args.limits.limits(),
+            servers: self.args.ledger.servers(),
         };
-        let mut lease = Lease::of(task, &self.ledger);
+        let mut lease = Lease::of(task, self.time());
         let ledger = self.ledger.clone();
         let mut watch = FileWatch::start(&ledger, task);
         let (signals, client) = (&self.signals, &mut self.heartbeats);

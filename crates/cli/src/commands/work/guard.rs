@@ -36,17 +36,18 @@ impl Worker<'_> {
         self.guard.held_until(&*self.clock).is_some()
     }
 
-    /// Pauses a run as its runner would.
-    pub(super) fn pause(&mut self, run: &str, reason: &str) -> Result<(), Failure> {
+    /// Pauses a run as its runner would. Returns whether it was paused now: it may be paused already, or have ended, or
+    /// the token of this worker may not allow it.
+    pub(super) fn pause(&mut self, run: &str, reason: &str) -> Result<bool, Failure> {
         let (run, by, reason) = (run.to_owned(), RUNNER.to_owned(), reason.to_owned());
         let message = format!("run {run} is paused: {reason}");
         let request = PauseRequest { run, by, reason, by_runner: true }.into();
         let answer = self.client.call(&request)?;
-        // It is paused already, or it has ended.
-        if Code::of(answer.code) == Code::Success {
+        let is_paused = Code::of(answer.code) == Code::Success;
+        if is_paused {
             print_message(&message);
         }
-        Ok(())
+        Ok(is_paused)
     }
 
     /// Waits while nothing may be claimed. Returns the answer that ends the wait for a claim, if the
@@ -69,7 +70,11 @@ impl Worker<'_> {
                 ));
             }
             if let Some(reason) = disk.filter(|_| !is_told) {
-                self.pause_ready_runs(&reason)?;
+                if self.is_remote() {
+                    print_message(&format!("nothing is claimed: {reason}"));
+                } else {
+                    self.pause_ready_runs(&reason)?;
+                }
             }
             is_told = true;
             if wait.is_over() || self.is_stopping() {

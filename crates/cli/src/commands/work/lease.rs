@@ -4,7 +4,7 @@
 //! the command's timeout nor a stop request.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, Scope};
 use std::time::{Duration, Instant};
@@ -25,15 +25,47 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// The longest time until the end of a lease, so that its end is a valid time.
 const LEFT_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-/// How long the lease in a line about an attempt still lasts. Its end is in the ledger's time, which is
-/// not that of this machine's clock; from now on a monotonic clock measures it.
-pub(super) fn time_left(line: &Value, ledger: &Path) -> Duration {
-    let Some(until) = line.get("lease_until_micros").and_then(Value::as_u64) else {
-        return LEFT_MAX;
-    };
-    // Without the ledger's time the lease may be over: it is renewed at once.
-    let now = time_of(ledger, &Environment::system(), 0).unwrap_or(until);
-    Duration::from_micros(until.saturating_sub(now)).min(LEFT_MAX)
+/// How long at most until a renewal, if the end of the lease was compared with another machine's clock.
+const REMOTE_PAUSE_MAX: Duration = Duration::from_secs(20);
+
+/// The time in which the end of a lease is given.
+#[derive(Debug, Clone)]
+pub(super) enum LedgerTime {
+    /// That of the ledger in a folder.
+    Of(PathBuf),
+    /// That of this machine, which may differ from that of the ledger.
+    ThisMachine,
+}
+
+impl LedgerTime {
+    /// How long the lease in a line about an attempt still lasts. Its end is in the ledger's time, which is
+    /// not that of this machine's clock; from now on a monotonic clock measures it.
+    pub(super) fn left(&self, line: &Value) -> Duration {
+        let Some(until) = line.get("lease_until_micros").and_then(Value::as_u64) else {
+            return LEFT_MAX;
+        };
+        let environment = Environment::system();
+        match self {
+            Self::Of(ledger) => {
+                // Without the ledger's time the lease may be over: it is renewed at once.
+                let now = time_of(ledger, &environment, 0).unwrap_or(until);
+                Duration::from_micros(until.saturating_sub(now)).min(LEFT_MAX)
+            }
+            Self::ThisMachine => {
+                let left = until.saturating_sub(environment.clock.now());
+                Duration::from_micros(left).clamp(RETRY_PAUSE, LEFT_MAX)
+            }
+        }
+    }
+
+    /// When a lease that lasts so long is renewed.
+    fn until_renewal(&self, left: Duration) -> Duration {
+        match self {
+            Self::Of(_) => left / 2,
+            // A lease is seldom shorter than two of these, whatever the other clock says.
+            Self::ThisMachine => (left / 2).min(REMOTE_PAUSE_MAX),
+        }
+    }
 }
 
 /// The lease of an attempt.
@@ -41,7 +73,7 @@ pub(super) struct Lease {
     /// Its last known end.
     until: Instant,
     status: LeaseStatus,
-    ledger: PathBuf,
+    time: LedgerTime,
 }
 
 enum LeaseStatus {
@@ -81,14 +113,11 @@ impl Heartbeat {
 }
 
 impl Lease {
-    /// The lease in a line about an attempt of that ledger.
-    pub(super) fn of(line: &Value, ledger: &Path) -> Self {
-        let (now, left) = (Instant::now(), time_left(line, ledger));
-        Self {
-            until: now + left,
-            status: LeaseStatus::RenewAt(now + left / 2),
-            ledger: ledger.to_owned(),
-        }
+    /// The lease in a line about an attempt.
+    pub(super) fn of(line: &Value, time: LedgerTime) -> Self {
+        let (now, left) = (Instant::now(), time.left(line));
+        let status = LeaseStatus::RenewAt(now + time.until_renewal(left));
+        Self { until: now + left, status, time }
     }
 
     /// Its end, in the future or past.
@@ -136,7 +165,8 @@ impl Lease {
         }
         match code {
             Code::Success => {
-                *self = Self::of(answer.lines.first().unwrap_or(&Value::Null), &self.ledger);
+                let line = answer.lines.first().unwrap_or(&Value::Null);
+                *self = Self::of(line, self.time.clone());
             }
             Code::Rejected => {
                 (self.until, self.status) = (Instant::now(), LeaseStatus::Over);

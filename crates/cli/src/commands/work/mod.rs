@@ -88,7 +88,7 @@ impl Worker<'_> {
                 Some(task) => {
                     if let Err(failure) = self.args.ledger.print(&answer) {
                         let (attempt, reason) =
-                            (ClaimedAttempt::of(&task, &self.ledger), failure.to_string());
+                            (ClaimedAttempt::of(&task, &self.time()), failure.to_string());
                         self.release(attempt, Work::NotBegun, reason)?;
                         return Err(failure);
                     }
@@ -114,8 +114,8 @@ impl Worker<'_> {
     /// The task with the inputs that its answer had no room for.
     fn complete(&self, mut task: Value) -> Result<Value, (ClaimedAttempt, String)> {
         let Some(omitted) = task.get("omitted").cloned() else { return Ok(task) };
-        let attempt = ClaimedAttempt::of(&task, &self.ledger);
-        if omitted != json!(["inputs"]) {
+        let attempt = ClaimedAttempt::of(&task, &self.time());
+        if omitted != json!(["inputs"]) || self.is_remote() {
             return Err((attempt, "its task is longer than a message may be".to_owned()));
         }
         let names: Vec<String> = task
@@ -139,7 +139,7 @@ impl Worker<'_> {
 
     /// Runs the command on a task and reports the result.
     fn work_on(&mut self, task: &Value) -> Result<NextAction, Failure> {
-        let mut attempt = ClaimedAttempt::of(task, &self.ledger);
+        let mut attempt = ClaimedAttempt::of(task, &self.time());
         // Without the record, the claim of a worker that is killed holds until its lease expires.
         self.kept = KeptClaim::keep(&self.ledger, task, self.files.path()).ok();
         match self.run_attempt(task, &mut attempt) {
@@ -187,7 +187,10 @@ impl Worker<'_> {
         }
         if let Some(reason) = problem {
             let run = task.get("run").and_then(Value::as_str).unwrap_or_default();
-            self.pause(run, &reason)?;
+            if !self.pause(run, &reason)? && self.is_remote() {
+                print_message(&format!("this worker ends, and run {run} is not paused: {reason}"));
+                return Ok(NextAction::GiveUp(reported, Code::Failed));
+            }
         }
         let answer = match Code::of(reported.code) {
             _ if is_alone && ((is_last && is_counted) || self.is_stopping()) => {
@@ -222,7 +225,12 @@ impl Worker<'_> {
             let answer = self.send_claim(&request, &wait)?;
             let is_nothing = answer.code == Code::Waiting.number();
             let is_due = checked.is_none_or(|checked| checked.elapsed() >= PLAN_CHECK_INTERVAL);
-            if is_nothing && is_due && release_dead_claims(&self.ledger, &mut self.client) {
+            // The claims of other machines are released there.
+            if is_nothing
+                && is_due
+                && !self.is_remote()
+                && release_dead_claims(&self.ledger, &mut self.client)
+            {
                 continue;
             }
             if !is_nothing || wait.is_over() || self.is_stopping() {
@@ -255,7 +263,7 @@ impl Worker<'_> {
         let failed = if failed == 0 { String::new() } else { format!(", {failed} failed") };
         let run = status.as_ref().map_or_else(String::new, |now| format!("; the run is {now}"));
         let text = format!("{} done{failed}{run}", counted(self.tally.succeeded(), "step"));
-        print_result(self.args.ledger.json, &line, &text)?;
+        print_result(self.args.ledger.is_json(), &line, &text)?;
         Ok(match (code, status.as_deref()) {
             (Code::Success | Code::Failed, Some("done")) => Code::Success,
             (Code::Success, Some("failed" | "cancelled" | "aborted")) => Code::Failed,

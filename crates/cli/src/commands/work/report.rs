@@ -3,7 +3,6 @@
 //! If a receipt is not recorded, the worker's files are kept, and a message names their folder. A
 //! receipt that can never be recorded is replaced by a failure, as in `ledger run`.
 
-use std::path::Path;
 use std::time::Instant;
 
 use serde_json::Value;
@@ -16,7 +15,7 @@ use crate::requests::{NextStep, ReceiptRequest, ReleaseRequest, Work};
 use crate::runner::{forget_external, unusable};
 
 use super::answers::{error_of, is_final};
-use super::lease::time_left;
+use super::lease::LedgerTime;
 use super::worker::Worker;
 
 /// An attempt that this worker has claimed.
@@ -29,12 +28,12 @@ pub(super) struct ClaimedAttempt {
 
 impl ClaimedAttempt {
     /// The attempt in a `task` line.
-    pub(super) fn of(task: &Value, ledger: &Path) -> Self {
+    pub(super) fn of(task: &Value, time: &LedgerTime) -> Self {
         // A line without a token is no task, and the ledger rejects this one.
         let none = Token { seq: AttemptToken(0), secret: Secret([0; 16]) };
         let token = task.get("token").and_then(Value::as_str);
         let token = token.and_then(|token| token.parse().ok()).unwrap_or(none);
-        Self { token, until: Instant::now() + time_left(task, ledger) }
+        Self { token, until: Instant::now() + time.left(task) }
     }
 }
 
@@ -61,9 +60,13 @@ impl Worker<'_> {
         } else {
             self.files.disable_cleanup(true);
             let (token, folder) = (attempt.token.seq, self.files.path().display());
+            let then = if self.is_remote() {
+                "`ledger receipt` can record it until its lease expires"
+            } else {
+                "the next worker records it"
+            };
             print_message(&format!(
-                "the receipt of attempt {token} is not recorded: its files are in {folder}, and the \
-                 next worker records it"
+                "the receipt of attempt {token} is not recorded: its files are in {folder}, and {then}"
             ));
         }
         outcome

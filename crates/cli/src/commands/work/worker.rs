@@ -16,12 +16,15 @@ use crate::signals::StopSignals;
 
 use super::answers::text_in;
 use super::args::WorkArgs;
+use super::lease::LedgerTime;
 
 pub(super) struct Worker<'a> {
     pub(super) args: &'a WorkArgs,
     pub(super) signals: StopSignals,
-    /// The absolute path of the ledger's folder.
+    /// The absolute path of the ledger's folder. Where servers on other machines have the ledger, this is a folder with
+    /// this worker's files alone.
     pub(super) ledger: PathBuf,
+    _stand_in: Option<TempDir>,
     /// The files of the command's attempts.
     pub(super) files: TempDir,
     pub(super) client: Client,
@@ -35,27 +38,47 @@ pub(super) struct Worker<'a> {
     pub(super) kept: Option<KeptClaim>,
 }
 
+/// A folder that is removed at the end.
+fn own_folder() -> Result<TempDir, Error> {
+    tempfile::tempdir().map_err(|error| {
+        Error::io("create a folder for the worker's files", &std::env::temp_dir(), error)
+    })
+}
+
 impl<'a> Worker<'a> {
     pub(super) fn new(args: &'a WorkArgs) -> Result<Self, Failure> {
         let signals = StopSignals::register(args.ledger.dir())?;
         let failed = |error| Error::io("find the ledger's folder", args.ledger.dir(), error);
+        let files = own_folder()?;
+        let stand_in = args.ledger.is_remote().then(own_folder).transpose()?;
         // The first claim reports a missing ledger.
-        let ledger = std::path::absolute(args.ledger.dir()).map_err(failed)?;
-        let files = tempfile::tempdir().map_err(|error| {
-            Error::io("create a folder for the worker's files", &std::env::temp_dir(), error)
-        })?;
+        let ledger = match &stand_in {
+            Some(folder) => folder.path().to_owned(),
+            None => std::path::absolute(args.ledger.dir()).map_err(failed)?,
+        };
         Ok(Self {
             args,
             signals,
             ledger,
+            _stand_in: stand_in,
             files,
-            client: args.ledger.client(),
-            heartbeats: args.ledger.client(),
+            client: args.ledger.client()?,
+            heartbeats: args.ledger.client()?,
             tally: WorkTally::default(),
             guard: GuardState::default(),
             clock: environment().clock,
             kept: None,
         })
+    }
+
+    /// Whether servers on other machines have the ledger: then its state cannot be read here.
+    pub(super) fn is_remote(&self) -> bool {
+        self.args.ledger.is_remote()
+    }
+
+    /// The ledger's time, as far as it can be known here.
+    pub(super) fn time(&self) -> LedgerTime {
+        if self.is_remote() { LedgerTime::ThisMachine } else { LedgerTime::Of(self.ledger.clone()) }
     }
 
     /// Whether it takes the steps of every run.

@@ -9,6 +9,9 @@ use tokio::sync::Semaphore;
 use plan_ledger::internals::ledger::state_hash;
 use plan_ledger::{Environment, Ledger, LedgerView};
 
+use crate::commands::serve::Serving;
+#[cfg(feature = "store")]
+use crate::commands::store::held::StoreView;
 use crate::protocol::{Answer, Failure};
 use crate::requests::Request;
 use crate::server::Client;
@@ -34,7 +37,10 @@ pub(super) struct App {
     pub(super) dir: PathBuf,
     pub(super) environment: Environment,
     pub(super) ledger: Arc<Ledger>,
-    pub(super) access: Access,
+    pub(super) access: Arc<Access>,
+    /// The log in a store, if it has one.
+    #[cfg(feature = "store")]
+    pub(super) store: Option<Arc<dyn StoreView>>,
     pub(super) metrics: Metrics,
     pub(super) followers: Arc<Semaphore>,
     #[cfg(feature = "mcp")]
@@ -51,19 +57,17 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl App {
-    pub(super) fn new(
-        dir: PathBuf,
-        environment: Environment,
-        ledger: Arc<Ledger>,
-        access: Access,
-    ) -> Self {
+    pub(super) fn new(serving: Serving<'_>, access: Arc<Access>) -> Self {
+        let Serving { dir, environment, ledger, .. } = serving;
         Self {
             #[cfg(feature = "mcp")]
-            tools: HttpTools::new(&dir, &environment),
-            dir,
+            tools: HttpTools::new(dir, &environment),
+            dir: dir.to_owned(),
             environment,
             ledger,
             access,
+            #[cfg(feature = "store")]
+            store: serving.store,
             metrics: Metrics::default(),
             followers: Arc::new(Semaphore::new(FOLLOWERS_MAX)),
             is_stopping: AtomicBool::new(false),

@@ -14,6 +14,8 @@ use prometheus_client::registry::Registry;
 use plan_ledger::{Error, ErrorKind, Ledger};
 
 use crate::commands::inspect::json::run::status_word;
+#[cfg(feature = "store")]
+use crate::commands::store::lines::StoreHealthLine;
 use crate::protocol::Failure;
 
 /// Upper bounds of the buckets of durations, in seconds: from below a sync to the longest wait.
@@ -39,6 +41,12 @@ struct PathLabels {
     path: String,
 }
 
+#[cfg(feature = "store")]
+#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RoleLabels {
+    role: String,
+}
+
 #[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct StatusLabels {
     status: String,
@@ -50,6 +58,9 @@ impl Default for Metrics {
         Self { requests: Family::default(), durations: Family::new_with_constructor(durations) }
     }
 }
+
+/// The start of all names.
+const PREFIX: &str = "plan_ledger";
 
 /// Micro-dollars in a dollar.
 const MICROS: u32 = 1_000_000;
@@ -63,9 +74,14 @@ impl Metrics {
         self.requests.get_or_create(&RequestLabels { method, path, status: status.into() }).inc();
     }
 
-    /// The text for a monitor: what was counted, and what the ledger's state is now.
-    pub(super) fn text(&self, ledger: &Ledger) -> Result<String, Failure> {
-        let mut registry = Registry::with_prefix("plan_ledger");
+    /// The text for a monitor: what was counted, and what the ledger's state is now. `add` registers more.
+    pub(super) fn text(
+        &self,
+        ledger: &Ledger,
+        add: impl FnOnce(&mut Registry),
+    ) -> Result<String, Failure> {
+        let mut registry = Registry::with_prefix(PREFIX);
+        add(&mut registry);
         registry.register("http_requests", "Responses", self.requests.clone());
         registry.register(
             "http_duration_seconds",
@@ -101,12 +117,60 @@ impl Metrics {
         registry.register("open_questions", "Questions that wait for a person", questions);
         registry.register("spent_dollars", "Money that was spent", spent);
         registry.register("spent_tokens", "Tokens that were spent", tokens);
-        let mut text = String::new();
-        encode(&mut text, &registry).map_err(|error| {
-            Failure::Ledger(Error::new(ErrorKind::Io, format!("cannot write the metrics: {error}")))
-        })?;
-        Ok(text)
+        encoded(&registry)
     }
+}
+
+fn encoded(registry: &Registry) -> Result<String, Failure> {
+    let mut text = String::new();
+    encode(&mut text, registry).map_err(|error| {
+        Failure::Ledger(Error::new(ErrorKind::Io, format!("cannot write the metrics: {error}")))
+    })?;
+    Ok(text)
+}
+
+/// What a standby has for a monitor: what it knows about the store. `docs/src/reach.md` lists the names.
+#[cfg(feature = "store")]
+pub(super) fn store_text(health: &StoreHealthLine) -> Result<String, Failure> {
+    let mut registry = Registry::with_prefix(PREFIX);
+    register_store(&mut registry, health);
+    encoded(&registry)
+}
+
+/// Registers what a process knows about the ledger in a store.
+#[cfg(feature = "store")]
+pub(super) fn register_store(registry: &mut Registry, health: &StoreHealthLine) {
+    let mut whole = |name: &str, help: &str, value: Option<u64>| {
+        if let Some(value) = value {
+            let metric = Gauge::<i64>::default();
+            metric.set(clamped(value));
+            registry.register(name, help, metric);
+        }
+    };
+    whole("store_epoch", "The epoch of the owner", Some(health.epoch));
+    whole("store_records", "The last record that the store is known to have", Some(health.seq));
+    whole("store_lag_records", "Records that the store lacks", health.lag_records);
+    whole("store_lag_bytes", "Bytes of the records that the store lacks", health.lag_bytes);
+    let mut seconds = |name: &str, help: &str, micros: Option<u64>| {
+        if let Some(micros) = micros {
+            let metric = Gauge::<f64, AtomicU64>::default();
+            metric.set(Duration::from_micros(micros).as_secs_f64());
+            registry.register(name, help, metric);
+        }
+    };
+    seconds(
+        "store_lag_seconds",
+        "Age of the oldest record that the store lacks",
+        health.lag_micros,
+    );
+    seconds(
+        "store_contact_seconds",
+        "Time since the last answer of the store",
+        health.contact_micros,
+    );
+    let roles = Family::<RoleLabels, Gauge>::default();
+    roles.get_or_create(&RoleLabels { role: health.role.word().to_owned() }).set(1);
+    registry.register("store_role", "1 for what the process does", roles);
 }
 
 fn gauge(family: &Family<StatusLabels, Gauge>, status: String) -> Gauge {

@@ -3,7 +3,7 @@
 //! Each operation is a request of the socket or a view of `ledger inspect`. `operations` lists them;
 //! the router, the published description and the tests follow from that list. `access` decides who may
 //! speak, `write` makes requests, `read` prints views, `records` follows the log, `tools` are those of
-//! `ledger mcp`, `page` gives a browser the page of a run, `problem` words what failed, and `connections` accepts, limits and ends connections, on a thread of its own.
+//! `ledger mcp`, `page` gives a browser the page of a run, `problem` words what failed, and `listen` accepts, limits and ends connections.
 //!
 //! Invariants:
 //! - A request is made through the socket of the ledger, as by any other client, so what the server
@@ -17,7 +17,7 @@ mod access;
 #[cfg(feature = "http")]
 mod app;
 #[cfg(feature = "http")]
-mod connections;
+mod listen;
 #[cfg(feature = "http")]
 mod metrics;
 #[cfg(feature = "http")]
@@ -34,28 +34,23 @@ mod read;
 mod records;
 #[cfg(feature = "http")]
 mod routes;
-#[cfg(feature = "http")]
-mod tls;
 #[cfg(all(feature = "http", feature = "mcp"))]
 mod tools;
 #[cfg(feature = "http")]
 mod write;
 
 #[cfg(all(feature = "http", feature = "mcp"))]
-pub use {connections::serve_router, tools::tool_router};
+pub use {listen::connections::serve_router, tools::tool_router};
 
 use crate::commands::serve::{self, ServeArgs};
 use crate::output::{Code, Failure};
 
 #[cfg(not(feature = "http"))]
 pub(crate) fn serve(args: &ServeArgs) -> Result<Code, Failure> {
-    serve::serve(args, |_| {
-        let message = "this program was built without the feature `http`\nhint: build it with it";
-        Err::<(String, ()), _>(Failure::Usage(message.to_owned()))
-    })
+    serve::serve(args, &mut serve::NoHttp)
 }
 
 #[cfg(feature = "http")]
 pub(crate) fn serve(args: &ServeArgs) -> Result<Code, Failure> {
-    serve::serve(args, connections::listen)
+    serve::serve(args, &mut listen::connections::Http::default())
 }

@@ -215,6 +215,10 @@ fn answer_schema() -> Value {
                 "description": "The result; json-lines.schema.json describes the lines",
             },
             "said": { "type": "array", "items": { "type": "string" }, "description": "Messages for people" },
+            "acked_by": {
+                "enum": ["store", "local"],
+                "description": "Only if the log is in a store: whether the store has everything that was recorded when the answer was made",
+            },
         },
         "required": ["code", "lines"],
     })

@@ -138,6 +138,11 @@ mod tests {
             "internal",
             "Retry-After",
             "/v1/ready",
+            // Standbys answer with these.
+            "not_owner",
+            "no_owner",
+            "Location",
+            "retry_after",
         ];
         let rejections = [
             "wrong_role",

@@ -64,7 +64,7 @@ fn look(app: &App, operation: &Read, arrived: &Arrived) -> Result<HttpResponse, 
             let status = StatusCode::INTERNAL_SERVER_ERROR;
             Problem::new(status, "internal", format!("the view is not JSON: {error}"))
         })?;
-        json(StatusCode::OK, &Answer { code, lines, messages: Vec::new() })
+        json(StatusCode::OK, &Answer { code, lines, ..Answer::default() })
     };
     if let Some(tag) = &tag {
         set_tag(&mut response, tag);

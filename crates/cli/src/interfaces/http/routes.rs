@@ -11,10 +11,14 @@ use axum::http::{HeaderValue, Response, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::routing::{MethodRouter, delete, get, patch, post, put};
 
+#[cfg(feature = "store")]
+use crate::commands::store::held::StoreView;
 use crate::protocol::MESSAGE_LENGTH_MAX;
 use crate::requests::Role;
 
 use super::app::App;
+#[cfg(feature = "store")]
+use super::metrics::register_store;
 use super::openapi::openapi;
 use super::operations::{Method, READS, WRITES};
 use super::page::{live, page};
@@ -27,7 +31,11 @@ use super::write::{Arrived, write, write_raw};
 const BODY_WAIT: Duration = Duration::from_secs(60);
 
 /// The paths that are answered without a token: what they say is no secret.
-const OPEN_PATHS: [&str; 5] = ["/", "/healthz", "/v1/health", "/v1/ready", "/openapi.json"];
+pub(super) const OPEN_PATHS: [&str; 5] =
+    ["/", "/healthz", "/v1/health", "/v1/ready", "/openapi.json"];
+
+/// The type of metrics.
+pub(super) const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// All operations.
 pub(super) fn router(app: &Arc<App>) -> Router {
@@ -77,7 +85,7 @@ pub(super) fn router(app: &Arc<App>) -> Router {
         .route("/v1/records", get(follow))
         .route("/metrics", get(metrics))
         .route("/healthz", get(health))
-        .route("/v1/health", get(health))
+        .route("/v1/health", get(detailed_health))
         .route("/v1/ready", get(ready))
         .route("/openapi.json", get(description));
     router
@@ -158,14 +166,32 @@ async fn whole_body(body: Body) -> Result<Bytes, Problem> {
     }
 }
 
-fn text(kind: &'static str, body: String) -> HttpResponse {
+/// A response with a body of a type.
+pub(super) fn text(kind: &'static str, body: String) -> HttpResponse {
     let mut response = Response::new(Body::from(body));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response
 }
 
-async fn health() -> HttpResponse {
+/// That the server runs.
+pub(super) async fn health() -> HttpResponse {
     text("text/plain; charset=utf-8", "ok\n".to_owned())
+}
+
+/// That the server runs, and with the log in a store what it does.
+async fn detailed_health(State(app): State<Arc<App>>) -> HttpResponse {
+    #[cfg(feature = "store")]
+    if let Some(store) = &app.store {
+        return store_health(&**store);
+    }
+    let _ = app;
+    health().await
+}
+
+/// What a process does for a ledger in a store.
+#[cfg(feature = "store")]
+pub(super) fn store_health(store: &dyn StoreView) -> HttpResponse {
+    text("application/json", store.health().line())
 }
 
 /// Whether records can still be written.
@@ -182,9 +208,19 @@ async fn ready(State(app): State<Arc<App>>) -> HttpResponse {
 }
 
 async fn metrics(State(app): State<Arc<App>>) -> HttpResponse {
-    let written = tokio::task::spawn_blocking(move || app.metrics.text(&app.ledger)).await;
+    let write = move || {
+        app.metrics.text(&app.ledger, |registry| {
+            #[cfg(feature = "store")]
+            if let Some(store) = &app.store {
+                register_store(registry, &store.health());
+            }
+            #[cfg(not(feature = "store"))]
+            let _ = registry;
+        })
+    };
+    let written = tokio::task::spawn_blocking(write).await;
     match written {
-        Ok(Ok(body)) => text("application/openmetrics-text; version=1.0.0; charset=utf-8", body),
+        Ok(Ok(body)) => text(METRICS_TYPE, body),
         Ok(Err(failure)) => Problem::from(failure).response(),
         Err(_) => {
             let status = StatusCode::INTERNAL_SERVER_ERROR;
@@ -207,7 +243,8 @@ fn missing_role() -> HttpResponse {
     Problem::new(StatusCode::FORBIDDEN, "wrong_role", "the role has no tools").response()
 }
 
-async fn description() -> HttpResponse {
+/// The description of all operations.
+pub(super) async fn description() -> HttpResponse {
     text("application/json", openapi().to_string())
 }
 

@@ -1,7 +1,10 @@
-//! Options of the commands of workers: the worker's name, the lease, and the token.
+//! Options of the commands of workers: the ledger, the worker's name, the lease, and the token.
 
 mod guards;
+mod ledger;
 mod limits;
+#[cfg(feature = "store")]
+mod servers;
 
 use clap::Args;
 
@@ -12,7 +15,10 @@ use crate::options::amounts::parse_seconds;
 use crate::options::run::parse_name;
 
 pub(crate) use guards::GuardArgs;
+pub(crate) use ledger::WorkerLedgerArgs;
 pub(crate) use limits::WorkerLimitArgs;
+#[cfg(feature = "store")]
+pub(crate) use servers::prefer_folder;
 
 /// The worker.
 #[derive(Debug, Args)]

@@ -5,7 +5,7 @@
 //!   be unknown if it were killed.
 //! - A result that a worker left is recorded, and its files are deleted only then.
 //! - An attempt is recorded as lost only after its worker is known to be dead. Attempts of workers
-//!   that no runner hosted keep their leases.
+//!   that no runner hosted keep their leases, and so do those that the runner of another machine may host.
 
 use std::thread;
 use std::time::Duration;
@@ -71,6 +71,12 @@ pub fn recover(
                 duration,
                 status,
             });
+            continue;
+        }
+        if workers.may_be_elsewhere(*token) {
+            let note =
+                "its worker may be at work on another machine: it keeps its lease".to_owned();
+            observer.progress(&Progress::Noted { step: Some(step), note });
             continue;
         }
         let note = notes.iter().find(|note| note.token == Some(*token));

@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use plan_ledger::internals::plan::Timer;
-use plan_ledger::{Result, RunStatus, StepStatus, Timestamp};
+use plan_ledger::{AttemptToken, Result, RunStatus, StepStatus, Timestamp};
 
-use crate::protocol::StepName;
+use crate::protocol::{StepName, WorkerKind};
 use crate::runner::drive::state::Drive;
 use crate::runner::progress::Progress;
 
@@ -59,10 +59,22 @@ impl Drive<'_> {
         if let Some(until) = self.guard.held_until(self.clock).filter(|_| run.ready_count() > 0) {
             return Some((until, "a worker said to try again then".to_owned()));
         }
-        let (until, number) = run.timers.iter().find_map(|(until, timer)| match timer {
-            Timer::Delay(number) => Some((*until, *number)),
-            Timer::Question(_) | Timer::Barrier(_) | Timer::Lease(_) | Timer::Wall => None,
-        })?;
+        // An idle loop hosts nothing: what a runner hosts is at work on another machine, or was.
+        let hosted = |token: AttemptToken| {
+            let (_, number) = state.in_flight.get(&token)?;
+            let attempt = run.step(*number).and_then(|step| step.attempt())?;
+            WorkerKind::hosted(&attempt.worker).then_some(*number)
+        };
+        let (until, number, is_lease) =
+            run.timers.iter().find_map(|(until, timer)| match timer {
+                Timer::Delay(number) => Some((*until, *number, false)),
+                Timer::Lease(token) => hosted(*token).map(|number| (*until, number, true)),
+                Timer::Question(_) | Timer::Barrier(_) | Timer::Wall => None,
+            })?;
+        if is_lease {
+            let step = StepName::of(run, number);
+            return Some((until, format!("{step} may be at work on another machine until then")));
+        }
         let others = run.count(StepStatus::Delayed).saturating_sub(1);
         let more = if others > 0 { format!(" and {others} more") } else { String::new() };
         Some((until, format!("{}{more} is retried then", StepName::of(run, number))))

@@ -20,4 +20,6 @@ pub use limits::WorkerLimits;
 pub(crate) use orphans::{process_start, shows_processes};
 pub(crate) use output::unusable;
 pub(crate) use supervisor::act_or_enable;
+#[cfg(feature = "store")]
+pub(crate) use workers::end_workers;
 pub use workers::{ProcessOptions, ProcessWorkers, scratch_folder};

@@ -137,6 +137,13 @@ impl Scratch {
         orphans::end(|job| job.stem().is_some_and(|it| it == stem) && is_ours(job), leader)
     }
 
+    /// Kill every process of all jobs.
+    #[cfg(feature = "store")]
+    pub(crate) fn end_all(&self) {
+        // One that cannot be killed is found when its job is reported, or by the next runner.
+        let _ = orphans::end(self.contains(), None);
+    }
+
     /// Create a job's files: its input with these bytes, an empty output, and a locked error file.
     pub(crate) fn create(&self, stem: &str, input: &[u8]) -> Result<JobFiles> {
         create_own_folder(&self.folder)?;

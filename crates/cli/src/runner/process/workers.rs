@@ -3,13 +3,14 @@
 //! `format/hand-off.md` defines the input of a worker and the receipts that it may write.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use plan_ledger::internals::ledger::PlannedFiles;
 use plan_ledger::internals::plan::{CompactPlan, CompactStep, Idempotence, ResolvedOutcome};
-use plan_ledger::{AttemptToken, FailureClass, Receipt, Result, RunId, Task};
+use plan_ledger::{AttemptToken, Error, ErrorKind, FailureClass, Receipt, Result, RunId, Task};
 
 use crate::protocol::hand_off::files;
 use crate::protocol::hand_off::{HandOff, PlanContext};
@@ -26,6 +27,7 @@ use crate::runner::process::output::Worked;
 use crate::runner::process::receipt as worked;
 use crate::runner::process::receipt::{failed_receipt, with_notes};
 use crate::runner::process::scratch::{COST, LeftJobs, Scratch};
+use crate::runner::progress::Fence;
 use crate::runner::workers::{Report, StartFailure, WorkerNote, Workers};
 
 /// Options of process workers.
@@ -54,6 +56,10 @@ pub struct ProcessWorkers {
     stream_length_max: u64,
     /// The remains of an earlier runner.
     left: LeftJobs,
+    /// Whether runners of other machines may host attempts of the same run.
+    is_shared: bool,
+    /// Whether this process may no longer host workers.
+    fence: Fence,
     /// When to check the limits of running jobs next.
     next_check: Instant,
 }
@@ -87,6 +93,11 @@ pub(crate) struct Known {
     pub(crate) answer: CheckAnswer,
 }
 
+/// The commands of a worker use the ledger in its folder, whatever servers this process was told.
+pub(crate) fn no_servers() -> Option<(&'static str, OsString)> {
+    std::env::var_os("LEDGER_SERVER").map(|_| ("LEDGER_SERVER", OsString::new()))
+}
+
 /// The purpose of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
@@ -116,6 +127,8 @@ impl ProcessWorkers {
             limits: WorkerLimits::default(),
             stream_length_max: STREAM_LENGTH_MAX,
             left: LeftJobs::default(),
+            is_shared: false,
+            fence: Fence::default(),
             next_check: Instant::now(),
         }
     }
@@ -141,6 +154,15 @@ impl ProcessWorkers {
         self
     }
 
+    /// The ledger is in a store: runners of other machines may host attempts, and once the fence is closed, this
+    /// process hosts none any more.
+    #[must_use]
+    pub fn shared(mut self, fence: Fence) -> Self {
+        self.is_shared = true;
+        self.fence = fence;
+        self
+    }
+
     fn environment(&self, task: &Task) -> Variables {
         let receipt = self.scratch.path(&stem(Key::Work(task.token.seq)), "receipt");
         [
@@ -155,8 +177,10 @@ impl ProcessWorkers {
             ("LEDGER_BY", self.kind().as_str().into()),
             ("TRACEPARENT", traceparent(&task.ledger, task.run, task.token.seq).into()),
         ]
+        .into_iter()
+        .chain(no_servers())
         .map(|(name, value)| (name.to_owned(), value))
-        .into()
+        .collect()
     }
 
     fn launch(
@@ -209,6 +233,10 @@ impl Workers for ProcessWorkers {
         Ok(())
     }
 
+    fn may_be_elsewhere(&self, token: AttemptToken) -> bool {
+        self.is_shared && !self.left.stems.contains(&stem(Key::Work(token)))
+    }
+
     fn left_attempts(&self) -> Vec<AttemptToken> {
         self.left.stems.iter().filter_map(|stem| token_of(stem)).collect()
     }
@@ -235,6 +263,10 @@ impl Workers for ProcessWorkers {
     }
 
     fn start(&mut self, task: &Task) -> std::result::Result<(), StartFailure> {
+        if self.fence.is_closed() {
+            let message = "another process may hold the ledger, so no worker starts";
+            return Err(Error::new(ErrorKind::Fenced, message).into());
+        }
         let key = Key::Work(task.token.seq);
         let Some(command) = task.step.command.as_ref().or(self.options.worker.as_ref()) else {
             let message = "the step has no command and there is no worker for it".to_owned();
@@ -326,7 +358,11 @@ impl Workers for ProcessWorkers {
             match self.heard.1.recv_timeout(left) {
                 Ok(WorkerMessage::Ended(key)) => {
                     // Each job sends its key once, so the job exists.
-                    let Some(running) = self.jobs.remove(&key) else { continue };
+                    let Some(mut running) = self.jobs.remove(&key) else { continue };
+                    if self.fence.is_closed() {
+                        // Its process was ended, and that is no result.
+                        running.job.end(EndedBy::Stop);
+                    }
                     let report = self.report(key, running);
                     if report.is_some() {
                         return report;
@@ -408,6 +444,13 @@ pub(crate) fn stem(key: Key) -> String {
 /// The attempt whose files have this stem; `None` for a check.
 fn token_of(stem: &str) -> Option<AttemptToken> {
     stem.parse().ok().map(AttemptToken)
+}
+
+/// Kill the workers, checks and helpers of a run, and what they started: from a thread that does not drive it, after its
+/// [`Fence`] was closed.
+#[cfg(feature = "store")]
+pub(crate) fn end_workers(ledger: &Path, run: RunId) {
+    Scratch::new(scratch_folder(ledger, run)).end_all();
 }
 
 /// The folder of a process runner's files, by ledger and run.

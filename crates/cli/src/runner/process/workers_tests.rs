@@ -322,6 +322,53 @@ fn stop_all_ends_and_reports_every_worker() {
     assert!(matches!(&reports[1], Report::Checked(Checked { ruling: None, .. })));
 }
 
+/// Goal: once the fence is closed, no worker starts, and those that are ended have no result; one that had ended by
+/// itself keeps it.
+#[test]
+fn closed_fence_stops_workers() {
+    let mut bench = Bench::new();
+    let fence = Fence::default();
+    bench.workers = workers(bench.folder.path()).shared(fence.clone());
+    bench.start(7, step("echo done"));
+    let until = Instant::now() + PATIENCE;
+    while bench.workers.scratch.is_at_work("7") {
+        assert!(Instant::now() < until, "it did not end");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    bench.start(8, step("exec sleep 600"));
+    fence.close();
+    orphans::end(|job| job.path.starts_with(bench.folder.path()), None);
+    let mut reports = vec![bench.next(), bench.next()];
+    reports.sort_by_key(|report| matches!(report, Report::Stopped(_)));
+    match reports.as_slice() {
+        [Report::Finished(AttemptToken(7), receipt), Report::Stopped(AttemptToken(8))] => {
+            assert_eq!(receipt.outcome, Outcome::Succeeded);
+        }
+        other => panic!("{other:?}"),
+    }
+    let refused = bench.workers.start(&task(9, step("echo 9"))).unwrap_err();
+    assert!(
+        matches!(refused, StartFailure::BeforeStart(error) if error.kind() == ErrorKind::Fenced)
+    );
+}
+
+/// Goal: where machines share a ledger, an attempt without files here may be at work elsewhere, and one with files is not.
+#[test]
+fn attempt_without_files_may_be_elsewhere() {
+    let mut bench = Bench::new();
+    bench.start(7, step("exec sleep 600"));
+    // Its runner is killed.
+    std::mem::forget(std::mem::replace(&mut bench.workers, workers(bench.folder.path())));
+    for (is_shared, expected) in [(true, [false, true]), (false, [false, false])] {
+        let next = workers(bench.folder.path());
+        let mut next = if is_shared { next.shared(Fence::default()) } else { next };
+        next.confirm_dead().unwrap();
+        let found = [7, 8].map(|token| next.may_be_elsewhere(AttemptToken(token)));
+        assert_eq!(found, expected);
+        std::mem::forget(next);
+    }
+}
+
 fn check(command: &str, timeout_seconds: Option<u32>) -> Check {
     Check {
         subject: Subject::Attempt(AttemptToken(7)),

@@ -22,6 +22,8 @@ use crate::commands::inspect::text::event::event_text;
 use crate::commands::inspect::text::run::{progress_text, spent_text};
 use crate::commands::inspect::text::status::barrier_paint;
 use crate::commands::inspect::text::units::{moment, span, words};
+#[cfg(feature = "store")]
+use crate::commands::store::store_health;
 use crate::options::{LedgerFolder, RunArg};
 use crate::output::render::{Paint, Table};
 use crate::output::{
@@ -127,6 +129,8 @@ pub(crate) fn status(
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
     report_rollback(context, out)?;
+    #[cfg(feature = "store")]
+    report_store(context, out)?;
     if let Some(name) = &args.run {
         let (mut ledger, id) = LedgerAt::of_run(context, AtArg::default(), Some(name))?;
         ledger.announce_problems(out)?;
@@ -160,6 +164,16 @@ pub(crate) fn status(
         }
     }
     ledger.finish(out)
+}
+
+/// Reports how far the store of the log is behind, if a process of this machine knows it.
+#[cfg(feature = "store")]
+fn report_store(context: InspectContext<'_>, out: &mut Output<'_>) -> Result<(), Failure> {
+    let Some(health) = store_health(context.dir) else { return Ok(()) };
+    match context.form {
+        Form::Json => out.json(&health),
+        Form::Text => out.line(&escape_control(&health.text())),
+    }
 }
 
 /// Reports that the ledger lacks records which it had before.

@@ -2,16 +2,20 @@
 //! signs of life meanwhile.
 //!
 //! `signs` has what a process writes about itself, `watch` judges whether the owner is gone, `standby` follows and
-//! waits, `life` and `shipper` are the threads of an owner.
+//! waits, `life` and `shipper` are the threads of an owner. `contact` notes when the store answered, and `view` is what
+//! others are told about the process, also in the `health_file`.
 //!
 //! Invariants:
 //! - Safety rests on the opening slot alone (`format/store.md`): what is decided here only says when to try.
 //! - A process that was replaced never takes over again: it says so, and ends.
 
+mod contact;
+mod health_file;
 mod life;
 mod shipper;
 mod signs;
 mod standby;
+mod view;
 mod watch;
 
 use std::path::{Path, PathBuf};
@@ -35,17 +39,21 @@ use crate::runner::this_machine;
 use crate::server::open_in_turn;
 
 use super::copy::{is_free, records_about, with_rejoin};
-use super::held::{HeldLog, StoreNews};
+use super::held::{Held, HeldLog, HttpAddress, StoreNews, StoreView};
 use super::lines::{HeldStoreJson, StandbyLine, StoreLagLine, StoreOwnerJson};
 use super::open::{OpenStore, open};
 use super::option::parse_url;
 use super::patience::patient_client;
 use super::probe::expect_fit;
 
+use contact::{Contact, NotedObjects};
+use health_file::HealthFile;
+pub(crate) use health_file::store_health;
 use life::{Life, Living, SIGN_EVERY};
 use shipper::Shipper;
 use signs::{NodeRole, Owner, OwnerState, Signs, Successor};
 use standby::{Ended, Ready, Standby};
+use view::{OwnerView, StandbyView};
 use watch::{Seen, Watch};
 
 /// The shortest lease in seconds: two signs of life, and time for their requests.
@@ -70,18 +78,12 @@ pub(super) fn owner_of(objects: &dyn Objects) -> Result<Option<StoreOwnerJson>, 
 const STORE_HELP: &str =
     "Keep the log in this store: s3://BUCKET/PREFIX, az://, gs:// or file:///FOLDER";
 
-/// A ledger, and its log in a store.
-type Held = (Ledger, Box<dyn HeldLog>);
-
-/// How a server keeps the log in a store.
+/// How a process keeps the log in a store.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Object store")]
 pub(crate) struct HoldOptions {
     #[arg(long, value_name = "URL", help = STORE_HELP)]
     store: Option<String>,
-    /// Follow the store with this folder, and take over when the owner is gone
-    #[arg(long, requires = "store")]
-    standby: bool,
     /// How long the owner may show no sign of life before it is replaced
     #[arg(long, value_name = "TIME", default_value = "6s", value_parser = parse_lease, requires = "store")]
     lease: u64,
@@ -140,6 +142,17 @@ fn lags_from(ack: AckMode) -> Duration {
     }
 }
 
+/// What a process does before it holds a ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// It makes sure that no other process holds it.
+    Look,
+    /// The same, and it creates the ledger if the store and the folder have none.
+    Create,
+    /// It stands by until the owner is gone.
+    StandBy,
+}
+
 /// The ledger that this process holds in a store.
 struct HeldInStore {
     dir: PathBuf,
@@ -152,22 +165,28 @@ struct HeldInStore {
     owner: Owner,
     node: Uid,
     json: HeldStoreJson,
+    contact: Arc<Contact>,
+    lease: Duration,
     successor: Arc<OnceLock<Successor>>,
     life: Option<Life>,
+    health: HealthFile,
 }
 
 /// Hold a ledger whose log is in a store, after standing by if that is asked for. `news` is told what happens
 /// meanwhile. `None` if it is asked to stop first.
 pub(crate) fn hold(
-    options: &HoldOptions,
+    (options, before): (&HoldOptions, Before),
     dir: &Path,
     environment: &Environment,
     is_stopped: &dyn Fn() -> bool,
     news: &mut StoreNews<'_>,
 ) -> Result<Option<Held>, Failure> {
     let url = parse_url(options.store.as_deref().unwrap_or_default())?;
-    let store = open(&url, Duration::from_secs(options.store_timeout), options.store_allow_http)?;
+    let mut store =
+        open(&url, Duration::from_secs(options.store_timeout), options.store_allow_http)?;
     store.check()?;
+    let contact = Contact::new();
+    store.objects = NotedObjects::wrap(store.objects, &contact);
     if !options.no_probe {
         expect_fit(&store, environment)?;
     }
@@ -180,12 +199,15 @@ pub(crate) fn hold(
         node: environment.ids.next_id(),
         lease: Duration::from_secs(options.lease),
         ack: options.ack,
+        contact,
         is_stopped,
     };
-    let is_known = place.restore_if_free(options.standby)?;
-    if options.standby {
-        let mut ready = |progress: &FolderProgress| news(&place.standby_line(progress));
-        let ended = place.standby().wait(&mut ready);
+    let is_known = place.make_folder(before)?;
+    if before == Before::StandBy {
+        let standby = place.standby();
+        let view: Arc<dyn StoreView> = Arc::<StandbyView>::clone(&standby.view);
+        let mut ready = |progress: &FolderProgress| news(place.standby_line(progress), &view);
+        let ended = standby.wait(&mut ready);
         return match ended.map_err(|failure| place.with_rejoin(failure))? {
             Ended::Stopped => Ok(None),
             Ended::Gone(gone, ready) => {
@@ -209,6 +231,7 @@ struct Place<'a> {
     node: Uid,
     lease: Duration,
     ack: AckMode,
+    contact: Arc<Contact>,
     is_stopped: &'a dyn Fn() -> bool,
 }
 
@@ -229,14 +252,25 @@ impl<'a> Place<'a> {
             client: self.client,
             node: self.node,
             lease: self.lease,
+            view: StandbyView::new(
+                hex(&self.node),
+                self.store.url.to_string(),
+                Arc::clone(&self.contact),
+            ),
             is_stopped: self.is_stopped,
         }
     }
 
-    /// Restore the folder if there is none. Returns whether the store has a ledger.
-    fn restore_if_free(&self, is_standby: bool) -> Result<bool, Failure> {
+    /// Restore or create the folder if there is none. Returns whether the store has a ledger.
+    fn make_folder(&self, before: Before) -> Result<bool, Failure> {
         let (dir, url) = (self.dir, &self.store.url);
+        let is_standby = before == Before::StandBy;
         let is_known = bound_ledger(self.client.objects(), self.client.retry())?.is_some();
+        if !is_known && before == Before::Create && is_free(dir) {
+            create_parents(dir)?;
+            Ledger::create(dir, self.environment)?.close()?;
+            return Ok(false);
+        }
         if !is_known && (is_standby || is_free(dir)) {
             let message = format!("no ledger at {url}");
             let hint = if is_standby {
@@ -262,6 +296,7 @@ impl<'a> Place<'a> {
     fn standby_line(&self, progress: &FolderProgress) -> StandbyLine {
         StandbyLine {
             epoch: progress.epoch,
+            http: None,
             node: hex(&self.node),
             seq: progress.last_seq,
             url: self.store.url.to_string(),
@@ -333,7 +368,6 @@ impl<'a> Place<'a> {
             Some(state) => Ledger::of_followed_log(log, &recovery, environment, state)?,
             None => Ledger::of_log(log, &recovery, environment)?,
         };
-        report.notes.iter().for_each(|note| print_message(note));
         if let Some((first, last)) = progress.dropped {
             let count = counted(last.saturating_sub(first).saturating_add(1), "record");
             print_message(&format!(
@@ -345,6 +379,7 @@ impl<'a> Place<'a> {
         let ack = keeper.ack().to_string();
         let owner = Owner {
             ack: ack.clone(),
+            clients: None,
             epoch,
             folder: folder_text(self.dir),
             http: None,
@@ -373,17 +408,21 @@ impl<'a> Place<'a> {
             owner,
             node: self.node,
             json,
+            contact: Arc::clone(&self.contact),
+            lease: self.lease,
             successor: Arc::default(),
             life: None,
+            health: HealthFile::new(self.dir),
         };
-        Ok((ledger, Box::new(held)))
+        Ok(Held { ledger, report, log: Box::new(held) })
     }
 }
 
 /// What a standby prints for people when it follows.
 pub(crate) fn standby_text(dir: &Path, line: &StandbyLine) -> String {
-    let StandbyLine { epoch, seq, url, .. } = line;
-    format!("standing by with {}: record {seq}, epoch {epoch} of {url}", dir.display())
+    let StandbyLine { epoch, http, seq, url, .. } = line;
+    let at = http.as_ref().map_or_else(String::new, |http| format!(", and at {http}"));
+    format!("standing by with {}{at}: record {seq}, epoch {epoch} of {url}", dir.display())
 }
 
 /// A folder, as the owner's hint names it.
@@ -442,8 +481,19 @@ impl HeldLog for HeldInStore {
         self.json.clone()
     }
 
-    fn start(&mut self, http: Option<&str>) -> Result<(), Failure> {
-        self.owner.http = http.map(str::to_owned);
+    fn view(&self) -> Arc<dyn StoreView> {
+        Arc::new(OwnerView {
+            json: self.json.clone(),
+            keeper: Arc::clone(&self.keeper),
+            contact: Arc::clone(&self.contact),
+            lease: self.lease,
+            successor: Arc::clone(&self.successor),
+        })
+    }
+
+    fn start(&mut self, http: Option<&HttpAddress>) -> Result<(), Failure> {
+        self.owner.http = http.map(|address| address.bound.clone());
+        self.owner.clients = http.and_then(|address| address.clients.clone());
         let living = Living {
             objects: Arc::clone(&self.objects),
             identity: self.identity,
@@ -467,6 +517,8 @@ impl HeldLog for HeldInStore {
         if let Some(error) = self.shipper.as_mut().and_then(Shipper::failure) {
             return Err(error.into());
         }
+        let view = self.view();
+        self.health.write_if_due(|| view.health());
         Ok(self.lag_news())
     }
 

@@ -26,6 +26,8 @@ pub(super) enum OwnerState {
 pub(super) struct Owner {
     /// When it acknowledges a result.
     pub(super) ack: String,
+    /// The address for HTTP to which a standby sends clients.
+    pub(super) clients: Option<String>,
     /// The epoch that it opened.
     pub(super) epoch: u64,
     /// The folder of its ledger.

@@ -14,11 +14,14 @@ use plan_ledger::internals::ledger::FollowedState;
 use plan_ledger::internals::store::{FolderProgress, Objects, StandbyFolder, StoreClient, Unclear};
 use plan_ledger::{Environment, Error, ErrorKind};
 
+use crate::commands::store::held::StoreView as _;
 use crate::output::{Failure, print_message};
 use crate::protocol::hex;
 
+use super::health_file::HealthFile;
 use super::life::SIGN_EVERY;
 use super::signs::{NodeRole, Signs};
+use super::view::StandbyView;
 use super::watch::{Gone, Port, Seen, Watch};
 
 /// The time from one look at the owner's hint and its port to the next.
@@ -53,6 +56,8 @@ pub(super) struct Standby<'a> {
     pub(super) client: &'a StoreClient,
     pub(super) node: Uid,
     pub(super) lease: Duration,
+    /// What others are told about it.
+    pub(super) view: Arc<StandbyView>,
     /// Whether it is asked to stop.
     pub(super) is_stopped: &'a dyn Fn() -> bool,
 }
@@ -84,6 +89,7 @@ struct Waiting<'s, 'a> {
     ticks: u32,
     /// The epoch that another standby tries to open, and since when.
     lost_turn: Option<(u64, Instant)>,
+    health: HealthFile,
 }
 
 impl Standby<'_> {
@@ -100,12 +106,14 @@ impl Standby<'_> {
             signed: None,
             ticks: 0,
             lost_turn: None,
+            health: HealthFile::new(self.dir),
         };
         let mut is_ready = false;
         loop {
             let options = self.environment.log_options();
             let followed = match StandbyFolder::open(self.dir, options, self.client) {
                 Ok(folder) => {
+                    self.view.follow(folder.progress().epoch, folder.progress().last_seq);
                     if !is_ready {
                         is_ready = true;
                         ready(folder.progress())?;
@@ -123,7 +131,13 @@ impl Standby<'_> {
                         return Ok(Ended::Stopped);
                     }
                 }
-                ended => return Ok(ended?),
+                ended => {
+                    let ended = ended?;
+                    if matches!(ended, Ended::Gone(..)) {
+                        self.view.take_over();
+                    }
+                    return Ok(ended);
+                }
             }
         }
     }
@@ -181,6 +195,7 @@ impl Waiting<'_, '_> {
                 return Ok(Ended::Stopped);
             }
             self.ticks = self.ticks.wrapping_add(1);
+            self.health.write_if_due(|| self.standby.view.health());
             match self.look() {
                 Ok(None) => {}
                 Ok(Some(gone)) => {
@@ -198,6 +213,8 @@ impl Waiting<'_, '_> {
             } else if is_busy || is_ending || self.ticks.is_multiple_of(SLOT_TICKS) {
                 is_busy = ready.follow()?;
             }
+            let progress = ready.folder.progress();
+            self.standby.view.follow(progress.epoch, progress.last_seq);
             if has_blobs.elapsed() >= BLOBS_EVERY {
                 has_blobs = Instant::now();
                 ready.folder.take_in_blobs()?;
@@ -215,6 +232,7 @@ impl Waiting<'_, '_> {
             self.signs.write(objects);
         }
         let mut seen = Seen::owner(objects)?;
+        self.standby.view.see(seen.owner.as_ref());
         let mut port = Port::Unknown;
         if !seen.is_free() {
             let known = self.watch.known(&seen).filter(|_| !self.ticks.is_multiple_of(SIGN_TICKS));

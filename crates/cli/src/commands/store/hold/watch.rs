@@ -175,6 +175,7 @@ mod tests {
     fn seen(count: u8, state: OwnerState) -> Seen {
         let owner = Owner {
             ack: "store".to_owned(),
+            clients: None,
             epoch: 1,
             folder: "/l".to_owned(),
             http: Some("http://127.0.0.1:1".to_owned()),

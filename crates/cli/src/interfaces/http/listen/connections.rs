@@ -4,7 +4,6 @@
 //! for writing. When the server stops, requests that have arrived are answered, for at most five seconds.
 
 use std::io;
-#[cfg(feature = "mcp")]
 use std::net::SocketAddr;
 use std::net::TcpListener as StdListener;
 use std::path::{Path, PathBuf};
@@ -25,14 +24,19 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
 
-use plan_ledger::{Error, ErrorKind};
+use plan_ledger::{Environment, Error, ErrorKind};
 
-use crate::commands::serve::Serving;
+#[cfg(feature = "store")]
+use crate::commands::serve::Waiting;
+use crate::commands::serve::{HttpOptions, HttpServer, Serving};
+use crate::commands::store::held::HttpAddress;
+use crate::interfaces::http::access::{Access, ROLES, RoleToken, new_tokens, read_tokens};
+use crate::interfaces::http::app::App;
+use crate::interfaces::http::routes::router;
 use crate::protocol::Failure;
 
-use super::access::{Access, ROLES, RoleToken, new_tokens, read_tokens};
-use super::app::App;
-use super::routes::router;
+#[cfg(feature = "store")]
+use super::standby::{Front, front_router};
 use super::tls::acceptor;
 
 /// How many connections are open at once. Further ones wait.
@@ -76,18 +80,79 @@ struct TokensJson<'a> {
     worker: &'a str,
 }
 
+/// The server for HTTP of one process.
+#[derive(Debug, Default)]
+pub(crate) struct Http {
+    listening: Option<Listening>,
+    /// What answers until this process holds the ledger.
+    #[cfg(feature = "store")]
+    front: Option<Arc<Front>>,
+}
+
 /// A server that listens, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Listening {
-    app: Arc<App>,
+struct Listening {
+    address: HttpAddress,
+    /// The ledger, once it is served.
+    app: Option<Arc<App>>,
     info: PathBuf,
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Starts to listen. The result is the address.
-pub(super) fn listen(serving: Serving<'_>) -> Result<(String, Listening), Failure> {
-    let Serving { dir, environment, ledger, options, address } = serving;
+/// An address at which nothing is answered yet, and who may speak there.
+struct Bound {
+    listener: StdListener,
+    tls: Option<TlsAcceptor>,
+    access: Arc<Access>,
+    address: HttpAddress,
+    info: PathBuf,
+}
+
+impl HttpServer for Http {
+    fn serve(&mut self, serving: Serving<'_>) -> Result<HttpAddress, Failure> {
+        #[cfg(feature = "store")]
+        if let (Some(front), Some(listening)) = (&self.front, &mut self.listening) {
+            let app = Arc::new(App::new(serving, Arc::clone(front.access())));
+            front.hold(router(&app));
+            listening.app = Some(app);
+            return Ok(listening.address.clone());
+        }
+        let bound = bind(serving.dir, &serving.environment, serving.options, serving.address)?;
+        let app = Arc::new(App::new(serving, Arc::clone(&bound.access)));
+        let listening = bound.listen(router(&app), Some(app))?;
+        let address = listening.address.clone();
+        self.listening = Some(listening);
+        Ok(address)
+    }
+
+    #[cfg(feature = "store")]
+    fn stand_by(&mut self, waiting: Waiting<'_>) -> Result<HttpAddress, Failure> {
+        let Waiting { dir, environment, options, address, store } = waiting;
+        let bound = bind(dir, &environment, options, address)?;
+        let front = Arc::new(Front::new(Arc::clone(&bound.access), store));
+        let listening = bound.listen(front_router(&front), None)?;
+        let address = listening.address.clone();
+        (self.listening, self.front) = (Some(listening), Some(front));
+        Ok(address)
+    }
+
+    fn end(&mut self) {
+        self.listening = None;
+        #[cfg(feature = "store")]
+        {
+            self.front = None;
+        }
+    }
+}
+
+/// Takes an address.
+fn bind(
+    dir: &Path,
+    environment: &Environment,
+    options: &HttpOptions,
+    address: SocketAddr,
+) -> Result<Bound, Failure> {
     let is_local = address.ip().is_loopback();
     let tls = match (&options.tls_cert, &options.tls_key) {
         (Some(certificate), Some(key)) => Some(acceptor(certificate, key)?),
@@ -111,42 +176,67 @@ pub(super) fn listen(serving: Serving<'_>) -> Result<(String, Listening), Failur
     let own = options.token_file.is_none();
     let tokens = match &options.token_file {
         Some(path) => read_tokens(path)?,
-        None => new_tokens(&environment),
+        None => new_tokens(environment),
     };
     let mut hosts = options.hosts.clone();
     hosts.push(bound.ip().to_string());
     if is_local {
         hosts.extend(["localhost", "127.0.0.1", "::1"].map(str::to_owned));
     }
-    let access = Access::new(&tokens, hosts);
+    let access = Arc::new(Access::new(&tokens, hosts));
     let info = dir.join(INFO_NAME);
     write_info(&info, &shown, own.then_some(&tokens)).map_err(|error| {
         Failure::Ledger(Error::io("write the address of the server", &info, error))
     })?;
-    let app = Arc::new(App::new(dir.to_owned(), environment, ledger, access));
-    let router = router(&app);
-    let (stop, stopped) = channel();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .enable_time()
-        .max_blocking_threads(THREADS_MAX)
-        .build()
-        .map_err(failed)?;
-    let work = move || {
-        runtime.block_on(async move {
-            if let Ok(listener) = TcpListener::from_std(listener) {
-                accept(listener, tls, router, stopped).await;
-            }
-        });
-        runtime.shutdown_timeout(STOP_WAIT);
-    };
-    let thread = std::thread::Builder::new().name("http".to_owned()).spawn(work).map_err(failed)?;
-    Ok((shown, Listening { app, info, stop: Some(stop), thread: Some(thread) }))
+    let address = HttpAddress { clients: clients_address(scheme, bound, options), bound: shown };
+    Ok(Bound { listener, tls, access, address, info })
+}
+
+/// The address that clients on other machines use: the first name that the user gave, or else the IP address, unless it
+/// stands for all of this machine.
+fn clients_address(scheme: &str, bound: SocketAddr, options: &HttpOptions) -> Option<String> {
+    let port = bound.port();
+    match options.hosts.first() {
+        Some(name) => Some(format!("{scheme}://{name}:{port}")),
+        None if bound.ip().is_unspecified() => None,
+        None => Some(format!("{scheme}://{bound}")),
+    }
+}
+
+impl Bound {
+    /// Starts to answer.
+    fn listen(self, router: Router, app: Option<Arc<App>>) -> Result<Listening, Failure> {
+        let Self { listener, tls, address, info, .. } = self;
+        let shown = address.bound.clone();
+        let failed = |error: io::Error| {
+            Failure::Ledger(Error::new(ErrorKind::Io, format!("cannot listen at {shown}: {error}")))
+        };
+        let (stop, stopped) = channel();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(THREADS_MAX)
+            .build()
+            .map_err(failed)?;
+        let work = move || {
+            runtime.block_on(async move {
+                if let Ok(listener) = TcpListener::from_std(listener) {
+                    accept(listener, tls, router, stopped).await;
+                }
+            });
+            runtime.shutdown_timeout(STOP_WAIT);
+        };
+        let thread = std::thread::Builder::new().name("http".to_owned()).spawn(work);
+        let thread = Some(thread.map_err(failed)?);
+        Ok(Listening { address, app, info, stop: Some(stop), thread })
+    }
 }
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        self.app.stop();
+        if let Some(app) = &self.app {
+            app.stop();
+        }
         if let Some(stop) = self.stop.take() {
             // The thread may have ended.
             let _ = stop.send(());

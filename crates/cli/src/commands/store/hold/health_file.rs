@@ -1,0 +1,103 @@
+//! `store-health.json` in the folder of a ledger: what the process that holds it, or stands by with it, knows about the store,
+//! for `ledger status`. It is written again every two seconds, and removed at an orderly end.
+//!
+//! Invariant: a file that was not written for a while says nothing: its process is dead, or stands still.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::commands::store::lines::StoreHealthLine;
+
+use super::life::SIGN_EVERY;
+
+/// The name of the file.
+const NAME: &str = "store-health.json";
+
+/// How long a file counts.
+const FRESH_FOR: Duration = Duration::from_secs(10);
+
+/// The longest file that is read.
+const LENGTH_MAX: u64 = 1 << 16;
+
+/// Writes the file. It is removed with this.
+#[derive(Debug)]
+pub(super) struct HealthFile {
+    path: PathBuf,
+    written: Option<Instant>,
+}
+
+impl HealthFile {
+    pub(super) fn new(dir: &Path) -> Self {
+        Self { path: dir.join(NAME), written: None }
+    }
+
+    /// Write the file if it is time. Without it, `ledger status` shows less.
+    pub(super) fn write_if_due(&mut self, health: impl FnOnce() -> StoreHealthLine) {
+        if self.written.is_none_or(|written| written.elapsed() >= SIGN_EVERY) {
+            self.written = Some(Instant::now());
+            let _ = self.write(&health().line());
+        }
+    }
+
+    fn write(&self, line: &str) -> io::Result<()> {
+        let folder = self.path.parent().unwrap_or_else(|| Path::new("."));
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(line.as_bytes())?;
+        file.persist(&self.path)?;
+        Ok(())
+    }
+}
+
+impl Drop for HealthFile {
+    fn drop(&mut self) {
+        if self.written.is_some() {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// What a process of this machine knows about the store of the ledger in a folder; `None` if there is none.
+pub(crate) fn store_health(dir: &Path) -> Option<StoreHealthLine> {
+    let file = File::open(dir.join(NAME)).ok()?;
+    let age = file.metadata().ok()?.modified().ok()?.elapsed().unwrap_or_default();
+    if age > FRESH_FOR {
+        return None;
+    }
+    let mut text = String::new();
+    file.take(LENGTH_MAX).read_to_string(&mut text).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    fn health() -> StoreHealthLine {
+        StoreHealthLine::of_standby(7, None)
+    }
+
+    /// Goal: what a live process says is read; what a dead one said is not.
+    #[test]
+    fn stale_file_says_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(store_health(folder.path()).is_none());
+        let mut file = HealthFile::new(folder.path());
+        file.write_if_due(health);
+        file.write_if_due(|| panic!("it was written a moment ago"));
+        assert_eq!(store_health(folder.path()).unwrap().epoch, 7);
+        let path = folder.path().join(NAME);
+        let old = SystemTime::now() - FRESH_FOR - Duration::from_secs(1);
+        File::options().write(true).open(&path).unwrap().set_modified(old).unwrap();
+        assert!(store_health(folder.path()).is_none());
+        drop(file);
+        assert!(!path.exists());
+        // One that never wrote removes nothing.
+        fs::write(&path, "{}").unwrap();
+        drop(HealthFile::new(folder.path()));
+        assert!(path.exists() && store_health(folder.path()).is_none());
+    }
+}
