@@ -344,17 +344,20 @@ mod tests {
 
     use super::*;
 
+    /// The head and the body of each request.
+    type Seen = Arc<Mutex<Vec<(String, Vec<u8>)>>>;
+
     /// A server that gives these answers, one after the other and then the last one, and keeps the requests.
     struct Scripted {
         url: String,
-        seen: Arc<Mutex<Vec<(String, Vec<u8>)>>>,
+        seen: Seen,
     }
 
     impl Scripted {
         fn start(answers: Vec<String>) -> Self {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let url = format!("http://{}", listener.local_addr().unwrap());
-            let seen: Arc<Mutex<Vec<(String, Vec<u8>)>>> = Arc::default();
+            let seen: Seen = Arc::default();
             let kept = Arc::clone(&seen);
             std::thread::spawn(move || {
                 for (number, stream) in listener.incoming().enumerate() {

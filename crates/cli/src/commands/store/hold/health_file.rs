@@ -72,8 +72,6 @@ pub(crate) fn store_health(dir: &Path) -> Option<StoreHealthLine> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::SystemTime;
-
     use super::*;
 
     fn health() -> StoreHealthLine {
@@ -90,7 +88,8 @@ mod tests {
         file.write_if_due(|| panic!("it was written a moment ago"));
         assert_eq!(store_health(folder.path()).unwrap().epoch, 7);
         let path = folder.path().join(NAME);
-        let old = SystemTime::now() - FRESH_FOR - Duration::from_secs(1);
+        let written = path.metadata().unwrap().modified().unwrap();
+        let old = written - FRESH_FOR - Duration::from_secs(1);
         File::options().write(true).open(&path).unwrap().set_modified(old).unwrap();
         assert!(store_health(folder.path()).is_none());
         drop(file);
