@@ -24,7 +24,10 @@ pub(crate) enum EngineWord {
 }
 
 /// Whether a store is fit to hold a ledger.
-#[cfg_attr(not(feature = "store"), expect(dead_code, reason = "only `ledger store` prints it"))]
+#[cfg_attr(
+    not(any(feature = "store", test)),
+    expect(dead_code, reason = "only `ledger store` prints it")
+)]
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct StoreProbeLine {
     /// How many objects the probe created.
@@ -54,7 +57,10 @@ pub(crate) struct StoreProbeLine {
 }
 
 /// The ledger in a store.
-#[cfg_attr(not(feature = "store"), expect(dead_code, reason = "only `ledger store` prints it"))]
+#[cfg_attr(
+    not(any(feature = "store", test)),
+    expect(dead_code, reason = "only `ledger store` prints it")
+)]
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct StoreStatusLine {
     /// The chain value of the last record; null if only a segment object has it.
@@ -100,7 +106,10 @@ pub(crate) struct StoreStatusLine {
 }
 
 /// What can be deleted from a store, or was, and which slots are kept for which reason.
-#[cfg_attr(not(feature = "store"), expect(dead_code, reason = "only `ledger store` prints it"))]
+#[cfg_attr(
+    not(any(feature = "store", test)),
+    expect(dead_code, reason = "only `ledger store` prints it")
+)]
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct StoreGcLine {
     /// Whether it was deleted. Otherwise nothing was changed.
@@ -132,7 +141,10 @@ pub(crate) struct StoreGcLine {
 }
 
 /// The segments of a store that can be deleted because the ledger was pruned, or were.
-#[cfg_attr(not(feature = "store"), expect(dead_code, reason = "only `ledger store` prints it"))]
+#[cfg_attr(
+    not(any(feature = "store", test)),
+    expect(dead_code, reason = "only `ledger store` prints it")
+)]
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct StorePruneLine {
     /// The snapshots that were created in the store.
@@ -154,7 +166,10 @@ pub(crate) struct StorePruneLine {
 }
 
 /// The policies for a ledger in S3.
-#[cfg_attr(not(feature = "store"), expect(dead_code, reason = "only `ledger store` prints it"))]
+#[cfg_attr(
+    not(any(feature = "store", test)),
+    expect(dead_code, reason = "only `ledger store` prints it")
+)]
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct StorePolicyLine {
     /// The policy of the bucket.
@@ -252,7 +267,10 @@ impl StoreLagLine {
 }
 
 /// A standby has what is in the store, and follows it.
-#[cfg_attr(not(feature = "store"), expect(dead_code, reason = "only a store has a standby"))]
+#[cfg_attr(
+    not(any(feature = "store", test)),
+    expect(dead_code, reason = "only a store has a standby")
+)]
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct StandbyLine {
     /// The epoch of the last record.
@@ -297,7 +315,10 @@ impl StoreRole {
 }
 
 /// What a process does for a ledger in a store, and how far both are apart: the answer of `/v1/health`.
-#[cfg_attr(not(feature = "store"), expect(dead_code, reason = "only a store has such a process"))]
+#[cfg_attr(
+    not(any(feature = "store", test)),
+    expect(dead_code, reason = "only a store has such a process")
+)]
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct StoreHealthLine {
     /// When the owner acknowledges a result: `store`, `bounded:5s` or `local`; null for a standby.
@@ -384,7 +405,10 @@ impl StoreHealthLine {
 }
 
 /// A folder has the log of a store.
-#[cfg_attr(not(feature = "store"), expect(dead_code, reason = "only a store is restored"))]
+#[cfg_attr(
+    not(any(feature = "store", test)),
+    expect(dead_code, reason = "only a store is restored")
+)]
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct RestoredLine {
     /// The chain value of the last record.
@@ -402,7 +426,10 @@ pub(crate) struct RestoredLine {
 }
 
 /// What another process wrote to a folder is in a store.
-#[cfg_attr(not(feature = "store"), expect(dead_code, reason = "only a store is shipped to"))]
+#[cfg_attr(
+    not(any(feature = "store", test)),
+    expect(dead_code, reason = "only a store is shipped to")
+)]
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ReplicatedLine {
     /// The bytes of the durable records that the store lacks.
@@ -422,7 +449,10 @@ pub(crate) struct ReplicatedLine {
 }
 
 /// A folder that diverged from its store: what only it has, and what became of it.
-#[cfg_attr(not(feature = "store"), expect(dead_code, reason = "only a store is joined again"))]
+#[cfg_attr(
+    not(any(feature = "store", test)),
+    expect(dead_code, reason = "only a store is joined again")
+)]
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct RejoinLine {
     /// How many of the lost records are known to be acknowledged. The others may be, too, if the mode was not `store`.
