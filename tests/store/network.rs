@@ -179,8 +179,9 @@ fn claims_race_over_the_network() {
         worker.signal(Signal::INT);
     }
     for (name, worker) in running.iter_mut().enumerate() {
-        // It finished its step, and there is work left.
-        assert_eq!(worker.end(), 3, "{}\n{}", worker.out(), worker.err());
+        // It finished its step. On a fast machine no work is left.
+        let code = worker.end();
+        assert!(code == 3 || code == 0, "{code}: {}\n{}", worker.out(), worker.err());
         read_worker(&worker.out(), &format!("w{name}"), &mut told);
     }
     standby.wait_for("standing by");
