@@ -156,7 +156,10 @@ pub(crate) fn hold_folder(storage: &Arc<dyn Storage>, dir: &Path) -> Result<Arc<
         Ok(held) => Ok(held.unwrap_or_else(|| storage.clone())),
         Err(error) => {
             check_folder(&**storage, &LedgerPaths::new(dir))?;
-            Err(Error::io("open the folder", dir, error))
+            // It may have been created between the two looks.
+            let again = storage.hold(dir, Links::Follow);
+            let held = again.map_err(|_| Error::io("open the folder", dir, error))?;
+            Ok(held.unwrap_or_else(|| storage.clone()))
         }
     }
 }

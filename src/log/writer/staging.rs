@@ -85,10 +85,16 @@ fn begin_beside(paths: &LedgerPaths, options: &LogOptions, mut random: Uid) -> R
         let remove_new = || {
             let _ = by_path.remove_dir(dir);
         };
-        let storage = by_path
-            .hold(dir, Links::Refuse)
-            .map(|held| held.unwrap_or_else(|| by_path.clone()))
-            .map_err(|error| Error::io("open the folder", dir, error))?;
+        let is_removed = || attempts_left > 0 && is_gone(&**by_path, dir);
+        let storage = match by_path.hold(dir, Links::Refuse) {
+            Ok(held) => held.unwrap_or_else(|| by_path.clone()),
+            // A process that removes leftovers took it for one.
+            Err(_) if is_removed() => {
+                random = next_name(random);
+                continue;
+            }
+            Err(error) => return Err(Error::io("open the folder", dir, error)),
+        };
         // The folder of another user stays.
         check_own(&*storage, dir).inspect_err(|error| {
             if error.kind() != ErrorKind::Rejected {
@@ -97,13 +103,12 @@ fn begin_beside(paths: &LedgerPaths, options: &LogOptions, mut random: Uid) -> R
         })?;
         let (holder, allowed) = (&options.holder, options.allow_unsafe_locks);
         match take_lock(&*storage, &staging, holder, allowed) {
-            Ok(lock) => return Ok(Staging { paths: staging, storage, lock }),
-            // A process that removes leftovers took it for one.
-            Err(_) if attempts_left > 0 && is_gone(&**by_path, dir) => {
-                if let Some(first) = random.first_mut() {
-                    *first = first.wrapping_add(1);
-                }
+            Ok(lock) if lock.is_at(&staging.lock()).unwrap_or_default() => {
+                return Ok(Staging { paths: staging, storage, lock });
             }
+            // The lock is on a file that was removed with its folder.
+            Ok(_) => random = next_name(random),
+            Err(_) if is_removed() => random = next_name(random),
             Err(error) => {
                 // A folder that is not empty stays.
                 if error.kind() != ErrorKind::Locked {
@@ -115,6 +120,14 @@ fn begin_beside(paths: &LedgerPaths, options: &LogOptions, mut random: Uid) -> R
     }
     let message = "other processes keep removing the folder in which the ledger is created";
     Err(Error::new(ErrorKind::Locked, message).at_path(paths.dir()).with_hint("try again"))
+}
+
+/// The name that is tried after this one.
+fn next_name(mut random: Uid) -> Uid {
+    if let Some(first) = random.first_mut() {
+        *first = first.wrapping_add(1);
+    }
+    random
 }
 
 /// How many names are tried while other processes remove leftovers.
