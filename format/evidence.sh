@@ -10,11 +10,12 @@
 #
 # Each part leaves its output, its command, its time and the program that it measured in target/evidence/COMMIT. It is
 # not repeated, so the work can be interrupted, and done in several calls with other arguments: the page names the
-# arguments of each part. OPS, IMAGES, SEED, FUZZ_SECONDS, CUTS and SWEEPS change how much is measured; LEDGER is a
+# arguments of each part. OPS, IMAGES, SEED, FLIPS, FUZZ_SECONDS, CUTS and SWEEPS change how much is measured; LEDGER is a
 # program that was built before. Every part installs what it needs, and power cuts need root.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 ops=${OPS:-5} images=${IMAGES:-6000000} seed=${SEED:-1} seconds=${FUZZ_SECONDS:-600} cuts=${CUTS:-400} sweeps=${SWEEPS:-all}
+flips=${FLIPS:-20000}
 devices='atomic-sector ordered-append psow512 psow4096'
 ledger=${LEDGER:-target/release/ledger}
 
@@ -114,7 +115,7 @@ run() {
       ;;
     life) laboratory life endure --ops 100000 --seed "$seed" --json ;;
     faults) laboratory faults run --ops 0 --faults 1 --seed "$seed" --json ;;
-    flips) plain flips target/release/examples/sweep --flips 100000 --seed "$seed" ;;
+    flips) plain flips target/release/examples/sweep --flips "$flips" --seed "$seed" ;;
     cases) part cases "SWEEPS=$sweeps format/evidence.sh cases" cases ;;
     runner) part runner "SEED=$seed format/evidence.sh runner" runner ;;
     power)
