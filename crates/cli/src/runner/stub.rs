@@ -4,6 +4,9 @@
 //! Invariants: no threads, no randomness, and no clock except a sleep while idle. The report
 //! depends only on the step, so two runs of a plan end with the same variables, even if they were
 //! killed.
+//!
+//! What earlier runners of the same run left, whose workers may have been processes, is for the [`ProcessWorkers`] of
+//! that run: it is recovered as by any other runner.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::OpenOptions;
@@ -13,13 +16,13 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use plan_ledger::internals::plan::{Criterion, ResolvedOutcome};
+use plan_ledger::internals::plan::{Criterion, Idempotence, ResolvedOutcome};
 use plan_ledger::{AttemptToken, Error, Json, Plan, Receipt, Result, Ruling, Step, Task};
 
 use crate::protocol::WorkerKind;
 use crate::runner::check::{Check, Checked, Subject};
-use crate::runner::process::scratch::Scratch;
-use crate::runner::workers::{Report, StartFailure, Workers};
+use crate::runner::process::ProcessWorkers;
+use crate::runner::workers::{Report, StartFailure, WorkerNote, Workers};
 
 /// Options of stub workers.
 #[derive(Debug, Clone, Default)]
@@ -29,8 +32,6 @@ pub struct StubOptions {
     pub tally: Option<PathBuf>,
     /// The outputs of steps, by id, instead of what their plan says.
     pub outputs: CannedOutputs,
-    /// The process folder of an earlier runner of the same run, if there is one.
-    pub scratch: Option<PathBuf>,
 }
 
 /// The outputs of steps by id.
@@ -58,7 +59,8 @@ impl CannedOutputs {
 pub struct StubWorkers {
     tally: Option<PathBuf>,
     outputs: CannedOutputs,
-    scratch: Option<Scratch>,
+    /// What knows the remains of earlier runners of the same run.
+    earlier: Option<Box<ProcessWorkers>>,
     ready: VecDeque<Report>,
 }
 
@@ -66,8 +68,14 @@ impl StubWorkers {
     /// New stub workers.
     #[must_use]
     pub fn new(options: StubOptions) -> Self {
-        let StubOptions { tally, outputs, scratch } = options;
-        Self { tally, outputs, scratch: scratch.map(Scratch::new), ready: VecDeque::new() }
+        let StubOptions { tally, outputs } = options;
+        Self { tally, outputs, earlier: None, ready: VecDeque::new() }
+    }
+
+    /// Recover what earlier runners of the same run left as these workers do. No worker of theirs is started.
+    #[must_use]
+    pub fn after(self, earlier: ProcessWorkers) -> Self {
+        Self { earlier: Some(Box::new(earlier)), ..self }
     }
 
     fn count(&self, task: &Task) -> Result<()> {
@@ -87,12 +95,37 @@ impl Workers for StubWorkers {
         WorkerKind::Stub
     }
 
+    fn is_left_at_work(&self, token: AttemptToken) -> bool {
+        self.earlier.as_ref().is_some_and(|earlier| earlier.is_left_at_work(token))
+    }
+
     fn confirm_dead(&mut self) -> Result<()> {
-        self.scratch.as_ref().map_or(Ok(()), |scratch| scratch.confirm_dead().map(drop))
+        self.earlier.as_mut().map_or(Ok(()), |earlier| earlier.confirm_dead())
+    }
+
+    fn may_be_elsewhere(&self, token: AttemptToken) -> bool {
+        self.earlier.as_ref().is_some_and(|earlier| earlier.may_be_elsewhere(token))
+    }
+
+    fn left_attempts(&self) -> Vec<AttemptToken> {
+        self.earlier.as_ref().map(|earlier| earlier.left_attempts()).unwrap_or_default()
+    }
+
+    fn left_receipt(
+        &mut self,
+        token: AttemptToken,
+        idempotence: Idempotence,
+        changes: &[String],
+    ) -> Option<Receipt> {
+        self.earlier.as_mut()?.left_receipt(token, idempotence, changes)
     }
 
     fn forget_left(&mut self) -> Result<()> {
-        self.scratch.as_ref().map_or(Ok(()), Scratch::forget_all)
+        self.earlier.as_mut().map_or(Ok(()), |earlier| earlier.forget_left())
+    }
+
+    fn notes(&mut self) -> Vec<WorkerNote> {
+        self.earlier.as_mut().map(|earlier| earlier.notes()).unwrap_or_default()
     }
 
     fn start(&mut self, task: &Task) -> std::result::Result<(), StartFailure> {

@@ -47,7 +47,7 @@ use crate::runner::Fence;
 use crate::runner::{
     CannedOutputs, ImportedStatuses, Options, ProcessOptions, ProcessWorkers, RunOutcome,
     RunSummary, Session, StubOptions, StubWorkers, TakeOver, Workers, drive, recover,
-    release_dead_claims, scratch_folder, take_over_dead_claims,
+    release_dead_claims, take_over_dead_claims,
 };
 use crate::server::{
     check_root, expect_outside, expect_unbound, keep_root, open_in_turn, while_serving,
@@ -384,6 +384,9 @@ fn drive_run(
         recover(ledger, other, &mut workers, observer)?;
     }
     release_dead_claims(ledger, &folder, observer)?;
+    let worker = args.worker.clone();
+    let processes =
+        shared(ProcessWorkers::new(ProcessOptions { ledger: folder.clone(), run, worker }));
     let mut workers: Box<dyn Workers> = if args.stub {
         let outputs = match &args.outputs {
             None => CannedOutputs::default(),
@@ -393,12 +396,10 @@ fn drive_run(
                 canned_outputs(Some(file), &plan.unwrap_or_default())?
             }
         };
-        let scratch = Some(scratch_folder(&folder, run));
-        Box::new(StubWorkers::new(StubOptions { tally: args.tally.clone(), outputs, scratch }))
+        let stubs = StubWorkers::new(StubOptions { tally: args.tally.clone(), outputs });
+        Box::new(stubs.after(processes))
     } else {
-        let worker = args.worker.clone();
-        let workers = shared(ProcessWorkers::new(ProcessOptions { ledger: folder, run, worker }));
-        let workers = workers.with_helpers(args.helpers.helpers(args.yes)?);
+        let workers = processes.with_helpers(args.helpers.helpers(args.yes)?);
         let workers = workers.with_limits(args.limits.limits());
         Box::new(workers.with_context(args.helpers.context()))
     };

@@ -13,9 +13,12 @@ impl WorkerKind {
     /// Whether this or an earlier runner hosted a worker of that name.
     #[must_use]
     pub fn hosted(worker: &str) -> bool {
-        [Self::Process, Self::Stub].iter().any(|kind| {
-            worker.strip_prefix(kind.as_str()).is_some_and(|rest| rest.starts_with('/'))
-        })
+        [Self::Process, Self::Stub].iter().any(|kind| kind.has_hosted(worker))
+    }
+
+    /// Whether this or an earlier runner hosted a worker of that name, as one of this type.
+    pub(crate) fn has_hosted(self, worker: &str) -> bool {
+        worker.strip_prefix(self.as_str()).is_some_and(|rest| rest.starts_with('/'))
     }
 
     /// The name under which command criteria are judged; never the name of a worker.

@@ -5,7 +5,8 @@
 //!   be unknown if it were killed.
 //! - A result that a worker left is recorded, and its files are deleted only then.
 //! - An attempt is recorded as lost only after its worker is known to be dead. Attempts of workers
-//!   that no runner hosted keep their leases, and so do those that the runner of another machine may host.
+//!   that no runner hosted keep their leases, and so do those that the runner of another machine may host. A stub
+//!   worker is its runner, which cannot write any more.
 
 use std::thread;
 use std::time::Duration;
@@ -50,9 +51,10 @@ pub fn recover(
     for (token, (_, number)) in state.in_flight.iter().filter(|(_, (of, _))| *of == run) {
         let Some(the_run) = state.runs.get(&run) else { continue };
         let attempt = the_run.step(*number).and_then(|step| step.attempt());
-        if !attempt.is_some_and(|attempt| WorkerKind::hosted(&attempt.worker)) {
+        let Some(attempt) = attempt.filter(|attempt| WorkerKind::hosted(&attempt.worker)) else {
             continue;
-        }
+        };
+        let is_process = !WorkerKind::Stub.has_hosted(&attempt.worker);
         let step = StepName::of(the_run, *number);
         if let Some(receipt) = left_receipt(workers, the_run, *number, *token) {
             let status = record_left(ledger, *token, &receipt)?;
@@ -73,7 +75,7 @@ pub fn recover(
             });
             continue;
         }
-        if workers.may_be_elsewhere(*token) {
+        if is_process && workers.may_be_elsewhere(*token) {
             let note =
                 "its worker may be at work on another machine: it keeps its lease".to_owned();
             observer.progress(&Progress::Noted { step: Some(step), note });
