@@ -147,6 +147,13 @@ impl Running {
         kill_process(Pid::from_raw(id).unwrap(), signal).unwrap();
     }
 
+    /// The memory that it has in use, in KiB.
+    pub(crate) fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
     /// Wait until a line of standard output has this in it.
     #[track_caller]
     pub(crate) fn wait_for(&mut self, text: &str) {
