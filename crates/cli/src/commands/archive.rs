@@ -19,7 +19,7 @@ use crate::output::{
 };
 use crate::protocol::{counted, size};
 use crate::requests::PruneRequest;
-use crate::server::Client;
+use crate::server::{Client, expect_writer};
 
 use super::prune::print_plan;
 
@@ -93,7 +93,8 @@ fn archive_and_prune(
     dir: &Path,
     environment: &Environment,
 ) -> Result<Code, Failure> {
-    // Plan first: an obstacle to the prune is reported before the archive is written.
+    // An obstacle to the prune is reported before the archive is written.
+    expect_writer(dir, environment)?;
     let view = LedgerView::open(dir, environment)?;
     let last = view.preview_prune(extent(args))?.last_seq;
     let archived = ledger::archive(dir, &args.to, Some(last), environment)?;

@@ -17,6 +17,11 @@ use plan_ledger::{Error, ErrorKind, Rejection, Timestamp};
 
 use crate::json::line_value;
 
+/// How to get a program with stores.
+#[cfg(not(feature = "store"))]
+pub(crate) const STORE_HINT: &str = "build it with `cargo build --release -p plan-ledger-cli --features store`, or \
+                                     install a release package";
+
 /// The exit codes, as `ledger --help` lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {

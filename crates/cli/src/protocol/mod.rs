@@ -12,6 +12,8 @@ mod trusted;
 mod units;
 
 pub use answer::{AckedBy, Answer};
+#[cfg(not(feature = "store"))]
+pub(crate) use failure::STORE_HINT;
 pub use failure::{Code, Failure, Missing, code_of};
 pub(crate) use failure::{ErrorLine, error_line, expect_short_numbers, plan_too_long, too_long};
 pub use hand_off::{

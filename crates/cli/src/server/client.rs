@@ -3,7 +3,8 @@
 //!
 //! Invariants:
 //! - A request that was sent and got no response is repeated only under its idempotency key.
-//! - A client never writes to a folder that is bound to a store: it waits for the server, as for a lock.
+//! - A client never writes to a folder that is bound to a store: it waits for the server, as for a lock, or refuses if it
+//!   was built without stores.
 //! - Clients wait for a locked ledger in a queue, so that no client starves, and for at most
 //!   [`LOCK_WAIT`], unless a client has another limit. A client that tries again keeps its place in the queue.
 
@@ -17,9 +18,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use plan_ledger::internals::log::bound_store;
+use plan_ledger::internals::log::{StoreBinding, bound_store};
 use plan_ledger::{BackgroundWork, BatchKey, Environment, Error, ErrorKind, Ledger, State};
 
+#[cfg(not(feature = "store"))]
+use crate::protocol::STORE_HINT;
 use crate::protocol::{Answer, Code, Failure, encode, hex, plan_too_long, receive, too_long};
 use crate::requests::{Repetition, Request};
 
@@ -283,9 +286,10 @@ impl Client {
 }
 
 /// The log of a folder that is bound to a store is written by its server alone. While that does not run, clients wait
-/// for it as for another lock holder.
+/// for it as for another lock holder; a client without stores does not, since it cannot start it.
 fn expect_served(dir: &Path, environment: &Environment) -> Result<(), Error> {
     let Some(binding) = bound_store(&*environment.storage, dir)? else { return Ok(()) };
+    expect_stores(&binding, dir)?;
     let message =
         format!("the server of this ledger, which is bound to {}, does not run", binding.url);
     let hint = format!(
@@ -294,6 +298,18 @@ fn expect_served(dir: &Path, environment: &Environment) -> Result<(), Error> {
         dir.display()
     );
     Err(Error::new(ErrorKind::Locked, message).with_hint(hint).at_path(dir))
+}
+
+/// Fails at once if the next request of a client would fail since the folder is bound to a store and its server does not
+/// run.
+///
+/// # Errors
+/// `Locked`; `Rejected` in a program without stores.
+pub(crate) fn expect_writer(dir: &Path, environment: &Environment) -> Result<(), Error> {
+    match connect(dir) {
+        ConnectOutcome::NoServer => expect_served(dir, environment),
+        ConnectOutcome::Connected(_) | ConnectOutcome::Busy => Ok(()),
+    }
 }
 
 /// The log of a folder that is bound to a store is written only by a process that holds it there: what another one
@@ -307,12 +323,32 @@ pub(crate) fn expect_unbound(
     command: &str,
 ) -> Result<(), Error> {
     let Some(binding) = bound_store(&*environment.storage, dir)? else { return Ok(()) };
+    expect_stores(&binding, dir)?;
     let message = format!("the log of this ledger is in {}", binding.url);
     let hint = format!(
         "add --store: `{command} --store {}`; to leave the store, remove STORE.json in the folder",
         binding.url
     );
     Err(Error::new(ErrorKind::Rejected, message).with_hint(hint).at_path(dir))
+}
+
+/// A program without stores cannot write to a folder that is bound to one.
+#[cfg(not(feature = "store"))]
+fn expect_stores(binding: &StoreBinding, dir: &Path) -> Result<(), Error> {
+    let url = &binding.url;
+    let message =
+        format!("the log of this ledger is in {url}, and this program was built without stores");
+    let hint = format!(
+        "{STORE_HINT}; reading works without; to leave the store, remove STORE.json in the folder"
+    );
+    Err(Error::new(ErrorKind::Rejected, message).with_hint(hint).at_path(dir))
+}
+
+/// A program without stores cannot write to a folder that is bound to one.
+#[cfg(feature = "store")]
+#[expect(clippy::unnecessary_wraps, reason = "another build refuses")]
+fn expect_stores(_: &StoreBinding, _: &Path) -> Result<(), Error> {
+    Ok(())
 }
 
 /// The encoded request, with its key if it needs one.

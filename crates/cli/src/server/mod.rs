@@ -31,8 +31,8 @@ mod waker;
 pub(crate) use attempt_process::expect_outside;
 #[cfg(feature = "http")]
 pub(crate) use attempt_process::verdict_without_its_process;
-pub(crate) use client::expect_unbound;
 pub use client::{Client, LOCK_WAIT, open_in_turn};
+pub(crate) use client::{expect_unbound, expect_writer};
 pub(crate) use known_root::{accept_rollback, check_root, keep_root, rollback_text};
 #[cfg(feature = "store")]
 pub(crate) use over_http::{ServerAddress, Servers};
