@@ -120,4 +120,6 @@ mod unreadable_sectors;
 mod upgrade;
 mod verify;
 mod verify_derived;
+#[cfg(not(feature = "store"))]
+mod without_store;
 mod workflows;

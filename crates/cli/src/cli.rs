@@ -267,6 +267,12 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "store")]
+    fn options_of_stores_are_known_without_them() {
+        help::check_table(&Cli::command());
+    }
+
+    #[test]
     fn contradictory_options_are_rejected() {
         let rejected = |line: &str| Cli::try_parse_from(line.split(' ')).is_err();
         assert!(rejected("ledger run p.yaml --stub --worker x"));

@@ -58,8 +58,14 @@ pub fn main() -> ExitCode {
     {
         return fail(&failure);
     }
-    #[cfg(feature = "store")]
     let names_folder = parsed.as_ref().is_ok_and(names_folder);
+    #[cfg(not(feature = "store"))]
+    if !names_folder
+        && let Ok(Some(command)) = parsed.as_ref().map(ArgMatches::subcommand_name)
+        && let Some(message) = help::servers_without_store(command)
+    {
+        return fail(&Failure::Usage(message));
+    }
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         // Without a command, the help says what there is.
@@ -108,7 +114,6 @@ pub fn main() -> ExitCode {
 }
 
 /// Whether the command line has `--ledger`, and no `--server`.
-#[cfg(feature = "store")]
 fn names_folder(matches: &ArgMatches) -> bool {
     let mut matches = matches;
     while let Some((_, inner)) = matches.subcommand() {
@@ -157,6 +162,10 @@ fn usage_error(error: &clap::Error) -> String {
     if error.kind() == ErrorKind::InvalidSubcommand
         && let Some(message) = misspelled_view()
     {
+        return message;
+    }
+    #[cfg(not(feature = "store"))]
+    if let Some(message) = help::option_without_store(error) {
         return message;
     }
     let text = help::plain_words(&error.render().to_string());

@@ -74,9 +74,9 @@ fn in_store(path: &Path, environment: &Environment, is_few: bool) -> Result<Envi
 #[cfg(not(feature = "store"))]
 fn in_store(path: &Path, _: &Environment, _: bool) -> Result<Environment, Failure> {
     Err(Failure::Usage(format!(
-        "{} is in a store, and this program was built without the feature `store`\nhint: build it with \
-         `cargo build --release -p plan-ledger-cli --features store`",
-        without_secret(path)
+        "{} is in a store, and this program was built without stores\nhint: {}",
+        without_secret(path),
+        crate::protocol::STORE_HINT
     )))
 }
 

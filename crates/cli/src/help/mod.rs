@@ -1,4 +1,5 @@
-//! The help of the program: commands in groups, topics, and suggestions for unknown words.
+//! The help of the program: commands in groups, topics, suggestions for unknown words, and what a program without
+//! stores says about theirs.
 //!
 //! `cli` defines the command line; this module arranges its help. Invariant: every command is in
 //! exactly one group.
@@ -7,6 +8,8 @@ mod groups;
 mod plain_words;
 mod suggest;
 mod topics;
+#[cfg(any(test, not(feature = "store")))]
+mod without_store;
 
 use clap::Command;
 
@@ -18,6 +21,10 @@ pub(crate) use plain_words::plain_words;
 pub(crate) use suggest::check_suggestions;
 pub(crate) use suggest::{closest_view, unknown_command, unknown_topic};
 pub(crate) use topics::{TOPICS, topic};
+#[cfg(all(test, feature = "store"))]
+pub(crate) use without_store::check_table;
+#[cfg(not(feature = "store"))]
+pub(crate) use without_store::{option_without_store, servers_without_store};
 
 /// The lines after the groups.
 const FOOTER: &str = "\

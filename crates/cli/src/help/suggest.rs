@@ -26,8 +26,6 @@ const MEANT: &[(&[&str], &str)] = &[
     (&["approve", "review"], "plan review"),
     (&["propose", "submit", "add"], "plan propose"),
     (&["backup", "dump", "save"], "export"),
-    #[cfg(not(feature = "store"))]
-    (&["restore"], "import"),
     (&["load"], "import"),
     (&["doctor", "fsck", "repair"], "verify"),
     (&["done", "complete", "finish", "fail"], "receipt"),
@@ -37,6 +35,10 @@ const MEANT: &[(&[&str], &str)] = &[
 
 /// The error for a word that is not a command, with a hint.
 pub(crate) fn unknown_command(program: &Command, word: &str) -> String {
+    #[cfg(not(feature = "store"))]
+    if let Some(message) = super::without_store::command_without_store(word) {
+        return message;
+    }
     let hint = match suggestion(program, word) {
         Some(command) => format!("did you mean `ledger {command}`?"),
         None => "`ledger help --all` lists all commands".to_owned(),
