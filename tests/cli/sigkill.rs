@@ -31,6 +31,35 @@ sleep 0.05
 echo done
 ";
 
+/// Works until it is killed in its first attempt, and shows each moment that it is alive.
+const SLOW_WORKER: &str = "
+[ \"$LEDGER_ATTEMPT\" = 1 ] || exit 0
+while :; do date +%s%N > alive-$LEDGER_STEP; sleep 0.02; done
+";
+
+/// Regression: workers outlived a runner with `--kill-at`, so that the next runner found the result of some of them,
+/// depending on how much later it started.
+#[test]
+fn workers_end_with_a_runner_that_is_killed_at_a_step() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a, goal: x}, {id: b, goal: y}, {id: c, goal: z}]");
+    place.write("slow.sh", SLOW_WORKER);
+    let run = "run plan.yaml --max-parallel 3 --worker";
+    let words = |more: &[&'static str]| {
+        [run.split(' ').collect::<Vec<_>>(), vec!["sh slow.sh"], more.to_vec()].concat()
+    };
+    assert!(place.ledger_with(&words(&["--kill-at", "3"])).was_killed());
+    let left = place.snapshot();
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(place.snapshot() == left, "a worker is alive");
+    place.ledger_with(&words(&[])).code(0);
+    let count = |kind: &str| {
+        let ended = place.ledger(&format!("inspect records --kind {kind} --json")).code(0);
+        ended.lines().iter().filter(|line| line["type"] == "record").count()
+    };
+    assert_eq!((count("attempt_lost"), count("receipt_recorded")), (3, 3));
+}
+
 /// A plan of 145 steps with dependencies, barriers and a cap.
 #[test]
 fn run_survives_twenty_kills() {

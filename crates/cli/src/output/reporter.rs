@@ -1,18 +1,18 @@
 //! Reports the progress of `ledger run`: to people as a progress bar or lines, to programs as JSON
 //! Lines.
 //!
-//! It also forwards stop signals to the run, and kills this process at the step that `--kill-at`
-//! names. The run never waits for a reader of the output: a printer thread prints.
+//! It also forwards stop signals to the run, and kills this process and its workers at the step that
+//! `--kill-at` names. The run never waits for a reader of the output: a printer thread prints.
 
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
 use plan_ledger::{Result, Ruling, StepNumber, StepStatus, Timestamp};
 
 use crate::json::{JsonLine, line_text};
-use crate::runner::{Observer, Pending, Progress, StopRequest};
+use crate::runner::{Observer, Pending, Progress, StopRequest, end_all_workers};
 use crate::signals::StopSignals;
 
 use super::print::print_message;
@@ -58,6 +58,7 @@ pub(crate) struct RunReporter {
     audience: Audience,
     printer: Printer,
     kill_at: Option<StepNumber>,
+    ledger: PathBuf,
     signals: StopSignals,
     /// The items of the last report of [`Self::report_waiting`].
     waits: Vec<Pending>,
@@ -73,7 +74,8 @@ impl RunReporter {
         ledger: &Path,
     ) -> Result<Self> {
         let (printer, signals) = (Printer::new(ledger)?, StopSignals::register(ledger)?);
-        Ok(Self { audience, printer, kill_at, signals, waits: Vec::new(), notes: BTreeSet::new() })
+        let (ledger, waits, notes) = (ledger.to_owned(), Vec::new(), BTreeSet::new());
+        Ok(Self { audience, printer, kill_at, ledger, signals, waits, notes })
     }
 
     /// Prints a line if the audience is a program.
@@ -170,6 +172,8 @@ impl Observer for RunReporter {
             && self.kill_at == Some(step.number)
         {
             self.printer.flush();
+            // A worker that outlived this process would leave a result, which a machine without power does not.
+            end_all_workers(&self.ledger);
             kill_this_process();
         }
     }

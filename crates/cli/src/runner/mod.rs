@@ -58,7 +58,7 @@ pub use imported_status::{ImportResult, ImportedStatuses, import_statuses};
 #[cfg(feature = "store")]
 pub(crate) use process::end_workers;
 pub use process::{ProcessOptions, ProcessWorkers, WorkerLimits, scratch_folder};
-pub(crate) use process::{act_or_enable, not_ignored, process_start, unusable};
+pub(crate) use process::{act_or_enable, end_all_workers, not_ignored, process_start, unusable};
 pub use progress::{Fence, Observer, Progress, StopRequest};
 pub(crate) use stub::canned_output;
 pub use stub::{CannedOutputs, StubOptions, StubWorkers};

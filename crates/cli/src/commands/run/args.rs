@@ -103,7 +103,7 @@ pub(crate) struct RunArgs {
     /// the workers would share]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     max_parallel: Option<u16>,
-    /// Kill this process with SIGKILL when step number N is in flight, to test that it resumes
+    /// Kill this process and its workers with SIGKILL when step number N is in flight, to test that it resumes
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) kill_at: Option<u32>,
     /// Dispatch every step, even those that the file marks as done

@@ -20,6 +20,7 @@ pub use limits::WorkerLimits;
 pub(crate) use orphans::{process_start, shows_processes};
 pub(crate) use output::unusable;
 pub(crate) use supervisor::act_or_enable;
+pub(crate) use workers::end_all_workers;
 #[cfg(feature = "store")]
 pub(crate) use workers::end_workers;
 pub use workers::{ProcessOptions, ProcessWorkers, scratch_folder};

@@ -138,7 +138,6 @@ impl Scratch {
     }
 
     /// Kill every process of all jobs.
-    #[cfg(feature = "store")]
     pub(crate) fn end_all(&self) {
         // One that cannot be killed is found when its job is reported, or by the next runner.
         let _ = orphans::end(self.contains(), None);

@@ -453,10 +453,27 @@ pub(crate) fn end_workers(ledger: &Path, run: RunId) {
     Scratch::new(scratch_folder(ledger, run)).end_all();
 }
 
+/// Kill the workers, checks and helpers of all runs of a ledger, and what they started, as the loss of the machine would.
+pub(crate) fn end_all_workers(ledger: &Path) {
+    let Ok(work) = ledger.join(WORK).canonicalize() else { return };
+    let Ok(entries) = std::fs::read_dir(work) else { return };
+    let folders = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let is_of_run = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(OF_RUN))
+    };
+    folders.filter(is_of_run).for_each(|folder| Scratch::new(folder).end_all());
+}
+
+/// The folder of all workers' files, in that of the ledger.
+const WORK: &str = "work";
+
+/// The start of the name of the folder of a run's workers.
+const OF_RUN: &str = "run-";
+
 /// The folder of a process runner's files, by ledger and run.
 #[must_use]
 pub fn scratch_folder(ledger: &Path, run: RunId) -> PathBuf {
-    ledger.join("work").join(format!("run-{run}"))
+    ledger.join(WORK).join(format!("{OF_RUN}{run}"))
 }
 
 #[cfg(test)]
