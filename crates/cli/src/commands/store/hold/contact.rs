@@ -68,6 +68,10 @@ impl Objects for NotedObjects {
         self.noted(self.objects.list(folder))
     }
 
+    fn list_after(&self, folder: &str, after: &str) -> Result<Vec<ListedObject>, Unclear> {
+        self.noted(self.objects.list_after(folder, after))
+    }
+
     fn put_hint(&self, name: &str, bytes: &[u8]) -> Result<(), Unclear> {
         self.noted(self.objects.put_hint(name, bytes))
     }
@@ -98,6 +102,10 @@ mod tests {
             Ok(Vec::new())
         }
 
+        fn list_after(&self, folder: &str, after: &str) -> Result<Vec<ListedObject>, Unclear> {
+            Err(Unclear(format!("{folder} was listed after {after}")))
+        }
+
         fn put_hint(&self, _: &str, _: &[u8]) -> Result<(), Unclear> {
             Err(Unclear("no answer".to_owned()))
         }
@@ -117,5 +125,14 @@ mod tests {
         assert_eq!(contact.age(), None);
         objects.list("a/").unwrap();
         assert!(contact.age().unwrap() < Duration::from_secs(60));
+    }
+
+    /// Regression: every listing began at the start, so each look at the end of the log read the names of the whole
+    /// history, and a standby never found the end while the owner wrote.
+    #[test]
+    fn listings_begin_where_they_are_asked_to() {
+        let objects = NotedObjects::wrap(Arc::new(Listing), &Contact::new());
+        let Unclear(why) = objects.list_after("a/", "a/5").unwrap_err();
+        assert_eq!(why, "a/ was listed after a/5");
     }
 }
