@@ -142,11 +142,8 @@ impl RemoteObjects {
             Err(CallFailure { reason: Reason::Missing, .. }) => return Ok(Vec::new()),
             listing => listing?,
         };
-        let objects = listing.objects.into_iter().filter_map(|meta| {
-            let file = meta.location.filename()?;
-            let at = store_time(meta.last_modified.timestamp_micros());
-            Some(ListedObject { name: format!("{folder}{file}"), length: meta.size, at })
-        });
+        // Some servers list a folder whose objects were deleted as an object of its name.
+        let objects = listing.objects.iter().filter_map(|meta| listed_in(folder, &path, "", meta));
         Ok(objects.collect())
     }
 }
