@@ -90,6 +90,10 @@ mutants! {
     YoungSlotCollected, "H store", "a slot is collected before the store says that it is 48 hours old";
     NewestSegmentPruned, "H store", "a prune of the store deletes the newest segment object";
     EndWithoutListing, "H store", "a reader takes a collected slot for the end of the log";
+    EmptySegmentRotated, "H store", "a batch that is larger than the first segment leaves that without a record";
+    EmptySegmentIsTheEnd, "H store", "a process that ships takes a segment without a record for the end of the log";
+    PrunedSegmentSkipped, "H store", "after a prune before the upload of its segments, no later one is uploaded";
+    LaterStartIgnored, "H store", "a folder that ends before the log in the store begins counts as diverged";
     LostRaceIsUnclear, "H store", "a create that another process won counts as an unclear answer";
     // Directory entries and syncs.
     SegmentDirEntryUnsynced, "H19", "a new segment is used before its folder is synced";

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, Head, SegmentHeader, Uid};
+use crate::log::errors::damaged;
 use crate::log::folder::DATA_START;
 use crate::log::record::Ack;
 use crate::log::segment::{
@@ -37,11 +38,11 @@ impl LogReader {
 
     /// The durable batches after a record, up to the end of their segment: as many as fit into some bytes,
     /// and at least one. `place` is the segment of that record, and the offset after it; `None` is the start
-    /// of the log. Returns `None` if no batch is durable there.
+    /// of the log. Returns `None` only if HEAD covers nothing after it: a caller that goes on until then has all.
     ///
     /// # Errors
-    /// `Pruned`; `Conflict` if the log has other records than this one there; `Corrupt` with the place of
-    /// damage; `Io`.
+    /// `Pruned`; `Conflict` if the log has other records than this one there; `Rejected` if a segment without a
+    /// record precedes them; `Corrupt` with the place of damage; `Io`.
     pub fn part_after(
         &self,
         place: Option<(&SegmentHeader, u64)>,
@@ -58,13 +59,31 @@ impl LogReader {
         })?;
         let end = self.durable_end(&header, head);
         if start.offset >= end {
-            return Ok(None);
+            mutant!(EmptySegmentIsTheEnd => return Ok(None));
+            return Err(self.segment_without_record(&header));
         }
         let path = self.segment_path(header.ordinal);
         let file = self.storage.open(&path, Access::Read);
         let file = file.map_err(|error| Error::io("open the segment", &path, error))?;
         let mut scan = Scan::new(SegmentBytes::windowed(file), &header, end);
-        FolderPart::read(&mut scan, &path, header, start, size_max)
+        let part = FolderPart::read(&mut scan, &path, header, start, size_max)?;
+        match part {
+            Some(part) => Ok(Some(part)),
+            None => Err(damaged(&path, start.offset, start.next_seq, "the batch has no end")),
+        }
+    }
+
+    /// A crash can leave a segment without a record: no batch has its header.
+    fn segment_without_record(&self, header: &SegmentHeader) -> Error {
+        let message = format!(
+            "segment {} has no record, since a crash interrupted the first write to it; a store can have no such \
+             segment",
+            header.ordinal
+        );
+        Error::new(ErrorKind::Rejected, message)
+            .with_hint("export the ledger, and import it into a new one")
+            .at_path(&self.segment_path(header.ordinal))
+            .at_seq(header.base_seq)
     }
 
     /// The number of bytes of durable frames after a record, which is given as for [`Self::part_after`].

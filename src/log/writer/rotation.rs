@@ -19,7 +19,7 @@ use super::state::{FlushState, NextSegment, SealTask, WriterStatus};
 
 impl SharedWriter {
     /// Make everything pending durable, then continue in a new segment with room for `needed`
-    /// bytes. If the disk is full, nothing has changed.
+    /// bytes, or in a longer one if this one has no record yet. If the disk is full, nothing has changed.
     pub(crate) fn rotate<'a>(
         &'a self,
         mut state: StateGuard<'a>,
@@ -48,9 +48,16 @@ impl SharedWriter {
         if status != WriterStatus::Open {
             return Err(self.stop(flush, StopReason::AlreadyStopped).append_refusal());
         }
-        let mut header = self.next_header(&previous, &position, needed, time);
         let next = position.ack.seq + 1;
-        let file = match self.create_next_segment(&mut header, needed) {
+        let is_empty = previous.base_seq == next && !mutant!(EmptySegmentRotated);
+        let (header, created) = if is_empty {
+            self.lengthen(&previous, needed)
+        } else {
+            let mut header = self.next_header(&previous, &position, needed, time);
+            let created = self.create_next_segment(&mut header, needed);
+            (header, created)
+        };
+        let file = match created {
             Ok(file) => file,
             Err(CreateError::BeforePublish(error)) => {
                 drop(flush.finish(|_| {}));
@@ -69,7 +76,7 @@ impl SharedWriter {
             // The successor is durable and HEAD is synced, so the old segment may be sealed.
             Ok(head) => {
                 let task = SealTask { header: previous, successor: active.header.clone() };
-                let unsealed = self.seal_inline(task);
+                let unsealed = if is_empty { None } else { self.seal_inline(task) };
                 Ok(flush.finish(|state| {
                     state.switch_to(active, DATA_START);
                     state.head = head;
@@ -110,6 +117,21 @@ impl SharedWriter {
             prealloc_len: self.options.segments.size_for(previous.prealloc_len * 2, needed),
             ..next_header(previous, self.options.uids.next(), last.ack, last.end)
         }
+    }
+
+    /// Replace the active segment, which has no record, by a longer file with the same header: otherwise it would
+    /// stay without records, and a store can have no such segment before others. HEAD names both files alike.
+    fn lengthen(
+        &self,
+        empty: &SegmentHeader,
+        needed: u64,
+    ) -> (SegmentHeader, std::result::Result<Box<dyn StorageFile>, CreateError>) {
+        let prealloc_len = self.options.segments.size_for(empty.prealloc_len, needed);
+        let header = SegmentHeader { prealloc_len, ..empty.clone() };
+        let publish_guard = || self.ownership.check().map_err(CreateError::OwnershipLost);
+        let storage = &*self.options.storage;
+        let created = create_segment(storage, &self.paths, &header, &publish_guard);
+        (header, created)
     }
 
     /// Preallocate a segment. Only the background thread does this.
