@@ -109,6 +109,7 @@ mod step_names;
 mod store_folder;
 mod store_modes;
 mod store_retention;
+mod store_shipping;
 mod store_takeover;
 mod sweep;
 mod system_calls;

@@ -493,10 +493,9 @@ fn unshipped_segment_is_not_uploaded() {
     assert_eq!(summary(&restored(&store).unwrap().1), summary(&whole(&reader(&disk))));
 }
 
-/// Goal: a log with an empty segment in its middle is refused before a slot says so that no reader accepts.
-#[test]
-fn log_with_an_empty_segment_is_not_bound() {
-    // A power cut tears the first write: the next opening continues in a new segment.
+/// A ledger whose first segment has no record: a power cut tore the first write, and the next opening continued in a new
+/// segment.
+pub(crate) fn torn_ledger() -> SimDisk {
     let torn = (0..1000).find_map(|seed| {
         let disk = ledger(0);
         let log = Log::open(&dir(), small(&disk), at(60)).unwrap().0;
@@ -509,7 +508,13 @@ fn log_with_an_empty_segment_is_not_bound() {
         log.close().unwrap();
         (ack.seq == 2 && reader(&disk).segments().len() == 2).then_some(disk)
     });
-    let disk = torn.expect("a seed tears the write");
+    torn.expect("a seed tears the write")
+}
+
+/// Goal: a log with an empty segment in its middle is refused before a slot says so that no reader accepts.
+#[test]
+fn log_with_an_empty_segment_is_not_bound() {
+    let disk = torn_ledger();
     let store = SimStore::new();
     let error = open(&disk, &store.handle(), 1).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");

@@ -1,6 +1,8 @@
 //! `ledger serve --store --ack`, `ledger replicate` and `ledger store rejoin` as processes, with a folder as the store:
 //! an outage is a folder that is moved away.
 
+use std::fmt::Write as _;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -353,6 +355,64 @@ fn side_car_without_its_store_says_what_waits() {
     assert_eq!(car.end(), 7, "{}", car.err());
     let err = car.out() + &car.err();
     assert!(err.contains("are only in the folder, the oldest for"), "{err}");
+    store.bring_back();
+    store.place.ledger("replicate URL --ledger @first --once");
+    assert_eq!(store.stored(), store.seq("first"));
+}
+
+/// Story: `ledger replicate --once` never ended on a ledger whose first plan had 12,000 steps, and ignored SIGTERM.
+#[test]
+fn large_first_plan_is_copied_and_the_copy_ends() {
+    let mut place = Place::new();
+    let folder = place.path("shelf");
+    std::fs::create_dir(&folder).unwrap();
+    place.url = format!("file://{}", folder.display());
+    let mut plan = String::from("steps:\n");
+    for number in 0..12_000 {
+        writeln!(plan, "  - {{id: s{number}, goal: 'Do thing {number}: {}'}}", "x".repeat(100))
+            .unwrap();
+    }
+    place.plan("first", &plan);
+    let line = place.json("replicate URL --ledger @first --once --json");
+    assert_eq!((&line["records"], line["seq"] == line["shipped"]), (&0.into(), true), "{line}");
+    let root = place.json("root --ledger @first --json");
+    assert_eq!(line["seq"], root["seq"]);
+    place.ledger("restore URL @second");
+    assert_eq!(place.json("root --ledger @second --json")["chain"], root["chain"]);
+    place.ledger("verify URL");
+    // A server binds the folder, and a killed copy continues.
+    let mut owner = place.start("serve --store URL --json --ledger @second");
+    owner.wait_for("\"type\":\"serving\"");
+    assert_eq!(owner.stop(), 0, "{}", owner.err());
+}
+
+/// Goal: a signal ends a copy soon, while a request gets no answer, and while it asks a store again that does not answer. The
+/// message says that the next start continues.
+#[test]
+fn signal_ends_a_copy_that_waits_for_the_store() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let store = Store::new();
+    let line = "replicate s3://bucket/x --timeout 1h --no-probe --ledger @first";
+    let mut command = store.place.command(line);
+    command
+        .env("AWS_ACCESS_KEY_ID", "a")
+        .env("AWS_SECRET_ACCESS_KEY", "b")
+        .env("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{port}"));
+    let mut car = Running::start(&mut command);
+    let request = silent.accept().unwrap();
+    assert_eq!(car.stop(), 7, "{}", car.err());
+    assert!(car.err().contains("stopped by a signal"), "{}", car.err());
+    assert!(car.err().contains("start this command again"), "{}", car.err());
+    drop(request);
+
+    let mut car = store.place.start("replicate URL --ledger @first --json");
+    car.wait_for("\"type\":\"replicated\"");
+    store.take_away();
+    store.claim("first");
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(car.stop(), 7, "{}", car.err());
+    assert!(car.err().contains("stopped by a signal"), "{}", car.err());
     store.bring_back();
     store.place.ledger("replicate URL --ledger @first --once");
     assert_eq!(store.stored(), store.seq("first"));

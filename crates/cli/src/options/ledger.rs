@@ -20,7 +20,7 @@ use super::default_ledger::default_ledger;
 use super::run::RunArg;
 
 /// The ledger.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct LedgerOption {
     /// The ledger's folder [default: the nearest .ledger, here or in a folder above]
     #[arg(long = "ledger", value_name = "DIR", env = "LEDGER_DIR", hide_env_values = true)]

@@ -22,7 +22,7 @@ pub(super) fn parse_url(text: &str) -> Result<StoreUrl, Failure> {
 }
 
 /// Where a store is, and how to speak to it.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(super) struct StoreOption {
     #[arg(value_name = "URL", help = PLACES)]
     url: String,

@@ -1,5 +1,9 @@
 //! `ledger replicate`: brings to a store what another process writes to a folder.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -25,15 +29,19 @@ Examples:
   ledger replicate az://my-ledgers/night --every 10s --json
 
 The folder stays as it is, and the process that writes it does not wait: if the machine is lost, so is what
-was not copied yet. `ledger restore URL DIR` makes a folder of the copy. The first signal copies once more,
-and ends. The exit code is 2 if there is no ledger, 4 if something is damaged, 6 if the store has records
-that the folder lacks, has another ledger or breaks a promise, or the folder is bound to a store (its server
-copies it then), and 7 if the store does not answer for 30 s: what waits to be copied is in the message.";
+was not copied yet. `ledger restore URL DIR` makes a folder of the copy. A signal ends it within a second,
+after a last copy if there is time. The exit code is 2 if there is no ledger, 4 if something is damaged,
+6 if the store has records that the folder lacks, has another ledger or breaks a promise, or the folder is
+bound to a store (its server copies it then), and 7 if the store does not answer for 30 s, or a signal came
+before it had everything: what waits to be copied is safe in the folder, and the next start continues.";
 
 /// How often a signal is looked for.
 const TICK: Duration = Duration::from_millis(50);
 
-#[derive(Debug, Args)]
+/// How long a signal leaves for the last copy.
+const LAST_COPY: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReplicateArgs {
     #[command(flatten)]
@@ -64,51 +72,98 @@ fn parse_interval(text: &str) -> Result<u64, String> {
 pub(crate) fn replicate(args: &ReplicateArgs) -> Result<Code, Failure> {
     let dir = &args.place.dir;
     let signals = StopSignals::register(dir)?;
-    let is_stopped = || signals.request() != StopRequest::None;
-    let (store, environment) = (args.store.open()?, environment());
-    if !args.no_probe {
-        expect_fit(&store, &environment)?;
-    }
-    let client = patient_client(&store, &environment);
-    let start = Instant::now();
-    let opening = StoreOpening {
-        // A side-car acknowledges nothing.
-        ack: AckMode::Local,
-        node: environment.ids.next_id(),
-        time: environment.clock.now(),
-        clock: MonotonicClock::new(move || start.elapsed()),
-    };
-    let mut car = SideCar::open(dir, &environment.storage, &client, &opening)?;
-    let (mut known, mut is_first) = (last_seq(&car), true);
+    let is_stopped = Arc::new(AtomicBool::new(false));
+    let copying = Copying { args: args.clone(), is_stopped: Arc::clone(&is_stopped) };
+    let (done, finished) = channel();
+    let run = move || done.send(copying.run());
+    // A side-car has no lock and acknowledges nothing, so the process may end at any moment.
+    Builder::new()
+        .name("replicate".to_owned())
+        .spawn(run)
+        .map_err(|error| Error::new(ErrorKind::Io, format!("cannot start a thread: {error}")))?;
+    let mut stopped: Option<Instant> = None;
     loop {
-        let is_last = args.once || is_stopped();
-        let lag = car.ship().map_err(|error| behind(error, &car.lag()))?;
-        // Without its object, a segment is restored from its slots.
-        if let Err(error) = car.upload_segments()
-            && !is_outage(&error)
-        {
-            print_message(&format!("cannot upload a segment: {error}"));
+        match finished.recv_timeout(TICK) {
+            Ok(copied) => return copied,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                let message = "the thread that copies to the store panicked";
+                return Err(Error::new(ErrorKind::Io, message).into());
+            }
         }
-        let seq = last_seq(&car);
-        if is_first || seq > known {
-            let line = ReplicatedLine {
-                bytes: lag.bytes,
-                dir: dir.display().to_string(),
-                oldest_micros: u64::try_from(lag.age.as_micros()).unwrap_or(u64::MAX),
-                records: lag.records,
-                seq,
-                shipped: seq.saturating_sub(known),
-                url: store.url.to_string(),
-            };
-            print_result(args.json, &line, &text(&line))?;
+        if stopped.is_none() && signals.request() != StopRequest::None {
+            stopped = Some(Instant::now());
+            is_stopped.store(true, Ordering::Release);
         }
-        (known, is_first) = (seq, false);
-        if is_last && lag.records == 0 {
-            return Ok(Code::Success);
+        if stopped.is_some_and(|stopped| stopped.elapsed() >= LAST_COPY) {
+            let message = "stopped by a signal before the store has everything";
+            let hint =
+                "what is not copied is safe in the folder; start this command again: it continues";
+            return Err(Error::new(ErrorKind::Io, message).with_hint(hint).at_path(dir).into());
         }
-        let until = Instant::now() + Duration::from_secs(args.every);
-        while Instant::now() < until && !is_stopped() {
-            std::thread::sleep(TICK);
+    }
+}
+
+/// The thread that copies. A request that gets no answer, or a long shipment, does not delay the end of the process.
+struct Copying {
+    args: ReplicateArgs,
+    is_stopped: Arc<AtomicBool>,
+}
+
+impl Copying {
+    fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Acquire)
+    }
+
+    fn run(self) -> Result<Code, Failure> {
+        let args = &self.args;
+        let dir = &args.place.dir;
+        let (store, environment) = (args.store.open()?, environment());
+        if !args.no_probe {
+            expect_fit(&store, &environment)?;
+        }
+        let client = patient_client(&store, &environment);
+        let start = Instant::now();
+        let opening = StoreOpening {
+            // A side-car acknowledges nothing.
+            ack: AckMode::Local,
+            node: environment.ids.next_id(),
+            time: environment.clock.now(),
+            clock: MonotonicClock::new(move || start.elapsed()),
+        };
+        let mut car = SideCar::open(dir, &environment.storage, &client, &opening)?;
+        let (mut known, mut is_first) = (last_seq(&car), true);
+        loop {
+            let is_last = args.once || self.is_stopped();
+            let lag = car.ship().map_err(|error| behind(error, &car.lag()))?;
+            // Without its object, a segment is restored from its slots.
+            if !self.is_stopped()
+                && let Err(error) = car.upload_segments()
+                && !is_outage(&error)
+            {
+                print_message(&format!("cannot upload a segment: {error}"));
+            }
+            let seq = last_seq(&car);
+            if is_first || seq > known {
+                let line = ReplicatedLine {
+                    bytes: lag.bytes,
+                    dir: dir.display().to_string(),
+                    oldest_micros: u64::try_from(lag.age.as_micros()).unwrap_or(u64::MAX),
+                    records: lag.records,
+                    seq,
+                    shipped: seq.saturating_sub(known),
+                    url: store.url.to_string(),
+                };
+                print_result(args.json, &line, &text(&line))?;
+            }
+            (known, is_first) = (seq, false);
+            if is_last {
+                return Ok(Code::Success);
+            }
+            let until = Instant::now() + Duration::from_secs(args.every);
+            while Instant::now() < until && !self.is_stopped() {
+                std::thread::sleep(TICK);
+            }
         }
     }
 }
