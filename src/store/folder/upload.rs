@@ -16,6 +16,8 @@ use crate::store::segments::segment_floor;
 use crate::store::session::{StoreEnd, StoreSession};
 use crate::store::slot::{SLOT_SIZE_MAX, SegmentPlace};
 
+use super::ship::segment_of_slots;
+
 /// A first part is uploaded when more slots than this are not covered.
 pub(super) const PART_SLOTS: u64 = 256;
 /// A first part is uploaded when more bytes of frames than this are not covered.
@@ -68,12 +70,28 @@ pub(super) fn upload_complete(
             None => segment_floor(&session.list(SEGMENTS, &mut 0)?) + 1,
         };
         covered.floor = Some(next_seq - 1);
+        // The folder no longer has what was pruned there. Without it, no later segment could be uploaded.
+        if next_seq < reader.first_seq() && !mutant!(PrunedSegmentSkipped) {
+            let made = segment_of_slots(session, next_seq - 1, shipped_seq)?;
+            let Some((object, bytes)) = made else { return Ok(count) };
+            session.create_segment(&object, &bytes)?;
+            covered.floor = Some(object.last_seq);
+            count += 1;
+            continue;
+        }
         // The next segment begins with the record after this one.
         let complete = reader.complete_segment(next_seq)?;
         let Some(segment) = complete
             .filter(|segment| segment.last_seq < shipped_seq || mutant!(SegmentUploadedEarly))
         else {
             return Ok(count);
+        };
+        // With its index it may be longer than an object can be.
+        let segment = match segment {
+            long if long.length > to_u64(SLOT_SIZE_MAX) => {
+                CompleteSegment { is_sealed: false, length: long.data_end, ..long }
+            }
+            segment => segment,
         };
         if segment.length > to_u64(SLOT_SIZE_MAX) {
             return Ok(count);

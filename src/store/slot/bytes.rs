@@ -76,6 +76,11 @@ impl CheckedSlot {
         &self.header
     }
 
+    /// The bytes of the slot.
+    pub(in crate::store) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// What the protocol needs to know about the slot, which has this time in the store.
     #[must_use]
     pub fn facts(&self, at: Option<StoreTime>) -> SlotFacts {
