@@ -12,14 +12,15 @@ use plan_ledger::internals::sim::{SimDisk, SimStore, StoreFate};
 use plan_ledger::internals::storage::{Access, Storage, StorageFile};
 use plan_ledger::internals::store::{
     AckMode, BoundLog, COLLECT_AFTER, CollectPlan, LedgerIdentity, MemoryFile, MonotonicClock,
-    ObjectName, Objects, RemovableClass, RemovableObject, SegmentForm, SegmentObject, StoreClient,
-    StoreEnd, StoreKeeper, StoreOpening, StorePrune, StoreTime, bound_ledger, collectable,
-    open_bound, prunable, read_in_place, read_parts_in_place, remove, restore, upload_anchors,
+    ObjectName, Objects, RemovableClass, RemovableObject, SegmentForm, SegmentObject, SideCar,
+    StandbyFolder, StoreClient, StoreEnd, StoreKeeper, StoreOpening, StorePrune, StoreTime,
+    bound_ledger, collectable, open_bound, prunable, read_in_place, read_parts_in_place, rejoin,
+    remove, restore, segment_floor, upload_anchors,
 };
 use plan_ledger::{Environment, Error, ErrorKind, Ledger, LedgerView, Note, State, state_hash};
 
 use super::lab::{at, dir, reader, record};
-use super::store_folder::{client, ledger, node, open, restored, small, summary};
+use super::store_folder::{client, ledger, node, open, restored, small, summary, unbind};
 use super::time_travel::environment;
 
 /// A day of the store's clock.
@@ -311,6 +312,13 @@ fn notes(ledger: &Ledger, count: usize) {
 
 /// A ledger in a store that was pruned in its folder. The store has everything.
 fn pruned() -> (SimDisk, SimStore) {
+    pruned_after(&|_, _, keeper| {
+        keeper.upload_segments().unwrap();
+    })
+}
+
+/// The same, if this was done right before.
+fn pruned_after(before: &dyn Fn(&SimDisk, &SimStore, &StoreKeeper)) -> (SimDisk, SimStore) {
     let (disk, store) = (SimDisk::new(), SimStore::new());
     Ledger::create(&dir(), &quiet(&disk)).unwrap().close().unwrap();
     let (ledger, keeper) = bound(&disk, &store.handle(), 1);
@@ -319,8 +327,7 @@ fn pruned() -> (SimDisk, SimStore) {
     notes(&ledger, 8);
     ledger.snapshot::<State>().unwrap();
     notes(&ledger, 8);
-    // A segment that the folder has no more cannot be uploaded.
-    keeper.upload_segments().unwrap();
+    before(&disk, &store, &keeper);
     let report = ledger.prune(RetentionLimit::Record(30), None, "ann").unwrap();
     assert!(report.preview.segments.len() > 2, "{report:?}");
     notes(&ledger, 12);
@@ -511,4 +518,181 @@ fn damaged_snapshots_are_refused() {
         other_store.create(name, b"not a snapshot").unwrap();
     }
     assert_eq!(prune_plan(&other_store).1.unwrap().missing.len(), 2);
+}
+
+/// The segment objects of a store, without those of indexes.
+fn segment_objects(store: &SimStore) -> Vec<String> {
+    let names = store.names().into_iter();
+    names.filter(|name| name.starts_with("seg/") && !name.ends_with(".index")).collect()
+}
+
+/// Story: a folder was pruned before its segments were uploaded. The uploader waited for a segment that was gone, and no
+/// later one was ever uploaded. It is made of its slots instead, also if a first part of it was uploaded before.
+#[test]
+fn segments_pruned_before_their_upload_are_made_of_slots() {
+    let usual = pruned().1;
+    let records = shown(&usual, false);
+    let covered = usual.list("seg/").map(|listed| segment_floor(&listed)).unwrap();
+    let nothing = |_: &SimDisk, _: &SimStore, _: &StoreKeeper| ();
+    // Two segments, and the first part of the third one.
+    let part = |disk: &SimDisk, store: &SimStore, _: &StoreKeeper| {
+        let log = reader(disk);
+        let segments = log.segments();
+        let headers = segments.iter().map(|segment| segment.header.clone().unwrap());
+        let headers: Vec<_> = headers.collect();
+        let third = headers[2].base_seq + 1;
+        for (header, last_seq) in
+            headers.iter().zip([headers[1].prev_last_seq, headers[2].prev_last_seq, third])
+        {
+            let last = log.record(last_seq).unwrap().unwrap();
+            let end = usize::try_from(last.offset + last.size).unwrap();
+            let bytes = disk.read(&dir().join("log").join(header.name().to_string())).unwrap();
+            let (base_seq, ordinal) = (header.base_seq, header.ordinal);
+            let form = SegmentForm::Part;
+            let part = SegmentObject { base_seq, last_seq, ordinal, form };
+            store.create(&ObjectName::Segment(part).to_string(), &bytes[..end]).unwrap();
+        }
+    };
+    type Step<'a> = &'a dyn Fn(&SimDisk, &SimStore, &StoreKeeper);
+    let cases: [Step<'_>; 2] = [&nothing, &part];
+    for (number, before) in cases.into_iter().enumerate() {
+        let (disk, store) = pruned_after(before);
+        let found = store.list("seg/").map(|listed| segment_floor(&listed)).unwrap();
+        assert_eq!(found, covered, "{number}");
+        let parts = segment_objects(&store).iter().filter(|name| name.ends_with(".part")).count();
+        assert!(parts > number, "{number}: {:?}", store.names());
+        for is_part in [false, true] {
+            assert_eq!(shown(&store, is_part).1.len(), records.1.len(), "{number}");
+        }
+        let copy = SimDisk::new();
+        restore(&dir(), quiet(&copy).log_options(), &client(&store), &mut |_| ()).unwrap();
+        assert_eq!(all(&reader(&copy)).len(), records.1.len());
+        let storage: Arc<dyn Storage> = Arc::new(copy);
+        let verified = verify(&storage, &dir(), VerifyOptions::DEFAULT).unwrap();
+        assert!(!verified.is_damaged(), "{:?}", verified.findings);
+        // Its slots can be collected, and the store can be pruned.
+        let shown_before = shown(&store, false);
+        store.advance(3 * DAY);
+        let collected = plan(&store).unwrap().objects;
+        assert!(collected.len() > 20, "{number}: {}", collected.len());
+        carry_out(&store.handle(), &collected).0.unwrap();
+        assert_eq!(shown(&store, true), shown_before, "{number}");
+        assert!(prune_store(&disk, &store).len() > 2, "{number}");
+        assert!(shown(&store, false).1.len() < records.1.len(), "{number}");
+    }
+}
+
+/// The log of a store, restored.
+fn restored_log(store: &SimStore) -> LogReader {
+    let disk = SimDisk::new();
+    restore(&dir(), quiet(&disk).log_options(), &client(&store.handle()), &mut |_| ()).unwrap();
+    reader(&disk)
+}
+
+/// Goal: the same for a ledger that a side-car ships. The process that prunes it does not know of the store.
+#[test]
+fn side_car_uploads_after_a_prune() {
+    let (disk, store) = (SimDisk::new(), SimStore::new());
+    let ledger = Ledger::create(&dir(), &quiet(&disk)).unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    let clock = MonotonicClock::new(|| Duration::ZERO);
+    let opening = StoreOpening { ack: AckMode::Local, node: node(1), time: at(1000), clock };
+    let mut car = SideCar::open(&dir(), &storage, &client(&store.handle()), &opening).unwrap();
+    notes(&ledger, 40);
+    ledger.snapshot::<State>().unwrap();
+    notes(&ledger, 8);
+    ledger.snapshot::<State>().unwrap();
+    notes(&ledger, 8);
+    car.ship().unwrap();
+    ledger.prune(RetentionLimit::Record(30), None, "ann").unwrap();
+    notes(&ledger, 8);
+    car.ship().unwrap();
+    let segments = reader(&disk).segments();
+    let newest = segments.last().unwrap().header.as_ref().unwrap().base_seq;
+    assert!(car.upload_segments().unwrap() > 2);
+    let floor = store.list("seg/").map(|listed| segment_floor(&listed)).unwrap();
+    assert_eq!(floor, newest - 1);
+    let records = all(&restored_log(&store));
+    assert_eq!(records.first().unwrap().seq, 1);
+    assert_eq!(records.last().unwrap().chain, all(&reader(&disk)).last().unwrap().chain);
+    ledger.close().unwrap();
+}
+
+/// Story: a folder that ended before a store that was pruned begins counted as diverged. The error says where both are; a
+/// standby that needs nothing of it restores the store by itself, and keeps it.
+#[test]
+fn folder_that_ends_before_the_store_begins_is_named() {
+    let early = std::cell::RefCell::new(None);
+    let (disk, store) = pruned_after(&|_, store, keeper| {
+        let copy = SimDisk::new();
+        let process = client(&store.handle());
+        let options = quiet(&copy).log_options();
+        let follower = StandbyFolder::open(&dir(), options, &process).unwrap();
+        early.replace(Some((copy, follower)));
+        keeper.upload_segments().unwrap();
+    });
+    let (copy, mut follower) = early.into_inner().unwrap();
+    let last = follower.progress().last_seq;
+    // The store is pruned up to a later record than the folder has.
+    let (ledger, keeper) = bound(&disk, &store.handle(), 2);
+    notes(&ledger, 40);
+    ledger.snapshot::<State>().unwrap();
+    notes(&ledger, 8);
+    ledger.snapshot::<State>().unwrap();
+    notes(&ledger, 8);
+    keeper.upload_segments().unwrap();
+    ledger.prune(RetentionLimit::Record(last + 25), None, "ann").unwrap();
+    notes(&ledger, 20);
+    keeper.upload_segments().unwrap();
+    ledger.close().unwrap();
+    prune_store(&disk, &store);
+    store.advance(3 * DAY);
+    let collected = plan(&store).unwrap().objects;
+    carry_out(&store.handle(), &collected).0.unwrap();
+    let first = all(&restored_log(&store)).first().unwrap().seq;
+    assert!(first > last + 1, "{first} {last}");
+
+    let expect = |error: &Error, word: &str| {
+        assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
+        let text = error.to_string();
+        assert!(text.contains(&format!("the store begins at record {first}")), "{text}");
+        assert!(text.contains(&format!("this folder ends at record {last}")), "{text}");
+        let hint = error.hint().unwrap();
+        assert!(hint.contains(word) && hint.contains("restore the store"), "{hint}");
+    };
+    expect(&follower.follow_to_end().unwrap_err(), "is lost");
+    drop(follower);
+    let options = |disk: &SimDisk| quiet(disk).log_options();
+    let process = client(&store.handle());
+    let files = copy.files(&dir());
+    expect(&StandbyFolder::open(&dir(), options(&copy), &process).unwrap_err(), "is lost");
+    let clock = MonotonicClock::new(|| Duration::ZERO);
+    let opening = StoreOpening { ack: AckMode::Store, node: node(3), time: at(1000), clock };
+    let refused = open_bound(&dir(), options(&copy), &process, &opening).unwrap_err();
+    expect(&refused, "is lost");
+    let line = &mut |record: &LoggedRecord| record.seq.to_string();
+    expect(&rejoin(&dir(), options(&copy), &process, line).unwrap_err(), "is lost");
+    assert_eq!(copy.files(&dir()), files, "nothing was changed");
+
+    // What a folder acknowledged alone may be only there: it is not replaced.
+    let alone = copy.fork();
+    unbind(&alone);
+    let refused = StandbyFolder::open_or_restore(&dir(), options(&alone), &process).unwrap_err();
+    expect(&refused, "cannot be compared");
+    let storage: Arc<dyn Storage> = Arc::new(alone);
+    let refused = SideCar::open(&dir(), &storage, &process, &opening).unwrap_err();
+    expect(&refused, "cannot be compared");
+
+    let folder = StandbyFolder::open_or_restore(&dir(), options(&copy), &process).unwrap();
+    let kept = folder.kept().unwrap().to_owned();
+    assert_eq!(kept, dir().with_file_name(format!("ledger.until-{last}")));
+    folder.finish().unwrap();
+    assert_eq!(all(&reader(&copy)).first().unwrap().seq, first);
+    let storage: Arc<dyn Storage> = Arc::new(copy.clone());
+    let old = all(&LogReader::open(&storage, &kept).unwrap());
+    assert_eq!(old.last().unwrap().seq, last);
+    // The new folder follows, takes over and writes.
+    let folder = StandbyFolder::open_or_restore(&dir(), options(&copy), &process).unwrap();
+    assert_eq!(folder.kept(), None);
+    folder.take_over(&opening, None).unwrap().log.close().unwrap();
 }

@@ -5,8 +5,9 @@
 //! object names shows it; nothing else of the object is read.
 
 use std::ops::Range;
+use std::path::Path;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::{SEGMENT_HEADER_SIZE, SegmentHeader, Uid, to_u64};
 use crate::log::LogCopy;
 use crate::store::binding::parse_uid;
@@ -73,6 +74,21 @@ pub(super) fn read_ahead<T>(
     with_objects_ahead(session.objects, ahead, |objects| {
         read(&StoreSession { objects, ..*session })
     })
+}
+
+/// The error of a folder that ends before the log in the store begins: a prune removed what was between.
+pub(super) fn begins_later(dir: &Path, first: u64, last: u64, had_all: bool) -> Error {
+    let message = format!(
+        "the store begins at record {first}, after a prune, and this folder ends at record {last}"
+    );
+    let hint = if had_all {
+        "nothing of this folder is lost, and nothing was changed: the store had all that it acknowledged; rename it, \
+         and restore the store into a new folder"
+    } else {
+        "nothing was changed; the store no longer has these records, so they cannot be compared: rename this folder, \
+         keep it, and restore the store into a new one"
+    };
+    Error::new(ErrorKind::Rejected, message).with_hint(hint).at_path(dir).at_seq(last)
 }
 
 /// A position at which a segment object ends or begins, and the last writer before it.

@@ -14,7 +14,8 @@ use crate::store::slot::{SLOT_HEADER_SIZE, SegmentPlace, SlotHeader, SlotPart, S
 
 use super::blobs::{ship_blobs, take_in_blobs};
 use super::common::{
-    AHEAD_FROM, CommonSegment, common_segment, first_seq, objects_ahead, read_ahead, slots_ahead,
+    AHEAD_FROM, CommonSegment, begins_later, common_segment, first_seq, objects_ahead, read_ahead,
+    slots_ahead,
 };
 use super::ship::SHIPPED_SIZE;
 
@@ -73,6 +74,8 @@ pub(super) struct Follower {
     binding: StoreBinding,
     /// Why the folder was refused.
     pub(super) divergence: Option<Divergence>,
+    /// It was refused because the log in the store begins after its end.
+    pub(super) begins_later: bool,
 }
 
 impl Follower {
@@ -87,11 +90,12 @@ impl Follower {
             head_seq: None,
             binding,
             divergence: None,
+            begins_later: false,
         }
     }
 
     /// Whether the last writer of the folder acknowledged nothing before the store had it.
-    fn acknowledged_by_store(&self) -> bool {
+    pub(super) fn acknowledged_by_store(&self) -> bool {
         let ack = self.copy.binding().map(|binding| binding.ack);
         ack == Some(BoundAck::Store) || mutant!(LocalAckForgotten)
     }
@@ -114,8 +118,32 @@ impl Follower {
             Some(end) => end,
             None => self.common_segment(session, &segments)?,
         };
+        self.expect_start(&end)?;
         let ahead = objects_ahead(&segments, &listed, end.position.next_seq);
         Ok(CommonPosition { end, ahead })
+    }
+
+    /// Refuse a folder that ends before the start of the log in the store.
+    fn expect_start(&mut self, start: &StoreEnd) -> Result<()> {
+        let (first, last) = (start.position.next_seq, self.copy.last().seq);
+        let is_new = self.copy.identity().is_none();
+        if is_new || first <= last.saturating_add(1) || mutant!(LaterStartIgnored) {
+            return Ok(());
+        }
+        self.begins_later = true;
+        Err(begins_later(self.copy.dir(), first, last, self.acknowledged_by_store()))
+    }
+
+    /// What was read failed: the reason may be that the log in the store begins later by now.
+    fn explained<T>(&mut self, session: &StoreSession<'_>, read: Result<T>) -> Result<T> {
+        match read {
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                let start = session.start().ok();
+                start.map_or(Ok(()), |start| self.expect_start(&start))?;
+                Err(error)
+            }
+            read => read,
+        }
     }
 
     /// Where a segment object begins or ends up to which the folder has the log, or the start of the log.
@@ -205,9 +233,10 @@ impl Follower {
         reading: &mut StoreReading,
         ahead: Vec<ListedObject>,
     ) -> Result<()> {
-        read_ahead(session, ahead, |session| {
+        let read = read_ahead(session, ahead, |session| {
             session.read_to_end(reading, &mut |taken| self.take_in(taken))
-        })?;
+        });
+        self.explained(session, read)?;
         self.flush()?;
         self.progress.epoch = reading.end().position.epoch;
         self.take_in_blobs(session)
@@ -220,14 +249,16 @@ impl Follower {
         session: &StoreSession<'_>,
         reading: &mut StoreReading,
     ) -> Result<()> {
-        let is_missing = session.read_on(reading, AHEAD_FROM, &mut |taken| self.take_in(taken))?;
+        let read = session.read_on(reading, AHEAD_FROM, &mut |taken| self.take_in(taken));
+        let is_missing = self.explained(session, read)?;
         if !is_missing {
             let ahead = slots_ahead(session, reading.end())?;
             // The owner may write as fast as this process reads: it looks at the owner in between, too.
             let slots_max = ahead.len() + AHEAD_FROM;
-            read_ahead(session, ahead, |session| {
+            let read = read_ahead(session, ahead, |session| {
                 session.read_on(reading, slots_max, &mut |taken| self.take_in(taken))
-            })?;
+            });
+            self.explained(session, read)?;
         }
         self.flush()?;
         self.progress.epoch = reading.end().position.epoch;

@@ -84,7 +84,7 @@ pub fn rejoin(
     let storage = &*options.storage;
     let exported =
         if first <= last { Some(export(&mut copy, storage, (first, last), line)?) } else { None };
-    let kept = set_aside(&copy, storage)?;
+    let kept = set_aside(&copy, storage, &format!("diverged-{}", copy.head_epoch()))?;
     let exported = exported.map(|name| kept.join(name));
     drop(copy);
     let end = restore(dir, options, client, &mut |_| ())?;
@@ -168,16 +168,16 @@ fn lines_of(part: &FolderPart, line: &mut dyn FnMut(&LoggedRecord) -> String) ->
     Ok(lines)
 }
 
-/// How many names are tried for a folder that diverged.
+/// How many names are tried for a folder that is set aside.
 const NAMES_MAX: u32 = 1000;
 
-/// Give the folder another name, and return it.
-fn set_aside(copy: &LogCopy, storage: &dyn Storage) -> Result<PathBuf> {
+/// Give the folder another name, `NAME.WHY`, and return it.
+pub(super) fn set_aside(copy: &LogCopy, storage: &dyn Storage, why: &str) -> Result<PathBuf> {
     let dir = copy.dir();
     let base = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
     for number in 1..=NAMES_MAX {
         let more = if number == 1 { String::new() } else { format!("-{number}") };
-        let kept = dir.with_file_name(format!("{base}.diverged-{}{more}", copy.head_epoch()));
+        let kept = dir.with_file_name(format!("{base}.{why}{more}"));
         let is_free =
             storage.list(&kept).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
         if !is_free {
@@ -187,10 +187,10 @@ fn set_aside(copy: &LogCopy, storage: &dyn Storage) -> Result<PathBuf> {
         storage
             .rename(dir, &kept)
             .and_then(|()| storage.sync_dir(parent))
-            .map_err(|error| Error::io("rename the folder that diverged", dir, error))?;
+            .map_err(|error| Error::io("rename the folder", dir, error))?;
         return Ok(kept);
     }
-    let message = format!("the folder diverged {NAMES_MAX} times: every name for it is taken");
+    let message = format!("the folder was set aside {NAMES_MAX} times: every name for it is taken");
     Err(Error::new(ErrorKind::Rejected, message)
         .with_hint("move the folders of this name that are no longer needed")
         .at_path(dir))

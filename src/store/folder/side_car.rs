@@ -24,6 +24,7 @@ use crate::store::slot::{SegmentPlace, SlotBytes, SlotWriter};
 
 use super::ack::{MonotonicClock, StoreLag, Unshipped};
 use super::client::StoreClient;
+use super::common::begins_later;
 use super::open::StoreOpening;
 use super::ship::{ship_durable, ship_queued_blobs};
 use super::upload::{Covered, upload_complete};
@@ -70,6 +71,10 @@ impl SideCar {
         bind(client.objects(), &identity, opening.time, client.retry())?;
         let session = client.session(identity);
         let end = common_end(&reader, &session)?;
+        let durable = reader.head().map_or(0, |head| head.durable_seq);
+        if end.position.next_seq > durable.saturating_add(1) {
+            return Err(begins_later(dir, end.position.next_seq, durable, false));
+        }
         let end = session.find_end(end, &mut |taken| check_common(&reader, taken))?;
         let writer = SlotWriter { identity, node: opening.node, epoch: end.position.epoch };
         let unshipped = Unshipped::after(end.position.next_seq - 1);
@@ -212,16 +217,16 @@ fn common_end(reader: &LogReader, session: &StoreSession<'_>) -> Result<StoreEnd
         Some(ObjectName::Slot(first)) if first > floor => Some(first),
         _ => None,
     });
-    let Some(first_seq) = newest.max() else { return Ok(StoreEnd::start()) };
+    let Some(first_seq) = newest.max() else { return session.start() };
     let name = ObjectName::Slot(first_seq).to_string();
-    let Some(found) = session.get(&name, &mut unclear)? else { return Ok(StoreEnd::start()) };
+    let Some(found) = session.get(&name, &mut unclear)? else { return session.start() };
     let Ok(slot) = SlotBytes(found.bytes).check(first_seq, &session.identity) else {
-        return Ok(StoreEnd::start());
+        return session.start();
     };
     let header = slot.header();
     let place = reader.place_of(header.last_seq, &header.chain_after, &header.segment)?;
     let Some(place) = place.filter(|(_, end)| *end == header.end) else {
-        return Ok(StoreEnd::start());
+        return session.start();
     };
     let position = StorePosition::after(&slot.facts(found.at));
     Ok(StoreEnd {

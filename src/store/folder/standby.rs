@@ -8,7 +8,7 @@
 //! - The folder has what the store has, as far as it was read, and HEAD covers nothing else.
 //! - Segments that are complete are sealed when they are, and not when the process takes over.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::BootTime;
@@ -19,6 +19,7 @@ use crate::store::session::StoreReading;
 use super::client::StoreClient;
 use super::follow::{FolderProgress, Follower};
 use super::open::{BoundLog, StoreOpening, binding, check_binding, identity_of, open_epoch};
+use super::rejoin::set_aside;
 use super::restore::{bound, restore};
 
 /// A folder that follows a store. After an error it is of no use: open it again.
@@ -30,14 +31,46 @@ pub struct StandbyFolder {
     reading: StoreReading,
     /// The newest segment when segments were sealed last.
     sealed: Option<u64>,
+    /// The folder that was here before, under its new name.
+    kept: Option<PathBuf>,
 }
 
 impl StandbyFolder {
+    /// As [`Self::open`], and if the log in the store begins after the end of the folder, since it was pruned, the folder
+    /// gets another name, and the store is restored in its place: only if its last writer acknowledged nothing that the
+    /// store did not have, so that nothing of it is needed. See [`Self::kept`].
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_or_restore(dir: &Path, options: LogOptions, client: &StoreClient) -> Result<Self> {
+        let mut ended = None;
+        match Self::open_copy(dir, options.clone(), client, &mut ended) {
+            Err(error) => {
+                let Some(copy) = ended else { return Err(error) };
+                let name = format!("until-{}", copy.last().seq);
+                let kept = set_aside(&copy, &*options.storage, &name)?;
+                drop(copy);
+                Ok(Self { kept: Some(kept), ..Self::open(dir, options, client)? })
+            }
+            opened => opened,
+        }
+    }
+
     /// Bring a folder to the end of the log in a store. It is made if it does not exist.
     ///
     /// # Errors
-    /// As [`restore`] and [`super::open_bound`].
+    /// As [`restore`] and [`super::open_bound`]. `Rejected` if the log in the store begins after the end of the folder.
     pub fn open(dir: &Path, options: LogOptions, client: &StoreClient) -> Result<Self> {
+        Self::open_copy(dir, options, client, &mut None)
+    }
+
+    /// `ended` gets a folder that ends before the log in the store begins, and is not needed.
+    fn open_copy(
+        dir: &Path,
+        options: LogOptions,
+        client: &StoreClient,
+        ended: &mut Option<LogCopy>,
+    ) -> Result<Self> {
         if crate::log::is_free(&*options.storage, dir) {
             restore(dir, options.clone(), client, &mut |_| ())?;
         }
@@ -51,10 +84,17 @@ impl StandbyFolder {
         }
         check_binding(&copy, client, &identity)?;
         let mut follower = Follower::new(copy, binding(client, &identity, BoundAck::Local));
-        let common = follower.common_position(&client.session(identity))?;
+        let common = match follower.common_position(&client.session(identity)) {
+            Ok(common) => common,
+            Err(error) => {
+                let is_needed = !follower.begins_later || !follower.acknowledged_by_store();
+                *ended = Some(follower.copy).filter(|_| !is_needed);
+                return Err(error);
+            }
+        };
         let reading = StoreReading::from(common.end);
         let client = client.clone();
-        let mut folder = Self { client, identity, follower, reading, sealed: None };
+        let mut folder = Self { client, identity, follower, reading, sealed: None, kept: None };
         folder.follower.catch_up(
             &folder.client.session(identity),
             &mut folder.reading,
@@ -68,6 +108,12 @@ impl StandbyFolder {
     #[must_use]
     pub fn progress(&self) -> &FolderProgress {
         &self.follower.progress
+    }
+
+    /// The new name of the folder that was here before, if [`Self::open_or_restore`] gave it one.
+    #[must_use]
+    pub fn kept(&self) -> Option<&Path> {
+        self.kept.as_deref()
     }
 
     /// A reader of what the folder has.

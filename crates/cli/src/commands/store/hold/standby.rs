@@ -111,8 +111,16 @@ impl Standby<'_> {
         let mut is_ready = false;
         loop {
             let options = self.environment.log_options();
-            let followed = match StandbyFolder::open(self.dir, options, self.client) {
+            let followed = match StandbyFolder::open_or_restore(self.dir, options, self.client) {
                 Ok(folder) => {
+                    if let Some(kept) = folder.kept() {
+                        print_message(&format!(
+                            "the store begins after the end of {0}, since it was pruned: the folder is kept as {1}, \
+                             and restored; nothing in it is needed",
+                            self.dir.display(),
+                            kept.display()
+                        ));
+                    }
                     self.view.follow(folder.progress().epoch, folder.progress().last_seq);
                     if !is_ready {
                         is_ready = true;
