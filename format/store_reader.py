@@ -67,9 +67,11 @@ def writer_note(file, record):
     frame = record.frame
     try:
         note = json.loads(record.payload)
-        before = note["before"]
+        before, lost = note["before"], note["lost"]
         good = (frame.codec == 2 and frame.schema == 1 and frame.batch_left == 0 and note["store"] == 1 and note["epoch"] > 0
-                and len(bytes.fromhex(note["node"])) == 16 and note["why"] in ("create", "open", "takeover", "restore")
+                and len(bytes.fromhex(note["node"])) == 16 and note["why"] in ("create", "open", "takeover", "restore", "rejoin")
+                and (lost is not None) == (note["why"] == "rejoin")
+                and (lost is None or 0 < lost["first"] <= lost["last"] and len(bytes.fromhex(lost["chain"])) == 32)
                 and (before is None or before["epoch"] < note["epoch"] and len(bytes.fromhex(before["node"])) == 16))
     except (ValueError, KeyError, TypeError):
         good = False

@@ -40,7 +40,9 @@ mod writer;
 pub use blob::{BLOB_LENGTH_MAX, BlobFile, BlobId, BlobList, BlobReader, BlobState, BlobStore};
 pub use errors::is_missing;
 pub(crate) use folder::hold_folder;
-pub use folder::{BoundAck, MANIFEST_NAME, StoreBinding, bound_store, read_head_slots};
+pub use folder::{
+    BoundAck, LostRecords, MANIFEST_NAME, StoreBinding, bound_store, read_head_slots,
+};
 pub use notes::{
     Anchor, ArchiveReference, BatchKey, DiscardedRange, ErasureNote, GapNote, KIND_BATCH_KEY,
     KIND_ERASURE, KIND_GAP, KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE,

@@ -94,6 +94,7 @@ mutants! {
     EmptySegmentIsTheEnd, "H store", "a process that ships takes a segment without a record for the end of the log";
     PrunedSegmentSkipped, "H store", "after a prune before the upload of its segments, no later one is uploaded";
     LaterStartIgnored, "H store", "a folder that ends before the log in the store begins counts as diverged";
+    RejoinForgotten, "H store", "the log does not say which records were lost when a folder joined the store again";
     LostRaceIsUnclear, "H store", "a create that another process won counts as an unclear answer";
     // Directory entries and syncs.
     SegmentDirEntryUnsynced, "H19", "a new segment is used before its folder is synced";

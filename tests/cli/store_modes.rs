@@ -493,6 +493,45 @@ fn unshipped_segment_is_not_uploaded() {
     assert_eq!(summary(&restored(&store).unwrap().1), summary(&whole(&reader(&disk))));
 }
 
+/// The last writer note in a store.
+fn last_note(store: &SimStore) -> serde_json::Value {
+    let (_, records) = restored(store).unwrap();
+    let note = records.iter().rfind(|record| record.kind == 0x8008).unwrap();
+    serde_json::from_slice(&note.payload).unwrap()
+}
+
+/// Goal: after a folder joined its store again, the first opening slot of the machine says why, with the first, the last
+/// and the last chain value of the lost records; the next one does not. A crash before it changes nothing.
+#[test]
+fn opening_after_a_rejoin_names_the_lost_records() {
+    let (disk, store) = bound_ledger(2);
+    let bound = Clock::default().open(&disk, &store.handle(), 1, AckMode::Local).unwrap();
+    let common = bound.log.last_durable().seq;
+    for number in 0..3 {
+        bound.log.append(&[record(100 + number, 50)], at(60)).unwrap();
+    }
+    let last = bound.log.last_durable();
+    bound.log.close().unwrap();
+    take_over(&store, 2).1.log.close().unwrap();
+    assert_eq!(
+        (last_note(&store)["why"].clone(), last_note(&store)["lost"].clone()),
+        ("takeover".into(), serde_json::Value::Null)
+    );
+    join_again(&disk, &store.handle()).unwrap();
+    let lost = serde_json::json!({
+        "chain": last.chain.to_string(), "first": common + 1, "last": last.seq,
+    });
+    // A process that only follows says nothing, and forgets nothing.
+    replicate(&dir(), small(&disk), &client(&store), &mut |_| false).unwrap();
+    for (number, why, lost) in [(3, "rejoin", lost), (4, "open", serde_json::Value::Null)] {
+        open(&disk, &store.handle(), number).unwrap().log.close().unwrap();
+        let note = last_note(&store);
+        assert_eq!((&note["why"], &note["lost"]), (&why.into(), &lost), "{note}");
+    }
+    let bound: Arc<dyn Storage> = Arc::new(disk);
+    assert_eq!(bound_store(&*bound, &dir()).unwrap().unwrap().lost, None);
+}
+
 /// A ledger whose first segment has no record: a power cut tore the first write, and the next opening continued in a new
 /// segment.
 pub(crate) fn torn_ledger() -> SimDisk {

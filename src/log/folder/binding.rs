@@ -42,6 +42,28 @@ pub struct StoreBinding {
     pub ledger: Uid,
     /// What the last writer of the folder waited for before it acknowledged.
     pub ack: BoundAck,
+    /// The records that only the folder before this one had, until an opening slot says so.
+    pub lost: Option<LostRecords>,
+}
+
+/// Records that a folder had and the log in the store has not: the store was joined again without them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LostRecords {
+    /// The first one.
+    pub first: u64,
+    /// The last one.
+    pub last: u64,
+    /// The chain value of the last one, in hexadecimal.
+    pub chain: String,
+}
+
+impl LostRecords {
+    /// Whether there are such records.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        (1..=self.last).contains(&self.first) && self.chain.len() == 64 && is_hex(&self.chain)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,16 +72,17 @@ struct BindingFile {
     ack: BoundAck,
     format: String,
     ledger_uid: String,
+    lost: Option<LostRecords>,
     url: String,
 }
 
 impl StoreBinding {
     fn encode(&self) -> Vec<u8> {
         let (ack, format) = (self.ack, FORMAT.to_owned());
-        let file =
-            BindingFile { ack, format, ledger_uid: hex(&self.ledger), url: self.url.clone() };
-        let mut bytes =
-            serde_json_canonicalizer::to_vec(&file).expect("strings always have a canonical form");
+        let (ledger_uid, url) = (hex(&self.ledger), self.url.clone());
+        let file = BindingFile { ack, format, ledger_uid, lost: self.lost.clone(), url };
+        let mut bytes = serde_json_canonicalizer::to_vec(&file)
+            .expect("strings and integers always have a canonical form");
         bytes.push(b'\n');
         bytes
     }
@@ -75,7 +98,10 @@ impl StoreBinding {
             return Err((ErrorKind::Unsupported, message));
         }
         let ledger = parse_uid(&file.ledger_uid).ok_or_else(invalid)?;
-        Ok(Self { url: file.url, ledger, ack: file.ack })
+        if file.lost.as_ref().is_some_and(|lost| !lost.is_valid()) {
+            return Err(invalid());
+        }
+        Ok(Self { url: file.url, ledger, ack: file.ack, lost: file.lost })
     }
 }
 
@@ -176,7 +202,7 @@ mod tests {
 
     fn binding() -> StoreBinding {
         let url = "s3://bucket/a path".to_owned();
-        StoreBinding { url, ledger: [0xAB; 16], ack: BoundAck::Bounded }
+        StoreBinding { url, ledger: [0xAB; 16], ack: BoundAck::Bounded, lost: None }
     }
 
     /// Goal: a binding is read back, and written over another one; the bytes are those of the
@@ -187,7 +213,8 @@ mod tests {
         disk.create_dir(Path::new("/l")).unwrap();
         let paths = LedgerPaths::new(Path::new("/l"));
         assert_eq!(read_binding(&disk, &paths).unwrap(), None);
-        let other = StoreBinding { ack: BoundAck::Store, ..binding() };
+        let lost = Some(LostRecords { first: 3, last: 4, chain: "0f".repeat(32) });
+        let other = StoreBinding { ack: BoundAck::Store, lost, ..binding() };
         for binding in [other, binding()] {
             write_binding(&disk, &paths, &binding).unwrap();
             assert_eq!(read_binding(&disk, &paths).unwrap(), Some(binding));
@@ -196,7 +223,7 @@ mod tests {
         assert_eq!(
             text,
             "{\"ack\":\"bounded\",\"format\":\"plan-ledger binding 1\",\"ledger_uid\":\
-             \"abababababababababababababababab\",\"url\":\"s3://bucket/a path\"}\n"
+             \"abababababababababababababababab\",\"lost\":null,\"url\":\"s3://bucket/a path\"}\n"
         );
     }
 
@@ -211,6 +238,7 @@ mod tests {
             ("abab", "ab", ErrorKind::Corrupt),
             ("\"url\"", "\"uri\"", ErrorKind::Corrupt),
             ("{", "", ErrorKind::Corrupt),
+            ("null", "{\"chain\":\"00\",\"first\":1,\"last\":2}", ErrorKind::Corrupt),
             ("binding 1", "binding 2", ErrorKind::Unsupported),
         ] {
             let changed = whole.replacen(from, to, 1);

@@ -5,7 +5,7 @@ mod head;
 mod lock;
 mod paths;
 
-pub use binding::{BoundAck, StoreBinding, bound_store};
+pub use binding::{BoundAck, LostRecords, StoreBinding, bound_store};
 pub(crate) use binding::{check_unbound, read_binding, write_binding};
 pub use head::read_head_slots;
 pub(crate) use head::{HeadBytes, HeadFile, read_head};

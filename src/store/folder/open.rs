@@ -92,7 +92,10 @@ pub(super) fn open_epoch(
     }
     follower.write_head()?;
     // From here on the folder has nothing that the store lacks, and writes nothing without it.
-    follower.copy.bind(binding(client, &identity, ack.bound_ack()))?;
+    let bound = binding(client, &identity, ack.bound_ack());
+    let lost = follower.copy.binding().and_then(|binding| binding.lost.clone());
+    let is_rejoin = lost.is_some();
+    follower.copy.bind(StoreBinding { lost, ..bound.clone() })?;
 
     let opening = RefCell::new(Opening { follower, identity, node, time, made: None });
     let held = session.take_over_after(
@@ -106,6 +109,10 @@ pub(super) fn open_epoch(
     follower.take_in_blobs(&session)?;
     let Follower { mut copy, progress, .. } = follower;
     copy.append(&part)?;
+    if is_rejoin {
+        // The log says it now.
+        copy.bind(bound)?;
+    }
     let progress = FolderProgress { last_seq: copy.last().seq, epoch: writer.epoch, ..progress };
     let epoch = writer.epoch;
     let (modes, reader) = ((ack, clock.clone()), copy.reader()?);
@@ -127,7 +134,7 @@ pub(super) fn binding(
     identity: &LedgerIdentity,
     ack: BoundAck,
 ) -> StoreBinding {
-    StoreBinding { url: client.url().to_owned(), ledger: identity.ledger, ack }
+    StoreBinding { url: client.url().to_owned(), ledger: identity.ledger, ack, lost: None }
 }
 
 /// Refuse a folder that is bound to another store, or whose STORE.json is of another ledger.
@@ -180,7 +187,9 @@ impl Opening {
             Some((last, _)) if *last == copy.head_epoch() => WriterReason::Open,
             Some(_) => WriterReason::Takeover,
         };
-        let note = WriterNote::new(epoch, &self.node, why, *last_writer).record();
+        let lost = copy.binding().and_then(|binding| binding.lost.clone());
+        let lost = lost.filter(|_| !mutant!(RejoinForgotten));
+        let note = WriterNote::new(epoch, &self.node, why, *last_writer).with_lost(lost).record();
         let known = place.as_ref().map(|place| (&place.header, place.end));
         let part = copy.opening(known, &note, epoch, copy.time(self.time).max(*time))?;
         let writer = SlotWriter { identity: self.identity, node: self.node, epoch };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::to_u64;
-use crate::log::{Ack, BoundAck, FolderPart, LogCopy, LogOptions, LoggedRecord};
+use crate::log::{Ack, BoundAck, FolderPart, LogCopy, LogOptions, LoggedRecord, LostRecords};
 use crate::storage::{Access, Storage, StorageFile};
 use crate::store::session::{StoreEnd, StoreReading, StoreSession};
 use crate::store::slot::{FrameWalk, walk_frames};
@@ -15,7 +15,7 @@ use crate::store::slot::{FrameWalk, walk_frames};
 use super::client::StoreClient;
 use super::follow::{CommonPosition, Divergence, Follower};
 use super::open::{binding, check_binding, identity_of};
-use super::restore::{bound, restore};
+use super::restore::{bound, restore_after};
 use super::ship::SHIPPED_SIZE;
 
 /// What became of a folder that diverged.
@@ -40,7 +40,7 @@ pub struct Rejoined {
 ///
 /// # Errors
 /// As [`super::open_bound`]; `Conflict` if the folder did not diverge: nothing was changed. After any other error it
-/// can be called again, or [`restore`] if the folder has its new name already.
+/// can be called again, or [`super::restore`] if the folder has its new name already.
 pub fn rejoin(
     dir: &Path,
     options: LogOptions,
@@ -84,10 +84,16 @@ pub fn rejoin(
     let storage = &*options.storage;
     let exported =
         if first <= last { Some(export(&mut copy, storage, (first, last), line)?) } else { None };
+    let records = if first <= last {
+        let chain = copy.find(last)?.map(|record| record.chain.to_string());
+        chain.map(|chain| LostRecords { first, last, chain })
+    } else {
+        None
+    };
     let kept = set_aside(&copy, storage, &format!("diverged-{}", copy.head_epoch()))?;
     let exported = exported.map(|name| kept.join(name));
     drop(copy);
-    let end = restore(dir, options, client, &mut |_| ())?;
+    let end = restore_after(dir, options, client, records, &mut |_| ())?;
     let lost = (last + 1).saturating_sub(first);
     let acknowledged = (proven.min(last) + 1).saturating_sub(first);
     Ok(Rejoined { common_seq: first - 1, lost, acknowledged, kept, exported, end })

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::log::{Ack, BoundAck, LogCopy, LogOptions};
+use crate::log::{Ack, BoundAck, LogCopy, LogOptions, LostRecords, StoreBinding};
 use crate::store::binding::{LedgerIdentity, bound_ledger};
 use crate::store::session::StoreEnd;
 
@@ -26,11 +26,23 @@ pub fn restore(
     client: &StoreClient,
     each: &mut dyn FnMut(&FolderProgress),
 ) -> Result<Ack> {
+    restore_after(dir, options, client, None, each)
+}
+
+/// The same in the place of a folder that had these records alone: the next opening slot of the folder says so.
+pub(super) fn restore_after(
+    dir: &Path,
+    options: LogOptions,
+    client: &StoreClient,
+    lost: Option<LostRecords>,
+    each: &mut dyn FnMut(&FolderProgress),
+) -> Result<Ack> {
     let identity = bound(client)?;
     let session = client.session(identity);
     let copy = LogCopy::create(dir, options)?;
     // Nothing is acknowledged here.
-    let mut follower = Follower::new(copy, binding(client, &identity, BoundAck::Store));
+    let bound = StoreBinding { lost, ..binding(client, &identity, BoundAck::Store) };
+    let mut follower = Follower::new(copy, bound);
     let CommonPosition { end, ahead } = follower.common_position(&session)?;
     let is_pruned = end != StoreEnd::start();
     read_ahead(&session, ahead, |session| {

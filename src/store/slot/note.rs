@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::format::{Codec, Hex, NewRecord, RecordHeader, Uid};
+use crate::log::LostRecords;
 
 /// A writer note: who writes from here on.
 pub const KIND_WRITER_NOTE: u16 = 0x8008;
@@ -18,6 +19,8 @@ pub struct WriterNote {
     pub why: WriterReason,
     /// The writer before; `None` in the first epoch.
     pub before: Option<EarlierWriter>,
+    /// What only the folder before this one had; `None` unless it joins the store again.
+    pub lost: Option<LostRecords>,
     /// The version of the protocol: 1.
     pub store: u32,
 }
@@ -43,6 +46,8 @@ pub enum WriterReason {
     Takeover,
     /// A restored folder takes over.
     Restore,
+    /// A folder takes over that was restored in the place of one that diverged.
+    Rejoin,
 }
 
 impl WriterNote {
@@ -51,7 +56,14 @@ impl WriterNote {
     pub fn new(epoch: u64, node: &Uid, why: WriterReason, before: Option<(u64, Uid)>) -> Self {
         let text = |uid: &Uid| Hex(uid).to_string();
         let before = before.map(|(epoch, node)| EarlierWriter { epoch, node: text(&node) });
-        Self { epoch, node: text(node), why, before, store: 1 }
+        Self { epoch, node: text(node), why, before, lost: None, store: 1 }
+    }
+
+    /// The note of a process that joins the store again, if it does.
+    #[must_use]
+    pub fn with_lost(self, lost: Option<LostRecords>) -> Self {
+        let why = if lost.is_some() { WriterReason::Rejoin } else { self.why };
+        Self { why, lost, ..self }
     }
 
     /// The record that holds the note.
@@ -69,7 +81,12 @@ impl WriterNote {
             == (KIND_WRITER_NOTE, Codec::Json, 1)
             && header.stamp.batch_left == 0;
         let note: Self = is_note.then(|| serde_json::from_slice(payload).ok()).flatten()?;
-        (note.store == 1 && note.epoch > 0).then_some(note)
+        let is_rejoin = note.lost.as_ref().map(LostRecords::is_valid);
+        let is_valid = match note.why {
+            WriterReason::Rejoin => is_rejoin == Some(true),
+            _ => is_rejoin.is_none(),
+        };
+        (note.store == 1 && note.epoch > 0 && is_valid).then_some(note)
     }
 
     /// Whether the note opens this epoch for this process.
