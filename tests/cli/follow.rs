@@ -394,3 +394,24 @@ fn follower_survives_killed_writers() {
     let place = |record: &LoggedRecord| (record.seq, record.chain, record.payload.clone());
     assert!(records.iter().map(place).eq(whole(&log.reader().unwrap()).iter().map(place)));
 }
+
+/// Regression: a first batch that is larger than the first segment replaces its file. A follower and a reader that were
+/// opened before find the batch.
+#[test]
+fn follower_survives_a_longer_first_segment() {
+    let disk = SimDisk::new();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    let before = reader(&disk);
+    let mut follow = before.follow(1);
+    assert!(follow.next(Duration::ZERO).unwrap().is_none());
+    for round in 0..3 {
+        let size = if round == 0 { 3 << 20 } else { 200 };
+        log.append(&[record(round, size)], at(round)).unwrap();
+        let found = follow.next(Duration::ZERO).unwrap().unwrap();
+        assert_eq!(found.seq, round + 1);
+    }
+    // What the first reader knows has no record, and no damage.
+    assert_eq!(whole(&before).len(), 0);
+    assert_eq!(whole(&reader(&disk)).len(), 3);
+    assert_eq!(log.close().unwrap(), ());
+}
