@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -194,6 +195,7 @@ struct Measured {
 }
 
 impl Measured {
+    #[expect(clippy::print_stdout, reason = "a long test shows how far it is")]
     fn report(&self, begun: Instant) {
         println!(
             "  {} kills after {:.0} s, load average {}\n    {}\n    {}\n    {}",
@@ -273,7 +275,7 @@ fn kill_one(kills: usize, workers: usize, seed: u64, ports: [u16; 2], all: &Ledg
         standby.wait_for("standing by");
         // It works for a while: the owner is killed at any point of it.
         std::thread::sleep(Duration::from_millis(1200 + random.below(1500)));
-        assert!(!threads.iter().any(|worker| worker.is_finished()), "a worker has failed");
+        assert!(!threads.iter().any(JoinHandle::is_finished), "a worker has failed");
         if all.has_failed.load(Ordering::SeqCst) {
             return;
         }
@@ -298,7 +300,7 @@ fn kill_one(kills: usize, workers: usize, seed: u64, ports: [u16; 2], all: &Ledg
                 let waited = work.first_answer(other, at);
                 let mut measured = all.measured.lock().unwrap();
                 measured.killed.push(waited);
-                if measured.killed.len() % REPORT_EVERY == 0 {
+                if measured.killed.len().is_multiple_of(REPORT_EVERY) {
                     measured.report(all.begun);
                 }
                 drop(measured);
@@ -434,15 +436,15 @@ fn killed_owners_lose_nothing() {
     );
     found.report(begun);
     println!(
-        "  the store has {} objects with {:.1} MB, and the largest owner had {:.1} MB of memory",
+        "  the store has {} objects with {}, and the largest owner had {} of memory",
         found.objects,
-        to_mb(found.bytes),
-        to_mb(found.memory * 1024)
+        megabytes(found.bytes),
+        megabytes(found.memory * 1024)
     );
     assert!(median(&found.killed) <= Duration::from_secs(8), "takeovers are slow");
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-fn to_mb(bytes: u64) -> f64 {
-    bytes as f64 / 1e6
+fn megabytes(bytes: u64) -> String {
+    let tenths = bytes / 100_000;
+    format!("{}.{} MB", tenths / 10, tenths % 10)
 }
