@@ -317,8 +317,11 @@ fn pruned() -> (SimDisk, SimStore) {
     })
 }
 
+/// What is done with the folder, the store and the keeper right before a prune.
+type Step<'a> = &'a dyn Fn(&SimDisk, &SimStore, &StoreKeeper);
+
 /// The same, if this was done right before.
-fn pruned_after(before: &dyn Fn(&SimDisk, &SimStore, &StoreKeeper)) -> (SimDisk, SimStore) {
+fn pruned_after(before: Step<'_>) -> (SimDisk, SimStore) {
     let (disk, store) = (SimDisk::new(), SimStore::new());
     Ledger::create(&dir(), &quiet(&disk)).unwrap().close().unwrap();
     let (ledger, keeper) = bound(&disk, &store.handle(), 1);
@@ -553,7 +556,6 @@ fn segments_pruned_before_their_upload_are_made_of_slots() {
             store.create(&ObjectName::Segment(part).to_string(), &bytes[..end]).unwrap();
         }
     };
-    type Step<'a> = &'a dyn Fn(&SimDisk, &SimStore, &StoreKeeper);
     let cases: [Step<'_>; 2] = [&nothing, &part];
     for (number, before) in cases.into_iter().enumerate() {
         let (disk, store) = pruned_after(before);

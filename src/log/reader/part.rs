@@ -38,7 +38,7 @@ impl LogReader {
 
     /// The durable batches after a record, up to the end of their segment: as many as fit into some bytes,
     /// and at least one. `place` is the segment of that record, and the offset after it; `None` is the start
-    /// of the log. Returns `None` only if HEAD covers nothing after it: a caller that goes on until then has all.
+    /// of the log. Returns `None` only if HEAD covers nothing after it: a caller that continues until then has everything.
     ///
     /// # Errors
     /// `Pruned`; `Conflict` if the log has other records than this one there; `Rejected` if a segment without a
