@@ -102,12 +102,20 @@ impl LogReader {
     /// # Errors
     /// `Io`.
     pub fn is_snapshot_noted(&self, header: &SnapshotHeader) -> Result<bool> {
-        let anchors = self.retention().map(|retention| retention.note.anchors.as_slice());
-        if anchors.unwrap_or_default().contains(&Anchor::of(header)) {
-            return Ok(true);
+        Ok(self.snapshot_note(header)?.is_some())
+    }
+
+    /// The record of the durable note that names exactly this snapshot, as [`Self::is_snapshot_noted`] says.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn snapshot_note(&self, header: &SnapshotHeader) -> Result<Option<u64>> {
+        let anchor = Anchor::of(header);
+        if let Some(prune) = self.retention().filter(|prune| prune.note.anchors.contains(&anchor)) {
+            return Ok(Some(prune.seq));
         }
         let own = SnapshotNote::of(header);
-        has_note(self, header.seq, |note| *note == own)
+        find_note(self, header.seq, |note| *note == own)
     }
 
     /// Whether a durable note in the log names a snapshot of this name. Its header must be compared as
@@ -118,11 +126,12 @@ impl LogReader {
     pub fn is_snapshot_name_noted(&self, name: &SnapshotName) -> Result<bool> {
         let hash = hex(&name.hash);
         Ok(self.retention().is_some_and(|retention| retention.is_anchor(name))
-            || has_note(self, name.seq, |note| {
+            || find_note(self, name.seq, |note| {
                 (note.seq, note.version) == (name.seq, name.version)
                     && note.projection == name.projection
                     && note.state_hash.starts_with(&hash)
-            })?)
+            })?
+            .is_some())
     }
 
     /// The chain value of a durable record, from the record itself or from a segment's header.
@@ -204,18 +213,22 @@ impl LogReader {
     }
 }
 
-/// Whether a durable note after a record is the wanted one. A note follows the last record that its
+/// The first durable note after a record that is the wanted one. A note follows the last record that its
 /// snapshot includes, usually closely.
-fn has_note(reader: &LogReader, seq: u64, is_it: impl Fn(&SnapshotNote) -> bool) -> Result<bool> {
+fn find_note(
+    reader: &LogReader,
+    seq: u64,
+    is_it: impl Fn(&SnapshotNote) -> bool,
+) -> Result<Option<u64>> {
     let walk = reader.walk_of_kind(KIND_SNAPSHOT_NOTE, seq.saturating_add(1));
     // The caller reads on from there.
     for item in walk.with_resume_points() {
         match item? {
-            LogItem::Record(_, RecordStatus::Unacknowledged) => return Ok(false),
+            LogItem::Record(_, RecordStatus::Unacknowledged) => return Ok(None),
             LogItem::Record(record, _)
                 if SnapshotNote::from_record(&record).is_some_and(|note| is_it(&note)) =>
             {
-                return Ok(true);
+                return Ok(Some(record.seq));
             }
             LogItem::Record(..)
             | LogItem::Damage(_)
@@ -223,5 +236,5 @@ fn has_note(reader: &LogReader, seq: u64, is_it: impl Fn(&SnapshotNote) -> bool)
             | LogItem::OpenEnd { .. } => {}
         }
     }
-    Ok(false)
+    Ok(None)
 }

@@ -47,6 +47,15 @@ impl SnapshotReader {
         let io = |what, error| Error::io(what, path, error);
         let file =
             storage.open(path, Access::Read).map_err(|error| io("open the snapshot", error))?;
+        Self::of_file(file, path)
+    }
+
+    /// The same for a file that is open: `path` has its name.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn of_file(file: Box<dyn StorageFile>, path: &Path) -> Result<Self> {
+        let io = |what, error| Error::io(what, path, error);
         let found = file.length().map_err(|error| io("get the length of the snapshot", error))?;
         let mut bytes = vec![0; SNAPSHOT_HEADER_SIZE];
         let read =
@@ -108,6 +117,14 @@ impl SnapshotReader {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// All bytes of the file. Only the header is checked: see [`Self::check`].
+    ///
+    /// # Errors
+    /// `Corrupt` with file and offset; `Io`.
+    pub fn bytes(&self) -> Result<Vec<u8>> {
+        self.stored(0, usize::try_from(self.chunks_end).unwrap_or(usize::MAX))
     }
 
     /// Read the rest of the body, check everything and return the header. Whether the snapshot
