@@ -86,6 +86,10 @@ mutants! {
     BlobShippedLate, "H store", "a slot is shipped before the blobs to which it refers";
     UnkeptSegmentPruned, "H store", "a prune removes records that the store does not have yet";
     SegmentUploadedEarly, "H store", "a segment is uploaded before the store has its records";
+    SnapshotUploadedEarly, "H store", "a snapshot is uploaded before the store has its note and its records";
+    StoredSnapshotUnchecked, "H store", "a restored folder takes in a snapshot of other records";
+    NotedAnchorCollected, "H store", "a collector deletes the snapshots from which a pruned log is to start";
+    CollectableAnchorTrusted, "H store", "a prune of the store deletes records whose snapshots a late collector deletes";
     OpeningSlotCollected, "H store", "an opening slot is collected, and a writer that was replaced continues";
     YoungSlotCollected, "H store", "a slot is collected before the store says that it is 48 hours old";
     NewestSegmentPruned, "H store", "a prune of the store deletes the newest segment object";

@@ -7,9 +7,8 @@
 use std::collections::BTreeSet;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::SnapshotName;
 use crate::log::{BlobId, LogCopy};
-use crate::store::name::{BLOBS, SNAPSHOTS};
+use crate::store::name::BLOBS;
 use crate::store::session::StoreSession;
 
 /// The name of a blob.
@@ -33,18 +32,6 @@ pub(super) fn ship_blobs(session: &StoreSession<'_>, copy: &LogCopy) -> Result<(
         if !stored.contains(&hash) {
             session.create_same(&blob_name(&hash), &blobs.reader().get(&blob.id)?)?;
         }
-    }
-    Ok(())
-}
-
-/// Take in the snapshots of the store, from which a log starts whose first segments were deleted there.
-pub(super) fn take_in_snapshots(session: &StoreSession<'_>, copy: &LogCopy) -> Result<()> {
-    for listed in session.list(SNAPSHOTS, &mut 0)? {
-        let Some(name) = listed.name.strip_prefix(SNAPSHOTS).and_then(SnapshotName::parse) else {
-            continue;
-        };
-        let Some(found) = session.get(&listed.name, &mut 0)? else { continue };
-        copy.add_snapshot(&name, &found.bytes)?;
     }
     Ok(())
 }

@@ -6,8 +6,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Ack, BoundAck, LogCopy, LogOptions, LostRecords, StoreBinding};
 use crate::store::binding::{LedgerIdentity, bound_ledger};
 use crate::store::session::StoreEnd;
+use crate::store::snapshots::SnapshotSurvey;
 
-use super::blobs::take_in_snapshots;
 use super::client::StoreClient;
 use super::common::read_ahead;
 use super::follow::{CommonPosition, FolderProgress, Follower};
@@ -45,17 +45,18 @@ pub(super) fn restore_after(
     let mut follower = Follower::new(copy, bound);
     let CommonPosition { end, ahead } = follower.common_position(&session)?;
     let is_pruned = end != StoreEnd::start();
+    let snapshots = SnapshotSurvey::list(&session)?;
+    let mut snapshots = if is_pruned { snapshots } else { snapshots.of_newest() };
     read_ahead(&session, ahead, |session| {
         session.find_end(end, &mut |taken| {
             follower.take_in(taken)?;
+            snapshots.look(taken);
             each(&follower.progress);
             Ok(())
         })
     })?;
     follower.flush()?;
-    if is_pruned {
-        take_in_snapshots(&session, &follower.copy)?;
-    }
+    snapshots.take_in(&session, &follower.copy, is_pruned)?;
     follower.take_in_blobs(&session)?;
     follower.copy.finish()
 }

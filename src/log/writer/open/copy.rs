@@ -15,12 +15,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-#[cfg(feature = "store")]
-use crate::format::SnapshotName;
 use crate::format::{
     BootTime, Chain, ChainKey, ClockAnchor, Head, HeadState, NewRecord, Placement, SegmentHeader,
     Stamp, Uid, encode_frame, frame_size,
 };
+#[cfg(feature = "store")]
+use crate::format::{SnapshotHeader, SnapshotName};
 use crate::log::blob::BlobStore;
 use crate::log::bytes::{len_u64, to_u64};
 use crate::log::folder::{
@@ -43,7 +43,7 @@ use crate::log::segment::{
     next_header, next_record, open_segment, seal, seal_rotated, unsealed,
 };
 #[cfg(feature = "store")]
-use crate::log::snapshot::SnapshotFolder;
+use crate::log::snapshot::{SnapshotFolder, SnapshotReader};
 use crate::log::writer::shared::SharedWriter;
 use crate::log::writer::staging::{self, Staging};
 use crate::log::writer::state::{SealTask, WriterState};
@@ -447,20 +447,36 @@ impl LogCopy {
         Ok(())
     }
 
-    /// Add a snapshot file, durably, before the folder gets its name.
+    /// Add a snapshot file, durably, before the folder gets its name, if it is valid and `is_wanted` says so. Returns
+    /// whether it was added; otherwise nothing is left of it.
     ///
     /// # Errors
-    /// `Corrupt` if it is damaged; `Io`, `DiskFull`.
+    /// `Io`, `DiskFull`.
     #[cfg(feature = "store")]
-    pub(crate) fn add_snapshot(&self, name: &SnapshotName, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn add_snapshot(
+        &self,
+        name: &SnapshotName,
+        bytes: &[u8],
+        is_wanted: &dyn Fn(&SnapshotHeader) -> bool,
+    ) -> Result<bool> {
         let (storage, folder) = (&*self.options.storage, self.paths.snapshots());
         let path = folder.join(name.to_string());
         let io = |error| Error::io("write the snapshot", &path, error);
         storage.create_dir(&folder).map_err(io)?;
         let file = storage.create(&path).map_err(io)?;
         file.write_at(bytes, 0).and_then(|()| file.sync()).map_err(io)?;
-        SnapshotFolder::of(storage, self.dir()).open(name)?.check()?;
-        storage.sync_dir(&folder).and_then(|()| storage.sync_dir(self.dir())).map_err(io)
+        let found =
+            SnapshotFolder::of(storage, self.dir()).open(name).and_then(SnapshotReader::check);
+        let is_added = match found {
+            Ok(header) => is_wanted(&header),
+            Err(error) if error.kind() == ErrorKind::Io => return Err(error),
+            Err(_) => false,
+        };
+        if !is_added {
+            storage.remove(&path).map_err(io)?;
+        }
+        storage.sync_dir(&folder).and_then(|()| storage.sync_dir(self.dir())).map_err(io)?;
+        Ok(is_added)
     }
 
     /// Append records, byte for byte as they are in their segment. They begin at the end of the log, or
