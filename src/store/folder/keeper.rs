@@ -150,8 +150,8 @@ impl StoreKeeper {
         shipped
     }
 
-    /// Upload the segments that are complete and whose slots the store has, and a first part of the newest one if more
-    /// than 256 slots or 4 MiB are not covered; returns the number of objects. So a machine without a folder needs few
+    /// Upload the segments that are complete and whose slots the store has, a first part of the newest one if more
+    /// than 256 slots or 4 MiB are not covered, and at most one snapshot; returns the number of objects. So a machine without a folder needs few
     /// requests. A program calls this after [`Self::ship`]. It delays no commit, and makes no request if there is
     /// nothing to do.
     ///

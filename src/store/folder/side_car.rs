@@ -27,7 +27,7 @@ use super::client::StoreClient;
 use super::common::begins_later;
 use super::open::StoreOpening;
 use super::ship::{ship_durable, ship_queued_blobs};
-use super::upload::{Covered, upload_complete};
+use super::upload::{Covered, upload_shipped};
 
 /// The newest slot is looked for among so many records before the end of the folder first.
 const NEAR: u64 = 10_000;
@@ -115,8 +115,8 @@ impl SideCar {
         Ok(self.lag())
     }
 
-    /// Upload the segments that are complete and whose slots the store has, so that a restore needs fewer requests;
-    /// returns their number. A program calls this after [`Self::ship`].
+    /// Upload the segments that are complete and whose slots the store has, so that a restore needs fewer requests, and
+    /// at most one snapshot; returns the number of objects. A program calls this after [`Self::ship`].
     ///
     /// # Errors
     /// `Corrupt` if a file is damaged; `Io`: a later call continues.
@@ -124,7 +124,7 @@ impl SideCar {
         let Self { client, reader, writer, held, covered, .. } = self;
         let session = client.session(writer.identity);
         // No part of the newest one: after it, a side-car that starts again would find no slot to continue at.
-        upload_complete(reader, &session, held.end().position.next_seq - 1, covered)
+        upload_shipped(reader, &session, held.end().position.next_seq - 1, covered)
     }
 
     /// How far the store is behind the folder, as the last call of [`Self::ship`] saw it.

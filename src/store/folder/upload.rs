@@ -1,5 +1,5 @@
 //! Segment objects: segments of a folder that are complete, and first parts of the newest one, so that a machine
-//! without a folder needs few requests.
+//! without a folder needs few requests; and snapshots, so that it folds few records.
 //!
 //! Invariants:
 //! - Every record of a segment object is in a slot that is written, and so is the first record of the next
@@ -15,6 +15,7 @@ use crate::store::name::{ObjectName, SEGMENTS, SegmentForm, SegmentObject, TAIL,
 use crate::store::segments::segment_floor;
 use crate::store::session::{StoreEnd, StoreSession};
 use crate::store::slot::{SLOT_SIZE_MAX, SegmentPlace};
+use crate::store::snapshots::{StoredSnapshots, upload_snapshot};
 
 use super::ship::segment_of_slots;
 
@@ -35,10 +36,11 @@ pub(super) struct Covered {
     slots: Option<(u64, u64)>,
     /// The last part that was uploaded here: its segment, and where it ends.
     part: Option<SegmentPlace>,
+    snapshots: StoredSnapshots,
 }
 
 /// Upload the complete segments after the floor, as far as the store has the log, and then a first part of the newest
-/// one if much would not be covered. Returns the number of objects. `end` is the end of the log, after `commits` slots of
+/// one if much would not be covered, and a snapshot. Returns the number of objects. `end` is the end of the log, after `commits` slots of
 /// this process.
 ///
 /// # Errors
@@ -53,11 +55,26 @@ pub(super) fn upload(
     if count > 0 {
         covered.slots = None;
     }
-    Ok(count + u64::from(upload_part(reader, session, (end, commits), covered)?))
+    let is_part_uploaded = upload_part(reader, session, (end, commits), covered)?;
+    let end_seq = end.position.next_seq - 1;
+    let has_snapshot = upload_snapshot(reader, session, end_seq, &mut covered.snapshots)?;
+    Ok(count + u64::from(is_part_uploaded) + u64::from(has_snapshot))
+}
+
+/// Upload the complete segments after the floor, and a snapshot. Returns the number of objects.
+pub(super) fn upload_shipped(
+    reader: &LogReader,
+    session: &StoreSession<'_>,
+    shipped_seq: u64,
+    covered: &mut Covered,
+) -> Result<u64> {
+    let count = upload_complete(reader, session, shipped_seq, covered)?;
+    let has_snapshot = upload_snapshot(reader, session, shipped_seq, &mut covered.snapshots)?;
+    Ok(count + u64::from(has_snapshot))
 }
 
 /// Upload the complete segments after the floor. Returns their number.
-pub(super) fn upload_complete(
+fn upload_complete(
     reader: &LogReader,
     session: &StoreSession<'_>,
     shipped_seq: u64,
