@@ -115,6 +115,23 @@ impl Copying {
         self.is_stopped.load(Ordering::Acquire)
     }
 
+    /// Upload segments and a snapshot; before the end, all that there are. Without its object, a segment is restored from its
+    /// slots.
+    fn upload(&self, car: &mut SideCar, is_last: bool) {
+        while !self.is_stopped() {
+            match car.upload_segments() {
+                Ok(count) if count > 0 && is_last => {}
+                Ok(_) => return,
+                Err(error) => {
+                    if !is_outage(&error) {
+                        print_message(&format!("cannot upload a segment: {error}"));
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
     fn run(self) -> Result<Code, Failure> {
         let args = &self.args;
         let dir = &args.place.dir;
@@ -136,13 +153,7 @@ impl Copying {
         loop {
             let is_last = args.once || self.is_stopped();
             let lag = car.ship().map_err(|error| behind(error, &car.lag()))?;
-            // Without its object, a segment is restored from its slots.
-            if !self.is_stopped()
-                && let Err(error) = car.upload_segments()
-                && !is_outage(&error)
-            {
-                print_message(&format!("cannot upload a segment: {error}"));
-            }
+            self.upload(&mut car, is_last);
             let seq = last_seq(&car);
             if is_first || seq > known {
                 let line = ReplicatedLine {

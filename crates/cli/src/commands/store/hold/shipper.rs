@@ -1,5 +1,5 @@
-//! The owner's thread that brings to the store what was acknowledged before the store had it, and uploads segments and
-//! parts of them, so that a restore needs fewer requests.
+//! The owner's thread that brings to the store what was acknowledged before the store had it, and uploads segments,
+//! parts of them and snapshots, so that a restore needs fewer requests, and folds less.
 //!
 //! Invariants:
 //! - An outage of the store ends no server here: a commit that must wait for the store ends it, or its end does.
@@ -94,7 +94,9 @@ struct Shipping {
 impl Shipping {
     fn run(mut self) -> Result<(), Error> {
         let every = ship_every(self.keeper.ack());
-        let (mut looked, mut uploaded_to) = (Instant::now(), 0);
+        let mut looked = Instant::now();
+        // The last record when it was looked at, and whether that showed that there is nothing left.
+        let (mut looked_at, mut is_settled) = (0, false);
         loop {
             self.keeper.wait(every);
             let is_last = self.is_ending.load(Ordering::Acquire);
@@ -109,11 +111,13 @@ impl Shipping {
                     self.is_out = false;
                 }
             }
-            let has_more = self.keeper.kept_seq() > uploaded_to;
-            if has_more && !self.is_out && looked.elapsed() >= UPLOAD_EVERY {
-                looked = Instant::now();
-                uploaded_to = self.keeper.kept_seq();
-                self.upload();
+            let kept_seq = self.keeper.kept_seq();
+            let is_due = kept_seq > looked_at || !is_settled;
+            if is_due && !self.is_out && looked.elapsed() >= UPLOAD_EVERY {
+                let count = self.upload();
+                // HEAD may have covered the last record only after it was looked at.
+                is_settled = count == 0 && kept_seq == looked_at;
+                (looked, looked_at) = (Instant::now(), kept_seq);
             }
         }
     }
@@ -132,12 +136,16 @@ impl Shipping {
         self.is_out = true;
     }
 
-    /// Without its object, a segment is restored from its slots.
-    fn upload(&self) {
-        if let Err(error) = self.keeper.upload_segments()
-            && !is_outage(&error)
-        {
-            print_message(&format!("cannot upload a segment: {error}"));
+    /// Without its object, a segment is restored from its slots. Returns the number of objects.
+    fn upload(&self) -> u64 {
+        match self.keeper.upload_segments() {
+            Ok(count) => count,
+            Err(error) => {
+                if !is_outage(&error) {
+                    print_message(&format!("cannot upload a segment: {error}"));
+                }
+                0
+            }
         }
     }
 }
