@@ -36,8 +36,8 @@ mod tests;
 
 pub use binding::{LedgerIdentity, bind, bound_ledger};
 pub use collect::{
-    COLLECT_AFTER, CollectPlan, RemovableClass, RemovableObject, StorePrune, collectable, prunable,
-    remove, upload_anchors,
+    COLLECT_AFTER, CollectPlan, RemovableClass, RemovableObject, StorePrune, collectable,
+    keep_anchors, prunable, remove, upload_anchors,
 };
 pub use directory::DirectoryObjects;
 pub use folder::{

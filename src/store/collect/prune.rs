@@ -2,7 +2,8 @@
 //! starts later, from the two snapshots that the note names.
 //!
 //! Invariants:
-//! - Nothing is deleted unless both snapshots are in the store, and are the ones that the note names.
+//! - Nothing is deleted unless the store keeps both snapshots as anchors, and they are the ones that the note names. The
+//!   objects of other snapshots do not count: a collector whose plan is older than the note may delete them.
 //! - The oldest segment goes first, and of one segment the object that readers prefer goes last: wherever deleting
 //!   stops, the log begins with a complete segment.
 
@@ -10,15 +11,15 @@ use std::path::Path;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Chain;
-use crate::log::{Anchor, LogOptions, LogReader, RetentionNote, SnapshotFolder, SnapshotReader};
+use crate::log::{Anchor, LogOptions, LogReader, RetentionNote};
 use crate::storage::{Access, SectorRead, read_sectors};
-use crate::store::folder::StoreClient;
 use crate::store::name::{SEGMENTS, SNAPSHOTS};
-use crate::store::reading::snapshots_in;
 use crate::store::segments::{segment_floor, segment_object};
 use crate::store::session::{StoreSession, TakenIn, retention_note};
+use crate::store::snapshots::{SnapshotSurvey, anchor_object, snapshot_object};
 
 use super::removable::{RemovableClass, RemovableObject, removable};
+use super::snapshots::read_snapshot;
 
 /// The newest prune that the log in a store notes, and what of it the store still has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,9 +28,12 @@ pub struct StorePrune {
     pub seq: u64,
     /// The note.
     pub note: RetentionNote,
-    /// The segment objects that it covers, in the order in which they are deleted.
+    /// The segment objects that it covers, and then the snapshots from which no fold begins any more, in the order in
+    /// which they are deleted.
     pub objects: Vec<RemovableObject>,
-    /// The snapshots from which the log then starts that are not in the store.
+    /// The snapshots from which the log then starts that the store has, but does not keep as anchors yet.
+    pub unkept: Vec<Anchor>,
+    /// Those that are not in the store.
     pub missing: Vec<Anchor>,
 }
 
@@ -38,7 +42,7 @@ pub struct StorePrune {
 ///
 /// # Errors
 /// `Corrupt` with the name of a damaged object, or if the note does not fit the log; `Io` if the store does not answer.
-pub fn prunable(client: &StoreClient, session: &StoreSession<'_>) -> Result<Option<StorePrune>> {
+pub fn prunable(session: &StoreSession<'_>) -> Result<Option<StorePrune>> {
     let (mut newest, mut starts) = (None, Vec::new());
     session.find_end(session.start()?, &mut |taken| {
         let header = match taken {
@@ -69,17 +73,31 @@ pub fn prunable(client: &StoreClient, session: &StoreSession<'_>) -> Result<Opti
         })
         .collect();
     covered.sort_by_key(|(object, _)| (object.base_seq, object.form, object.last_seq));
-    let objects = covered.iter().map(|(_, listed)| removable(RemovableClass::Pruned, listed));
-    let stored = snapshots_in(client)?;
-    let is_missing = |anchor: &&Anchor| {
-        !anchor.name().is_some_and(|name| {
-            let folder = SnapshotFolder::of(&stored, Path::new(""));
-            let header = folder.open(&name).and_then(SnapshotReader::check);
-            header.is_ok_and(|header| header.base.is_none() && Anchor::of(&header) == **anchor)
-        })
-    };
-    let missing = note.anchors.iter().filter(is_missing).cloned().collect();
-    Ok(Some(StorePrune { seq, objects: objects.collect(), missing, note }))
+    let segments = covered.iter().map(|(_, listed)| removable(RemovableClass::Pruned, listed));
+    let survey = SnapshotSurvey::list(session)?;
+    let stale = survey.listed.iter().chain(&survey.kept);
+    let stale = stale.filter(|(name, _)| name.seq < note.last_seq);
+    let stale = stale.map(|(_, listed)| removable(RemovableClass::Snapshot, listed));
+    let objects = segments.chain(stale).collect();
+    let (mut unkept, mut missing) = (Vec::new(), Vec::new());
+    for anchor in &note.anchors {
+        let Some(name) = anchor.name() else { continue };
+        let is_it = |object: &str| -> Result<bool> {
+            let found = read_snapshot(session, object, &name)?;
+            let header = found.map(|(header, _)| header);
+            Ok(header.is_some_and(|it| it.base.is_none() && Anchor::of(&it) == *anchor))
+        };
+        if is_it(&anchor_object(&name))? {
+            continue;
+        }
+        let is_stored = is_it(&snapshot_object(&name))?;
+        if !is_stored {
+            missing.push(anchor.clone());
+        } else if !mutant!(CollectableAnchorTrusted) {
+            unkept.push(anchor.clone());
+        }
+    }
+    Ok(Some(StorePrune { seq, objects, unkept, missing, note }))
 }
 
 /// Check that the log continues after the pruned records as the note says.
@@ -125,9 +143,36 @@ pub fn upload_anchors(
         let length = file.length().map_err(failed)?;
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
         read_sectors(&*file, &mut bytes, 0).and_then(SectorRead::complete).map_err(failed)?;
-        let name = format!("{SNAPSHOTS}{}", anchor.file);
-        session.create_same(&name, &bytes)?;
-        created.push(name);
+        created.extend(keep(session, anchor, &bytes)?);
     }
     Ok(created)
+}
+
+/// Keep snapshots of the store as anchors, before the records that they replace are deleted. Returns the names of the
+/// objects.
+///
+/// # Errors
+/// `Corrupt` if a snapshot is gone or damaged by now, or the store has another object of that name; `Io`.
+pub fn keep_anchors(session: &StoreSession<'_>, prune: &StorePrune) -> Result<Vec<String>> {
+    let mut created = Vec::new();
+    for anchor in &prune.unkept {
+        let Some(name) = anchor.name() else { continue };
+        let object = snapshot_object(&name);
+        let found = read_snapshot(session, &object, &name)?;
+        let Some((_, bytes)) = found.filter(|(header, _)| Anchor::of(header) == *anchor) else {
+            let message = "this snapshot is not in the store any more";
+            return Err(Error::new(ErrorKind::Corrupt, message)
+                .with_hint("repeat the command; name a folder that has it with --ledger")
+                .at_path(object.as_ref()));
+        };
+        created.extend(keep(session, anchor, &bytes)?);
+    }
+    Ok(created)
+}
+
+fn keep(session: &StoreSession<'_>, anchor: &Anchor, bytes: &[u8]) -> Result<Option<String>> {
+    let Some(name) = anchor.name() else { return Ok(None) };
+    let object = anchor_object(&name);
+    session.create_same(&object, bytes)?;
+    Ok(Some(object))
 }

@@ -1,7 +1,7 @@
 //! Objects that may be deleted, and deleting them.
 
 use crate::error::Result;
-use crate::store::objects::ListedObject;
+use crate::store::objects::{ListedObject, StoreTime};
 use crate::store::session::StoreSession;
 
 /// Why an object may be deleted.
@@ -13,6 +13,8 @@ pub enum RemovableClass {
     Part,
     /// An index object: a longer one says the same.
     Index,
+    /// A snapshot: two later ones replace it, or its record was pruned, and no pruned log starts from it.
+    Snapshot,
     /// A segment that a retention note covers.
     Pruned,
 }
@@ -26,6 +28,13 @@ pub struct RemovableObject {
     pub name: String,
     /// Its length in bytes.
     pub length: u64,
+}
+
+/// The age at which an object may be collected, in microseconds of the store's clock: 48 hours.
+pub const COLLECT_AFTER: u64 = 2 * 24 * 60 * 60 * 1_000_000;
+
+pub(super) fn is_old(at: Option<StoreTime>, now: StoreTime) -> bool {
+    at.is_some_and(|at| now.0.saturating_sub(at.0) >= COLLECT_AFTER)
 }
 
 pub(super) fn removable(class: RemovableClass, listed: &ListedObject) -> RemovableObject {

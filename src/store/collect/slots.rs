@@ -1,4 +1,4 @@
-//! Slots that segment objects replace, and what longer objects replace.
+//! Slots that segment objects replace, and what longer objects or later snapshots replace.
 
 use crate::error::Result;
 
@@ -9,11 +9,10 @@ use crate::store::objects::{ListedObject, StoreTime};
 use crate::store::segments::{segment_floor, segment_object};
 use crate::store::session::StoreSession;
 use crate::store::slot::SlotBytes;
+use crate::store::snapshots::SnapshotSurvey;
 
-use super::removable::{RemovableClass, RemovableObject, removable};
-
-/// The age at which an object may be collected, in microseconds of the store's clock: 48 hours.
-pub const COLLECT_AFTER: u64 = 2 * 24 * 60 * 60 * 1_000_000;
+use super::removable::{RemovableClass, RemovableObject, is_old, removable};
+use super::snapshots::{may_have_superseded, superseded};
 
 /// What may be deleted, and how many slots are kept for which reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,7 +23,7 @@ pub struct CollectPlan {
     pub floor: u64,
     /// Slots that are kept because they open an epoch.
     pub opening: u64,
-    /// Slots that are kept because they are younger than [`COLLECT_AFTER`], or their age is unknown.
+    /// Slots that are kept because they are younger than 48 hours, or their age is unknown.
     pub young: u64,
     /// Slots that are kept because no segment object has all of their records.
     pub uncovered: u64,
@@ -54,21 +53,28 @@ pub fn collectable(session: &StoreSession<'_>, now: StoreTime) -> Result<Collect
         }
     }
     let mut replaced = replaced(&segments, now);
-    if candidates.is_empty() && replaced.is_empty() {
+    // Listed before the log is read, which then has their notes.
+    let mut survey = SnapshotSurvey::list(session)?;
+    let has_superseded = may_have_superseded(&survey, now);
+    if candidates.is_empty() && replaced.is_empty() && !has_superseded {
         return Ok(plan);
     }
-    session.find_end(session.start()?, &mut |_| Ok(()))?;
+    session.find_end(session.start()?, &mut |taken| {
+        if has_superseded {
+            survey.look(taken);
+        }
+        Ok(())
+    })?;
     // The slots of many commits: 16 requests at a time.
     with_objects_ahead(session.objects, candidates.clone(), |objects| {
         let session = StoreSession { objects, ..*session };
         candidates.iter().try_for_each(|listed| judge(&session, listed, &mut plan))
     })?;
     plan.objects.append(&mut replaced);
+    if has_superseded {
+        plan.objects.extend(superseded(session, &survey, now)?);
+    }
     Ok(plan)
-}
-
-fn is_old(at: Option<StoreTime>, now: StoreTime) -> bool {
-    at.is_some_and(|at| now.0.saturating_sub(at.0) >= COLLECT_AFTER)
 }
 
 /// Decide about an old slot whose name the floor covers. An invalid slot is kept: it is damage, or of a newer program.

@@ -1,4 +1,4 @@
-//! A segment object as a file that is read in blocks, each with one request, when its bytes are needed.
+//! An object as a file that is read in blocks, each with one request, when its bytes are needed.
 //!
 //! Nothing about the bytes is verified here: a reader of the file checks them as it checks bytes on a disk.
 //!
@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::storage::{Map, StorageFile, refuse_writes};
@@ -106,9 +107,9 @@ fn length(bytes: &[u8]) -> u64 {
     u64::try_from(bytes.len()).unwrap_or(u64::MAX)
 }
 
-/// A segment object as a file.
+/// An object as a file.
 #[derive(Debug)]
-pub(super) struct SegmentFile {
+pub(super) struct BlockFile {
     blocks: Arc<Blocks>,
     name: Arc<str>,
     /// The length of the object.
@@ -118,6 +119,8 @@ pub(super) struct SegmentFile {
     /// Parts of the file that are known without the object: their offsets and bytes.
     known: Vec<(u64, Vec<u8>)>,
     ahead: Mutex<Ahead>,
+    /// The object was not there when it was read.
+    is_gone: AtomicBool,
 }
 
 /// What the last request read.
@@ -129,10 +132,11 @@ struct Ahead {
     count: u64,
 }
 
-impl SegmentFile {
+impl BlockFile {
     pub(super) fn new(blocks: &Arc<Blocks>, name: &str, stored: u64) -> Self {
-        let (known, ahead) = (Vec::new(), Mutex::default());
-        Self { blocks: blocks.clone(), name: name.into(), stored, length: stored, known, ahead }
+        let (known, ahead, is_gone) = (Vec::new(), Mutex::default(), AtomicBool::new(false));
+        let blocks = blocks.clone();
+        Self { blocks, name: name.into(), stored, length: stored, known, ahead, is_gone }
     }
 
     /// The same with zeros up to a length.
@@ -175,7 +179,11 @@ impl SegmentFile {
             if block == ahead.next && block > 0 { ahead.count.saturating_mul(2) } else { 1 };
         let count = needed.max(doubled.min(REQUEST_MAX / BLOCK_SIZE));
         let count = count.min(end.saturating_sub(block));
-        self.blocks.fetch(&self.name, block, count)?;
+        let fetched = self.blocks.fetch(&self.name, block, count);
+        if fetched.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            self.is_gone.store(true, Ordering::Relaxed);
+        }
+        fetched?;
         *ahead = Ahead { next: block.saturating_add(count), count };
         Ok(self.blocks.kept().get(&key))
     }
@@ -185,8 +193,12 @@ fn length_of(blocks: impl Iterator<Item = u64>) -> u64 {
     u64::try_from(blocks.count()).unwrap_or(u64::MAX)
 }
 
-impl StorageFile for SegmentFile {
+impl StorageFile for BlockFile {
+    /// An object that was listed and is gone by now was deleted: then the file is, too.
     fn length(&self) -> io::Result<u64> {
+        if self.is_gone.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
         Ok(self.length)
     }
 
@@ -241,12 +253,12 @@ mod tests {
         (0..length).map(|at| u8::try_from((at * 7 + at / 251) % 256).unwrap()).collect()
     }
 
-    fn file(store: &SimStore, stored: u64) -> SegmentFile {
+    fn file(store: &SimStore, stored: u64) -> BlockFile {
         let client = StoreClient::new("a store", Arc::new(store.clone()), |unclear| unclear < 3);
-        SegmentFile::new(&Arc::new(Blocks::new(&client)), "seg/a", stored)
+        BlockFile::new(&Arc::new(Blocks::new(&client)), "seg/a", stored)
     }
 
-    fn read(file: &SegmentFile, offset: u64, count: usize) -> Vec<u8> {
+    fn read(file: &BlockFile, offset: u64, count: usize) -> Vec<u8> {
         let mut buffer = vec![0xEE; count];
         let found = file.read_at(&mut buffer, offset).unwrap();
         buffer.truncate(found);
@@ -325,8 +337,11 @@ mod tests {
         let short = file(&store.handle(), 2_000);
         assert_eq!(read(&short, 900, 500).len(), 100);
         store.tamper("seg/a", None);
-        let gone = file(&store.handle(), 2_000).read_at(&mut [0; 9], 0).unwrap_err();
+        let deleted = file(&store.handle(), 2_000);
+        assert_eq!(deleted.length().unwrap(), 2_000);
+        let gone = deleted.read_at(&mut [0; 9], 0).unwrap_err();
         assert_eq!(gone.kind(), io::ErrorKind::NotFound);
+        assert_eq!(deleted.length().unwrap_err().kind(), io::ErrorKind::NotFound);
         let process = store.handle();
         (1..9).for_each(|call| process.set_fate(call, crate::sim::StoreFate::Lost));
         let unanswered = file(&process, 2_000).read_at(&mut [0; 9], 0).unwrap_err();

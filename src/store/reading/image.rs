@@ -9,7 +9,7 @@ use crate::format::{SEGMENT_HEADER_SIZE, SegmentHeader, to_u64};
 use crate::log::{LogOptions, archive_head, seal_all};
 use crate::storage::StorageFile;
 use crate::store::index::{IndexObject, SegmentKeys, index_ranges_to_read};
-use crate::store::name::{ObjectName, SNAPSHOTS, SegmentForm, SegmentObject};
+use crate::store::name::{ObjectName, SegmentForm, SegmentObject};
 use crate::store::objects::ListedObject;
 use crate::store::session::{StoreEnd, StoreSession, TakenIn};
 
@@ -91,7 +91,6 @@ impl<'n> Image<'n> {
         mut files: StoreStorage,
         root: &Path,
         options: &LogOptions,
-        session: &StoreSession<'_>,
         end: &StoreEnd,
     ) -> Result<StoreStorage> {
         let Some(place) = &end.place else {
@@ -109,12 +108,6 @@ impl<'n> Image<'n> {
         files.add("HEAD".to_owned(), Content::File(Arc::new(head)));
         for (header, file) in self.segments {
             files.add(format!("log/{}", header.name()), Content::File(file));
-        }
-        // A log that starts later starts from snapshots.
-        if !files.has_first_segment() {
-            for listed in session.list(SNAPSHOTS, &mut 0)? {
-                files.add(listed.name.clone(), Content::Object(listed.name, listed.length));
-            }
         }
         files.is_writable = true;
         seal_all(&files, root, options.stream_rule)?;

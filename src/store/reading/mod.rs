@@ -17,8 +17,6 @@ mod parts;
 mod storage;
 mod whole;
 
-pub(super) use storage::snapshots_in;
-
 pub use blocks::BLOCK_SIZE;
 pub use image::NewFile;
 pub use memory::MemoryFile;

@@ -28,7 +28,7 @@ use crate::store::segments::{object_with, segment_floor};
 use crate::store::session::{StoreEnd, StoreSession};
 use crate::store::slot::{SegmentPlace, SlotHeader};
 
-use super::blocks::{Blocks, SegmentFile};
+use super::blocks::{BlockFile, Blocks};
 use super::image::{Image, NewFile};
 use super::storage::{Content, StoreStorage};
 use super::whole::{read, read_with_names, stored_ledger};
@@ -58,7 +58,7 @@ fn is_final(kind: ErrorKind) -> bool {
 /// A sealed segment, or the first part of a fenced one, that stays in the store.
 struct Kept {
     header: SegmentHeader,
-    file: SegmentFile,
+    file: BlockFile,
     keys: Option<SegmentKeys>,
     /// The footer of a sealed segment.
     footer: Option<Footer>,
@@ -100,7 +100,7 @@ fn assemble(
         }
         files.add(name, Content::File(Arc::new(file)));
     }
-    image.finish(files, root, options, &session, &end)
+    image.finish(files, root, options, &end)
 }
 
 fn is_after(slot: &ListedObject, floor: u64) -> bool {
@@ -177,7 +177,7 @@ fn keep_one(
     let wrong = |what: &str| Error::new(ErrorKind::Corrupt, what).at_path(name.as_ref());
     let failed = |error| Error::io("read a segment object", name.as_ref(), error);
     let stored = listed.of(&ObjectName::Segment(*object)).map_or(0, |listed| listed.length);
-    let file = SegmentFile::new(blocks, &name, stored);
+    let file = BlockFile::new(blocks, &name, stored);
     let (header, footer) = if let Some(keys) = &keys {
         if keys.footer().file_length() != stored {
             return Err(wrong("its length is not the one that its index object says"));

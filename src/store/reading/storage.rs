@@ -1,24 +1,25 @@
 //! The files of a ledger whose log is in a store, as a read-only file system.
 //!
-//! Segments and HEAD were put together when the store was read, or are read in blocks when their bytes are needed; a
-//! blob is read when it is asked for.
+//! Segments and HEAD were put together when the store was read, or are read in blocks when their bytes are needed, as
+//! snapshots are; a blob is read when it is asked for.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use crate::error::{Error, Result};
 use crate::storage::{
-    Access, DiskStorage, Entry, FilesystemKind, IndexList, LockOutcome, Map, Storage, StorageFile,
-    entries_of, read_only, refuse_changes, refuse_writes,
+    Access, Entry, FilesystemKind, IndexList, LockOutcome, Map, Storage, StorageFile, entries_of,
+    read_only, refuse_changes, refuse_writes,
 };
 use crate::store::folder::StoreClient;
 use crate::store::index::SegmentKeys;
 use crate::store::name::{BLOBS, SNAPSHOTS};
 use crate::store::objects::ListedObject;
+use crate::store::snapshots::ANCHOR_SUFFIX;
 
 use super::answer::answer;
+use super::blocks::{BlockFile, Blocks};
 
 /// The files of a ledger in a store. The path of the ledger is that of their folder.
 #[derive(Debug)]
@@ -26,10 +27,12 @@ pub struct StoreStorage {
     root: PathBuf,
     client: StoreClient,
     base: Arc<dyn Storage>,
-    /// The files by their path in the folder, except blobs.
+    /// The files by their path in the folder, except blobs and snapshots.
     files: BTreeMap<String, Content>,
     /// The blobs, once they are listed.
     blobs: OnceLock<BTreeMap<String, Content>>,
+    /// The snapshots, once they are listed.
+    snapshots: OnceLock<BTreeMap<String, Content>>,
     /// What is known of the indexes of sealed segments, by their path in the folder.
     keys: BTreeMap<String, SegmentKeys>,
     /// Segments are being sealed.
@@ -53,6 +56,7 @@ impl StoreStorage {
             base: base.clone(),
             files: BTreeMap::new(),
             blobs: OnceLock::new(),
+            snapshots: OnceLock::new(),
             keys: BTreeMap::new(),
             is_writable: false,
         }
@@ -60,11 +64,6 @@ impl StoreStorage {
 
     pub(super) fn add(&mut self, name: String, content: Content) {
         self.files.insert(name, content);
-    }
-
-    /// Whether the log begins at its first record.
-    pub(super) fn has_first_segment(&self) -> bool {
-        self.files.contains_key("log/00000000000000000001-00000000.seg")
     }
 
     /// State what the index of a segment has.
@@ -81,10 +80,41 @@ impl StoreStorage {
         Ok(self.blobs.get_or_init(|| listing.iter().filter_map(blob).collect()))
     }
 
+    /// List the snapshots now. Otherwise they are listed when one is asked for.
+    pub(super) fn list_snapshots(&self) -> io::Result<&BTreeMap<String, Content>> {
+        if let Some(snapshots) = self.snapshots.get() {
+            return Ok(snapshots);
+        }
+        let listing = answer(&self.client, || self.client.objects().list(SNAPSHOTS))?;
+        let blocks = Arc::new(Blocks::new(&self.client));
+        let mut files = BTreeMap::new();
+        for is_anchor in [false, true] {
+            for listed in &listing {
+                let name = listed.name.strip_suffix(ANCHOR_SUFFIX);
+                if name.is_some() == is_anchor {
+                    let file = BlockFile::new(&blocks, &listed.name, listed.length);
+                    let name = name.unwrap_or(&listed.name).to_owned();
+                    // An anchor has the same bytes, and stays.
+                    files.insert(name, Content::File(Arc::new(file)));
+                }
+            }
+        }
+        Ok(self.snapshots.get_or_init(|| files))
+    }
+
+    /// The files among which those are whose path begins so.
+    fn files(&self, name: &str) -> io::Result<&BTreeMap<String, Content>> {
+        match name {
+            name if name.starts_with(BLOBS) => self.list_blobs(),
+            name if name.starts_with(SNAPSHOTS) => self.list_snapshots(),
+            _ => Ok(&self.files),
+        }
+    }
+
     /// A file of the folder.
     fn content(&self, name: &str) -> io::Result<Content> {
-        let files = if name.starts_with(BLOBS) { self.list_blobs()? } else { &self.files };
-        files.get(name).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
+        let found = self.files(name)?.get(name);
+        found.cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     /// The name of a path in the folder; `""` for the folder itself.
@@ -101,35 +131,20 @@ fn blob(listed: &ListedObject) -> Option<(String, Content)> {
     Some((format!("{BLOBS}{}/{hash}", hash.get(..2)?), content))
 }
 
-/// The snapshots in a store, as a folder `snap` of the empty path.
-///
-/// # Errors
-/// `Io` if the store does not answer.
-pub(in crate::store) fn snapshots_in(client: &StoreClient) -> Result<StoreStorage> {
-    let base: Arc<dyn Storage> = Arc::new(DiskStorage);
-    let mut files = StoreStorage::new(Path::new(""), client, &base);
-    let listing = answer(client, || client.objects().list(SNAPSHOTS));
-    let listing = listing.map_err(|error| Error::io("list the snapshots", Path::new(""), error))?;
-    for listed in listing {
-        files.add(listed.name.clone(), Content::Object(listed.name, listed.length));
-    }
-    Ok(files)
-}
-
 impl Storage for StoreStorage {
     refuse_changes!();
 
     fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
         let folder = self.name(path)?;
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
-        let is_blobs = prefix.starts_with(BLOBS);
-        let files = if is_blobs { self.list_blobs()? } else { &self.files };
-        // The folder of blobs is there, whether they are listed yet or not.
-        let blobs = Some("blob/").filter(|_| prefix.is_empty());
-        let names = files.keys().map(String::as_str).chain(blobs);
+        let files = self.files(&prefix)?;
+        // These folders are there, whether they are listed yet or not.
+        let folders = [BLOBS, SNAPSHOTS];
+        let own = folders.into_iter().filter(|_| prefix.is_empty());
+        let names = files.keys().map(String::as_str).chain(own);
         let inside = names.filter_map(|name| name.strip_prefix(&prefix));
         let entries = entries_of(inside);
-        let is_missing = entries.is_empty() && prefix != BLOBS;
+        let is_missing = entries.is_empty() && !folders.contains(&prefix.as_str());
         if is_missing { Err(io::ErrorKind::NotFound.into()) } else { Ok(entries) }
     }
 

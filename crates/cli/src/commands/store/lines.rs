@@ -101,6 +101,12 @@ pub(crate) struct StoreStatusLine {
     pub(super) slot_bytes: u64,
     /// The number of slots.
     pub(super) slots: u64,
+    /// The bytes of snapshots.
+    pub(super) snapshot_bytes: u64,
+    /// The record of the newest snapshot, by its name; null without one.
+    pub(super) snapshot_seq: Option<u64>,
+    /// The number of snapshots.
+    pub(super) snapshots: u64,
     /// The address.
     pub(super) url: String,
 }
@@ -136,6 +142,10 @@ pub(crate) struct StoreGcLine {
     pub(super) slot_bytes: u64,
     /// The number of slots whose records are in segment objects.
     pub(super) slots: u64,
+    /// The bytes of the snapshots.
+    pub(super) snapshot_bytes: u64,
+    /// The number of snapshots that two later ones replaced 48 hours ago, and from which no pruned log starts.
+    pub(super) snapshots: u64,
     /// The address.
     pub(super) url: String,
 }
@@ -161,6 +171,10 @@ pub(crate) struct StorePruneLine {
     pub(super) segment_bytes: u64,
     /// The number of segment objects.
     pub(super) segments: u64,
+    /// The bytes of the snapshots.
+    pub(super) snapshot_bytes: u64,
+    /// The number of snapshots of pruned records.
+    pub(super) snapshots: u64,
     /// The address.
     pub(super) url: String,
 }

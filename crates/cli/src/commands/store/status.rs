@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use clap::Args;
 
+use plan_ledger::internals::format::SnapshotName;
 use plan_ledger::internals::ledger::time_text;
 use plan_ledger::internals::store::{
     LedgerIdentity, ListedObject, ObjectName, SlotBytes, SlotHeader, Unclear, bound_ledger,
@@ -67,6 +68,17 @@ fn read(store: &OpenStore, identity: &LedgerIdentity) -> Result<StoreStatusLine,
     let (tail, segments) = (list("tail/")?, list("seg/")?);
     let (mut slots, mut sealed) = (Sum::default(), Sum::default());
     let (mut indexes, mut others) = (Sum::default(), Sum::default());
+    let (mut snapshots, mut snapshot_seq) = (Sum::default(), None);
+    for listed in list("snap/")? {
+        let file = listed.name.strip_prefix("snap/").unwrap_or_default();
+        match SnapshotName::parse(file.strip_suffix(".anchor").unwrap_or(file)) {
+            Some(name) => {
+                snapshots.add(&listed);
+                snapshot_seq = snapshot_seq.max(Some(name.seq));
+            }
+            None => others.add(&listed),
+        }
+    }
     let mut last = None;
     for listed in tail.iter().chain(&segments) {
         match ObjectName::parse(&listed.name) {
@@ -104,6 +116,9 @@ fn read(store: &OpenStore, identity: &LedgerIdentity) -> Result<StoreStatusLine,
         server: store.server(),
         slot_bytes: slots.bytes,
         slots: slots.objects,
+        snapshot_bytes: snapshots.bytes,
+        snapshot_seq,
+        snapshots: snapshots.objects,
         url: store.url.to_string(),
     })
 }
@@ -156,6 +171,11 @@ fn text(line: &StoreStatusLine) -> String {
     }
     if line.indexes > 0 {
         let _ = write!(text, "\n  indexes   {}, {}", count(line.indexes), size(line.index_bytes));
+    }
+    if let Some(seq) = line.snapshot_seq {
+        let (number, bytes) = (count(line.snapshots), size(line.snapshot_bytes));
+        let _ =
+            write!(text, "\n  snapshots {number}, {bytes}, the newest at record {}", count(seq));
     }
     if line.other_objects > 0 {
         let _ = write!(text, "\n  unknown   {}", counted(line.other_objects, "object"));

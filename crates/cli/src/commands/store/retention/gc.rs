@@ -1,4 +1,5 @@
-//! `ledger store gc`: deletes slots whose records are in segment objects, and what longer objects replaced.
+//! `ledger store gc`: deletes slots whose records are in segment objects, and what longer objects and later snapshots
+//! replaced.
 
 use std::fmt::Write as _;
 
@@ -25,11 +26,12 @@ Examples:
 
 A store keeps each record twice: in the slot of its commit, and later in a segment object. The slot is not
 needed any longer if the segment object is there and the store says that the slot is 48 hours old. Slots
-that open an epoch stay: they stop writers that were replaced. So does the newest segment object. All of
-the log is read and verified first; nothing is deleted if any of it is damaged. It is safe at any time, from
-any machine, and twice at once. It needs the right to delete, which a writer does not have (`ledger
-store policy`). The exit code is 2 if there is no ledger, 4 if an object is damaged, and 7 if the store does
-not answer.";
+that open an epoch stay: they stop writers that were replaced. So does the newest segment object. Parts of
+segments and index objects go when longer ones replaced them 48 hours ago, and snapshots when two later ones
+did; the snapshots from which a pruned ledger starts stay. All of the log is read and verified first; nothing is
+deleted if any of it is damaged. It is safe at any time, from any machine, and twice at once. It needs the
+right to delete, which a writer does not have (`ledger store policy`). The exit code is 2 if there is
+no ledger, 4 if an object is damaged, and 7 if the store does not answer.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -71,7 +73,7 @@ fn collect(args: &GcArgs, environment: &Environment) -> Result<StoreGcLine, Fail
 fn line_of(plan: &CollectPlan, url: String, done: bool) -> StoreGcLine {
     let sum = |class| Sum::of(&plan.objects, class);
     let (slots, parts) = (sum(RemovableClass::Slot), sum(RemovableClass::Part));
-    let indexes = sum(RemovableClass::Index);
+    let (indexes, snapshots) = (sum(RemovableClass::Index), sum(RemovableClass::Snapshot));
     StoreGcLine {
         done,
         floor: plan.floor,
@@ -85,13 +87,15 @@ fn line_of(plan: &CollectPlan, url: String, done: bool) -> StoreGcLine {
         parts: parts.objects,
         slot_bytes: slots.bytes,
         slots: slots.objects,
+        snapshot_bytes: snapshots.bytes,
+        snapshots: snapshots.objects,
         url,
     }
 }
 
 fn text(line: &StoreGcLine) -> String {
-    let objects = line.slots + line.parts + line.indexes;
-    let bytes = line.slot_bytes + line.part_bytes + line.index_bytes;
+    let objects = line.slots + line.parts + line.indexes + line.snapshots;
+    let bytes = line.slot_bytes + line.part_bytes + line.index_bytes + line.snapshot_bytes;
     let mut text = headline(&line.url, line.done, objects, bytes);
     Sum { objects: line.slots, bytes: line.slot_bytes }.line(
         &mut text,
@@ -110,6 +114,12 @@ fn text(line: &StoreGcLine) -> String {
         "indexes",
         ("index object", "index objects"),
         "longer ones replaced them 48 h ago",
+    );
+    Sum { objects: line.snapshots, bytes: line.snapshot_bytes }.line(
+        &mut text,
+        "snapshots",
+        ("snapshot", "snapshots"),
+        "two later ones replaced them 48 h ago",
     );
     let kept = [
         (line.kept_opening, "opens an epoch", "open epochs"),
@@ -141,16 +151,17 @@ fn text(line: &StoreGcLine) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plan_ledger::internals::store::RemovableObject;
+
+    fn removable(class: RemovableClass, name: &str) -> RemovableObject {
+        RemovableObject { class, name: name.to_owned(), length: 512 }
+    }
 
     #[test]
     fn text_says_what_is_deleted_and_why() {
         let plan = CollectPlan {
             objects: ["tail/2", "tail/3"]
-                .map(|name| plan_ledger::internals::store::RemovableObject {
-                    class: RemovableClass::Slot,
-                    name: name.to_owned(),
-                    length: 512,
-                })
+                .map(|name| removable(RemovableClass::Slot, name))
                 .to_vec(),
             floor: 3,
             opening: 1,
@@ -167,6 +178,14 @@ mod tests {
         assert!(shown.ends_with("add --yes: it deletes them"), "{shown}");
         let shown = text(&line_of(&plan, "s3://b/x".to_owned(), true));
         assert!(shown.starts_with("s3://b/x: deleted 2 objects"), "{shown}");
+        let snapshot = vec![removable(RemovableClass::Snapshot, "snap/1")];
+        let shown = text(&line_of(
+            &CollectPlan { objects: snapshot, ..CollectPlan::default() },
+            "s3://b/x".to_owned(),
+            false,
+        ));
+        assert!(shown.starts_with("s3://b/x: 1 object, 512 B, can be deleted\n"), "{shown}");
+        assert!(shown.contains("  snapshots 1 snapshot, 512 B: two later ones"), "{shown}");
         let none = CollectPlan::default();
         let shown = text(&line_of(&none, "s3://b/x".to_owned(), true));
         assert_eq!(shown, "s3://b/x: nothing to delete\n  kept      no slot");

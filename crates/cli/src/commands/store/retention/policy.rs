@@ -57,7 +57,7 @@ pub(crate) fn policy(args: &PolicyArgs) -> Result<Code, Failure> {
 /// The folders whose objects are parts of the log, or what a log starts from.
 const COMMITTED: [&str; 4] = ["tail", "seg", "snap", "blob"];
 /// The folders in which a collector deletes.
-const COLLECTED: [&str; 2] = ["tail", "seg"];
+const COLLECTED: [&str; 3] = ["tail", "seg", "snap"];
 /// The folders of hints, and the object of one.
 const HINTS: [&str; 3] = ["OWNER.json", "nodes/*", "takeover/*"];
 
@@ -116,7 +116,7 @@ fn line_of(url: &StoreUrl, collector: &str, lock_days: u32) -> StorePolicyLine {
     let allow = |actions: &[&str], resources: Vec<String>| json!({ "Effect": "Allow", "Action": actions, "Resource": resources });
     let put = ["s3:PutObject"];
     let delete = ["s3:DeleteObject", "s3:DeleteObjectVersion"];
-    let kept = [vec![names.object("LEDGER.json")], names.folders(&["snap", "blob"])].concat();
+    let kept = [vec![names.object("LEDGER.json")], names.folders(&["blob"])].concat();
     let bucket = document(&[
         json!({
             "Sid": "CreateOnlyIfAbsent",

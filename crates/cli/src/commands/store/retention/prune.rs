@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use plan_ledger::internals::store::{
-    RemovableClass, StorePrune, bound_ledger, prunable, remove, upload_anchors,
+    RemovableClass, StorePrune, bound_ledger, keep_anchors, prunable, remove, upload_anchors,
 };
 use plan_ledger::{Environment, Error, ErrorKind};
 
@@ -27,10 +27,11 @@ Examples:
 
 A prune of the ledger removes segments from its folder only; the store keeps them, and `ledger inspect` reads
 them there. This deletes them in the store too, the oldest first, if a retention note in the store's log
-covers them; never the newest one. The log in the store then begins later, from two snapshots: --ledger names
-a folder that has them, and they are created in the store first. Nothing brings the records back, unless
-an archive has them. The exit code is 2 if there is no ledger, 4 if an object or a snapshot is damaged or
-missing, 6 if the folder has another ledger, and 7 if the store does not answer.";
+covers them; never the newest one; and then the snapshots of these records. The log in the store then begins
+later, from two snapshots: if the store lacks them, --ledger names a folder that has them, and they are created
+there first. Nothing brings the records back, unless an archive has them. The exit code is 2 if there is no
+ledger, 4 if an object or a snapshot is damaged or missing, 6 if the folder has another ledger, and 7 if the
+store does not answer.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -62,13 +63,14 @@ fn carry_out(args: &PruneArgs, environment: &Environment) -> Result<StorePruneLi
     let identity =
         bound_ledger(client.objects(), client.retry())?.ok_or_else(|| no_ledger(&store.url))?;
     let session = client.session(identity);
-    let plan = prunable(&client, &session).map_err(|error| located(error, &url))?;
+    let plan = prunable(&session).map_err(|error| located(error, &url))?;
     let mut created = Vec::new();
     if let Some(plan) = plan.as_ref().filter(|plan| args.yes && !plan.objects.is_empty()) {
         if !plan.missing.is_empty() {
             let dir = args.ledger.as_ref().ok_or_else(|| no_snapshots(plan))?;
             created = upload_anchors(dir, &environment.log_options(), &session, plan)?;
         }
+        created.extend(keep_anchors(&session, plan)?);
         let mut deleted = 0;
         remove(&session, &plan.objects, &mut |_| deleted += 1)
             .map_err(|error| interrupted(&error, deleted, plan.objects.len()))?;
@@ -91,8 +93,9 @@ fn line_of(
     created: Vec<String>,
     done: bool,
 ) -> StorePruneLine {
-    let segments =
-        plan.map_or_else(Sum::default, |plan| Sum::of(&plan.objects, RemovableClass::Pruned));
+    let sum =
+        |class| plan.map_or_else(Sum::default, |plan: &StorePrune| Sum::of(&plan.objects, class));
+    let (segments, snapshots) = (sum(RemovableClass::Pruned), sum(RemovableClass::Snapshot));
     let missing = plan.filter(|_| !done).map_or_else(Vec::new, |plan| {
         plan.missing.iter().map(|anchor| anchor.file.clone()).collect()
     });
@@ -104,12 +107,16 @@ fn line_of(
         note_seq: plan.map(|plan| plan.seq),
         segment_bytes: segments.bytes,
         segments: segments.objects,
+        snapshot_bytes: snapshots.bytes,
+        snapshots: snapshots.objects,
         url,
     }
 }
 
 fn text(line: &StorePruneLine) -> String {
-    let mut text = headline(&line.url, line.done, line.segments, line.segment_bytes);
+    let objects = line.segments + line.snapshots;
+    let bytes = line.segment_bytes + line.snapshot_bytes;
+    let mut text = headline(&line.url, line.done, objects, bytes);
     let Some((seq, last_seq)) = line.note_seq.zip(line.last_seq) else {
         text.push_str(
             "  why       no retention note: `ledger prune` prunes the ledger and notes it",
@@ -122,6 +129,12 @@ fn text(line: &StorePruneLine) -> String {
         ("segment object", "segment objects"),
         "the ledger gave their records up",
     );
+    Sum { objects: line.snapshots, bytes: line.snapshot_bytes }.line(
+        &mut text,
+        "snapshots",
+        ("snapshot", "snapshots"),
+        "of these records",
+    );
     // Writing to a string does not fail.
     let _ = write!(text, "  note      record {seq}: records up to {} were pruned", count(last_seq));
     if !line.created.is_empty() {
@@ -132,7 +145,7 @@ fn text(line: &StorePruneLine) -> String {
         let _ =
             write!(text, "\n  lacks     {snapshots}: name a folder that has them with --ledger");
     }
-    if line.segments > 0 && !line.done {
+    if objects > 0 && !line.done {
         let _ = write!(text, "\n  next      add --yes: it deletes them");
     }
     text
@@ -152,6 +165,8 @@ mod tests {
             note_seq: Some(1_500),
             segment_bytes: 2 << 20,
             segments: 2,
+            snapshot_bytes: 0,
+            snapshots: 0,
             url: "s3://b/x".to_owned(),
         };
         let shown = text(&line);
