@@ -110,6 +110,7 @@ mod store_folder;
 mod store_modes;
 mod store_retention;
 mod store_shipping;
+mod store_snapshots;
 mod store_takeover;
 mod sweep;
 mod system_calls;

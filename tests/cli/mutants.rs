@@ -60,7 +60,7 @@ const DERIVED_FILES: &[&str] = &["blobs", "snapshots", "delta_snapshots", "reten
 const ERASURE: &[&str] = &["erasure_in_simulation", "erasure"];
 
 /// Modules that run first for mutants of the store.
-const STORE: &[&str] = &["store_folder", "store_modes", "store_retention"];
+const STORE: &[&str] = &["store_folder", "store_modes", "store_retention", "store_snapshots"];
 
 /// Modules for mutants of plans (hazards `P ...`).
 const PLANS: &[&str] = &[

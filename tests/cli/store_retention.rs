@@ -24,14 +24,14 @@ use super::store_folder::{client, ledger, node, open, restored, small, summary, 
 use super::time_travel::environment;
 
 /// A day of the store's clock.
-const DAY: u64 = 24 * 60 * 60 * 1_000_000;
+pub(crate) const DAY: u64 = 24 * 60 * 60 * 1_000_000;
 
 /// The log in a store as a restored folder has it.
 fn log_of(store: &SimStore) -> Vec<(u64, String)> {
     summary(&restored(store).unwrap().1)
 }
 
-fn plan(store: &SimStore) -> Result<CollectPlan, Error> {
+pub(crate) fn plan(store: &SimStore) -> Result<CollectPlan, Error> {
     plan_at(store, store.now())
 }
 
@@ -42,7 +42,10 @@ fn plan_at(store: &SimStore, now: StoreTime) -> Result<CollectPlan, Error> {
 }
 
 /// Carry out a plan with a process of its own, which may have fates. Returns what it deleted.
-fn carry_out(process: &SimStore, objects: &[RemovableObject]) -> (Result<(), Error>, Vec<String>) {
+pub(crate) fn carry_out(
+    process: &SimStore,
+    objects: &[RemovableObject],
+) -> (Result<(), Error>, Vec<String>) {
     let client = client(process);
     let mut deleted = Vec::new();
     let identity = LedgerIdentity { ledger: [0; 16], genesis: [0; 16] };
@@ -52,7 +55,7 @@ fn carry_out(process: &SimStore, objects: &[RemovableObject]) -> (Result<(), Err
     (outcome, deleted)
 }
 
-fn of_class(plan: &[RemovableObject], class: RemovableClass) -> Vec<String> {
+pub(crate) fn of_class(plan: &[RemovableObject], class: RemovableClass) -> Vec<String> {
     let own = plan.iter().filter(|object| object.class == class);
     own.map(|object| object.name.clone()).collect()
 }
@@ -281,7 +284,7 @@ fn end_of(bound: &BoundLog, seq: u64) -> usize {
 }
 
 /// A ledger with small segments and no scheduled snapshots.
-fn quiet(disk: &SimDisk) -> Environment {
+pub(crate) fn quiet(disk: &SimDisk) -> Environment {
     let segments = SegmentSizes { first: 8192, largest: 8192 };
     let ids = Environment::system().ids;
     Environment { snapshot_every: None, segments, ids, ..environment(disk, 1) }
@@ -292,7 +295,7 @@ fn all(log: &LogReader) -> Vec<LoggedRecord> {
     log.records(log.first_seq()).map(Result::unwrap).collect()
 }
 
-fn bound(disk: &SimDisk, store: &SimStore, number: u8) -> (Ledger, Arc<StoreKeeper>) {
+pub(crate) fn bound(disk: &SimDisk, store: &SimStore, number: u8) -> (Ledger, Arc<StoreKeeper>) {
     let environment = quiet(disk);
     let clock = MonotonicClock::new(|| Duration::ZERO);
     let time = environment.clock.now();
@@ -302,7 +305,7 @@ fn bound(disk: &SimDisk, store: &SimStore, number: u8) -> (Ledger, Arc<StoreKeep
     (Ledger::of_log(bound.log, &bound.recovery, &environment).unwrap().0, keeper)
 }
 
-fn notes(ledger: &Ledger, count: usize) {
+pub(crate) fn notes(ledger: &Ledger, count: usize) {
     for number in 0..count {
         let text = format!("note {number}: {}", "n".repeat(900));
         let note = Note { run: None, step: None, by: "ann".to_owned(), text };
@@ -336,6 +339,10 @@ fn pruned_after(before: Step<'_>) -> (SimDisk, SimStore) {
     notes(&ledger, 12);
     keeper.upload_segments().unwrap();
     ledger.close().unwrap();
+    // As if the writer had uploaded no snapshot.
+    for name in store.names().iter().filter(|name| name.starts_with("snap/")) {
+        store.tamper(name, None);
+    }
     (disk, store)
 }
 
@@ -360,11 +367,11 @@ fn shown(store: &SimStore, is_part: bool) -> (String, Vec<(u64, String)>) {
     (format!("{:?}", state_hash(&state)), summary(&records))
 }
 
-fn prune_plan(store: &SimStore) -> (StoreClient, Option<StorePrune>) {
+pub(crate) fn prune_plan(store: &SimStore) -> (StoreClient, Option<StorePrune>) {
     let client = client(&store.handle());
     let identity = bound_ledger(client.objects(), client.retry()).unwrap().unwrap();
     let session = client.session(identity);
-    let planned = prunable(&client, &session).unwrap();
+    let planned = prunable(&session).unwrap();
     (client.clone(), planned)
 }
 
@@ -516,7 +523,7 @@ fn damaged_snapshots_are_refused() {
     let names = upload(&disk).unwrap();
     assert!(!names.is_empty());
     let names: Vec<String> =
-        planned.missing.iter().map(|anchor| format!("snap/{}", anchor.file)).collect();
+        planned.missing.iter().map(|anchor| format!("snap/{}.anchor", anchor.file)).collect();
     for name in &names {
         other_store.create(name, b"not a snapshot").unwrap();
     }

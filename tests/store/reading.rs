@@ -14,11 +14,11 @@ use plan_ledger::internals::log::{LogReader, SegmentSizes};
 use plan_ledger::internals::plan::RunId;
 use plan_ledger::internals::store::{
     AckMode, DirectoryObjects, MonotonicClock, ObjectName, Objects, SegmentForm, SegmentObject,
-    StoreClient, StoreOpening, open_bound, restore,
+    StoreClient, StoreKeeper, StoreOpening, open_bound, restore,
 };
 use plan_ledger::{
     Claim, Clock, Cost, Environment, FailureClass, Json, Ledger, Note, OnAmbiguous, Outcome, Plan,
-    Receipt,
+    Receipt, State,
 };
 use serde_json::{Value, json};
 
@@ -102,6 +102,17 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
+/// Upload the oldest snapshot that the store lacks, and no segment.
+fn upload_snapshot(objects: &Arc<dyn Objects>, keeper: &StoreKeeper) {
+    let count = || objects.list("snap/").unwrap().len();
+    let before = count();
+    keeper.upload_segments().unwrap();
+    assert_eq!(count(), before + 1, "the snapshot is too long for so few records");
+    for listed in objects.list("seg/").unwrap() {
+        objects.delete(&listed.name).unwrap();
+    }
+}
+
 /// A ledger in a store, and the folder that wrote it last.
 struct History {
     place: tempfile::TempDir,
@@ -145,16 +156,22 @@ impl History {
             let clock = MonotonicClock::new(|| Duration::ZERO);
             let opening = StoreOpening { ack: AckMode::Store, node: [node; 16], time, clock };
             let bound = open_bound(dir, options, &client, &opening).unwrap();
-            Ledger::of_log(bound.log, &bound.recovery, &environment).unwrap().0
+            let keeper = Arc::clone(&bound.keeper);
+            (Ledger::of_log(bound.log, &bound.recovery, &environment).unwrap().0, keeper)
         };
-        let ledger = open(&first, 1);
+        let snapshot = |ledger: &Ledger, keeper: &StoreKeeper| {
+            ledger.snapshot::<State>().unwrap();
+            upload_snapshot(objects, keeper);
+        };
+        let (ledger, keeper) = open(&first, 1);
         work(&ledger, run, 2);
+        snapshot(&ledger, &keeper);
         let other = ledger.start_or_resume("second", &plan()).unwrap();
         work(&ledger, other, 3);
         ledger.close().unwrap();
 
         restore(&second, environment.log_options(), &client, &mut |_| ()).unwrap();
-        let ledger = open(&second, 2);
+        let (ledger, _) = open(&second, 2);
         work(&ledger, other, 9);
         for number in 0..40 {
             let text = format!("note {number}: {}", "n".repeat(700));
@@ -162,7 +179,8 @@ impl History {
             ledger.add_note(&note, None).unwrap();
         }
         ledger.close().unwrap();
-        let ledger = open(&first, 3);
+        let (ledger, keeper) = open(&first, 3);
+        snapshot(&ledger, &keeper);
         work(&ledger, run, 9);
         ledger.set_variable(run, "region", "eu", None, "ana").unwrap();
         ledger.close().unwrap();
@@ -414,7 +432,7 @@ fn in_folder() -> (tempfile::TempDir, PathBuf, History) {
 /// All files of a store, and their bytes.
 fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
-    for part in ["", "tail", "seg", "blob"] {
+    for part in ["", "tail", "seg", "snap", "blob"] {
         let Ok(entries) = fs::read_dir(folder.join(part)) else { continue };
         for path in entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()) {
             let name = path.strip_prefix(folder).unwrap().display().to_string();
@@ -562,6 +580,40 @@ fn damaged_blob_is_named() {
     history.on_store("verify LEDGER --level chain").ends(0, &["whole"]);
     fs::remove_file(&path).unwrap();
     history.on_store("verify LEDGER --level snapshots").ends(4, &[hash, "missing"]);
+}
+
+/// Goal: damage in a snapshot is named as in a folder, and costs nothing: every view is the same without it.
+#[test]
+fn damaged_snapshot_is_named_and_not_used() {
+    let (_place, folder, history) = in_folder();
+    let names: Vec<String> =
+        contents(&folder).into_keys().filter(|name| name.starts_with("snap/")).collect();
+    assert_eq!(names.len(), 2);
+    let views = ["status LEDGER", "inspect LEDGER at 30 release", "inspect LEDGER queue release"];
+    let shown = || views.map(|view| history.on_store(view).text());
+    let before = shown();
+    for name in &names {
+        for place in [&folder, &history.folder] {
+            let path = place.join(name);
+            let mut bytes = fs::read(&path).unwrap();
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 1;
+            fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+                .unwrap();
+            fs::write(&path, &bytes).unwrap();
+        }
+        for line in ["inspect LEDGER snapshots", "verify LEDGER --level snapshots --json"] {
+            let (on_folder, on_store) = (history.on_folder(line), history.on_store(line));
+            on_store.ends(on_folder.status, &[name.trim_start_matches("snap/")]);
+            assert_eq!(difference(line, &on_folder.out, &on_store.out), None);
+        }
+        assert_eq!(shown(), before, "{name}");
+    }
+    for name in &names {
+        fs::remove_file(folder.join(name)).unwrap();
+    }
+    assert_eq!(shown(), before);
+    history.on_store("verify LEDGER --level replay").ends(0, &["whole", "0 snapshots"]);
 }
 
 /// Goal: `--against` finds what only one copy has, and where they differ; another ledger is refused.

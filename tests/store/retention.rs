@@ -31,17 +31,17 @@ impl Old {
         let ledger = Ledger::create(&place.path("one"), &environment).unwrap();
         let plan = serde_json::from_str(r#"{"steps": [{"id": "a"}]}"#).unwrap();
         ledger.start_run("r", &plan, RunPolicy::default()).unwrap();
-        let notes = |count: usize| {
+        let notes = |ledger: &Ledger, count: usize| {
             for number in 0..count {
                 let text = format!("note {number}: {}", "n".repeat(2_000));
                 let note = Note { run: None, step: None, by: "ann".to_owned(), text };
                 ledger.add_note(&note, None).unwrap();
             }
         };
-        notes(60);
-        ledger.snapshot::<State>().unwrap();
-        notes(5);
-        ledger.snapshot::<State>().unwrap();
+        for count in [60, 20] {
+            notes(&ledger, count);
+            ledger.snapshot::<State>().unwrap();
+        }
         ledger.close().unwrap();
         let objects = Arc::new(DirectoryObjects::open(&folder).unwrap());
         let client = StoreClient::new(place.url.clone(), objects, |_| false);
@@ -50,15 +50,20 @@ impl Old {
         let opening = StoreOpening { ack: AckMode::Store, node: [1; 16], time, clock };
         let options = environment.log_options();
         let bound = open_bound(&place.path("one"), options, &client, &opening).unwrap();
-        bound.keeper.upload_segments().unwrap();
-        bound.log.close().unwrap();
+        let keeper = bound.keeper;
+        let ledger = Ledger::of_log(bound.log, &bound.recovery, &environment).unwrap().0;
+        while keeper.upload_segments().unwrap() > 0 {}
+        notes(&ledger, 20);
+        ledger.snapshot::<State>().unwrap();
+        while keeper.upload_segments().unwrap() > 0 {}
+        ledger.close().unwrap();
         Self { place, folder }
     }
 
     /// Let all objects become so much older.
     fn age(&self, hours: u64) {
         let older = Duration::from_secs(hours * 3600);
-        for part in ["tail", "seg"] {
+        for part in ["tail", "seg", "snap"] {
             for entry in fs::read_dir(self.folder.join(part)).unwrap() {
                 let file = fs::File::options().append(true).open(entry.unwrap().path()).unwrap();
                 let time = file.metadata().unwrap().modified().unwrap();
@@ -93,15 +98,20 @@ fn gc_shows_first_and_deletes_with_yes() {
     old.age(49);
     let export = old.place.ledger(&format!("export {}", old.place.url));
     let (slots, segments) = (old.names("tail"), old.names("seg"));
+    let status = old.place.ledger("store status URL");
+    assert!(status.contains("\n  snapshots 3, "), "{status}");
     let planned = old.json("store_gc", "store gc URL --json");
     let count = planned["slots"].as_u64().unwrap();
     assert!(count > 0 && planned["indexes"].as_u64().unwrap() > 0, "{planned}");
+    let snapshots = old.names("snap");
+    assert_eq!((snapshots.len(), &planned["snapshots"]), (3, &json!(1)), "{planned}");
     assert_eq!((&old.names("tail"), &old.names("seg")), (&slots, &segments));
     let shown = old.place.ledger("store gc URL");
     assert!(shown.contains("can be deleted\n") && shown.contains("add --yes"), "{shown}");
     let done = old.json("store_gc", "store gc URL --yes --json");
     assert_eq!((&done["slots"], &done["done"]), (&planned["slots"], &json!(true)));
     assert_eq!(old.names("tail").len(), slots.len() - usize::try_from(count).unwrap());
+    assert_eq!(old.names("snap"), snapshots[1..]);
     assert!(old.place.ledger("store gc URL --yes").contains("nothing to delete"));
     assert_eq!(old.place.ledger(&format!("export {}", old.place.url)), export);
     old.place.ledger("restore URL @copy");
@@ -141,11 +151,17 @@ fn prune_deletes_what_the_ledger_pruned() {
     assert!(old.place.ledger("store prune URL").contains("no retention note"));
     let mut server = old.place.start("serve --ledger @one --store URL --no-probe");
     server.wait_for("serving");
-    old.place.ledger("prune @one --through 40 --yes");
+    old.place.ledger("prune @one --through 80 --yes");
     assert_eq!(server.stop(), 0);
     let segments = old.names("seg");
     let planned = old.json("store_prune", "store prune URL --json");
     assert!(planned["segments"].as_u64().unwrap() > 0, "{planned}");
+    // The store has the snapshots from which the log is to start, and one of records that were pruned.
+    assert_eq!((&planned["missing"], &planned["snapshots"]), (&json!([]), &json!(1)), "{planned}");
+    for name in &old.names("snap")[1..] {
+        fs::remove_file(old.folder.join("snap").join(name)).unwrap();
+    }
+    let planned = old.json("store_prune", "store prune URL --json");
     assert_eq!(planned["missing"].as_array().unwrap().len(), 2, "{planned}");
     let (code, _, err) = old.place.run("store prune URL --yes");
     assert_eq!(code, 4, "{err}");

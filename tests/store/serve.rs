@@ -25,6 +25,41 @@ fn records(place: &Place, folder: &str, kind: &str) -> usize {
     out.matches(&format!("\"kind\":\"{kind}\"")).count()
 }
 
+/// Goal: the server and a side-car bring a snapshot to the store while the ledger is open. A reader of the store and a
+/// restored folder have it.
+#[test]
+fn snapshot_of_an_open_ledger_goes_to_the_store() {
+    for is_served in [true, false] {
+        let place = Place::new();
+        place.plan("first", PLAN);
+        let command = if is_served { "serve --store URL" } else { "replicate URL" };
+        let mut owner = place.start(&format!("{command} --ledger @first --json"));
+        owner.wait_for(if is_served { "\"type\":\"serving\"" } else { "\"type\":\"replicated\"" });
+        for number in 0..9 {
+            place.ledger(&format!("note number-{number} --ledger @first"));
+        }
+        place.ledger("snapshot @first");
+        let since = Instant::now();
+        let seq = loop {
+            let status = place.json("store status URL --json");
+            if status["snapshots"] == 1 {
+                break status["snapshot_seq"].as_u64().unwrap();
+            }
+            assert!(since.elapsed().as_secs() < 60, "{status}: {}", owner.err());
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        };
+        assert_eq!(owner.stop(), 0, "{}", owner.err());
+        let on = |ledger: &str| place.json(&format!("inspect {ledger} snapshots --json"));
+        let (folder, store) = (on("@first"), on(&place.url));
+        assert_eq!((&folder["seq"], &store["seq"]), (&seq.into(), &seq.into()));
+        assert_eq!(folder["state_hash"], store["state_hash"]);
+        place.ledger(&format!("verify {} --level replay", place.url));
+        place.ledger("restore URL @second");
+        assert_eq!(on("@second")["state_hash"], store["state_hash"]);
+        place.ledger("verify @second --level replay");
+    }
+}
+
 /// Goal: the machine is lost, and the ledger continues from the store in a new folder, with every record.
 #[test]
 fn ledger_is_restored_from_its_store() {
