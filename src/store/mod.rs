@@ -4,8 +4,8 @@
 //! From bottom to top: `name` and `objects` (names, and the port), `slot` (bytes
 //! to verified records and back), `protocol` (state machines without I/O or clock), `segments` (reads
 //! segment objects), `session` (carries out the protocol on a store), `binding`, `collect` and `probe`
-//! (whose log a prefix is, which objects may be deleted, whether the store keeps its promises), `index` (what readers of few
-//! records need of many segments), `snapshots` (which are uploaded, and which belong to the log), `folder` (opens,
+//! (whose log a prefix is, which objects may be deleted, whether the store keeps its promises), `derived` (index objects: what readers of few
+//! records need of many segments; snapshots: which are uploaded, and which belong to the log), `folder` (opens,
 //! restores and follows with the folder of a ledger), and `reading` (reads a ledger in its store).
 //! [`DirectoryObjects`] is a store in a folder; `sim::SimStore` is one that loses answers.
 //!
@@ -19,9 +19,9 @@
 
 mod binding;
 mod collect;
+mod derived;
 mod directory;
 mod folder;
-mod index;
 mod name;
 mod objects;
 mod probe;
@@ -30,7 +30,6 @@ mod reading;
 mod segments;
 mod session;
 mod slot;
-mod snapshots;
 #[cfg(test)]
 mod tests;
 

@@ -13,10 +13,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::Chain;
 use crate::log::{Anchor, LogOptions, LogReader, RetentionNote};
 use crate::storage::{Access, SectorRead, read_sectors};
+use crate::store::derived::{SnapshotSurvey, anchor_object, snapshot_object};
 use crate::store::name::{SEGMENTS, SNAPSHOTS};
 use crate::store::segments::{segment_floor, segment_object};
 use crate::store::session::{StoreSession, TakenIn, retention_note};
-use crate::store::snapshots::{SnapshotSurvey, anchor_object, snapshot_object};
 
 use super::removable::{RemovableClass, RemovableObject, removable};
 use super::snapshots::read_snapshot;

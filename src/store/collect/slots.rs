@@ -2,14 +2,14 @@
 
 use crate::error::Result;
 
+use crate::store::derived::SnapshotSurvey;
+use crate::store::derived::index_ranges;
 use crate::store::folder::with_objects_ahead;
-use crate::store::index::index_ranges;
 use crate::store::name::{IndexRange, ObjectName, SEGMENTS, SegmentForm, SegmentObject, TAIL};
 use crate::store::objects::{ListedObject, StoreTime};
 use crate::store::segments::{segment_floor, segment_object};
 use crate::store::session::StoreSession;
 use crate::store::slot::SlotBytes;
-use crate::store::snapshots::SnapshotSurvey;
 
 use super::removable::{RemovableClass, RemovableObject, is_old, removable};
 use super::snapshots::{may_have_superseded, superseded};

@@ -7,10 +7,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{SnapshotHeader, SnapshotName};
 use crate::log::SnapshotReader;
 use crate::storage::StorageFile as _;
+use crate::store::derived::{SnapshotSurvey, projection_of, snapshot_object};
 use crate::store::objects::StoreTime;
 use crate::store::reading::MemoryFile;
 use crate::store::session::StoreSession;
-use crate::store::snapshots::{SnapshotSurvey, projection_of, snapshot_object};
 
 use super::removable::{RemovableClass, RemovableObject, is_old, removable};
 

@@ -5,8 +5,8 @@ use std::path::Path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Ack, BoundAck, LogCopy, LogOptions, LostRecords, StoreBinding};
 use crate::store::binding::{LedgerIdentity, bound_ledger};
+use crate::store::derived::SnapshotSurvey;
 use crate::store::session::StoreEnd;
-use crate::store::snapshots::SnapshotSurvey;
 
 use super::client::StoreClient;
 use super::common::read_ahead;

@@ -10,12 +10,12 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{SEGMENT_HEADER_SIZE, to_u64};
 use crate::log::{CompleteSegment, LogReader};
-use crate::store::index::extend_index;
+use crate::store::derived::extend_index;
+use crate::store::derived::{StoredSnapshots, upload_snapshot};
 use crate::store::name::{ObjectName, SEGMENTS, SegmentForm, SegmentObject, TAIL, slots_from};
 use crate::store::segments::segment_floor;
 use crate::store::session::{StoreEnd, StoreSession};
 use crate::store::slot::{SLOT_SIZE_MAX, SegmentPlace};
-use crate::store::snapshots::{StoredSnapshots, upload_snapshot};
 
 use super::ship::segment_of_slots;
 

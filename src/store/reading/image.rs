@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{SEGMENT_HEADER_SIZE, SegmentHeader, to_u64};
 use crate::log::{LogOptions, archive_head, seal_all};
 use crate::storage::StorageFile;
-use crate::store::index::{IndexObject, SegmentKeys, index_ranges_to_read};
+use crate::store::derived::{IndexObject, SegmentKeys, index_ranges_to_read};
 use crate::store::name::{ObjectName, SegmentForm, SegmentObject};
 use crate::store::objects::ListedObject;
 use crate::store::session::{StoreEnd, StoreSession, TakenIn};

@@ -19,8 +19,8 @@ use crate::format::{
 };
 use crate::log::LogOptions;
 use crate::storage::StorageFile as _;
+use crate::store::derived::{IndexObject, SegmentKeys, index_ranges_to_read, sealed_footer};
 use crate::store::folder::StoreClient;
-use crate::store::index::{IndexObject, SegmentKeys, index_ranges_to_read, sealed_footer};
 use crate::store::name::{ObjectName, SEGMENTS, SegmentForm, SegmentObject, TAIL};
 use crate::store::objects::{CreatedObject, ListedObject, Objects, StoredObject, Unclear};
 use crate::store::protocol::StorePosition;

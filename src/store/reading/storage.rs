@@ -12,11 +12,11 @@ use crate::storage::{
     Access, Entry, FilesystemKind, IndexList, LockOutcome, Map, Storage, StorageFile, entries_of,
     read_only, refuse_changes, refuse_writes,
 };
+use crate::store::derived::ANCHOR_SUFFIX;
+use crate::store::derived::SegmentKeys;
 use crate::store::folder::StoreClient;
-use crate::store::index::SegmentKeys;
 use crate::store::name::{BLOBS, SNAPSHOTS};
 use crate::store::objects::ListedObject;
-use crate::store::snapshots::ANCHOR_SUFFIX;
 
 use super::answer::answer;
 use super::blocks::{BlockFile, Blocks};

@@ -12,10 +12,10 @@ use crate::format::{
     u32_at, u64_at,
 };
 
-use super::binding::LedgerIdentity;
-use super::name::{IndexRange, ObjectName, SEGMENTS, SegmentForm, SegmentObject};
-use super::objects::ListedObject;
-use super::session::StoreSession;
+use crate::store::binding::LedgerIdentity;
+use crate::store::name::{IndexRange, ObjectName, SEGMENTS, SegmentForm, SegmentObject};
+use crate::store::objects::ListedObject;
+use crate::store::session::StoreSession;
 
 const MAGIC: [u8; 8] = *b"\x89PLX\r\n\x1a\n";
 const HEADER_SIZE: usize = 64;
@@ -48,7 +48,7 @@ mod at {
 
 /// The footer of a sealed segment, and the keys of its index, ascending.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct SegmentKeys {
+pub(in crate::store) struct SegmentKeys {
     footer: Footer,
     header: SegmentHeader,
     kinds: Vec<u64>,
@@ -57,7 +57,7 @@ pub(super) struct SegmentKeys {
 
 impl SegmentKeys {
     /// Those of a segment object, if its footer and its index are valid.
-    pub(super) fn of(object: &SegmentObject, bytes: &[u8]) -> Option<Self> {
+    pub(in crate::store) fn of(object: &SegmentObject, bytes: &[u8]) -> Option<Self> {
         let (footer, header) = sealed_footer(object, bytes, to_u64(bytes.len()))?;
         let from = usize::try_from(footer.data_end).ok()?;
         let to = usize::try_from(footer.offset()).ok()?;
@@ -67,22 +67,22 @@ impl SegmentKeys {
     }
 
     /// The footer of the segment.
-    pub(super) fn footer(&self) -> &Footer {
+    pub(in crate::store) fn footer(&self) -> &Footer {
         &self.footer
     }
 
     /// The header, as the footer repeats it.
-    pub(super) fn header(&self) -> &SegmentHeader {
+    pub(in crate::store) fn header(&self) -> &SegmentHeader {
         &self.header
     }
 
     /// Whether the index has postings of a kind.
-    pub(super) fn has_kind(&self, kind: u16) -> bool {
+    pub(in crate::store) fn has_kind(&self, kind: u16) -> bool {
         self.kinds.binary_search(&u64::from(kind)).is_ok()
     }
 
     /// Whether the index has postings of a stream; `None` if it was made with another rule.
-    pub(super) fn has_stream(&self, stream: u64, rule: u32) -> Option<bool> {
+    pub(in crate::store) fn has_stream(&self, stream: u64, rule: u32) -> Option<bool> {
         (self.footer.stream_rule == rule).then(|| self.streams.binary_search(&stream).is_ok())
     }
 
@@ -126,7 +126,7 @@ impl SegmentKeys {
 }
 
 /// The footer and the header of a sealed segment object of a length, from its last bytes, if they fit its name.
-pub(super) fn sealed_footer(
+pub(in crate::store) fn sealed_footer(
     object: &SegmentObject,
     last_bytes: &[u8],
     length: u64,
@@ -143,11 +143,11 @@ pub(super) fn sealed_footer(
 
 /// What an index object says about its segments, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct IndexObject(Vec<SegmentKeys>);
+pub(in crate::store) struct IndexObject(Vec<SegmentKeys>);
 
 impl IndexObject {
     /// Its segments.
-    pub(super) fn into_segments(self) -> Vec<SegmentKeys> {
+    pub(in crate::store) fn into_segments(self) -> Vec<SegmentKeys> {
         self.0
     }
 
@@ -166,7 +166,7 @@ impl IndexObject {
         })
     }
 
-    pub(super) fn encode(&self, identity: &LedgerIdentity) -> Vec<u8> {
+    pub(in crate::store) fn encode(&self, identity: &LedgerIdentity) -> Vec<u8> {
         let mut bytes = vec![0; HEADER_SIZE];
         put(&mut bytes, 0, &MAGIC);
         put(&mut bytes, at::MAJOR, &1_u16.to_le_bytes());
@@ -181,7 +181,7 @@ impl IndexObject {
     }
 
     /// The index object with these bytes; `None` if they are not a valid one of this name and ledger.
-    pub(super) fn decode(
+    pub(in crate::store) fn decode(
         bytes: &[u8],
         range: &IndexRange,
         identity: &LedgerIdentity,
@@ -219,7 +219,7 @@ impl IndexObject {
 }
 
 /// The index objects of a listing.
-pub(super) fn index_ranges(listing: &[ListedObject]) -> Vec<IndexRange> {
+pub(in crate::store) fn index_ranges(listing: &[ListedObject]) -> Vec<IndexRange> {
     let names = listing.iter().filter_map(|listed| ObjectName::parse(&listed.name));
     names
         .filter_map(|name| if let ObjectName::Index(range) = name { Some(range) } else { None })
@@ -228,7 +228,7 @@ pub(super) fn index_ranges(listing: &[ListedObject]) -> Vec<IndexRange> {
 
 /// The index objects of a listing to read: each is the longest that begins at or before the first segment that
 /// those before it do not have.
-pub(super) fn index_ranges_to_read(
+pub(in crate::store) fn index_ranges_to_read(
     listing: &[ListedObject],
     objects: &[SegmentObject],
 ) -> Vec<IndexRange> {
@@ -250,7 +250,7 @@ pub(super) fn index_ranges_to_read(
 ///
 /// # Errors
 /// `Io` if the store does not answer; `Corrupt` if another object has the name.
-pub(super) fn extend_index(
+pub(in crate::store) fn extend_index(
     session: &StoreSession<'_>,
     object: &SegmentObject,
     bytes: &[u8],

@@ -15,10 +15,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, Codec, SnapshotHeader, SnapshotName, to_u64};
 use crate::log::{Anchor, KIND_SNAPSHOT_NOTE, LogCopy, LogReader, SnapshotNote};
 
-use super::name::SNAPSHOTS;
-use super::objects::ListedObject;
-use super::session::{StoreSession, TakenIn, retention_note};
-use super::slot::SLOT_SIZE_MAX;
+use crate::store::name::SNAPSHOTS;
+use crate::store::objects::ListedObject;
+use crate::store::session::{StoreSession, TakenIn, retention_note};
+use crate::store::slot::SLOT_SIZE_MAX;
 
 /// A snapshot is uploaded if it has at most so many bytes for each record after the one before it in the store: about
 /// the size of these records.
@@ -27,15 +27,15 @@ const BYTES_PER_RECORD: u64 = 512;
 const NOTE_WITHIN: u64 = 65_536;
 
 /// What follows the name of the snapshot in the name of an anchor.
-pub(super) const ANCHOR_SUFFIX: &str = ".anchor";
+pub(in crate::store) const ANCHOR_SUFFIX: &str = ".anchor";
 
 /// The name of the object of a snapshot.
-pub(super) fn snapshot_object(name: &SnapshotName) -> String {
+pub(in crate::store) fn snapshot_object(name: &SnapshotName) -> String {
     format!("{SNAPSHOTS}{name}")
 }
 
 /// The name of the object that keeps a snapshot as an anchor.
-pub(super) fn anchor_object(name: &SnapshotName) -> String {
+pub(in crate::store) fn anchor_object(name: &SnapshotName) -> String {
     format!("{SNAPSHOTS}{name}{ANCHOR_SUFFIX}")
 }
 
@@ -53,13 +53,13 @@ fn anchor_name(listed: &ListedObject) -> Option<SnapshotName> {
 /// The projection of a snapshot, with its version.
 type ProjectionKey = (String, u32);
 
-pub(super) fn projection_of(name: &SnapshotName) -> ProjectionKey {
+pub(in crate::store) fn projection_of(name: &SnapshotName) -> ProjectionKey {
     (name.projection.clone(), name.version)
 }
 
 /// The snapshots in a store, as a process that uploads them knows them.
 #[derive(Debug, Default)]
-pub(super) struct StoredSnapshots {
+pub(in crate::store) struct StoredSnapshots {
     /// The record of the newest one of each projection, once they were listed.
     newest: Option<BTreeMap<ProjectionKey, u64>>,
     /// Those of the folder that are not uploaded after the newest ones.
@@ -79,7 +79,7 @@ enum Judgement {
 ///
 /// # Errors
 /// `Io`: a later call continues.
-pub(super) fn upload_snapshot(
+pub(in crate::store) fn upload_snapshot(
     reader: &LogReader,
     session: &StoreSession<'_>,
     end_seq: u64,
@@ -164,11 +164,11 @@ fn create(session: &StoreSession<'_>, name: &SnapshotName, bytes: &[u8]) -> Resu
 
 /// The snapshots of a listing, and what the log says about them while it is read.
 #[derive(Debug)]
-pub(super) struct SnapshotSurvey {
+pub(in crate::store) struct SnapshotSurvey {
     /// Those of the listing, the newest last.
-    pub(super) listed: Vec<(SnapshotName, ListedObject)>,
+    pub(in crate::store) listed: Vec<(SnapshotName, ListedObject)>,
     /// Those that are kept as anchors, the newest last.
-    pub(super) kept: Vec<(SnapshotName, ListedObject)>,
+    pub(in crate::store) kept: Vec<(SnapshotName, ListedObject)>,
     /// Their records.
     wanted: BTreeSet<u64>,
     /// No object that ends before this record is looked at.
@@ -177,7 +177,7 @@ pub(super) struct SnapshotSurvey {
     chains: BTreeMap<u64, Chain>,
     notes: Vec<SnapshotNote>,
     /// The anchors of all retention notes, by their file names.
-    pub(super) anchors: BTreeMap<String, Anchor>,
+    pub(in crate::store) anchors: BTreeMap<String, Anchor>,
     /// Those of the newest one.
     newest_anchors: Vec<Anchor>,
 }
@@ -190,7 +190,7 @@ impl SnapshotSurvey {
     ///
     /// # Errors
     /// `Io` if the store does not answer.
-    pub(super) fn list(session: &StoreSession<'_>) -> Result<Self> {
+    pub(in crate::store) fn list(session: &StoreSession<'_>) -> Result<Self> {
         let listing = session.list(SNAPSHOTS, &mut 0)?;
         // It is sorted, by records.
         let named = |name: fn(&ListedObject) -> Option<SnapshotName>| -> Vec<_> {
@@ -210,7 +210,7 @@ impl SnapshotSurvey {
     }
 
     /// The same for a reader that needs only the newest valid one.
-    pub(super) fn of_newest(mut self) -> Self {
+    pub(in crate::store) fn of_newest(mut self) -> Self {
         self.from = self.newest().map(|name| name.seq).min().unwrap_or(u64::MAX);
         self
     }
@@ -227,7 +227,7 @@ impl SnapshotSurvey {
     }
 
     /// Note what some records of the log say.
-    pub(super) fn look(&mut self, taken: &TakenIn<'_>) {
+    pub(in crate::store) fn look(&mut self, taken: &TakenIn<'_>) {
         let last_seq = match taken {
             TakenIn::Segment(segment) => segment.object().last_seq,
             TakenIn::Slot(slot) => slot.header().last_seq,
@@ -253,7 +253,11 @@ impl SnapshotSurvey {
     }
 
     /// Whether a snapshot belongs to the log that was read: its ids, its chain value, and its note.
-    pub(super) fn is_of_log(&self, session: &StoreSession<'_>, header: &SnapshotHeader) -> bool {
+    pub(in crate::store) fn is_of_log(
+        &self,
+        session: &StoreSession<'_>,
+        header: &SnapshotHeader,
+    ) -> bool {
         let identity = (session.identity.ledger, session.identity.genesis);
         if header.base.is_some() || (header.ledger, header.genesis) != identity {
             return false;
@@ -273,7 +277,7 @@ impl SnapshotSurvey {
     ///
     /// # Errors
     /// `Corrupt` with the name of an anchor that is damaged; `Io`, `DiskFull`.
-    pub(super) fn take_in(
+    pub(in crate::store) fn take_in(
         &self,
         session: &StoreSession<'_>,
         copy: &LogCopy,
