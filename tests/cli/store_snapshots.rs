@@ -108,6 +108,11 @@ fn verified(store: &SimStore) -> VerifyReport {
     replayed(&view_of(in_place(store, false).unwrap()).1)
 }
 
+/// The record of the snapshot from which a reader of the store folds; 1 without one.
+fn folded_from(store: &SimStore) -> u64 {
+    view(store).fold_recent().unwrap().read_from()
+}
+
 /// The state hash at every record.
 fn hashes(view: &LedgerView) -> BTreeMap<u64, ContentHash> {
     let last = view.log().head().unwrap().durable_seq;
@@ -150,6 +155,7 @@ fn stored_snapshots_lead_to_the_same_states() {
     let report = verified(&store);
     assert_eq!((report.snapshots, report.log.findings.len()), (5, 0), "{:?}", report.log.findings);
     assert_eq!(report.state.map(|(_, hash)| hash), truth.values().last().copied());
+    assert_eq!(folded_from(&store), seq_of(&stored(&store)[4]));
     // Each alone is enough.
     for kept in stored(&store) {
         let one = store.fork();
@@ -157,6 +163,7 @@ fn stored_snapshots_lead_to_the_same_states() {
             one.tamper(name, None);
         }
         assert_eq!(hashes(&view(&one)), truth, "{kept}");
+        assert_eq!(folded_from(&one), seq_of(&kept));
         assert_eq!(verified(&one).snapshots, 1);
     }
     // A reader of few records lists them when it needs them.
@@ -348,6 +355,7 @@ fn restored_folder_opens_from_the_newest_valid_snapshot() {
         let (disk, from, hash) = restored(&damaged);
         assert_eq!((from, hash), (Some(seq_of(&names[1])), last), "{at}");
         assert_eq!(own(&disk), names[1..2], "{at}");
+        assert_eq!(folded_from(&damaged), seq_of(&names[1]), "{at}");
         assert_eq!(hashes(&view(&damaged)).into_values().last(), Some(last), "{at}");
         // A verifier names it. It is derived data.
         let report = verified(&damaged);
@@ -360,6 +368,7 @@ fn restored_folder_opens_from_the_newest_valid_snapshot() {
     for name in &names {
         none.tamper(name, Some(vec![0; 600]));
     }
+    assert_eq!(folded_from(&none), 1);
     let (disk, from, hash) = restored(&none);
     assert_eq!((own(&disk).len(), from, hash), (0, None, last));
     // And another machine takes over.
@@ -406,7 +415,7 @@ fn snapshot_of_other_records_is_not_believed() {
     let far = format!("snap/{}", header.name());
     ahead.create(&far, &[header.encode(), forged[512..].to_vec()].concat()).unwrap();
     for store in [&store, &with_chain, &ahead] {
-        assert_eq!(hashes(&view(store)), truth);
+        assert_eq!((hashes(&view(store)), folded_from(store)), (truth.clone(), newest));
         let (disk, from, hash) = restored(store);
         assert_eq!((from, hash), (Some(newest), *truth.values().last().unwrap()));
         assert_eq!(own(&disk), before[1..]);
