@@ -361,7 +361,7 @@ impl Objects for SimStore {
         })
     }
 
-    fn list(&self, folder: &str) -> Result<Vec<ListedObject>, Unclear> {
+    fn list_after(&self, folder: &str, after: &str) -> Result<Vec<ListedObject>, Unclear> {
         let fate = self.begin()?;
         self.answered(fate, |shared| {
             let delay = match shared.flaw {
@@ -370,7 +370,9 @@ impl Objects for SimStore {
             };
             let now = shared.calls;
             let is_listed = |(name, object): &(&String, &Object)| {
-                name.starts_with(folder) && object.call.saturating_add(delay) <= now
+                name.starts_with(folder)
+                    && name.as_str() > after
+                    && object.call.saturating_add(delay) <= now
             };
             let objects = shared.objects.iter().filter(is_listed);
             let mut listing: Vec<ListedObject> = objects

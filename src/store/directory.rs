@@ -129,10 +129,6 @@ impl Objects for DirectoryObjects {
         }
     }
 
-    fn list(&self, folder: &str) -> Result<Vec<ListedObject>, Unclear> {
-        self.list_after(folder, folder)
-    }
-
     fn list_after(&self, folder: &str, after: &str) -> Result<Vec<ListedObject>, Unclear> {
         let path = self.path(folder.trim_end_matches('/'))?;
         let read = || -> io::Result<Vec<ListedObject>> {

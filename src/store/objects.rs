@@ -59,16 +59,14 @@ pub trait Objects: Send + Sync + fmt::Debug {
     /// no such object.
     fn get(&self, name: &str, range: Option<Range<u64>>) -> Result<Option<StoredObject>, Unclear>;
 
-    /// List all objects of a folder, whose name ends in `/`. Their order is not defined.
-    fn list(&self, folder: &str) -> Result<Vec<ListedObject>, Unclear>;
+    /// List the objects of a folder, whose name ends in `/`, with names that are higher than `after`, which begins with
+    /// the name of the folder and need not exist. Their order is not defined. An engine that cannot begin in the middle
+    /// leaves out the others.
+    fn list_after(&self, folder: &str, after: &str) -> Result<Vec<ListedObject>, Unclear>;
 
-    /// List the objects of a folder whose names are higher than `after`, which begins with the name of the folder
-    /// and need not exist. Their order is not defined. An engine that cannot begin in the middle leaves out the
-    /// others.
-    fn list_after(&self, folder: &str, after: &str) -> Result<Vec<ListedObject>, Unclear> {
-        let mut listing = self.list(folder)?;
-        listing.retain(|listed| listed.name.as_str() > after);
-        Ok(listing)
+    /// List all objects of a folder.
+    fn list(&self, folder: &str) -> Result<Vec<ListedObject>, Unclear> {
+        self.list_after(folder, folder)
     }
 
     /// Write a hint, which may exist: an object on which nothing depends.

@@ -86,12 +86,6 @@ impl Objects for Counted {
         Ok(found)
     }
 
-    fn list(&self, folder: &str) -> Result<Vec<ListedObject>, Unclear> {
-        let listing = self.store.list(folder)?;
-        self.note_listing(folder, &listing);
-        Ok(listing)
-    }
-
     fn list_after(&self, folder: &str, after: &str) -> Result<Vec<ListedObject>, Unclear> {
         let listing = self.store.list_after(folder, after)?;
         self.note_listing(after, &listing);

@@ -51,8 +51,8 @@ impl Objects for Counting {
         self.note(format!("get {name} {range:?}"), u64::try_from(bytes).unwrap(), Ok(found))
     }
 
-    fn list(&self, folder: &str) -> Result<Vec<ListedObject>, Unclear> {
-        self.note(format!("list {folder}"), 0, self.objects.list(folder))
+    fn list_after(&self, folder: &str, after: &str) -> Result<Vec<ListedObject>, Unclear> {
+        self.note(format!("list {after}"), 0, self.objects.list_after(folder, after))
     }
 
     fn put_hint(&self, _: &str, _: &[u8]) -> Result<(), Unclear> {

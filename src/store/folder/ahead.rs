@@ -147,10 +147,6 @@ impl Objects for ObjectsAhead<'_> {
         answer.unwrap_or_else(|| self.objects.get(name, range))
     }
 
-    fn list(&self, folder: &str) -> Result<Vec<ListedObject>, Unclear> {
-        self.objects.list(folder)
-    }
-
     fn list_after(&self, folder: &str, after: &str) -> Result<Vec<ListedObject>, Unclear> {
         self.objects.list_after(folder, after)
     }
@@ -191,7 +187,7 @@ mod tests {
             Ok(Some(StoredObject { bytes: name.as_bytes().to_vec(), at: None }))
         }
 
-        fn list(&self, _: &str) -> Result<Vec<ListedObject>, Unclear> {
+        fn list_after(&self, _: &str, _: &str) -> Result<Vec<ListedObject>, Unclear> {
             Ok(Vec::new())
         }
 

@@ -285,12 +285,13 @@ impl Objects for Listed<'_> {
         Ok(found)
     }
 
-    fn list(&self, folder: &str) -> Answer<Vec<ListedObject>> {
-        match folder {
-            TAIL => Ok(self.slots.clone()),
-            SEGMENTS => Ok(self.segments.clone()),
-            other => self.objects.list(other),
-        }
+    fn list_after(&self, folder: &str, after: &str) -> Answer<Vec<ListedObject>> {
+        let known = match folder {
+            TAIL => &self.slots,
+            SEGMENTS => &self.segments,
+            other => return self.objects.list_after(other, after),
+        };
+        Ok(known.iter().filter(|listed| listed.name.as_str() > after).cloned().collect())
     }
 
     fn put_hint(&self, name: &str, bytes: &[u8]) -> Answer<()> {

@@ -145,10 +145,6 @@ impl Objects for Observed {
         self.objects.get(name, range)
     }
 
-    fn list(&self, folder: &str) -> Result<Vec<ListedObject>, Unclear> {
-        self.objects.list(folder)
-    }
-
     fn list_after(&self, folder: &str, after: &str) -> Result<Vec<ListedObject>, Unclear> {
         self.objects.list_after(folder, after)
     }

@@ -250,8 +250,8 @@ impl Objects for CachedObjects {
         }
     }
 
-    fn list(&self, folder: &str) -> Result<Vec<ListedObject>, Unclear> {
-        self.objects.list(folder)
+    fn list_after(&self, folder: &str, after: &str) -> Result<Vec<ListedObject>, Unclear> {
+        self.objects.list_after(folder, after)
     }
 
     fn put_hint(&self, name: &str, bytes: &[u8]) -> Result<(), Unclear> {
