@@ -533,7 +533,7 @@ fn damaged_snapshots_are_refused() {
 /// The segment objects of a store, without those of indexes.
 fn segment_objects(store: &SimStore) -> Vec<String> {
     let names = store.names().into_iter();
-    names.filter(|name| name.starts_with("seg/") && !name.ends_with(".index")).collect()
+    names.filter(|name| name.starts_with("seg/") && !name.contains(".index")).collect()
 }
 
 /// Story: a folder was pruned before its segments were uploaded. The uploader waited for a segment that was gone, and no
@@ -568,7 +568,7 @@ fn segments_pruned_before_their_upload_are_made_of_slots() {
         let (disk, store) = pruned_after(before);
         let found = store.list("seg/").map(|listed| segment_floor(&listed)).unwrap();
         assert_eq!(found, covered, "{number}");
-        let parts = segment_objects(&store).iter().filter(|name| name.ends_with(".part")).count();
+        let parts = segment_objects(&store).iter().filter(|name| name.contains(".part")).count();
         assert!(parts > number, "{number}: {:?}", store.names());
         for is_part in [false, true] {
             assert_eq!(shown(&store, is_part).1.len(), records.1.len(), "{number}");
