@@ -97,7 +97,7 @@ pub fn prunable(session: &StoreSession<'_>) -> Result<Option<StorePrune>> {
             unkept.push(anchor.clone());
         }
     }
-    Ok(Some(StorePrune { seq, objects, unkept, missing, note }))
+    Ok(Some(StorePrune { seq, note, objects, unkept, missing }))
 }
 
 /// Check that the log continues after the pruned records as the note says.
