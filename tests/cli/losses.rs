@@ -133,6 +133,42 @@ fn rolled_back_ledger_is_reported_by_verify_and_inspect() {
     }
 }
 
+/// Regression: the first write to another ledger while the folder was away made the program forget what it knew of the
+/// ledger, so a rollback was not noticed. What is known of folders that are gone for long is removed.
+#[test]
+fn rollback_is_noticed_after_the_folder_was_away() {
+    let place = Place::planned("steps: [{id: a}, {id: b}]\n");
+    let state = place.path("state");
+    let ledger = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        start(place.command(&words).env("XDG_STATE_HOME", &state)).end()
+    };
+    let newest = place.path("newest");
+    let copied = std::process::Command::new("cp")
+        .args(["-r".into(), place.path(".ledger"), place.path("older")])
+        .status();
+    assert!(copied.unwrap().success());
+    ledger("claim --worker w").code(0);
+    fs::rename(place.path(".ledger"), &newest).unwrap();
+    let write_to_another = |name: &str| {
+        ledger(&format!("init --ledger {name}")).code(0);
+        ledger(&format!("plan propose plan.yaml --ledger {name}")).code(0);
+    };
+    write_to_another("second");
+    fs::rename(place.path("older"), place.path(".ledger")).unwrap();
+    ledger("verify .ledger").code(0).says(&["the ledger was rolled back"]);
+
+    let roots = || fs::read_dir(state.join("plan-ledger/roots")).unwrap().map(Result::unwrap);
+    let count = roots().count();
+    fs::remove_dir_all(place.path(".ledger")).unwrap();
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(100 * 86_400);
+    for root in roots() {
+        fs::File::options().write(true).open(root.path()).unwrap().set_modified(long_ago).unwrap();
+    }
+    write_to_another("third");
+    assert_eq!(roots().count(), count, "one was forgotten, and one was added");
+}
+
 /// Story: an output in broken JSON was recorded as text without a word.
 #[test]
 fn broken_json_is_taken_as_text_with_a_warning() {

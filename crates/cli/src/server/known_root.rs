@@ -16,6 +16,7 @@ use std::hash::{Hash as _, Hasher as _};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +26,9 @@ use plan_ledger::{Environment, Ledger, LedgerView, Timestamp};
 use crate::protocol::{Failure, hex};
 
 use super::state_folder::state_folder;
+
+/// How long the root of a folder that is gone is kept after its last record.
+const FORGET_AFTER: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 /// Whether the command line has `--accept-rollback`.
 static ROLLBACK_ACCEPTED: AtomicBool = AtomicBool::new(false);
@@ -130,11 +134,13 @@ fn write(path: &Path, root: &KnownRoot) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes the roots of folders that are gone.
+/// Removes the roots of folders that are gone for long: one that is moved or not mounted may come back.
 fn forget_removed_folders(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
-        if read(&path).is_some_and(|known| !known.folder.exists()) {
+        let written = fs::metadata(&path).and_then(|found| found.modified());
+        let is_old = written.is_ok_and(|at| at.elapsed().is_ok_and(|age| age >= FORGET_AFTER));
+        if is_old && read(&path).is_some_and(|known| !known.folder.exists()) {
             // Another process may have removed it.
             let _ = fs::remove_file(path);
         }
