@@ -16,7 +16,6 @@ use std::hash::{Hash as _, Hasher as _};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -27,8 +26,8 @@ use crate::protocol::{Failure, hex};
 
 use super::state_folder::state_folder;
 
-/// How long the root of a folder that is gone is kept after its last record.
-const FORGET_AFTER: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+/// How long the root of a folder that is gone is kept after its last record: 90 days, in microseconds.
+const FORGET_AFTER: Timestamp = 90 * 24 * 60 * 60 * 1_000_000;
 
 /// Whether the command line has `--accept-rollback`.
 static ROLLBACK_ACCEPTED: AtomicBool = AtomicBool::new(false);
@@ -125,7 +124,7 @@ fn write(path: &Path, root: &KnownRoot) -> io::Result<()> {
     let folder = path.parent().ok_or(io::ErrorKind::NotFound)?;
     fs::create_dir_all(folder)?;
     if !path.exists() {
-        forget_removed_folders(folder);
+        forget_removed_folders(folder, root.time);
     }
     // A process that is killed leaves the old root or the new one.
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
@@ -135,12 +134,13 @@ fn write(path: &Path, root: &KnownRoot) -> io::Result<()> {
 }
 
 /// Removes the roots of folders that are gone for long: one that is moved or not mounted may come back.
-fn forget_removed_folders(folder: &Path) {
+fn forget_removed_folders(folder: &Path, now: Timestamp) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
-        let written = fs::metadata(&path).and_then(|found| found.modified());
-        let is_old = written.is_ok_and(|at| at.elapsed().is_ok_and(|age| age >= FORGET_AFTER));
-        if is_old && read(&path).is_some_and(|known| !known.folder.exists()) {
+        let is_gone = |known: KnownRoot| {
+            now.saturating_sub(known.time) >= FORGET_AFTER && !known.folder.exists()
+        };
+        if read(&path).is_some_and(is_gone) {
             // Another process may have removed it.
             let _ = fs::remove_file(path);
         }
