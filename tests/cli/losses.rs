@@ -171,6 +171,35 @@ fn rollback_is_noticed_after_the_folder_was_away() {
     assert_eq!(roots().count(), count, "one was forgotten, and one was added");
 }
 
+/// Regression: once a rolled-back ledger had grown beyond the record that was known, it was accepted, and finished work was
+/// given out again.
+#[test]
+fn rollback_that_has_grown_is_noticed() {
+    let place = Place::planned("steps: [{id: a}, {id: b}]\n");
+    let ledger = |user: &str, line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        start(place.command(&words).env("XDG_STATE_HOME", place.path(user))).end()
+    };
+    let copied = std::process::Command::new("cp")
+        .args(["-r".into(), place.path(".ledger"), place.path("older")])
+        .status();
+    assert!(copied.unwrap().success());
+    let token = ledger("me", "claim --worker w --json").code(0).token();
+    ledger("me", &format!("receipt {token} --output 1")).code(0);
+    fs::remove_dir_all(place.path(".ledger")).unwrap();
+    fs::rename(place.path("older"), place.path(".ledger")).unwrap();
+    // Another user does not know the ledger.
+    for number in 0..8 {
+        ledger("other", &format!("note text-{number}")).code(0);
+    }
+    let text = "the ledger was rolled back, and other records were written since then: record ";
+    ledger("me", "claim --worker w").code(6).complains(&[text, "--accept-rollback"]);
+    ledger("me", "verify .ledger").code(0).says(&[text]);
+    ledger("other", "claim --worker w").code(0);
+    ledger("me", "claim --worker w --accept-rollback").code(0);
+    ledger("me", "verify .ledger").code(0).says(&["whole"]);
+}
+
 /// Story: an output in broken JSON was recorded as text without a word.
 #[test]
 fn broken_json_is_taken_as_text_with_a_warning() {

@@ -236,7 +236,7 @@ pub(crate) fn serve(args: &ServeArgs, http: &mut dyn HttpServer) -> Result<Code,
         return Ok(Code::Success);
     };
     let ledger = Arc::new(ledger);
-    check_root(dir, &ledger)?;
+    check_root(dir, &ledger, &environment())?;
     // The worker that starts this server may be the next of one that was killed.
     take_over_dead_claims(&ledger, dir)?.iter().for_each(|note| print_message(note));
     let seq = ledger.head().seq;

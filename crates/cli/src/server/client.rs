@@ -266,7 +266,7 @@ impl Client {
         let background_work = BackgroundWork::Inline;
         let environment = Environment { background_work, ..self.environment.clone() };
         let (ledger, report) = Ledger::open_with(&self.dir, &environment)?;
-        check_root(&self.dir, &ledger)?;
+        check_root(&self.dir, &ledger, &environment)?;
         let outcome = request.execute(&ledger, key);
         keep_root(&self.dir, &ledger);
         if report.last_seq.saturating_sub(report.from_snapshot.unwrap_or(0)) > FOLDED_MAX {

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::{Deserialize, Serialize};
 
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::{Environment, Ledger, LedgerView, Timestamp};
+use plan_ledger::{Chain, Environment, Ledger, LedgerView, Timestamp};
 
 use crate::protocol::{Failure, hex};
 
@@ -68,10 +68,15 @@ fn keep(dir: &Path, ledger: &Ledger) -> Option<()> {
 /// Checks that a ledger which was opened for writing has the last record that this user wrote to it.
 ///
 /// # Errors
-/// `Rejected` if records are missing, unless that is accepted.
-pub(crate) fn check_root(dir: &Path, ledger: &Ledger) -> Result<(), Failure> {
+/// `Rejected` if records are missing or replaced by others, unless that is accepted.
+pub(crate) fn check_root(
+    dir: &Path,
+    ledger: &Ledger,
+    environment: &Environment,
+) -> Result<(), Failure> {
     let (id, head) = (hex(&ledger.uid()?), ledger.head());
-    match rollback(dir, &id, (head.seq, &head.chain.to_string())) {
+    let chain_at = |seq| LedgerView::open(dir, environment).ok()?.log().chain_at(seq).ok()?;
+    match rollback(dir, &id, (head.seq, head.chain), chain_at) {
         Some(text) if !ROLLBACK_ACCEPTED.load(Ordering::Relaxed) => {
             Err(Failure::Rejected(format!(
                 "{}: {text}\nhint: restore the newer state, or add --accept-rollback to continue from \
@@ -88,22 +93,36 @@ pub(crate) fn rollback_text(dir: &Path, environment: &Environment) -> Option<Str
     let view = LedgerView::open(dir, environment).ok()?;
     let (id, _) = view.log().uids()?;
     let root = plan_ledger::internals::ledger::root(dir, environment).ok()?;
-    rollback(dir, &hex(&id), (root.seq, &root.chain.to_string()))
+    let chain_at = |seq| view.log().chain_at(seq).ok()?;
+    rollback(dir, &hex(&id), (root.seq, root.chain), chain_at)
 }
 
-fn rollback(dir: &Path, id: &str, (seq, chain): (u64, &str)) -> Option<String> {
+/// A ledger that was rolled back may have grown since then, so the record that is known is compared, not only the number
+/// of the last one. A record that was pruned or cannot be read is no evidence.
+fn rollback(
+    dir: &Path,
+    id: &str,
+    (seq, chain): (u64, Chain),
+    chain_at: impl Fn(u64) -> Option<Chain>,
+) -> Option<String> {
     let (path, folder) = file_of(dir)?;
     let known = read(&path).filter(|known| known.folder == folder && known.ledger == id)?;
-    let is_behind = seq < known.seq || seq == known.seq && chain != known.chain;
-    if !is_behind {
-        return None;
-    }
     let time = time_text(known.time);
     let time = time.split_once('.').map_or(time.as_str(), |(whole, _)| whole);
-    Some(format!(
-        "the ledger was rolled back: it ends at record {seq}, and had record {} at {time}Z",
-        known.seq
-    ))
+    if seq < known.seq {
+        return Some(format!(
+            "the ledger was rolled back: it ends at record {seq}, and had record {} at {time}Z",
+            known.seq
+        ));
+    }
+    let found = if seq == known.seq { Some(chain) } else { chain_at(known.seq) };
+    found.filter(|found| found.to_string() != known.chain).map(|_| {
+        format!(
+            "the ledger was rolled back, and other records were written since then: record {} is not the one that it \
+             had at {time}Z",
+            known.seq
+        )
+    })
 }
 
 /// The file with the root of the ledger in a folder, and the absolute path of the folder.

@@ -122,7 +122,7 @@ fn report_ledger(
     report: &OpenReport,
     args: &RunArgs,
 ) -> Result<RunReporter, Failure> {
-    check_root(&args.ledger, ledger)?;
+    check_root(&args.ledger, ledger, &environment())?;
     let audience = Audience::new(args.json, args.quiet);
     let kill_at = args.kill_at.map(StepNumber);
     let reporter = RunReporter::new(audience, kill_at, &args.ledger)?;
