@@ -531,15 +531,19 @@ fn noted_anchors_are_never_collected() {
         let (disk, from, hash) = restored(store);
         assert_eq!((from, report.state.map(|(_, hash)| hash)), (Some(seq_of(&all[5])), Some(hash)));
         assert_eq!(own(&disk), [all[1].clone(), all[2].clone(), all[5].clone()]);
-        // A damaged anchor is primary data: a restore names it.
-        let damaged = store.fork();
-        damaged.tamper(&all[1], None);
-        damaged.tamper(&anchor(&all[1]), Some(b"damage".to_vec()));
-        let elsewhere = SimDisk::new();
-        let options = quiet(&elsewhere).log_options();
-        let error = restore(&dir(), options, &client(&damaged), &mut |_| ()).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
-        assert!(error.to_string().contains(&anchor(&all[1])), "{error}");
+        // An anchor is primary data: a restore names one that is damaged or missing.
+        for (bytes, what) in [(Some(b"damage".to_vec()), "damaged"), (None, "missing")] {
+            let damaged = store.fork();
+            damaged.tamper(&all[1], None);
+            damaged.tamper(&anchor(&all[1]), bytes);
+            let elsewhere = SimDisk::new();
+            let options = quiet(&elsewhere).log_options();
+            let error = restore(&dir(), options, &client(&damaged), &mut |_| ()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+            for text in [what, &anchor(&all[1])] {
+                assert!(error.to_string().contains(text), "{error}");
+            }
+        }
     }
 }
 

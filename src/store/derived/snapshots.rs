@@ -292,9 +292,12 @@ impl SnapshotSurvey {
                 Some(true) => {
                     added.insert(name);
                 }
-                Some(false) if needed.contains(&name) => {
-                    let message = "this snapshot is damaged, or not the one in the retention note; the pruned \
-                                   log starts from it";
+                found if needed.contains(&name) => {
+                    let what = match found {
+                        Some(_) => "this snapshot is damaged, or not the one in the retention note",
+                        None => "this snapshot is missing",
+                    };
+                    let message = format!("{what}; the pruned log starts from it");
                     let object = anchor_object(&name);
                     return Err(Error::new(ErrorKind::Corrupt, message).at_path(object.as_ref()));
                 }

@@ -333,7 +333,7 @@ impl<'a> Place<'a> {
             }
             if seen != first && !seen.is_free() {
                 let message = format!("{} is held by {}", self.store.url, owner.text());
-                let hint = "stop that process, or follow it: add --standby";
+                let hint = "stop that process, or follow it: `ledger serve --standby`";
                 return Err(Error::new(ErrorKind::Locked, message).with_hint(hint).into());
             }
             let port = seen.port();
