@@ -98,6 +98,7 @@ mutants! {
     EmptySegmentIsTheEnd, "H store", "a process that ships takes a segment without a record for the end of the log";
     PrunedSegmentSkipped, "H store", "after a prune before the upload of its segments, no later one is uploaded";
     LaterStartIgnored, "H store", "a folder that ends before the log in the store begins counts as diverged";
+    MissingAnchorIgnored, "H store", "a store is restored without the snapshots from which its pruned log starts";
     RejoinForgotten, "H store", "the log does not say which records were lost when a folder joined the store again";
     LostRaceIsUnclear, "H store", "a create that another process won counts as an unclear answer";
     // Directory entries and syncs.
@@ -227,6 +228,7 @@ mutants! {
     CloseFailureAnswered, "S once", "an act that was done is answered with the failure to close the ledger";
     LongAnswerWithoutToken, "S answer", "a claim whose answer is too long is answered without its token";
     SameReceiptRefused, "S receipt", "the receipt of an attempt is refused when it is repeated";
+    GrownRollbackAccepted, "S root", "a rolled-back ledger is accepted once it has grown beyond the known record";
     RequestRetriedWithoutKey, "S once", "a request whose answer was lost is retried without its key";
     RejectedReceiptDispatches, "S receipt", "a rejected receipt still claims the next step";
     LeaseNotRenewed, "S lease", "a worker does not renew its lease while it works";

@@ -116,6 +116,7 @@ fn rollback(
         ));
     }
     let found = if seq == known.seq { Some(chain) } else { chain_at(known.seq) };
+    plan_ledger::mutant!(GrownRollbackAccepted => return None);
     found.filter(|found| found.to_string() != known.chain).map(|_| {
         format!(
             "the ledger was rolled back, and other records were written since then: record {} is not the one that it \
