@@ -40,7 +40,7 @@ pub struct Rejoined {
 ///
 /// # Errors
 /// As [`super::open_bound`]; `Conflict` if the folder did not diverge: nothing was changed. After any other error it
-/// can be called again, or [`super::restore`] if the folder has its new name already.
+/// can be called again, or `store::restore` if the folder has its new name already.
 pub fn rejoin(
     dir: &Path,
     options: LogOptions,
