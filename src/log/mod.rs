@@ -46,7 +46,8 @@ pub use folder::{
 pub use notes::{
     Anchor, ArchiveReference, BatchKey, DiscardedRange, ErasureNote, GapNote, KIND_BATCH_KEY,
     KIND_ERASURE, KIND_GAP, KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE,
-    LoggedRetentionNote, LostRange, RecoveryNote, RetentionNote, RewrittenRecords, SnapshotNote,
+    KIND_WRITER_NOTE, LoggedRetentionNote, LostRange, RecoveryNote, RetentionNote,
+    RewrittenRecords, SnapshotNote,
 };
 pub use options::{
     BackgroundWork, Keeper, KeptGroup, LogOptions, NotKept, OnAmbiguous, SegmentSizes, UidSource,

@@ -100,6 +100,10 @@ mutants! {
     LaterStartIgnored, "H store", "a folder that ends before the log in the store begins counts as diverged";
     MissingAnchorIgnored, "H store", "a store is restored without the snapshots from which its pruned log starts";
     RejoinForgotten, "H store", "the log does not say which records were lost when a folder joined the store again";
+    CopiedOpeningUnchecked, "H store", "a folder that moves to another store takes an opening slot under a collected name for written";
+    CopiedWriterForgotten, "H store", "after a move to another store, the log names a wrong writer before the first one there";
+    ImportedNoteInside, "H store", "an import puts a writer note inside a segment, where no store accepts it";
+    PrunedFolderBound, "H store", "a pruned folder is bound to a store that lacks its first records";
     LostRaceIsUnclear, "H store", "a create that another process won counts as an unclear answer";
     // Directory entries and syncs.
     SegmentDirEntryUnsynced, "H19", "a new segment is used before its folder is synced";

@@ -453,6 +453,27 @@ impl HeldStore {
     /// stands under the name cannot be there. `OutcomeUnknown`: the caller gave up, or an earlier commit
     /// is not resolved; see [`Self::resolve`]. `Conflict` if the slot does not continue the log.
     pub fn commit(&mut self, session: &StoreSession<'_>, slot: EncodedSlot) -> Result<()> {
+        self.commit_with(session, slot, SlotKeeper::start)
+    }
+
+    /// Commit a slot with records that a folder brings along, which may be an opening slot.
+    ///
+    /// # Errors
+    /// As [`Self::commit`].
+    pub(super) fn commit_copied(
+        &mut self,
+        session: &StoreSession<'_>,
+        slot: EncodedSlot,
+    ) -> Result<()> {
+        self.commit_with(session, slot, SlotKeeper::start_copied)
+    }
+
+    fn commit_with(
+        &mut self,
+        session: &StoreSession<'_>,
+        slot: EncodedSlot,
+        start: fn(&mut SlotKeeper, SlotFacts) -> bool,
+    ) -> Result<()> {
         if self.is_unresolved() {
             let message = "the commit before this one is not resolved";
             return Err(Error::new(ErrorKind::OutcomeUnknown, message));
@@ -466,11 +487,13 @@ impl HeldStore {
                 .with_hint("export the ledger, and import it into a new one")
                 .at_seq(slot.header().first_seq));
         }
-        if !self.keeper.start(slot.facts()) {
+        if !start(&mut self.keeper, slot.facts()) {
             let message = format!(
-                "expected a slot for record {}, found one for record {}",
+                "expected a slot for record {} in epoch {}, found one for record {} in epoch {}",
                 self.end.position.next_seq,
-                slot.header().first_seq
+                self.end.position.epoch,
+                slot.header().first_seq,
+                slot.header().epoch
             );
             return Err(Error::new(ErrorKind::Conflict, message));
         }

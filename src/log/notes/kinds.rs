@@ -22,6 +22,10 @@ pub const KIND_GAP: u16 = 0x8005;
 /// An erasure note: which values were erased.
 pub const KIND_ERASURE: u16 = 0x8007;
 
+/// A writer note: in a log that has a store, the process that writes from here on. It is the first record of a
+/// segment.
+pub const KIND_WRITER_NOTE: u16 = 0x8008;
+
 /// The record that holds a note, in canonical JSON.
 pub(crate) fn note_record(kind: u16, note: &impl Serialize) -> NewRecord {
     let payload = serde_json_canonicalizer::to_vec(note)

@@ -14,7 +14,7 @@ pub use erasure::ErasureNote;
 pub use gap::{GapNote, LostRange};
 pub use kinds::{
     KIND_BATCH_KEY, KIND_ERASURE, KIND_GAP, KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE,
-    KIND_SNAPSHOT_NOTE,
+    KIND_SNAPSHOT_NOTE, KIND_WRITER_NOTE,
 };
 pub use recovery::{DiscardedRange, RecoveryNote, RewrittenRecords};
 pub use retention::{Anchor, ArchiveReference, LoggedRetentionNote, RetentionNote};

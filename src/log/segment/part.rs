@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::format::{Chain, SegmentHeader};
 use crate::log::errors::damaged;
+use crate::log::notes::KIND_WRITER_NOTE;
 use crate::log::record::Ack;
 
 use super::scan::{FramePosition, Scan};
@@ -28,7 +29,7 @@ pub struct FolderPart {
 
 impl FolderPart {
     /// Complete batches from a position on, up to the end of a scan: as many as fit into some bytes, and
-    /// at least one. `None` if there is none.
+    /// at least one; none after a writer note, since another epoch begins with it. `None` if there is none.
     ///
     /// # Errors
     /// `Corrupt` with the place of damage; `Io`.
@@ -48,6 +49,9 @@ impl FolderPart {
                     break;
                 }
                 (end, time) = (Some(at), record.time);
+                if record.kind == KIND_WRITER_NOTE {
+                    break;
+                }
             }
         }
         let Some(end) = end else { return Ok(None) };
@@ -67,6 +71,7 @@ impl FolderPart {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Passed {
     pub(crate) time: u64,
+    pub(crate) kind: u16,
     pub(crate) batch_left: u16,
 }
 
@@ -78,5 +83,5 @@ pub(crate) fn next_record(scan: &mut Scan, at: &mut FramePosition, path: &Path) 
     let (offset, seq) = (at.offset, at.next_seq);
     let found = scan.next(at).map_err(|error| Error::io("read a record", path, error))?;
     let found = found.map_err(|fault| damaged(path, offset, seq, fault.describe()))?;
-    Ok(Passed { time: found.time, batch_left: found.batch_left })
+    Ok(Passed { time: found.time, kind: found.kind, batch_left: found.batch_left })
 }

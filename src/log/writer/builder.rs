@@ -6,7 +6,7 @@
 //!   with its genesis reproduces its chain.
 //! - The ledger gets its name only after everything is durable. A builder that is dropped before
 //!   leaves nothing behind.
-//! - Every segment but the newest is sealed, as in a log that was written normally.
+//! - Every segment but the newest is sealed, as in a log that was written normally. A writer note begins a segment.
 //! - Memory: one record and a buffer of 1 MiB, and at the end the index of one segment.
 
 use std::io::{self, Write};
@@ -20,6 +20,7 @@ use crate::format::{
 use crate::log::blob::BlobStore;
 use crate::log::bytes::to_u64;
 use crate::log::folder::{DATA_START, HeadFile, LedgerPaths};
+use crate::log::notes::KIND_WRITER_NOTE;
 use crate::log::options::LogOptions;
 use crate::log::record::Ack;
 use crate::log::segment::{
@@ -171,8 +172,14 @@ impl LogBuilder {
         let before = match self.batch {
             BatchProgress::Start => {
                 let (end, size) = (self.segment.end(), to_u64(frame_size(record.payload.len())));
-                if end > DATA_START && end + size > self.default_size {
+                let is_full = end + size > self.default_size;
+                let is_note = record.kind == KIND_WRITER_NOTE && !mutant!(ImportedNoteInside);
+                if end > DATA_START && (is_full || is_note) {
                     self.rotate()?;
+                    if is_full {
+                        self.default_size =
+                            self.options.segments.size_for(self.default_size * 2, 0);
+                    }
                 }
                 0
             }
@@ -251,7 +258,6 @@ impl LogBuilder {
         self.close_segment(end.next_multiple_of(4096))?;
         let (uid, last) = (self.options.uids.next(), self.last_record());
         let header = next_header(&self.segment.header, uid, last, end);
-        self.default_size = self.options.segments.size_for(self.default_size * 2, 0);
         self.segment = SegmentWriter::create(&*self.options.storage, &self.staging, header)?;
         Ok(())
     }

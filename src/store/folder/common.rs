@@ -91,6 +91,31 @@ pub(super) fn begins_later(dir: &Path, first: u64, last: u64, had_all: bool) -> 
     Error::new(ErrorKind::Rejected, message).with_hint(hint).at_path(dir).at_seq(last)
 }
 
+/// The error of a folder that begins after the end of the log in the store: a prune removed what the store lacks.
+pub(super) fn pruned_before(dir: &Path, first: u64, next_seq: u64) -> Error {
+    let message = format!(
+        "the store needs record {next_seq} next, and this folder begins at record {first}, after a prune"
+    );
+    Error::new(ErrorKind::Rejected, message)
+        .with_hint(
+            "nothing was added to the store; copy every object of a store that has these records to this place, and \
+             try again",
+        )
+        .at_path(dir)
+        .at_seq(next_seq)
+}
+
+/// The error of a folder that is bound to a store, for a process that would bring it to another one. `instead` is what
+/// a process does that leaves it where it is.
+pub(super) fn bound_elsewhere(dir: &Path, message: String, instead: &str) -> Error {
+    let hint = format!(
+        "{instead} that store; to move the ledger to another store: end every process of it, standbys first, remove \
+         {}, and try again",
+        dir.join("STORE.json").display()
+    );
+    Error::new(ErrorKind::Rejected, message).with_hint(hint).at_path(dir)
+}
+
 /// A position at which a segment object ends or begins, and the last writer before it.
 #[derive(Debug)]
 pub(super) struct CommonSegment {

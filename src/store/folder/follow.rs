@@ -14,8 +14,8 @@ use crate::store::slot::{SLOT_HEADER_SIZE, SegmentPlace, SlotHeader, SlotPart, S
 
 use super::blobs::{ship_blobs, take_in_blobs};
 use super::common::{
-    AHEAD_FROM, CommonSegment, begins_later, common_segment, first_seq, objects_ahead, read_ahead,
-    slots_ahead,
+    AHEAD_FROM, CommonSegment, begins_later, common_segment, first_seq, objects_ahead,
+    pruned_before, read_ahead, slots_ahead,
 };
 use super::ship::SHIPPED_SIZE;
 
@@ -407,7 +407,7 @@ impl Follower {
 
     /// Add to the store what only the folder has after a position that is the end of the log. Its epoch
     /// continues: the process that opened it in this folder does not run any more, since this one has the
-    /// lock.
+    /// lock. A writer note that the store lacks becomes an opening slot again.
     pub(super) fn ship(
         &mut self,
         session: &StoreSession<'_>,
@@ -416,13 +416,19 @@ impl Follower {
     ) -> Result<StoreEnd> {
         loop {
             let StorePosition { next_seq, chain, epoch, .. } = end.position;
-            let Some(part) = self.copy.part(next_seq, SHIPPED_SIZE)? else { return Ok(end) };
+            let Some(part) = self.copy.part(next_seq, SHIPPED_SIZE)? else {
+                let last = self.copy.last().seq;
+                let is_pruned = last >= next_seq && !mutant!(PrunedFolderBound);
+                let first = self.copy.first_seq();
+                let pruned = || pruned_before(self.copy.dir(), first, next_seq);
+                return if is_pruned { Err(pruned()) } else { Ok(end) };
+            };
             if part.before.chain != chain {
                 let last = self.copy.last().seq;
                 return Err(self.diverged(next_seq, last));
             }
             let writer = SlotWriter { identity: session.identity, node, epoch };
-            let slot = writer.encode(&SlotPart {
+            let slot = writer.encode_copied(&SlotPart {
                 segment: &part.segment,
                 offset: part.offset,
                 frames: &part.frames,
@@ -435,9 +441,13 @@ impl Follower {
             }
             self.copy.rewrite(&part)?;
             let mut held = HeldStore::at(end.clone());
-            match held.commit(session, slot) {
+            let SlotHeader { opens, epoch, node, .. } = *slot.header();
+            match held.commit_copied(session, slot) {
                 Ok(()) => {
                     self.progress.shipped += part.last.seq - part.before.seq;
+                    if opens && !mutant!(CopiedWriterForgotten) {
+                        (self.last_writer, self.progress.epoch) = (Some((epoch, node)), epoch);
+                    }
                     end = held.end().clone();
                 }
                 // Another process was first, or an earlier one of this folder.

@@ -13,6 +13,7 @@ use crate::store::slot::{EncodedSlot, SlotPart, SlotWriter, WriterNote, WriterRe
 
 use super::ack::{AckMode, MonotonicClock};
 use super::client::StoreClient;
+use super::common::bound_elsewhere;
 use super::follow::{FolderProgress, Follower};
 use super::keeper::StoreKeeper;
 
@@ -151,9 +152,7 @@ pub(super) fn check_binding(
     } else {
         return Ok(());
     };
-    Err(Error::new(ErrorKind::Rejected, message)
-        .with_hint("name that store; to leave it, remove the file STORE.json in the folder")
-        .at_path(copy.dir()))
+    Err(bound_elsewhere(copy.dir(), message, "name"))
 }
 
 /// Builds the opening slot.

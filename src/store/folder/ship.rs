@@ -24,7 +24,8 @@ use super::blobs::blob_name;
 /// The largest slot that is made of several commits, in bytes of frames.
 pub(super) const SHIPPED_SIZE: u64 = 4 << 20;
 
-/// Ship everything that a reader shows to be durable.
+/// Ship everything that a reader shows to be durable, in the epoch in which the log ends. A writer note that the store
+/// lacks becomes an opening slot again, so the slots after it are in its epoch.
 ///
 /// # Errors
 /// As [`HeldStore::commit`] and [`LogReader::part_after`].
@@ -37,11 +38,11 @@ pub(super) fn ship_durable(
     held.resolve(session)?;
     loop {
         let end = held.end();
-        let StorePosition { next_seq, chain, .. } = end.position;
+        let StorePosition { next_seq, chain, epoch, .. } = end.position;
         let (last, time) = (Ack { seq: next_seq - 1, chain }, end.time);
         let place = end.place.as_ref().map(|place| (&place.header, place.end));
         let Some(part) = reader.part_after(place, last, SHIPPED_SIZE)? else { return Ok(()) };
-        let slot = writer.encode(&SlotPart {
+        let slot = SlotWriter { epoch, ..*writer }.encode_copied(&SlotPart {
             segment: &part.segment,
             offset: part.offset,
             frames: &part.frames,
@@ -49,7 +50,7 @@ pub(super) fn ship_durable(
             chain,
             time,
         })?;
-        held.commit(session, slot)?;
+        held.commit_copied(session, slot)?;
     }
 }
 

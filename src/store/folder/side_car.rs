@@ -1,8 +1,8 @@
 //! Shipping a folder that another process writes, without its lock.
 //!
 //! The side-car reads what HEAD covers and makes slots of it, in the epoch in which the log ends in the
-//! store. It opens no epoch, since an epoch begins with a record of the folder. Two side-cars of one folder
-//! make slots of the same records, so either of them may be first.
+//! store. It opens no epoch of its own: a writer note of the folder, from a store that had the ledger before, becomes an
+//! opening slot again. Two side-cars of one folder make slots of the same records, so either of them may be first.
 //!
 //! Invariants:
 //! - The folder is not changed, and not bound.
@@ -24,7 +24,7 @@ use crate::store::slot::{SegmentPlace, SlotBytes, SlotWriter};
 
 use super::ack::{MonotonicClock, StoreLag, Unshipped};
 use super::client::StoreClient;
-use super::common::begins_later;
+use super::common::{begins_later, bound_elsewhere, pruned_before};
 use super::open::StoreOpening;
 use super::ship::{ship_durable, ship_queued_blobs};
 use super::upload::{Covered, upload_shipped};
@@ -76,6 +76,7 @@ impl SideCar {
             return Err(begins_later(dir, end.position.next_seq, durable, false));
         }
         let end = session.find_end(end, &mut |taken| check_common(&reader, taken))?;
+        expect_unpruned(&reader, &end)?;
         let writer = SlotWriter { identity, node: opening.node, epoch: end.position.epoch };
         let unshipped = Unshipped::after(end.position.next_seq - 1);
         let held = HeldStore::at(end);
@@ -102,9 +103,8 @@ impl SideCar {
     /// program calls this again and again. The age of a record is measured from the call that saw it first.
     ///
     /// # Errors
-    /// `Rejected` if the folder is bound by now; `Diverged` if another process took over in the store;
-    /// `OutcomeUnknown` and `Io`: the store does not answer, and a later call continues; `Corrupt`;
-    /// `Pruned` if the folder no longer has what the store lacks.
+    /// `Rejected` if the folder is bound by now, or no longer has what the store lacks; `Diverged` if another process took over in the store;
+    /// `OutcomeUnknown` and `Io`: the store does not answer, and a later call continues; `Corrupt`.
     pub fn ship(&mut self) -> Result<StoreLag> {
         self.reader = self.reader.reload()?;
         check_unbound(&*self.storage, &self.reader)?;
@@ -156,12 +156,12 @@ impl SideCar {
             blobs.extend(new);
         }
         loop {
+            expect_unpruned(reader, held.end())?;
             match ship_durable(reader, &session, writer, held) {
                 Err(error) if error.kind() == ErrorKind::Fenced => {
                     // Another side-car of this folder was first, or a process that took over.
                     let from = held.end().clone();
                     let end = session.find_end(from, &mut |taken| check_common(reader, taken))?;
-                    writer.epoch = end.position.epoch;
                     *held = HeldStore::at(end);
                     *covered = Covered::default();
                 }
@@ -172,6 +172,12 @@ impl SideCar {
             }
         }
     }
+}
+
+/// Refuse a folder that no longer has the records that the store needs next.
+fn expect_unpruned(reader: &LogReader, end: &StoreEnd) -> Result<()> {
+    let (first, next_seq) = (reader.first_seq(), end.position.next_seq);
+    if next_seq < first { Err(pruned_before(reader.dir(), first, next_seq)) } else { Ok(()) }
 }
 
 /// A recovery wrote records again, in another segment than the one from which they were shipped.
@@ -194,11 +200,7 @@ fn check_unbound(storage: &dyn Storage, reader: &LogReader) -> Result<()> {
         "this ledger is bound to the store {}: the process that writes it ships it",
         binding.url
     );
-    Err(Error::new(ErrorKind::Rejected, message)
-        .with_hint(
-            "open it with that store; to leave the store, remove the file STORE.json in the folder",
-        )
-        .at_path(reader.dir()))
+    Err(bound_elsewhere(reader.dir(), message, "open it with"))
 }
 
 /// The position after the newest slot, if the folder has its records in the same place; otherwise the

@@ -1,7 +1,9 @@
-//! Committing slots in an open epoch, one at a time.
+//! Committing slots in an open epoch, one at a time; or adding those of a folder to a store that does not have them,
+//! its opening slots included.
 //!
 //! Invariants:
-//! - The position moves only after the slot stands under its name with the bytes of this process.
+//! - The position moves only after the slot stands under its name with the bytes of this process, and, if it is an
+//!   opening slot or comes late, after the floor did not cover its name.
 //! - After the first slot of another process under the next name, nothing is committed any more.
 
 use super::calls::{FoundSlot, ListReason, SlotFacts, StoreAnswer, StoreCall, StorePosition};
@@ -49,8 +51,14 @@ impl SlotKeeper {
     /// another one is under way.
     #[must_use]
     pub fn start(&mut self, slot: SlotFacts) -> bool {
-        let is_next = self.position.is_continued_by(&slot) && !slot.opens;
-        if self.phase != Phase::Rest || !is_next {
+        !slot.opens && self.start_copied(slot)
+    }
+
+    /// As [`Self::start`], for a slot with records that a folder brings along. An opening slot is among them where the
+    /// folder has a writer note: it repeats what another store had, and gives this process no epoch.
+    #[must_use]
+    pub fn start_copied(&mut self, slot: SlotFacts) -> bool {
+        if self.phase != Phase::Rest || !self.position.is_continued_by(&slot) {
             return false;
         }
         self.phase = Phase::Create(slot);
@@ -64,6 +72,7 @@ impl SlotKeeper {
             Phase::Rest => StoreCall::Rest(self.position),
             Phase::Create(slot) => StoreCall::CreateSlot(*slot),
             Phase::Look(slot) => StoreCall::GetSlot(slot.first_seq),
+            Phase::CheckFloor(slot) if slot.opens => StoreCall::ListSegments(ListReason::Opened),
             Phase::CheckFloor(_) => StoreCall::ListSegments(ListReason::WrittenLate),
             Phase::Fenced => StoreCall::Fenced(self.position.next_seq),
             Phase::Damaged => StoreCall::Damaged(self.position.next_seq),
@@ -102,7 +111,8 @@ impl SlotKeeper {
     }
 
     fn written(&mut self, slot: SlotFacts) -> Phase {
-        if self.position.is_late(slot.at) {
+        let is_opening = slot.opens && !mutant!(CopiedOpeningUnchecked);
+        if is_opening || self.position.is_late(slot.at) {
             return Phase::CheckFloor(slot);
         }
         self.position = StorePosition::after(&slot);

@@ -4,7 +4,7 @@ use std::result::Result as FaultResult;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, SEGMENT_HEADER_SIZE, SegmentHeader, Uid, content_hash, to_u64};
-use crate::store::binding::LedgerIdentity;
+use crate::store::binding::{LedgerIdentity, parse_uid};
 use crate::store::protocol::SlotFacts;
 
 use super::bytes::{SegmentPlace, check_place};
@@ -48,25 +48,56 @@ pub struct EncodedSlot {
     bytes: Vec<u8>,
 }
 
+impl SlotPart<'_> {
+    /// Verify the frames.
+    fn walk(&self) -> Result<FrameWalk> {
+        let Self { segment, offset, frames, last_seq, chain, time } = *self;
+        let next_seq = last_seq.saturating_add(1);
+        let start = FrameWalk { next_seq, chain, time, offset, note: None };
+        let walked = walk_frames(frames, segment, start, u64::MAX, &mut |_| ());
+        walked.map_err(|fault| self.invalid(&fault))
+    }
+
+    fn invalid(&self, fault: &SlotFault) -> Error {
+        let message = format!("these records cannot become a slot: {fault}");
+        Error::new(ErrorKind::Corrupt, message).at_seq(self.last_seq.saturating_add(1))
+    }
+}
+
 impl SlotWriter {
     /// Make a slot.
     ///
     /// # Errors
     /// `TooLarge`; `Corrupt` if the frames are not a part of the log that may become a slot.
     pub fn encode(&self, part: &SlotPart<'_>) -> Result<EncodedSlot> {
-        let SlotPart { segment, offset, frames, last_seq, chain, time } = *part;
-        let invalid = |fault: &SlotFault| {
-            Error::new(ErrorKind::Corrupt, format!("these records cannot become a slot: {fault}"))
-                .at_seq(last_seq.saturating_add(1))
-        };
-        let first_seq = last_seq.saturating_add(1);
-        let start = FrameWalk { next_seq: first_seq, chain, time, offset, note: None };
-        let walk = walk_frames(frames, segment, start, u64::MAX, &mut |_| ())
-            .map_err(|fault| invalid(&fault))?;
-        let opens = walk.opens(self.epoch, &self.node);
-        if walk.note.is_some() != opens {
-            return Err(invalid(&SlotFault::Malformed("a writer note: it opens another epoch")));
+        let walk = part.walk()?;
+        if walk.note.is_some() != walk.opens(self.epoch, &self.node) {
+            let fault = SlotFault::Malformed("a writer note: it opens another epoch");
+            return Err(part.invalid(&fault));
         }
+        self.encode_walked(part, &walk)
+    }
+
+    /// Make a slot of records that a folder brings along: a writer note becomes an opening slot again, of the epoch and
+    /// the process that it names. Other records are in the epoch of this writer.
+    ///
+    /// # Errors
+    /// As [`Self::encode`].
+    pub fn encode_copied(&self, part: &SlotPart<'_>) -> Result<EncodedSlot> {
+        let walk = part.walk()?;
+        let Some((_, note)) = &walk.note else { return self.encode_walked(part, &walk) };
+        let node = parse_uid(&note.node).filter(|node| walk.opens(note.epoch, node));
+        let node = node.ok_or_else(|| {
+            part.invalid(&SlotFault::Malformed("a writer note: it is not the last record"))
+        })?;
+        Self { node, epoch: note.epoch, ..*self }.encode_walked(part, &walk)
+    }
+
+    /// Make a slot of verified frames. If they have a writer note, it opens the epoch of this writer.
+    fn encode_walked(&self, part: &SlotPart<'_>, walk: &FrameWalk) -> Result<EncodedSlot> {
+        let SlotPart { segment, offset, frames, last_seq, chain, .. } = *part;
+        let first_seq = last_seq.saturating_add(1);
+        let opens = walk.note.is_some();
         let mut body = Vec::new();
         if offset == DATA_START {
             body.reserve_exact(SEGMENT_HEADER_SIZE + frames.len());
@@ -99,7 +130,7 @@ impl SlotWriter {
             return Err(Error::new(ErrorKind::TooLarge, message).at_seq(first_seq));
         }
         if let Some(field) = header.problem() {
-            return Err(invalid(&SlotFault::Malformed(field)));
+            return Err(part.invalid(&SlotFault::Malformed(field)));
         }
         let bytes = [header.encode().as_slice(), &body].concat();
         let place = SegmentPlace { header: segment.clone(), end: header.end };

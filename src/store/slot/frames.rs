@@ -4,8 +4,10 @@ use crate::format::{
     Chain, ChainKey, CheckedHeader, FrameFault, Record, SegmentHeader, SegmentSeed, Uid, to_u64,
 };
 
-use super::header::SlotFault;
-use super::note::{KIND_WRITER_NOTE, WriterNote};
+use crate::log::KIND_WRITER_NOTE;
+
+use super::header::{DATA_START, SlotFault};
+use super::note::WriterNote;
 
 /// A position between two frames of a segment, and what is known about the records before it.
 #[derive(Debug, Clone)]
@@ -67,6 +69,9 @@ pub(in crate::store) fn walk_frames(
             && !(is_note && batch_left.is_some_and(|before| before > 0));
         if !is_valid {
             return Err(bad(FrameFault::Malformed));
+        }
+        if is_note && walk.offset != DATA_START {
+            return Err(SlotFault::Place("a writer note is not the first record of it"));
         }
         take(&record);
         batch_left = Some(left);

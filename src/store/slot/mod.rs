@@ -14,4 +14,6 @@ pub use bytes::{CheckedSlot, SegmentPlace, SlotBytes, VerifiedSlot};
 pub use encode::{EncodedSlot, SlotPart, SlotWriter};
 pub(super) use frames::{FrameWalk, walk_frames};
 pub use header::{SLOT_HEADER_SIZE, SLOT_SIZE_MAX, SlotFault, SlotHeader};
-pub use note::{EarlierWriter, KIND_WRITER_NOTE, WriterNote, WriterReason};
+pub use note::{EarlierWriter, WriterNote, WriterReason};
+
+pub use crate::log::KIND_WRITER_NOTE;

@@ -3,10 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::format::{Codec, Hex, NewRecord, RecordHeader, Uid};
-use crate::log::LostRecords;
-
-/// A writer note: who writes from here on.
-pub const KIND_WRITER_NOTE: u16 = 0x8008;
+use crate::log::{KIND_WRITER_NOTE, LostRecords};
 
 /// Who opens an epoch, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,9 @@
 //!
 //! Processes open epochs and commit slots of one record each; requests are lost, carried out late or
 //! twice, and answers are lost; segment objects appear, slots are collected by any process that ever made
-//! a segment object, a machine is copied in any state, and the store's clock advances. After each event
+//! a segment object, a machine is copied in any state, and the store's clock advances. Other processes bring folders to
+//! the store that had another store before: their records are given, and a writer note among them becomes an opening
+//! slot again. After each event
 //! the following must hold: an acknowledged record is in the history, at its place; no two records are
 //! acknowledged at one place; what a process believes is a prefix of the history; a slot lands at the end
 //! of the history and continues it, or under a name that a segment object covers; no process reports
@@ -18,7 +20,7 @@ use std::hash::{Hash, Hasher};
 use crate::format::Chain;
 use crate::sim::sweep;
 use crate::store::{
-    DOUBT_AFTER, FoundSlot, ListReason, SlotFacts, SlotKeeper, StoreAnswer, StoreCall,
+    DOUBT_AFTER, EndFinder, FoundSlot, ListReason, SlotFacts, SlotKeeper, StoreAnswer, StoreCall,
     StorePosition, StoreTime, Takeover,
 };
 
@@ -29,6 +31,8 @@ struct Scope {
     processes: usize,
     /// Whether the second process only reads.
     second_reads: bool,
+    /// The first processes bring these folders to the store: each has the records of one.
+    folders: &'static [&'static [u8]],
     /// The last record.
     last_seq: u64,
     /// How often a slot is sent.
@@ -50,6 +54,7 @@ impl Scope {
     const SMALL: Self = Self {
         processes: 2,
         second_reads: false,
+        folders: &[],
         last_seq: 3,
         tries: 2,
         commits: 1,
@@ -62,6 +67,8 @@ impl Scope {
     const COPIED: Self = Self { is_copied: true, ticks: 1, age: 1, ..Self::SMALL };
     /// A reader beside a writer and its copy.
     const READ: Self = Self { second_reads: true, last_seq: 2, tries: 1, ..Self::COPIED };
+    /// Two folders that are brought to the store.
+    const MOVED: Self = Self { folders: &[FOLDER, DIVERGED], ..Self::SMALL };
 
     fn with(self, bug: Bug) -> Self {
         Self { bug: Some(bug), ..self }
@@ -91,11 +98,15 @@ enum Bug {
     CollectedEarly,
     /// A second try sends other bytes.
     BytesChanged,
+    /// A process that created an opening slot of its folder again does not check the floor.
+    CopiedOpeningUnchecked,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Machine {
     Idle,
+    /// It reads what the store has of its folder.
+    Reads(EndFinder),
     Opens(Takeover),
     Keeps(SlotKeeper),
     Stopped,
@@ -132,6 +143,13 @@ struct World {
 }
 
 const OPENING: u8 = 0x80;
+/// A writer note of a folder, and its epoch.
+const OLD_NOTE: u8 = OPENING | 0x10;
+const OLD_EPOCH: u64 = 3;
+/// The records of a folder that had another store.
+const FOLDER: &[u8] = &[0x21, OLD_NOTE, 0x22];
+/// Those of a copy that was made before its last epoch and continued alone.
+const DIVERGED: &[u8] = &[0x21, 0x23, 0x24];
 /// The place of a copy among the processes.
 const COPY: usize = 3;
 
@@ -202,6 +220,17 @@ impl World {
             bytes: chain_after.0,
             at: None,
         }
+    }
+
+    /// The slot with the next record of a folder. Only opening slots name the process that the folder names.
+    fn copied(&self, index: usize, position: &StorePosition, record: u8) -> SlotFacts {
+        let slot = self.slot(index, position, record);
+        let mut bytes = slot.bytes;
+        if slot.opens {
+            return SlotFacts { epoch: OLD_EPOCH, node: [OLD_NOTE; 16], ..slot };
+        }
+        bytes[30] = slot.node[0];
+        SlotFacts { bytes, ..slot }
     }
 }
 
@@ -276,7 +305,7 @@ impl Search {
                 && match &process.machine {
                     Machine::Opens(takeover) => takeover.call() == StoreCall::CreateSlot(slot),
                     Machine::Keeps(keeper) => keeper.call() == StoreCall::CreateSlot(slot),
-                    Machine::Idle | Machine::Stopped => false,
+                    Machine::Idle | Machine::Reads(_) | Machine::Stopped => false,
                 };
             if is_awaited {
                 let mut answered = done.clone();
@@ -306,6 +335,7 @@ impl Search {
         world.processes[index].is_waiting = false;
         let mut machine = world.processes[index].machine.clone();
         match &mut machine {
+            Machine::Reads(finder) => finder.answer(answer),
             Machine::Opens(takeover) => {
                 takeover.answer(answer);
                 if let Some(keeper) = takeover.keeper() {
@@ -318,6 +348,9 @@ impl Search {
                 keeper.answer(answer);
                 match keeper.call() {
                     StoreCall::Rest(position) => self.acknowledge(world, &position),
+                    StoreCall::Fenced(_) if index < self.scope.folders.len() => {
+                        machine = Machine::Reads(EndFinder::from(*keeper.position()));
+                    }
                     StoreCall::Fenced(_) => machine = Machine::Stopped,
                     _ => {}
                 }
@@ -333,12 +366,16 @@ impl Search {
         let call = match &process.machine {
             Machine::Idle => {
                 let mut world = world.clone();
-                let takeover = Takeover::from(StorePosition::START);
-                world.processes[index].machine = Machine::Opens(takeover);
+                world.processes[index].machine = if index < self.scope.folders.len() {
+                    Machine::Reads(EndFinder::from(StorePosition::START))
+                } else {
+                    Machine::Opens(Takeover::from(StorePosition::START))
+                };
                 next.push(world);
                 return;
             }
             Machine::Stopped => return,
+            Machine::Reads(finder) => finder.call(),
             Machine::Opens(takeover) => takeover.call(),
             Machine::Keeps(keeper) => keeper.call(),
         };
@@ -422,15 +459,38 @@ impl Search {
         next.push(after);
     }
 
+    /// A process adds the next record of its folder at the end of the log, if the store has the ones before.
+    fn add_copied(
+        &self,
+        world: &World,
+        index: usize,
+        position: &StorePosition,
+        next: &mut Vec<World>,
+    ) {
+        let rest = self.scope.folders[index].strip_prefix(records_of(&position.chain));
+        let record = rest.and_then(<[u8]>::first);
+        let Some(record) = record.filter(|_| position.next_seq <= self.scope.last_seq) else {
+            return;
+        };
+        let mut after = world.clone();
+        let mut keeper = SlotKeeper::at(*position);
+        assert!(keeper.start_copied(world.copied(index, position, *record)));
+        let process = &mut after.processes[index];
+        (process.machine, process.tries) = (Machine::Keeps(keeper), 0);
+        next.push(after);
+    }
+
     /// Whether a bug makes a process list no segment objects.
     fn is_skipped(&self, reason: ListReason, world: &World, index: usize) -> bool {
         let is_opening = || match &world.processes[index].machine {
             Machine::Opens(takeover) => takeover.doubtful().is_some_and(|slot| slot.opens),
             _ => false,
         };
+        let is_keeping = matches!(world.processes[index].machine, Machine::Keeps(_));
         match (reason, self.scope.bug) {
-            (ListReason::Opened, Some(Bug::OpenedUnchecked))
-            | (ListReason::WrittenLate, Some(Bug::LateCommitUnchecked)) => true,
+            (ListReason::Opened, Some(Bug::OpenedUnchecked)) => !is_keeping,
+            (ListReason::Opened, Some(Bug::CopiedOpeningUnchecked)) => is_keeping,
+            (ListReason::WrittenLate, Some(Bug::LateCommitUnchecked)) => true,
             (ListReason::DoubtfulSlot, Some(Bug::OpeningSlotBelieved)) => is_opening(),
             (ListReason::DoubtfulSlot, Some(Bug::LateSlotBelieved)) => !is_opening(),
             _ => false,
@@ -495,8 +555,15 @@ impl Search {
         next: &mut Vec<World>,
     ) {
         let process = &world.processes[index];
+        let is_copying = index < self.scope.folders.len();
+        if is_copying {
+            self.add_copied(world, index, position, next);
+        }
         let Machine::Keeps(keeper) = &process.machine else { return };
-        if process.commits < self.scope.commits && position.next_seq <= self.scope.last_seq {
+        if !is_copying
+            && process.commits < self.scope.commits
+            && position.next_seq <= self.scope.last_seq
+        {
             let mut after = world.clone();
             let number = u8::try_from(index).unwrap() * 4 + process.commits + 1;
             let slot = world.slot(index, position, number);
@@ -545,7 +612,7 @@ impl Search {
             Machine::Opens(takeover) => {
                 takeover.call() == StoreCall::ListSegments(ListReason::Opened)
             }
-            Machine::Idle | Machine::Stopped => false,
+            Machine::Idle | Machine::Reads(_) | Machine::Stopped => false,
         };
         if is_possible && is_worthwhile {
             let mut world = world.clone();
@@ -632,6 +699,25 @@ fn sweep_protocol_holds_without_copies() {
     }
 }
 
+/// Goal: the protocol holds while folders that had another store are brought to this one: two side-cars of one folder,
+/// two folders of which one diverged, and processes that open epochs meanwhile.
+#[test]
+fn sweep_protocol_holds_while_a_folder_moves() {
+    let moved = Scope { tries: 1, ..Scope::MOVED };
+    assert!(assert_holds(moved) > 1_000);
+    let taken_over = Scope { folders: &[FOLDER], ..moved };
+    assert!(assert_holds(taken_over) > 1_000);
+    let resent = Scope { tries: 2, ..taken_over };
+    let twice = Scope { folders: &[FOLDER, FOLDER], ..moved };
+    let copied = Scope { folders: &[FOLDER], processes: 1, tries: 1, ..Scope::COPIED };
+    let longer = Scope { last_seq: 4, commits: 2, ..taken_over };
+    let more = [resent, Scope::MOVED, longer, Scope { processes: 3, ..moved }];
+    let all = [[twice, copied].as_slice(), &more].concat();
+    for scope in sweep(vec![], vec![twice, copied], all) {
+        assert_holds(scope);
+    }
+}
+
 /// Goal: the protocol holds if a machine is copied in any state, as long as no slot is collected before
 /// the age from which on a reader doubts a slot.
 #[test]
@@ -663,6 +749,8 @@ fn model_finds_each_planted_bug() {
         (Bug::BytesChanged, small),
         (Bug::LateCommitUnchecked, Scope { processes: 1, ..Scope::COPIED }),
         (Bug::LateSlotBelieved, Scope::READ),
+        (Bug::CopiedOpeningUnchecked, Scope::MOVED),
+        (Bug::OpeningSlotCollected, Scope::MOVED),
     ] {
         assert_caught(scope.with(bug));
     }

@@ -315,6 +315,12 @@ impl LogCopy {
         self.segments.last().map(|header| header.ordinal)
     }
 
+    /// The first record that the folder has: 1, or what follows the last prune.
+    #[must_use]
+    pub fn first_seq(&self) -> u64 {
+        self.segments.first().map_or(1, |header| header.base_seq)
+    }
+
     /// A record; `None` if the folder does not have it.
     ///
     /// # Errors
