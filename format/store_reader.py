@@ -143,6 +143,7 @@ class Log:
             offset = record.end
             require(self.chains.setdefault(seq, chain) == chain, segment.file, record.offset, "follows other records")
             if record.frame.kind == WRITER_NOTE:
+                require(record.offset == START, segment.file, record.offset, "a writer note that is not the first record of its segment")
                 notes.append((seq, writer_note(segment.file, record)))
             if self.pruned is False:
                 self.note_prune(record)

@@ -725,6 +725,61 @@ class Store(unittest.TestCase):
         self.assertEqual(report["bad"]["file"], "LEDGER.json")
 
 
+class MovedStore(unittest.TestCase):
+    """A log that another store held before: writer notes are opening slots again, and one process made all other slots."""
+    NODES = [bytes([number]) * 16 for number in (0xA1, 0xA2, 0xEE)]
+
+    def note(self, epoch, node):
+        return json.dumps({"before": None, "epoch": epoch, "lost": None, "node": node.hex(), "store": 1, "why": "open"},
+                          sort_keys=True, separators=(",", ":")).encode()
+
+    def slot(self, header, frames, seq, count, offset, chains, *, epoch, node, opens):
+        """A slot of a segment, under its name."""
+        uid, ordinal = header[40:56], int.from_bytes(header[56:64], "little")
+        body = (header if offset == 4096 else b"") + frames
+        data = (store_reader.SLOT_MAGIC + le(2, 1, 0) + le(4, 0) + LEDGER + GENESIS + node + le(8, epoch)
+                + le(4, opens + 2 * (offset == 4096), count) + le(8, seq, seq + count - 1) + b"".join(chains) + uid
+                + le(8, ordinal, offset, offset + len(frames), 1_700_000_000_000_000, len(body)) + blake3(body).digest() + bytes(4))
+        return {f"tail/{seq:020}.slot": data + le(4, zlib.crc32(data)) + body}
+
+    def check(self, notes=(3, 5), *, shipper_epoch=None, node=None, inside=False):
+        """Two segments with a note, after one without; each with another record."""
+        objects = {"LEDGER.json": (json.dumps({"created": 1, "format": "plan-ledger store 1", "genesis_uid": GENESIS.hex(),
+                                               "ledger_uid": LEDGER.hex()}, separators=(",", ":")) + "\n").encode()}
+        chain, seq, before = bytes(32), 1, {}
+        for ordinal, epoch in enumerate((0, *notes)):
+            header = segment_header(ordinal=ordinal, base=seq, prev_chain=chain, **before)
+            note = {"payload": self.note(epoch, self.NODES[ordinal - 1]), "kind": 0x8008, "codec": 2}
+            plain = {"payload": ADA}
+            order = [plain] if epoch == 0 else [plain, note] if inside else [note, plain]
+            offset = 4096
+            for spec in order:
+                data, after = frame(offset, seq, chain, ordinal=ordinal, uid=UIDS[ordinal], **spec)
+                opens = spec is note
+                owner = (node or self.NODES[ordinal - 1]) if opens else self.NODES[2]
+                own = epoch if opens or shipper_epoch is None else shipper_epoch
+                objects |= self.slot(header, data, seq, 1, offset, (chain, after), epoch=own, node=owner, opens=opens)
+                chain, seq, offset = after, seq + 1, offset + len(data)
+            before = {"prev_uid": UIDS[ordinal], "prev_end": offset}
+        with tempfile.TemporaryDirectory() as folder:
+            for name, data in objects.items():
+                (Path(folder) / name).parent.mkdir(exist_ok=True)
+                (Path(folder) / name).write_bytes(data)
+            return store_reader.check(folder)
+
+    def test_epochs_of_the_store_before_are_accepted(self):
+        report = self.check()
+        self.assertEqual((report["status"], report["bad"], report["records"], report["epoch"]), ("whole", None, 5, 5))
+
+    def test_other_epochs_and_processes_are_damage(self):
+        for broken in ({"notes": (5, 3)}, {"notes": (3, 3)}, {"shipper_epoch": 6}, {"node": self.NODES[2]}):
+            self.assertEqual(self.check(**broken)["status"], "damaged", broken)
+
+    def test_note_inside_a_segment_is_damage(self):
+        report = self.check(inside=True, shipper_epoch=0)
+        self.assertIn("not the first record", report["bad"]["reason"])
+
+
 class Spec(unittest.TestCase):
     def rows(self, file, heading):
         text = (HERE / file).read_text().split(f"# {heading}\n")[1]
