@@ -108,6 +108,7 @@ mod socket;
 mod step_names;
 mod store_folder;
 mod store_modes;
+mod store_moves;
 mod store_retention;
 mod store_shipping;
 mod store_snapshots;
