@@ -2,18 +2,31 @@
 //!
 //! An object is written to a file of its own, synced, and linked to its name: a hard link is created
 //! only if the name is free, atomically. The time of the store is the modification time of the file.
+//!
+//! Invariants:
+//! - Only the first object of a folder makes it. The folder of the store is never made again: without it, as when its
+//!   file system is gone, nothing is known.
+//! - A file without a name is needed by one call only. It is removed when that fails, too; one that a killed process left
+//!   is removed a day later. A call that needed it after all fails, and its caller looks what became of it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
+use super::name::PROBE;
 use super::objects::{CreatedObject, ListedObject, Objects, StoreTime, StoredObject, Unclear};
 
 /// The folder of files that have no name yet.
 const UNNAMED: &str = ".unnamed";
+
+/// How old a file without a name is that a killed process must have left behind.
+const LEFT_BEHIND: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How often a folder is made that another process removes while it is empty.
+const TRIES: u32 = 8;
 
 /// A store in a folder.
 #[derive(Debug)]
@@ -21,6 +34,8 @@ pub struct DirectoryObjects {
     root: PathBuf,
     /// Whether the folder was there when the store was opened. Where it never was, there are no objects.
     was_there: bool,
+    /// It was opened by a process that may write.
+    is_writable: bool,
     /// Makes the names of unnamed files unique in this process.
     counter: AtomicU64,
 }
@@ -31,16 +46,18 @@ impl DirectoryObjects {
     /// # Errors
     /// Any error of the file system.
     pub fn open(root: &Path) -> io::Result<Self> {
-        for folder in [UNNAMED, "tail", "seg", "blob", "snap", "nodes", "probe", "takeover"] {
-            fs::create_dir_all(root.join(folder))?;
-        }
-        Ok(Self { root: root.to_owned(), was_there: true, counter: AtomicU64::new(0) })
+        fs::create_dir_all(root)?;
+        let (root, counter) = (root.to_owned(), AtomicU64::new(0));
+        let store = Self { root, was_there: true, is_writable: true, counter };
+        store.remove_left_behind();
+        Ok(store)
     }
 
     /// The store in a folder that exists, for readers: nothing is created.
     #[must_use]
     pub fn existing(root: &Path) -> Self {
-        Self { root: root.to_owned(), was_there: root.is_dir(), counter: AtomicU64::new(0) }
+        let (was_there, counter) = (root.is_dir(), AtomicU64::new(0));
+        Self { root: root.to_owned(), was_there, is_writable: false, counter }
     }
 
     /// Whether the folder is where it was. Without it, as when its file system is gone, nothing is known about objects.
@@ -57,16 +74,49 @@ impl DirectoryObjects {
         Err(Unclear(format!("`{name}` is not the name of an object")))
     }
 
+    /// Remove files without a name that killed processes left behind.
+    fn remove_left_behind(&self) {
+        let Ok(entries) = fs::read_dir(self.root.join(UNNAMED)) else { return };
+        for entry in entries.flatten() {
+            let modified = entry.metadata().and_then(|metadata| metadata.modified());
+            let age = modified.ok().and_then(|modified| modified.elapsed().ok());
+            if age.is_some_and(|age| age >= LEFT_BEHIND) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+
+    /// Do something in the folder of a path, which is made if it is missing. That of the store is not.
+    fn in_folder<T>(&self, path: &Path, work: impl Fn() -> io::Result<T>) -> io::Result<T> {
+        let folder = path.parent().filter(|folder| **folder != *self.root);
+        let mut tries = 0;
+        loop {
+            let done = work();
+            let is_missing =
+                done.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+            let Some(folder) = folder.filter(|_| is_missing && tries < TRIES) else { return done };
+            tries += 1;
+            match fs::create_dir(folder) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => sync_parent(folder)?,
+            }
+        }
+    }
+
     /// Write bytes to a new file without a name.
     fn write_unnamed(&self, bytes: &[u8]) -> io::Result<(PathBuf, File)> {
         loop {
             let number = self.counter.fetch_add(1, Ordering::Relaxed);
             let name = format!("{}-{number}", std::process::id());
             let path = self.root.join(UNNAMED).join(name);
-            match OpenOptions::new().write(true).create_new(true).open(&path) {
+            let create = || OpenOptions::new().write(true).create_new(true).open(&path);
+            match self.in_folder(&path, create) {
                 Ok(mut file) => {
-                    file.write_all(bytes)?;
-                    file.sync_all()?;
+                    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+                    if let Err(error) = written {
+                        let _ = fs::remove_file(&path);
+                        return Err(error);
+                    }
                     return Ok((path, file));
                 }
                 // Left behind by an earlier process.
@@ -78,10 +128,29 @@ impl DirectoryObjects {
 
     fn create_file(&self, path: &Path, bytes: &[u8]) -> io::Result<CreatedObject> {
         let (unnamed, file) = self.write_unnamed(bytes)?;
-        let linked = fs::hard_link(&unnamed, path).and_then(|()| sync_parent(path));
+        let link = || fs::hard_link(&unnamed, path);
+        let linked = self.in_folder(path, link).and_then(|()| sync_parent(path));
         let removed = fs::remove_file(&unnamed);
         linked.and(removed)?;
         Ok(CreatedObject { at: modified(&file.metadata()?) })
+    }
+
+    fn replace_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let (unnamed, _) = self.write_unnamed(bytes)?;
+        let renamed = self.in_folder(path, || fs::rename(&unnamed, path));
+        if renamed.is_err() {
+            let _ = fs::remove_file(&unnamed);
+        }
+        renamed
+    }
+}
+
+/// What a process made only for itself is removed, if no other process uses it.
+impl Drop for DirectoryObjects {
+    fn drop(&mut self) {
+        if self.is_writable {
+            let _ = fs::remove_dir(self.root.join(UNNAMED));
+        }
     }
 }
 
@@ -164,18 +233,21 @@ impl Objects for DirectoryObjects {
 
     fn put_hint(&self, name: &str, bytes: &[u8]) -> Result<(), Unclear> {
         let path = self.path(name)?;
-        self.write_unnamed(bytes)
-            .and_then(|(unnamed, _)| fs::rename(unnamed, &path))
-            .map_err(|error| unclear("write", name, &error))
+        self.replace_file(&path, bytes).map_err(|error| unclear("write", name, &error))
     }
 
     fn delete(&self, name: &str) -> Result<(), Unclear> {
         match fs::remove_file(self.path(name)?) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(unclear("delete", name, &error))
+                return Err(unclear("delete", name, &error));
             }
-            _ => Ok(()),
+            _ => {}
         }
+        // A probe leaves nothing behind. The folder stays while it has another object.
+        if name.starts_with(PROBE) {
+            let _ = fs::remove_dir(self.root.join(PROBE));
+        }
+        Ok(())
     }
 }
 
@@ -212,6 +284,48 @@ mod tests {
         assert_eq!(listed("tail/2"), Vec::<String>::new());
         // Nothing is left of creates, whether they succeeded or not.
         assert_eq!(fs::read_dir(folder.path().join(UNNAMED)).unwrap().count(), 0);
+        drop((store, other));
+        let left: Vec<_> = fs::read_dir(folder.path()).unwrap().flatten().collect();
+        assert_eq!(left.iter().map(fs::DirEntry::file_name).collect::<Vec<_>>(), ["tail"]);
+    }
+
+    /// Goal: a process that probes a store leaves nothing there, however many do at once.
+    #[test]
+    fn probes_leave_no_folder_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for id in ["a", "b", "c"] {
+                let root = folder.path();
+                scope.spawn(move || {
+                    let store = DirectoryObjects::open(root).unwrap();
+                    assert_eq!(probe(&store, id), Vec::<String>::new());
+                });
+            }
+        });
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    /// Goal: a failed write leaves no file without a name; one that a killed process left is removed a day later, and a
+    /// younger one stays.
+    #[test]
+    fn files_without_a_name_do_not_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = DirectoryObjects::open(folder.path()).unwrap();
+        store.create("tail/1", b"1").unwrap();
+        let unnamed = folder.path().join(UNNAMED);
+        // A folder has the name of the object.
+        fs::create_dir_all(folder.path().join("nodes/1.json")).unwrap();
+        assert!(store.put_hint("nodes/1.json", b"1").is_err());
+        assert!(store.create("nodes/1.json", b"1").is_err());
+        assert_eq!(fs::read_dir(&unnamed).unwrap().count(), 0);
+        let (old, young) = (unnamed.join("1-0"), unnamed.join("1-1"));
+        for path in [&old, &young] {
+            fs::write(path, b"left").unwrap();
+        }
+        let before = std::time::SystemTime::now() - LEFT_BEHIND - Duration::from_secs(9);
+        File::options().write(true).open(&old).unwrap().set_modified(before).unwrap();
+        DirectoryObjects::open(folder.path()).unwrap();
+        assert!(!old.exists() && young.exists());
     }
 
     /// Goal: a folder that is gone, as when its file system is, says nothing about its objects.
