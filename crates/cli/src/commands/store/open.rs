@@ -83,8 +83,9 @@ pub(super) fn open(
 fn open_folder(url: &StoreUrl) -> Result<OpenStore, Failure> {
     let folder = url.folder();
     if !folder.is_dir() {
+        let path = folder.display();
         return Err(Failure::Usage(format!(
-            "cannot open {url}: there is no such folder\nhint: create it first, as you would a bucket"
+            "cannot open {url}: there is no folder {path}\nhint: create it first, as you would a bucket: `mkdir -p {path}`"
         )));
     }
     let objects = open_directory(&folder)?;
