@@ -14,6 +14,7 @@ mod commands;
 mod faults;
 mod flawed;
 mod kill;
+mod moves;
 mod network;
 mod node;
 mod parts;
