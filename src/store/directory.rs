@@ -13,8 +13,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, UNIX_EPOCH};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::name::PROBE;
 use super::objects::{CreatedObject, ListedObject, Objects, StoreTime, StoredObject, Unclear};
@@ -38,6 +38,8 @@ pub struct DirectoryObjects {
     is_writable: bool,
     /// Makes the names of unnamed files unique in this process.
     counter: AtomicU64,
+    /// It looked for what killed processes left behind.
+    is_swept: AtomicBool,
 }
 
 impl DirectoryObjects {
@@ -47,17 +49,19 @@ impl DirectoryObjects {
     /// Any error of the file system.
     pub fn open(root: &Path) -> io::Result<Self> {
         fs::create_dir_all(root)?;
-        let (root, counter) = (root.to_owned(), AtomicU64::new(0));
-        let store = Self { root, was_there: true, is_writable: true, counter };
-        store.remove_left_behind();
-        Ok(store)
+        Ok(Self::new(root, true, true))
     }
 
     /// The store in a folder that exists, for readers: nothing is created.
     #[must_use]
     pub fn existing(root: &Path) -> Self {
-        let (was_there, counter) = (root.is_dir(), AtomicU64::new(0));
-        Self { root: root.to_owned(), was_there, is_writable: false, counter }
+        Self::new(root, root.is_dir(), false)
+    }
+
+    fn new(root: &Path, was_there: bool, is_writable: bool) -> Self {
+        let (root, counter, is_swept) =
+            (root.to_owned(), AtomicU64::new(0), AtomicBool::new(false));
+        Self { root, was_there, is_writable, counter, is_swept }
     }
 
     /// Whether the folder is where it was. Without it, as when its file system is gone, nothing is known about objects.
@@ -74,12 +78,12 @@ impl DirectoryObjects {
         Err(Unclear(format!("`{name}` is not the name of an object")))
     }
 
-    /// Remove files without a name that killed processes left behind.
-    fn remove_left_behind(&self) {
+    /// Remove files without a name that killed processes left behind. `now` is the time of the file system.
+    fn remove_left_behind(&self, now: SystemTime) {
         let Ok(entries) = fs::read_dir(self.root.join(UNNAMED)) else { return };
         for entry in entries.flatten() {
             let modified = entry.metadata().and_then(|metadata| metadata.modified());
-            let age = modified.ok().and_then(|modified| modified.elapsed().ok());
+            let age = modified.ok().and_then(|modified| now.duration_since(modified).ok());
             if age.is_some_and(|age| age >= LEFT_BEHIND) {
                 let _ = fs::remove_file(entry.path());
             }
@@ -132,7 +136,13 @@ impl DirectoryObjects {
         let linked = self.in_folder(path, link).and_then(|()| sync_parent(path));
         let removed = fs::remove_file(&unnamed);
         linked.and(removed)?;
-        Ok(CreatedObject { at: modified(&file.metadata()?) })
+        let metadata = file.metadata()?;
+        if let Ok(now) = metadata.modified()
+            && !self.is_swept.swap(true, Ordering::Relaxed)
+        {
+            self.remove_left_behind(now);
+        }
+        Ok(CreatedObject { at: modified(&metadata) })
     }
 
     fn replace_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -322,9 +332,10 @@ mod tests {
         for path in [&old, &young] {
             fs::write(path, b"left").unwrap();
         }
-        let before = std::time::SystemTime::now() - LEFT_BEHIND - Duration::from_secs(9);
+        let now = fs::metadata(&young).unwrap().modified().unwrap();
+        let before = now - LEFT_BEHIND - Duration::from_secs(9);
         File::options().write(true).open(&old).unwrap().set_modified(before).unwrap();
-        DirectoryObjects::open(folder.path()).unwrap();
+        DirectoryObjects::open(folder.path()).unwrap().create("tail/2", b"2").unwrap();
         assert!(!old.exists() && young.exists());
     }
 
