@@ -266,6 +266,14 @@ mod tests {
         help::check_suggestions(&Cli::command());
     }
 
+    /// Regression: `ledger claim --sevrer URL` got no suggestion.
+    #[test]
+    fn mistyped_options_are_answered_with_their_names() {
+        let mut program = program();
+        program.build();
+        help::check_options(&program);
+    }
+
     #[test]
     #[cfg(feature = "store")]
     fn options_of_stores_are_known_without_them() {

@@ -80,7 +80,12 @@ pub fn main() -> ExitCode {
                 Err(failure) => fail(&failure),
             };
         }
-        Err(error) if error.use_stderr() => return fail(&Failure::Usage(usage_error(&error))),
+        Err(error) if error.use_stderr() => {
+            let words = std::env::args_os().skip(1);
+            let words: Vec<String> =
+                words.map(|word| word.to_string_lossy().into_owned()).collect();
+            return fail(&Failure::Usage(usage_error(error, &words)));
+        }
         Err(answer) => {
             // Help and version are results, not errors.
             return match answer.print() {
@@ -152,25 +157,31 @@ fn names_run_twice(matches: &ArgMatches) -> bool {
 const VERSION_LINE: &str = concat!("plan-ledger ", env!("CARGO_PKG_VERSION"), "\n");
 
 /// The message for a command line that cannot be parsed.
-fn usage_error(error: &clap::Error) -> String {
+fn usage_error(error: clap::Error, words: &[String]) -> String {
     if error.kind() == ErrorKind::InvalidSubcommand
         && let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)
-        && std::env::args().nth(1).as_ref() == Some(word)
+        && words.first() == Some(word)
     {
         return help::unknown_command(&cli::program(), word);
     }
     if error.kind() == ErrorKind::InvalidSubcommand
-        && let Some(message) = misspelled_view()
+        && let Some(message) = misspelled_view(words)
     {
         return message;
     }
     #[cfg(not(feature = "store"))]
-    if let Some(message) = help::option_without_store(error) {
+    if let Some(message) = help::option_without_store(&error, words) {
         return message;
     }
+    let mut program = cli::program();
+    program.build();
+    let error = match help::with_meant_option(&program, error, words) {
+        Ok(error) => error,
+        Err(message) => return message,
+    };
     let text = help::plain_words(&error.render().to_string());
     let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned();
-    let is_run = std::env::args().nth(1).is_some_and(|word| word == "run");
+    let is_run = words.first().is_some_and(|word| word == "run");
     if is_run && error.kind() == ErrorKind::MissingRequiredArgument {
         return format!("{text}\nhint: `ledger resume` continues the last run");
     }
@@ -179,12 +190,12 @@ fn usage_error(error: &clap::Error) -> String {
 
 /// The error for `ledger inspect WORD ...`, where WORD is no folder but almost a view. The parser took
 /// it for the ledger's folder.
-fn misspelled_view() -> Option<String> {
-    let mut words = std::env::args().skip(1).filter(|word| !word.starts_with('-'));
+fn misspelled_view(words: &[String]) -> Option<String> {
+    let mut words = words.iter().filter(|word| !word.starts_with('-'));
     let word = (words.next()? == "inspect").then(|| words.next()).flatten()?;
     let program = cli::program();
-    let view = help::closest_view(program.find_subcommand("inspect")?, &word)?;
-    let is_folder = std::path::Path::new(&word).exists();
+    let view = help::closest_view(program.find_subcommand("inspect")?, word)?;
+    let is_folder = std::path::Path::new(word).exists();
     (!is_folder && word != view)
         .then(|| format!("there is no view `{word}`\nhint: did you mean `ledger inspect {view}`?"))
 }

@@ -1,10 +1,11 @@
-//! The help of the program: commands in groups, topics, suggestions for unknown words, and what a program without
-//! stores says about theirs.
+//! The help of the program: commands in groups, topics, suggestions for unknown words and options, and what a program
+//! without stores says about theirs.
 //!
 //! `cli` defines the command line; this module arranges its help. Invariant: every command is in
 //! exactly one group.
 
 mod groups;
+mod mistyped;
 mod plain_words;
 mod suggest;
 mod topics;
@@ -16,6 +17,9 @@ use clap::Command;
 pub(crate) use groups::CommandGroup;
 #[cfg(test)]
 pub(crate) use groups::check_groups;
+#[cfg(test)]
+pub(crate) use mistyped::check_options;
+pub(crate) use mistyped::with_meant_option;
 pub(crate) use plain_words::plain_words;
 #[cfg(test)]
 pub(crate) use suggest::check_suggestions;

@@ -10,9 +10,6 @@ const MESSAGES: [(&str, &str); 6] = [
     ("cannot parse float from empty string", "expected a number"),
 ];
 
-/// How the options begin that no help lists.
-const HIDDEN: [&str; 2] = ["'--accept-rollback", "'--allow-"];
-
 /// The rendered error of the command line in plain words.
 pub(crate) fn plain_words(error: &str) -> String {
     let mut lines: Vec<String> = error.lines().map(str::to_owned).collect();
@@ -26,8 +23,6 @@ pub(crate) fn plain_words(error: &str) -> String {
             *first = plain;
         }
     }
-    // An option that is hidden is no suggestion.
-    lines.retain(|line| !HIDDEN.iter().any(|name| line.contains("tip: ") && line.contains(name)));
     lines.join("\n")
 }
 

@@ -10,6 +10,9 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 #[cfg(not(feature = "store"))]
 use crate::protocol::STORE_HINT;
 
+#[cfg(not(feature = "store"))]
+use super::mistyped::words_before;
+
 /// The commands.
 pub(super) const COMMANDS: [&str; 3] = ["replicate", "restore", "store"];
 
@@ -40,19 +43,34 @@ pub(super) fn command_without_store(word: &str) -> Option<String> {
     COMMANDS.contains(&word).then(|| format!("{}{more}", message(&format!("`ledger {word}`"))))
 }
 
+/// The options that a program with stores has for the command among these words.
+#[cfg(not(feature = "store"))]
+pub(super) fn options_of(words: &[String]) -> impl Iterator<Item = &'static str> {
+    let is_of = |commands: &[&str]| {
+        commands.is_empty() || commands.iter().any(|command| words.iter().any(|it| it == command))
+    };
+    OPTIONS
+        .into_iter()
+        .filter(move |(commands, _)| is_of(commands))
+        .flat_map(|(_, options)| options)
+        .copied()
+}
+
 /// The error for an option that a program with stores has.
 #[cfg(not(feature = "store"))]
-pub(crate) fn option_without_store(error: &clap::Error) -> Option<String> {
+pub(crate) fn option_without_store(error: &clap::Error, words: &[String]) -> Option<String> {
     let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else {
         return None;
     };
-    let words: Vec<String> = env::args().skip(1).take_while(|word| word != option).collect();
-    let is_meant = |(commands, options): &(&[&str], &[&str])| {
-        let is_of = |command: &&str| words.iter().any(|word| word == command);
-        options.contains(&option.as_str()) && (commands.is_empty() || commands.iter().any(is_of))
-    };
-    let is_unknown = error.kind() == ErrorKind::UnknownArgument;
-    (is_unknown && OPTIONS.iter().any(is_meant)).then(|| message(option))
+    let is_known = || options_of(words_before(words, option)).any(|it| it == option);
+    (error.kind() == ErrorKind::UnknownArgument && is_known()).then(|| message(option))
+}
+
+/// The error for an option that is almost one of a program with stores.
+#[cfg(not(feature = "store"))]
+pub(super) fn meant_option(written: &str, option: &str) -> String {
+    let unexpected = format!("unexpected argument '{written}' found");
+    format!("{unexpected}\n\n  tip: a similar argument exists: '{option}'\n\n{}", message(option))
 }
 
 /// The error for a command of workers if a variable names servers on other machines, which this program cannot ask: it
