@@ -24,4 +24,5 @@ mod retention;
 mod rows;
 mod runner;
 mod serve;
+mod waits;
 mod walk;

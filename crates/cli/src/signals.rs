@@ -1,10 +1,11 @@
 //! Signals that ask a command to end: the first one to stop, the second one to stop at once. SIGTERM
 //! asks to stop at once, since a system that shuts down does not wait for long.
 
-use std::cell::Cell;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, sleep};
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
@@ -13,12 +14,29 @@ use plan_ledger::{Error, Result};
 use crate::runner::StopRequest;
 pub(crate) use crate::runner::not_ignored;
 
-/// Counts the signals that ask this process to end.
-#[derive(Debug)]
+/// How long a process that only waits may take to end in order after a signal.
+const ORDERLY_END: Duration = Duration::from_secs(1);
+
+/// How often a process that only waits looks for signals.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Counts the signals that ask this process to end. Its clones count together.
+#[derive(Debug, Clone)]
 pub(crate) struct StopSignals {
     interrupted: Arc<AtomicBool>,
     terminated: Arc<AtomicBool>,
-    request: Cell<StopRequest>,
+    request: Arc<Mutex<StopRequest>>,
+}
+
+/// A wait during which nothing is at risk; it ends with this.
+#[derive(Debug)]
+pub(crate) struct EndedWait(Arc<Mutex<bool>>);
+
+impl Drop for EndedWait {
+    fn drop(&mut self) {
+        // The thread does not end the process any more.
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+    }
 }
 
 impl StopSignals {
@@ -32,21 +50,54 @@ impl StopSignals {
             signal_hook::flag::register(signal, Arc::clone(flag))
                 .map_err(|error| Error::io("watch for signals", about, error))?;
         }
-        Ok(Self { interrupted, terminated, request: Cell::new(StopRequest::None) })
+        Ok(Self { interrupted, terminated, request: Arc::default() })
     }
 
     /// The request of the signals so far.
     pub(crate) fn request(&self) -> StopRequest {
+        let mut request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
         if self.interrupted.swap(false, Ordering::Relaxed) {
-            self.request.set(match self.request.get() {
+            *request = match *request {
                 StopRequest::None => StopRequest::Drain,
                 StopRequest::Drain | StopRequest::Kill => StopRequest::Kill,
-            });
+            };
         }
         if self.terminated.load(Ordering::Relaxed) {
-            self.request.set(StopRequest::Kill);
+            *request = StopRequest::Kill;
         }
-        self.request.get()
+        *request
+    }
+
+    /// Ends the process soon after a signal, with what `ending` does and its exit code, as long as the value lives. It
+    /// is for waits in calls that no signal ends, of a process that has nothing to lose: a crash would not matter.
+    pub(crate) fn end_waits(
+        &self,
+        about: &Path,
+        ending: impl FnOnce() -> u8 + Send + 'static,
+    ) -> Result<EndedWait> {
+        let is_over = Arc::new(Mutex::new(false));
+        let (signals, over) = (self.clone(), Arc::clone(&is_over));
+        let watch = move || {
+            let mut asked: Option<Instant> = None;
+            loop {
+                // While it ends the process, the wait cannot end.
+                let over = over.lock().unwrap_or_else(PoisonError::into_inner);
+                if *over {
+                    return;
+                }
+                if asked.is_none() && signals.request() != StopRequest::None {
+                    asked = Some(Instant::now());
+                }
+                if asked.is_some_and(|asked| asked.elapsed() >= ORDERLY_END) {
+                    std::process::exit(i32::from(ending()));
+                }
+                drop(over);
+                sleep(LOOK_INTERVAL);
+            }
+        };
+        let started = Builder::new().name("signals".to_owned()).spawn(watch);
+        started.map_err(|error| Error::io("watch for signals", about, error))?;
+        Ok(EndedWait(is_over))
     }
 }
 

@@ -232,9 +232,13 @@ pub(crate) fn serve(args: &ServeArgs, http: &mut dyn HttpServer) -> Result<Code,
     let input_ended = args.until_eof.then(|| watch_input(dir)).transpose()?;
     let is_ended = || input_ended.as_ref().is_some_and(|it| it.load(Ordering::Relaxed));
     let is_stopped = || signals.request() != StopRequest::None || is_ended();
-    let Some((ledger, mut store)) = open(args, &mut *http.0, &is_stopped)? else {
-        return Ok(Code::Success);
+    let opened = {
+        // A store that gives no answer, or another lock holder, must not hold up the end.
+        let ending = stopped_early(dir, Code::Success);
+        let _wait = signals.end_waits(dir, ending)?;
+        open(args, &mut *http.0, &is_stopped)?
     };
+    let Some((ledger, mut store)) = opened else { return Ok(Code::Success) };
     let ledger = Arc::new(ledger);
     check_root(dir, &ledger, &environment())?;
     // The worker that starts this server may be the next of one that was killed.
@@ -300,6 +304,15 @@ pub(crate) fn serve(args: &ServeArgs, http: &mut dyn HttpServer) -> Result<Code,
     match closed {
         Some(Err(error)) if served.is_ok() => Err(error.into()),
         _ => served,
+    }
+}
+
+/// Ends a process that was asked to stop before it had the ledger.
+pub(super) fn stopped_early(dir: &Path, code: Code) -> impl FnOnce() -> u8 + Send + 'static {
+    let text = format!("stopped before {} was open", dir.display());
+    move || {
+        print_message(&text);
+        code.number()
     }
 }
 

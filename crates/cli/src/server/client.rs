@@ -7,6 +7,7 @@
 //!   was built without stores.
 //! - Clients wait for a locked ledger in a queue, so that no client starves, and for at most
 //!   [`LOCK_WAIT`], unless a client has another limit. A client that tries again keeps its place in the queue.
+//! - Every wait of a client that handles signals itself ends when it is asked to stop (`stop`).
 
 use std::fs::{File, TryLockError};
 use std::io::{self, BufReader, Write as _};
@@ -31,6 +32,7 @@ use super::known_root::{check_root, keep_root};
 #[cfg(feature = "store")]
 use super::over_http::Servers;
 use super::socket::{ConnectOutcome, connect};
+use super::stop::{CallWait, LOOK_INTERVAL, StopCheck, WaitingStream};
 
 /// How long a client waits for a ledger that is locked by a process without a server.
 pub const LOCK_WAIT: Duration = Duration::from_secs(5);
@@ -60,7 +62,7 @@ pub fn open_in_turn<T>(dir: &Path, open: impl Fn() -> Result<T, Error>) -> Resul
                     && Instant::now() < deadline
                     && matches!(connect(dir), ConnectOutcome::NoServer) =>
             {
-                ticket.wait(dir, deadline);
+                ticket.wait(dir, deadline, &mut CallWait::new(&StopCheck::default()));
                 sleep(RETRY_INTERVAL);
             }
             opened => return opened,
@@ -76,6 +78,8 @@ pub struct Client {
     connection: Option<BufReader<UnixStream>>,
     lock_wait: Duration,
     answer_wait: Duration,
+    /// Whether to end each wait.
+    stop: StopCheck,
     /// Servers on other machines, which are asked instead.
     #[cfg(feature = "store")]
     servers: Option<Servers>,
@@ -105,6 +109,7 @@ impl Client {
             connection: None,
             lock_wait,
             answer_wait,
+            stop: StopCheck::default(),
             #[cfg(feature = "store")]
             servers: None,
         }
@@ -115,6 +120,11 @@ impl Client {
     #[must_use]
     pub(crate) fn with_servers(self, servers: Servers) -> Self {
         Self { servers: Some(servers), ..self }
+    }
+
+    /// Ends the waits of this client from now on when the process is asked to stop. Without this, signals end the process.
+    pub(crate) fn stop_when(&mut self, stop: StopCheck) {
+        self.stop = stop;
     }
 
     /// The same client, which waits only so long for a locked ledger, and for a response.
@@ -169,7 +179,7 @@ impl Client {
         if let Some(servers) = &mut self.servers {
             request.prepare()?;
             loop {
-                let outcome = servers.call(&message);
+                let outcome = servers.call(&message, &self.stop);
                 if is_final(&outcome) {
                     return outcome;
                 }
@@ -178,15 +188,16 @@ impl Client {
         let mut ticket = QueueTicket::None;
         let mut deadline = Instant::now() + self.lock_wait;
         loop {
-            let sent = self.send(&message);
+            let mut wait = CallWait::new(&self.stop);
+            let sent = self.send(&message, &mut wait);
             was_sent |= matches!(sent, Sent::Answered(_) | Sent::Lost | Sent::TimedOut);
             let outcome = match sent {
                 Sent::Answered(answer) => Ok(answer),
-                Sent::TimedOut => Err(timed_out(&self.dir, self.answer_wait).into()),
+                Sent::TimedOut => Err(timed_out(&self.dir, self.answer_wait, &mut wait).into()),
                 Sent::Lost | Sent::NoServer | Sent::Busy => {
                     // Before the lock is taken: it may take long.
                     request.prepare()?;
-                    ticket.wait(&self.dir, deadline);
+                    ticket.wait(&self.dir, deadline, &mut wait);
                     // A request that no server received needs no key.
                     let is_keyed = was_sent
                         && request.rules().repetition == Repetition::Keyed
@@ -194,7 +205,9 @@ impl Client {
                     let key = is_keyed.then(|| BatchKey::new(key.as_bytes())).transpose()?;
                     match self.execute_alone(request, key.as_ref()) {
                         Err(Failure::Ledger(error))
-                            if error.kind() == ErrorKind::Locked && Instant::now() < deadline =>
+                            if error.kind() == ErrorKind::Locked
+                                && Instant::now() < deadline
+                                && !wait.is_stopped() =>
                         {
                             sleep(RETRY_INTERVAL);
                             continue;
@@ -215,7 +228,7 @@ impl Client {
     }
 
     /// Sends a message over the open connection, or a new one.
-    fn send(&mut self, message: &[u8]) -> Sent {
+    fn send(&mut self, message: &[u8], wait: &mut CallWait) -> Sent {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => match self.connect() {
@@ -223,11 +236,13 @@ impl Client {
                 Err(sent) => return sent,
             },
         };
-        if connection.get_mut().write_all(message).is_err() {
+        let until = Instant::now() + self.answer_wait;
+        let mut waiting = WaitingStream { stream: &mut connection, wait, until };
+        if waiting.write_all(message).is_err() {
             // The server may have received all of it.
             return Sent::Lost;
         }
-        match receive(&mut connection) {
+        match receive(&mut waiting) {
             Ok(Some(answer)) => match serde_json::from_slice::<Answer>(&answer) {
                 Ok(answer) if answer.is_busy() => Sent::Busy,
                 Ok(answer) => {
@@ -248,9 +263,11 @@ impl Client {
     fn connect(&self) -> Result<BufReader<UnixStream>, Sent> {
         match connect(&self.dir) {
             ConnectOutcome::Connected(stream) => {
+                let is_stoppable = self.stop.is_given();
+                let wait = if is_stoppable { LOOK_INTERVAL } else { self.answer_wait };
                 let timed = stream
-                    .set_read_timeout(Some(self.answer_wait))
-                    .and_then(|()| stream.set_write_timeout(Some(self.answer_wait)));
+                    .set_read_timeout(Some(wait))
+                    .and_then(|()| stream.set_write_timeout(Some(wait)));
                 timed.map_err(|_| Sent::NoServer)?;
                 Ok(BufReader::new(stream))
             }
@@ -366,11 +383,15 @@ fn encode_request(request: &Request, key: &str) -> Result<Vec<u8>, Failure> {
     })
 }
 
-fn timed_out(dir: &Path, wait: Duration) -> Error {
+fn timed_out(dir: &Path, limit: Duration, wait: &mut CallWait) -> Error {
+    let when = if wait.is_over() {
+        "before this process was asked to stop".to_owned()
+    } else {
+        format!("within {} s", limit.as_secs())
+    };
     let message = format!(
-        "the server did not answer within {} s and may still execute the request; check with \
-         `ledger inspect` before repeating it",
-        wait.as_secs()
+        "the server did not answer {when} and may still execute the request; check with `ledger inspect` before \
+         repeating it"
     );
     Error::new(ErrorKind::Locked, message).at_path(dir)
 }
@@ -388,14 +409,16 @@ enum QueueTicket {
 }
 
 impl QueueTicket {
-    /// Waits until this client is the first, or until the deadline.
-    fn wait(&mut self, dir: &Path, deadline: Instant) {
+    /// Waits until this client is the first, until the deadline, or until the process is asked to stop.
+    fn wait(&mut self, dir: &Path, deadline: Instant, wait: &mut CallWait) {
         if let Self::None = self {
             *self = Self::take(dir).unwrap_or(Self::None);
         }
-        if let Self::Waiting(granted) = self {
-            match granted.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        while let Self::Waiting(granted) = self {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match granted.recv_timeout(wait.slice(left)) {
                 Ok(folder) => *self = Self::First { _folder: folder },
+                Err(RecvTimeoutError::Timeout) if left.is_zero() || wait.is_stopped() => return,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => *self = Self::None,
             }

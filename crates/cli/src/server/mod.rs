@@ -26,6 +26,7 @@ mod serve;
 mod shared;
 mod socket;
 mod state_folder;
+mod stop;
 mod waker;
 
 pub(crate) use attempt_process::expect_outside;
@@ -40,3 +41,4 @@ pub use serve::while_serving;
 pub use shared::CONNECTIONS_MAX;
 pub use socket::SOCKET_NAME;
 pub(crate) use state_folder::state_folder;
+pub(crate) use stop::StopCheck;

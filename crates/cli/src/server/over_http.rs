@@ -2,7 +2,7 @@
 //! by.
 //!
 //! A request is the message of the socket, at `POST /v1/requests`. It is sent to one server after the other until one
-//! executes it, or until the patience of the client is over.
+//! executes it, until the patience of the client is over, or until it is asked to stop.
 //!
 //! Invariants:
 //! - The token, and the request itself, go only to an address of the list: an answer that names another one is not
@@ -13,9 +13,9 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::str::FromStr;
 use std::sync::Once;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION};
@@ -23,11 +23,14 @@ use reqwest::redirect::Policy;
 use reqwest::{StatusCode, Url};
 use serde_json::{Map, Value};
 use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
 use tokio_rustls::rustls::crypto::ring;
 
 use plan_ledger::{Error, ErrorKind};
 
 use crate::protocol::{Answer, Code, Failure};
+
+use super::stop::{CallWait, LOOK_INTERVAL, StopCheck};
 
 /// How long a request is sent again while no server executes it: longer than a takeover takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -113,8 +116,18 @@ pub(crate) struct Servers {
     /// The server that is asked first.
     next: usize,
     client: reqwest::Client,
-    runtime: Runtime,
+    /// `None` once it ends.
+    runtime: Option<Runtime>,
     patience: Duration,
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        // A name that is still being looked up must not hold up the process.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 impl fmt::Debug for Servers {
@@ -162,14 +175,15 @@ impl Servers {
         };
         let client = builder.build().map_err(|error| failed(&error))?;
         let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| failed(&error))?;
+        let runtime = Some(runtime.map_err(|error| failed(&error))?);
         Ok(Self { list, token, next: 0, client, runtime, patience: PATIENCE })
     }
 
     /// The same, with another patience.
     #[cfg(test)]
-    fn with_patience(self, patience: Duration) -> Self {
-        Self { patience, ..self }
+    fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
     }
 
     /// The addresses, as `--server` takes them.
@@ -180,15 +194,17 @@ impl Servers {
     /// Send a message until a server executes it.
     ///
     /// # Errors
-    /// `Locked`: no server did within the patience. Errors of the ledger are answers.
-    pub(crate) fn call(&mut self, message: &[u8]) -> Result<Answer, Failure> {
+    /// `Locked`: no server did within the patience, or before the process was asked to stop. Errors of the ledger are
+    /// answers.
+    pub(crate) fn call(&mut self, message: &[u8], stop: &StopCheck) -> Result<Answer, Failure> {
+        let mut wait = CallWait::new(stop);
         let deadline = Instant::now() + self.patience;
         let mut pause = PAUSE_MIN;
         loop {
             let mut last = None;
             // Each server once, and the one that another server names.
             for _ in 0..=self.list.len() {
-                let asked = self.ask(message);
+                let asked = self.ask(message, &mut wait);
                 let others = (self.next + 1) % self.list.len().max(1);
                 match asked {
                     Asked::Answered(answer) => return Ok(answer),
@@ -201,34 +217,41 @@ impl Servers {
                         self.next = others;
                     }
                 }
-                if Instant::now() >= deadline {
+                if Instant::now() >= deadline || wait.is_over() {
                     break;
                 }
             }
-            if Instant::now() >= deadline {
-                return self.given_up(last);
+            if Instant::now() < deadline {
+                wait.pause(pause);
             }
-            sleep(pause);
+            if Instant::now() >= deadline || wait.is_stopped() {
+                return self.given_up(last, &mut wait);
+            }
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }
 
     /// The outcome of a request that no server executed.
-    fn given_up(&self, last: Option<Asked>) -> Result<Answer, Failure> {
+    fn given_up(&self, last: Option<Asked>, wait: &mut CallWait) -> Result<Answer, Failure> {
         let why = match last {
             Some(Asked::Later(answer) | Asked::Answered(answer)) => return Ok(answer),
             Some(Asked::Nothing(why)) => why,
             Some(Asked::HeldBy(_)) | None => "none of them holds the ledger".to_owned(),
         };
         let (list, seconds) = (self.addresses(), self.patience.as_secs());
-        let message = format!("no server of {list} executed the request within {seconds} s: {why}");
+        let when = if wait.is_stopped() {
+            "before this process was asked to stop".to_owned()
+        } else {
+            format!("within {seconds} s")
+        };
+        let message = format!("no server of {list} executed the request {when}: {why}");
         let hint = "the request may have been executed; sent again by the same command it has no further effect";
         Err(Error::new(ErrorKind::Locked, message).with_hint(hint).into())
     }
 
     /// Send a message to the next server.
-    fn ask(&self, message: &[u8]) -> Asked {
-        let Some(server) = self.list.get(self.next) else {
+    fn ask(&self, message: &[u8], wait: &mut CallWait) -> Asked {
+        let (Some(server), Some(runtime)) = (self.list.get(self.next), &self.runtime) else {
             return Asked::Nothing("there is no server".to_owned());
         };
         let mut request = self
@@ -239,11 +262,24 @@ impl Servers {
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, token.clone());
         }
-        let answered = self.runtime.block_on(async {
+        let exchange = async {
             let response = request.send().await?;
             let (status, location) = (response.status(), response.headers().get(LOCATION).cloned());
             Ok::<_, reqwest::Error>((status, location, response.bytes().await?))
+        };
+        let answered = runtime.block_on(async {
+            let mut exchange = pin!(exchange);
+            loop {
+                match timeout(LOOK_INTERVAL, exchange.as_mut()).await {
+                    Ok(answered) => return Some(answered),
+                    Err(_) if wait.is_over() => return None,
+                    Err(_) => {}
+                }
+            }
         });
+        let Some(answered) = answered else {
+            return Asked::Nothing(format!("{server}: no answer yet"));
+        };
         match answered {
             Ok((status, location, _)) if status.is_redirection() => {
                 self.redirected(server, location.as_ref())
@@ -409,6 +445,10 @@ mod tests {
         Servers::new(list, Some("a-token-for-tests")).unwrap()
     }
 
+    fn never() -> StopCheck {
+        StopCheck::default()
+    }
+
     #[test]
     fn addresses_are_encrypted_or_of_this_machine() {
         let is_one = |text: &str| text.parse::<ServerAddress>().is_ok();
@@ -440,7 +480,7 @@ mod tests {
         let standby = Scripted::start(vec![redirect(&owner.url)]);
         let mut servers = servers(&[&standby.url, &owner.url]);
         for _ in 0..2 {
-            assert_eq!(servers.call(b"{\"once\":\"1\"}").unwrap().code, 0);
+            assert_eq!(servers.call(b"{\"once\":\"1\"}", &never()).unwrap().code, 0);
         }
         // The owner is asked first from then on.
         assert_eq!((standby.requests(), owner.requests()), (1, 2));
@@ -455,7 +495,7 @@ mod tests {
         let foreign = Scripted::start(vec![done()]);
         let standby = Scripted::start(vec![redirect(&foreign.url)]);
         let mut servers = servers(&[&standby.url]).with_patience(Duration::from_millis(300));
-        let error = servers.call(b"{}").unwrap_err();
+        let error = servers.call(b"{}", &never()).unwrap_err();
         assert_eq!(error.code(), Code::Locked);
         assert!(error.to_string().contains("which is not in the list"), "{error}");
         assert!(standby.requests() > 1);
@@ -465,7 +505,7 @@ mod tests {
             let odd = Scripted::start(vec![response("307 Temporary Redirect", location, "")]);
             let list = [odd.url.as_str()];
             let mut servers = super::tests::servers(&list).with_patience(Duration::ZERO);
-            assert_eq!(servers.call(b"{}").unwrap_err().code(), Code::Locked);
+            assert_eq!(servers.call(b"{}", &never()).unwrap_err().code(), Code::Locked);
         }
     }
 
@@ -480,7 +520,7 @@ mod tests {
             done(),
         ]);
         let list = [gone.as_str(), &waiting.url, &fenced.url, &cut.url];
-        assert_eq!(servers(&list).call(b"{\"once\":\"1\"}").unwrap().code, 0);
+        assert_eq!(servers(&list).call(b"{\"once\":\"1\"}", &never()).unwrap().code, 0);
         let seen = cut.seen.lock().unwrap();
         assert_eq!(seen.len(), 2);
         assert_eq!(seen[0].1, seen[1].1);
@@ -495,7 +535,7 @@ mod tests {
         ] {
             let refusing = Scripted::start(vec![problem(status, kind)]);
             let other = Scripted::start(vec![done()]);
-            let answer = servers(&[&refusing.url, &other.url]).call(b"{}").unwrap();
+            let answer = servers(&[&refusing.url, &other.url]).call(b"{}", &never()).unwrap();
             assert_eq!((answer.code, other.requests()), (code, 0), "{kind}");
             assert_eq!(answer.lines[0]["message"], "why");
             assert_eq!(answer.lines[0]["type"], "error");
@@ -507,7 +547,30 @@ mod tests {
     fn last_answer_is_the_outcome_when_the_patience_is_over() {
         let waiting = Scripted::start(vec![problem("503 Service Unavailable", "no_owner")]);
         let mut servers = servers(&[&waiting.url]).with_patience(Duration::from_millis(100));
-        let answer = servers.call(b"{}").unwrap();
+        let answer = servers.call(b"{}", &never()).unwrap();
         assert_eq!((answer.code, &answer.lines[0]["kind"]), (5, &Value::from("no_owner")));
+    }
+
+    /// Regression: a worker that waited for servers that were not there ended a minute after SIGTERM.
+    #[test]
+    fn client_that_is_asked_to_stop_asks_each_server_once_more() {
+        let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        // It accepts connections, and answers none.
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (gone, silent) =
+            (format!("http://{gone}"), format!("http://{}", silent.local_addr().unwrap()));
+        // It would outlast every test.
+        let patience = Duration::from_secs(36_000);
+        let stopped = StopCheck::new(|| true);
+        for list in [&[&*gone][..], &[&silent], &[&silent, &gone]] {
+            let failure = servers(list).with_patience(patience).call(b"{}", &stopped).unwrap_err();
+            assert_eq!(failure.code(), Code::Locked);
+            let text = failure.to_string();
+            assert!(text.contains("before this process was asked to stop"), "{text}");
+        }
+        // What a worker releases at its end is still taken.
+        let live = Scripted::start(vec![done()]);
+        let mut list = servers(&[&gone, &live.url]).with_patience(patience);
+        assert_eq!(list.call(b"{}", &stopped).unwrap().code, 0);
     }
 }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use plan_ledger::{Environment, Error, ErrorKind, Ledger, RunId, Timestamp};
 
+use crate::commands::serve::stopped_early;
 use crate::commands::store::held::{Held, HeldLog, HoldDoubt, StoreView};
 use crate::commands::store::{Before, HoldOptions, hold};
 use crate::output::{Code, Failure, RunReporter, print_message};
@@ -105,6 +106,8 @@ pub(super) fn open(
 ) -> Result<Option<Held>, Failure> {
     let signals = StopSignals::register(dir)?;
     let is_stopped = || signals.request() != StopRequest::None;
+    // A store that gives no answer must not hold up the end.
+    let _wait = signals.end_waits(dir, stopped_early(dir, Code::Waiting))?;
     hold((options, Before::Create), dir, environment, &is_stopped, &mut |_, _| Ok(()))
 }
 

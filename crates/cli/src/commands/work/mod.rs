@@ -222,7 +222,14 @@ impl Worker<'_> {
             if let Some(answer) = self.wait_for_guards(&mut wait)? {
                 return Ok(answer);
             }
-            let answer = self.send_claim(&request, &wait)?;
+            let answer = match self.send_claim(&request, &wait) {
+                // A signal ended the wait for a server or the lock, and this worker has no step.
+                Err(failure) if self.is_stopping() && failure.code() == Code::Locked => {
+                    print_message(&failure.to_string());
+                    return Ok(Answer { code: Code::Waiting.number(), ..Answer::default() });
+                }
+                claimed => claimed?,
+            };
             let is_nothing = answer.code == Code::Waiting.number();
             let is_due = checked.is_none_or(|checked| checked.elapsed() >= PLAN_CHECK_INTERVAL);
             // The claims of other machines are released there.

@@ -19,7 +19,7 @@ use crate::runner::StopRequest;
 use crate::server::Client;
 
 use super::answers::error_of;
-use super::worker::Worker;
+use super::worker::{Worker, stop_at};
 
 /// The minimum time between two requests.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -60,9 +60,14 @@ impl Worker<'_> {
         wait: &WaitLoop,
     ) -> Result<Answer, Failure> {
         let signals = &self.signals;
-        retry(&mut self.client, request, "no step could be claimed yet", |obstacle, _| {
-            obstacle.is_temporary() && !wait.is_over() && signals.request() == StopRequest::None
-        })
+        // The first signal ends the wait for a step; a report outlasts it.
+        self.client.stop_when(stop_at(signals, StopRequest::Drain));
+        let claimed =
+            retry(&mut self.client, request, "no step could be claimed yet", |obstacle, _| {
+                obstacle.is_temporary() && !wait.is_over() && signals.request() == StopRequest::None
+            });
+        self.client.stop_when(stop_at(signals, StopRequest::Kill));
+        claimed
     }
 }
 

@@ -11,7 +11,7 @@ use crate::options::environment;
 use crate::output::Failure;
 use crate::protocol::Answer;
 use crate::runner::{GuardState, KeptClaim, StopRequest};
-use crate::server::Client;
+use crate::server::{Client, StopCheck};
 use crate::signals::StopSignals;
 
 use super::answers::text_in;
@@ -45,6 +45,12 @@ fn own_folder() -> Result<TempDir, Error> {
     })
 }
 
+/// Whether the signals make this request, or a stronger one.
+pub(super) fn stop_at(signals: &StopSignals, request: StopRequest) -> StopCheck {
+    let signals = signals.clone();
+    StopCheck::new(move || signals.request() >= request)
+}
+
 impl<'a> Worker<'a> {
     pub(super) fn new(args: &'a WorkArgs) -> Result<Self, Failure> {
         let signals = StopSignals::register(args.ledger.dir())?;
@@ -56,14 +62,17 @@ impl<'a> Worker<'a> {
             Some(folder) => folder.path().to_owned(),
             None => std::path::absolute(args.ledger.dir()).map_err(failed)?,
         };
+        let (mut client, mut heartbeats) = (args.ledger.client()?, args.ledger.client()?);
+        client.stop_when(stop_at(&signals, StopRequest::Kill));
+        heartbeats.stop_when(stop_at(&signals, StopRequest::Kill));
         Ok(Self {
             args,
             signals,
             ledger,
             _stand_in: stand_in,
             files,
-            client: args.ledger.client()?,
-            heartbeats: args.ledger.client()?,
+            client,
+            heartbeats,
             tally: WorkTally::default(),
             guard: GuardState::default(),
             clock: environment().clock,

@@ -1,0 +1,92 @@
+//! Commands that wait for a server or a store end at a signal, and say what they waited for.
+
+use std::net::TcpListener;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::process::{Place, Running, WORKER};
+
+/// Less than the patience of any wait; a wait that a signal ends takes about a second.
+const SOON: Duration = Duration::from_secs(25);
+
+/// Start a command in a state in which it waits: `is_waiting` returns then.
+fn waiting(place: &Place, line: &str, is_waiting: impl FnOnce()) -> Running {
+    let mut command = place.command(line);
+    command.env("LEDGER_HTTP_TOKEN", WORKER).env("LEDGER_DIR", place.path("none"));
+    command.stdin(Stdio::null());
+    let running = Running::start(&mut command);
+    is_waiting();
+    running
+}
+
+/// The exit code after a signal, which must come long before the patience is over.
+fn end_at(running: &mut Running, signal: Signal) -> i32 {
+    let sent = Instant::now();
+    running.signal(signal);
+    let code = running.end();
+    assert!(sent.elapsed() < SOON, "it took {:?}\n{}", sent.elapsed(), running.err());
+    code
+}
+
+/// Regression: `ledger work --wait` whose server is not there ended a minute after SIGTERM or Ctrl-C.
+#[test]
+fn worker_that_waits_for_a_server_ends_at_a_signal() {
+    let place = Place::in_folder();
+    for signal in [Signal::TERM, Signal::INT] {
+        // It accepts the connection of the worker, and never answers.
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", silent.local_addr().unwrap());
+        let line = format!("work --wait --server {url} -- true");
+        let mut asked = None;
+        let mut running = waiting(&place, &line, || asked = Some(silent.accept().unwrap()));
+        assert_eq!(end_at(&mut running, signal), 3, "{}", running.err());
+        let err = running.err();
+        assert!(
+            err.contains(&url) && err.contains("before this process was asked to stop"),
+            "{err}"
+        );
+
+        // It closes the first connection, and then the port: from then on it refuses.
+        let line = format!("work --wait --json --server {url} -- true");
+        drop(asked);
+        let mut running = waiting(&place, &line, || drop(silent.accept().unwrap()));
+        drop(silent);
+        assert_eq!(end_at(&mut running, signal), 3, "{}", running.err());
+
+        // These leave signals to the system, which ends them at once.
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", silent.local_addr().unwrap());
+        for line in ["claim --wait", "note hello", "renew 7-00112233445566778899aabbccddeeff"] {
+            let mut asked = None;
+            let line = format!("{line} --server {url}");
+            let mut running = waiting(&place, &line, || asked = Some(silent.accept().unwrap()));
+            assert_eq!(end_at(&mut running, signal), -1, "{line}: {}", running.err());
+            drop(asked);
+        }
+    }
+}
+
+/// A process that waits for a store that gives no answer ends at a signal, before it holds anything.
+#[test]
+fn start_that_waits_for_a_store_ends_at_a_signal() {
+    let place = Place::in_folder();
+    std::fs::write(place.path("plan.yaml"), "steps: [{id: a, goal: x}]").unwrap();
+    for (line, expected) in [
+        ("serve --ledger @a", 0),
+        ("serve --ledger @a --standby", 0),
+        ("run @plan.yaml --stub --ledger @a", 3),
+    ] {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}", silent.local_addr().unwrap());
+        let mut command = place.command(&format!("{line} --store s3://bucket/ledger"));
+        command.env("AWS_ENDPOINT_URL", &endpoint).env("AWS_ACCESS_KEY_ID", "key");
+        command.env("AWS_SECRET_ACCESS_KEY", "secret").env("AWS_REGION", "us-east-1");
+        command.stdin(Stdio::null());
+        let mut running = Running::start(&mut command);
+        let asked = silent.accept().unwrap();
+        assert_eq!(end_at(&mut running, Signal::TERM), expected, "{line}: {}", running.err());
+        drop(asked);
+    }
+}
