@@ -20,6 +20,7 @@ mod node;
 mod parts;
 mod process;
 mod reading;
+mod refused_starts;
 mod retention;
 mod rows;
 mod runner;

@@ -76,7 +76,21 @@ pub(crate) fn check_root(
 ) -> Result<(), Failure> {
     let (id, head) = (hex(&ledger.uid()?), ledger.head());
     let chain_at = |seq| LedgerView::open(dir, environment).ok()?.log().chain_at(seq).ok()?;
-    match rollback(dir, &id, (head.seq, head.chain), chain_at) {
+    refused(dir, rollback(dir, &id, (head.seq, head.chain), chain_at))
+}
+
+/// The same for a ledger that is not open: before this process does what cannot be undone. A ledger that cannot be read
+/// is no evidence.
+///
+/// # Errors
+/// As [`check_root`].
+#[cfg(feature = "store")]
+pub(crate) fn check_root_of_folder(dir: &Path, environment: &Environment) -> Result<(), Failure> {
+    refused(dir, rollback_text(dir, environment))
+}
+
+fn refused(dir: &Path, rollback: Option<String>) -> Result<(), Failure> {
+    match rollback {
         Some(text) if !ROLLBACK_ACCEPTED.load(Ordering::Relaxed) => {
             Err(Failure::Rejected(format!(
                 "{}: {text}\nhint: restore the newer state, or add --accept-rollback to continue from \

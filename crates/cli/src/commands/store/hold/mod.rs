@@ -3,12 +3,14 @@
 //!
 //! `signs` has what a process writes about itself, `watch` judges whether the owner is gone, `standby` follows and
 //! waits, `life` and `shipper` are the threads of an owner. `contact` notes when the store answered, and `view` is what
-//! others are told about the process, also in the `health_file`.
+//! others are told about the process, also in the `health_file`. `before_epoch` refuses what would be refused after an
+//! epoch was opened.
 //!
 //! Invariants:
 //! - Safety rests on the opening slot alone (`format/store.md`): what is decided here only says when to try.
 //! - A process that was replaced never takes over again: it says so, and ends.
 
+mod before_epoch;
 mod contact;
 mod health_file;
 mod life;
@@ -36,7 +38,7 @@ use crate::options::{create_parents, parse_seconds};
 use crate::output::{Failure, print_message, progress_bar};
 use crate::protocol::{counted, hex};
 use crate::runner::this_machine;
-use crate::server::open_in_turn;
+use crate::server::{check_root_of_folder, open_in_turn};
 
 use super::copy::{is_free, records_about, with_rejoin};
 use super::held::{Held, HeldLog, HttpAddress, StoreNews, StoreView};
@@ -206,11 +208,16 @@ pub(crate) fn hold(
     if before == Before::StandBy {
         let standby = place.standby();
         let view: Arc<dyn StoreView> = Arc::<StandbyView>::clone(&standby.view);
-        let mut ready = |progress: &FolderProgress| news(place.standby_line(progress), &view);
+        let mut ready = |progress: &FolderProgress| {
+            // The folder is equal to the store now.
+            check_root_of_folder(dir, environment)?;
+            news(place.standby_line(progress), &view)
+        };
         let ended = standby.wait(&mut ready);
         return match ended.map_err(|failure| place.with_rejoin(failure))? {
             Ended::Stopped => Ok(None),
             Ended::Gone(gone, ready) => {
+                before_epoch::expect_room(dir)?;
                 print_message(&format!("taking over: {gone}"));
                 place.take_over(Some(*ready)).map(Some)
             }
@@ -219,6 +226,7 @@ pub(crate) fn hold(
     if is_known && !place.expect_no_live_owner()? {
         return Ok(None);
     }
+    before_epoch::check(dir, environment, &client, is_known)?;
     place.take_over(None).map(Some)
 }
 

@@ -1,0 +1,62 @@
+//! What is checked before an epoch is opened. An epoch replaces the owner and stays in the store, so a start that is
+//! refused must not open one.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use plan_ledger::internals::store::{StandbyFolder, StoreClient};
+use plan_ledger::{Environment, Error, ErrorKind};
+
+use crate::output::Failure;
+use crate::server::check_root_of_folder;
+
+/// What opening an epoch writes to the folder, and the first records after it, in bytes.
+const ROOM: usize = 256 << 10;
+
+/// Checks that the folder has room, and that the ledger has the last record that this user wrote to it. `is_known` tells
+/// whether the store has the ledger.
+///
+/// # Errors
+/// `DiskFull`; `Rejected` if the ledger was rolled back, unless that is accepted.
+pub(super) fn check(
+    dir: &Path,
+    environment: &Environment,
+    client: &StoreClient,
+    is_known: bool,
+) -> Result<(), Failure> {
+    expect_room(dir)?;
+    let found = check_root_of_folder(dir, environment);
+    if found.is_ok() || !is_known {
+        return found;
+    }
+    // The store may have what the folder lacks: it is brought to the end of the log, which writes nothing to the store.
+    match StandbyFolder::open(dir, environment.log_options(), client) {
+        Ok(folder) => {
+            folder.finish()?;
+            check_root_of_folder(dir, environment)
+        }
+        // The ledger cannot be opened either, and that says why.
+        Err(_) => Ok(()),
+    }
+}
+
+/// Checks that the folder has room for what opening an epoch writes.
+///
+/// # Errors
+/// `DiskFull`; `Io` if nothing can be written there.
+pub(super) fn expect_room(dir: &Path) -> Result<(), Error> {
+    // It has no name, so nothing is left of it. Some file systems find room only when the data is synced.
+    let written = tempfile::tempfile_in(dir).and_then(|mut file| {
+        file.write_all(&vec![0x5a; ROOM])?;
+        file.sync_data()
+    });
+    written.map_err(|error| {
+        let error = Error::io("write to the folder", dir, error);
+        match error.kind() {
+            ErrorKind::DiskFull => {
+                error.with_hint("make room and start again; nothing was changed")
+            }
+            _ => error,
+        }
+    })
+}
