@@ -1,4 +1,4 @@
-//! Commands that wait for a server or a store end at a signal, and say what they waited for.
+//! Commands that wait for a server, a store or a standby end at a signal, and say what they waited for.
 
 use std::net::TcpListener;
 use std::process::Stdio;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::process::{Place, Running, WORKER};
+use super::process::{Place, Running, WORKER, free_port, write_tokens};
 
 /// Less than the patience of any wait; a wait that a signal ends takes about a second.
 const SOON: Duration = Duration::from_secs(25);
@@ -89,4 +89,41 @@ fn start_that_waits_for_a_store_ends_at_a_signal() {
         assert_eq!(end_at(&mut running, Signal::TERM), expected, "{line}: {}", running.err());
         drop(asked);
     }
+}
+
+/// Regression: a claim in the folder of a standby said that the server does not run, and to start it.
+#[test]
+fn claim_in_the_folder_of_a_standby_names_the_owner() {
+    let place = Place::new();
+    place.plan("a", "steps: [{id: one, goal: x}]");
+    write_tokens(&place.path("tokens"));
+    let port = free_port();
+    let mut owner = place.start(&format!(
+        "serve --ledger @a --store URL --no-probe --token-file @tokens --http 127.0.0.1:{port}"
+    ));
+    owner.wait_for("serving");
+    let mut standby = place.start("serve --ledger @b --store URL --no-probe --standby");
+    standby.wait_for("standing by");
+    let url = format!("http://127.0.0.1:{port}");
+    // The first look at the hint of the owner comes a moment after it stands by.
+    let until = Instant::now() + Duration::from_secs(120);
+    while !std::fs::read_to_string(place.path("b/store-health.json"))
+        .is_ok_and(|it| it.contains(&url))
+    {
+        assert!(Instant::now() < until, "{}", standby.err());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    for line in ["claim --worker w --ledger @b", "note hello --ledger @b --by me"] {
+        let (code, _, err) = place.run(line);
+        assert_eq!(code, 5, "{err}");
+        for part in ["a standby follows", &place.url, &format!("--server {url}")] {
+            assert!(err.contains(part), "{err}");
+        }
+        assert!(!err.contains("start it"), "{err}");
+    }
+    assert_eq!((standby.stop(), owner.stop()), (0, 0));
+    // Nothing runs now: the server is to be started.
+    let (code, _, err) = place.run("claim --worker w --ledger @b");
+    assert_eq!(code, 5, "{err}");
+    assert!(err.contains("start it"), "{err}");
 }

@@ -33,6 +33,8 @@ use super::known_root::{check_root, keep_root};
 use super::over_http::Servers;
 use super::socket::{ConnectOutcome, connect};
 use super::stop::{CallWait, LOOK_INTERVAL, StopCheck, WaitingStream};
+#[cfg(feature = "store")]
+use super::store_health::StandbyHere;
 
 /// How long a client waits for a ledger that is locked by a process without a server.
 pub const LOCK_WAIT: Duration = Duration::from_secs(5);
@@ -307,6 +309,11 @@ impl Client {
 fn expect_served(dir: &Path, environment: &Environment) -> Result<(), Error> {
     let Some(binding) = bound_store(&*environment.storage, dir)? else { return Ok(()) };
     expect_stores(&binding, dir)?;
+    #[cfg(feature = "store")]
+    if let Some(standby) = StandbyHere::in_folder(dir) {
+        let (message, hint) = standby.refusal(&binding.url);
+        return Err(Error::new(ErrorKind::Locked, message).with_hint(hint).at_path(dir));
+    }
     let message =
         format!("the server of this ledger, which is bound to {}, does not run", binding.url);
     let hint = format!(

@@ -27,6 +27,8 @@ mod shared;
 mod socket;
 mod state_folder;
 mod stop;
+#[cfg(feature = "store")]
+mod store_health;
 mod waker;
 
 pub(crate) use attempt_process::expect_outside;
@@ -44,3 +46,7 @@ pub use shared::CONNECTIONS_MAX;
 pub use socket::SOCKET_NAME;
 pub(crate) use state_folder::state_folder;
 pub(crate) use stop::StopCheck;
+#[cfg(all(feature = "store", test))]
+pub(crate) use store_health::STORE_HEALTH_FRESH_FOR;
+#[cfg(feature = "store")]
+pub(crate) use store_health::{STORE_HEALTH_NAME, store_health_text};

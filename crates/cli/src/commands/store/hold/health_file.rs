@@ -1,25 +1,16 @@
 //! `store-health.json` in the folder of a ledger: what the process that holds it, or stands by with it, knows about the store,
-//! for `ledger status`. It is written again every two seconds, and removed at an orderly end.
-//!
-//! Invariant: a file that was not written for a while says nothing: its process is dead, or stands still.
+//! for `ledger status`, and for clients that find a standby here. It is written again every two seconds, and removed at an
+//! orderly end.
 
-use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
+use std::fs;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::commands::store::lines::StoreHealthLine;
+use crate::server::{STORE_HEALTH_NAME, store_health_text};
 
 use super::life::SIGN_EVERY;
-
-/// The name of the file.
-const NAME: &str = "store-health.json";
-
-/// How long a file counts.
-const FRESH_FOR: Duration = Duration::from_secs(10);
-
-/// The longest file that is read.
-const LENGTH_MAX: u64 = 1 << 16;
 
 /// Writes the file. It is removed with this.
 #[derive(Debug)]
@@ -30,7 +21,7 @@ pub(super) struct HealthFile {
 
 impl HealthFile {
     pub(super) fn new(dir: &Path) -> Self {
-        Self { path: dir.join(NAME), written: None }
+        Self { path: dir.join(STORE_HEALTH_NAME), written: None }
     }
 
     /// Write the file if it is time. Without it, `ledger status` shows less.
@@ -60,19 +51,16 @@ impl Drop for HealthFile {
 
 /// What a process of this machine knows about the store of the ledger in a folder; `None` if there is none.
 pub(crate) fn store_health(dir: &Path) -> Option<StoreHealthLine> {
-    let file = File::open(dir.join(NAME)).ok()?;
-    let age = file.metadata().ok()?.modified().ok()?.elapsed().unwrap_or_default();
-    if age > FRESH_FOR {
-        return None;
-    }
-    let mut text = String::new();
-    file.take(LENGTH_MAX).read_to_string(&mut text).ok()?;
-    serde_json::from_str(&text).ok()
+    serde_json::from_str(&store_health_text(dir)?).ok()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::time::Duration;
+
     use super::*;
+    use crate::server::STORE_HEALTH_FRESH_FOR;
 
     fn health() -> StoreHealthLine {
         StoreHealthLine::of_standby(7, None)
@@ -87,9 +75,9 @@ mod tests {
         file.write_if_due(health);
         file.write_if_due(|| panic!("it was written a moment ago"));
         assert_eq!(store_health(folder.path()).unwrap().epoch, 7);
-        let path = folder.path().join(NAME);
+        let path = folder.path().join(STORE_HEALTH_NAME);
         let written = path.metadata().unwrap().modified().unwrap();
-        let old = written - FRESH_FOR - Duration::from_secs(1);
+        let old = written - STORE_HEALTH_FRESH_FOR - Duration::from_secs(1);
         File::options().write(true).open(&path).unwrap().set_modified(old).unwrap();
         assert!(store_health(folder.path()).is_none());
         drop(file);
