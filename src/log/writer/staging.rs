@@ -81,7 +81,8 @@ fn begin_beside(paths: &LedgerPaths, options: &LogOptions, mut random: Uid) -> R
         let dir = staging.dir();
         by_path
             .create_ledger_dir(dir, options.for_group)
-            .map_err(|error| Error::io("create the folder", dir, error))?;
+            // Its own name tells a person nothing.
+            .map_err(|error| Error::io("create the folder", paths.dir(), error))?;
         let remove_new = || {
             let _ = by_path.remove_dir(dir);
         };
