@@ -243,6 +243,29 @@ fn file_at_the_path_of_a_new_ledger_is_rejected() {
     }
 }
 
+/// Regression: beside a file, or in a folder with other files, the hint was `ledger init`, which such a path refuses.
+#[test]
+fn hint_for_a_path_that_is_no_ledger_can_be_followed() {
+    let place = Place::new();
+    place.write("file", "mine");
+    fs::create_dir_all(place.path("folder/of/mine")).unwrap();
+    for taken in ["folder", "file/below"] {
+        for command in ["claim --worker w", "serve", "status", "work", "pause", "resume"] {
+            let more = if command == "work" { " -- true" } else { "" };
+            let line = format!("{command} --ledger {taken}{more}");
+            let hint = "name the folder of a ledger (--ledger DIR or LEDGER_DIR)";
+            refused(&place, &line, 2, &[&format!("no ledger at {taken}"), hint]);
+        }
+    }
+    fs::create_dir(place.path("empty")).unwrap();
+    for free in ["empty", "missing", "missing2/below"] {
+        let line = format!("claim --worker w --ledger {free}");
+        place.ledger(&line).code(2).complains(&["no ledger at", "run `ledger init`"]);
+        place.ledger(&format!("init --ledger {free}")).code(0);
+        place.ledger(&line).code(2).complains(&["no run yet", "ledger run PLAN"]);
+    }
+}
+
 /// A ledger without read permission is reported as such, not as missing or damaged.
 #[test]
 fn unreadable_ledger_is_a_permission_error() {

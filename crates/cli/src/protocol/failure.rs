@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 use schemars::JsonSchema;
@@ -256,17 +257,50 @@ impl From<Error> for Failure {
 
 /// The error of the library, with the commands and options that a person can use.
 fn with_commands(error: Error) -> Error {
-    match error.advice() {
-        Some(advice) => error.with_hint(commands(advice)),
+    match hint_of(&error) {
+        Some(hint) => error.with_hint(hint),
         None => error,
     }
 }
 
 /// The same in one line.
 pub(crate) fn error_line(error: &Error) -> String {
-    match error.advice() {
-        Some(advice) => format!("{}; {}", error.without_hint(), commands(advice)),
+    match hint_of(error) {
+        Some(hint) => format!("{}; {hint}", error.without_hint()),
         None => error.to_string(),
+    }
+}
+
+/// What a person can do about an error of the library, if it does not say so itself.
+fn hint_of(error: &Error) -> Option<&'static str> {
+    if let Some(advice) = error.advice() {
+        let is_taken = || error.location().path.as_deref().is_some_and(is_taken);
+        return Some(match advice {
+            Advice::CreateLedger if is_taken() => TAKEN_HINT,
+            advice => commands(advice),
+        });
+    }
+    let source = std::error::Error::source(error).and_then(|it| it.downcast_ref::<io::Error>());
+    match source.map(io::Error::kind) {
+        _ if error.hint().is_some() => None,
+        Some(io::ErrorKind::PermissionDenied) => Some(DENIED_HINT),
+        Some(io::ErrorKind::ReadOnlyFilesystem) => Some(READ_ONLY_HINT),
+        _ => None,
+    }
+}
+
+const TAKEN_HINT: &str = "name the folder of a ledger (--ledger DIR or LEDGER_DIR), or create one under another name: \
+                          `ledger init --ledger DIR`";
+const DENIED_HINT: &str = "work as the user who may do this, or change the permissions; with --ledger DIR the ledger is \
+                           elsewhere";
+const READ_ONLY_HINT: &str = "the file system is mounted for reading only: name a folder elsewhere, or mount it for \
+                              writing";
+
+/// Whether no ledger can be created at a path: there is a file, or a folder with something in it.
+fn is_taken(path: &Path) -> bool {
+    match path.read_dir() {
+        Ok(mut entries) => entries.next().is_some(),
+        Err(error) => error.kind() == io::ErrorKind::NotADirectory,
     }
 }
 
@@ -363,5 +397,35 @@ pub(crate) fn expect_short_numbers(text: &str) -> Result<(), Failure> {
             "the whole number {number} has more than 64 bits and would be rounded; write it as text, in \
              quotes"
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: an error of the operating system says what a person can do.
+
+    use super::*;
+
+    #[test]
+    fn refusal_of_the_operating_system_has_a_hint() {
+        let text = |kind: io::ErrorKind| {
+            let error = Error::io("list the folder", Path::new("/somewhere"), kind.into());
+            (error_line(&error), Failure::from(error).to_string())
+        };
+        for (kind, hint) in [
+            (io::ErrorKind::PermissionDenied, DENIED_HINT),
+            (io::ErrorKind::ReadOnlyFilesystem, READ_ONLY_HINT),
+        ] {
+            let (line, whole) = text(kind);
+            assert!(line.ends_with(&format!("; {hint}")), "{line}");
+            assert!(whole.starts_with("/somewhere: cannot list the folder: "), "{whole}");
+            assert!(whole.ends_with(&format!("\nhint: {hint}")), "{whole}");
+        }
+        let (line, whole) = text(io::ErrorKind::BrokenPipe);
+        assert_eq!(line, whole);
+        // A hint of the library stays.
+        let error = Error::io("write", Path::new("/x"), io::ErrorKind::PermissionDenied.into());
+        let kept = Failure::from(error.with_hint("its own")).to_string();
+        assert!(kept.ends_with("\nhint: its own"), "{kept}");
     }
 }
