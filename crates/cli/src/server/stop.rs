@@ -8,6 +8,7 @@ use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+#[cfg(any(feature = "store", test))]
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -73,6 +74,7 @@ impl CallWait {
     }
 
     /// Sleeps before the next attempt, at most until the process is asked to stop.
+    #[cfg(any(feature = "store", test))]
     pub(super) fn pause(&mut self, pause: Duration) {
         let until = Instant::now() + pause;
         while !self.is_stopped() {
