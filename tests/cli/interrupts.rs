@@ -9,6 +9,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use plan_ledger::{Environment, Json, Ledger, Plan, RunPolicy};
 use serde_json::json;
@@ -242,4 +243,51 @@ fn blocked_export_can_be_interrupted() {
         child.try_wait().unwrap().is_some()
     });
     assert_eq!(child.wait().unwrap().signal(), Some(2));
+}
+
+/// Less than the patience of a client; a wait that a signal ends takes about a second.
+const SOON: Duration = Duration::from_secs(25);
+
+/// Regression: a worker whose server stands still ended a minute after SIGTERM.
+#[test]
+fn worker_of_a_server_that_stands_still_ends_at_a_signal() {
+    let place = Place::planned("steps: [{id: a, goal: x}]");
+    let server = start(&mut place.command(&["serve"]));
+    wait_until("it serves", || server.said("serving"));
+    server.signal("STOP");
+    for signal in ["TERM", "INT"] {
+        let running = start(&mut place.command(&["work", "--wait", "--", "true"]));
+        let id = running.id().to_string();
+        // Its connection is a third socket or pipe beside its own streams, which are files.
+        let is_connected = || {
+            let Ok(files) = fs::read_dir(format!("/proc/{id}/fd")) else { return false };
+            let target = |path: PathBuf| fs::read_link(path).unwrap_or_default();
+            let mut targets = files.flatten().map(|file| target(file.path()));
+            targets.any(|target| target.to_string_lossy().starts_with("socket:"))
+        };
+        let has_handler = || has_signal(&id, "SigCgt", SIGTERM);
+        wait_until("the worker waits for an answer", || has_handler() && is_connected());
+        let sent = Instant::now();
+        running.signal(signal);
+        let ended =
+            running.end().code(3).complains(&["did not answer before this process was asked"]);
+        assert!(sent.elapsed() < SOON, "{:?}: {ended:?}", sent.elapsed());
+    }
+    server.signal("CONT");
+    server.signal("TERM");
+    server.end().code(0);
+}
+
+/// A server that waits for the lock of another process ends at a signal.
+#[test]
+fn server_that_waits_for_the_lock_ends_at_a_signal() {
+    let place = Place::planned("steps: [{id: a, goal: x}]");
+    let ledger = Ledger::open(&place.path(".ledger")).unwrap();
+    let running = start(&mut place.command(&["serve"]));
+    let id = running.id().to_string();
+    wait_until("it handles signals", || has_signal(&id, "SigCgt", SIGTERM));
+    running.signal("TERM");
+    // After five seconds, it would be refused with 5.
+    running.end().code(0).complains(&["stopped before .ledger was open"]);
+    ledger.close().unwrap();
 }
