@@ -122,3 +122,44 @@ fn worker_that_finishes_a_run_reports_no_error() {
     let help = place.ledger("effect --help").code(0);
     assert!(!help.out.contains("[default: \"\"]"), "{}", help.out);
 }
+
+/// Story: in the first hour, these words were answered with an error and no way on.
+#[test]
+fn errors_of_the_first_hour_name_a_way_on() {
+    let place = Place::new();
+    place.write("release.yaml", "steps: [{id: a, command: 'true', gate: {question: Go?}}]");
+    let expect = |line: &str, code: i32, parts: &[&str]| {
+        place.ledger(line).code(code).complains(parts);
+    };
+    // A plan file whose name is nearly right.
+    for line in ["run relase.yaml", "run release", "plan lint release.yml", "drill realese.yaml"] {
+        expect(line, 2, &["cannot read the plan file", "hint: did you mean release.yaml?"]);
+    }
+    let far = place.ledger("run other.yaml").code(2);
+    assert!(!far.err.contains("did you mean"), "{far:?}");
+    // A step at which the runner would never be killed.
+    expect("run release.yaml --kill-at 2", 2, &["--kill-at 2: release.yaml has 1 step"]);
+    assert!(!place.path(".ledger").exists());
+    // A folder without its option.
+    expect("init there", 2, &["unexpected argument 'there'", "`ledger init --ledger there`"]);
+    expect("serve there", 2, &["`ledger serve --ledger there`"]);
+    let option = place.ledger("init --thre").code(2);
+    assert!(!option.err.contains("--ledger --thre"), "{option:?}");
+
+    place.ledger("run release.yaml").code(3);
+    expect("run release", 2, &["`ledger resume release` continues this run"]);
+    assert_eq!(place.ledger("run release").err.matches("hint:").count(), 1);
+    expect("answer 999 yes", 6, &["question 999 is not open", "`ledger questions` lists"]);
+    // A view that is nearly right, also with words after it.
+    for line in ["inspect stp", "inspect stp a", "inspect stp --json"] {
+        expect(line, 2, &["did you mean `ledger inspect step`?"]);
+    }
+    expect("help plan aprove", 2, &["there is no command `plan aprove`", "`ledger help plan`"]);
+    expect("top", 2, &["did you mean `ledger status`?"]);
+    // Words of which there are several are named once.
+    let answer = place.ledger("answer").code(2);
+    assert!(answer.err.contains("  <WHAT ANSWER>\n"), "{answer:?}");
+    // A file that is prepared under another name.
+    let name = "missing/x.html: cannot write the page";
+    expect("report --html missing/x.html", 7, &[name]);
+}

@@ -164,7 +164,7 @@ fn usage_error(error: clap::Error, words: &[String]) -> String {
     {
         return help::unknown_command(&cli::program(), word);
     }
-    if error.kind() == ErrorKind::InvalidSubcommand
+    if matches!(error.kind(), ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument)
         && let Some(message) = misspelled_view(words)
     {
         return message;
@@ -181,6 +181,9 @@ fn usage_error(error: clap::Error, words: &[String]) -> String {
     };
     let text = help::plain_words(&error.render().to_string());
     let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned();
+    if let Some(hint) = help::folder_hint(&program, &error, words) {
+        return format!("{text}\nhint: {hint}");
+    }
     let is_run = words.first().is_some_and(|word| word == "run");
     if is_run && error.kind() == ErrorKind::MissingRequiredArgument {
         return format!("{text}\nhint: `ledger resume` continues the last run");
@@ -195,6 +198,10 @@ fn misspelled_view(words: &[String]) -> Option<String> {
     let word = (words.next()? == "inspect").then(|| words.next()).flatten()?;
     let program = cli::program();
     let view = help::closest_view(program.find_subcommand("inspect")?, word)?;
+    // `ledger inspect help` is a command.
+    if word == "help" {
+        return None;
+    }
     let is_folder = std::path::Path::new(word).exists();
     (!is_folder && word != view)
         .then(|| format!("there is no view `{word}`\nhint: did you mean `ledger inspect {view}`?"))

@@ -55,16 +55,33 @@ pub(crate) fn with_meant_option(
             // at the help remains.
             match error.get(ContextKind::SuggestedArg) {
                 Some(ContextValue::String(option)) if is_hidden(command, option) => {
-                    let plain = Error::raw(
-                        ErrorKind::UnknownArgument,
-                        format!("unexpected argument '{written}' found\n"),
-                    );
-                    Ok(plain.with_cmd(command))
+                    let mut plain = Error::new(ErrorKind::UnknownArgument).with_cmd(command);
+                    plain.insert(ContextKind::InvalidArg, ContextValue::String(written));
+                    let usage = ContextValue::StyledStr(usage_of(command));
+                    plain.insert(ContextKind::Usage, usage);
+                    Ok(plain)
                 }
                 _ => Ok(error),
             }
         }
     }
+}
+
+/// What to write instead of a folder without `--ledger`, for a command that takes no other words.
+pub(crate) fn folder_hint(program: &Command, error: &Error, words: &[String]) -> Option<String> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let command = command_of(program, words_before(words, word));
+    let takes_folder = command.get_arguments().any(|arg| arg.get_long() == Some("ledger"));
+    let is_folder = error.kind() == ErrorKind::UnknownArgument && !word.starts_with('-');
+    // A view takes the folder before its own name.
+    let is_command = program.get_subcommands().any(|it| it.get_name() == command.get_name())
+        && words.first().is_none_or(|word| word != "inspect");
+    let is_meant = is_folder && takes_folder && is_command;
+    (is_meant && command.get_positionals().next().is_none()).then(|| {
+        format!("to name a ledger's folder: `ledger {} --ledger {word}`", command.get_name())
+    })
 }
 
 /// The words before an option, which may have its value with it.

@@ -23,7 +23,20 @@ pub(crate) fn plain_words(error: &str) -> String {
             *first = plain;
         }
     }
-    lines.join("\n")
+    lines.iter().map(|line| named_once(line)).collect::<Vec<_>>().join("\n")
+}
+
+/// `<STEP> <STEP>...`, for words of which there are two or more, as `<STEP>`.
+fn named_once(line: &str) -> String {
+    let mut text = String::new();
+    let mut rest = line;
+    while let Some((before, from)) = rest.split_once('<') {
+        let Some((name, after)) = from.split_once('>') else { break };
+        text.extend([before, "<", name, ">"]);
+        rest = after.strip_prefix(&format!(" <{name}>...")).unwrap_or(after);
+    }
+    text.push_str(rest);
+    text
 }
 
 /// `...: 0 is not in 1..=8` as `...: expected a number from 1 to 8`.
@@ -65,5 +78,9 @@ mod tests {
             "error: invalid value '9' for '--n <N>': expected a number from 0 to 8"
         );
         assert_eq!(say("error: unexpected argument\nhint"), "error: unexpected argument\nhint");
+        assert_eq!(
+            say("Usage: ledger decide <A> <[RUN] STEP> <[RUN] STEP>... <B> <C>..., < x"),
+            "Usage: ledger decide <A> <[RUN] STEP> <B> <C>..., < x"
+        );
     }
 }

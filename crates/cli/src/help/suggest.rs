@@ -8,7 +8,7 @@ use super::topics::TOPICS;
 
 /// The words that people try, and the commands that do what they mean.
 const MEANT: &[(&[&str], &str)] = &[
-    (&["list", "ls", "ps", "runs", "show", "progress", "watch", "todo", "tasks"], "status"),
+    (&["list", "ls", "ps", "runs", "show", "progress", "watch", "top", "todo", "tasks"], "status"),
     (&["log", "tail", "output", "outputs"], "logs"),
     (&["events", "history", "records"], "inspect records"),
     (&["step", "steps"], "inspect step"),
@@ -67,7 +67,15 @@ pub(crate) fn unknown_topic(program: &Command, words: &[String]) -> String {
         Some(topic) => {
             format!("there is no topic `{word}`\nhint: did you mean `ledger help {topic}`?")
         }
-        None => unknown_command(program, &word),
+        None => match words.split_first() {
+            // `ledger help plan aprove`
+            Some((first, rest)) if !rest.is_empty() && program.find_subcommand(first).is_some() => {
+                format!(
+                    "there is no command `{word}`\nhint: `ledger help {first}` shows what `{first}` has"
+                )
+            }
+            _ => unknown_command(program, &word),
+        },
     }
 }
 

@@ -1,13 +1,13 @@
 //! How a plan file is read: options of every command that reads one.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use plan_ledger::ContentHash;
 use plan_ledger::internals::files::{self, LintReport, PlanFile, Programs, ReadOptions};
 use plan_ledger::internals::format::content_hash;
-use plan_ledger::internals::plan::Provenance;
+use plan_ledger::internals::plan::{Provenance, closest_name};
 
 use crate::output::Failure;
 
@@ -37,7 +37,8 @@ impl ReadPlanArgs {
 
     /// Reads a plan file.
     pub(crate) fn read(&self, file: &Path) -> Result<PlanFile, Failure> {
-        files::read_with(file, &self.options()).map_err(Failure::of_input)
+        let read = files::read_with(file, &self.options());
+        read.map_err(|error| with_near_file(Failure::of_input(error), file))
     }
 
     /// Where a plan that was read from this file comes from.
@@ -73,8 +74,48 @@ impl ReadPlanArgs {
 
     /// Reads a plan file and reports its problems.
     pub(crate) fn lint(&self, file: &Path) -> Result<LintReport, Failure> {
-        files::lint_with(file, &self.options()).map_err(Failure::of_input)
+        let checked = files::lint_with(file, &self.options());
+        checked.map_err(|error| with_near_file(Failure::of_input(error), file))
     }
+}
+
+/// The most names of a folder among which a near one is looked for.
+const NAMES_MAX: usize = 4096;
+
+/// How the names of plan files end.
+const EXTENSIONS: [&str; 4] = ["yaml", "yml", "json", "md"];
+
+/// The failure to read a file that does not exist, with the name of the one that is probably meant.
+fn with_near_file(failure: Failure, file: &Path) -> Failure {
+    match (failure, near_file(file)) {
+        (Failure::Usage(message), Some(near)) => {
+            Failure::Usage(format!("{message}\nhint: did you mean {}?", near.display()))
+        }
+        (failure, _) => failure,
+    }
+}
+
+/// The plan file beside a path that does not exist, whose name is nearly the same, or the same without its end.
+fn near_file(file: &Path) -> Option<PathBuf> {
+    if file.exists() {
+        return None;
+    }
+    let name = file.file_name()?.to_str()?;
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let entries = folder.unwrap_or(Path::new(".")).read_dir().ok()?.take(NAMES_MAX).flatten();
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let is_plan = |name: &String| {
+        let end = Path::new(name).extension().and_then(|end| end.to_str());
+        end.is_some_and(|end| EXTENSIONS.contains(&end))
+    };
+    // Few people mistype the first letter, and short names are soon near each other.
+    names.retain(|it| is_plan(it) && it.chars().next() == name.chars().next());
+    names.sort();
+    let whole = names.iter().find(|it| Path::new(it).file_stem().is_some_and(|stem| stem == name));
+    let near = whole.map(String::as_str);
+    let near = near.or_else(|| closest_name(name, names.iter().map(String::as_str)))?;
+    Some(file.with_file_name(near))
 }
 
 /// Parses `STEP:OTHER`.

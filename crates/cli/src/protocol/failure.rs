@@ -280,6 +280,9 @@ fn hint_of(error: &Error) -> Option<&'static str> {
             advice => commands(advice),
         });
     }
+    if let Some(Rejection::NoSuchQuestion(_)) = error.rejection() {
+        return Some("`ledger questions` lists what waits for a person");
+    }
     let source = std::error::Error::source(error).and_then(|it| it.downcast_ref::<io::Error>());
     match source.map(io::Error::kind) {
         _ if error.hint().is_some() => None,

@@ -97,7 +97,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Code, Failure> {
         });
     task.finish();
     let Page { html, run, seq, code } = written?;
-    let failed = |error| Error::io("write the page", part.temporary_path(), error);
+    let failed = |error| Error::io("write the page", &args.html, error);
     let mut file = part.create().map_err(failed)?;
     file.write_all(html.as_bytes()).map_err(failed)?;
     drop(file);

@@ -40,7 +40,7 @@ use crate::output::{
     Audience, Code, Failure, RunReporter, SummaryLine, code_of, print_error, print_message,
     print_raw, summary_text, wrapped_text,
 };
-use crate::protocol::TrustsLine;
+use crate::protocol::{TrustsLine, counted};
 use crate::requests::check_name;
 #[cfg(not(feature = "store"))]
 use crate::runner::Fence;
@@ -208,6 +208,8 @@ fn with_run(failure: Failure, args: &RunArgs) -> Failure {
     };
     match (failure, args.plan.to_str().filter(|_| !args.plan.exists())) {
         (Failure::Usage(message), Some(name)) if is_run(name) == Some(true) => {
+            // Rather than a file with nearly this name.
+            let (message, _) = message.split_once("\nhint: ").unwrap_or((&message, ""));
             Failure::Usage(format!("{message}\nhint: `ledger resume {name}` continues this run"))
         }
         (failure, _) => failure,
@@ -294,8 +296,31 @@ fn run_name(args: &RunArgs) -> Result<String, Failure> {
 /// Rejects a plan that cannot run, before anything is written.
 fn check_plan(imported: &PlanFile, args: &RunArgs) -> Result<(), Failure> {
     check_inputs(imported, args)?;
+    check_kill_at(imported, args)?;
     check_worker(imported, args)
         .or_else(|failure| if has_ended(args) == Some(true) { Ok(()) } else { Err(failure) })
+}
+
+/// Rejects a step at which the runner would never be killed. Later versions of the plan may have more steps.
+fn check_kill_at(imported: &PlanFile, args: &RunArgs) -> Result<(), Failure> {
+    let steps = u32::try_from(imported.plan.steps.len()).unwrap_or(u32::MAX);
+    match args.kill_at {
+        Some(number) if number > steps && !has_started(args) => {
+            let (file, steps) = (args.plan.display(), counted(steps.into(), "step"));
+            Err(Failure::Usage(format!("--kill-at {number}: {file} has {steps}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether there is such a run.
+fn has_started(args: &RunArgs) -> bool {
+    let found = || {
+        let view = LedgerView::open(&args.ledger, &Environment::system()).ok()?;
+        let state = view.fold_recent().ok()?.state;
+        Some(state.names.contains_key(&run_name(args).ok()?))
+    };
+    found() == Some(true)
 }
 
 /// Whether the run has ended and no option reopens it: then its steps need no worker.
@@ -310,12 +335,7 @@ fn has_ended(args: &RunArgs) -> Option<bool> {
 fn check_inputs(imported: &PlanFile, args: &RunArgs) -> Result<(), Failure> {
     let given = args.inputs.values(&imported.plan)?;
     let missing = imported.plan.missing_inputs(|name| given.contains_key(name));
-    let has_started = || {
-        let view = LedgerView::open(&args.ledger, &Environment::system()).ok()?;
-        let state = view.fold_recent().ok()?.state;
-        Some(state.names.contains_key(&run_name(args).ok()?))
-    };
-    if missing.is_empty() || has_started() == Some(true) {
+    if missing.is_empty() || has_started(args) {
         return Ok(());
     }
     Err(Error::from(Rejection::MissingInputs(missing)).into())

@@ -110,7 +110,7 @@ pub(super) fn export(
     let code = match args.format {
         Format::Sqlite => export_to(&view, &health, Target::Database(part.temporary_path()), dir)?,
         format => {
-            let cannot = |error| Error::io("write the export", part.temporary_path(), error);
+            let cannot = |error| Error::io("write the export", to, error);
             let mut out = BufWriter::new(part.create().map_err(cannot)?);
             let code = export_to(&view, &health, Target::Stream(format, &mut out), dir)?;
             out.flush().map_err(cannot)?;
