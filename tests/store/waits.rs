@@ -68,7 +68,7 @@ fn worker_that_waits_for_a_server_ends_at_a_signal() {
     }
 }
 
-/// A process that waits for a store that gives no answer ends at a signal, before it holds anything.
+/// A process that waits for a store that gives no answer ends at a signal, before it holds or reads anything.
 #[test]
 fn start_that_waits_for_a_store_ends_at_a_signal() {
     let place = Place::in_folder();
@@ -77,10 +77,14 @@ fn start_that_waits_for_a_store_ends_at_a_signal() {
         ("serve --ledger @a", 0),
         ("serve --ledger @a --standby", 0),
         ("run @plan.yaml --stub --ledger @a", 3),
+        // The system ends it.
+        ("verify", -1),
     ] {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = format!("http://{}", silent.local_addr().unwrap());
-        let mut command = place.command(&format!("{line} --store s3://bucket/ledger"));
+        let store =
+            if line == "verify" { "s3://bucket/ledger" } else { "--store s3://bucket/ledger" };
+        let mut command = place.command(&format!("{line} {store}"));
         command.env("AWS_ENDPOINT_URL", &endpoint).env("AWS_ACCESS_KEY_ID", "key");
         command.env("AWS_SECRET_ACCESS_KEY", "secret").env("AWS_REGION", "us-east-1");
         command.stdin(Stdio::null());

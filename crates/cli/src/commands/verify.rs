@@ -136,6 +136,8 @@ pub(super) fn verify_ledger(
                        check chain values";
         return Err(Failure::Usage(message.to_owned()));
     }
+    // A store that gives no answer is awaited before signals are handled: then they end the process.
+    let readable = environment_for(dir, environment)?;
     let task = LongTask::start(ProgressUnit::Bytes, dir)?;
     let jobs = options.jobs.unwrap_or_else(default_jobs);
     let watch = |progress: VerifyProgress| {
@@ -148,8 +150,7 @@ pub(super) fn verify_ledger(
     };
     let level = level(options.level);
     let request = VerifyRequest { level, jobs, expected, watch: &watch };
-    let report = environment_for(dir, environment)
-        .and_then(|environment| Ok(ledger::verify(dir, &environment, request)?));
+    let report = ledger::verify(dir, &readable, request);
     task.finish();
     let report = report?;
     let against = options.against.as_deref();
