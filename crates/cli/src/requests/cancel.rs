@@ -5,13 +5,12 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::{Command, State};
+use plan_ledger::Command;
 
 use crate::protocol::Failure;
 
 use super::answer_line::AnswerLine;
 use super::context::RequestContext;
-use super::find::{run_of, run_status};
 use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
@@ -45,14 +44,9 @@ impl RequestKind for CancelRequest {
     type Answer = CancelAnswer;
 
     fn run(&self, context: RequestContext<'_, '_>) -> Result<CancelAnswer, Failure> {
-        let make = |state: &State| {
-            let run = run_of(state, &self.run)?.id;
-            Ok(Command::CancelRun { run, by: self.by.clone(), reason: self.reason.clone() })
-        };
-        context.execute(&make, |state, _| {
-            let run = run_of(state, &self.run)?;
-            Ok(CancelAnswer { run: run.name.clone(), status: run_status(run) })
-        })?
+        let make =
+            |run| Command::CancelRun { run, by: self.by.clone(), reason: self.reason.clone() };
+        context.execute_on_run(&self.run, make, |run, status| CancelAnswer { run, status })
     }
 }
 

@@ -4,13 +4,13 @@ use std::cell::RefCell;
 
 use plan_ledger::internals::ledger::{CommitOptions, NextClaim};
 use plan_ledger::{
-    AttemptToken, Command, Error, Event, Ledger, Receipt, Rejection, State, Submitted, Token,
-    Transaction,
+    AttemptToken, Command, Error, Event, Ledger, Receipt, Rejection, RunId, State, Submitted,
+    Token, Transaction,
 };
 
 use crate::protocol::{Failure, StepName};
 
-use super::find::step_status;
+use super::find::{run_of, run_status, step_status};
 
 /// The ledger, how a request is committed, and what its response depends on.
 #[derive(Debug, Clone, Copy)]
@@ -48,6 +48,20 @@ impl<'l> RequestContext<'_, 'l> {
             Ok(read(transaction.state(), transaction.events()))
         }));
         done.map_err(|failure| self.explained(failure))
+    }
+
+    /// Executes a command on a run. The answer has its name and its status after that.
+    pub(crate) fn execute_on_run<T>(
+        self,
+        name: &str,
+        make: impl Fn(RunId) -> Command,
+        answer: impl Fn(String, String) -> T,
+    ) -> Result<T, Failure> {
+        let make = |state: &State| Ok(make(run_of(state, name)?.id));
+        self.execute(&make, |state, _| {
+            let run = run_of(state, name)?;
+            Ok(answer(run.name.clone(), run_status(run)))
+        })?
     }
 
     /// A failure about an attempt that is over, with what is known of it.

@@ -5,13 +5,12 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::{Command, State};
+use plan_ledger::Command;
 
 use crate::protocol::Failure;
 
 use super::answer_line::AnswerLine;
 use super::context::RequestContext;
-use super::find::{run_of, run_status};
 use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
@@ -48,18 +47,15 @@ impl RequestKind for PauseRequest {
     type Answer = PauseAnswer;
 
     fn run(&self, context: RequestContext<'_, '_>) -> Result<PauseAnswer, Failure> {
-        let make = |state: &State| {
-            let (run, reason) = (run_of(state, &self.run)?.id, self.reason.clone());
-            Ok(if self.by_runner {
+        let make = |run| {
+            let reason = self.reason.clone();
+            if self.by_runner {
                 Command::PauseByRunner { run, reason }
             } else {
                 Command::Pause { run, by: self.by.clone(), reason }
-            })
+            }
         };
-        context.execute(&make, |state, _| {
-            let run = run_of(state, &self.run)?;
-            Ok(PauseAnswer { run: run.name.clone(), status: run_status(run) })
-        })?
+        context.execute_on_run(&self.run, make, |run, status| PauseAnswer { run, status })
     }
 }
 

@@ -5,13 +5,12 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::{Command, State};
+use plan_ledger::Command;
 
 use crate::protocol::Failure;
 
 use super::answer_line::AnswerLine;
 use super::context::RequestContext;
-use super::find::{run_of, run_status};
 use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
@@ -45,14 +44,9 @@ impl RequestKind for WithdrawRequest {
     type Answer = WithdrawAnswer;
 
     fn run(&self, context: RequestContext<'_, '_>) -> Result<WithdrawAnswer, Failure> {
-        let make = |state: &State| {
-            let run = run_of(state, &self.run)?.id;
-            Ok(Command::WithdrawReplan { run, by: self.by.clone(), reason: self.reason.clone() })
-        };
-        context.execute(&make, |state, _| {
-            let run = run_of(state, &self.run)?;
-            Ok(WithdrawAnswer { run: run.name.clone(), status: run_status(run) })
-        })?
+        let make =
+            |run| Command::WithdrawReplan { run, by: self.by.clone(), reason: self.reason.clone() };
+        context.execute_on_run(&self.run, make, |run, status| WithdrawAnswer { run, status })
     }
 }
 
