@@ -326,14 +326,20 @@ fn answer_deadline_is_applied_without_waiting() {
     }
 }
 
-/// Workers whose attempts are revoked while they run.
-struct GivenUp<'a> {
-    ledger: &'a Ledger,
+/// Workers of which a test says what they report, from the attempts that are at work and those that were ended.
+struct Directed<N> {
     working: Vec<AttemptToken>,
     ended: Vec<AttemptToken>,
+    next: N,
 }
 
-impl Workers for GivenUp<'_> {
+impl<N: FnMut(&mut Vec<AttemptToken>, &[AttemptToken]) -> Option<Report>> Directed<N> {
+    fn new(next: N) -> Self {
+        Self { working: Vec::new(), ended: Vec::new(), next }
+    }
+}
+
+impl<N: FnMut(&mut Vec<AttemptToken>, &[AttemptToken]) -> Option<Report>> Workers for Directed<N> {
     fn kind(&self) -> WorkerKind {
         WorkerKind::Process
     }
@@ -352,17 +358,7 @@ impl Workers for GivenUp<'_> {
     }
 
     fn next(&mut self, _: Duration) -> Option<Report> {
-        if let Some(token) = self.ended.last().copied().filter(|it| self.working.contains(it)) {
-            self.working.retain(|working| *working != token);
-            return Some(Report::Stopped(token));
-        }
-        let token = *self.working.first()?;
-        if self.ended.is_empty() {
-            self.ledger.report_lost(token, LostCause::Revoked, "it is wanted elsewhere").unwrap();
-            return None;
-        }
-        self.working.remove(0);
-        Some(Report::Finished(token, Box::default()))
+        (self.next)(&mut self.working, &self.ended)
     }
 
     fn settled(&mut self, _: AttemptToken) {}
@@ -382,54 +378,23 @@ impl Workers for GivenUp<'_> {
 #[test]
 fn worker_of_a_revoked_attempt_is_ended() {
     let bench = Bench::new(&plan(1), TextPolicy::Judge);
-    let mut workers = GivenUp { ledger: &bench.ledger, working: Vec::new(), ended: Vec::new() };
+    let mut workers = Directed::new(|working: &mut Vec<AttemptToken>, ended: &[AttemptToken]| {
+        if let Some(token) = ended.last().copied().filter(|it| working.contains(it)) {
+            working.retain(|other| *other != token);
+            return Some(Report::Stopped(token));
+        }
+        let token = *working.first()?;
+        if ended.is_empty() {
+            // While it runs.
+            bench.ledger.report_lost(token, LostCause::Revoked, "it is wanted elsewhere").unwrap();
+            return None;
+        }
+        working.remove(0);
+        Some(Report::Finished(token, Box::default()))
+    });
     let summary = bench.drive(&mut workers, &mut Quiet::new());
     assert!(matches!(summary.outcome, RunOutcome::Done), "{:?}", summary.outcome);
     assert_eq!((workers.ended.len(), summary.counts.attempts), (1, 2));
-}
-
-/// Workers that run until a barrier is late, or until they have looked many times in vain.
-struct Slow<'a> {
-    bench: &'a Bench,
-    working: Vec<AttemptToken>,
-    looks_left: u32,
-}
-
-impl Workers for Slow<'_> {
-    fn kind(&self) -> WorkerKind {
-        WorkerKind::Process
-    }
-
-    fn confirm_dead(&mut self) -> Result<()> {
-        Ok(())
-    }
-
-    fn start(&mut self, task: &Task) -> std::result::Result<(), StartFailure> {
-        self.working.push(task.token.seq);
-        Ok(())
-    }
-
-    fn check(&mut self, _: &Check) -> Result<()> {
-        Ok(())
-    }
-
-    fn next(&mut self, _: Duration) -> Option<Report> {
-        let state = self.bench.ledger.state().unwrap();
-        if !state.runs[&self.bench.run].barriers["join"].is_late && self.looks_left > 0 {
-            self.looks_left -= 1;
-            std::thread::sleep(Duration::from_millis(20));
-            return None;
-        }
-        Some(Report::Finished(self.working.pop()?, Box::default()))
-    }
-
-    fn settled(&mut self, _: AttemptToken) {}
-
-    fn stop_all(&mut self) {}
-
-    fn resolve_outcome(&self) -> Option<ResolvedOutcome> {
-        None
-    }
 }
 
 /// Regression: a barrier had one second left, and longer-running workers took every slot. With a
@@ -442,7 +407,17 @@ fn deadline_passes_while_every_slot_is_taken() {
     let join = Barrier { id: "join".to_owned(), members, ..Barrier::default() };
     plan.barriers.push(Barrier { deadline_seconds: Some(1), ..join });
     let bench = Bench::new(&plan, TextPolicy::Trust);
-    let mut workers = Slow { bench: &bench, working: Vec::new(), looks_left: 500 };
+    // They run until the barrier is late, or until they have looked many times in vain.
+    let mut looks_left = 500_u32;
+    let mut workers = Directed::new(|working: &mut Vec<AttemptToken>, _: &[AttemptToken]| {
+        let state = bench.ledger.state().unwrap();
+        if !state.runs[&bench.run].barriers["join"].is_late && looks_left > 0 {
+            looks_left -= 1;
+            std::thread::sleep(Duration::from_millis(20));
+            return None;
+        }
+        Some(Report::Finished(working.pop()?, Box::default()))
+    });
     let summary = bench.drive(&mut workers, &mut Quiet::new());
     assert!(matches!(summary.outcome, RunOutcome::Failed), "{:?}", summary.outcome);
 }
