@@ -14,18 +14,6 @@ const PLAN: &str = "steps:
   - {id: c, goal: tell everybody, after: [b], idempotent: 'no'}
 ";
 
-/// A process that has the lock until it is told to end.
-fn holder(place: &Place) -> Running {
-    let serving = start(&mut place.command(&["serve"]));
-    wait_until("it serves", || serving.said("serving"));
-    serving
-}
-
-fn dismissed(holder: Running) {
-    holder.signal("TERM");
-    holder.end().code(0);
-}
-
 /// What may differ between two runs of the same story: times, and numbers of records.
 fn masked(text: &str) -> String {
     let mut out = String::new();
@@ -160,9 +148,9 @@ fn acts_are_answered_alike_with_and_without_a_holder() {
     for form in ["", "--json"] {
         let (alone, beside) = (Place::planned(PLAN), Place::planned(PLAN));
         let told_alone = story(&alone, form);
-        let holder = holder(&beside);
+        let holder = beside.serve();
         let told_beside = story(&beside, form);
-        dismissed(holder);
+        holder.dismiss();
         for (one, other) in told_alone.iter().zip(&told_beside) {
             // Paths of snapshots have a hash in their names.
             if !one.starts_with("$ snapshot") {
@@ -240,7 +228,7 @@ fn a_claim_waits_for_a_step() {
     for is_served in [true, false] {
         let place = Place::planned("steps: [{id: a}, {id: b, after: [a]}]");
         let token = token_in(&place.ledger("claim --worker ana --json").lines());
-        let holder = is_served.then(|| holder(&place));
+        let holder = is_served.then(|| place.serve());
         let held = "step 1 (a) is claimed by ana until";
         place.ledger("claim --wait 0.2").code(3).complains(&["nothing to dispatch", held]);
         let lines = place.ledger("claim --json").code(3).lines();
@@ -250,7 +238,7 @@ fn a_claim_waits_for_a_step() {
         let waiting = start(&mut place.command(&["claim", "--wait", "--json"]));
         place.ledger(&format!("receipt {token}")).code(0);
         assert_eq!(waiting.end().code(0).lines()[0]["step"]["id"], "b");
-        holder.into_iter().for_each(dismissed);
+        holder.into_iter().for_each(Running::dismiss);
     }
 }
 
@@ -272,7 +260,7 @@ fn workers_do_a_plan_among_themselves() {
     for is_served in [false, true] {
         let place = Place::planned(&format!("steps:\n{}{own}", steps.concat()));
         let agent = place.write("agent.sh", AGENT);
-        let holder = is_served.then(|| holder(&place));
+        let holder = is_served.then(|| place.serve());
         let work = |name: &str| {
             let words =
                 ["work", "--worker", name, "--wait", "--json", "--", "sh", agent.to_str().unwrap()];
@@ -282,7 +270,7 @@ fn workers_do_a_plan_among_themselves() {
         let ended: Vec<Ended> = workers.into_iter().map(|worker| worker.end().code(0)).collect();
         let done: u64 = ended.iter().map(|ended| member(&ended.lines(), "steps")).sum();
         assert_eq!(done, 5, "{ended:#?}");
-        holder.into_iter().for_each(dismissed);
+        holder.into_iter().for_each(Running::dismiss);
         let mut tally = place.tally();
         tally.sort();
         assert_eq!(tally, ["flaky 1", "flaky 2", "own", "plain 1", "told 1"]);
@@ -616,7 +604,7 @@ fn a_claim_waits_for_the_step_that_it_names() {
     for is_served in [true, false] {
         let place = Place::planned("steps: [{id: a}, {id: b, after: [a]}, {id: c}]");
         let token = token_in(&place.ledger("claim --step a --worker ana --json").lines());
-        let holder = is_served.then(|| holder(&place));
+        let holder = is_served.then(|| place.serve());
         let early = place.ledger("claim --step b --wait 0.2 --json").code(3);
         let line = &early.complains(&["step #2 is not ready: it is waiting"]).lines()[0];
         assert_eq!((&line["type"], &line["reason"]), (&json!("nothing"), &json!("not_ready")));
@@ -625,7 +613,7 @@ fn a_claim_waits_for_the_step_that_it_names() {
         place.ledger(&format!("receipt {token}")).code(0);
         assert_eq!(waiting.end().code(0).lines()[0]["step"]["id"], "b");
         place.ledger("claim --step a --wait").code(6).complains(&["it is accepted"]);
-        holder.into_iter().for_each(dismissed);
+        holder.into_iter().for_each(Running::dismiss);
     }
 }
 

@@ -308,8 +308,7 @@ print(f.readline())
     );
     place.ledger("init").code(0);
     place.ledger("plan propose plan.yaml").code(0);
-    let serving = super::command::start(&mut place.command(&["serve"]));
-    super::command::wait_until("it serves", || serving.said("serving"));
+    let serving = place.serve();
     let token = place.ledger("claim").code(0).token();
     place.ledger(&format!("receipt {token} --output done")).code(0);
     let number = token.split('-').next().unwrap();
@@ -327,8 +326,7 @@ print(f.readline())
     place.write("done", "");
     place.ledger("work --worker worker -- true");
     assert_eq!(place.state().run_named("plan").unwrap().reported.len(), 0);
-    serving.signal("TERM");
-    serving.end().code(0);
+    serving.dismiss();
 }
 
 /// A gate for ana was answered by bob, and nothing said so.

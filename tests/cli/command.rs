@@ -82,6 +82,13 @@ impl Place {
         start(&mut self.command(args)).end()
     }
 
+    /// A server of the ledger, which is ready.
+    pub(crate) fn serve(&self) -> Running {
+        let serving = start(&mut self.command(&["serve"]));
+        wait_until("it serves", || serving.said("serving"));
+        serving
+    }
+
     /// The lines that the workers appended.
     pub(crate) fn tally(&self) -> Vec<String> {
         self.read("tally").lines().map(str::to_owned).collect()
@@ -150,6 +157,12 @@ pub(crate) fn start(command: &mut Command) -> Running {
 impl Running {
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Asks a server to end.
+    pub(crate) fn dismiss(self) {
+        self.signal("TERM");
+        self.end().code(0);
     }
 
     /// Whether these words are on standard error so far.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::command::{Place, Running, json_lines, start, wait_until};
+use super::command::{Place, Running, json_lines, start};
 
 /// Concurrent shells.
 const SHELLS: usize = 64;
@@ -26,12 +26,6 @@ fn planned(steps: usize) -> Place {
     place.ledger("init").code(0);
     place.ledger("plan propose plan.yaml").code(0);
     place
-}
-
-fn server(place: &Place) -> Running {
-    let server = start(&mut place.command(&["serve"]));
-    wait_until("it serves", || server.said("serving"));
-    server
 }
 
 /// A shell that claims the steps of a list, one command each.
@@ -112,9 +106,8 @@ fn claims_of_64_shells_without_a_server() {
 fn claims_of_64_shells_through_a_server() {
     let steps = claims(1000) / 4;
     let place = planned(steps);
-    let server = server(&place);
+    let server = place.serve();
     race(&place, steps, 4);
-    server.signal("TERM");
-    server.end().code(0);
+    server.dismiss();
     place.ledger("verify .ledger --level replay").code(0);
 }

@@ -146,11 +146,9 @@ fn worker_renews_its_lease_while_it_runs() {
 fn check_is_recorded_once_beside_a_server() {
     let place = Place::planned("steps: [{id: a, acceptance: [{command: 'test -e open'}]}]\n");
     place.write("open", "");
-    let server = start(&mut place.command(&["serve"]));
-    wait_until("the server is up", || server.said("serving"));
+    let server = place.serve();
     work(&place, &[], "true").code(0);
-    server.signal("TERM");
-    server.end().code(0);
+    server.dismiss();
     place.ledger("verify .ledger --level replay").code(0);
     let step = place.ledger("inspect .ledger step plan a --json").code(0).lines();
     let attempt = of_type(&step, "attempt")[0];
@@ -296,8 +294,7 @@ fn stopped_server_does_not_delay_a_timeout() {
     let was_over = is_over();
     server.signal("CONT");
     worker.end();
-    server.signal("TERM");
-    server.end().code(0);
+    server.dismiss();
     assert!(was_over, "the worker outlived its timeout");
 }
 

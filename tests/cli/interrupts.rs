@@ -252,8 +252,7 @@ const SOON: Duration = Duration::from_secs(25);
 #[test]
 fn worker_of_a_server_that_stands_still_ends_at_a_signal() {
     let place = Place::planned("steps: [{id: a, goal: x}]");
-    let server = start(&mut place.command(&["serve"]));
-    wait_until("it serves", || server.said("serving"));
+    let server = place.serve();
     server.signal("STOP");
     for signal in ["TERM", "INT"] {
         let running = start(&mut place.command(&["work", "--wait", "--", "true"]));
@@ -274,8 +273,7 @@ fn worker_of_a_server_that_stands_still_ends_at_a_signal() {
         assert!(sent.elapsed() < SOON, "{:?}: {ended:?}", sent.elapsed());
     }
     server.signal("CONT");
-    server.signal("TERM");
-    server.end().code(0);
+    server.dismiss();
 }
 
 /// A server that waits for the lock of another process ends at a signal.

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use super::command::{Place, start};
+use super::command::Place;
 
 const PLAN: &str = "\
 title: Release 1.2
@@ -55,8 +55,7 @@ fn prime_of_several_active_runs_names_them() {
 #[test]
 fn prime_answers_while_a_stopped_process_holds_the_lock() {
     let place = Place::planned(PLAN);
-    let server = start(&mut place.command(&["serve"]));
-    super::command::wait_until("a server", || server.said("serving"));
+    let server = place.serve();
     server.signal("STOP");
     // A client that waits in the queue locks the folder.
     let folder = File::open(place.path(".ledger")).unwrap();

@@ -87,11 +87,9 @@ fn oversized_output_fails_the_attempt() {
         step.says(&["its receipt cannot be recorded", "deterministic"]);
     };
     fails("plan", "head -c 4000000 /dev/zero");
-    let server = start(&mut place.command(&["serve"]));
-    wait_until("the server is up", || server.said("serving"));
+    let server = place.serve();
     fails("served", "cat deep");
-    server.signal("TERM");
-    server.end().code(0);
+    server.dismiss();
 }
 
 /// A worker that waits for a step also runs the plan's criteria when they become due. It used to

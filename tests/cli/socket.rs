@@ -241,8 +241,7 @@ open('flooded', 'w').write('x')
 time.sleep(600)
 ",
     );
-    let serving = start(&mut place.command(&["serve"]));
-    wait_until("it serves", || serving.said("serving"));
+    let serving = place.serve();
     let text = "y".repeat(60_000);
     let start_of = format!(r#"{{"padding":"{}","#, "y".repeat(12 << 20));
     let own = UnixStream::connect(place.path(".ledger").join(SOCKET_NAME)).unwrap();
@@ -259,8 +258,7 @@ time.sleep(600)
     python.wait().unwrap();
     let answer = answered.expect("the connection with the long message was closed");
     assert!([0, 2].contains(&answer.code), "{answer:?}");
-    serving.signal("TERM");
-    serving.end().code(0);
+    serving.dismiss();
 }
 
 /// Goal: a client that says nothing, or only half a message, disturbs no other client; the end of the
@@ -289,8 +287,7 @@ fn a_stale_socket_is_no_obstacle() {
     place.write("plan.yaml", "steps: [{id: a}, {id: b}, {id: c}]");
     place.ledger("init").code(0);
     place.ledger("plan propose plan.yaml").code(0);
-    let holder = start(&mut place.command(&["serve"]));
-    wait_until("it serves", || holder.said("serving"));
+    let holder = place.serve();
     place.ledger("claim --worker w1").code(0);
     holder.kill();
     assert!(place.path(".ledger/serve.sock").exists());
@@ -298,20 +295,16 @@ fn a_stale_socket_is_no_obstacle() {
     place.ledger("claim --worker w2").code(0);
     place.ledger("verify .ledger").code(0);
     place.ledger("inspect .ledger").code(0);
-    let holder = start(&mut place.command(&["serve"]));
-    wait_until("it serves", || holder.said("serving"));
+    let holder = place.serve();
     place.ledger("claim --worker w3").code(0);
-    holder.signal("TERM");
-    holder.end().code(0);
+    holder.dismiss();
     assert!(!place.path(".ledger/serve.sock").exists());
     assert_eq!(place.state().in_flight.len(), 3);
     place.write(".ledger/serve.sock", "an unrelated file");
     place.ledger("claim --worker w4").code(3);
-    let holder = start(&mut place.command(&["serve"]));
-    wait_until("it serves", || holder.said("serving"));
+    let holder = place.serve();
     place.ledger("tick").code(0);
-    holder.signal("TERM");
-    holder.end().code(0);
+    holder.dismiss();
 }
 
 /// Goal: where a process has the lock without serving, who waits is let in when they are

@@ -3,7 +3,7 @@
 
 use plan_ledger::{Environment, Ledger};
 
-use super::command::{Place, start, wait_until};
+use super::command::Place;
 use super::snapshots::make_forged;
 
 /// Commands that read the run or one of its steps.
@@ -134,8 +134,7 @@ fn every_command_reports_a_forged_run() {
 fn server_reports_a_forged_run() {
     let (place, token) = forged_ledger();
     let root = place.ledger("root .ledger").code(0).out;
-    let mut server = start(&mut place.command(&["serve"]));
-    wait_until("the server is up", || server.said("serving"));
+    let mut server = place.serve();
     let mut commands_without_damage = commands_without_damage(&place, &token);
     // `ledger run` needs the lock itself.
     commands_without_damage.retain(|line| !line.starts_with("run "));

@@ -165,8 +165,7 @@ fn s25_hundred_workflows_share_a_pool_of_workers() {
         let name = format!("w{number}");
         start(&mut place.command(&["work", "--worker", &name, "--", "sh", "w.sh"]))
     };
-    let server = start(&mut place.command(&["serve"]));
-    crate::command::wait_until("the server serves", || server.said("serving"));
+    let server = place.serve();
     let workers: Vec<_> = (0..6).map(worker).collect();
     for worker in workers {
         // The first ones to find no step end while others still work.
