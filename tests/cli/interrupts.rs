@@ -280,7 +280,7 @@ fn worker_of_a_server_that_stands_still_ends_at_a_signal() {
 #[test]
 fn server_that_waits_for_the_lock_ends_at_a_signal() {
     let place = Place::planned("steps: [{id: a, goal: x}]");
-    let ledger = Ledger::open(&place.path(".ledger")).unwrap();
+    let ledger = Ledger::open(place.path(".ledger")).unwrap();
     let running = start(&mut place.command(&["serve"]));
     let id = running.id().to_string();
     wait_until("it handles signals", || has_signal(&id, "SigCgt", SIGTERM));

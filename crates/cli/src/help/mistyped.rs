@@ -159,32 +159,6 @@ fn cost(from: &str, to: &str) -> usize {
     above.last().copied().unwrap_or_default()
 }
 
-#[cfg(test)]
-mod tests {
-    //! Goal: the costs order what a person may have meant.
-
-    use super::*;
-
-    #[test]
-    fn neighbors_that_changed_places_cost_less_than_another_letter() {
-        assert_eq!(cost("server", "server"), 0);
-        assert_eq!(cost("sevrer", "server"), SWAP);
-        assert_eq!(cost("ta", "at"), SWAP);
-        assert_eq!(cost("ta", "to"), EDIT);
-        assert_eq!(cost("srver", "server"), EDIT);
-        assert_eq!(cost("serverr", "server"), EDIT);
-        assert_eq!(cost("", "at"), 2 * EDIT);
-        assert_eq!(cost("at", ""), 2 * EDIT);
-    }
-
-    #[test]
-    fn words_before_an_option_end_at_it() {
-        let words: Vec<String> = ["claim", "--json", "--sevrer=x"].map(str::to_owned).to_vec();
-        assert_eq!(words_before(&words, "--sevrer"), &words[..2]);
-        assert_eq!(words_before(&words, "--sev"), &words[..]);
-    }
-}
-
 /// Checks that each option with two neighbors that changed places is answered with its name: for every command, and
 /// every pair.
 #[cfg(test)]
@@ -220,4 +194,30 @@ pub(crate) fn check_options(program: &Command) {
         }
     }
     assert!(checked > 2_000, "{checked}");
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: the costs order what a person may have meant.
+
+    use super::*;
+
+    #[test]
+    fn neighbors_that_changed_places_cost_less_than_another_letter() {
+        assert_eq!(cost("server", "server"), 0);
+        assert_eq!(cost("sevrer", "server"), SWAP);
+        assert_eq!(cost("ta", "at"), SWAP);
+        assert_eq!(cost("ta", "to"), EDIT);
+        assert_eq!(cost("srver", "server"), EDIT);
+        assert_eq!(cost("serverr", "server"), EDIT);
+        assert_eq!(cost("", "at"), 2 * EDIT);
+        assert_eq!(cost("at", ""), 2 * EDIT);
+    }
+
+    #[test]
+    fn words_before_an_option_end_at_it() {
+        let words: Vec<String> = ["claim", "--json", "--sevrer=x"].map(str::to_owned).to_vec();
+        assert_eq!(words_before(&words, "--sevrer"), &words[..2]);
+        assert_eq!(words_before(&words, "--sev"), &words[..]);
+    }
 }
