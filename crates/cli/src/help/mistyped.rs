@@ -5,6 +5,8 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, Error};
 
+use super::words::words_before;
+
 /// The costs of one edit, and of two neighbors that changed places: a word with that error is meant rather than one
 /// with another letter.
 const EDIT: usize = 10;
@@ -22,6 +24,10 @@ enum Meant {
 
 /// The error with the option that is probably meant, instead of the suggestion of the parser. `program` is built, and
 /// `words` are the words of the command line after the name of the program. `Err` is a message that replaces the error.
+#[cfg_attr(
+    feature = "store",
+    expect(clippy::unnecessary_wraps, reason = "another build has messages")
+)]
 pub(crate) fn with_meant_option(
     program: &Command,
     mut error: Error,
@@ -82,15 +88,6 @@ pub(crate) fn folder_hint(program: &Command, error: &Error, words: &[String]) ->
     (is_meant && command.get_positionals().next().is_none()).then(|| {
         format!("to name a ledger's folder: `ledger {} --ledger {word}`", command.get_name())
     })
-}
-
-/// The words before an option, which may have its value with it.
-pub(super) fn words_before<'a>(words: &'a [String], option: &str) -> &'a [String] {
-    let is_it = |word: &String| {
-        word.strip_prefix(option).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
-    };
-    let end = words.iter().position(is_it).unwrap_or(words.len());
-    words.get(..end).unwrap_or_default()
 }
 
 /// The command that the words name.
@@ -212,12 +209,5 @@ mod tests {
         assert_eq!(cost("serverr", "server"), EDIT);
         assert_eq!(cost("", "at"), 2 * EDIT);
         assert_eq!(cost("at", ""), 2 * EDIT);
-    }
-
-    #[test]
-    fn words_before_an_option_end_at_it() {
-        let words: Vec<String> = ["claim", "--json", "--sevrer=x"].map(str::to_owned).to_vec();
-        assert_eq!(words_before(&words, "--sevrer"), &words[..2]);
-        assert_eq!(words_before(&words, "--sev"), &words[..]);
     }
 }

@@ -11,6 +11,7 @@ mod suggest;
 mod topics;
 #[cfg(any(test, not(feature = "store")))]
 mod without_store;
+mod words;
 
 use clap::Command;
 

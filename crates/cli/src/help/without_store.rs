@@ -11,7 +11,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use crate::protocol::STORE_HINT;
 
 #[cfg(not(feature = "store"))]
-use super::mistyped::words_before;
+use super::words::words_before;
 
 /// The commands.
 pub(super) const COMMANDS: [&str; 3] = ["replicate", "restore", "store"];
