@@ -8,15 +8,16 @@ use super::process::{Place, Running};
 
 const SERVE: &str = "serve --ledger @a --store URL --until-eof";
 
-/// Every object of a store that is a folder, but the lock files of that folder.
+/// Every object of a store that is a folder, but what a standby writes about itself.
 fn objects(store: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut open = vec![store.to_owned()];
     while let Some(folder) = open.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
+            let is_hint = path.ends_with("nodes") || path.ends_with("takeover");
             if path.is_dir() {
-                open.push(path);
+                open.extend((!is_hint).then_some(path));
             } else {
                 found.insert(path.clone(), std::fs::read(&path).unwrap());
             }

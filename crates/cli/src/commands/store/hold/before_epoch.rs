@@ -40,11 +40,20 @@ pub(super) fn check(
     }
 }
 
+/// The same for a folder that is at the end of the log, since it followed it.
+///
+/// # Errors
+/// As [`check`].
+pub(super) fn check_followed(dir: &Path, environment: &Environment) -> Result<(), Failure> {
+    expect_room(dir)?;
+    check_root_of_folder(dir, environment)
+}
+
 /// Checks that the folder has room for what opening an epoch writes.
 ///
 /// # Errors
 /// `DiskFull`; `Io` if nothing can be written there.
-pub(super) fn expect_room(dir: &Path) -> Result<(), Error> {
+fn expect_room(dir: &Path) -> Result<(), Error> {
     // It has no name, so nothing is left of it. Some file systems find room only when the data is synced.
     let written = tempfile::tempfile_in(dir).and_then(|mut file| {
         file.write_all(&vec![0x5a; ROOM])?;

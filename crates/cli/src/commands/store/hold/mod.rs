@@ -38,7 +38,7 @@ use crate::options::{create_parents, parse_seconds};
 use crate::output::{Failure, print_message, progress_bar};
 use crate::protocol::{counted, hex};
 use crate::runner::this_machine;
-use crate::server::{check_root_of_folder, open_in_turn};
+use crate::server::open_in_turn;
 
 use super::copy::{is_free, records_about, with_rejoin};
 use super::held::{Held, HeldLog, HttpAddress, StoreNews, StoreView};
@@ -208,16 +208,12 @@ pub(crate) fn hold(
     if before == Before::StandBy {
         let standby = place.standby();
         let view: Arc<dyn StoreView> = Arc::<StandbyView>::clone(&standby.view);
-        let mut ready = |progress: &FolderProgress| {
-            // The folder is equal to the store now.
-            check_root_of_folder(dir, environment)?;
-            news(place.standby_line(progress), &view)
-        };
+        let mut ready = |progress: &FolderProgress| news(place.standby_line(progress), &view);
         let ended = standby.wait(&mut ready);
         return match ended.map_err(|failure| place.with_rejoin(failure))? {
             Ended::Stopped => Ok(None),
             Ended::Gone(gone, ready) => {
-                before_epoch::expect_room(dir)?;
+                before_epoch::check_followed(dir, environment)?;
                 print_message(&format!("taking over: {gone}"));
                 place.take_over(Some(*ready)).map(Some)
             }
