@@ -44,10 +44,10 @@ pub use folder::{
     BoundAck, LostRecords, MANIFEST_NAME, StoreBinding, bound_store, read_head_slots,
 };
 pub use notes::{
-    Anchor, ArchiveReference, BatchKey, DiscardedRange, ErasureNote, GapNote, KIND_BATCH_KEY,
-    KIND_ERASURE, KIND_GAP, KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE,
-    KIND_WRITER_NOTE, LoggedRetentionNote, LostRange, RecoveryNote, RetentionNote,
-    RewrittenRecords, SnapshotNote,
+    Anchor, ArchiveReference, BatchKey, DiscardedRange, EarlierWriter, ErasureNote, GapNote,
+    KIND_BATCH_KEY, KIND_ERASURE, KIND_GAP, KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE,
+    KIND_SNAPSHOT_NOTE, KIND_WRITER_NOTE, LoggedRetentionNote, LostRange, RecoveryNote,
+    RetentionNote, RewrittenRecords, SnapshotNote, WriterNote, WriterReason,
 };
 pub use options::{
     BackgroundWork, Keeper, KeptGroup, LogOptions, NotKept, OnAmbiguous, SegmentSizes, UidSource,

@@ -6,9 +6,10 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use plan_ledger::internals::log::{Log, LostRecords, WriterNote, WriterReason};
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::{
-    Environment, Json, Ledger, LedgerView, Projection, RunPolicy, State, state_hash,
+    Environment, ErrorKind, Json, Ledger, LedgerView, Projection, RunPolicy, State, state_hash,
 };
 use serde_json::{Value, json};
 
@@ -504,4 +505,59 @@ fn completions_and_manual_know_every_command() {
     }
     place.write("file", "");
     place.ledger("man --to file/pages").code(7);
+}
+
+/// Regression: writer notes had a number instead of a name, and no content.
+#[test]
+fn writer_notes_have_a_name_and_their_content() {
+    let place = small();
+    let environment = environment();
+    let log = loop {
+        match Log::open(&place.dir, environment.log_options(), environment.clock.now()) {
+            // A process that another test has just forked may share the lock.
+            Err(error) if error.kind() == ErrorKind::Locked => {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            opened => break opened.unwrap().0,
+        }
+    };
+    let lost = LostRecords { first: 5, last: 9, chain: "0f".repeat(32) };
+    let first = WriterNote::new(1, &[0xA1; 16], WriterReason::Create, None);
+    let third = WriterNote::new(3, &[0xB2; 16], WriterReason::Takeover, Some((1, [0xA1; 16])));
+    let third = third.with_lost(Some(lost));
+    let invalid = WriterNote { epoch: 0, ..first.clone() };
+    for note in [&first, &third, &invalid] {
+        log.append(&[note.record()], environment.clock.now()).unwrap();
+    }
+    let last = log.last_durable().seq;
+    log.close().unwrap();
+
+    let lines = look(&place.dir, &["records", "--kind", "writer_note", "--json"]).of_type("record");
+    let [first, third, invalid] = lines.as_slice() else { panic!("{lines:?}") };
+    assert_eq!((&first["kind"], &first["kind_number"]), (&json!("writer_note"), &json!(0x8008)));
+    let node = |byte: &str| byte.repeat(16);
+    assert_eq!(
+        first["event"],
+        json!({ "epoch": 1, "node": node("a1"), "why": "create", "before": null, "lost": null, "store": 1 })
+    );
+    assert_eq!(
+        third["event"],
+        json!({
+            "epoch": 3, "node": node("b2"), "why": "rejoin", "store": 1,
+            "before": { "epoch": 1, "node": node("a1") },
+            "lost": { "first": 5, "last": 9, "chain": "0f".repeat(32) },
+        })
+    );
+    assert_eq!(
+        (&invalid["event"], &invalid["unreadable"]),
+        (&Value::Null, &json!("an invalid writer note"))
+    );
+    look(&place.dir, &["records", "--kind", "writer_note"])
+        .has("epoch 1: process a1a1")
+        .has("before: epoch 1, process a1a1")
+        .has("records 5 to 9 of that folder are not in the log");
+    look(&place.dir, &["record", &(last - 1).to_string()]).has("writer_note");
+    look(&place.dir, &["export", "--format", "sql"]).has("'writer_note'");
+    look(&place.dir, &["export"]).has("\"writer_note\":{").has("\"why\":\"rejoin\"");
+    look_live(Path::new("/nowhere/at/all"), &["constants"]).has("kind writer_note");
 }

@@ -8,7 +8,7 @@ use plan_ledger::Note;
 use plan_ledger::internals::ledger::Kind;
 #[cfg(test)]
 use plan_ledger::internals::log::{
-    ErasureNote, GapNote, RecoveryNote, RetentionNote, SnapshotNote,
+    ErasureNote, GapNote, RecoveryNote, RetentionNote, SnapshotNote, WriterNote,
 };
 
 use crate::commands::get::VariableLine;
@@ -200,6 +200,7 @@ fn add_events(schema: &mut crate::json::PublishedSchema) {
     schema.define::<BatchKeyJson<'_>>(&note(Kind::BatchKey));
     schema.define::<Note>(&note(Kind::Note));
     schema.define::<ErasureNote>(&note(Kind::Erasure));
+    schema.define::<WriterNote>(&note(Kind::WriterNote));
 }
 
 #[cfg(test)]

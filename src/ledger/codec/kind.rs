@@ -67,6 +67,7 @@ macro_rules! define_kinds {
             Gap = 0x8005 gap Json;
             Note = 0x8006 note Detached;
             Erasure = 0x8007 erasure Json;
+            WriterNote = 0x8008 writer_note Json;
         }
 
         impl Kind {

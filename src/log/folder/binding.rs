@@ -48,6 +48,7 @@ pub struct StoreBinding {
 
 /// Records that a folder had and the log in the store has not: the store was joined again without them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct LostRecords {
     /// The first one.

@@ -1,5 +1,5 @@
-//! Records that the log writes about itself: recovery, retention, snapshot, gap and erasure notes, and
-//! batch keys. Their kinds start at 0x8001; a reader that does not know one may skip it.
+//! Records that the log writes about itself: recovery, retention, snapshot, gap, erasure and writer
+//! notes, and batch keys. Their kinds start at 0x8001; a reader that does not know one may skip it.
 
 mod batch_key;
 mod erasure;
@@ -8,6 +8,7 @@ mod kinds;
 mod recovery;
 mod retention;
 mod snapshot;
+mod writer;
 
 pub use batch_key::BatchKey;
 pub use erasure::ErasureNote;
@@ -19,3 +20,4 @@ pub use kinds::{
 pub use recovery::{DiscardedRange, RecoveryNote, RewrittenRecords};
 pub use retention::{Anchor, ArchiveReference, LoggedRetentionNote, RetentionNote};
 pub use snapshot::SnapshotNote;
+pub use writer::{EarlierWriter, WriterNote, WriterReason};

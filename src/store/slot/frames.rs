@@ -3,11 +3,9 @@
 use crate::format::{
     Chain, ChainKey, CheckedHeader, FrameFault, Record, SegmentHeader, SegmentSeed, Uid, to_u64,
 };
-
-use crate::log::KIND_WRITER_NOTE;
+use crate::log::{KIND_WRITER_NOTE, WriterNote};
 
 use super::header::{DATA_START, SlotFault};
-use super::note::WriterNote;
 
 /// A position between two frames of a segment, and what is known about the records before it.
 #[derive(Debug, Clone)]

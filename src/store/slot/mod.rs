@@ -8,12 +8,10 @@ mod bytes;
 mod encode;
 mod frames;
 mod header;
-mod note;
 
+// The note is a record of the log about itself, which a program without stores reads, too.
+pub use crate::log::{EarlierWriter, KIND_WRITER_NOTE, WriterNote, WriterReason};
 pub use bytes::{CheckedSlot, SegmentPlace, SlotBytes, VerifiedSlot};
 pub use encode::{EncodedSlot, SlotPart, SlotWriter};
 pub(super) use frames::{FrameWalk, walk_frames};
 pub use header::{SLOT_HEADER_SIZE, SLOT_SIZE_MAX, SlotFault, SlotHeader};
-pub use note::{EarlierWriter, WriterNote, WriterReason};
-
-pub use crate::log::KIND_WRITER_NOTE;

@@ -8,7 +8,7 @@ use plan_ledger::internals::format::{FrameField, SKIPPABLE_KINDS_FROM, frame_fie
 use plan_ledger::internals::ledger::{Kind, decode};
 use plan_ledger::internals::log::{
     ErasureNote, GapNote, LoggedRecord, LoggedRetentionNote, RecordStatus, RecoveryNote,
-    RetentionNote, SnapshotNote,
+    RetentionNote, SnapshotNote, WriterNote,
 };
 use plan_ledger::{BatchKey, Event, Note, RunId};
 
@@ -19,7 +19,7 @@ use crate::output::escape_control;
 
 use super::text::event::{
     erasure_text, event_subject, event_text, gap_text, note_text, pruned_text, recovery_text,
-    snapshot_text,
+    snapshot_text, writer_text,
 };
 use crate::output::render::Paint;
 use crate::protocol::hex;
@@ -37,6 +37,8 @@ pub(crate) enum RecordContent {
     Key(String),
     Note(Note),
     Erasure(ErasureNote),
+    /// A process began to write to a log in a store.
+    Writer(WriterNote),
     /// A kind that this program does not know and may skip.
     Skipped,
     /// The payload cannot be decoded, and why.
@@ -73,6 +75,11 @@ impl RecordContent {
             Ok(None) if record.kind == Kind::Erasure.number() => {
                 ErasureNote::from_record(record).map_or(Self::Skipped, Self::Erasure)
             }
+            Ok(None) if record.kind == Kind::WriterNote.number() => {
+                let what = "an invalid writer note";
+                WriterNote::from_logged(record)
+                    .map_or_else(|| Self::Unreadable(what.to_owned()), Self::Writer)
+            }
             Ok(None) if record.kind == Kind::Note.number() => {
                 Note::in_record(record).map_or(Self::Skipped, Self::Note)
             }
@@ -92,6 +99,7 @@ impl RecordContent {
             Self::Key(key) => ContentJson::Key(BatchKeyJson { key }),
             Self::Note(note) => ContentJson::Note(note),
             Self::Erasure(note) => ContentJson::Erasure(note),
+            Self::Writer(note) => ContentJson::Writer(note),
             Self::Skipped | Self::Unreadable(_) => return None,
         })
     }
@@ -132,6 +140,7 @@ enum ContentJson<'a> {
     Key(BatchKeyJson<'a>),
     Note(&'a Note),
     Erasure(&'a ErasureNote),
+    Writer(&'a WriterNote),
 }
 
 /// The idempotency key of a batch.
@@ -289,6 +298,7 @@ pub(crate) fn content_text(record: &LoggedRecord, content: &RecordContent) -> (P
         }
         RecordContent::Note(comment) => (Paint::Notice, note_text(comment)),
         RecordContent::Erasure(note) => (Paint::Notice, erasure_text(note)),
+        RecordContent::Writer(note) => (Paint::Notice, writer_text(note)),
         RecordContent::Skipped => {
             let text = format!(
                 "{} bytes of a kind that this program does not know (kinds from \

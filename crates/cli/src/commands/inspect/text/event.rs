@@ -1,7 +1,8 @@
 //! Every event as one line of text.
 
 use plan_ledger::internals::log::{
-    ErasureNote, GapNote, RecoveryNote, RetentionNote, SnapshotNote,
+    ErasureNote, GapNote, LostRecords, RecoveryNote, RetentionNote, SnapshotNote, WriterNote,
+    WriterReason,
 };
 use plan_ledger::internals::plan::{
     AcceptedBasis, AfterLoss, BarrierChange, BlobOutput, BudgetChanged, CapScope, Condition,
@@ -339,6 +340,28 @@ pub(crate) fn pruned_text(note: &RetentionNote) -> String {
     };
     let (first, last) = (note.first_seq, note.last_seq);
     format!("records {first} to {last} were pruned by {}: {kept}", escape_control(&note.by))
+}
+
+/// The process that writes from here on to a log in a store, and why.
+pub(crate) fn writer_text(note: &WriterNote) -> String {
+    let WriterNote { epoch, node, why, before, lost, .. } = note;
+    let why = match why {
+        WriterReason::Create => "the log there is new",
+        WriterReason::Open => "in the folder that wrote last",
+        WriterReason::Takeover => "it took over",
+        WriterReason::Restore => "it took over in a restored folder",
+        WriterReason::Rejoin => "its folder diverged and was restored",
+    };
+    let before = before.as_ref().map_or_else(String::new, |before| {
+        format!("; before: epoch {}, process {}", before.epoch, escape_control(&before.node))
+    });
+    let lost = lost.as_ref().map_or_else(String::new, |LostRecords { first, last, .. }| {
+        format!("; records {first} to {last} of that folder are not in the log")
+    });
+    format!(
+        "epoch {epoch}: process {} writes to the store, {why}{before}{lost}",
+        escape_control(node)
+    )
 }
 
 /// Records that were lost before this ledger was salvaged.

@@ -1,12 +1,16 @@
-//! The writer note: the record with which a process opens an epoch.
+//! The writer note: the record with which a process opens an epoch of a log in a store (`format/store.md`, section 3).
 
 use serde::{Deserialize, Serialize};
 
 use crate::format::{Codec, Hex, NewRecord, RecordHeader, Uid};
-use crate::log::{KIND_WRITER_NOTE, LostRecords};
+use crate::log::folder::LostRecords;
+use crate::log::record::LoggedRecord;
+
+use super::kinds::{KIND_WRITER_NOTE, note_record};
 
 /// Who opens an epoch, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WriterNote {
     /// The epoch.
     pub epoch: u64,
@@ -24,6 +28,7 @@ pub struct WriterNote {
 
 /// The writer of the epoch before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EarlierWriter {
     /// Its epoch.
     pub epoch: u64,
@@ -33,6 +38,7 @@ pub struct EarlierWriter {
 
 /// Why a process opens an epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum WriterReason {
     /// The log is new.
@@ -66,17 +72,25 @@ impl WriterNote {
     /// The record that holds the note.
     #[must_use]
     pub fn record(&self) -> NewRecord {
-        let payload = serde_json_canonicalizer::to_vec(self)
-            .expect("strings and integers always have a canonical form");
-        NewRecord { kind: KIND_WRITER_NOTE, codec: Codec::Json, schema: 1, payload }
+        note_record(KIND_WRITER_NOTE, self)
     }
 
     /// The note in a record, if it is a valid one.
     #[must_use]
     pub fn from_record(header: &RecordHeader, payload: &[u8]) -> Option<Self> {
-        let is_note = (header.kind, header.codec, header.schema)
-            == (KIND_WRITER_NOTE, Codec::Json, 1)
-            && header.stamp.batch_left == 0;
+        let form = (header.kind, header.codec, header.schema);
+        Self::of_form(form, header.stamp.batch_left, payload)
+    }
+
+    /// The same in a record of a folder.
+    #[must_use]
+    pub fn from_logged<P: AsRef<[u8]>>(record: &LoggedRecord<P>) -> Option<Self> {
+        let form = (record.kind, record.codec, record.schema);
+        Self::of_form(form, record.batch_left, record.payload.as_ref())
+    }
+
+    fn of_form(form: (u16, Codec, u16), batch_left: u16, payload: &[u8]) -> Option<Self> {
+        let is_note = form == (KIND_WRITER_NOTE, Codec::Json, 1) && batch_left == 0;
         let note: Self = is_note.then(|| serde_json::from_slice(payload).ok()).flatten()?;
         let is_rejoin = note.lost.as_ref().map(LostRecords::is_valid);
         let is_valid = match note.why {
