@@ -105,8 +105,9 @@ impl BlobStore {
             return Ok(());
         }
         keeper.keep_blob(&id.hex(), &bytes()?).map_err(|why| {
-            let message = format!("the store does not have the blob: {why}");
-            Error::new(ErrorKind::Io, message).at_path(&self.reader.path(id))
+            // No record refers to it, so nothing of the request is in the log.
+            let message = format!("nothing was recorded: a large value cannot be kept: {why}");
+            Error::new(ErrorKind::Io, message).with_hint("send the request again")
         })?;
         state.kept.insert(*id);
         Ok(())
