@@ -57,6 +57,15 @@ pub(crate) fn keep_root(dir: &Path, ledger: &Ledger) {
     let _ = keep(dir, ledger);
 }
 
+/// Forgets the last record of the ledger in a folder, after a person replaced the folder by the log of its store.
+#[cfg(feature = "store")]
+pub(crate) fn forget_root(dir: &Path) {
+    if let Some((path, _)) = file_of(dir) {
+        // Without it, nothing is known.
+        let _ = fs::remove_file(path);
+    }
+}
+
 fn keep(dir: &Path, ledger: &Ledger) -> Option<()> {
     let head = ledger.head();
     let (path, folder) = file_of(dir)?;

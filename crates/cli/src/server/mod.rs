@@ -37,7 +37,7 @@ pub(crate) use attempt_process::verdict_without_its_process;
 pub use client::{Client, LOCK_WAIT, open_in_turn};
 pub(crate) use client::{expect_unbound, expect_writer};
 #[cfg(feature = "store")]
-pub(crate) use known_root::check_root_of_folder;
+pub(crate) use known_root::{check_root_of_folder, forget_root};
 pub(crate) use known_root::{accept_rollback, check_root, keep_root, rollback_text};
 #[cfg(feature = "store")]
 pub(crate) use over_http::{ServerAddress, Servers};
