@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, SEGMENT_HEADER_SIZE, Uid, to_u64};
 use crate::log::{Ack, BoundAck, FolderPart, LogCopy, StoreBinding};
 use crate::store::binding::parse_uid;
-use crate::store::name::{ObjectName, SEGMENTS, TAIL, slots_from};
+use crate::store::name::{ObjectName, SEGMENTS, SegmentObject, TAIL, slots_from};
 use crate::store::objects::ListedObject;
 use crate::store::protocol::StorePosition;
 use crate::store::segments::segment_floor;
@@ -33,6 +33,8 @@ pub struct FolderProgress {
     pub last_seq: u64,
     /// The epoch of the last record that was read.
     pub epoch: u64,
+    /// The first sealed segment of the store whose index or footer is invalid: its records are whole.
+    pub derived_damage: Option<SegmentObject>,
 }
 
 /// Records that a folder may have acknowledged, and in whose place the log has others.

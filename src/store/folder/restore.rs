@@ -5,8 +5,10 @@ use std::path::Path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Ack, BoundAck, LogCopy, LogOptions, LostRecords, StoreBinding};
 use crate::store::binding::{LedgerIdentity, bound_ledger};
-use crate::store::derived::SnapshotSurvey;
-use crate::store::session::StoreEnd;
+use crate::store::derived::{SegmentKeys, SnapshotSurvey};
+use crate::store::name::SegmentForm;
+use crate::store::segments::VerifiedSegment;
+use crate::store::session::{StoreEnd, TakenIn};
 
 use super::client::StoreClient;
 use super::common::read_ahead;
@@ -50,6 +52,11 @@ pub(super) fn restore_after(
     read_ahead(&session, ahead, |session| {
         session.find_end(end, &mut |taken| {
             follower.take_in(taken)?;
+            if let TakenIn::Segment(segment) = taken
+                && !has_valid_index(segment)
+            {
+                follower.progress.derived_damage.get_or_insert(*segment.object());
+            }
             snapshots.look(taken);
             each(&follower.progress);
             Ok(())
@@ -59,6 +66,14 @@ pub(super) fn restore_after(
     snapshots.take_in(&session, &follower.copy, is_pruned)?;
     follower.take_in_blobs(&session)?;
     follower.copy.finish()
+}
+
+/// Whether index and footer of a sealed segment are those of its frames. No record depends on them.
+fn has_valid_index(segment: &VerifiedSegment) -> bool {
+    let object = segment.object();
+    object.form == SegmentForm::Part
+        || SegmentKeys::of(object, segment.bytes())
+            .is_some_and(|keys| keys.footer().data_end == segment.place().end)
 }
 
 /// The ledger whose log a store has.
