@@ -249,7 +249,7 @@ impl SimStore {
         lock(&self.shared).fates += u64::from(fate.is_some());
         own.is_dead |= fate == Some(StoreFate::Dies);
         if own.is_dead {
-            return Err(Unclear("the process is dead".to_owned()));
+            return Err(Unclear::no_answer("the process is dead"));
         }
         drop(own);
         let mut shared = lock(&self.shared);
@@ -279,7 +279,7 @@ impl SimStore {
 }
 
 fn lost() -> Unclear {
-    Unclear("time-out".to_owned())
+    Unclear::no_answer("time-out")
 }
 
 impl Shared {
@@ -305,7 +305,7 @@ impl Shared {
             _ => false,
         };
         if self.objects.get(name).is_some_and(|found| !is_allowed(found)) {
-            return Err(Unclear("precondition failed".to_owned()));
+            return Err(Unclear::answered("precondition failed"));
         }
         let at = StoreTime(self.now);
         let object = Object { bytes: bytes.to_vec(), at, call: self.calls };
@@ -336,7 +336,7 @@ impl Objects for SimStore {
                 Err(lost())
             }
             Some(StoreFate::Lost | StoreFate::Dies) => Err(lost()),
-            Some(StoreFate::Refused) => Err(Unclear("conflict".to_owned())),
+            Some(StoreFate::Refused) => Err(Unclear::answered("conflict")),
             Some(fate @ (StoreFate::AnswerLost | StoreFate::DiesAfter)) => {
                 let _ = shared.create(name, bytes);
                 drop(shared);

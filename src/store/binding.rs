@@ -72,8 +72,7 @@ pub fn bind(
         };
         unclear += 1;
         if !retry(unclear) {
-            let message = format!("the store does not answer: {why}");
-            return Err(Error::new(ErrorKind::Io, message).at_path(name.as_ref()));
+            return Err(why.error().at_path(name.as_ref()));
         }
     }
 }
@@ -95,8 +94,7 @@ pub fn bound_ledger(
             Err(why) => why,
         };
         if !retry(unclear) {
-            let message = format!("the store does not answer: {why}");
-            return Err(Error::new(ErrorKind::Io, message).at_path(name.as_ref()));
+            return Err(why.error().at_path(name.as_ref()));
         }
     }
     unreachable!("the loop ends with a result")

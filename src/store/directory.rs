@@ -19,6 +19,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::name::PROBE;
 use super::objects::{CreatedObject, ListedObject, Objects, StoreTime, StoredObject, Unclear};
 
+/// What to do about a folder that is not there.
+const AWAY: &str = "check that the folder of the store is there, and try again";
+/// What to do about a full disk.
+const FULL: &str = "free some space where the store is, and try again";
+/// What to do about a folder that this process may not read or write.
+const FORBIDDEN: &str =
+    "check the permissions of the store's folder and whether its file system is read-only";
+
 /// The folder of files that have no name yet.
 const UNNAMED: &str = ".unnamed";
 
@@ -75,7 +83,7 @@ impl DirectoryObjects {
         if name.split('/').all(is_plain) {
             return Ok(self.root.join(name));
         }
-        Err(Unclear(format!("`{name}` is not the name of an object")))
+        Err(Unclear::no_answer(format!("`{name}` is not the name of an object")))
     }
 
     /// Remove files without a name that killed processes left behind. `now` is the time of the file system.
@@ -117,10 +125,8 @@ impl DirectoryObjects {
             match self.in_folder(&path, create) {
                 Ok(mut file) => {
                     let written = file.write_all(bytes).and_then(|()| file.sync_all());
-                    if let Err(error) = written {
-                        let _ = fs::remove_file(&path);
-                        return Err(error);
-                    }
+                    // What a full disk took of it is of no use.
+                    written.inspect_err(|_| drop(fs::remove_file(&path)))?;
                     return Ok((path, file));
                 }
                 // Left behind by an earlier process.
@@ -174,7 +180,15 @@ fn modified(metadata: &fs::Metadata) -> Option<StoreTime> {
 }
 
 fn unclear(what: &str, name: &str, error: &io::Error) -> Unclear {
-    Unclear(format!("cannot {what} {name}: {error}"))
+    let why = format!("cannot {what} {name}: {error}");
+    let hint = match error.kind() {
+        // The folder is gone, as when its file system is not mounted.
+        io::ErrorKind::NotFound => return Unclear::no_answer(why).with_hint(Some(AWAY.to_owned())),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some(FULL),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Some(FORBIDDEN),
+        _ => None,
+    };
+    Unclear::answered(why).with_hint(hint.map(str::to_owned))
 }
 
 impl Objects for DirectoryObjects {
@@ -349,13 +363,41 @@ mod tests {
         assert_eq!(store.list("tail/").unwrap(), []);
         fs::rename(&folder, &away).unwrap();
         assert!(store.get("tail/1", None).is_err() && store.list("tail/").is_err());
-        assert!(store.create("tail/1", b"1").is_err() && store.put_hint("a", b"1").is_err());
+        assert!(!store.create("tail/1", b"1").unwrap_err().is_answered);
+        assert!(!store.put_hint("a", b"1").unwrap_err().is_answered);
         fs::rename(&away, &folder).unwrap();
         assert_eq!(store.get("tail/1", None).unwrap(), None);
         // A reader of a folder that never was finds no objects.
         let none = DirectoryObjects::existing(&place.path().join("none"));
         assert_eq!(none.get("tail/1", None).unwrap(), None);
         assert_eq!(none.list("tail/").unwrap(), []);
+    }
+
+    /// Goal: a full disk and a missing permission are answers, with what a person can do; and nothing is left of them.
+    #[test]
+    fn errors_of_the_file_system_are_answers() {
+        for (kind, word) in [
+            (io::ErrorKind::StorageFull, "free some space"),
+            (io::ErrorKind::QuotaExceeded, "free some space"),
+            (io::ErrorKind::PermissionDenied, "permissions"),
+            (io::ErrorKind::ReadOnlyFilesystem, "read-only"),
+        ] {
+            let why = unclear("create", "tail/1", &kind.into());
+            assert!(
+                why.message().starts_with("the store answers with an error: cannot create tail/1")
+            );
+            assert!(why.hint.unwrap().contains(word), "{kind}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let store = DirectoryObjects::open(folder.path()).unwrap();
+        fs::create_dir(folder.path().join("OWNER.json")).unwrap();
+        assert!(store.put_hint("OWNER.json", b"1").unwrap_err().is_answered);
+        // The folder may be there already.
+        let _ = fs::remove_dir(folder.path().join("blob"));
+        fs::write(folder.path().join("blob"), "").unwrap();
+        assert!(store.create("blob/1", b"1").unwrap_err().is_answered);
+        let unnamed = fs::read_dir(folder.path().join(UNNAMED));
+        assert_eq!(unnamed.map_or(0, |entries| entries.count()), 0);
     }
 
     /// Goal: hints are overwritten, and deletes can be repeated.

@@ -4,6 +4,7 @@
 //! has two names. Sequence numbers have 20 digits, so names sort like the numbers.
 
 use std::fmt;
+use std::path::Path;
 
 /// The folder of slots.
 pub(super) const TAIL: &str = "tail/";
@@ -89,6 +90,19 @@ impl ObjectName {
             }
         };
         (name.to_string() == text).then_some(name)
+    }
+}
+
+impl ObjectName {
+    /// Whether a path is that of an object below the prefix of a ledger, and not that of a file of a folder.
+    #[must_use]
+    pub fn is_below_prefix(path: &Path) -> bool {
+        let Some(text) = path.to_str() else { return false };
+        let is_file = |folder: &str| {
+            text.strip_prefix(folder).is_some_and(|file| !file.is_empty() && !file.contains('/'))
+        };
+        Self::parse(text).is_some()
+            || [TAIL, SEGMENTS, BLOBS, SNAPSHOTS, PROBE].into_iter().any(is_file)
     }
 }
 

@@ -5,6 +5,8 @@
 use std::fmt;
 use std::ops::Range;
 
+use crate::error::{Error, ErrorKind};
+
 /// A time of the store, in microseconds since the Unix epoch. It is never compared with the clock of a
 /// machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -15,11 +17,61 @@ pub struct StoreTime(pub u64);
 ///
 /// A refused create is unclear too: the refused request may be the repetition of one that succeeded.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unclear(pub String);
+pub struct Unclear {
+    /// What could not be done, and why.
+    pub why: String,
+    /// Whether the store answered: with an error, such as a full disk or a missing right.
+    pub is_answered: bool,
+    /// What a person can do about it, if the reason says so.
+    pub hint: Option<String>,
+}
+
+impl Unclear {
+    /// No answer arrived.
+    pub fn no_answer(why: impl Into<String>) -> Self {
+        Self { why: why.into(), is_answered: false, hint: None }
+    }
+
+    /// The store answered with an error.
+    pub fn answered(why: impl Into<String>) -> Self {
+        Self { is_answered: true, ..Self::no_answer(why) }
+    }
+
+    /// The same, with what a person can do about it.
+    #[must_use]
+    pub fn with_hint(self, hint: Option<String>) -> Self {
+        Self { hint, ..self }
+    }
+
+    /// The failure of a process that asks no more, for people.
+    #[must_use]
+    pub fn message(&self) -> String {
+        let what = if self.is_answered {
+            "the store answers with an error"
+        } else {
+            "the store does not answer"
+        };
+        format!("{what}: {}", self.why)
+    }
+
+    /// The same as an error, with what to do.
+    #[must_use]
+    pub fn error(&self) -> Error {
+        let hint = self.hint.clone().unwrap_or_else(|| {
+            let hint = if self.is_answered {
+                "check the store, and try again"
+            } else {
+                "check the network and the endpoint, and try again"
+            };
+            hint.to_owned()
+        });
+        Error::new(ErrorKind::Io, self.message()).with_hint(hint)
+    }
+}
 
 impl fmt::Display for Unclear {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.why)
     }
 }
 

@@ -68,7 +68,9 @@ impl VerifiedSegment {
     ) -> Result<(Self, SegmentEnd), SlotFault> {
         let header = SegmentHeader::decode(&bytes).map_err(SlotFault::Segment)?;
         if (header.base_seq, header.ordinal) != (object.base_seq, object.ordinal) {
-            return Err(SlotFault::Name);
+            return Err(SlotFault::Place(
+                "its header is that of another segment than its name says",
+            ));
         }
         if (header.ledger, header.genesis) != (identity.ledger, identity.genesis) {
             return Err(SlotFault::Ledger);
@@ -92,10 +94,10 @@ impl VerifiedSegment {
             }
         })?;
         if walk.next_seq != object.last_seq + 1 {
-            return Err(SlotFault::Length);
+            return Err(SlotFault::Place("it ends before the last record that its name says"));
         }
         if object.form == SegmentForm::Part && walk.offset != to_u64(bytes.len()) {
-            return Err(SlotFault::Length);
+            return Err(SlotFault::Place("it continues after the last record that its name says"));
         }
         if chain_before.is_some_and(|chain| chain != before.chain) {
             return Err(SlotFault::Link("it follows other records"));

@@ -270,7 +270,7 @@ impl StoreSession<'_> {
         let found = self.get_part(&name, &(0..to_u64(SEGMENT_HEADER_SIZE)), &mut unclear)?;
         let found = found.ok_or_else(|| unnoted(first.base_seq))?;
         let header = SegmentHeader::decode(&found.bytes)
-            .map_err(|fault| fault_error(&name, &SlotFault::Segment(fault)))?;
+            .map_err(|fault| fault_error(&name, &SlotFault::Segment(fault), None))?;
         // The epoch that the first slot after the floor continues: no writer note may be left to say it.
         let floor = segment_floor(&listing);
         let slots = self.list(TAIL, &mut unclear)?;
@@ -407,8 +407,7 @@ impl StoreSession<'_> {
         if (self.retry)(*unclear) {
             return Ok(());
         }
-        let message = format!("the store does not answer: {why}");
-        Err(Error::new(ErrorKind::Io, message).with_hint("check the connection, and try again"))
+        Err(why.error())
     }
 }
 
@@ -523,11 +522,12 @@ impl HeldStore {
                 }
                 call => {
                     let answer = run.perform(&call, &mut |_| Ok(()), None).map_err(|error| {
-                        let what = match error.kind() {
-                            ErrorKind::Io => ErrorKind::OutcomeUnknown,
-                            kind => kind,
+                        let error = match error.kind() {
+                            ErrorKind::Io => error.as_kind(ErrorKind::OutcomeUnknown),
+                            _ => error,
                         };
-                        Error::new(what, error.message()).at_seq(self.end.position.next_seq)
+                        let seq = error.location().seq.unwrap_or(self.end.position.next_seq);
+                        error.at_seq(seq)
                     })?;
                     self.keeper.answer(answer);
                 }
@@ -656,7 +656,7 @@ impl<'s, 'a> Run<'s, 'a> {
         });
         if is_inside {
             let fault = SlotFault::Link("a segment object ends inside it");
-            return Err(fault_error(&name, &fault).at_seq(position.next_seq));
+            return Err(fault_error(&name, &fault, Some(position.next_seq)));
         }
         Ok(StoreAnswer::EndsInside(false))
     }
@@ -704,7 +704,7 @@ impl<'s, 'a> Run<'s, 'a> {
             let before = Before { next_seq, chain: position.chain, time: *time, place };
             let verified =
                 VerifiedSegment::verify(object, found.bytes, &self.session.identity, &before);
-            let (segment, end) = verified.map_err(|fault| fault_error(&name, &fault))?;
+            let (segment, end) = verified.map_err(|fault| fault_error(&name, &fault, None))?;
             take(&TakenIn::Segment(&segment))?;
             let position = StorePosition {
                 next_seq: object.last_seq.saturating_add(1),
@@ -730,7 +730,7 @@ impl<'s, 'a> Run<'s, 'a> {
         let fault = self.fault.take();
         let fault =
             fault.unwrap_or(SlotFault::Link("it follows other records, or an epoch is wrong"));
-        fault_error(&name, &fault).at_seq(first_seq)
+        fault_error(&name, &fault, Some(first_seq))
     }
 }
 
@@ -793,7 +793,26 @@ fn fenced(first_seq: u64) -> Error {
         .at_seq(first_seq)
 }
 
-fn fault_error(name: &str, fault: &SlotFault) -> Error {
+/// The error of an object with a fault. It names the record once: that of the frame, or else `seq`.
+fn fault_error(name: &str, fault: &SlotFault, seq: Option<u64>) -> Error {
     let kind = if fault.is_version() { ErrorKind::Unsupported } else { ErrorKind::Corrupt };
-    Error::new(kind, fault.to_string()).at_path(name.as_ref())
+    let is_segment = name.starts_with(SEGMENTS);
+    let (message, seq) = match fault {
+        SlotFault::Frame(seq, fault) => (fault.describe().to_owned(), Some(*seq)),
+        SlotFault::Ledger if is_segment => {
+            ("the segment object belongs to another ledger".to_owned(), seq)
+        }
+        SlotFault::Place(what) if is_segment => {
+            (format!("the segment object does not fit: {what}"), seq)
+        }
+        SlotFault::Link(what) if is_segment => {
+            (format!("the segment object does not continue the log: {what}"), seq)
+        }
+        fault => (fault.to_string(), seq),
+    };
+    let error = Error::new(kind, message).at_path(name.as_ref());
+    match seq {
+        Some(seq) => error.at_seq(seq),
+        None => error,
+    }
 }

@@ -84,7 +84,7 @@ impl Faulty {
 }
 
 fn lost() -> Unclear {
-    Unclear("no answer".to_owned())
+    Unclear::no_answer("no answer")
 }
 
 impl Objects for Faulty {

@@ -41,7 +41,8 @@ use clap::{Arg, ArgMatches, FromArgMatches as _, Parser as _};
 use plan_ledger::Environment;
 
 use cli::{Cli, CliCommand};
-use output::{Code, DAMAGE_HINT, Failure, print_error, print_json, print_message, print_raw};
+use commands::source::{damage_hint, is_store};
+use output::{Code, Failure, print_error, print_json, print_message, print_raw};
 
 /// Runs the command line of this process.
 #[must_use]
@@ -216,7 +217,14 @@ fn fail(failure: &Failure) -> ExitCode {
     }
     print_error(&failure.to_string());
     if failure.code() == Code::Damaged {
-        print_message(&format!("to continue: {DAMAGE_HINT}"));
+        let error = if let Failure::Ledger(error) = failure { Some(error) } else { None };
+        let place = error.and_then(|error| error.location().path.as_deref());
+        // The hint of an error about an object of a store says it.
+        let is_said =
+            error.is_some_and(|error| error.hint().is_some()) && place.is_some_and(is_store);
+        if !is_said {
+            print_message(&format!("to continue: {}", damage_hint(place)));
+        }
     }
     failure.code().into()
 }

@@ -176,13 +176,13 @@ mod tests {
 
     impl Objects for Counting {
         fn create(&self, _: &str, _: &[u8]) -> Result<CreatedObject, Unclear> {
-            Err(Unclear("not here".to_owned()))
+            Err(Unclear::no_answer("not here"))
         }
 
         fn get(&self, name: &str, _: Option<Range<u64>>) -> Answer {
             let number = self.requests.fetch_add(1, Ordering::SeqCst);
             if self.is_unclear && number.is_multiple_of(2) {
-                return Err(Unclear("busy".to_owned()));
+                return Err(Unclear::answered("busy"));
             }
             Ok(Some(StoredObject { bytes: name.as_bytes().to_vec(), at: None }))
         }

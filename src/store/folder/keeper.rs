@@ -9,6 +9,7 @@
 //! - Lock order: the open epoch, then what is unshipped.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{SEGMENT_HEADER_SIZE, to_u64};
 use crate::log::{BlobId, Keeper, KeptGroup, LogReader, NotKept};
 use crate::store::binding::LedgerIdentity;
+use crate::store::name::ObjectName;
 use crate::store::session::{HeldStore, StoreEnd};
 use crate::store::slot::{SLOT_HEADER_SIZE, SLOT_SIZE_MAX, SlotPart, SlotWriter};
 
@@ -77,6 +79,37 @@ impl StoreKeeper {
     #[must_use]
     pub fn identity(&self) -> LedgerIdentity {
         self.writer.identity
+    }
+
+    /// Where the store is.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        self.client.url()
+    }
+
+    /// Another process took over: nothing is acknowledged any more. From now on [`Self::lag`] counts every record that
+    /// was acknowledged and that the store lacks.
+    pub fn fence(&self, why: &str) {
+        self.pending().fenced.get_or_insert_with(|| why.to_owned());
+    }
+
+    /// The reason why a group is not kept. The log names the records.
+    fn not_kept(&self, error: &Error) -> NotKept {
+        match error.kind() {
+            ErrorKind::Fenced => NotKept::Fenced(error.message().to_owned()),
+            _ => NotKept::Unknown(self.cause(error)),
+        }
+    }
+
+    /// An error in one line: where, what happened, and what to do.
+    fn cause(&self, error: &Error) -> String {
+        let place = match &error.location().path {
+            Some(path) if ObjectName::is_below_prefix(path) => Path::new(self.url()).join(path),
+            Some(path) => path.clone(),
+            None => self.url().into(),
+        };
+        let hint = error.hint().map_or_else(String::new, |hint| format!("; {hint}"));
+        format!("{}: {}{hint}", place.display(), error.message())
     }
 
     /// When a commit is acknowledged.
@@ -194,10 +227,10 @@ impl StoreKeeper {
     fn commit(&self, group: &KeptGroup<'_>) -> std::result::Result<(), NotKept> {
         let KeptGroup { segment, offset, frames, last_seq: before, chain, time, .. } = *group;
         let part = SlotPart { segment, offset, frames, last_seq: before, chain, time };
-        let slot = self.writer.encode(&part).map_err(|error| not_kept(&error))?;
+        let slot = self.writer.encode(&part).map_err(|error| self.not_kept(&error))?;
         let session = self.client.session(self.writer.identity);
         let mut held = self.held();
-        held.commit(&session, slot).map_err(|error| not_kept(&error))?;
+        held.commit(&session, slot).map_err(|error| self.not_kept(&error))?;
         self.pending().unshipped.shipped(last_seq(&held));
         Ok(())
     }
@@ -232,20 +265,13 @@ impl StoreKeeper {
             }
             before_ship = Some(oldest);
             // Everything before this group, as HEAD covers it.
-            self.ship().map_err(|error| not_kept(&error))?;
+            self.ship().map_err(|error| self.not_kept(&error))?;
         }
     }
 }
 
 fn last_seq(held: &HeldStore) -> u64 {
     held.end().position.next_seq - 1
-}
-
-fn not_kept(error: &Error) -> NotKept {
-    match error.kind() {
-        ErrorKind::Fenced => NotKept::Fenced(error.message().to_owned()),
-        _ => NotKept::Unknown(error.to_string()),
-    }
 }
 
 impl Keeper for StoreKeeper {
@@ -262,7 +288,7 @@ impl Keeper for StoreKeeper {
             return Ok(());
         }
         let session = self.client.session(self.writer.identity);
-        session.create_same(&blob_name(hash), bytes).map_err(|error| error.to_string())
+        session.create_same(&blob_name(hash), bytes).map_err(|error| self.cause(&error))
     }
 
     fn size_max(&self) -> u64 {

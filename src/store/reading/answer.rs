@@ -20,8 +20,7 @@ pub(super) fn answer<T>(
             Err(why) => {
                 unclear += 1;
                 if !(client.retry())(unclear) {
-                    let message = format!("the store does not answer: {why}");
-                    return Err(io::Error::new(io::ErrorKind::HostUnreachable, message));
+                    return Err(io::Error::new(io::ErrorKind::HostUnreachable, why.message()));
                 }
             }
         }

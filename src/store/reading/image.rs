@@ -87,12 +87,12 @@ impl<'n> Image<'n> {
     /// Add the files to those that are known: the segments, sealed where another one follows, and HEAD at the end of
     /// the log.
     pub(super) fn finish(
-        self,
-        mut files: StoreStorage,
+        &mut self,
+        files: &mut StoreStorage,
         root: &Path,
         options: &LogOptions,
         end: &StoreEnd,
-    ) -> Result<StoreStorage> {
+    ) -> Result<()> {
         let Some(place) = &end.place else {
             let message = "the store has a ledger, but no record of it yet";
             return Err(Error::new(ErrorKind::OutOfRange, message));
@@ -106,14 +106,13 @@ impl<'n> Image<'n> {
         let head = MemoryFile::default();
         head.write_at(&archive_head(&place.header, &next), 0).map_err(kept_error)?;
         files.add("HEAD".to_owned(), Content::File(Arc::new(head)));
-        for (header, file) in self.segments {
+        for (header, file) in self.segments.drain(..) {
             files.add(format!("log/{}", header.name()), Content::File(file));
         }
         files.is_writable = true;
-        seal_all(&files, root, options.stream_rule)?;
+        seal_all(&*files, root, options.stream_rule)?;
         files.is_writable = false;
-        self.sealed.iter().try_for_each(SealedObject::check)?;
-        Ok(files)
+        self.sealed.iter().try_for_each(SealedObject::check)
     }
 
     /// Put records in their place.

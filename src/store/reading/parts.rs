@@ -100,7 +100,8 @@ fn assemble(
         }
         files.add(name, Content::File(Arc::new(file)));
     }
-    image.finish(files, root, options, &end)
+    image.finish(&mut files, root, options, &end)?;
+    Ok(files)
 }
 
 fn is_after(slot: &ListedObject, floor: u64) -> bool {

@@ -74,12 +74,14 @@ pub(super) fn read(
         matches!(ObjectName::parse(&listed.name), Some(ObjectName::Slot(first)) if first > floor)
     }));
 
-    let files = StoreStorage::new(root, client, &options.storage);
+    let mut files = StoreStorage::new(root, client, &options.storage);
     // Before the end of the log is known, so that the log has the notes of all of them; and after its start is known.
     files.list_snapshots().map_err(|error| Error::io("list the snapshots", root, error))?;
     let mut image = Image::new(new_file, needed);
     let end = image.read(&session, from)?;
     files.list_blobs().map_err(|error| Error::io("list the blobs", root, error))?;
+    image.finish(&mut files, root, options, &end)?;
+    // After the segments: what they say decides about an index object that differs.
     image.check_index_objects(&session, &segments)?;
-    image.finish(files, root, options, &end)
+    Ok(files)
 }

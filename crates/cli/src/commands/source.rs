@@ -11,7 +11,7 @@ use clap::{ArgMatches, Command};
 use plan_ledger::Environment;
 use plan_ledger::internals::ledger::archive_environment;
 
-use crate::output::Failure;
+use crate::output::{DAMAGE_HINT, Failure};
 
 /// The commands that read a store.
 const READERS: [&str; 12] = [
@@ -35,6 +35,20 @@ pub(crate) fn is_store(path: &Path) -> bool {
     scheme.is_some_and(|scheme| {
         !scheme.is_empty() && scheme.chars().all(|it| it.is_ascii_alphanumeric())
     })
+}
+
+/// The way to continue with a damaged ledger, by the place of the damage or of the ledger.
+pub(crate) fn damage_hint(place: Option<&Path>) -> String {
+    match place {
+        Some(store) if is_store(store) => {
+            let url = store.display();
+            format!(
+                "`ledger serve --store {url}` or `ledger replicate {url}` with a folder that has the whole ledger repairs \
+                 the store"
+            )
+        }
+        _ => DAMAGE_HINT.to_owned(),
+    }
 }
 
 /// The environment in which `path` is a ledger: its folder, an archive's file, or the address of a store.

@@ -14,7 +14,8 @@ use plan_ledger::internals::storage::Access;
 use plan_ledger::{Environment, Error, ErrorKind, LedgerView, State, Timestamp};
 
 use crate::commands::last_runner::RunnerStatus;
-use crate::output::{Code, DAMAGE_HINT, Failure, escape_control, escape_path};
+use crate::commands::source::damage_hint;
+use crate::output::{Code, Failure, escape_control, escape_path};
 use crate::protocol::{OpeningJson, counted, error_line, lost_records_text};
 use crate::runner::DeadClaim;
 
@@ -124,7 +125,10 @@ impl LedgerOverview {
             out.painted(Paint::Bad, &text)?;
         }
         self.health.print(out)?;
-        if self.is_good() { Ok(()) } else { out.line(&format!("to continue: {DAMAGE_HINT}")) }
+        if self.is_good() {
+            return Ok(());
+        }
+        out.line(&format!("to continue: {}", damage_hint(Some(self.view.log().dir()))))
     }
 
     /// Prints a JSON line for each damage.

@@ -16,8 +16,9 @@ use plan_ledger::internals::plan::RunSummary;
 use plan_ledger::{Error, ErrorKind, LedgerView, Run, RunId, State, StepNumber, Timestamp};
 
 use crate::commands::last_runner::RunnerStatus;
+use crate::commands::source::damage_hint;
 use crate::json::TimeJson;
-use crate::output::{Code, DAMAGE_HINT, Failure, escape_control};
+use crate::output::{Code, Failure, escape_control};
 use crate::protocol::{Missing, error_line};
 use crate::requests::default_run;
 use crate::runner::DeadClaim;
@@ -287,7 +288,7 @@ impl<'a> LedgerAt<'a> {
         let damage = self.damage.iter().map(|damage| format!("damage: {}", damage_text(damage)));
         let mut all = damage.chain(self.unread.iter().cloned());
         all.try_for_each(|what| out.painted(Paint::Bad, &format!("  {what}")))?;
-        out.line(&format!("to continue: {DAMAGE_HINT}"))
+        out.line(&format!("to continue: {}", damage_hint(Some(self.view.log().dir()))))
     }
 
     /// Prints the first record of the log if older records were pruned.

@@ -138,7 +138,7 @@ impl Holding {
             return true;
         }
         let checked = match self.watched.doubt() {
-            Some(HoldDoubt::NoContact(age)) => Err(no_contact(age)),
+            Some(HoldDoubt::NoContact(age)) => Err(no_contact(age, &self.log.view().health().url)),
             Some(HoldDoubt::Replaced) | None => self.log.check(),
         };
         match checked {
@@ -229,11 +229,11 @@ impl Holding {
     }
 }
 
-fn no_contact(age: Duration) -> Failure {
+fn no_contact(age: Duration, url: &str) -> Failure {
     let message = format!(
         "the store gave no answer for {} s: the workers were ended, since another machine may have taken over",
         age.as_secs()
     );
     let hint = "`ledger resume` continues the run once the store answers; nothing that was acknowledged is lost";
-    Error::new(ErrorKind::Io, message).with_hint(hint).into()
+    Error::new(ErrorKind::Io, message).with_hint(hint).at_path(Path::new(url)).into()
 }

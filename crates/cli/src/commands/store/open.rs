@@ -1,6 +1,6 @@
 //! The client of a store, from its address and the environment.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,13 +75,14 @@ pub(super) fn open(
         ))
     })?;
     let io = |error| Error::new(ErrorKind::Io, format!("cannot start a thread: {error}"));
-    let remote = Arc::new(RemoteObjects::new(store, url.prefix.clone(), timeout).map_err(io)?);
+    let remote =
+        Arc::new(RemoteObjects::new(store, url.prefix.clone(), timeout, url.engine).map_err(io)?);
     let objects: Arc<dyn Objects> = Arc::<RemoteObjects>::clone(&remote);
     Ok(OpenStore { url: url.clone(), objects, endpoint, remote: Some((remote, transport)) })
 }
 
 fn open_folder(url: &StoreUrl) -> Result<OpenStore, Failure> {
-    let folder = url.folder();
+    let folder = expect_no_file(url)?;
     if !folder.is_dir() {
         let path = folder.display();
         return Err(Failure::Usage(format!(
@@ -90,6 +91,21 @@ fn open_folder(url: &StoreUrl) -> Result<OpenStore, Failure> {
     }
     let objects = open_directory(&folder)?;
     Ok(OpenStore { url: url.clone(), objects, endpoint: None, remote: None })
+}
+
+/// The folder of a store that is one, unless a file has its name.
+pub(super) fn expect_no_file(url: &StoreUrl) -> Result<PathBuf, Failure> {
+    let folder = url.folder();
+    if folder.is_dir() {
+        return Ok(folder);
+    }
+    match folder.ancestors().find(|path| path.exists()) {
+        Some(file) if !file.is_dir() => Err(Failure::Usage(format!(
+            "cannot open {url}: {} is a file\nhint: name a folder: a store has many objects",
+            file.display()
+        ))),
+        _ => Ok(folder),
+    }
 }
 
 fn open_directory(folder: &Path) -> Result<Arc<dyn Objects>, Failure> {

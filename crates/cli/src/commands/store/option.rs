@@ -7,7 +7,7 @@ use clap::Args;
 use crate::options::parse_seconds;
 use crate::output::Failure;
 
-use super::open::{OpenStore, open};
+use super::open::{OpenStore, expect_no_file, open};
 use super::url::{Engine, StoreUrl};
 
 const PLACES: &str =
@@ -44,7 +44,7 @@ impl StoreOption {
     /// a command does not.
     pub(super) fn open_existing(&self) -> Result<OpenStore, Failure> {
         let url = self.url()?;
-        if url.engine == Engine::Folder && !url.folder().join("LEDGER.json").is_file() {
+        if url.engine == Engine::Folder && !expect_no_file(&url)?.join("LEDGER.json").is_file() {
             return Err(no_ledger(&url));
         }
         self.open()

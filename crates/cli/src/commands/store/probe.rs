@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
+use plan_ledger::Environment;
 use plan_ledger::internals::store::{
     self, CreatedObject, ListedObject, Objects, StoredObject, Unclear,
 };
-use plan_ledger::{Environment, Error, ErrorKind};
 
 use crate::output::{Code, Failure, print_result};
 use crate::protocol::{counted, hex};
@@ -21,6 +21,7 @@ use crate::protocol::{counted, hex};
 use super::lines::StoreProbeLine;
 use super::open::OpenStore;
 use super::option::StoreOption;
+use super::remote::unanswered;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -66,12 +67,10 @@ fn test(store: &OpenStore, environment: &Environment) -> Result<StoreProbeLine, 
     let observed = Observed { objects: Arc::clone(&store.objects), seen: Mutex::default() };
     let problems = store::probe(&observed, &id);
     let left = left_behind(store, &id)?;
+    let refusal = observed.refusal();
     let line = observed.line(store, problems, left);
-    if line.created == 0 {
-        let why = line.problems.join("; ");
-        let error = Error::new(ErrorKind::Io, format!("cannot test {}: {why}", line.url));
-        let hint = "check that the credentials may create objects, and try again";
-        return Err(error.with_hint(hint).into());
+    if let Some(why) = refusal.filter(|_| line.created == 0) {
+        return Err(unanswered(&why, &line.url));
     }
     Ok(line)
 }
@@ -79,10 +78,8 @@ fn test(store: &OpenStore, environment: &Environment) -> Result<StoreProbeLine, 
 /// The objects of a probe that are still there.
 fn left_behind(store: &OpenStore, id: &str) -> Result<Vec<String>, Failure> {
     let own = format!("probe/{id}-");
-    let listing = store.objects.list("probe/").map_err(|why| {
-        let error = Error::new(ErrorKind::Io, why.to_string());
-        error.with_hint("check the network and the endpoint, and try again")
-    })?;
+    let listing =
+        store.objects.list("probe/").map_err(|why| unanswered(&why, &store.url.to_string()))?;
     let mut left: Vec<String> = listing.into_iter().map(|listed| listed.name).collect();
     left.retain(|name| name.starts_with(&own));
     left.sort();
@@ -101,9 +98,15 @@ struct Seen {
     created: Vec<Duration>,
     refused: u64,
     with_time: usize,
+    /// Why the first create that had no clear outcome had none.
+    first_refusal: Option<Unclear>,
 }
 
 impl Observed {
+    fn refusal(&self) -> Option<Unclear> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).first_refusal.clone()
+    }
+
     fn line(&self, store: &OpenStore, problems: Vec<String>, left: Vec<String>) -> StoreProbeLine {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.created.sort();
@@ -136,7 +139,10 @@ impl Objects for Observed {
                 seen.created.push(duration);
                 seen.with_time += usize::from(created.at.is_some());
             }
-            Err(_) => seen.refused += 1,
+            Err(why) => {
+                seen.refused += 1;
+                seen.first_refusal.get_or_insert_with(|| why.clone());
+            }
         }
         created
     }

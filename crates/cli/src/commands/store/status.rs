@@ -7,8 +7,7 @@ use clap::Args;
 use plan_ledger::internals::format::SnapshotName;
 use plan_ledger::internals::ledger::time_text;
 use plan_ledger::internals::store::{
-    LedgerIdentity, ListedObject, ObjectName, SlotBytes, SlotHeader, Unclear, bound_ledger,
-    segment_floor,
+    LedgerIdentity, ListedObject, ObjectName, SlotBytes, SlotHeader, bound_ledger, segment_floor,
 };
 use plan_ledger::{Error, ErrorKind};
 
@@ -19,6 +18,7 @@ use super::hold::owner_of;
 use super::lines::StoreStatusLine;
 use super::open::OpenStore;
 use super::option::{StoreOption, no_ledger};
+use super::remote::{at_store, failure_at_store};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,9 +41,11 @@ pub(super) struct StoreStatusArgs {
 
 pub(super) fn status(args: &StoreStatusArgs) -> Result<Code, Failure> {
     let store = args.store.open_existing()?;
-    let identity =
-        bound_ledger(&*store.objects, &|_| false)?.ok_or_else(|| no_ledger(&store.url))?;
-    let line = read(&store, &identity)?;
+    let url = store.url.to_string();
+    let identity = bound_ledger(&*store.objects, &|_| false)
+        .map_err(|error| at_store(error, &url))?
+        .ok_or_else(|| no_ledger(&store.url))?;
+    let line = read(&store, &identity).map_err(|failure| failure_at_store(failure, &url))?;
     print_result(args.json, &line, &text(&line))?;
     Ok(Code::Success)
 }
@@ -63,7 +65,7 @@ impl Sum {
 }
 
 fn read(store: &OpenStore, identity: &LedgerIdentity) -> Result<StoreStatusLine, Failure> {
-    let list = |folder: &str| store.objects.list(folder).map_err(|why| unanswered(&why));
+    let list = |folder: &str| store.objects.list(folder).map_err(|why| why.error());
     // Listed first: a slot that is collected meanwhile is covered by what is listed later.
     let (tail, segments) = (list("tail/")?, list("seg/")?);
     let (mut slots, mut sealed) = (Sum::default(), Sum::default());
@@ -109,7 +111,7 @@ fn read(store: &OpenStore, identity: &LedgerIdentity) -> Result<StoreStatusLine,
         ledger: hex(&identity.ledger),
         node: slot.as_ref().map(|slot| hex(&slot.node)),
         other_objects: others.objects,
-        owner: owner_of(&*store.objects).map_err(|why| unanswered(&why))?,
+        owner: owner_of(&*store.objects).map_err(|why| why.error())?,
         segment_bytes: sealed.bytes,
         segments: sealed.objects,
         seq: slot.as_ref().map_or(floor, |slot| slot.last_seq),
@@ -130,7 +132,7 @@ fn read_slot(
     first_seq: u64,
 ) -> Result<Option<SlotHeader>, Failure> {
     let name = ObjectName::Slot(first_seq).to_string();
-    let Some(found) = store.objects.get(&name, None).map_err(|why| unanswered(&why))? else {
+    let Some(found) = store.objects.get(&name, None).map_err(|why| why.error())? else {
         return Ok(None);
     };
     let checked = SlotBytes(found.bytes).check(first_seq, identity).map_err(|fault| {
@@ -138,11 +140,6 @@ fn read_slot(
         Error::new(kind, fault.to_string()).at_path(name.as_ref()).at_seq(first_seq)
     })?;
     Ok(Some(checked.header().clone()))
-}
-
-fn unanswered(why: &Unclear) -> Failure {
-    let error = Error::new(ErrorKind::Io, why.to_string());
-    error.with_hint("check the network and the endpoint, and try again").into()
 }
 
 fn text(line: &StoreStatusLine) -> String {

@@ -11,4 +11,4 @@ pub(crate) use rejoin::RecordJson;
 pub(super) use rejoin::{RejoinArgs, rejoin};
 pub(crate) use replicate::{ReplicateArgs, replicate};
 pub(crate) use restore::{RestoreArgs, restore};
-pub(super) use restore::{is_free, records_about};
+pub(super) use restore::{is_free, print_derived_damage, records_about};

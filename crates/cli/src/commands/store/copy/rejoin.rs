@@ -14,11 +14,13 @@ use plan_ledger::{Environment, Error, ErrorKind};
 use crate::options::{LedgerOption, environment};
 use crate::output::{Code, Failure, print_result};
 use crate::protocol::{count, counted};
+use crate::server::forget_root;
 
 use super::super::lines::RejoinLine;
 use super::super::option::StoreOption;
 use super::super::patience::patient_client;
 use super::super::reading::{Extent, storage_at};
+use super::super::remote::at_store;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -70,7 +72,10 @@ fn carry_out(
     let (store, dir) = (args.store.open()?, &args.place.dir);
     let client = patient_client(&store, environment);
     let mut line = |record: &LoggedRecord| record_json(record);
-    let rejoined = store::rejoin(dir, environment.log_options(), &client, &mut line)?;
+    let rejoined = store::rejoin(dir, environment.log_options(), &client, &mut line)
+        .map_err(|error| at_store(error, client.url()))?;
+    // What this machine knew of the folder is in the one that was set aside.
+    forget_root(dir);
     Ok(RejoinLine {
         acknowledged: rejoined.acknowledged,
         common_seq: rejoined.common_seq,

@@ -1,13 +1,14 @@
 //! `ledger replicate`: brings to a store what another process writes to a folder.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 
+use plan_ledger::internals::log::LogReader;
 use plan_ledger::internals::store::{AckMode, MonotonicClock, SideCar, StoreLag, StoreOpening};
 use plan_ledger::{Error, ErrorKind};
 
@@ -21,6 +22,7 @@ use super::super::lines::ReplicatedLine;
 use super::super::option::StoreOption;
 use super::super::patience::patient_client;
 use super::super::probe::expect_fit;
+use super::super::remote::{at_store, failure_at_store};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,7 +35,7 @@ was not copied yet. `ledger restore URL DIR` makes a folder of the copy. A signa
 after a last copy if there is time. The exit code is 2 if there is no ledger, 4 if something is damaged,
 6 if the store has records that the folder lacks, has another ledger or breaks a promise, or the folder is
 bound to a store (its server copies it then), and 7 if the store does not answer for 30 s, or a signal came
-before it had everything: what waits to be copied is safe in the folder, and the next start continues.";
+before it had every record: what waits to be copied is safe in the folder, and the next start continues.";
 
 /// How often a signal is looked for.
 const TICK: Duration = Duration::from_millis(50);
@@ -72,8 +74,13 @@ fn parse_interval(text: &str) -> Result<u64, String> {
 pub(crate) fn replicate(args: &ReplicateArgs) -> Result<Code, Failure> {
     let dir = &args.place.dir;
     let signals = StopSignals::register(dir)?;
-    let is_stopped = Arc::new(AtomicBool::new(false));
-    let copying = Copying { args: args.clone(), is_stopped: Arc::clone(&is_stopped) };
+    let (is_stopped, shipped) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let copying = Copying {
+        args: args.clone(),
+        is_stopped: Arc::clone(&is_stopped),
+        shipped: Arc::clone(&shipped),
+    };
+    let url = args.store.url()?.to_string();
     let (done, finished) = channel();
     let run = move || done.send(copying.run());
     // A side-car has no lock and acknowledges nothing, so the process may end at any moment.
@@ -84,7 +91,7 @@ pub(crate) fn replicate(args: &ReplicateArgs) -> Result<Code, Failure> {
     let mut stopped: Option<Instant> = None;
     loop {
         match finished.recv_timeout(TICK) {
-            Ok(copied) => return copied,
+            Ok(copied) => return copied.map_err(|failure| failure_at_store(failure, &url)),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
                 let message = "the thread that copies to the store panicked";
@@ -96,18 +103,40 @@ pub(crate) fn replicate(args: &ReplicateArgs) -> Result<Code, Failure> {
             is_stopped.store(true, Ordering::Release);
         }
         if stopped.is_some_and(|stopped| stopped.elapsed() >= LAST_COPY) {
-            let message = "stopped by a signal before the store has everything";
-            let hint =
-                "what is not copied is safe in the folder; start this command again: it continues";
-            return Err(Error::new(ErrorKind::Io, message).with_hint(hint).at_path(dir).into());
+            return stopped_early(args, &url, shipped.load(Ordering::Acquire));
         }
     }
+}
+
+/// The end of a copy that a signal stopped before it was done. The store may have all records, and lack an object that
+/// only saves requests.
+fn stopped_early(args: &ReplicateArgs, url: &str, shipped_seq: u64) -> Result<Code, Failure> {
+    let dir = &args.place.dir;
+    let reader = LogReader::open(&environment().storage, dir)?;
+    let durable_seq = reader.head().map_or(0, |head| head.durable_seq);
+    if shipped_seq > 0 && shipped_seq >= durable_seq {
+        print_message(&format!(
+            "stopped by a signal: {url} has every record, up to {shipped_seq}, and may lack a segment object, a part \
+             of one or a snapshot, which the next start uploads"
+        ));
+        return Ok(Code::Success);
+    }
+    let message = match shipped_seq {
+        0 => format!("stopped by a signal before {url} has everything"),
+        seq => format!(
+            "stopped by a signal before {url} has everything: it has the records up to {seq} of {durable_seq}"
+        ),
+    };
+    let hint = "what is not copied is safe in the folder; start this command again: it continues";
+    Err(Error::new(ErrorKind::Io, message).with_hint(hint).at_path(dir).into())
 }
 
 /// The thread that copies. A request that gets no answer, or a long shipment, does not delay the end of the process.
 struct Copying {
     args: ReplicateArgs,
     is_stopped: Arc<AtomicBool>,
+    /// The last record that the store has; 0 before that is known.
+    shipped: Arc<AtomicU64>,
 }
 
 impl Copying {
@@ -117,13 +146,14 @@ impl Copying {
 
     /// Upload segments and a snapshot; before the end, all that there are. Without its object, a segment is restored from its
     /// slots.
-    fn upload(&self, car: &mut SideCar, is_last: bool) {
+    fn upload(&self, car: &mut SideCar, url: &str, is_last: bool) {
         while !self.is_stopped() {
             match car.upload_segments() {
                 Ok(count) if count > 0 && is_last => {}
                 Ok(_) => return,
                 Err(error) => {
                     if !is_outage(&error) {
+                        let error = at_store(error, url);
                         print_message(&format!("cannot upload a segment: {error}"));
                     }
                     return;
@@ -152,8 +182,10 @@ impl Copying {
         let (mut known, mut is_first) = (last_seq(&car), true);
         loop {
             let is_last = args.once || self.is_stopped();
-            let lag = car.ship().map_err(|error| behind(error, &car.lag()))?;
-            self.upload(&mut car, is_last);
+            let shipped = car.ship();
+            self.shipped.store(last_seq(&car), Ordering::Release);
+            let lag = shipped.map_err(|error| behind(error, &car.lag(), client.url()))?;
+            self.upload(&mut car, client.url(), is_last);
             let seq = last_seq(&car);
             if is_first || seq > known {
                 let line = ReplicatedLine {
@@ -188,18 +220,22 @@ fn is_outage(error: &Error) -> bool {
 }
 
 /// The error of a store that does not answer, with what waits.
-fn behind(error: Error, lag: &StoreLag) -> Failure {
+fn behind(error: Error, lag: &StoreLag, url: &str) -> Failure {
+    let error = at_store(error, url);
     if !is_outage(&error) || lag.records == 0 {
         return error.into();
     }
     let StoreLag { age, records, bytes } = *lag;
     let message = format!(
-        "{} ({}) are only in the folder, the oldest for {} s: {error}",
+        "{} ({}) are only in the folder, the oldest for {} s: {}",
         counted(records, "record"),
         size(bytes),
-        age.as_secs()
+        age.as_secs(),
+        error.without_hint()
     );
-    Error::new(ErrorKind::Io, message).with_hint("start this command again: it continues").into()
+    let again = "start this command again: it continues";
+    let hint = error.hint().map_or_else(|| again.to_owned(), |hint| format!("{hint}; {again}"));
+    Error::new(ErrorKind::Io, message).with_hint(hint).into()
 }
 
 fn text(line: &ReplicatedLine) -> String {

@@ -8,12 +8,13 @@ use plan_ledger::ErrorKind;
 use plan_ledger::internals::store::{self, FolderProgress, ObjectName, Objects, segment_floor};
 
 use crate::options::{create_parents, environment};
-use crate::output::{Code, Failure, print_result, progress_bar};
+use crate::output::{Code, Failure, print_message, print_result, progress_bar};
 use crate::protocol::counted;
 
 use super::super::lines::RestoredLine;
 use super::super::option::StoreOption;
 use super::super::patience::patient_client;
+use super::super::remote::at_store;
 use super::diverged::with_rejoin;
 
 const EXAMPLES: &str = "\
@@ -67,8 +68,9 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<Code, Failure> {
         ErrorKind::NotALedger if !created => {
             error.with_hint("name a folder that does not exist yet")
         }
-        _ => with_rejoin(error, client.url(), dir),
+        _ => at_store(with_rejoin(error, client.url(), dir), client.url()),
     })?;
+    print_derived_damage(&last, client.url(), dir);
     let line = RestoredLine {
         chain: ack.chain.to_string(),
         created,
@@ -79,6 +81,17 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<Code, Failure> {
     };
     print_result(args.json, &line, &text(&line))?;
     Ok(Code::Success)
+}
+
+/// Say which object of the store a person replaces: a restore needs only its records.
+pub(crate) fn print_derived_damage(progress: &FolderProgress, url: &str, dir: &Path) {
+    let Some(object) = progress.derived_damage else { return };
+    print_message(&format!(
+        "{url}/{}: its index or footer is damaged, and every record in it was restored; delete this object in the \
+         store: `ledger serve --store {url} --ledger {}` uploads it again",
+        ObjectName::Segment(object),
+        dir.display()
+    ));
 }
 
 /// Whether there is nothing at a path, or an empty folder.

@@ -87,11 +87,11 @@ mod tests {
 
     impl Objects for Listing {
         fn create(&self, _: &str, _: &[u8]) -> Result<CreatedObject, Unclear> {
-            Err(Unclear("no answer".to_owned()))
+            Err(Unclear::no_answer("no answer"))
         }
 
         fn get(&self, _: &str, _: Option<Range<u64>>) -> Result<Option<StoredObject>, Unclear> {
-            Err(Unclear("no answer".to_owned()))
+            Err(Unclear::no_answer("no answer"))
         }
 
         fn list_after(&self, _: &str, after: &str) -> Result<Vec<ListedObject>, Unclear> {
@@ -99,11 +99,11 @@ mod tests {
         }
 
         fn put_hint(&self, _: &str, _: &[u8]) -> Result<(), Unclear> {
-            Err(Unclear("no answer".to_owned()))
+            Err(Unclear::no_answer("no answer"))
         }
 
         fn delete(&self, _: &str) -> Result<(), Unclear> {
-            Err(Unclear("no answer".to_owned()))
+            Err(Unclear::no_answer("no answer"))
         }
     }
 

@@ -18,6 +18,9 @@ pub(super) const SIGN_EVERY: Duration = Duration::from_secs(2);
 /// How often the owner's hint is written again, in case that it was lost.
 const OWNER_EVERY: Duration = Duration::from_secs(600);
 
+/// How long the end of the process waits for the thread.
+const LAST_SIGN: Duration = Duration::from_secs(1);
+
 /// The thread. It ends with this.
 #[derive(Debug)]
 pub(super) struct Life {
@@ -54,11 +57,18 @@ impl Life {
 }
 
 impl Drop for Life {
+    /// A thread that waits for a store that gives no answer is left alone: a late sign of life only delays a standby.
     fn drop(&mut self) {
         drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        let Some(thread) = self.thread.take() else { return };
+        let since = Instant::now();
+        while !thread.is_finished() {
+            if since.elapsed() >= LAST_SIGN {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
         }
+        let _ = thread.join();
     }
 }
 

@@ -40,19 +40,21 @@ use crate::protocol::{counted, hex};
 use crate::runner::this_machine;
 use crate::server::open_in_turn;
 
-use super::copy::{is_free, records_about, with_rejoin};
+use super::copy::{is_free, print_derived_damage, records_about, with_rejoin};
 use super::held::{Held, HeldLog, HttpAddress, StoreNews, StoreView};
 use super::lines::{HeldStoreJson, StandbyLine, StoreLagLine, StoreOwnerJson};
 use super::open::{OpenStore, open};
 use super::option::parse_url;
 use super::patience::patient_client;
 use super::probe::expect_fit;
+use super::remote::{at_store, failure_at_store};
+use super::url::StoreUrl;
 
 use contact::{Contact, NotedObjects};
 use health_file::HealthFile;
 pub(crate) use health_file::store_health;
 use life::{Life, Living, SIGN_EVERY};
-use shipper::Shipper;
+use shipper::{Haste, Shipper};
 use signs::{NodeRole, Owner, OwnerState, Signs, Successor};
 use standby::{Ended, Ready, Standby};
 use view::{OwnerView, StandbyView};
@@ -184,8 +186,20 @@ pub(crate) fn hold(
     news: &mut StoreNews<'_>,
 ) -> Result<Option<Held>, Failure> {
     let url = parse_url(options.store.as_deref().unwrap_or_default())?;
+    let held = hold_at(&url, (options, before), dir, environment, is_stopped, news);
+    held.map_err(|failure| failure_at_store(failure, &url.to_string()))
+}
+
+fn hold_at(
+    url: &StoreUrl,
+    (options, before): (&HoldOptions, Before),
+    dir: &Path,
+    environment: &Environment,
+    is_stopped: &dyn Fn() -> bool,
+    news: &mut StoreNews<'_>,
+) -> Result<Option<Held>, Failure> {
     let mut store =
-        open(&url, Duration::from_secs(options.store_timeout), options.store_allow_http)?;
+        open(url, Duration::from_secs(options.store_timeout), options.store_allow_http)?;
     store.check()?;
     let contact = Contact::new();
     store.objects = NotedObjects::wrap(store.objects, &contact);
@@ -267,7 +281,7 @@ impl<'a> Place<'a> {
 
     /// Restore or create the folder if there is none. Returns whether the store has a ledger.
     fn make_folder(&self, before: Before) -> Result<bool, Failure> {
-        let (dir, url) = (self.dir, &self.store.url);
+        let dir = self.dir;
         let is_standby = before == Before::StandBy;
         let is_known = bound_ledger(self.client.objects(), self.client.retry())?.is_some();
         if !is_known && before == Before::Create && is_free(dir) {
@@ -276,7 +290,7 @@ impl<'a> Place<'a> {
             return Ok(false);
         }
         if !is_known && (is_standby || is_free(dir)) {
-            let message = format!("no ledger at {url}");
+            let message = "the store has none yet";
             let hint = if is_standby {
                 "start its owner first: `ledger serve --store URL`"
             } else {
@@ -287,11 +301,16 @@ impl<'a> Place<'a> {
         if is_free(dir) {
             create_parents(dir)?;
             let bar = progress_bar(records_about(&*self.store.objects));
-            let mut each = |progress: &FolderProgress| bar.set_position(progress.last_seq);
+            let mut reached = FolderProgress::default();
+            let mut each = |progress: &FolderProgress| {
+                bar.set_position(progress.last_seq);
+                reached = *progress;
+            };
             let options = self.environment.log_options();
             let restored = restore(dir, options, self.client, &mut each);
             bar.finish_and_clear();
             let last = restored?.seq;
+            print_derived_damage(&reached, self.client.url(), dir);
             print_message(&format!("restored {} to record {last}", dir.display()));
         }
         Ok(is_known)
@@ -310,10 +329,7 @@ impl<'a> Place<'a> {
     /// Wait until it is clear that no other process holds the ledger; `false` if it is asked to stop.
     fn expect_no_live_owner(&self) -> Result<bool, Failure> {
         let objects = &*self.store.objects;
-        let unanswered = |why: Unclear| {
-            let error = Error::new(ErrorKind::Io, why.to_string());
-            error.with_hint("check the network and the endpoint, and try again")
-        };
+        let unanswered = |why: Unclear| why.error();
         let look = || Seen::owner(objects).and_then(|seen| seen.with_sign(objects));
         let first = look().map_err(unanswered)?;
         let Some(owner) = first.owner.clone().filter(|_| !first.is_free()) else { return Ok(true) };
@@ -435,7 +451,10 @@ fn folder_text(dir: &Path) -> String {
 }
 
 impl HeldInStore {
+    /// The failure of a process that was replaced. It acknowledges nothing from now on, so that the records that it
+    /// names are all that it acknowledged without the store.
     fn replaced(&self, by: &Successor) -> Failure {
+        self.keeper.fence("another process took over the log in the store");
         let Successor { epoch, node, known } = by;
         let who = known.clone().unwrap_or_else(|| format!("process {node}"));
         let fenced =
@@ -444,7 +463,7 @@ impl HeldInStore {
         Failure::Rejected(match self.unshipped() {
             Some(records) => format!(
                 "{fenced}; {records}, which may be acknowledged, are only in this folder\nhint: `ledger store rejoin \
-                 {url} --ledger {dir}` shows and saves them, and restores the store"
+                 {url} --ledger {dir}` shows everything that only this folder has, saves it, and restores the store"
             ),
             None => format!(
                 "{fenced}\nhint: nothing that was acknowledged is lost; `ledger serve --store {url} --standby` \
@@ -519,7 +538,7 @@ impl HeldLog for HeldInStore {
             return Err(self.replaced(successor));
         }
         if let Some(error) = self.shipper.as_mut().and_then(Shipper::failure) {
-            return Err(error.into());
+            return Err(at_store(error, &self.json.url).into());
         }
         let view = self.view();
         self.health.write_if_due(|| view.health());
@@ -530,7 +549,7 @@ impl HeldLog for HeldInStore {
         let is_fenced =
             matches!(&failure, Failure::Ledger(error) if error.kind() == ErrorKind::Fenced);
         if !is_fenced {
-            return failure;
+            return failure_at_store(failure, &self.json.url);
         }
         let found = self.successor.get().cloned().or_else(|| {
             let next_seq = self.keeper.kept_seq().saturating_add(1);
@@ -541,14 +560,15 @@ impl HeldLog for HeldInStore {
 
     fn finish(&mut self, has_failed: bool) -> Result<(), Failure> {
         let shipped = match self.shipper.take() {
-            Some(mut shipper) if !has_failed => shipper.end(),
+            Some(mut shipper) if !has_failed => shipper.end(&Haste::watch()),
             _ => Ok(()),
         };
         // A standby that sees no signs of life takes over, without what is being shipped.
         self.life = None;
         shipped.map_err(|error| match (error.kind(), self.unshipped()) {
             (ErrorKind::Io | ErrorKind::OutcomeUnknown, Some(records)) => {
-                let message = format!("{records} are only in this folder: {error}");
+                let why = at_store(error, &self.json.url).without_hint();
+                let message = format!("{records} are only in this folder: {why}");
                 let hint = format!(
                     "they are acknowledged and safe here; `ledger serve --store {} --ledger {}` ships them, unless \
                      another machine takes over first",

@@ -3,18 +3,22 @@
 //!
 //! Invariants:
 //! - An outage of the store ends no server here: a commit that must wait for the store ends it, or its end does.
-//! - At an orderly end everything that was acknowledged is shipped before the log is closed.
+//! - At an orderly end everything that was acknowledged is shipped before the log is closed, as long as the store takes it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use plan_ledger::internals::log::Keeper as _;
 use plan_ledger::internals::store::{AckMode, StoreKeeper};
 use plan_ledger::{Error, ErrorKind};
 
+use crate::commands::store::remote::at_store;
 use crate::output::print_message;
+use crate::signals::not_ignored;
 
 /// How often what gathered is shipped.
 const SHIP_EVERY: Duration = Duration::from_secs(1);
@@ -22,10 +26,37 @@ const SHIP_EVERY: Duration = Duration::from_secs(1);
 /// How often it is looked whether much is not covered by segment objects. That alone is no request.
 const UPLOAD_EVERY: Duration = Duration::from_secs(2);
 
+/// How long an orderly end waits for a store that takes nothing.
+pub(super) const LAST_WAIT: Duration = Duration::from_secs(10);
+
+/// The pause between two looks at the thread while the process ends.
+const LOOK_PAUSE: Duration = Duration::from_millis(20);
+
+/// Whether a signal asks again to end, after the one that began the end.
+#[derive(Debug)]
+pub(super) struct Haste(Arc<AtomicBool>);
+
+impl Haste {
+    /// Notice signals from now on. One that cannot be watched only means that the end waits for its time.
+    pub(super) fn watch() -> Self {
+        let asked = Arc::default();
+        for signal in not_ignored([SIGINT, SIGTERM, SIGHUP]) {
+            let _ = signal_hook::flag::register(signal, Arc::clone(&asked));
+        }
+        Self(asked)
+    }
+
+    fn is_asked(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// The thread.
 #[derive(Debug)]
 pub(super) struct Shipper {
     keeper: Arc<StoreKeeper>,
+    /// Why the last shipment failed.
+    last: Arc<Mutex<Option<String>>>,
     is_ending: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<(), Error>>>,
 }
@@ -41,15 +72,17 @@ fn ship_every(ack: AckMode) -> Duration {
 impl Shipper {
     pub(super) fn start(keeper: &Arc<StoreKeeper>) -> Result<Self, Error> {
         let is_ending = Arc::new(AtomicBool::new(false));
+        let last = Arc::default();
         let shipping = Shipping {
             keeper: Arc::clone(keeper),
+            last: Arc::clone(&last),
             is_ending: Arc::clone(&is_ending),
             is_out: false,
         };
         let thread = Builder::new().name("ship".to_owned()).spawn(move || shipping.run());
         let failed = |error| Error::new(ErrorKind::Io, format!("cannot start a thread: {error}"));
         let thread = Some(thread.map_err(failed)?);
-        Ok(Self { keeper: Arc::clone(keeper), is_ending, thread })
+        Ok(Self { keeper: Arc::clone(keeper), last, is_ending, thread })
     }
 
     /// Why the thread ended by itself.
@@ -58,16 +91,35 @@ impl Shipper {
         joined(thread).err()
     }
 
-    /// Ship what is left, and end the thread.
-    pub(super) fn end(&mut self) -> Result<(), Error> {
+    /// Ship what is left, and end the thread. It gives up if nothing reaches the store for [`LAST_WAIT`], or in haste.
+    pub(super) fn end(&mut self, haste: &Haste) -> Result<(), Error> {
         self.is_ending.store(true, Ordering::Release);
         self.keeper.wake();
         let Some(thread) = self.thread.take() else { return Ok(()) };
-        // It may upload a segment. That may take long, the process can end meanwhile, and a successor waits.
-        if self.keeper.lag().records == 0 && !thread.is_finished() {
-            return Ok(());
+        let (mut kept, mut since) = (self.keeper.kept_seq(), Instant::now());
+        loop {
+            if thread.is_finished() {
+                return joined(thread);
+            }
+            // It may upload a segment. That may take long, the process can end meanwhile, and a successor waits.
+            if self.keeper.lag().records == 0 {
+                return Ok(());
+            }
+            if self.keeper.kept_seq() > kept {
+                (kept, since) = (self.keeper.kept_seq(), Instant::now());
+            }
+            let why = if haste.is_asked() {
+                "a second signal ended the wait for the store".to_owned()
+            } else if since.elapsed() >= LAST_WAIT {
+                let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let last = last.map_or_else(String::new, |why| format!(": {why}"));
+                format!("the store took none of them for {} s{last}", LAST_WAIT.as_secs())
+            } else {
+                std::thread::sleep(LOOK_PAUSE);
+                continue;
+            };
+            return Err(Error::new(ErrorKind::Io, why));
         }
-        joined(thread)
     }
 }
 
@@ -86,6 +138,7 @@ fn joined(thread: JoinHandle<Result<(), Error>>) -> Result<(), Error> {
 
 struct Shipping {
     keeper: Arc<StoreKeeper>,
+    last: Arc<Mutex<Option<String>>>,
     is_ending: Arc<AtomicBool>,
     /// The store did not answer the last time.
     is_out: bool,
@@ -105,10 +158,11 @@ impl Shipping {
                 return shipped;
             }
             match shipped {
-                Err(error) if is_outage(&error) => self.note_outage(&error),
+                Err(error) if is_outage(&error) => self.note_outage(error),
                 shipped => {
                     shipped?;
                     self.is_out = false;
+                    *self.last() = None;
                 }
             }
             let kept_seq = self.keeper.kept_seq();
@@ -129,11 +183,17 @@ impl Shipping {
         }
     }
 
-    fn note_outage(&mut self, error: &Error) {
+    fn last(&self) -> MutexGuard<'_, Option<String>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_outage(&mut self, error: Error) {
+        let error = at_store(error, self.keeper.url());
         if !self.is_out {
             print_message(&format!("cannot ship to the store, trying again: {error}"));
         }
         self.is_out = true;
+        *self.last() = Some(error.message().to_owned());
     }
 
     /// Without its object, a segment is restored from its slots. Returns the number of objects.
@@ -142,6 +202,7 @@ impl Shipping {
             Ok(count) => count,
             Err(error) => {
                 if !is_outage(&error) {
+                    let error = at_store(error, self.keeper.url());
                     print_message(&format!("cannot upload a segment: {error}"));
                 }
                 0

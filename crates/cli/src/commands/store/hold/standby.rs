@@ -15,6 +15,7 @@ use plan_ledger::internals::store::{FolderProgress, Objects, StandbyFolder, Stor
 use plan_ledger::{Environment, Error, ErrorKind};
 
 use crate::commands::store::held::StoreView as _;
+use crate::commands::store::remote::at_store;
 use crate::output::{Failure, print_message};
 use crate::protocol::hex;
 
@@ -133,6 +134,7 @@ impl Standby<'_> {
             match followed {
                 // An outage of the store ends no standby.
                 Err(error) if error.kind() == ErrorKind::Io => {
+                    let error = at_store(error, self.client.url());
                     print_message(&format!("cannot follow the store, trying again: {error}"));
                     waiting.watch.start_again(Instant::now());
                     if self.is_stopped_within(OUTAGE_PAUSE) {

@@ -14,9 +14,10 @@ use plan_ledger::{Environment, Error, ErrorKind};
 
 use crate::output::Failure;
 
-use super::open::open;
+use super::open::{expect_no_file, open};
 use super::option::parse_url;
 use super::patience::patient;
+use super::remote::at_store;
 use super::url::{Engine, StoreUrl};
 
 use cache::{CACHE_MAX, CachedObjects};
@@ -70,7 +71,7 @@ fn read_store(
 ) -> Result<Arc<dyn Storage>, Failure> {
     let url = parse_url(path.to_str().unwrap_or_default())?;
     let objects: Arc<dyn Objects> = if url.engine == Engine::Folder {
-        Arc::new(DirectoryObjects::existing(&url.folder()))
+        Arc::new(DirectoryObjects::existing(&expect_no_file(&url)?))
     } else {
         let store = open(&url, TIMEOUT, false)?;
         store.check()?;
@@ -93,7 +94,7 @@ fn read_store(
     match read {
         Ok(storage) => Ok(Arc::new(storage)),
         Err(error) if error.kind() == ErrorKind::NotALedger => Err(no_ledger(path)),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(at_store(error, &url.to_string()).into()),
     }
 }
 
@@ -107,8 +108,9 @@ fn cached(
     let folder = CACHE.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let Some(folder) = folder else { return Ok(objects) };
     let client = patient(url, Arc::clone(&objects), environment);
-    let identity =
-        bound_ledger(client.objects(), client.retry())?.ok_or_else(|| no_ledger(path))?;
+    let identity = bound_ledger(client.objects(), client.retry())
+        .map_err(|error| at_store(error, client.url()))?
+        .ok_or_else(|| no_ledger(path))?;
     let opened = CachedObjects::open(objects, &url.to_string(), &identity, &folder, CACHE_MAX);
     let opened = opened.map_err(|error| Error::io("open the cache in", &folder, error))?;
     Ok(Arc::new(opened))

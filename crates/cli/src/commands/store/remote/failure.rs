@@ -9,6 +9,7 @@ use object_store::Error;
 use object_store::client::{HttpError, HttpErrorKind};
 
 use plan_ledger::ErrorKind;
+use plan_ledger::internals::store::Unclear;
 
 use crate::output::Failure;
 
@@ -21,6 +22,8 @@ pub(crate) struct CallFailure {
     pub(crate) reason: Reason,
     /// The status and the code of the answer, or what the network reported.
     detail: String,
+    /// Whether this is an answer of the store.
+    is_answer: bool,
 }
 
 /// Why a request did not succeed.
@@ -32,8 +35,12 @@ pub(crate) enum Reason {
     Missing,
     /// There is no such bucket.
     NoBucket,
-    /// The credentials are unknown, or may not do this.
+    /// The credentials are unknown.
     Denied,
+    /// The credentials may not do this.
+    Forbidden,
+    /// The store has no room left.
+    Full,
     /// There are no credentials.
     NoCredentials,
     /// The store asks to wait.
@@ -56,12 +63,12 @@ const DETAIL_MAX: usize = 160;
 impl CallFailure {
     /// A request whose answer did not arrive in time.
     pub(crate) fn no_answer(limit: Duration) -> Self {
-        Self { reason: Reason::NoAnswer(limit), detail: String::new() }
+        Self { reason: Reason::NoAnswer(limit), detail: String::new(), is_answer: false }
     }
 
     /// A request that ended with its client.
     pub(crate) fn interrupted() -> Self {
-        Self { reason: Reason::Interrupted, detail: String::new() }
+        Self { reason: Reason::Interrupted, detail: String::new(), is_answer: false }
     }
 
     /// What an error of the client means.
@@ -70,13 +77,14 @@ impl CallFailure {
         let code = between(&text, "<Code>", "</Code>").unwrap_or_default();
         if let Some(status) = between(&text, "status code: ", ":").map(|status| digits(&status)) {
             let reason = reason_of(&status, &code);
-            return Self { reason, detail: format!("{status} {code}").trim().to_owned() };
+            let detail = format!("{status} {code}").trim().to_owned();
+            return Self { reason, detail, is_answer: true };
         }
         let (mut source, mut last) = (error.source(), None);
         let mut kind = None;
         while let Some(each) = source {
             if each.downcast_ref::<NotEncrypted>().is_some() {
-                return Self { reason: Reason::Plain, detail: String::new() };
+                return Self { reason: Reason::Plain, detail: String::new(), is_answer: false };
             }
             kind = kind.or_else(|| each.downcast_ref::<HttpError>().map(HttpError::kind));
             last = Some(each.to_string());
@@ -87,7 +95,8 @@ impl CallFailure {
             (Error::NotFound { .. }, _) => Reason::Missing,
             (Error::AlreadyExists { .. } | Error::Precondition { .. }, _) => Reason::Refused,
             _ if text.contains("/latest/api/token") || text.contains("/computeMetadata/") => {
-                return Self { reason: Reason::NoCredentials, detail: String::new() };
+                let reason = Reason::NoCredentials;
+                return Self { reason, detail: String::new(), is_answer: false };
             }
             (_, Some(HttpErrorKind::Connect)) => Reason::Unreachable,
             (
@@ -96,7 +105,15 @@ impl CallFailure {
             ) => Reason::Interrupted,
             _ => Reason::Other,
         };
-        Self { reason, detail: printable(&last.unwrap_or(text)) }
+        let is_answer = matches!(reason, Reason::Missing | Reason::Refused);
+        Self { reason, detail: printable(&last.unwrap_or(text)), is_answer }
+    }
+
+    /// The same as a call without a clear outcome; `what` says what was asked.
+    pub(super) fn unclear(&self, what: &str, engine: Engine) -> Unclear {
+        let why = format!("{what}: {self}");
+        let unclear = if self.is_answer { Unclear::answered(why) } else { Unclear::no_answer(why) };
+        unclear.with_hint(hint(self.reason, engine))
     }
 
     /// The failure of a command: what happened, where, and what to do next.
@@ -138,6 +155,11 @@ fn hint(reason: Reason, engine: Engine) -> Option<String> {
         (Reason::Unreachable | Reason::NoAnswer(_) | Reason::Interrupted, _) => {
             "check the network and the endpoint, and try again"
         }
+        (Reason::Forbidden, Engine::S3) => {
+            "give the credentials the rights that `ledger store policy URL` prints"
+        }
+        (Reason::Forbidden, _) => "give the credentials the right to create, read and list objects",
+        (Reason::Full, _) => "free some space in the store or raise its quota, and try again",
         (Reason::Busy, _) => "try again later",
         (Reason::Plain, _) => "use https, or allow it with --allow-http",
         _ => return None,
@@ -152,6 +174,8 @@ impl fmt::Display for CallFailure {
             Reason::Missing => "there is no such object",
             Reason::NoBucket => "there is no such bucket",
             Reason::Denied => "access is denied",
+            Reason::Forbidden => "the credentials may not do this",
+            Reason::Full => "the store is full",
             Reason::NoCredentials => "there are no credentials",
             Reason::Busy => "the store is busy",
             Reason::Unreachable => "no connection can be made",
@@ -191,6 +215,23 @@ fn reason_of(status: &str, code: &str) -> Reason {
     match (status, code) {
         ("404", "NoSuchBucket" | "ContainerNotFound") => Reason::NoBucket,
         ("404", "NoSuchKey" | "BlobNotFound") => Reason::Missing,
+        (
+            "403",
+            "AccessDenied"
+            | "AllAccessDisabled"
+            | "AuthorizationFailure"
+            | "AuthorizationPermissionMismatch"
+            | "InsufficientAccountPermissions",
+        ) => Reason::Forbidden,
+        ("507", _)
+        | (
+            _,
+            "QuotaExceeded"
+            | "QuotaExceededException"
+            | "XMinioStorageFull"
+            | "InsufficientStorage"
+            | "AccountQuotaExceeded",
+        ) => Reason::Full,
         ("401" | "403", _)
         | ("400", "ExpiredToken" | "InvalidToken")
         | ("409", "ContainerBeingDeleted" | "ContainerDisabled") => Reason::Denied,
@@ -239,6 +280,24 @@ mod tests {
         assert_eq!(found.to_string(), "the request failed (cannot parse (address) now)");
     }
 
+    /// Goal: an answer is called an answer, with its status, its code and the remedy; a lost one is not.
+    #[test]
+    fn answers_and_lost_answers_are_told_apart() {
+        let text = "non-2xx status code: 403 Forbidden: <Error><Code>AccessDenied</Code></Error>";
+        let denied = failed(text).unclear("cannot create tail/1", Engine::S3);
+        assert_eq!(
+            denied.message(),
+            "the store answers with an error: cannot create tail/1: the credentials may not do this (403 \
+             AccessDenied)"
+        );
+        assert!(denied.hint.unwrap().contains("ledger store policy"));
+        let full = failed("non-2xx status code: 507 Insufficient Storage: ");
+        assert!(full.unclear("x", Engine::S3).hint.unwrap().contains("free some space"));
+        let lost = CallFailure::no_answer(Duration::from_secs(9)).unclear("x", Engine::S3);
+        assert!(lost.message().starts_with("the store does not answer: x: no answer within 9 s"));
+        assert!(lost.hint.unwrap().contains("check the network"));
+    }
+
     #[test]
     fn missing_bucket_is_not_a_missing_object() {
         let answer = |status: &str, code: &str| {
@@ -253,6 +312,10 @@ mod tests {
         assert_eq!(answer("409 Conflict", "ConditionalRequestConflict"), Reason::Refused);
         assert_eq!(answer("412 Precondition Failed", "PreconditionFailed"), Reason::Refused);
         assert_eq!(answer("503 Slow Down", "SlowDown"), Reason::Busy);
+        assert_eq!(answer("403 Forbidden", "AccessDenied"), Reason::Forbidden);
+        assert_eq!(answer("403 Forbidden", "InvalidAccessKeyId"), Reason::Denied);
+        assert_eq!(answer("403 Forbidden", "QuotaExceeded"), Reason::Full);
+        assert_eq!(answer("507 Insufficient Storage", "XMinioStorageFull"), Reason::Full);
         assert_eq!(answer("500 Internal Server Error", "InternalError"), Reason::Other);
     }
 }

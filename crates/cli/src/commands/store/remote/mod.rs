@@ -4,9 +4,10 @@
 //! once: the protocol decides what follows an answer that says nothing. A request that is given up may
 //! still be carried out.
 //!
-//! `transport` sends the requests and reads the store's clock, `failure` words what went wrong.
+//! `transport` sends the requests and reads the store's clock, `failure` words what went wrong, `located` where.
 
 mod failure;
+mod located;
 mod transport;
 
 use std::fmt;
@@ -28,10 +29,13 @@ use plan_ledger::internals::store::{
     CreatedObject, ListedObject, Objects, StoreTime, StoredObject, Unclear,
 };
 
+use super::url::Engine;
+
 use failure::Reason;
 use transport::ResponseTime;
 
 pub(super) use failure::CallFailure;
+pub(crate) use located::{at_store, failure_at_store, unanswered};
 pub(super) use transport::Transport;
 
 /// What a request with a large object may take longer: this many bytes each second.
@@ -45,6 +49,8 @@ pub(super) struct RemoteObjects {
     store: Arc<dyn ObjectStore>,
     prefix: Vec<String>,
     timeout: Duration,
+    /// Whose words the hints use.
+    engine: Engine,
     reactor: Reactor,
 }
 
@@ -89,8 +95,9 @@ impl RemoteObjects {
         store: Arc<dyn ObjectStore>,
         prefix: Vec<String>,
         timeout: Duration,
+        engine: Engine,
     ) -> std::io::Result<Self> {
-        Ok(Self { store, prefix, timeout, reactor: Reactor::start()? })
+        Ok(Self { store, prefix, timeout, engine, reactor: Reactor::start()? })
     }
 
     /// Carry out a request, and wait for its answer as long as `timeout` and the size of the object allow.
@@ -119,7 +126,7 @@ impl RemoteObjects {
     fn path(&self, name: &str) -> Result<Path, Unclear> {
         let parts: Vec<&str> = self.prefix.iter().map(String::as_str).chain([name]).collect();
         Path::parse(parts.join("/"))
-            .map_err(|_| Unclear(format!("`{name}` is not the name of an object")))
+            .map_err(|_| Unclear::no_answer(format!("`{name}` is not the name of an object")))
     }
 
     /// What a range holds that starts after the end of its object: no bytes. Servers refuse such a range
@@ -129,6 +136,11 @@ impl RemoteObjects {
         let meta = self.call(0, async move { store.head(&path).await }).ok()?;
         let at = store_time(meta.last_modified.timestamp_micros());
         (meta.size <= start).then_some(StoredObject { bytes: Vec::new(), at })
+    }
+
+    /// Why a call has no clear outcome.
+    fn unclear(&self, what: &str, name: &str, failure: &CallFailure) -> Unclear {
+        failure.unclear(&format!("cannot {what} {name}"), self.engine)
     }
 
     /// List a folder, with the reason if that fails.
@@ -163,11 +175,6 @@ fn store_time(micros: i64) -> Option<StoreTime> {
     u64::try_from(micros).ok().filter(|micros| *micros > 0).map(StoreTime)
 }
 
-fn unclear(what: &str, name: &str) -> impl Fn(CallFailure) -> Unclear {
-    let what = format!("cannot {what} {name}");
-    move |failure| Unclear(format!("{what}: {failure}"))
-}
-
 impl Objects for RemoteObjects {
     fn create(&self, name: &str, bytes: &[u8]) -> Result<CreatedObject, Unclear> {
         let (path, store) = (self.path(name)?, Arc::clone(&self.store));
@@ -176,13 +183,13 @@ impl Objects for RemoteObjects {
         let created = self.call(length, async move {
             store.put_opts(&path, payload.into(), PutOptions::from(PutMode::Create)).await
         });
-        let created = created.map_err(unclear("create", name))?;
+        let created = created.map_err(|failure| self.unclear("create", name, &failure))?;
         Ok(CreatedObject { at: created.extensions.get::<ResponseTime>().map(|time| time.0) })
     }
 
     fn get(&self, name: &str, range: Option<Range<u64>>) -> Result<Option<StoredObject>, Unclear> {
         if range.as_ref().is_some_and(|range| range.end <= range.start) {
-            return Err(Unclear(format!("cannot read {name}: the range is empty")));
+            return Err(Unclear::no_answer(format!("cannot read {name}: the range is empty")));
         }
         let (path, store) = (self.path(name)?, Arc::clone(&self.store));
         let start = range.as_ref().map(|range| range.start);
@@ -199,13 +206,13 @@ impl Objects for RemoteObjects {
             Err(CallFailure { reason: Reason::Missing, .. }) => Ok(None),
             Err(failure) => match start.and_then(|start| self.nothing_from(name, start)) {
                 Some(nothing) => Ok(Some(nothing)),
-                None => Err(unclear("read", name)(failure)),
+                None => Err(self.unclear("read", name, &failure)),
             },
         }
     }
 
     fn list(&self, folder: &str) -> Result<Vec<ListedObject>, Unclear> {
-        self.list_folder(folder).map_err(unclear("list", folder))
+        self.list_folder(folder).map_err(|failure| self.unclear("list", folder, &failure))
     }
 
     fn list_after(&self, folder: &str, after: &str) -> Result<Vec<ListedObject>, Unclear> {
@@ -220,7 +227,7 @@ impl Objects for RemoteObjects {
                 Ok(found.iter().filter_map(|meta| listed_in(folder, &path, after, meta)).collect())
             }
             Err(CallFailure { reason: Reason::Missing, .. }) => Ok(Vec::new()),
-            Err(failure) => Err(unclear("list", folder)(failure)),
+            Err(failure) => Err(self.unclear("list", folder, &failure)),
         }
     }
 
@@ -228,14 +235,14 @@ impl Objects for RemoteObjects {
         let (path, store) = (self.path(name)?, Arc::clone(&self.store));
         let payload = bytes.to_vec();
         let written = self.call(0, async move { store.put(&path, payload.into()).await });
-        written.map(drop).map_err(unclear("write", name))
+        written.map(drop).map_err(|failure| self.unclear("write", name, &failure))
     }
 
     fn delete(&self, name: &str) -> Result<(), Unclear> {
         let (path, store) = (self.path(name)?, Arc::clone(&self.store));
         match self.call(0, async move { store.delete(&path).await }) {
             Ok(()) | Err(CallFailure { reason: Reason::Missing, .. }) => Ok(()),
-            Err(failure) => Err(unclear("delete", name)(failure)),
+            Err(failure) => Err(self.unclear("delete", name, &failure)),
         }
     }
 }

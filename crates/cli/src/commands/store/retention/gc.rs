@@ -17,7 +17,8 @@ use crate::protocol::{count, counted};
 use super::super::lines::StoreGcLine;
 use super::super::option::{StoreOption, no_ledger};
 use super::super::patience::patient_client;
-use super::plan::{Sum, headline, interrupted, located, store_time};
+use super::super::remote::failure_at_store;
+use super::plan::{Sum, headline, interrupted, store_time};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -48,7 +49,9 @@ pub(crate) struct GcArgs {
 
 pub(crate) fn gc(args: &GcArgs) -> Result<Code, Failure> {
     let environment = environment();
-    let line = collect(args, &environment)?;
+    let url = args.store.url()?.to_string();
+    let collected = collect(args, &environment);
+    let line = collected.map_err(|failure| failure_at_store(failure, &url))?;
     print_result(args.json, &line, &text(&line))?;
     Ok(Code::Success)
 }
@@ -61,7 +64,7 @@ fn collect(args: &GcArgs, environment: &Environment) -> Result<StoreGcLine, Fail
         bound_ledger(client.objects(), client.retry())?.ok_or_else(|| no_ledger(&store.url))?;
     let session = client.session(identity);
     let now = store_time(&client, &*environment.ids)?;
-    let plan = collectable(&session, now).map_err(|error| located(error, &url))?;
+    let plan = collectable(&session, now)?;
     let mut deleted = 0;
     if args.yes {
         remove(&session, &plan.objects, &mut |_| deleted += 1)

@@ -79,16 +79,14 @@ pub(super) fn headline(url: &str, is_done: bool, objects: u64, bytes: u64) -> St
     }
 }
 
-/// An error about an object names its place in the store.
-pub(super) fn located(error: Error, url: &str) -> Error {
-    match error.location().path.clone() {
-        None => error,
-        Some(path) => error.at_path(&std::path::Path::new(url).join(path)),
-    }
-}
-
 /// Deleting stopped before its end.
 pub(super) fn interrupted(error: &Error, deleted: u64, all: usize) -> Error {
     let message = format!("{}; {deleted} of {all} objects were deleted", error.message());
-    Error::new(error.kind(), message).with_hint("repeat the command: it continues")
+    let repeat = "repeat the command: it continues";
+    let hint = error.hint().map_or_else(|| repeat.to_owned(), |hint| format!("{hint}; {repeat}"));
+    let stopped = Error::new(error.kind(), message).with_hint(hint);
+    match error.location().path.clone() {
+        Some(path) => stopped.at_path(&path),
+        None => stopped,
+    }
 }

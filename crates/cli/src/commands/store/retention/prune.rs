@@ -17,7 +17,8 @@ use crate::protocol::{count, counted};
 use super::super::lines::StorePruneLine;
 use super::super::option::{StoreOption, no_ledger};
 use super::super::patience::patient_client;
-use super::plan::{Sum, headline, interrupted, located};
+use super::super::remote::failure_at_store;
+use super::plan::{Sum, headline, interrupted};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,7 +52,9 @@ pub(crate) struct PruneArgs {
 
 pub(crate) fn prune(args: &PruneArgs) -> Result<Code, Failure> {
     let environment = environment();
-    let line = carry_out(args, &environment)?;
+    let url = args.store.url()?.to_string();
+    let pruned = carry_out(args, &environment);
+    let line = pruned.map_err(|failure| failure_at_store(failure, &url))?;
     print_result(args.json, &line, &text(&line))?;
     Ok(Code::Success)
 }
@@ -63,7 +66,7 @@ fn carry_out(args: &PruneArgs, environment: &Environment) -> Result<StorePruneLi
     let identity =
         bound_ledger(client.objects(), client.retry())?.ok_or_else(|| no_ledger(&store.url))?;
     let session = client.session(identity);
-    let plan = prunable(&session).map_err(|error| located(error, &url))?;
+    let plan = prunable(&session)?;
     let mut created = Vec::new();
     if let Some(plan) = plan.as_ref().filter(|plan| args.yes && !plan.objects.is_empty()) {
         if !plan.missing.is_empty() {
