@@ -11,6 +11,10 @@ keeps the promises of a store, which shows that a flaw is the reason why a store
     drops       a create is carried out, and the connection ends without an answer
     denies      every request is denied, with an answer that quotes keys
     no-bucket   there is no such bucket
+    forbids     objects may be read and listed, and not created
+    full        there is no room for an object
+    fills       there is room for 5 objects that are created, and then for none
+    stalls-segments  a segment object is not stored, and no answer arrives
 """
 
 import sys
@@ -22,6 +26,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 FLAW = sys.argv[1]
 FLAWS = ["none", "ignores", "races", "lists-late", "stalls", "drops", "denies", "no-bucket"]
+FLAWS += ["forbids", "full", "fills", "stalls-segments"]
 # A page of a listing is short, so that clients have to ask for the next one.
 PAGE = 100
 objects = {}
@@ -83,6 +88,18 @@ class Handler(BaseHTTPRequestHandler):
     def put(self, name, body):
         is_conditional = self.headers.get("If-None-Match") == "*" and FLAW != "ignores"
         stored = (body, time.time())
+        with lock:
+            created = sum("/tail/" in it or it.endswith("LEDGER.json") for it in objects)
+        if FLAW == "forbids":
+            return self.fail(403, "AccessDenied", "<AWSAccessKeyId>QUOTED-KEY</AWSAccessKeyId>")
+        if FLAW == "full" or FLAW == "fills" and is_conditional and created >= 5:
+            return self.fail(507, "XMinioStorageFull")
+        if FLAW == "stalls-segments" and "/seg/" in name:
+            with lock:
+                objects["stalled"] = stored
+            time.sleep(120)
+            self.close_connection = True
+            return
         if FLAW == "races":
             is_there = name in objects
             time.sleep(0.01)

@@ -38,7 +38,7 @@ impl FlawedServer {
     }
 
     /// The names of all objects.
-    fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         write!(stream, "GET /-/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
         let mut text = String::new();
@@ -125,6 +125,35 @@ fn failures_name_place_and_remedy_and_quote_no_key() {
     let ended = ledger(PROBE, &gone);
     ended.code(7);
     assert!(ended.err.contains("no connection can be made"), "{}", ended.err);
+}
+
+/// Regression: a store that was full or permitted no creates was said not to answer, with a hint about the network.
+#[test]
+fn store_that_refuses_creates_says_what_it_answered() {
+    for (flaw, words) in [
+        (
+            "forbids",
+            ["the credentials may not do this (403 AccessDenied)", "ledger store policy URL"],
+        ),
+        (
+            "full",
+            ["the store is full (507 XMinioStorageFull)", "hint: free some space in the store"],
+        ),
+    ] {
+        let ended = FlawedServer::start(flaw).ledger(PROBE);
+        ended.code(7);
+        for word in words {
+            assert!(ended.err.contains(word), "{flaw}: {}", ended.err);
+        }
+        assert!(
+            ended.err.contains("s3://bucket/night: the store answers with an error"),
+            "{flaw}: {}",
+            ended.err
+        );
+        let is_wrong =
+            ["does not answer", "network", "QUOTED"].iter().any(|it| ended.err.contains(it));
+        assert!(!is_wrong, "{flaw}: {}", ended.err);
+    }
 }
 
 #[test]

@@ -171,6 +171,11 @@ impl Running {
         }
     }
 
+    /// Whether it has not ended.
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
     /// Wait for its end. Returns the exit code; -1 if a signal ended it.
     #[track_caller]
     pub(crate) fn end(&mut self) -> i32 {
