@@ -104,6 +104,13 @@ mutants! {
     CopiedWriterForgotten, "H store", "after a move to another store, the log names a wrong writer before the first one there";
     ImportedNoteInside, "H store", "an import puts a writer note inside a segment, where no store accepts it";
     PrunedFolderBound, "H store", "a pruned folder is bound to a store that lacks its first records";
+    UncoveredSlotsTrusted, "H store", "a holder does not see that a slot before the end of the log is lost";
+    SegmentGapIgnored, "H store", "a holder does not see that a segment object in the middle is lost";
+    SegmentLengthUnchecked, "H store", "a holder does not see that a first part is cut";
+    LostOpeningSlotIgnored, "H store", "a process that was replaced continues under the name of an opening slot that was lost";
+    LostBlobIgnored, "H store", "a holder does not see that a blob is lost";
+    ScrubbedDamageIgnored, "H store", "a holder reads a damaged object, and says nothing";
+    FollowedWithoutBound, "H store", "a standby follows an owner that writes without end, and sees nothing else";
     LostRaceIsUnclear, "H store", "a create that another process won counts as an unclear answer";
     // Directory entries and syncs.
     SegmentDirEntryUnsynced, "H19", "a new segment is used before its folder is synced";

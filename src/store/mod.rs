@@ -40,8 +40,9 @@ pub use collect::{
 };
 pub use directory::DirectoryObjects;
 pub use folder::{
-    AckMode, AckedBy, BoundLog, FolderProgress, MonotonicClock, Rejoined, SideCar, StandbyFolder,
-    StoreClient, StoreKeeper, StoreLag, StoreOpening, open_bound, rejoin, replicate, restore,
+    AckMode, AckedBy, BoundLog, DamageState, FolderProgress, MonotonicClock, Rejoined, ScrubStep,
+    SideCar, StandbyFolder, StoreClient, StoreDamage, StoreKeeper, StoreLag, StoreOpening,
+    open_bound, rejoin, replicate, restore,
 };
 pub use name::{IndexRange, ObjectName, SegmentForm, SegmentObject};
 pub use objects::{CreatedObject, ListedObject, Objects, StoreTime, StoredObject, Unclear};

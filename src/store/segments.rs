@@ -1,5 +1,7 @@
 //! Segment objects: sealed segments, and first parts of segments, in a store.
 
+use std::collections::BTreeMap;
+
 use crate::format::{Chain, Record, SEGMENT_HEADER_SIZE, SegmentHeader, to_u64};
 
 use super::binding::LedgerIdentity;
@@ -26,6 +28,23 @@ pub(super) fn object_with(listing: &[ListedObject], next_seq: u64) -> Option<Seg
     let holds = |object: &SegmentObject| (object.base_seq..=object.last_seq).contains(&next_seq);
     let objects = listing.iter().filter_map(segment_object).filter(holds);
     objects.max_by_key(|object| (object.form, object.last_seq))
+}
+
+/// The objects of a listing that readers use, sorted by their first record: of each segment the sealed one, or else the
+/// longest part. As they are listed.
+pub(super) fn preferred_objects(
+    listing: &[ListedObject],
+) -> impl Iterator<Item = (SegmentObject, &ListedObject)> {
+    let mut preferred: BTreeMap<u64, (SegmentObject, &ListedObject)> = BTreeMap::new();
+    for listed in listing {
+        let Some(object) = segment_object(listed) else { continue };
+        let rank = |object: &SegmentObject| (object.form, object.last_seq);
+        let known = preferred.get(&object.base_seq);
+        if known.is_none_or(|(known, _)| rank(known) < rank(&object)) {
+            preferred.insert(object.base_seq, (object, listed));
+        }
+    }
+    preferred.into_values()
 }
 
 /// A segment object whose frames are verified.
@@ -138,6 +157,11 @@ impl VerifiedSegment {
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// The bytes of the object.
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
     }
 
     /// Pass each record to `take`, in order.

@@ -206,6 +206,28 @@ impl StoreSession<'_> {
         reading.prune.check()
     }
 
+    /// As [`Self::read_to_end`], but at most so many slots: a writer may be as fast as this reader. Returns whether it is the
+    /// end.
+    ///
+    /// # Errors
+    /// As [`Self::find_end`].
+    pub(super) fn read_to_end_within(
+        &self,
+        reading: &mut StoreReading,
+        slots_max: usize,
+        take: Take<'_>,
+    ) -> Result<bool> {
+        reading.finder.confirm_end();
+        let mut slots = 0;
+        self.read(reading, take, &mut |call| {
+            slots += usize::from(matches!(call, StoreCall::GetSlot(_)));
+            let is_bounded = slots > slots_max && !mutant!(FollowedWithoutBound);
+            !matches!(call, StoreCall::Rest(_)) && !is_bounded
+        })?;
+        reading.prune.check()?;
+        Ok(reading.is_at_end())
+    }
+
     /// Continue to read: take in at most so many slots, up to one that is missing. Returns whether one is. Nothing
     /// shows that it is the end: a later look, or [`Self::read_to_end`], continues. If there is nothing new, this is
     /// one request. After an error the reading is of no use.

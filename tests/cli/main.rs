@@ -106,6 +106,7 @@ mod sim_model;
 mod snapshots;
 mod socket;
 mod step_names;
+mod store_damage;
 mod store_folder;
 mod store_modes;
 mod store_moves;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::log::{BlobId, LogCopy};
 use crate::store::name::BLOBS;
 use crate::store::session::StoreSession;
@@ -36,7 +36,8 @@ pub(super) fn ship_blobs(session: &StoreSession<'_>, copy: &LogCopy) -> Result<(
     Ok(())
 }
 
-/// Take in the blobs of the store that a folder lacks.
+/// Take in the blobs of the store that a folder lacks. One that is damaged is left out, as if it were missing: the
+/// records of the log do not depend on it.
 pub(super) fn take_in_blobs(session: &StoreSession<'_>, copy: &LogCopy) -> Result<()> {
     let blobs = copy.blobs();
     let own: BTreeSet<String> =
@@ -44,11 +45,9 @@ pub(super) fn take_in_blobs(session: &StoreSession<'_>, copy: &LogCopy) -> Resul
     for hash in stored(session)?.difference(&own) {
         let name = blob_name(hash);
         let Some(found) = session.get(&name, &mut 0)? else { continue };
-        if BlobId::of(&found.bytes).hex() != *hash {
-            let message = "the bytes of the blob do not have the hash of its name";
-            return Err(Error::new(ErrorKind::Corrupt, message).at_path(name.as_ref()));
+        if BlobId::of(&found.bytes).hex() == *hash {
+            blobs.put(&found.bytes)?;
         }
-        blobs.put(&found.bytes)?;
     }
     Ok(())
 }

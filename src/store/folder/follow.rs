@@ -18,6 +18,7 @@ use super::common::{
     pruned_before, read_ahead, slots_ahead,
 };
 use super::ship::SHIPPED_SIZE;
+use super::upload::cover;
 
 /// What was done to make a folder equal to the log in a store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -242,6 +243,84 @@ impl Follower {
         self.flush()?;
         self.progress.epoch = reading.end().position.epoch;
         self.take_in_blobs(session)
+    }
+
+    /// As [`Self::catch_up`], up to the slots that are known to follow, and a few that come meanwhile: the owner may write as
+    /// fast as this process reads. Returns whether it is the end.
+    pub(super) fn catch_up_with(
+        &mut self,
+        session: &StoreSession<'_>,
+        reading: &mut StoreReading,
+        ahead: Vec<ListedObject>,
+    ) -> Result<bool> {
+        let slots_max = ahead.len() + AHEAD_FROM;
+        let read = read_ahead(session, ahead, |session| {
+            session.read_to_end_within(reading, slots_max, &mut |taken| self.take_in(taken))
+        });
+        let is_end = self.explained(session, read)?;
+        self.flush()?;
+        self.progress.epoch = reading.end().position.epoch;
+        self.take_in_blobs(session)?;
+        Ok(is_end)
+    }
+
+    /// The same with what a listing says to follow.
+    pub(super) fn follow_to_end(
+        &mut self,
+        session: &StoreSession<'_>,
+        reading: &mut StoreReading,
+    ) -> Result<bool> {
+        let ahead = slots_ahead(session, reading.end())?;
+        self.catch_up_with(session, reading, ahead)
+    }
+
+    /// Read the log to its end from what it has in common with the folder, and take in what the folder lacks. If a slot is
+    /// damaged that is certainly one of this folder, segment objects from the folder take its place.
+    pub(super) fn join(&mut self, session: &StoreSession<'_>) -> Result<StoreReading> {
+        let mut is_covered = false;
+        loop {
+            let CommonPosition { end, ahead } = self.common_position(session)?;
+            let mut reading = StoreReading::from(end);
+            match self.catch_up(session, &mut reading, ahead) {
+                Err(error) if !is_covered && self.is_own_damage(&error)? => {
+                    is_covered = true;
+                    self.cover(session)?;
+                }
+                caught => return caught.map(|()| reading),
+            }
+        }
+    }
+
+    /// Whether an error is about a slot that this folder wrote: in the mode `store` HEAD covers only what its process found in
+    /// the store.
+    fn is_own_damage(&self, error: &Error) -> Result<bool> {
+        let named = error
+            .location()
+            .path
+            .as_ref()
+            .and_then(|path| path.to_str())
+            .and_then(ObjectName::parse);
+        let (ErrorKind::Corrupt, Some(ObjectName::Slot(first))) = (error.kind(), named) else {
+            return Ok(false);
+        };
+        if !self.acknowledged_by_store() || self.gathered.is_some() {
+            return Ok(false);
+        }
+        let reader = self.copy.reader()?;
+        Ok(reader.head().is_some_and(|head| head.durable_seq >= first))
+    }
+
+    /// Create segment objects up to what HEAD covers.
+    fn cover(&mut self, session: &StoreSession<'_>) -> Result<()> {
+        let reader = self.copy.reader()?;
+        let Some(head) = reader.head() else { return Ok(()) };
+        let Some(found) = self.copy.find(head.durable_seq)? else { return Ok(()) };
+        let header = self.copy.segment(head.ordinal).filter(|it| it.segment == head.segment);
+        let place =
+            header.map(|header| SegmentPlace { header: header.clone(), end: head.data_end });
+        let (next_seq, epoch) = (head.durable_seq.saturating_add(1), 0);
+        let position = StorePosition { next_seq, chain: found.chain, epoch, at: None };
+        cover(&reader, session, &StoreEnd { position, time: found.time, place })
     }
 
     /// Take in what follows, without its blobs, up to a slot that is missing. If there is nothing new, that is one

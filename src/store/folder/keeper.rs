@@ -25,7 +25,7 @@ use super::ack::{AckMode, AckedBy, MonotonicClock, StoreLag, Unshipped};
 use super::blobs::blob_name;
 use super::client::StoreClient;
 use super::ship::{SHIPPED_SIZE, ship_durable, ship_queued_blobs};
-use super::upload::{Covered, upload};
+use super::upload::{Covered, Health, ScrubStep, StoreDamage, Whole, check, upload};
 
 /// Brings each group of records to a store, in an open epoch: before the log acknowledges it, or later.
 #[derive(Debug)]
@@ -40,6 +40,8 @@ pub struct StoreKeeper {
     pending: Mutex<Pending>,
     /// What segment objects cover.
     covered: Mutex<Covered>,
+    /// What was found to be damaged.
+    health: Mutex<Health>,
     /// More waits to be shipped.
     is_due: Condvar,
 }
@@ -71,8 +73,8 @@ impl StoreKeeper {
             is_woken: false,
         };
         let (held, pending) = (Mutex::new(held), Mutex::new(pending));
-        let (covered, is_due) = (Mutex::default(), Condvar::new());
-        Self { client, writer, ack, clock, reader, held, pending, covered, is_due }
+        let (covered, health, is_due) = (Mutex::default(), Mutex::default(), Condvar::new());
+        Self { client, writer, ack, clock, reader, held, pending, covered, health, is_due }
     }
 
     /// The ledger.
@@ -198,6 +200,38 @@ impl StoreKeeper {
             (held.end().clone(), held.commits())
         };
         upload(&self.reader.reload()?, &session, (&end, commits), &mut covered)
+    }
+
+    /// Look whether the store has everything that a restore of the log needs, as far as listings and the slots that no segment
+    /// object covers show it, and repair from the folder what it lacks. Returns everything that was found. A program calls this
+    /// when it opened the log, once a day, and more often while something is damaged. It delays no commit.
+    ///
+    /// # Errors
+    /// `Io`: a later call continues. `Corrupt` if the folder is damaged.
+    pub fn check_store(&self) -> Result<Vec<StoreDamage>> {
+        let session = self.client.session(self.writer.identity);
+        let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = self.end();
+        let queued = self.pending().blobs.clone();
+        let reader = self.reader.reload()?;
+        let whole = Whole { reader: &reader, session: &session, end: &end, queued: &queued };
+        let damage = check(&whole, &mut health)?;
+        if !damage.is_empty() {
+            // What is covered may be other than what was known.
+            *self.covered.lock().unwrap_or_else(PoisonError::into_inner) = Covered::default();
+        }
+        Ok(damage)
+    }
+
+    /// Read one object of the store and verify it: a segment object, an anchor, or a blob. Each call reads another one, until
+    /// all were read.
+    ///
+    /// # Errors
+    /// As [`Self::check_store`].
+    pub fn scrub(&self) -> Result<ScrubStep> {
+        let session = self.client.session(self.writer.identity);
+        let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        health.scrub(&self.reader.reload()?, &session, &self.writer.node)
     }
 
     /// Wait until 4 MiB more wait to be shipped, until some time passed, or until [`Self::wake`] is called.

@@ -5,7 +5,7 @@
 //! once, `blobs` copies blobs, `common` and `follow` make a folder equal to the log in the store, `standby` keeps it
 //! so, `keeper` commits or queues what an open log writes, `ship` makes slots of what is durable, `open` takes over,
 //! `restore` makes new folders, `rejoin` makes place for one, `side_car` ships a folder that another process writes,
-//! and `upload` uploads segments and parts of them.
+//! and `upload` uploads segments and parts of them, and repairs what the store lost.
 //!
 //! Invariants:
 //! - In the mode `store`, HEAD of a folder covers no record that the store does not have. In the other modes the
@@ -38,3 +38,4 @@ pub use rejoin::{Rejoined, rejoin};
 pub use restore::restore;
 pub use side_car::SideCar;
 pub use standby::{StandbyFolder, replicate};
+pub use upload::{DamageState, ScrubStep, StoreDamage};

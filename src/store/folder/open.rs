@@ -66,9 +66,7 @@ pub fn open_bound(
     bind(client.objects(), &identity, opening.time, client.retry())?;
     let session = client.session(identity);
     let mut follower = Follower::new(copy, binding(client, &identity, BoundAck::Local));
-    let common = follower.common_position(&session)?;
-    let mut reading = StoreReading::from(common.end);
-    follower.catch_up(&session, &mut reading, common.ahead)?;
+    let reading = follower.join(&session)?;
     open_epoch(client, identity, follower, reading, opening)
 }
 

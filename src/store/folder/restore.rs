@@ -8,10 +8,10 @@ use crate::store::binding::{LedgerIdentity, bound_ledger};
 use crate::store::derived::{SegmentKeys, SnapshotSurvey};
 use crate::store::name::SegmentForm;
 use crate::store::segments::VerifiedSegment;
-use crate::store::session::{StoreEnd, TakenIn};
+use crate::store::session::{StoreEnd, StoreReading, TakenIn};
 
 use super::client::StoreClient;
-use super::common::read_ahead;
+use super::common::{AHEAD_FROM, read_ahead};
 use super::follow::{CommonPosition, FolderProgress, Follower};
 use super::open::binding;
 
@@ -49,8 +49,11 @@ pub(super) fn restore_after(
     let is_pruned = end != StoreEnd::start();
     let snapshots = SnapshotSurvey::list(&session)?;
     let mut snapshots = if is_pruned { snapshots } else { snapshots.of_newest() };
+    // The owner may write as fast as this process reads.
+    let slots_max = ahead.len() + AHEAD_FROM;
+    let mut reading = StoreReading::from(end);
     read_ahead(&session, ahead, |session| {
-        session.find_end(end, &mut |taken| {
+        session.read_to_end_within(&mut reading, slots_max, &mut |taken| {
             follower.take_in(taken)?;
             if let TakenIn::Segment(segment) = taken
                 && !has_valid_index(segment)

@@ -95,7 +95,7 @@ impl StandbyFolder {
         let reading = StoreReading::from(common.end);
         let client = client.clone();
         let mut folder = Self { client, identity, follower, reading, sealed: None, kept: None };
-        folder.follower.catch_up(
+        folder.follower.catch_up_with(
             &folder.client.session(identity),
             &mut folder.reading,
             common.ahead,
@@ -135,15 +135,17 @@ impl StandbyFolder {
         self.settle(before)
     }
 
-    /// Take in everything up to the end of the log, and the blobs to which it refers.
+    /// Take in everything up to the end of the log as it is listed now, and the blobs to which it refers. Returns whether it
+    /// was the end: an owner that writes meanwhile does not keep this process from its other work.
     ///
     /// # Errors
     /// As [`super::open_bound`].
-    pub fn follow_to_end(&mut self) -> Result<()> {
+    pub fn follow_to_end(&mut self) -> Result<bool> {
         let before = self.follower.progress.taken_in;
         let session = self.client.session(self.identity);
-        self.follower.catch_up(&session, &mut self.reading, Vec::new())?;
-        self.settle(before)
+        let is_end = self.follower.follow_to_end(&session, &mut self.reading)?;
+        self.settle(before)?;
+        Ok(is_end)
     }
 
     /// Take in the blobs to which the records of the folder refer, if there are new records.

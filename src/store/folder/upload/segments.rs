@@ -6,6 +6,7 @@
 //!   segment: what was sealed cannot change any more. A first part ends where a slot does.
 //! - A segment object begins at or before the record after the floor, so that no record up to the new floor
 //!   is missing in segment objects.
+//! - The frames of a segment are verified before its object is created: what was created cannot be replaced.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{SEGMENT_HEADER_SIZE, to_u64};
@@ -13,23 +14,23 @@ use crate::log::{CompleteSegment, LogReader};
 use crate::store::derived::extend_index;
 use crate::store::derived::{StoredSnapshots, upload_snapshot};
 use crate::store::name::{ObjectName, SEGMENTS, SegmentForm, SegmentObject, TAIL, slots_from};
-use crate::store::segments::segment_floor;
+use crate::store::segments::{Before, VerifiedSegment, segment_floor};
 use crate::store::session::{StoreEnd, StoreSession};
 use crate::store::slot::{SLOT_SIZE_MAX, SegmentPlace};
 
-use super::ship::segment_of_slots;
+use crate::store::folder::ship::segment_of_slots;
 
 /// A first part is uploaded when more slots than this are not covered.
-pub(super) const PART_SLOTS: u64 = 256;
+const PART_SLOTS: u64 = 256;
 /// A first part is uploaded when more bytes of frames than this are not covered.
-pub(super) const PART_BYTES: u64 = 4 << 20;
+const PART_BYTES: u64 = 4 << 20;
 /// A part repeats the one before, and is at least as much longer as this share of it: so all parts of a segment
 /// together are at most three times as long as the last one.
 const PART_GROWTH: u64 = 2;
 
 /// What segment objects cover, as this process knows it.
 #[derive(Debug, Default)]
-pub(super) struct Covered {
+pub(in crate::store::folder) struct Covered {
     /// The last record in a segment object, once it was listed.
     floor: Option<u64>,
     /// The number of slots after the floor when so many were committed, once they were listed.
@@ -45,7 +46,7 @@ pub(super) struct Covered {
 ///
 /// # Errors
 /// `Corrupt` if a segment is damaged, or the store has another one of its name; `Io`.
-pub(super) fn upload(
+pub(in crate::store::folder) fn upload(
     reader: &LogReader,
     session: &StoreSession<'_>,
     (end, commits): (&StoreEnd, u64),
@@ -62,7 +63,7 @@ pub(super) fn upload(
 }
 
 /// Upload the complete segments after the floor, and a snapshot. Returns the number of objects.
-pub(super) fn upload_shipped(
+pub(in crate::store::folder) fn upload_shipped(
     reader: &LogReader,
     session: &StoreSession<'_>,
     shipped_seq: u64,
@@ -103,13 +104,7 @@ fn upload_complete(
         else {
             return Ok(count);
         };
-        // With its index it may be longer than an object can be.
-        let segment = match segment {
-            long if long.length > to_u64(SLOT_SIZE_MAX) => {
-                CompleteSegment { is_sealed: false, length: long.data_end, ..long }
-            }
-            segment => segment,
-        };
+        let segment = object_sized(segment);
         if segment.length > to_u64(SLOT_SIZE_MAX) {
             return Ok(count);
         }
@@ -162,19 +157,88 @@ fn upload_part(
     Ok(true)
 }
 
-/// Create the object of a segment. Index and footer are derived data: another program may have made others.
-fn create(reader: &LogReader, session: &StoreSession<'_>, segment: &CompleteSegment) -> Result<()> {
-    let CompleteSegment { header, last_seq, data_end, is_sealed, .. } = segment;
-    let form = if *is_sealed { SegmentForm::Sealed } else { SegmentForm::Part };
-    let (base_seq, ordinal) = (header.base_seq, header.ordinal);
-    let object = SegmentObject { base_seq, last_seq: *last_seq, ordinal, form };
+/// The same, as an object can have it: with its index a segment may be longer.
+fn object_sized(segment: CompleteSegment) -> CompleteSegment {
+    match segment {
+        long if long.length > to_u64(SLOT_SIZE_MAX) => {
+            CompleteSegment { is_sealed: false, length: long.data_end, ..long }
+        }
+        segment => segment,
+    }
+}
+
+/// The segment of a folder that has a record, as far as the log goes; `None` if the folder does not have it, or it is too
+/// long for an object.
+pub(super) fn segment_with(
+    reader: &LogReader,
+    seq: u64,
+    end: &StoreEnd,
+) -> Result<Option<CompleteSegment>> {
+    let end_seq = end.position.next_seq - 1;
+    if seq < reader.first_seq() || seq > end_seq {
+        return Ok(None);
+    }
+    let segment = match reader.complete_segment(seq)?.filter(|it| it.last_seq < end_seq) {
+        Some(complete) => Some(object_sized(complete)),
+        None => open_segment_with(reader, seq, end),
+    };
+    Ok(segment.filter(|it| it.last_seq >= seq && it.length <= to_u64(SLOT_SIZE_MAX)))
+}
+
+/// The same of a segment that is not sealed yet.
+fn open_segment_with(reader: &LogReader, seq: u64, end: &StoreEnd) -> Option<CompleteSegment> {
+    let headers: Vec<_> =
+        reader.segments().into_iter().filter_map(|segment| segment.header.ok()).collect();
+    let at = headers.iter().rposition(|header| header.base_seq <= seq)?;
+    let header = headers.get(at)?.clone();
+    let place = end.place.as_ref()?;
+    let (last_seq, data_end) = match headers.get(at + 1) {
+        Some(next) if place.header != header => (next.prev_last_seq, next.prev_data_end),
+        _ if place.header == header => (end.position.next_seq - 1, place.end),
+        _ => return None,
+    };
+    let (is_sealed, length) = (false, data_end);
+    Some(CompleteSegment { header, last_seq, data_end, is_sealed, length })
+}
+
+/// The name of the object of a segment.
+pub(super) fn object_of(segment: &CompleteSegment) -> SegmentObject {
+    let form = if segment.is_sealed { SegmentForm::Sealed } else { SegmentForm::Part };
+    let (base_seq, ordinal) = (segment.header.base_seq, segment.header.ordinal);
+    SegmentObject { base_seq, last_seq: segment.last_seq, ordinal, form }
+}
+
+/// The bytes of a segment in the folder, every frame of which is verified.
+pub(super) fn verified_bytes(
+    reader: &LogReader,
+    session: &StoreSession<'_>,
+    segment: &CompleteSegment,
+) -> Result<Vec<u8>> {
     let bytes = reader.bytes_of(segment)?;
+    let (next_seq, chain) = (segment.header.base_seq, segment.header.prev_chain);
+    let before = Before { next_seq, chain, time: 0, place: None };
+    let verified = VerifiedSegment::verify(object_of(segment), bytes, &session.identity, &before);
+    let (verified, _) = verified.map_err(|fault| {
+        let message = format!("a segment of the folder is damaged: {fault}");
+        let file = reader.dir().join("log").join(segment.header.name().to_string());
+        Error::new(ErrorKind::Corrupt, message).at_path(&file).at_seq(next_seq)
+    })?;
+    Ok(verified.into_bytes())
+}
+
+/// Create the object of a segment. Index and footer are derived data: another program may have made others.
+pub(super) fn create(
+    reader: &LogReader,
+    session: &StoreSession<'_>,
+    segment: &CompleteSegment,
+) -> Result<()> {
+    let object = object_of(segment);
+    let bytes = verified_bytes(reader, session, segment)?;
     let name = ObjectName::Segment(object).to_string();
     match session.create_same(&name, &bytes) {
         Err(error) if error.kind() == ErrorKind::Corrupt => {
-            let data = |bytes: &[u8]| {
-                bytes.get(..usize::try_from(*data_end).unwrap_or(usize::MAX)).map(<[u8]>::to_vec)
-            };
+            let data_end = usize::try_from(segment.data_end).unwrap_or(usize::MAX);
+            let data = |bytes: &[u8]| bytes.get(..data_end).map(<[u8]>::to_vec);
             let found = session.get(&name, &mut 0)?;
             let is_same = found.is_some_and(|found| data(&found.bytes) == data(&bytes));
             // It may have another index, and is the one that counts.

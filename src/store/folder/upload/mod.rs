@@ -1,0 +1,14 @@
+//! What a holder of the log, or a side-car, uploads beside slots, and how it finds and repairs what a store lost.
+//!
+//! `segments` uploads segment objects and snapshots, `find` compares a store with the folder, `repair` creates again what
+//! is missing, and `check` puts them together, and reads all objects one after the other.
+
+mod check;
+mod find;
+mod repair;
+mod segments;
+
+pub use check::{DamageState, ScrubStep, StoreDamage};
+pub(super) use check::{Health, Whole, check};
+pub(super) use repair::cover;
+pub(super) use segments::{Covered, upload, upload_shipped};

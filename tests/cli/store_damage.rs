@@ -1,0 +1,408 @@
+//! A store that lost something, and a holder with the whole folder: what it lacks is created again, or it is named.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use plan_ledger::internals::ledger::RetentionLimit;
+use plan_ledger::internals::plan::ContentHash;
+use plan_ledger::internals::sim::{SimDisk, SimStore, sweep};
+use plan_ledger::internals::store::{
+    AckMode, BoundLog, DamageState, MonotonicClock, ObjectName, SegmentForm, StandbyFolder,
+    StoreDamage, StoreKeeper, StoreOpening, open_bound, restore,
+};
+use plan_ledger::{
+    Claim, Error, ErrorKind, Ledger, LedgerView, Plan, RunPolicy, State, state_hash,
+};
+
+use super::lab::{at, dir, options, reader, record, whole};
+use super::store_folder::{client, ledger, node, open, small, summary};
+use super::store_retention::{notes, quiet};
+
+/// Open the ledger of a folder in a store.
+fn opened(
+    disk: &SimDisk,
+    store: &SimStore,
+    number: u8,
+) -> Result<(Ledger, Arc<StoreKeeper>), Error> {
+    let environment = quiet(disk);
+    let clock = MonotonicClock::new(|| Duration::ZERO);
+    let time = environment.clock.now();
+    let opening = StoreOpening { ack: AckMode::Store, node: node(number), time, clock };
+    let process = client(&store.handle());
+    let bound = open_bound(&dir(), environment.log_options(), &process, &opening)?;
+    let keeper = bound.keeper.clone();
+    Ok((Ledger::of_log(bound.log, &bound.recovery, &environment)?.0, keeper))
+}
+
+fn work(ledger: &Ledger, run: &str) {
+    let plan: Plan = serde_json::from_str(r#"{"steps": [{"id": "one"}]}"#).unwrap();
+    let run = ledger.start_run(run, &plan, RunPolicy::default()).unwrap();
+    let Claim::Task(task) = ledger.claim(run, "worker").unwrap() else { panic!("no task") };
+    // It becomes a blob.
+    let large = serde_json::json!({ "log": "a line of output; ".repeat(10_000) });
+    task.succeed(large.to_string()).unwrap();
+}
+
+/// A closed ledger in a store: four epochs, segments, a first part, slots after it, a snapshot, and a blob.
+fn history(tail: usize) -> (SimDisk, SimStore) {
+    let (disk, store) = (SimDisk::new(), SimStore::new());
+    Ledger::create(&dir(), &quiet(&disk)).unwrap().close().unwrap();
+    let (ledger, keeper) = opened(&disk, &store, 1).unwrap();
+    work(&ledger, "first");
+    notes(&ledger, 16);
+    ledger.snapshot::<State>().unwrap();
+    notes(&ledger, 2);
+    while keeper.upload_segments().unwrap() > 0 {}
+    ledger.close().unwrap();
+    let (ledger, keeper) = opened(&disk, &store, 2).unwrap();
+    notes(&ledger, 12);
+    while keeper.upload_segments().unwrap() > 0 {}
+    notes(&ledger, 2);
+    ledger.close().unwrap();
+    // A first part takes the place of a slot.
+    let lost = uncovered(&store).swap_remove(0);
+    let bytes = store.peek(&lost);
+    store.tamper(&lost, None);
+    let (ledger, keeper) = opened(&disk, &store, 3).unwrap();
+    let found = keeper.check_store().unwrap();
+    assert_eq!((found.len(), found[0].state), (1, DamageState::Repaired), "{found:?}");
+    store.tamper(&lost, bytes);
+    notes(&ledger, tail);
+    ledger.close().unwrap();
+    // One more opening slot is among those that no segment object covers.
+    let (ledger, _) = opened(&disk, &store, 4).unwrap();
+    notes(&ledger, 2);
+    ledger.close().unwrap();
+    (disk, store)
+}
+
+/// Everything that must not be lost.
+#[derive(Debug, PartialEq, Eq)]
+struct Truth {
+    records: Vec<(u64, String)>,
+    state: ContentHash,
+    blobs: usize,
+}
+
+impl Truth {
+    /// Of a folder, up to a record.
+    fn of(disk: &SimDisk, last: u64) -> Self {
+        let mut records = summary(&whole(&reader(disk)));
+        records.retain(|(seq, _)| *seq <= last);
+        let view = LedgerView::open(&dir(), &quiet(disk)).unwrap();
+        let state = state_hash(&view.state_at(last).unwrap());
+        Self { records, state, blobs: reader(disk).blobs().list().unwrap().blobs.len() }
+    }
+
+    fn restored(store: &SimStore, last: u64) -> Result<Self, Error> {
+        let copy = SimDisk::new();
+        let options = quiet(&copy).log_options();
+        restore(&dir(), options, &client(&store.handle()), &mut |_| ())?;
+        Ok(Self::of(&copy, last))
+    }
+}
+
+fn last_of(disk: &SimDisk) -> u64 {
+    whole(&reader(disk)).last().unwrap().seq
+}
+
+/// Look at everything, as a process does after it opened the log. Returns what was found at the end.
+fn look(keeper: &StoreKeeper) -> BTreeMap<String, StoreDamage> {
+    let mut found = BTreeMap::new();
+    let mut check = || {
+        let damage = keeper.check_store().unwrap();
+        found.extend(damage.into_iter().map(|damage| (damage.object.clone(), damage)));
+    };
+    check();
+    loop {
+        let step = keeper.scrub().unwrap();
+        if step.is_damaged {
+            check();
+        }
+        if step.is_last {
+            break;
+        }
+    }
+    found
+}
+
+fn unrepaired(found: &BTreeMap<String, StoreDamage>) -> Vec<&StoreDamage> {
+    found.values().filter(|damage| damage.state != DamageState::Repaired).collect()
+}
+
+/// How an object is damaged.
+fn damages(bytes: &[u8]) -> Vec<(String, Option<Vec<u8>>)> {
+    let mut damages = vec![("missing".to_owned(), None)];
+    for at in [0, 20, 300, bytes.len() / 3, bytes.len() / 2, bytes.len() - 1] {
+        let mut flipped = bytes.to_vec();
+        if let Some(byte) = flipped.get_mut(at) {
+            *byte ^= 4;
+            damages.push((format!("flipped at {at}"), Some(flipped)));
+        }
+    }
+    for length in [0, bytes.len() / 2, bytes.len() - 1] {
+        damages.push((format!("cut to {length}"), Some(bytes[..length].to_vec())));
+    }
+    damages
+}
+
+/// Goal: whatever one object of a store is missing or damaged, a holder that has the whole folder makes the store whole
+/// again, so that a restore from the store alone has every record, the state and the blobs; or it names the object, and
+/// once that is deleted, the holder, or the next one, makes the store whole.
+#[test]
+fn sweep_each_damaged_object_is_repaired_or_named() {
+    let every: Vec<usize> = (0..10).collect();
+    let kinds = sweep(vec![0, 4, 8], every.clone(), every);
+    let (disk, store) = history(5);
+    let last = last_of(&disk);
+    let truth = Truth::of(&disk, last);
+    assert_eq!(truth.blobs, 1);
+    assert_eq!(Truth::restored(&store, last).unwrap(), truth);
+    let names = store.names();
+    let has = |part: &str| names.iter().filter(|name| name.contains(part)).count();
+    assert!(has(".seg") >= 3 && has(".part") >= 1 && has(".index") >= 1, "{names:?}");
+    assert!(has("snap/") == 1 && has("blob/") == 1 && has("tail/") > 20, "{names:?}");
+    let (mut repaired, mut named, mut refused) = (0, 0, Vec::new());
+    for name in &names {
+        let damages = damages(&store.peek(name).unwrap());
+        for (how, bytes) in kinds.iter().filter_map(|kind| damages.get(*kind).cloned()) {
+            let story = format!("{name} {how}");
+            let (disk, store) = (disk.fork(), store.fork());
+            store.tamper(name, bytes.clone());
+            let (ledger, keeper) = match opened(&disk, &store, 5) {
+                Ok(opened) => opened,
+                Err(error) => {
+                    assert!(error.to_string().contains(name.as_str()), "{story}: {error}");
+                    assert!(bytes.is_some(), "{story}: {error}");
+                    refused.push(name.clone());
+                    continue;
+                }
+            };
+            let found = look(&keeper);
+            let left = unrepaired(&found);
+            assert!(left.iter().all(|damage| damage.object == *name), "{story}: {left:?}");
+            repaired += usize::from(!found.is_empty() && left.is_empty());
+            if !left.is_empty() {
+                named += 1;
+                assert!(bytes.is_some(), "{story}: {left:?}");
+                assert_eq!(left[0].state, DamageState::Deletable, "{story}: {left:?}");
+                // A person deletes it. This process, or the next one, creates it again.
+                store.tamper(name, None);
+                let mut next = None;
+                if named % 2 == 0 {
+                    drop(ledger);
+                    disk.kill_process();
+                    next = Some(opened(&disk, &store, 6).unwrap());
+                }
+                let keeper = next.as_ref().map_or(&keeper, |(_, keeper)| keeper);
+                let found = keeper.check_store().unwrap();
+                let object = found.iter().find(|damage| damage.object == *name);
+                let state = object.map(|damage| damage.state);
+                assert_eq!(state, Some(DamageState::Repaired), "{story}: {found:?}");
+                assert_eq!(look(keeper), BTreeMap::new(), "{story}");
+            }
+            assert_eq!(Truth::restored(&store, last).unwrap(), truth, "{story}");
+        }
+    }
+    // Only whose log it is cannot be known without this object.
+    refused.dedup();
+    assert_eq!(refused, ["LEDGER.json"]);
+    println!("{} objects: {repaired} repaired, {named} named", names.len());
+    assert!(repaired > 20 && named > 10, "{repaired} {named}");
+}
+
+fn slots(store: &SimStore) -> Vec<String> {
+    store.names().into_iter().filter(|name| name.starts_with("tail/")).collect()
+}
+
+/// The slots that no segment object covers.
+fn uncovered(store: &SimStore) -> Vec<String> {
+    let names = store.names();
+    let objects = names.iter().filter_map(|name| match ObjectName::parse(name)? {
+        ObjectName::Segment(object) => Some(object.last_seq),
+        _ => None,
+    });
+    let floor = objects.max().unwrap_or(0);
+    let is_after = |name: &String| matches!(ObjectName::parse(name), Some(ObjectName::Slot(first)) if first > floor);
+    slots(store).into_iter().filter(is_after).collect()
+}
+
+/// Goal: a first part that takes the place of a lost slot ends where the log does, and a damaged first part is replaced by a
+/// longer one, as soon as there are more records.
+#[test]
+fn damaged_first_part_is_replaced_by_a_longer_one() {
+    let (disk, store) = history(5);
+    let slot = uncovered(&store).into_iter().nth_back(2).unwrap();
+    store.tamper(&slot, None);
+    let (ledger, keeper) = opened(&disk, &store, 5).unwrap();
+    let before = store.names();
+    let found = keeper.check_store().unwrap();
+    assert_eq!((found[0].object.as_str(), found[0].state), (slot.as_str(), DamageState::Repaired));
+    assert_eq!(uncovered(&store), Vec::<String>::new());
+    let parts: Vec<String> = store
+        .names()
+        .into_iter()
+        .filter(|name| !before.contains(name) && name.ends_with(".part"))
+        .collect();
+    let newest = parts.last().unwrap();
+    let whole = store.peek(newest).unwrap();
+    store.tamper(newest, Some(whole[..whole.len() - 1].to_vec()));
+    // It ends with the log: nothing can be longer yet.
+    let found = keeper.check_store().unwrap();
+    assert_eq!((found.len(), found[0].state), (1, DamageState::Deletable), "{found:?}");
+    notes(&ledger, 1);
+    let found = keeper.check_store().unwrap();
+    assert_eq!((found.len(), found[0].state), (1, DamageState::Repaired), "{found:?}");
+    assert_eq!(keeper.check_store().unwrap(), []);
+    let last = last_of(&disk);
+    assert_eq!(Truth::restored(&store, last).unwrap(), Truth::of(&disk, last));
+}
+
+/// Goal: a lost opening slot is created again with the same bytes, so that the process that it replaced stays replaced.
+#[test]
+fn lost_opening_slot_still_fences() {
+    let (disk, store) = (ledger(3), SimStore::new());
+    let first = open(&disk, &store.handle(), 1).unwrap();
+    first.log.append(&[record(1, 900)], at(60)).unwrap();
+    let elsewhere = SimDisk::new();
+    restore(&dir(), small(&elsewhere), &client(&store), &mut |_| ()).unwrap();
+    let second = open(&elsewhere, &store.handle(), 2).unwrap();
+    for number in 0..30 {
+        second.log.append(&[record(number, 900)], at(70)).unwrap();
+    }
+    while second.keeper.upload_segments().unwrap() > 0 {}
+    let name = ObjectName::Slot(first.log.last_durable().seq + 1).to_string();
+    let bytes = store.peek(&name).unwrap();
+    store.tamper(&name, None);
+    // As if it were away for less than a day, which the store's clock would show.
+    let found = second.keeper.check_store().unwrap();
+    assert_eq!((found[0].object.as_str(), found[0].state), (name.as_str(), DamageState::Repaired));
+    assert_eq!(store.peek(&name), Some(bytes));
+    let refused = first.log.append(&[record(50, 9)], at(90)).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Fenced);
+    assert_eq!(second.keeper.check_store().unwrap(), []);
+}
+
+/// Goal: what neither the folder nor a slot has is lost, and it is named.
+#[test]
+fn pruned_records_without_their_object_are_lost() {
+    let (disk, store) = history(5);
+    let (ledger, keeper) = opened(&disk, &store, 3).unwrap();
+    for _ in 0..2 {
+        notes(&ledger, 12);
+        ledger.snapshot::<State>().unwrap();
+        notes(&ledger, 12);
+    }
+    while keeper.upload_segments().unwrap() > 0 {}
+    ledger.prune(RetentionLimit::Record(30), None, "ann").unwrap();
+    while keeper.upload_segments().unwrap() > 0 {}
+    assert!(reader(&disk).first_seq() > 20);
+    assert_eq!(keeper.check_store().unwrap(), []);
+    let sealed: Vec<String> =
+        store.names().into_iter().filter(|name| name.ends_with(".seg")).collect();
+    store.tamper(&sealed[1], None);
+    // Its records are in slots.
+    let found = keeper.check_store().unwrap();
+    assert_eq!((found.len(), found[0].state), (1, DamageState::Repaired), "{found:?}");
+    for name in store.names() {
+        let is_gone = match ObjectName::parse(&name) {
+            Some(ObjectName::Slot(first)) => first < 20,
+            Some(ObjectName::Segment(object)) => {
+                object.form == SegmentForm::Part && object.base_seq < 20
+            }
+            _ => name == sealed[1],
+        };
+        if is_gone {
+            store.tamper(&name, None);
+        }
+    }
+    let found = keeper.check_store().unwrap();
+    let lost: Vec<_> = found.iter().filter(|damage| damage.state == DamageState::Lost).collect();
+    assert_eq!(lost.len(), 1, "{found:?}");
+    assert!(sealed[1].starts_with(&lost[0].object), "{found:?}");
+}
+
+/// Goal: while nothing is damaged, a check costs four listings and the slots that no segment object covers, and says nothing;
+/// and a pass over the objects reads each of them once.
+#[test]
+fn check_of_a_whole_store_needs_few_requests() {
+    let (disk, store) = history(5);
+    let process = store.handle();
+    let environment = quiet(&disk);
+    let clock = MonotonicClock::new(|| Duration::ZERO);
+    let opening = StoreOpening { ack: AckMode::Store, node: node(3), time: 0, clock };
+    let options = environment.log_options();
+    let bound = open_bound(&dir(), options, &client(&process), &opening).unwrap();
+    let before = process.calls();
+    assert_eq!(bound.keeper.check_store().unwrap(), []);
+    let slots = u64::try_from(uncovered(&store).len()).unwrap();
+    assert_eq!(process.calls() - before, 3 + slots);
+    let before = process.calls();
+    let mut objects = 0;
+    while !bound.keeper.scrub().unwrap().is_last {
+        objects += 1;
+    }
+    let is_read = |name: &&String| {
+        name.starts_with("blob/") || name.ends_with(".seg") || name.ends_with(".part")
+    };
+    assert_eq!(objects + 1, store.names().iter().filter(is_read).count());
+    assert_eq!(process.calls() - before, 3 + u64::try_from(objects + 1).unwrap());
+}
+
+/// Goal: a standby of an owner that writes as fast as it reads comes back to watch it, and a restore ends.
+#[test]
+fn follower_of_a_busy_owner_comes_back() {
+    let (disk, store) = (SimDisk::new(), SimStore::new());
+    plan_ledger::internals::log::Log::create(&dir(), options(&disk), at(0))
+        .unwrap()
+        .close()
+        .unwrap();
+    let clock = MonotonicClock::new(|| Duration::ZERO);
+    let opening = StoreOpening { ack: AckMode::Store, node: node(1), time: at(1000), clock };
+    let owner: Arc<BoundLog> =
+        Arc::new(open_bound(&dir(), options(&disk), &client(&store.handle()), &opening).unwrap());
+    let busy = |store: &SimStore| {
+        let process = store.handle();
+        for call in 1..=600 {
+            let owner = Arc::clone(&owner);
+            process.before_call(call, move || {
+                owner.log.append(&[record(call, 10)], at(60)).unwrap();
+            });
+        }
+        process
+    };
+    let standby = SimDisk::new();
+    let process = busy(&store);
+    let mut folder = StandbyFolder::open(&dir(), options(&standby), &client(&process)).unwrap();
+    let opened = process.calls();
+    assert!(opened < 120, "{opened}");
+    let mut calls = opened;
+    for _ in 0..3 {
+        assert!(!folder.follow_to_end().unwrap());
+        assert!(process.calls() - calls < 120, "{} calls", process.calls() - calls);
+        calls = process.calls();
+    }
+    // An owner that rests is followed to the end.
+    let process = store.handle();
+    let rested = SimDisk::new();
+    let mut folder = StandbyFolder::open(&dir(), options(&rested), &client(&process)).unwrap();
+    assert!(folder.follow_to_end().unwrap());
+    assert_eq!(folder.progress().last_seq, owner.log.last_durable().seq);
+}
+
+/// Goal: a restore leaves out a blob that is missing or damaged, and has everything else.
+#[test]
+fn restore_without_a_blob_has_all_records() {
+    let (disk, store) = history(5);
+    let last = last_of(&disk);
+    let truth = Truth::of(&disk, last);
+    let blob = store.names().into_iter().find(|name| name.starts_with("blob/")).unwrap();
+    for bytes in [None, Some(b"other".to_vec())] {
+        let store = store.fork();
+        store.tamper(&blob, bytes);
+        let restored = Truth::restored(&store, last).unwrap();
+        assert_eq!((restored.blobs, &restored.records), (0, &truth.records));
+        assert_eq!(restored.state, truth.state);
+    }
+}
