@@ -27,7 +27,7 @@ use super::client::StoreClient;
 use super::common::{begins_later, bound_elsewhere, pruned_before};
 use super::open::StoreOpening;
 use super::ship::{ship_durable, ship_queued_blobs};
-use super::upload::{Covered, upload_shipped};
+use super::upload::{Covered, Health, StoreDamage, Whole, check, upload_shipped};
 
 /// The newest slot is looked for among so many records before the end of the folder first.
 const NEAR: u64 = 10_000;
@@ -46,6 +46,7 @@ pub struct SideCar {
     blobs: BTreeSet<BlobId>,
     /// What segment objects cover.
     covered: Covered,
+    health: Health,
 }
 
 impl SideCar {
@@ -90,6 +91,7 @@ impl SideCar {
             unshipped,
             blobs: BTreeSet::new(),
             covered: Covered::default(),
+            health: Health::default(),
         })
     }
 
@@ -125,6 +127,27 @@ impl SideCar {
         let session = client.session(writer.identity);
         // No part of the newest one: after it, a side-car that starts again would find no slot to continue at.
         upload_shipped(reader, &session, held.end().position.next_seq - 1, covered)
+    }
+
+    /// Look whether the store has everything that a restore needs, and repair from the folder what it lacks: see
+    /// [`super::StoreKeeper::check_store`].
+    ///
+    /// # Errors
+    /// `Io`: a later call continues. `Corrupt` if the folder is damaged.
+    pub fn check_store(&mut self) -> Result<Vec<StoreDamage>> {
+        let Self { client, reader, writer, held, covered, health, .. } = self;
+        let session = client.session(writer.identity);
+        // With records that are not shipped, their blobs are not either.
+        let is_behind =
+            reader.head().is_some_and(|head| head.durable_seq >= held.end().position.next_seq);
+        let blobs = if is_behind { reader.blobs().list()?.blobs } else { Vec::new() };
+        let queued: BTreeSet<BlobId> = blobs.into_iter().map(|blob| blob.id).collect();
+        let whole = Whole { reader, session: &session, end: held.end(), queued: &queued };
+        let damage = check(&whole, health)?;
+        if !damage.is_empty() {
+            *covered = Covered::default();
+        }
+        Ok(damage)
     }
 
     /// How far the store is behind the folder, as the last call of [`Self::ship`] saw it.
