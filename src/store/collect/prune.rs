@@ -35,6 +35,8 @@ pub struct StorePrune {
     pub unkept: Vec<Anchor>,
     /// Those that are not in the store.
     pub missing: Vec<Anchor>,
+    /// Whether the log in the store begins later already, so that it needs them now.
+    pub is_pruned: bool,
 }
 
 /// Find the newest retention note, and the segments that may be deleted because of it. `None` without a note. Nothing
@@ -44,7 +46,9 @@ pub struct StorePrune {
 /// `Corrupt` with the name of a damaged object, or if the note does not fit the log; `Io` if the store does not answer.
 pub fn prunable(session: &StoreSession<'_>) -> Result<Option<StorePrune>> {
     let (mut newest, mut starts) = (None, Vec::new());
-    session.find_end(session.start()?, &mut |taken| {
+    let start = session.start()?;
+    let is_pruned = start.position.next_seq > 1;
+    session.find_end(start, &mut |taken| {
         let header = match taken {
             TakenIn::Segment(segment) => &segment.place().header,
             TakenIn::Slot(slot) => &slot.place().header,
@@ -97,7 +101,7 @@ pub fn prunable(session: &StoreSession<'_>) -> Result<Option<StorePrune>> {
             unkept.push(anchor.clone());
         }
     }
-    Ok(Some(StorePrune { seq, note, objects, unkept, missing }))
+    Ok(Some(StorePrune { seq, note, objects, unkept, missing, is_pruned }))
 }
 
 /// Check that the log continues after the pruned records as the note says.

@@ -161,6 +161,9 @@ pub(crate) struct StorePruneLine {
     pub(super) created: Vec<String>,
     /// Whether they were deleted. Otherwise nothing was changed.
     pub(super) done: bool,
+    /// The folder that was named and has the snapshots that the store lacks; null if none was named, the store lacks none, or
+    /// they were created.
+    pub(super) found_in: Option<String>,
     /// The last record that the retention note covers; null without a note.
     pub(super) last_seq: Option<u64>,
     /// The snapshots that the store lacks.

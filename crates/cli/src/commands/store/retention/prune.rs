@@ -1,10 +1,11 @@
 //! `ledger store prune`: deletes the segments in a store that the ledger pruned.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use plan_ledger::internals::log::LogReader;
 use plan_ledger::internals::store::{
     RemovableClass, StorePrune, bound_ledger, keep_anchors, prunable, remove, upload_anchors,
 };
@@ -68,7 +69,8 @@ fn carry_out(args: &PruneArgs, environment: &Environment) -> Result<StorePruneLi
     let session = client.session(identity);
     let plan = prunable(&session)?;
     let mut created = Vec::new();
-    if let Some(plan) = plan.as_ref().filter(|plan| args.yes && !plan.objects.is_empty()) {
+    // A log that begins later already needs its snapshots, too, when there is nothing left to delete.
+    if let Some(plan) = plan.as_ref().filter(|plan| args.yes && is_needed(plan)) {
         if !plan.missing.is_empty() {
             let dir = args.ledger.as_ref().ok_or_else(|| no_snapshots(plan))?;
             created = upload_anchors(dir, &environment.log_options(), &session, plan)?;
@@ -78,7 +80,34 @@ fn carry_out(args: &PruneArgs, environment: &Environment) -> Result<StorePruneLi
         remove(&session, &plan.objects, &mut |_| deleted += 1)
             .map_err(|error| interrupted(&error, deleted, plan.objects.len()))?;
     }
-    Ok(line_of(plan.as_ref(), url, created, args.yes))
+    let mut line = line_of(plan.as_ref(), url, created, args.yes);
+    if let (Some(plan), Some(dir), false) = (&plan, &args.ledger, args.yes) {
+        expect_snapshots(dir, environment, plan)?;
+        line.found_in = (!line.missing.is_empty()).then(|| dir.display().to_string());
+    }
+    Ok(line)
+}
+
+/// Whether there is something to do: segments to delete, or snapshots of a log that begins later to create.
+fn is_needed(plan: &StorePrune) -> bool {
+    let is_pruned = plan.is_pruned && !(plan.missing.is_empty() && plan.unkept.is_empty());
+    is_pruned || !plan.objects.is_empty()
+}
+
+/// Refuse a folder that does not have the snapshots that the store lacks, before anything is deleted.
+fn expect_snapshots(
+    dir: &Path,
+    environment: &Environment,
+    plan: &StorePrune,
+) -> Result<(), Failure> {
+    if plan.missing.is_empty() {
+        return Ok(());
+    }
+    let reader = LogReader::open(&environment.storage, dir)?;
+    for anchor in &plan.missing {
+        reader.check_anchor(anchor)?;
+    }
+    Ok(())
 }
 
 fn no_snapshots(plan: &StorePrune) -> Error {
@@ -105,6 +134,7 @@ fn line_of(
     StorePruneLine {
         created,
         done,
+        found_in: None,
         last_seq: plan.map(|plan| plan.note.last_seq),
         missing,
         note_seq: plan.map(|plan| plan.seq),
@@ -145,11 +175,15 @@ fn text(line: &StorePruneLine) -> String {
     }
     if !line.missing.is_empty() {
         let snapshots = counted(u64::try_from(line.missing.len()).unwrap_or(u64::MAX), "snapshot");
-        let _ =
-            write!(text, "\n  lacks     {snapshots}: name a folder that has them with --ledger");
+        let where_from = match &line.found_in {
+            Some(dir) => format!("{dir} has them, and --yes creates them in the store"),
+            None => "name a folder that has them with --ledger".to_owned(),
+        };
+        let _ = write!(text, "\n  lacks     {snapshots}: {where_from}");
     }
-    if objects > 0 && !line.done {
-        let _ = write!(text, "\n  next      add --yes: it deletes them");
+    if !line.done && (objects > 0 || line.found_in.is_some()) {
+        let what = if objects > 0 { "it deletes them" } else { "it creates them" };
+        let _ = write!(text, "\n  next      add --yes: {what}");
     }
     text
 }
@@ -163,6 +197,7 @@ mod tests {
         let line = StorePruneLine {
             created: Vec::new(),
             done: false,
+            found_in: None,
             last_seq: Some(1_200),
             missing: vec!["a.snap".to_owned()],
             note_seq: Some(1_500),
@@ -177,7 +212,10 @@ mod tests {
         assert!(shown.contains("record 1500: records up to 1,200 were pruned"), "{shown}");
         assert!(shown.contains("lacks     1 snapshot: name a folder"), "{shown}");
         assert!(shown.ends_with("add --yes: it deletes them"), "{shown}");
-        let none = StorePruneLine { note_seq: None, last_seq: None, segments: 0, ..line };
+        let found = StorePruneLine { found_in: Some("night".to_owned()), ..line };
+        let shown = text(&found);
+        assert!(shown.contains("lacks     1 snapshot: night has them, and --yes"), "{shown}");
+        let none = StorePruneLine { note_seq: None, last_seq: None, segments: 0, ..found };
         assert!(text(&none).contains("no retention note"), "{}", text(&none));
     }
 }
