@@ -11,6 +11,7 @@
 
 mod ack;
 mod commands;
+mod damage;
 mod errors;
 mod faults;
 mod flawed;

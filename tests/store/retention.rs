@@ -167,6 +167,13 @@ fn prune_deletes_what_the_ledger_pruned() {
     assert_eq!(code, 4, "{err}");
     assert!(err.contains("--ledger"), "{err}");
     assert_eq!(old.names("seg"), segments);
+    // A folder that has them is looked into, and nothing is changed.
+    let shown = old.place.ledger("store prune URL --ledger @one");
+    let one = old.place.path("one").display().to_string();
+    assert!(shown.contains(&format!("lacks     2 snapshots: {one} has them")), "{shown}");
+    let found = old.json("store_prune", "store prune URL --ledger @one --json");
+    assert_eq!(found["found_in"], json!(one), "{found}");
+    assert_eq!((old.names("seg"), old.names("snap").len()), (segments.clone(), 1));
     let done = old.json("store_prune", "store prune URL --ledger @one --yes --json");
     assert_eq!((&done["segments"], &done["done"]), (&planned["segments"], &json!(true)));
     assert_eq!(done["created"].as_array().unwrap().len(), 2, "{done}");
@@ -184,6 +191,43 @@ fn prune_deletes_what_the_ledger_pruned() {
     let mut server = old.place.start("serve --ledger @copy --store URL --no-probe");
     server.wait_for("serving");
     assert_eq!(server.stop(), 0);
+}
+
+/// Goal: a pruned store that lost the snapshots from which it starts gets them again from a folder, although there is nothing
+/// left to delete: by the command, and by its owner.
+#[test]
+fn lost_anchors_of_a_pruned_store_are_created_again() {
+    let old = Old::write();
+    let mut server = old.place.start("serve --ledger @one --store URL --no-probe");
+    server.wait_for("serving");
+    old.place.ledger("prune @one --through 80 --yes");
+    assert_eq!(server.stop(), 0);
+    old.place.ledger("store prune URL --ledger @one --yes");
+    old.place.ledger("restore URL @whole");
+    let lose = || {
+        for name in old.names("snap") {
+            fs::remove_file(old.folder.join("snap").join(name)).unwrap();
+        }
+        let (code, _, err) = old.place.run("restore URL @copy");
+        assert_eq!(code, 4, "{err}");
+    };
+    lose();
+    let (code, _, err) = old.place.run("store prune URL --yes");
+    assert_eq!(code, 4, "{err}");
+    assert!(err.contains("--ledger"), "{err}");
+    let shown = old.place.ledger("store prune URL --ledger @one");
+    assert!(
+        shown.contains("has them") && shown.ends_with("add --yes: it creates them\n"),
+        "{shown}"
+    );
+    let done = old.json("store_prune", "store prune URL --ledger @one --yes --json");
+    assert_eq!(done["created"].as_array().unwrap().len(), 2, "{done}");
+    old.place.ledger("restore URL @second");
+    lose();
+    let mut server = old.place.start("serve --ledger @one --store URL --no-probe");
+    server.wait_for("is repaired from the folder");
+    assert_eq!(server.stop(), 0);
+    old.place.ledger("restore URL @third");
 }
 
 /// Goal: the policies are JSON, name the place, and exist for S3 only.

@@ -32,8 +32,8 @@ use crate::commands::prune::PrunePlanLine;
 use crate::commands::read_report::ReadLine;
 use crate::commands::root::RootLine;
 use crate::commands::store::lines::{
-    HeldStoreJson, RejoinLine, ReplicatedLine, RestoredLine, StandbyLine, StoreGcLine,
-    StoreHealthLine, StoreLagLine, StorePolicyLine, StoreProbeLine, StorePruneLine,
+    HeldStoreJson, RejoinLine, ReplicatedLine, RestoredLine, StandbyLine, StoreDamageLine,
+    StoreGcLine, StoreHealthLine, StoreLagLine, StorePolicyLine, StoreProbeLine, StorePruneLine,
     StoreStatusLine,
 };
 use crate::commands::{
@@ -154,6 +154,7 @@ json_lines! {
     "step" of inspect => StepLine<'_>;
     "step_cost" of inspect, status => views::cost::StepCostLine<'_>;
     "step_state" of inspect => StepStateLine<'_>;
+    "store_damage" of replicate, run, serve => StoreDamageLine;
     "store_gc" of store => StoreGcLine;
     "store_health" of serve, status => StoreHealthLine;
     "store_lag" of run, serve => StoreLagLine;

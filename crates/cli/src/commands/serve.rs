@@ -18,6 +18,7 @@ use crate::commands::store::held::{HeldLog, HttpAddress};
 use crate::commands::store::lines::HeldStoreJson;
 #[cfg(feature = "store")]
 use crate::commands::store::lines::StandbyLine;
+use crate::commands::store::lines::StoreNewsLine;
 #[cfg(feature = "store")]
 use crate::commands::store::{Before, HoldOptions, held::StoreView, hold, standby_text};
 use crate::options::{LedgerOption, environment, open_ledger};
@@ -267,10 +268,15 @@ pub(crate) fn serve(args: &ServeArgs, http: &mut dyn HttpServer) -> Result<Code,
         print_result(args.json, &line, &serving_text(dir, &line))?;
         let mut looked = Instant::now();
         while !is_stopped() {
-            if let Some(store) = &mut store
-                && let Some(news) = store.check()?
-            {
-                print_result(args.json, &news, &news.text())?;
+            if let Some(store) = &mut store {
+                for news in store.check()? {
+                    match news {
+                        StoreNewsLine::Lag(lag) => print_result(args.json, &lag, &lag.text())?,
+                        StoreNewsLine::Damage(damage) => {
+                            print_result(args.json, &damage, &damage.text())?;
+                        }
+                    }
+                }
             }
             ledger.tick()?;
             if looked.elapsed() >= DEAD_CLAIMS_EVERY {

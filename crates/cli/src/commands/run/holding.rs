@@ -15,6 +15,7 @@ use plan_ledger::{Environment, Error, ErrorKind, Ledger, RunId, Timestamp};
 
 use crate::commands::serve::stopped_early;
 use crate::commands::store::held::{Held, HeldLog, HoldDoubt, StoreView};
+use crate::commands::store::lines::StoreNewsLine;
 use crate::commands::store::{Before, HoldOptions, hold};
 use crate::output::{Code, Failure, RunReporter, print_message};
 use crate::runner::{Fence, Observer as _, StopRequest, end_workers, take_over_dead_claims};
@@ -132,7 +133,7 @@ impl Holding {
         Ok(self.watched.fence.clone())
     }
 
-    /// Whether this process must end; prints what is new about the lag of the store.
+    /// Whether this process must end; prints what is new about the store.
     pub(super) fn must_end(&mut self, reporter: &RunReporter) -> bool {
         if self.failure.is_some() {
             return true;
@@ -142,10 +143,19 @@ impl Holding {
             Some(HoldDoubt::Replaced) | None => self.log.check(),
         };
         match checked {
-            Ok(None) => {}
-            Ok(Some(news)) => {
-                reporter.print_if_json(&news);
-                reporter.message_unless_json(&news.text());
+            Ok(all) => {
+                for news in all {
+                    match news {
+                        StoreNewsLine::Lag(lag) => {
+                            reporter.print_if_json(&lag);
+                            reporter.message_unless_json(&lag.text());
+                        }
+                        StoreNewsLine::Damage(damage) => {
+                            reporter.print_if_json(&damage);
+                            reporter.message_unless_json(&damage.text());
+                        }
+                    }
+                }
             }
             Err(failure) => {
                 self.watched.fence.close();

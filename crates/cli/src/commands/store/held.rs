@@ -12,7 +12,7 @@ use plan_ledger::{Ledger, OpenReport};
 
 use crate::output::Failure;
 
-use super::lines::{HeldStoreJson, StoreLagLine};
+use super::lines::{HeldStoreJson, StoreNewsLine};
 #[cfg(feature = "store")]
 use super::lines::{StandbyLine, StoreHealthLine};
 
@@ -74,8 +74,8 @@ pub(crate) trait HeldLog {
     /// Show signs of life from now on, with the address for HTTP.
     fn start(&mut self, http: Option<&HttpAddress>) -> Result<(), Failure>;
 
-    /// What is new about the lag of the store. Fails if another process took over.
-    fn check(&mut self) -> Result<Option<StoreLagLine>, Failure>;
+    /// What is new about the store: its lag, and damage in it. Fails if another process took over.
+    fn check(&mut self) -> Result<Vec<StoreNewsLine>, Failure>;
 
     /// The same failure, with the process that took over if that is the reason.
     fn explain(&self, failure: Failure) -> Failure;

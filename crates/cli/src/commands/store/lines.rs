@@ -283,6 +283,74 @@ impl StoreLagLine {
     }
 }
 
+/// What became of damage in a store.
+#[cfg_attr(
+    not(any(feature = "store", test)),
+    expect(dead_code, reason = "only a store is checked")
+)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum DamageWord {
+    /// It was repaired from the folder, or is not needed any longer.
+    Repaired,
+    /// The folder has its content. Once a person deletes the object, it is created again.
+    Deletable,
+    /// The folder does not have its content.
+    Lost,
+}
+
+/// An object that a restore of the ledger needs was missing or damaged in the store, or is.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub(crate) struct StoreDamageLine {
+    /// When the server acknowledges a result: `store`, `bounded:5s` or `local`; null if this process acknowledges none.
+    pub(super) ack: Option<String>,
+    /// How many objects are damaged or missing now.
+    pub(super) damaged: u64,
+    /// The name of the object below the address.
+    pub(super) object: String,
+    /// What became of it.
+    pub(super) state: DamageWord,
+    /// The address.
+    pub(super) url: String,
+    /// What is wrong with it, for people.
+    pub(super) what: String,
+}
+
+impl StoreDamageLine {
+    /// The same for people.
+    pub(crate) fn text(&self) -> String {
+        let Self { object, url, what, .. } = self;
+        let remedy = match self.state {
+            DamageWord::Repaired => {
+                return format!(
+                    "the store was damaged and is repaired from the folder: {url}/{object}: {what}"
+                );
+            }
+            DamageWord::Deletable => {
+                "the folder has its content: delete the object with the tool of the store, and within a minute it is \
+                 created again"
+            }
+            DamageWord::Lost => {
+                "the folder does not have it: bring it back from a copy of the store"
+            }
+        };
+        format!(
+            "the store is damaged, and could not restore this ledger if the folder was lost, whatever was acknowledged: \
+             {url}/{object}: {what}; {remedy}"
+        )
+    }
+}
+
+/// What is new about the store of a ledger.
+#[cfg_attr(not(feature = "store"), expect(dead_code, reason = "only a store has news"))]
+#[derive(Debug)]
+pub(crate) enum StoreNewsLine {
+    /// About what it lacks.
+    Lag(StoreLagLine),
+    /// About what it lost.
+    Damage(StoreDamageLine),
+}
+
 /// A standby has what is in the store, and follows it.
 #[cfg_attr(
     not(any(feature = "store", test)),
@@ -342,6 +410,9 @@ pub(crate) struct StoreHealthLine {
     pub(crate) ack: Option<String>,
     /// How long ago the store answered last; null before its first answer.
     pub(crate) contact_micros: Option<u64>,
+    /// The number of objects that are missing or damaged in the store, and that this process cannot repair; null for a
+    /// standby.
+    pub(crate) damaged: Option<u64>,
     /// The epoch that the owner opened; for a standby the one that it follows.
     pub(crate) epoch: u64,
     /// The bytes of the records that the store lacks; null for a standby.
@@ -399,7 +470,13 @@ impl StoreHealthLine {
             }
             _ => String::new(),
         };
-        format!("the log is in {url} (epoch {epoch}{ack}): {what}{silent}")
+        let damaged = match self.damaged {
+            Some(objects) if objects > 0 => {
+                format!("; {} damaged or missing there", counted(objects, "object"))
+            }
+            _ => String::new(),
+        };
+        format!("the log is in {url} (epoch {epoch}{ack}): {what}{damaged}{silent}")
     }
 
     /// That of a standby that knows nothing else.
@@ -408,6 +485,7 @@ impl StoreHealthLine {
         Self {
             ack: None,
             contact_micros: None,
+            damaged: None,
             epoch,
             lag_bytes: None,
             lag_micros: None,
@@ -434,6 +512,8 @@ pub(crate) struct RestoredLine {
     pub(super) created: bool,
     /// The folder.
     pub(super) dir: String,
+    /// The objects of large outputs to which records refer, and that the store does not have, or that are damaged there.
+    pub(super) missing_blobs: Vec<String>,
     /// The last record.
     pub(super) seq: u64,
     /// How many records the folder got from the store.

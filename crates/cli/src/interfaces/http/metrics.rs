@@ -151,6 +151,11 @@ pub(super) fn register_store(registry: &mut Registry, health: &StoreHealthLine) 
     whole("store_records", "The last record that the store is known to have", Some(health.seq));
     whole("store_lag_records", "Records that the store lacks", health.lag_records);
     whole("store_lag_bytes", "Bytes of the records that the store lacks", health.lag_bytes);
+    whole(
+        "store_damaged_objects",
+        "Objects of the store that are missing or damaged, and that the owner cannot repair",
+        health.damaged,
+    );
     let mut seconds = |name: &str, help: &str, micros: Option<u64>| {
         if let Some(micros) = micros {
             let metric = Gauge::<f64, AtomicU64>::default();

@@ -1,12 +1,17 @@
 //! Folders and the log in a store: `restore` makes a folder of a store, `replicate` ships a folder that another process
-//! writes, and `rejoin` makes place for a restored folder where one has diverged; `diverged` says so in errors.
+//! writes, and `rejoin` makes place for a restored folder where one has diverged; `diverged` says so in errors, and `blobs`
+//! names what a restored folder lacks, and `findings` what a store lost.
 
+mod blobs;
 mod diverged;
+mod findings;
 mod rejoin;
 mod replicate;
 mod restore;
 
+pub(super) use blobs::{missing_blobs, missing_text};
 pub(super) use diverged::with_rejoin;
+pub(super) use findings::{CHECK_EVERY, Findings, RECHECK_EVERY};
 pub(crate) use rejoin::RecordJson;
 pub(super) use rejoin::{RejoinArgs, rejoin};
 pub(crate) use replicate::{ReplicateArgs, replicate};

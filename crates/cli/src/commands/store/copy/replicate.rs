@@ -23,6 +23,7 @@ use super::super::option::StoreOption;
 use super::super::patience::patient_client;
 use super::super::probe::expect_fit;
 use super::super::remote::{at_store, failure_at_store};
+use super::findings::{CHECK_EVERY, Findings, RECHECK_EVERY};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,7 +33,8 @@ Examples:
 
 The folder stays as it is, and the process that writes it does not wait: if the machine is lost, so is what
 was not copied yet. `ledger restore URL DIR` makes a folder of the copy. A signal ends it within a second,
-after a last copy if there is time. The exit code is 2 if there is no ledger, 4 if something is damaged,
+after a last copy if there is time. When it starts and once a day it looks whether the store has lost something,
+and repairs it from the folder. The exit code is 2 if there is no ledger, 4 if something is damaged,
 6 if the store has records that the folder lacks, has another ledger or breaks a promise, or the folder is
 bound to a store (its server copies it then), and 7 if the store does not answer for 30 s, or a signal came
 before it had every record: what waits to be copied is safe in the folder, and the next start continues.";
@@ -180,12 +182,20 @@ impl Copying {
         };
         let mut car = SideCar::open(dir, &environment.storage, &client, &opening)?;
         let (mut known, mut is_first) = (last_seq(&car), true);
+        let (findings, mut check_at) = (Findings::default(), Instant::now());
         loop {
             let is_last = args.once || self.is_stopped();
             let shipped = car.ship();
             self.shipped.store(last_seq(&car), Ordering::Release);
             let lag = shipped.map_err(|error| behind(error, &car.lag(), client.url()))?;
             self.upload(&mut car, client.url(), is_last);
+            if Instant::now() >= check_at {
+                let is_whole = check(&mut car, &findings);
+                check_at = Instant::now() + if is_whole { CHECK_EVERY } else { RECHECK_EVERY };
+                for line in findings.news(None, &store.url.to_string()) {
+                    print_result(args.json, &line, &line.text())?;
+                }
+            }
             let seq = last_seq(&car);
             if is_first || seq > known {
                 let line = ReplicatedLine {
@@ -201,12 +211,28 @@ impl Copying {
             }
             (known, is_first) = (seq, false);
             if is_last {
-                return Ok(Code::Success);
+                return Ok(if findings.count() > 0 { Code::Damaged } else { Code::Success });
             }
             let until = Instant::now() + Duration::from_secs(args.every);
             while Instant::now() < until && !self.is_stopped() {
                 std::thread::sleep(TICK);
             }
+        }
+    }
+}
+
+/// Look whether the store could restore the ledger, and repair it. Returns whether it is whole.
+fn check(car: &mut SideCar, findings: &Findings) -> bool {
+    match car.check_store() {
+        Ok(damage) => {
+            findings.take_in(damage);
+            findings.count() == 0
+        }
+        Err(error) => {
+            if !is_outage(&error) {
+                print_message(&format!("cannot check whether the store is whole: {error}"));
+            }
+            false
         }
     }
 }

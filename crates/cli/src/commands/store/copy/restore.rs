@@ -15,6 +15,7 @@ use super::super::lines::RestoredLine;
 use super::super::option::StoreOption;
 use super::super::patience::patient_client;
 use super::super::remote::at_store;
+use super::blobs::{missing_blobs, missing_text};
 use super::diverged::with_rejoin;
 
 const EXAMPLES: &str = "\
@@ -26,7 +27,8 @@ Examples:
 Every record is checked against the chain before the folder gets its name. A folder with a copy of this
 ledger gets the records that it lacks. The store is only read: the process that holds the ledger continues.
 The exit code is 2 if there is no ledger in the store or the folder has something else, 4 if an object is
-damaged (it is named, and nothing is left behind), 5 if a process has the folder, 6 if the folder has
+damaged (it is named, and nothing is left behind) or if only large outputs are missing (they are named, and
+the folder has everything else), 5 if a process has the folder, 6 if the folder has
 another ledger or has diverged, and 7 if the store does not answer.";
 
 #[derive(Debug, Args)]
@@ -71,16 +73,22 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<Code, Failure> {
         _ => at_store(with_rejoin(error, client.url(), dir), client.url()),
     })?;
     print_derived_damage(&last, client.url(), dir);
+    let missing = missing_blobs(dir, &environment)?;
     let line = RestoredLine {
         chain: ack.chain.to_string(),
         created,
         dir: dir.display().to_string(),
+        missing_blobs: missing.iter().map(|blob| blob.object.clone()).collect(),
         seq: ack.seq,
         taken_in: last.taken_in,
         url: store.url.to_string(),
     };
     print_result(args.json, &line, &text(&line))?;
-    Ok(Code::Success)
+    if missing.is_empty() {
+        return Ok(Code::Success);
+    }
+    print_message(&missing_text(&missing, &line.url));
+    Ok(Code::Damaged)
 }
 
 /// Say which object of the store a person replaces: a restore needs only its records.

@@ -2,7 +2,7 @@
 //! signs of life meanwhile.
 //!
 //! `signs` has what a process writes about itself, `watch` judges whether the owner is gone, `standby` follows and
-//! waits, `life` and `shipper` are the threads of an owner. `contact` notes when the store answered, and `view` is what
+//! waits, `life`, `shipper` and `check` are the threads of an owner. `contact` notes when the store answered, and `view` is what
 //! others are told about the process, also in the `health_file`. `before_epoch` refuses what would be refused after an
 //! epoch was opened.
 //!
@@ -11,6 +11,7 @@
 //! - A process that was replaced never takes over again: it says so, and ends.
 
 mod before_epoch;
+mod check;
 mod contact;
 mod health_file;
 mod life;
@@ -40,9 +41,11 @@ use crate::protocol::{counted, hex};
 use crate::runner::this_machine;
 use crate::server::open_in_turn;
 
-use super::copy::{is_free, print_derived_damage, records_about, with_rejoin};
+use super::copy::{
+    Findings, is_free, missing_blobs, missing_text, print_derived_damage, records_about, with_rejoin,
+};
 use super::held::{Held, HeldLog, HttpAddress, StoreNews, StoreView};
-use super::lines::{HeldStoreJson, StandbyLine, StoreLagLine, StoreOwnerJson};
+use super::lines::{HeldStoreJson, StandbyLine, StoreLagLine, StoreNewsLine, StoreOwnerJson};
 use super::open::{OpenStore, open};
 use super::option::parse_url;
 use super::patience::patient_client;
@@ -50,6 +53,7 @@ use super::probe::expect_fit;
 use super::remote::{at_store, failure_at_store};
 use super::url::StoreUrl;
 
+use check::{Checker, Checking, needs_whole_store, refused};
 use contact::{Contact, NotedObjects};
 use health_file::HealthFile;
 pub(crate) use health_file::store_health;
@@ -98,6 +102,9 @@ pub(crate) struct HoldOptions {
     /// How long to wait for one answer of the store
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_seconds, requires = "store")]
     store_timeout: u64,
+    /// How much of the store to read and verify each day, one object after the other: a size such as 1GiB, or off
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = parse_scrub, requires = "store")]
+    store_scrub: u64,
     /// Do not test first whether the store keeps its promises
     #[arg(long, requires = "store")]
     no_probe: bool,
@@ -138,6 +145,19 @@ fn parse_ack(text: &str) -> Result<AckMode, String> {
     }
 }
 
+/// A number of bytes: `1GiB`, `100MiB`, or 0 for `off`.
+fn parse_scrub(text: &str) -> Result<u64, String> {
+    if text == "off" {
+        return Ok(0);
+    }
+    let units = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
+    let parsed = units.iter().find_map(|(unit, shift)| {
+        let number: u64 = text.strip_suffix(unit)?.trim_end().parse().ok()?;
+        number.checked_mul(1 << shift).filter(|bytes| *bytes > 0)
+    });
+    parsed.ok_or_else(|| "expected a size such as 100MiB or 1GiB, or off".to_owned())
+}
+
 /// The age of the oldest record that the store lacks from which on the store lags.
 fn lags_from(ack: AckMode) -> Duration {
     match ack {
@@ -162,6 +182,11 @@ struct HeldInStore {
     dir: PathBuf,
     keeper: Arc<StoreKeeper>,
     shipper: Option<Shipper>,
+    findings: Arc<Findings>,
+    checker: Option<Checker>,
+    /// Whether the opening has looked whether the store is whole.
+    is_checked: bool,
+    scrub_bytes: u64,
     /// Whether the last message was that the store lags.
     is_lagging: bool,
     objects: Arc<dyn Objects>,
@@ -215,6 +240,7 @@ fn hold_at(
         node: environment.ids.next_id(),
         lease: Duration::from_secs(options.lease),
         ack: options.ack,
+        scrub_bytes: options.store_scrub,
         contact,
         is_stopped,
     };
@@ -249,6 +275,7 @@ struct Place<'a> {
     node: Uid,
     lease: Duration,
     ack: AckMode,
+    scrub_bytes: u64,
     contact: Arc<Contact>,
     is_stopped: &'a dyn Fn() -> bool,
 }
@@ -312,6 +339,10 @@ impl<'a> Place<'a> {
             let last = restored?.seq;
             print_derived_damage(&reached, self.client.url(), dir);
             print_message(&format!("restored {} to record {last}", dir.display()));
+            let missing = missing_blobs(dir, self.environment)?;
+            if !missing.is_empty() {
+                print_message(&missing_text(&missing, &url.to_string()));
+            }
         }
         Ok(is_known)
     }
@@ -365,9 +396,25 @@ impl<'a> Place<'a> {
         }
     }
 
+    /// Look whether the store could restore the ledger, and repair it. Returns why nothing must be acknowledged.
+    fn damage(&self, keeper: &StoreKeeper, findings: &Findings) -> Option<Error> {
+        match keeper.check_store() {
+            Ok(damage) => findings.take_in(damage),
+            // A thread looks again.
+            Err(error) => {
+                print_message(&format!("cannot check whether the store is whole: {error}"));
+                return None;
+            }
+        }
+        let damage = findings.first().filter(|_| needs_whole_store(self.ack))?;
+        Some(refused(&damage, findings.count(), self.client.url()))
+    }
+
     /// Open an epoch in the store, and the ledger. A standby has nearly everything that is needed.
     fn take_over(&self, ready: Option<Ready>) -> Result<Held, Failure> {
         let environment = self.environment;
+        // Clients wait for a standby that takes over: it looks whether the store is whole after that.
+        let is_checked = ready.is_none();
         let start = Instant::now();
         let clock = MonotonicClock::new(move || start.elapsed());
         let opening = || {
@@ -408,6 +455,13 @@ impl<'a> Place<'a> {
             process: environment.holder.clone(),
             state: OwnerState::Open,
         };
+        let findings = Arc::new(Findings::default());
+        if is_checked && let Some(error) = self.damage(&keeper, &findings) {
+            ledger.close()?;
+            // If it is lost, the next process waits for the lease.
+            let _ = Owner { state: OwnerState::Free, ..owner }.write(&*self.store.objects);
+            return Err(error.into());
+        }
         let json = HeldStoreJson {
             ack,
             dropped_first: progress.dropped.map(|(first, _)| first),
@@ -423,6 +477,10 @@ impl<'a> Place<'a> {
             identity: keeper.identity(),
             keeper,
             shipper: None,
+            findings,
+            checker: None,
+            is_checked,
+            scrub_bytes: self.scrub_bytes,
             is_lagging: false,
             objects: Arc::clone(&self.store.objects),
             owner,
@@ -511,6 +569,7 @@ impl HeldLog for HeldInStore {
             contact: Arc::clone(&self.contact),
             lease: self.lease,
             successor: Arc::clone(&self.successor),
+            findings: Arc::clone(&self.findings),
         })
     }
 
@@ -530,10 +589,16 @@ impl HeldLog for HeldInStore {
         let failed = |error| Error::new(ErrorKind::Io, format!("cannot start a thread: {error}"));
         self.life = Some(started.map_err(failed)?);
         self.shipper = Some(Shipper::start(&self.keeper)?);
+        self.checker = Some(Checker::start(Checking {
+            keeper: Arc::clone(&self.keeper),
+            findings: Arc::clone(&self.findings),
+            is_checked: self.is_checked,
+            bytes_max: self.scrub_bytes,
+        })?);
         Ok(())
     }
 
-    fn check(&mut self) -> Result<Option<StoreLagLine>, Failure> {
+    fn check(&mut self) -> Result<Vec<StoreNewsLine>, Failure> {
         if let Some(successor) = self.successor.get() {
             return Err(self.replaced(successor));
         }
@@ -542,7 +607,9 @@ impl HeldLog for HeldInStore {
         }
         let view = self.view();
         self.health.write_if_due(|| view.health());
-        Ok(self.lag_news())
+        let damage = self.findings.news(Some(&self.json.ack), &self.json.url);
+        let damage = damage.into_iter().map(StoreNewsLine::Damage);
+        Ok(self.lag_news().map(StoreNewsLine::Lag).into_iter().chain(damage).collect())
     }
 
     fn explain(&self, failure: Failure) -> Failure {
@@ -559,6 +626,7 @@ impl HeldLog for HeldInStore {
     }
 
     fn finish(&mut self, has_failed: bool) -> Result<(), Failure> {
+        self.checker = None;
         let shipped = match self.shipper.take() {
             Some(mut shipper) if !has_failed => shipper.end(&Haste::watch()),
             _ => Ok(()),
@@ -603,6 +671,16 @@ mod tests {
         assert_eq!(parse_ack("bounded:2m"), Ok(AckMode::Bounded(Duration::from_secs(120))));
         for wrong in ["", "bounded:", "bounded:0", "bounded:x", "store:5s", "none", "Local"] {
             assert!(parse_ack(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_parsed() {
+        assert_eq!(parse_scrub("off"), Ok(0));
+        assert_eq!(parse_scrub("1GiB"), Ok(1 << 30));
+        assert_eq!(parse_scrub("64 KiB"), Ok(65_536));
+        for wrong in ["", "1", "0GiB", "-1MiB", "1GB", "on", "99999999999TiB"] {
+            assert!(parse_scrub(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -218,7 +218,7 @@ impl Waiting<'_, '_> {
             let is_ending = self.watch.is_refused();
             if confirmed.elapsed() >= CONFIRM_EVERY {
                 confirmed = Instant::now();
-                ready.folder.follow_to_end()?;
+                is_busy = !ready.folder.follow_to_end()?;
                 ready.fold();
             } else if is_busy || is_ending || self.ticks.is_multiple_of(SLOT_TICKS) {
                 is_busy = ready.follow()?;

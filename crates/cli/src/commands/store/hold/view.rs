@@ -7,6 +7,7 @@ use std::time::Duration;
 use plan_ledger::internals::log::Keeper as _;
 use plan_ledger::internals::store::{AckMode, StoreKeeper};
 
+use crate::commands::store::copy::Findings;
 use crate::commands::store::held::{HoldDoubt, StoreView};
 use crate::commands::store::lines::{HeldStoreJson, StoreHealthLine, StoreRole};
 
@@ -24,6 +25,7 @@ pub(super) struct OwnerView {
     pub(super) contact: Arc<Contact>,
     pub(super) lease: Duration,
     pub(super) successor: Arc<OnceLock<Successor>>,
+    pub(super) findings: Arc<Findings>,
 }
 
 impl fmt::Debug for OwnerView {
@@ -38,6 +40,7 @@ impl StoreView for OwnerView {
         StoreHealthLine {
             ack: Some(self.json.ack.clone()),
             contact_micros: self.contact.age().map(micros),
+            damaged: Some(self.findings.count()),
             epoch: self.json.epoch,
             lag_bytes: Some(lag.bytes),
             lag_micros: Some(micros(lag.age)),
@@ -119,6 +122,7 @@ impl StoreView for StandbyView {
         StoreHealthLine {
             ack: None,
             contact_micros: self.contact.age().map(micros),
+            damaged: None,
             epoch,
             lag_bytes: None,
             lag_micros: None,

@@ -1,0 +1,183 @@
+//! The owner's thread that looks whether the store could restore the ledger, and repairs what it can (`format/store.md`,
+//! section 7).
+//!
+//! It lists the store when it starts and once a day, and each minute while something is damaged. Between that it reads one
+//! object after the other, slowly, and at most so many bytes a day: reading costs money where the traffic does.
+
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use plan_ledger::internals::store::{AckMode, DamageState, StoreDamage, StoreKeeper};
+use plan_ledger::{Error, ErrorKind};
+
+use crate::commands::store::copy::{CHECK_EVERY, Findings, RECHECK_EVERY};
+use crate::output::print_message;
+
+/// How many bytes are read each second, and the least pause between two objects.
+const BYTES_PER_SECOND: u64 = 4 << 20;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A smaller object counts as one of so many bytes, since each costs a request.
+const BYTES_MIN: u64 = 64 << 10;
+
+/// The error of an opening that found damage which it cannot repair: what it acknowledges could not be restored.
+pub(super) fn refused(damage: &StoreDamage, count: u64, url: &str) -> Error {
+    let StoreDamage { object, what, state } = damage;
+    let more = match count {
+        0 | 1 => String::new(),
+        count => format!(", and {} more objects", count - 1),
+    };
+    let message = format!("the store could not restore this ledger: {what}{more}");
+    let remedy = match state {
+        DamageState::Deletable => {
+            "this folder has its content: delete that object with the tool of the store, and start again"
+        }
+        _ => {
+            "this folder does not have it: bring that object back from a copy of the store, or start with a folder that has \
+             these records"
+        }
+    };
+    let hint =
+        format!("{remedy}; `--ack local` serves meanwhile, with this folder as the only copy");
+    Error::new(ErrorKind::Corrupt, message)
+        .with_hint(hint)
+        .at_path(format!("{url}/{object}").as_ref())
+}
+
+/// The thread. It ends with this.
+#[derive(Debug)]
+pub(super) struct Checker {
+    stop: Option<Sender<()>>,
+    /// It may be waiting for the store, and nothing waits for it.
+    _thread: JoinHandle<()>,
+}
+
+impl Drop for Checker {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+    }
+}
+
+/// What the thread works on.
+pub(super) struct Checking {
+    pub(super) keeper: Arc<StoreKeeper>,
+    pub(super) findings: Arc<Findings>,
+    /// The opening has looked already.
+    pub(super) is_checked: bool,
+    /// How many bytes are read each day.
+    pub(super) bytes_max: u64,
+}
+
+impl Checker {
+    pub(super) fn start(checking: Checking) -> Result<Self, Error> {
+        let (stop, stopped) = channel();
+        let mut turn = Turn::new(checking.is_checked, Instant::now());
+        let work = move || {
+            let mut pause = Duration::ZERO;
+            while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                pause = checking.work(&mut turn);
+            }
+        };
+        let thread = Builder::new().name("check".to_owned()).spawn(work);
+        let failed = |error| Error::new(ErrorKind::Io, format!("cannot start a thread: {error}"));
+        Ok(Self { stop: Some(stop), _thread: thread.map_err(failed)? })
+    }
+}
+
+/// What is due when.
+#[derive(Debug)]
+struct Turn {
+    check_at: Instant,
+    /// When the reading begins again.
+    scrub_at: Instant,
+    /// How many bytes may still be read before that.
+    left: u64,
+    /// All objects were read.
+    is_scrubbed: bool,
+    /// The folder could not be read the last time.
+    is_failing: bool,
+}
+
+impl Turn {
+    fn new(is_checked: bool, now: Instant) -> Self {
+        let check_at = if is_checked { now + CHECK_EVERY } else { now };
+        Self { check_at, scrub_at: now, left: 0, is_scrubbed: true, is_failing: false }
+    }
+}
+
+impl Checking {
+    /// Do what is due. Returns how long to wait.
+    fn work(&self, turn: &mut Turn) -> Duration {
+        let now = Instant::now();
+        if now >= turn.check_at {
+            let checked = self.check(turn);
+            let is_whole = checked && self.findings.count() == 0;
+            turn.check_at = Instant::now() + if is_whole { CHECK_EVERY } else { RECHECK_EVERY };
+        }
+        if now >= turn.scrub_at {
+            (turn.scrub_at, turn.left, turn.is_scrubbed) =
+                (now + CHECK_EVERY, self.bytes_max, false);
+        }
+        if turn.is_scrubbed || turn.left == 0 {
+            let until = turn.check_at.min(turn.scrub_at);
+            return until.saturating_duration_since(Instant::now()).max(PAUSE);
+        }
+        match self.keeper.scrub() {
+            Ok(step) => {
+                if step.is_damaged {
+                    turn.check_at = Instant::now();
+                }
+                turn.left = turn.left.saturating_sub(step.bytes.max(BYTES_MIN));
+                turn.is_scrubbed = step.is_last;
+                PAUSE.max(Duration::from_millis(step.bytes.saturating_mul(1000) / BYTES_PER_SECOND))
+            }
+            // The store does not answer, which other threads say.
+            Err(_) => RECHECK_EVERY,
+        }
+    }
+
+    fn check(&self, turn: &mut Turn) -> bool {
+        match self.keeper.check_store() {
+            Ok(damage) => {
+                self.findings.take_in(damage);
+                turn.is_failing = false;
+                true
+            }
+            Err(error) => {
+                let is_outage = matches!(error.kind(), ErrorKind::Io | ErrorKind::OutcomeUnknown);
+                if !is_outage && !turn.is_failing {
+                    print_message(&format!("cannot check whether the store is whole: {error}"));
+                }
+                turn.is_failing = !is_outage;
+                false
+            }
+        }
+    }
+}
+
+/// Whether a mode promises anything about the store.
+pub(super) fn needs_whole_store(ack: AckMode) -> bool {
+    ack != AckMode::Local
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn damage(object: &str, state: DamageState) -> StoreDamage {
+        StoreDamage { object: object.to_owned(), what: "it is missing".to_owned(), state }
+    }
+
+    /// Goal: an opening that is refused names the object, and what to do.
+    #[test]
+    fn refused_opening_says_what_to_do() {
+        let error = refused(&damage("seg/a", DamageState::Deletable), 3, "s3://b/n");
+        assert!(error.to_string().starts_with("s3://b/n/seg/a: the store could not"), "{error}");
+        assert!(error.to_string().contains("2 more objects"), "{error}");
+        assert!(error.hint().unwrap().contains("delete that object"), "{error:?}");
+        let error = refused(&damage("seg/a", DamageState::Lost), 1, "s3://b/n");
+        assert!(error.hint().unwrap().contains("does not have it"), "{error:?}");
+    }
+}
