@@ -69,7 +69,7 @@ impl Store {
 
     /// The second sealed segment.
     fn segment(&self) -> String {
-        self.names("seg").into_iter().filter(|name| name.ends_with(".seg")).nth(1).unwrap()
+        self.names("seg").into_iter().filter(|name| name.contains(".seg")).nth(1).unwrap()
     }
 
     fn remove(&self, name: &str) {

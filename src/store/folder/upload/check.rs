@@ -49,7 +49,7 @@ pub struct ScrubStep {
 
 /// What a process found when it read objects.
 #[derive(Debug, Default)]
-pub(in crate::store::folder) struct Health {
+pub(in crate::store) struct Health {
     /// Damaged objects, as they are listed.
     known: BTreeMap<String, (StoreFault, ListedObject)>,
     /// The objects that are still to be read.
@@ -58,12 +58,12 @@ pub(in crate::store::folder) struct Health {
 
 /// The folder, the store, and the end of the log in it.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::store::folder) struct Whole<'a> {
-    pub(in crate::store::folder) reader: &'a LogReader,
-    pub(in crate::store::folder) session: &'a StoreSession<'a>,
-    pub(in crate::store::folder) end: &'a StoreEnd,
+pub(in crate::store) struct Whole<'a> {
+    pub(in crate::store) reader: &'a LogReader,
+    pub(in crate::store) session: &'a StoreSession<'a>,
+    pub(in crate::store) end: &'a StoreEnd,
     /// Blobs of the folder that go to the store later.
-    pub(in crate::store::folder) queued: &'a BTreeSet<BlobId>,
+    pub(in crate::store) queued: &'a BTreeSet<BlobId>,
 }
 
 impl Whole<'_> {
@@ -85,10 +85,7 @@ impl Whole<'_> {
 ///
 /// # Errors
 /// `Io`: a later call continues. `Corrupt` if the folder is damaged.
-pub(in crate::store::folder) fn check(
-    whole: &Whole<'_>,
-    health: &mut Health,
-) -> Result<Vec<StoreDamage>> {
+pub(in crate::store) fn check(whole: &Whole<'_>, health: &mut Health) -> Result<Vec<StoreDamage>> {
     let Whole { reader, session, end, .. } = *whole;
     let before = whole.find(health)?;
     if before.is_empty() {
@@ -128,7 +125,7 @@ impl Health {
     ///
     /// # Errors
     /// `Io`: a later call continues. `Corrupt` if the folder is damaged.
-    pub(in crate::store::folder) fn scrub(
+    pub(in crate::store) fn scrub(
         &mut self,
         reader: &LogReader,
         session: &StoreSession<'_>,

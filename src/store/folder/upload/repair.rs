@@ -73,7 +73,7 @@ pub(super) fn has_copy(reader: &LogReader, fault: &StoreFault, end: &StoreEnd) -
 ///
 /// # Errors
 /// `Corrupt` if the folder is damaged, or an object has one of the names; `Io`.
-pub(in crate::store::folder) fn cover(
+pub(in crate::store) fn cover(
     reader: &LogReader,
     session: &StoreSession<'_>,
     end: &StoreEnd,

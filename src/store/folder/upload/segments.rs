@@ -30,7 +30,7 @@ const PART_GROWTH: u64 = 2;
 
 /// What segment objects cover, as this process knows it.
 #[derive(Debug, Default)]
-pub(in crate::store::folder) struct Covered {
+pub(in crate::store) struct Covered {
     /// The last record in a segment object, once it was listed.
     floor: Option<u64>,
     /// The number of slots after the floor when so many were committed, once they were listed.
@@ -46,7 +46,7 @@ pub(in crate::store::folder) struct Covered {
 ///
 /// # Errors
 /// `Corrupt` if a segment is damaged, or the store has another one of its name; `Io`.
-pub(in crate::store::folder) fn upload(
+pub(in crate::store) fn upload(
     reader: &LogReader,
     session: &StoreSession<'_>,
     (end, commits): (&StoreEnd, u64),
@@ -63,7 +63,7 @@ pub(in crate::store::folder) fn upload(
 }
 
 /// Upload the complete segments after the floor, and a snapshot. Returns the number of objects.
-pub(in crate::store::folder) fn upload_shipped(
+pub(in crate::store) fn upload_shipped(
     reader: &LogReader,
     session: &StoreSession<'_>,
     shipped_seq: u64,
