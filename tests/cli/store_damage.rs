@@ -212,6 +212,37 @@ fn sweep_each_damaged_object_is_repaired_or_named() {
     assert!(repaired > 20 && named > 10, "{repaired} {named}");
 }
 
+/// Goal: a folder whose own file is damaged says neither that the object in the store is, nor that a damaged object may be
+/// deleted: it might be the only good copy.
+#[test]
+fn damaged_folder_leaves_the_store_alone() {
+    let (disk, store) = history(5);
+    let last = last_of(&disk);
+    let truth = Truth::of(&disk, last);
+    let (_ledger, keeper) = opened(&disk, &store, 6).unwrap();
+    let sealed: Vec<String> =
+        store.names().into_iter().filter(|name| name.contains(".seg")).collect();
+    let header = reader(&disk).segments()[1].header.clone().unwrap();
+    let object = sealed.iter().find(|name| name.contains(&format!("seg/{:020}-", header.base_seq)));
+    let object = object.unwrap();
+    let path = dir().join("log").join(header.name().to_string());
+    let byte = disk.read(&path).unwrap()[5000];
+    disk.overwrite(&path, 5000, &[byte ^ 1]).unwrap();
+    let found = look(&keeper);
+    assert_eq!(unrepaired(&found), Vec::<&StoreDamage>::new());
+    let mut stored = store.peek(object).unwrap();
+    stored.truncate(5000);
+    store.tamper(object, Some(stored));
+    let found = look(&keeper);
+    assert_eq!(found[object].state, DamageState::Lost, "{found:?}");
+    // Without the object, nothing wrong takes its place: the slots have its records.
+    store.tamper(object, None);
+    let found = look(&keeper);
+    assert_eq!(found[object].state, DamageState::Repaired, "{found:?}");
+    assert_eq!(store.peek(object), None);
+    assert_eq!(Truth::restored(&store, last).unwrap(), truth);
+}
+
 fn slots(store: &SimStore) -> Vec<String> {
     store.names().into_iter().filter(|name| name.starts_with("tail/")).collect()
 }

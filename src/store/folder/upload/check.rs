@@ -105,7 +105,7 @@ pub(in crate::store) fn check(whole: &Whole<'_>, health: &mut Health) -> Result<
         StoreDamage { object, what, state }
     };
     let left = after.iter().map(|fault| {
-        let is_deletable = !fault.is_missing() && has_copy(reader, fault, end);
+        let is_deletable = !fault.is_missing() && has_copy(reader, session, fault, end);
         damage(fault, if is_deletable { DamageState::Deletable } else { DamageState::Lost })
     });
     let repaired = before.iter().filter(|fault| !is_left(fault));

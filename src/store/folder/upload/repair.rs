@@ -1,7 +1,7 @@
 //! Creating again what a store lost, from the folder. Nothing is overwritten, and nothing is deleted.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::log::{Ack, LogReader};
+use crate::log::{Ack, BlobState, LogReader};
 use crate::store::binding::parse_uid;
 use crate::store::derived::anchor_object;
 use crate::store::folder::blobs::blob_name;
@@ -12,7 +12,7 @@ use crate::store::session::{StoreEnd, StoreSession};
 use crate::store::slot::{EncodedSlot, FrameWalk, SlotPart, SlotWriter, walk_frames};
 
 use super::find::{FaultPlace, StoreFault};
-use super::segments::{create, object_of, segment_with};
+use super::segments::{create, object_of, segment_with, verified_bytes};
 
 /// Create what makes an object unnecessary that is damaged, or create it again if it is missing. Whether that was enough
 /// is for the caller to find out.
@@ -52,16 +52,24 @@ pub(super) fn repair(
     }
 }
 
-/// Whether the folder has what an object that cannot be overwritten should have.
-pub(super) fn has_copy(reader: &LogReader, fault: &StoreFault, end: &StoreEnd) -> bool {
+/// Whether the folder has what an object that cannot be overwritten should have. It is verified: a person deletes the object
+/// because of this answer.
+pub(super) fn has_copy(
+    reader: &LogReader,
+    session: &StoreSession<'_>,
+    fault: &StoreFault,
+    end: &StoreEnd,
+) -> bool {
     match &fault.place {
         FaultPlace::Segment(object) => {
-            let own = segment_with(reader, object.base_seq, end);
-            own.is_ok_and(|own| own.is_some_and(|own| own.last_seq >= object.last_seq))
+            let own = segment_with(reader, object.base_seq, end).ok().flatten();
+            let own = own.filter(|own| own.last_seq >= object.last_seq);
+            own.is_some_and(|own| verified_bytes(reader, session, &own).is_ok())
         }
         FaultPlace::Blob(id) => {
             let blobs = reader.blobs().list().map(|list| list.blobs).unwrap_or_default();
-            blobs.iter().any(|blob| blob.id.hash == id.hash)
+            let mut own = blobs.iter().filter(|blob| blob.id.hash == id.hash);
+            own.any(|blob| reader.blobs().check(&blob.id) == BlobState::Intact)
         }
         FaultPlace::Anchor(anchor) => reader.check_anchor(anchor).is_ok(),
         FaultPlace::Gap(_) | FaultPlace::Slot | FaultPlace::Opening(_) => false,
@@ -96,8 +104,11 @@ fn create_with(
     end: &StoreEnd,
 ) -> Result<Option<u64>> {
     if let Some(segment) = segment_with(reader, seq, end)? {
-        create(reader, session, &segment)?;
-        return Ok(Some(segment.last_seq));
+        match create(reader, session, &segment) {
+            // The folder is damaged, too: maybe the slots of these records are still there.
+            Err(error) if error.kind() == ErrorKind::Corrupt => {}
+            created => return created.map(|()| Some(segment.last_seq)),
+        }
     }
     let made = segment_of_slots(session, seq - 1, end.position.next_seq - 1)?;
     let Some((object, bytes)) = made else { return Ok(None) };

@@ -396,16 +396,17 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Look whether the store could restore the ledger, and repair it. Returns why nothing must be acknowledged.
-    fn damage(&self, keeper: &StoreKeeper, findings: &Findings) -> Option<Error> {
-        match keeper.check_store() {
-            Ok(damage) => findings.take_in(damage),
-            // A thread looks again.
-            Err(error) => {
-                print_message(&format!("cannot check whether the store is whole: {error}"));
-                return None;
-            }
+    /// Look whether the store could restore the ledger, and repair it. `false` if a thread must look again.
+    fn look(&self, keeper: &StoreKeeper, findings: &Findings) -> bool {
+        let checked = keeper.check_store().map(|damage| findings.take_in(damage));
+        if let Err(error) = &checked {
+            print_message(&format!("cannot check whether the store is whole: {error}"));
         }
+        checked.is_ok()
+    }
+
+    /// Why nothing must be acknowledged.
+    fn refused(&self, findings: &Findings) -> Option<Error> {
         let damage = findings.first().filter(|_| needs_whole_store(self.ack))?;
         Some(refused(&damage, findings.count(), self.client.url()))
     }
@@ -414,7 +415,7 @@ impl<'a> Place<'a> {
     fn take_over(&self, ready: Option<Ready>) -> Result<Held, Failure> {
         let environment = self.environment;
         // Clients wait for a standby that takes over: it looks whether the store is whole after that.
-        let is_checked = ready.is_none();
+        let mut is_checked = ready.is_none();
         let start = Instant::now();
         let clock = MonotonicClock::new(move || start.elapsed());
         let opening = || {
@@ -456,7 +457,10 @@ impl<'a> Place<'a> {
             state: OwnerState::Open,
         };
         let findings = Arc::new(Findings::default());
-        if is_checked && let Some(error) = self.damage(&keeper, &findings) {
+        if is_checked {
+            is_checked = self.look(&keeper, &findings);
+        }
+        if let Some(error) = self.refused(&findings).filter(|_| is_checked) {
             ledger.close()?;
             // If it is lost, the next process waits for the lease.
             let _ = Owner { state: OwnerState::Free, ..owner }.write(&*self.store.objects);
