@@ -64,7 +64,7 @@ impl Old {
     fn age(&self, hours: u64) {
         let older = Duration::from_secs(hours * 3600);
         for part in ["tail", "seg", "snap"] {
-            for entry in fs::read_dir(self.folder.join(part)).unwrap() {
+            for entry in fs::read_dir(self.folder.join(part)).into_iter().flatten() {
                 let file = fs::File::options().append(true).open(entry.unwrap().path()).unwrap();
                 let time = file.metadata().unwrap().modified().unwrap();
                 file.set_modified(time - older).unwrap();
@@ -73,7 +73,7 @@ impl Old {
     }
 
     fn names(&self, part: &str) -> Vec<String> {
-        let entries = fs::read_dir(self.folder.join(part)).unwrap();
+        let entries = fs::read_dir(self.folder.join(part)).into_iter().flatten();
         let mut names: Vec<String> =
             entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
