@@ -42,7 +42,8 @@ use crate::runner::this_machine;
 use crate::server::open_in_turn;
 
 use super::copy::{
-    Findings, is_free, missing_blobs, missing_text, print_derived_damage, records_about, with_rejoin,
+    Findings, is_free, missing_blobs, missing_text, print_derived_damage, records_about,
+    with_rejoin,
 };
 use super::held::{Held, HeldLog, HttpAddress, StoreNews, StoreView};
 use super::lines::{HeldStoreJson, StandbyLine, StoreLagLine, StoreNewsLine, StoreOwnerJson};
@@ -341,7 +342,7 @@ impl<'a> Place<'a> {
             print_message(&format!("restored {} to record {last}", dir.display()));
             let missing = missing_blobs(dir, self.environment)?;
             if !missing.is_empty() {
-                print_message(&missing_text(&missing, &url.to_string()));
+                print_message(&missing_text(&missing, self.client.url()));
             }
         }
         Ok(is_known)
