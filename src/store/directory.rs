@@ -397,7 +397,7 @@ mod tests {
         fs::write(folder.path().join("blob"), "").unwrap();
         assert!(store.create("blob/1", b"1").unwrap_err().is_answered);
         let unnamed = fs::read_dir(folder.path().join(UNNAMED));
-        assert_eq!(unnamed.map_or(0, |entries| entries.count()), 0);
+        assert_eq!(unnamed.map_or(0, Iterator::count), 0);
     }
 
     /// Goal: hints are overwritten, and deletes can be repeated.
