@@ -397,15 +397,6 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Look whether the store could restore the ledger, and repair it. `false` if a thread must look again.
-    fn look(&self, keeper: &StoreKeeper, findings: &Findings) -> bool {
-        let checked = keeper.check_store().map(|damage| findings.take_in(damage));
-        if let Err(error) = &checked {
-            print_message(&format!("cannot check whether the store is whole: {error}"));
-        }
-        checked.is_ok()
-    }
-
     /// Why nothing must be acknowledged.
     fn refused(&self, findings: &Findings) -> Option<Error> {
         let damage = findings.first().filter(|_| needs_whole_store(self.ack))?;
@@ -459,7 +450,7 @@ impl<'a> Place<'a> {
         };
         let findings = Arc::new(Findings::default());
         if is_checked {
-            is_checked = self.look(&keeper, &findings);
+            is_checked = look(&keeper, &findings);
         }
         if let Some(error) = self.refused(&findings).filter(|_| is_checked) {
             ledger.close()?;
@@ -499,6 +490,15 @@ impl<'a> Place<'a> {
         };
         Ok(Held { ledger, report, log: Box::new(held) })
     }
+}
+
+/// Look whether the store could restore the ledger, and repair it. `false` if a thread must look again.
+fn look(keeper: &StoreKeeper, findings: &Findings) -> bool {
+    let checked = keeper.check_store().map(|damage| findings.take_in(damage));
+    if let Err(error) = &checked {
+        print_message(&format!("cannot check whether the store is whole: {error}"));
+    }
+    checked.is_ok()
 }
 
 /// What a standby prints for people when it follows.
