@@ -284,10 +284,7 @@ impl StoreLagLine {
 }
 
 /// What became of damage in a store.
-#[cfg_attr(
-    not(any(feature = "store", test)),
-    expect(dead_code, reason = "only a store is checked")
-)]
+#[cfg_attr(not(feature = "store"), expect(dead_code, reason = "only a store is checked"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum DamageWord {
