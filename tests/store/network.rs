@@ -245,7 +245,7 @@ fn standby_sends_clients_to_the_owner() {
         let text = machines.place.ledger(&format!("status @{folder}"));
         assert!(text.starts_with("the log is in "), "{text}");
     }
-    // The metrics have their published names; a standby has none of the lag.
+    // The metrics have their published names; a standby has none of the lag and of damage.
     let guide = include_str!("../../docs/src/reach.md");
     let rows = guide.lines().filter(|line| line.starts_with("| `plan_ledger_store_"));
     let published: BTreeSet<&str> = rows
@@ -262,7 +262,7 @@ fn standby_sends_clients_to_the_owner() {
     assert_eq!(served(port).iter().map(String::as_str).collect::<BTreeSet<_>>(), published);
     assert_eq!(
         published.difference(&served(other).iter().map(String::as_str).collect()).count(),
-        3
+        4
     );
     let (_, body) = get(other, "/v1/runs?at=2", WORKER);
     assert!(body.contains(&format!("http://localhost:{port}/v1/runs?at=2")), "{body}");

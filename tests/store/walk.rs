@@ -11,7 +11,7 @@ fn walk_through_of_the_documentation_works() {
     let page = include_str!("../../docs/src/reach.md");
     let blocks: Vec<&str> =
         page.split(MARK).skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(blocks.len(), 6);
+    assert_eq!(blocks.len(), 7);
     let place = tempfile::tempdir().unwrap();
     let script = blocks.concat().replace("/srv/", &format!("{}/srv/", place.path().display()));
     // Whatever happens, its servers end with it.
