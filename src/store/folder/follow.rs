@@ -282,7 +282,7 @@ impl Follower {
             let CommonPosition { end, ahead } = self.common_position(session)?;
             let mut reading = StoreReading::from(end);
             match self.catch_up(session, &mut reading, ahead) {
-                Err(error) if !is_covered && self.is_own_damage(&error)? => {
+                Err(error) if !is_covered && self.is_own_damage(session, &error)? => {
                     is_covered = true;
                     self.cover(session)?;
                 }
@@ -291,9 +291,10 @@ impl Follower {
         }
     }
 
-    /// Whether an error is about a slot that this folder wrote: in the mode `store` HEAD covers only what its process found in
-    /// the store.
-    fn is_own_damage(&self, error: &Error) -> Result<bool> {
+    /// Whether an error is about the newest slot, and this folder wrote it: in the mode `store` HEAD covers only what its
+    /// process found in the store. After a later slot, another process may have continued the log from a store that had
+    /// lost its newest slots: then nothing is covered.
+    fn is_own_damage(&self, session: &StoreSession<'_>, error: &Error) -> Result<bool> {
         let named = error
             .location()
             .path
@@ -307,7 +308,10 @@ impl Follower {
             return Ok(false);
         }
         let reader = self.copy.reader()?;
-        Ok(reader.head().is_some_and(|head| head.durable_seq >= first))
+        let is_own = reader.head().is_some_and(|head| head.durable_seq >= first);
+        let after = slots_from(first.saturating_add(1));
+        Ok(is_own
+            && !session.list_after(TAIL, &after, &mut 0)?.iter().any(|it| first_seq(it).is_some()))
     }
 
     /// Create segment objects up to what HEAD covers.

@@ -1,5 +1,6 @@
 //! What is checked before an epoch is opened. An epoch replaces the owner and stays in the store, so a start that is
-//! refused must not open one.
+//! refused should not open one. Only whether the store is whole is looked at afterwards: until then another process may
+//! continue the log, and collect objects.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -8,7 +9,7 @@ use plan_ledger::internals::store::{StandbyFolder, StoreClient};
 use plan_ledger::{Environment, Error, ErrorKind};
 
 use crate::output::Failure;
-use crate::server::check_root_of_folder;
+use crate::server::{check_root_of_folder, open_in_turn};
 
 /// What opening an epoch writes to the folder, and the first records after it, in bytes.
 const ROOM: usize = 256 << 10;
@@ -30,10 +31,15 @@ pub(super) fn check(
         return found;
     }
     // The store may have what the folder lacks: it is brought to the end of the log, which writes nothing to the store.
-    match StandbyFolder::open(dir, environment.log_options(), client) {
+    let follow = || StandbyFolder::open(dir, environment.log_options(), client);
+    match open_in_turn(dir, follow) {
         Ok(folder) => {
             folder.finish()?;
             check_root_of_folder(dir, environment)
+        }
+        // It may be otherwise when the ledger is opened, and then an epoch would be opened unchecked.
+        Err(error) if matches!(error.kind(), ErrorKind::Locked | ErrorKind::Io) => {
+            Err(error.into())
         }
         // The ledger cannot be opened either, and that says why.
         Err(_) => Ok(()),

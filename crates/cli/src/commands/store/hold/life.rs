@@ -7,10 +7,11 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
+use plan_ledger::internals::format::Uid;
 use plan_ledger::internals::log::Keeper as _;
 use plan_ledger::internals::store::{LedgerIdentity, Objects, StoreKeeper};
 
-use super::signs::{Owner, Signs, Successor};
+use super::signs::{NodeRole, Owner, Signs, Successor};
 
 /// How often a process shows a sign of life.
 pub(super) const SIGN_EVERY: Duration = Duration::from_secs(2);
@@ -30,15 +31,15 @@ pub(super) struct Life {
 
 /// What the thread works on.
 pub(super) struct Living {
-    pub(super) objects: Arc<dyn Objects>,
-    pub(super) identity: LedgerIdentity,
-    pub(super) keeper: Arc<StoreKeeper>,
-    pub(super) owner: Owner,
-    pub(super) signs: Signs,
+    objects: Arc<dyn Objects>,
+    identity: LedgerIdentity,
+    keeper: Arc<StoreKeeper>,
+    owner: Owner,
+    signs: Signs,
     /// The process that took over, once it is found.
-    pub(super) successor: Arc<OnceLock<Successor>>,
+    successor: Arc<OnceLock<Successor>>,
     /// When the owner's hint was written.
-    pub(super) written: Option<Instant>,
+    written: Option<Instant>,
 }
 
 impl Life {
@@ -73,6 +74,24 @@ impl Drop for Life {
 }
 
 impl Living {
+    pub(super) fn new(
+        objects: &Arc<dyn Objects>,
+        keeper: &Arc<StoreKeeper>,
+        owner: &Owner,
+        node: &Uid,
+        successor: &Arc<OnceLock<Successor>>,
+    ) -> Self {
+        Self {
+            objects: Arc::clone(objects),
+            identity: keeper.identity(),
+            keeper: Arc::clone(keeper),
+            owner: owner.clone(),
+            signs: Signs::new(node, NodeRole::Owner),
+            successor: Arc::clone(successor),
+            written: None,
+        }
+    }
+
     fn beat(&mut self) {
         let Self { objects, identity, keeper, owner, .. } = self;
         // Looked at first: a process that stood still must not say that it is the owner.

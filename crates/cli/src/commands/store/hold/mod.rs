@@ -60,7 +60,7 @@ use health_file::HealthFile;
 pub(crate) use health_file::store_health;
 use life::{Life, Living, SIGN_EVERY};
 use shipper::{Haste, Shipper};
-use signs::{NodeRole, Owner, OwnerState, Signs, Successor};
+use signs::{Owner, OwnerState, Successor};
 use standby::{Ended, Ready, Standby};
 use view::{OwnerView, StandbyView};
 use watch::{Seen, Watch};
@@ -449,7 +449,12 @@ impl<'a> Place<'a> {
             state: OwnerState::Open,
         };
         let findings = Arc::new(Findings::default());
+        let successor = Arc::default();
         if is_checked {
+            // It may take long: without signs of life a standby would take over.
+            let objects = &self.store.objects;
+            let living = Living::new(objects, &keeper, &owner, &self.node, &successor);
+            let _life = Life::start(living).map_err(|error| no_thread(&error))?;
             is_checked = look(&keeper, &findings);
         }
         if let Some(error) = self.refused(&findings).filter(|_| is_checked) {
@@ -484,12 +489,16 @@ impl<'a> Place<'a> {
             json,
             contact: Arc::clone(&self.contact),
             lease: self.lease,
-            successor: Arc::default(),
+            successor,
             life: None,
             health: HealthFile::new(self.dir),
         };
         Ok(Held { ledger, report, log: Box::new(held) })
     }
+}
+
+fn no_thread(error: &std::io::Error) -> Error {
+    Error::new(ErrorKind::Io, format!("cannot start a thread: {error}"))
 }
 
 /// Look whether the store could restore the ledger, and repair it. `false` if a thread must look again.
@@ -581,18 +590,9 @@ impl HeldLog for HeldInStore {
     fn start(&mut self, http: Option<&HttpAddress>) -> Result<(), Failure> {
         self.owner.http = http.map(|address| address.bound.clone());
         self.owner.clients = http.and_then(|address| address.clients.clone());
-        let living = Living {
-            objects: Arc::clone(&self.objects),
-            identity: self.identity,
-            keeper: Arc::clone(&self.keeper),
-            owner: self.owner.clone(),
-            signs: Signs::new(&self.node, NodeRole::Owner),
-            successor: Arc::clone(&self.successor),
-            written: None,
-        };
-        let started = Life::start(living);
-        let failed = |error| Error::new(ErrorKind::Io, format!("cannot start a thread: {error}"));
-        self.life = Some(started.map_err(failed)?);
+        let Self { objects, keeper, owner, node, successor, .. } = self;
+        let living = Living::new(objects, keeper, owner, node, successor);
+        self.life = Some(Life::start(living).map_err(|error| no_thread(&error))?);
         self.shipper = Some(Shipper::start(&self.keeper)?);
         self.checker = Some(Checker::start(Checking {
             keeper: Arc::clone(&self.keeper),
