@@ -24,7 +24,15 @@ const OF_WORKERS: &[&str] =
 const OPTIONS: [(&[&str], &[&str]); 4] = [
     (
         &["run", "serve"],
-        &["--store", "--lease", "--ack", "--store-timeout", "--no-probe", "--store-allow-http"],
+        &[
+            "--store",
+            "--lease",
+            "--ack",
+            "--store-timeout",
+            "--store-scrub",
+            "--no-probe",
+            "--store-allow-http",
+        ],
     ),
     (&["serve"], &["--standby"]),
     (OF_WORKERS, &["--server", "--server-token-file"]),
