@@ -3,22 +3,17 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Hex, Uid};
+use crate::format::{Hex, SEGMENT_HEADER_SIZE, SegmentHeader, to_u64};
 
-use super::name::ObjectName;
-use super::objects::Objects;
+use super::name::{ObjectName, SEGMENTS, TAIL};
+use super::objects::{Objects, Unclear};
+use super::slot::SlotHeader;
+
+pub use super::name::LedgerIdentity;
+pub(super) use super::name::parse_uid;
 
 /// The format that `LEDGER.json` names.
 const FORMAT: &str = "plan-ledger store 1";
-
-/// A ledger, and the genesis of its chain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LedgerIdentity {
-    /// The ledger.
-    pub ledger: Uid,
-    /// The uid from which the key of the chain derives.
-    pub genesis: Uid,
-}
 
 /// The content of `LEDGER.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,8 +39,8 @@ impl LedgerFile {
 /// waits as long as it sees fit.
 ///
 /// # Errors
-/// `Rejected` if the prefix is another ledger's; `Unsupported` if a newer program bound it; `Corrupt` if
-/// the object is invalid; `Io` if the store does not answer.
+/// `Rejected` if the prefix, or the log in it, is another ledger's; `Unsupported` if a newer program bound it; `Corrupt`
+/// if the object is invalid, or names another ledger than the log beside it; `Io` if the store does not answer.
 pub fn bind(
     objects: &dyn Objects,
     identity: &LedgerIdentity,
@@ -59,14 +54,27 @@ pub fn bind(
     let (mut unclear, mut refused) = (0, None);
     loop {
         let why = match (objects.get(&name, None), refused.take()) {
-            (Ok(Some(found)), _) => return check(&found.bytes, identity),
-            (Ok(None), None) => match objects.create(&name, &file.encode()) {
-                Ok(_) => return Ok(()),
-                // Another process may have been first: look before the answer counts as unclear.
-                Err(why) => {
-                    refused = Some(why);
-                    continue;
+            (Ok(Some(found)), _) => {
+                let bound = read(&found.bytes)?;
+                return if bound == *identity {
+                    Ok(())
+                } else {
+                    Err(other_ledger(&bound, find_log(objects, retry)?.as_ref(), identity))
+                };
+            }
+            // The object may be lost, and the log beside it not.
+            (Ok(None), None) => match find_log(objects, retry)? {
+                Some(log) if log.identity.is_some_and(|it| it != *identity) => {
+                    return Err(unnamed(&log, ErrorKind::Rejected));
                 }
+                _ => match objects.create(&name, &file.encode()) {
+                    Ok(_) => return Ok(()),
+                    // Another process may have been first: look before the answer counts as unclear.
+                    Err(why) => {
+                        refused = Some(why);
+                        continue;
+                    }
+                },
             },
             (Ok(None), Some(why)) | (Err(why), _) => why,
         };
@@ -80,8 +88,8 @@ pub fn bind(
 /// The ledger to which a prefix is bound; `None` if there is none. `retry` is as for [`bind`].
 ///
 /// # Errors
-/// `Unsupported` if a newer program bound it; `Corrupt` if the object is invalid; `Io` if the store does not
-/// answer.
+/// `Unsupported` if a newer program bound it; `Corrupt` if the object is invalid, or is missing although there is a log;
+/// `Io` if the store does not answer.
 pub fn bound_ledger(
     objects: &dyn Objects,
     retry: &dyn Fn(u32) -> bool,
@@ -89,7 +97,12 @@ pub fn bound_ledger(
     let name = ObjectName::Ledger.to_string();
     for unclear in 1.. {
         let why = match objects.get(&name, None) {
-            Ok(None) => return Ok(None),
+            Ok(None) => {
+                return match find_log(objects, retry)? {
+                    Some(log) => Err(unnamed(&log, ErrorKind::Corrupt)),
+                    None => Ok(None),
+                };
+            }
             Ok(Some(found)) => return read(&found.bytes).map(Some),
             Err(why) => why,
         };
@@ -100,16 +113,101 @@ pub fn bound_ledger(
     unreachable!("the loop ends with a result")
 }
 
-fn check(bytes: &[u8], identity: &LedgerIdentity) -> Result<()> {
-    let found = read(bytes)?;
-    if found == *identity {
-        return Ok(());
+/// Whether a prefix is bound to a ledger, or has the log of one.
+///
+/// # Errors
+/// `Io` if the store does not answer.
+pub fn has_log(objects: &dyn Objects, retry: &dyn Fn(u32) -> bool) -> Result<bool> {
+    match bound_ledger(objects, retry) {
+        Ok(bound) => Ok(bound.is_some()),
+        Err(error) if error.kind() == ErrorKind::Io => Err(error),
+        Err(_) => Ok(true),
     }
-    let message = format!(
-        "the prefix belongs to ledger {}; use another prefix for this one",
-        Hex(&found.ledger)
-    );
-    Err(bad(ErrorKind::Rejected, &message))
+}
+
+/// A log that a prefix has.
+struct FoundLog {
+    /// The name of an object of it.
+    object: String,
+    /// Whose log it is, as this object says; `None` if it is damaged.
+    identity: Option<LedgerIdentity>,
+}
+
+/// Look for a log in a prefix, whatever `LEDGER.json` says.
+fn find_log(objects: &dyn Objects, retry: &dyn Fn(u32) -> bool) -> Result<Option<FoundLog>> {
+    let mut found = None;
+    for folder in [SEGMENTS, TAIL] {
+        let listing = answered(folder, retry, &|| objects.list(folder))?;
+        let names = listing.into_iter().map(|listed| listed.name);
+        for object in names.filter(|name| ObjectName::parse(name).is_some()).take(3) {
+            let range = Some(0..to_u64(SEGMENT_HEADER_SIZE));
+            let got = answered(&object, retry, &|| objects.get(&object, range.clone()))?;
+            let identity = got.and_then(|got| identity_in(folder, &got.bytes));
+            let is_clear = identity.is_some();
+            found = Some(FoundLog { object, identity });
+            if is_clear {
+                return Ok(found);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Whose log an object belongs to, by its header.
+fn identity_in(folder: &str, bytes: &[u8]) -> Option<LedgerIdentity> {
+    if folder == TAIL {
+        let SlotHeader { ledger, genesis, .. } = SlotHeader::decode(bytes).ok()?;
+        return Some(LedgerIdentity { ledger, genesis });
+    }
+    let SegmentHeader { ledger, genesis, .. } = SegmentHeader::decode(bytes).ok()?;
+    Some(LedgerIdentity { ledger, genesis })
+}
+
+/// Ask until an answer is clear, or `retry` gives up.
+fn answered<T>(
+    name: &str,
+    retry: &dyn Fn(u32) -> bool,
+    ask: &dyn Fn() -> std::result::Result<T, Unclear>,
+) -> Result<T> {
+    let mut unclear = 0;
+    loop {
+        let why = match ask() {
+            Ok(answer) => return Ok(answer),
+            Err(why) => why,
+        };
+        unclear += 1;
+        if !retry(unclear) {
+            return Err(why.error().at_path(name.as_ref()));
+        }
+    }
+}
+
+/// The error of a prefix that has a log, and does not say whose.
+fn unnamed(log: &FoundLog, kind: ErrorKind) -> Error {
+    let whose =
+        log.identity.map_or_else(String::new, |it| format!(" of ledger {}", Hex(&it.ledger)));
+    let message =
+        format!("the object is missing, although the log{whose} is there: {}", log.object);
+    bad(kind, &message).with_hint(if kind == ErrorKind::Rejected {
+        "use another prefix for this ledger; nothing was changed"
+    } else {
+        "`ledger serve --store` or `ledger replicate` with a folder of this ledger creates it again; nothing else is lost \
+         by it"
+    })
+}
+
+/// The error of a prefix that is bound to another ledger, unless the log in it is not.
+fn other_ledger(bound: &LedgerIdentity, log: Option<&FoundLog>, own: &LedgerIdentity) -> Error {
+    let found = Hex(&bound.ledger);
+    if log.and_then(|log| log.identity).is_some_and(|it| it == *own) {
+        let message =
+            format!("the object names ledger {found}, and the log beside it is of this ledger");
+        return bad(ErrorKind::Corrupt, &message).with_hint(
+            "delete this object, and nothing else, with the tool of the store, and start again: it is created again",
+        );
+    }
+    let message = format!("the prefix belongs to ledger {found}; use another prefix for this one");
+    bad(ErrorKind::Rejected, &message)
 }
 
 /// The ledger that the bytes of `LEDGER.json` name.
@@ -134,15 +232,6 @@ fn read(bytes: &[u8]) -> Result<LedgerIdentity> {
 
 fn bad(kind: ErrorKind, message: &str) -> Error {
     Error::new(kind, message).at_path(ObjectName::Ledger.to_string().as_ref())
-}
-
-/// A uid, if the text is its lower-case hexadecimal form.
-pub(super) fn parse_uid(text: &str) -> Option<Uid> {
-    let mut uid = Uid::default();
-    for (byte, digits) in uid.iter_mut().zip((0..text.len()).step_by(2)) {
-        *byte = u8::from_str_radix(text.get(digits..digits + 2)?, 16).ok()?;
-    }
-    (Hex(&uid).to_string() == text).then_some(uid)
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ mod slot;
 #[cfg(test)]
 mod tests;
 
-pub use binding::{LedgerIdentity, bind, bound_ledger};
+pub use binding::{LedgerIdentity, bind, bound_ledger, has_log};
 pub use collect::{
     COLLECT_AFTER, CollectPlan, RemovableClass, RemovableObject, StorePrune, collectable,
     keep_anchors, prunable, remove, upload_anchors,

@@ -1,10 +1,12 @@
-//! The names of objects below the prefix of a ledger.
+//! The names of objects below the prefix of a ledger, and of the ledger.
 //!
 //! Invariant: only the exact spelling of [`ObjectName`]'s `Display` is a name, so that one object never
 //! has two names. Sequence numbers have 20 digits, so names sort like the numbers.
 
 use std::fmt;
 use std::path::Path;
+
+use crate::format::{Hex, Uid};
 
 /// The folder of slots.
 pub(super) const TAIL: &str = "tail/";
@@ -16,6 +18,15 @@ pub(super) const BLOBS: &str = "blob/";
 pub(super) const SNAPSHOTS: &str = "snap/";
 /// The folder of objects that a test of the store creates.
 pub(super) const PROBE: &str = "probe/";
+
+/// A ledger, and the genesis of its chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LedgerIdentity {
+    /// The ledger.
+    pub ledger: Uid,
+    /// The uid from which the key of the chain derives.
+    pub genesis: Uid,
+}
 
 /// The name of an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,6 +72,15 @@ pub enum SegmentForm {
     Part,
     /// The sealed segment, byte for byte.
     Sealed,
+}
+
+/// A uid, if the text is its lower-case hexadecimal form.
+pub(super) fn parse_uid(text: &str) -> Option<Uid> {
+    let mut uid = Uid::default();
+    for (byte, digits) in uid.iter_mut().zip((0..text.len()).step_by(2)) {
+        *byte = u8::from_str_radix(text.get(digits..digits + 2)?, 16).ok()?;
+    }
+    (Hex(&uid).to_string() == text).then_some(uid)
 }
 
 /// A text before the names of all slots from this one on, and after those of the others.

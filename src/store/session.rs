@@ -822,7 +822,7 @@ fn fault_error(name: &str, fault: &SlotFault, seq: Option<u64>) -> Error {
     let (message, seq) = match fault {
         SlotFault::Frame(seq, fault) => (fault.describe().to_owned(), Some(*seq)),
         SlotFault::Ledger if is_segment => {
-            ("the segment object belongs to another ledger".to_owned(), seq)
+            ("the segment object belongs to another ledger than LEDGER.json names".to_owned(), seq)
         }
         SlotFault::Place(what) if is_segment => {
             (format!("the segment object does not fit: {what}"), seq)

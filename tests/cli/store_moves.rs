@@ -183,9 +183,14 @@ fn ledger_moves_by_opening_it_in_another_store() {
         assert!(error.hint().unwrap().contains("remove /ledger/STORE.json"), "{error}");
         assert_eq!(side_car(&disk, &new.handle(), 6).unwrap_err().kind(), ErrorKind::Rejected);
         assert_eq!(new.names(), Vec::<String>::new());
-        if !is_emptied {
-            unbind(&disk);
+        if is_emptied {
+            // Another folder may have more: a person chooses.
+            let error = hold_in(&disk, &new.handle(), URL, (6, AckMode::Store)).err().unwrap();
+            assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
+            assert!(error.hint().unwrap().contains("/ledger/STORE.json"), "{error}");
+            assert_eq!(new.names(), Vec::<String>::new());
         }
+        unbind(&disk);
         if is_written {
             let ledger = Ledger::open_with(&dir(), &quiet(&disk)).unwrap().0;
             notes(&ledger, 7);

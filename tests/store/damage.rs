@@ -234,3 +234,25 @@ fn lost_blob_is_named_and_brought_back() {
     let line = store.place.json("restore URL @three --json");
     assert_eq!(line["missing_blobs"], json!([]));
 }
+
+/// Goal: a copy does not end with success if the folder lost a large output that the new store lacks, too.
+#[test]
+fn copy_names_a_large_output_that_the_folder_lost() {
+    let store = Store::write();
+    let place = &store.place;
+    fs::remove_file(place.path("one/STORE.json")).unwrap();
+    fs::create_dir(place.path("new")).unwrap();
+    let name = store.names("blob").pop().unwrap();
+    let blob = name.strip_prefix("blob/").unwrap();
+    let own = place.path("one/blobs").join(&blob[..2]).join(blob);
+    let kept = fs::read(&own).unwrap();
+    fs::remove_file(&own).unwrap();
+    let line =
+        format!("replicate file://{} --ledger @one --once --no-probe", place.path("new").display());
+    let (code, _, err) = place.run(&line);
+    assert_eq!(code, 4, "{err}");
+    assert!(err.contains(&name) && err.contains("the output of record"), "{err}");
+    fs::write(&own, kept).unwrap();
+    let (code, _, err) = place.run(&line);
+    assert_eq!(code, 0, "{err}");
+}

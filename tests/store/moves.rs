@@ -101,13 +101,22 @@ fn ledger_moves_to_another_store() {
     assert_eq!(old["epoch"].as_u64(), Some(epoch));
 }
 
-/// Goal: a store that was emptied gets the ledger again from the folder that held it, and another machine goes on there.
+/// Goal: a store that was emptied gets the ledger again from the folder that held it, once a person unbinds that folder, and
+/// another machine goes on there.
 #[test]
 fn emptied_store_gets_the_ledger_again() {
     let place = Place::in_folder();
     let epoch = held(&place);
     fs::remove_dir_all(place.path("store")).unwrap();
     fs::create_dir(place.path("store")).unwrap();
+    let (code, _, err) = place.run("serve --ledger @first --store URL --no-probe");
+    assert_eq!(code, 6, "{err}");
+    assert!(
+        err.contains("has nothing of the ledger any more") && err.contains("STORE.json"),
+        "{err}"
+    );
+    assert_eq!(fs::read_dir(place.path("store")).unwrap().count(), 0);
+    fs::remove_file(place.path("first/STORE.json")).unwrap();
     assert_eq!(do_one_step(&place, "first", &place.url), epoch + 1);
     expect_same(&place, "first", &place.url);
     fs::remove_dir_all(place.path("second")).unwrap();

@@ -1,7 +1,7 @@
 //! From the bytes of a store to verified records.
 
 use crate::format::{Chain, Record, SEGMENT_HEADER_SIZE, SegmentHeader, Uid, content_hash};
-use crate::store::binding::LedgerIdentity;
+use crate::store::name::LedgerIdentity;
 use crate::store::objects::StoreTime;
 use crate::store::protocol::{SlotFacts, StorePosition};
 

@@ -4,7 +4,7 @@ use std::result::Result as FaultResult;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, SEGMENT_HEADER_SIZE, SegmentHeader, Uid, content_hash, to_u64};
-use crate::store::binding::{LedgerIdentity, parse_uid};
+use crate::store::name::{LedgerIdentity, parse_uid};
 use crate::store::protocol::SlotFacts;
 
 use super::bytes::{SegmentPlace, check_place};

@@ -5,6 +5,7 @@ use crate::format::content_hash;
 use crate::sim::{SimStore, sweep};
 use crate::store::{
     LedgerIdentity, ObjectName, SLOT_HEADER_SIZE, SlotBytes, SlotFault, SlotHeader, StoreEnd, bind,
+    bound_ledger,
 };
 
 use super::node::{IDENTITY, Node, read_all, read_from};
@@ -149,5 +150,38 @@ fn prefix_belongs_to_one_ledger() {
             assert_eq!(bound.is_err(), process.is_dead(), "{fate:?}");
             bind(&store.handle(), &IDENTITY, 6, &|_| false).unwrap();
         }
+    }
+}
+
+/// Goal: a log without `LEDGER.json`, or with a wrong one, is neither "no ledger" nor taken over by another ledger; a process
+/// of this ledger makes it again.
+#[test]
+fn lost_ledger_object_is_told_and_made_again() {
+    let golden = golden_store();
+    let whole = golden.peek("LEDGER.json").unwrap();
+    let own = |store: &SimStore| bind(store, &IDENTITY, 1_700_000_000_000_000, &|_| false);
+    let other = LedgerIdentity { ledger: [7; 16], ..IDENTITY };
+    for folder in ["seg/", "tail/"] {
+        let store = golden.fork();
+        store.tamper("LEDGER.json", None);
+        for name in store.names().iter().filter(|name| !name.starts_with(folder)) {
+            store.tamper(name, None);
+        }
+        let names = store.names();
+        let error = bound_ledger(&store, &|_| false).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert!(error.to_string().contains("the object is missing"), "{error}");
+        assert_eq!(bind(&store, &other, 5, &|_| false).unwrap_err().kind(), ErrorKind::Rejected);
+        assert_eq!(store.names(), names);
+        own(&store).unwrap();
+        assert_eq!(store.peek("LEDGER.json"), Some(whole.clone()));
+        // It names another ledger than the log.
+        store.tamper("LEDGER.json", None);
+        let empty = SimStore::new();
+        bind(&empty, &other, 5, &|_| false).unwrap();
+        store.tamper("LEDGER.json", empty.peek("LEDGER.json"));
+        let error = own(&store).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert!(error.hint().unwrap().contains("delete this object, and nothing else"));
     }
 }

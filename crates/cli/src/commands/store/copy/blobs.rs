@@ -1,4 +1,4 @@
-//! Blobs that a restored folder lacks, because the store lost them.
+//! Blobs that records name, and that a folder lacks.
 
 use std::path::Path;
 

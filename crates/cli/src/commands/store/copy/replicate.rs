@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use plan_ledger::internals::log::LogReader;
-use plan_ledger::internals::store::{AckMode, MonotonicClock, SideCar, StoreLag, StoreOpening};
-use plan_ledger::{Error, ErrorKind};
+use plan_ledger::internals::store::{
+    AckMode, MonotonicClock, SideCar, StoreClient, StoreLag, StoreOpening,
+};
+use plan_ledger::{Environment, Error, ErrorKind};
 
 use crate::options::{LedgerOption, environment, parse_seconds};
 use crate::output::{Code, Failure, print_message, print_result};
@@ -22,7 +24,8 @@ use super::super::lines::ReplicatedLine;
 use super::super::option::StoreOption;
 use super::super::patience::patient_client;
 use super::super::probe::expect_fit;
-use super::super::remote::{at_store, failure_at_store};
+use super::super::remote::{at_store, failure_at_store, unanswered};
+use super::blobs::{missing_blobs, missing_text};
 use super::findings::{CHECK_EVERY, Findings, RECHECK_EVERY};
 
 const EXAMPLES: &str = "\
@@ -164,6 +167,25 @@ impl Copying {
         }
     }
 
+    /// Whether the store has every blob that a record names; says which ones it and the folder lack.
+    fn has_all_blobs(
+        &self,
+        client: &StoreClient,
+        environment: &Environment,
+    ) -> Result<bool, Failure> {
+        let mut missing = Vec::new();
+        for blob in missing_blobs(&self.args.place.dir, environment)? {
+            let found = client.objects().get(&blob.object, Some(0..1));
+            if found.map_err(|why| unanswered(&why, client.url()))?.is_none() {
+                missing.push(blob);
+            }
+        }
+        if !missing.is_empty() {
+            print_message(&missing_text(&missing, client.url()));
+        }
+        Ok(missing.is_empty())
+    }
+
     fn run(self) -> Result<Code, Failure> {
         let args = &self.args;
         let dir = &args.place.dir;
@@ -211,7 +233,9 @@ impl Copying {
             }
             (known, is_first) = (seq, false);
             if is_last {
-                return Ok(if findings.count() > 0 { Code::Damaged } else { Code::Success });
+                let has_all = !args.once || self.has_all_blobs(&client, &environment)?;
+                let is_whole = findings.count() == 0 && has_all;
+                return Ok(if is_whole { Code::Success } else { Code::Damaged });
             }
             let until = Instant::now() + Duration::from_secs(args.every);
             while Instant::now() < until && !self.is_stopped() {

@@ -31,7 +31,7 @@ use plan_ledger::internals::format::Uid;
 use plan_ledger::internals::log::Keeper as _;
 use plan_ledger::internals::store::{
     AckMode, BoundLog, FolderProgress, LedgerIdentity, MonotonicClock, Objects, StoreClient,
-    StoreKeeper, StoreOpening, Unclear, bound_ledger, open_bound, restore,
+    StoreKeeper, StoreOpening, Unclear, has_log, open_bound, restore,
 };
 use plan_ledger::{Environment, Error, ErrorKind, Ledger};
 
@@ -311,7 +311,7 @@ impl<'a> Place<'a> {
     fn make_folder(&self, before: Before) -> Result<bool, Failure> {
         let dir = self.dir;
         let is_standby = before == Before::StandBy;
-        let is_known = bound_ledger(self.client.objects(), self.client.retry())?.is_some();
+        let is_known = has_log(self.client.objects(), self.client.retry())?;
         if !is_known && before == Before::Create && is_free(dir) {
             create_parents(dir)?;
             Ledger::create(dir, self.environment)?.close()?;
