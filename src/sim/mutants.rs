@@ -109,6 +109,8 @@ mutants! {
     SegmentLengthUnchecked, "H store", "a holder does not see that a first part is cut";
     LostOpeningSlotIgnored, "H store", "a process that was replaced continues under the name of an opening slot that was lost";
     LostBlobIgnored, "H store", "a holder does not see that a blob is lost";
+    StoreNoteIgnored, "H store", "a standby that takes over uploads again what was deleted from the store on request";
+    UnnamedBlobMissed, "H store", "a holder reports a blob that no record names as lost";
     ScrubbedDamageIgnored, "H store", "a holder reads a damaged object, and says nothing";
     FollowedWithoutBound, "H store", "a standby follows an owner that writes without end, and sees nothing else";
     LostRaceIsUnclear, "H store", "a create that another process won counts as an unclear answer";

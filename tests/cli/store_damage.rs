@@ -1,15 +1,19 @@
 //! A store that lost something, and a holder with the whole folder: what it lacks is created again, or it is named.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use plan_ledger::internals::ledger::RetentionLimit;
+use plan_ledger::internals::log::BlobId;
 use plan_ledger::internals::plan::ContentHash;
 use plan_ledger::internals::sim::{SimDisk, SimStore, sweep};
+use plan_ledger::internals::storage::Storage;
 use plan_ledger::internals::store::{
-    AckMode, BoundLog, DamageState, MonotonicClock, ObjectName, SegmentForm, StandbyFolder,
-    StoreDamage, StoreKeeper, StoreOpening, open_bound, restore,
+    AckMode, BoundLog, DamageState, MonotonicClock, ObjectName, Objects, SegmentForm,
+    SegmentObject, SideCar, StandbyFolder, StoreDamage, StoreKeeper, StoreOpening, open_bound,
+    restore, segment_floor,
 };
 use plan_ledger::{
     Claim, Error, ErrorKind, Ledger, LedgerView, Plan, RunPolicy, State, state_hash,
@@ -17,7 +21,7 @@ use plan_ledger::{
 
 use super::lab::{at, dir, options, reader, record, whole};
 use super::store_folder::{client, ledger, node, open, small, summary};
-use super::store_retention::{notes, quiet};
+use super::store_retention::{notes, prune_store, pruned_after, quiet};
 
 /// Open the ledger of a folder in a store.
 fn opened(
@@ -379,6 +383,286 @@ fn check_of_a_whole_store_needs_few_requests() {
     };
     assert_eq!(objects + 1, store.names().iter().filter(is_read).count());
     assert_eq!(process.calls() - before, 3 + u64::try_from(objects + 1).unwrap());
+}
+
+/// Story: a standby that had followed from record 1 took over after the ledger and its store were pruned. It uploaded again
+/// what was deleted on request: its folder begins at record 1, so no note said for it that the log begins later.
+#[test]
+fn standby_that_takes_over_uploads_nothing_that_was_pruned() {
+    let follower = std::cell::RefCell::new(None);
+    let (disk, store) = pruned_after(&|_, store, keeper| {
+        keeper.upload_segments().unwrap();
+        let copy = SimDisk::new();
+        let options = quiet(&copy).log_options();
+        let process = client(&store.handle());
+        follower.replace(Some((StandbyFolder::open(&dir(), options, &process).unwrap(), copy)));
+    });
+    let (mut standby, copy) = follower.into_inner().unwrap();
+    assert!(standby.follow_to_end().unwrap());
+    let deleted = prune_store(&disk, &store);
+    assert!(deleted.len() > 2, "{deleted:?}");
+    drop(standby);
+    let (ledger, keeper) = opened(&copy, &store, 2).unwrap();
+    assert_eq!(reader(&copy).first_seq(), 1);
+    assert!(reader(&copy).retention().is_none());
+    let names = store.names();
+    assert_eq!(look(&keeper), BTreeMap::new());
+    assert_eq!(store.names(), names);
+    // The anchors count for it as for the folder that was pruned.
+    let anchor = names.iter().find(|name| name.ends_with(".anchor")).unwrap();
+    let lowest = names.iter().find(|name| name.starts_with("seg/") && !name.contains(".index"));
+    let lowest = lowest.unwrap();
+    for lost in [anchor, lowest] {
+        store.tamper(lost, None);
+        let found = keeper.check_store().unwrap();
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].object, *lost);
+        if lost == lowest {
+            assert_eq!((found[0].state, store.names()), (DamageState::Repaired, names.clone()));
+        }
+    }
+    notes(&ledger, 3);
+    ledger.close().unwrap();
+}
+
+/// Story: a prune deleted objects between a check's listing and its repair. They were created again, and the store had a
+/// hole when the process ended in between.
+#[test]
+fn repair_creates_nothing_that_a_prune_deletes_meanwhile() {
+    let (disk, store) = history(5);
+    let process = store.handle();
+    let environment = quiet(&disk);
+    let clock = MonotonicClock::new(|| Duration::ZERO);
+    let opening = StoreOpening { ack: AckMode::Store, node: node(3), time: 0, clock };
+    let options = environment.log_options();
+    let bound = open_bound(&dir(), options, &client(&process), &opening).unwrap();
+    let objects: Vec<String> =
+        store.names().into_iter().filter(|name| name.contains(".seg")).collect();
+    store.tamper(&objects[1], None);
+    // The listings are three calls, and then the slots are read.
+    let call = process.calls() + 4;
+    let (pruned, lowest) = (store.handle(), objects[0].clone());
+    let base = ObjectName::parse(&lowest);
+    process.before_call(call, move || {
+        for name in pruned.names() {
+            let is_lowest = match (ObjectName::parse(&name), &base) {
+                (Some(ObjectName::Segment(object)), Some(ObjectName::Segment(base))) => {
+                    object.base_seq == base.base_seq
+                }
+                _ => false,
+            };
+            if is_lowest {
+                pruned.tamper(&name, None);
+            }
+        }
+    });
+    bound.keeper.check_store().unwrap();
+    assert_eq!(store.peek(&objects[1]), None);
+}
+
+/// Story: a segment object that was created after the end of the log was read made a check find nothing.
+#[test]
+fn check_of_a_busy_log_sees_what_is_lost_before_its_end() {
+    let (disk, store) = (SimDisk::new(), SimStore::new());
+    let ledger = Ledger::create(&dir(), &quiet(&disk)).unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    let open = || {
+        let clock = MonotonicClock::new(|| Duration::ZERO);
+        let opening = StoreOpening { ack: AckMode::Local, node: node(1), time: at(1000), clock };
+        let mut car = SideCar::open(&dir(), &storage, &client(&store.handle()), &opening).unwrap();
+        car.ship().unwrap();
+        while car.upload_segments().unwrap() > 0 {}
+        car
+    };
+    work(&ledger, "first");
+    notes(&ledger, 24);
+    let mut car = open();
+    notes(&ledger, 24);
+    open();
+    let names = store.names();
+    let objects = store.list("seg/").unwrap();
+    assert!(segment_floor(&objects) >= car.end().position.next_seq);
+    let blob = names.iter().find(|name| name.starts_with("blob/")).unwrap();
+    let segment = names.iter().filter(|name| name.contains(".seg")).nth(1).unwrap();
+    for lost in [blob, segment] {
+        store.tamper(lost, None);
+        let found = car.check_store().unwrap();
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((&found[0].object, found[0].state), (lost, DamageState::Repaired));
+    }
+    assert_eq!(store.names(), names);
+    assert_eq!(car.check_store().unwrap(), []);
+    ledger.close().unwrap();
+}
+
+fn blob_path(object: &str) -> PathBuf {
+    let hash = object.strip_prefix("blob/").unwrap();
+    dir().join("blob").join(&hash[..2]).join(hash)
+}
+
+/// Story: a put that the store refused leaves a file that no record names. Each outage ended in a report of damage.
+#[test]
+fn blob_that_no_record_names_is_not_missed() {
+    let (disk, store) = history(5);
+    let (ledger, keeper) = opened(&disk, &store, 6).unwrap();
+    let bytes = b"no record names this".repeat(9);
+    let id = BlobId::of(&bytes);
+    let named = store.names().into_iter().find(|name| name.starts_with("blob/")).unwrap();
+    let path = blob_path(&format!("blob/{}", id.hex()));
+    let storage: &dyn Storage = &disk;
+    let _ = storage.create_dir(path.parent().unwrap());
+    let file = storage.create(&path).unwrap();
+    file.write_at(&bytes, 0).unwrap();
+    assert!(reader(&disk).blobs().list().unwrap().blobs.iter().any(|blob| blob.id == id));
+    assert_eq!(keeper.check_store().unwrap(), []);
+    assert_eq!(store.peek(&format!("blob/{}", id.hex())), None);
+    store.tamper(&named, None);
+    let found = keeper.check_store().unwrap();
+    assert_eq!(found.iter().map(|it| &it.object).collect::<Vec<_>>(), [&named]);
+    ledger.close().unwrap();
+}
+
+/// Story: a file of the folder that was cut made the good object of the store count as damaged.
+#[test]
+fn cut_blob_of_the_folder_leaves_the_store_alone() {
+    let (disk, store) = history(5);
+    let (_ledger, keeper) = opened(&disk, &store, 6).unwrap();
+    let blob = store.names().into_iter().find(|name| name.starts_with("blob/")).unwrap();
+    disk.set_length(&blob_path(&blob), 1000).unwrap();
+    let found = look(&keeper);
+    assert_eq!(found[&blob].state, DamageState::Uncompared, "{found:?}");
+    // A damaged object must not be deleted then: a copy of the store may have it.
+    store.tamper(&blob, Some(b"other".to_vec()));
+    let found = look(&keeper);
+    assert_eq!(found[&blob].state, DamageState::Lost, "{found:?}");
+}
+
+/// Story: a flipped bit in the index of a segment of the folder made the good object of the store count as damaged; once a
+/// person had deleted it, the damaged index took its place.
+#[test]
+fn damaged_index_of_the_folder_leaves_the_store_alone() {
+    let (disk, store) = history(5);
+    let last = last_of(&disk);
+    let truth = Truth::of(&disk, last);
+    let (_ledger, keeper) = opened(&disk, &store, 6).unwrap();
+    let object = store.names().into_iter().filter(|name| name.contains(".seg")).nth(1).unwrap();
+    let Some(ObjectName::Segment(SegmentObject { last_seq, .. })) = ObjectName::parse(&object)
+    else {
+        panic!("{object}")
+    };
+    let record = reader(&disk).record(last_seq).unwrap().unwrap();
+    let segments = reader(&disk).segments();
+    let is_own = |path: &&PathBuf| disk.read(path).unwrap() == store.peek(&object).unwrap();
+    let path = segments.iter().map(|segment| &segment.path).find(is_own).unwrap();
+    let offset = record.offset + record.size + 20;
+    let byte = disk.read(path).unwrap()[usize::try_from(offset).unwrap()];
+    disk.overwrite(path, offset, &[byte ^ 1]).unwrap();
+    assert_eq!(look(&keeper), BTreeMap::new());
+    store.tamper(&object, None);
+    let found = look(&keeper);
+    assert_eq!(found[&object].state, DamageState::Repaired, "{found:?}");
+    let part = object.replace(".seg", ".part");
+    assert!(store.peek(&object).is_none() && store.peek(&part).is_some(), "{:?}", store.names());
+    assert_eq!(look(&keeper), BTreeMap::new());
+    assert_eq!(Truth::restored(&store, last).unwrap(), truth);
+}
+
+/// Story: one record of the folder that could not be read ended the whole check.
+#[test]
+fn damaged_record_of_the_folder_is_named_and_the_rest_is_checked() {
+    let (disk, store) = history(5);
+    let (_ledger, keeper) = opened(&disk, &store, 6).unwrap();
+    let names = store.names();
+    let sealed: Vec<u64> = names.iter().filter(|name| name.contains(".seg")).map(base).collect();
+    let is_alone = |name: &&String| name.contains(".part") && !sealed.contains(&base(name));
+    let part = names.iter().find(is_alone).unwrap();
+    let Some(ObjectName::Segment(SegmentObject { last_seq, .. })) = ObjectName::parse(part) else {
+        panic!("{part}")
+    };
+    let record = reader(&disk).record(last_seq).unwrap().unwrap();
+    let header = |path: &PathBuf| {
+        let segments = reader(&disk).segments();
+        let own = segments.into_iter().find(|segment| segment.path == *path).unwrap();
+        own.header.unwrap().ordinal
+    };
+    let mut paths = reader(&disk).segments().into_iter().map(|segment| segment.path);
+    let path = paths.find(|path| header(path) == record.segment).unwrap();
+    let offset = record.offset + record.size - 40;
+    let byte = disk.read(&path).unwrap()[usize::try_from(offset).unwrap()];
+    disk.overwrite(&path, offset, &[byte ^ 1]).unwrap();
+    let blob = names.iter().find(|name| name.starts_with("blob/")).unwrap();
+    store.tamper(blob, None);
+    let found = keeper.check_store().unwrap();
+    let states: BTreeMap<&str, DamageState> =
+        found.iter().map(|damage| (damage.object.as_str(), damage.state)).collect();
+    let expected = [(part.as_str(), DamageState::Uncompared), (blob, DamageState::Repaired)];
+    assert_eq!(states, expected.into(), "{found:?}");
+    let path = path.file_name().unwrap().to_str().unwrap();
+    assert!(found.iter().any(|damage| damage.what.contains(path)), "{found:?}");
+}
+
+fn base(name: &String) -> u64 {
+    match ObjectName::parse(name) {
+        Some(ObjectName::Segment(object)) => object.base_seq,
+        _ => panic!("{name}"),
+    }
+}
+
+/// Story: an older writer wrote at the name of a lost opening slot while it was being repaired, and that was reported as
+/// repaired, although it may have acknowledged a record that the log does not have.
+#[test]
+fn opening_slot_that_an_older_writer_took_stays_lost() {
+    let (disk, store) = (ledger(3), SimStore::new());
+    let first = open(&disk, &store.handle(), 1).unwrap();
+    first.log.append(&[record(1, 900)], at(60)).unwrap();
+    let last = first.log.last_durable().seq;
+    let elsewhere = SimDisk::new();
+    restore(&dir(), small(&elsewhere), &client(&store), &mut |_| ()).unwrap();
+    let process = store.handle();
+    let second = open(&elsewhere, &process, 2).unwrap();
+    for number in 0..30 {
+        second.log.append(&[record(number, 900)], at(70)).unwrap();
+    }
+    while second.keeper.upload_segments().unwrap() > 0 {}
+    let name = ObjectName::Slot(last + 1).to_string();
+    store.tamper(&name, None);
+    // The slots are listed first.
+    process.before_call(process.calls() + 2, move || {
+        first.log.append(&[record(50, 9)], at(90)).unwrap();
+    });
+    for _ in 0..2 {
+        let found = second.keeper.check_store().unwrap();
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((&found[0].object, found[0].state), (&name, DamageState::Lost), "{found:?}");
+        assert!(found[0].what.contains("older writer"), "{found:?}");
+    }
+    // Once a person deletes it, it is the opening slot again.
+    store.tamper(&name, None);
+    let found = second.keeper.check_store().unwrap();
+    assert_eq!((&found[0].object, found[0].state), (&name, DamageState::Repaired), "{found:?}");
+}
+
+/// Goal: while damage stays, checks read no slot again that was good and is listed unchanged.
+#[test]
+fn checks_of_a_damaged_store_read_little() {
+    let (disk, store) = history(5);
+    let process = store.handle();
+    let clock = MonotonicClock::new(|| Duration::ZERO);
+    let opening = StoreOpening { ack: AckMode::Store, node: node(3), time: 0, clock };
+    let options = quiet(&disk).log_options();
+    let bound = open_bound(&dir(), options, &client(&process), &opening).unwrap();
+    let blob = store.names().into_iter().find(|name| name.starts_with("blob/")).unwrap();
+    store.tamper(&blob, Some(b"other".to_vec()));
+    assert_eq!(bound.keeper.check_store().unwrap()[0].state, DamageState::Deletable);
+    let before = process.calls();
+    assert_eq!(bound.keeper.check_store().unwrap()[0].state, DamageState::Deletable);
+    assert_eq!(process.calls() - before, 6);
+    // A slot that changed is read.
+    let slot = uncovered(&store).swap_remove(0);
+    store.tamper(&slot, Some(b"other".to_vec()));
+    let found = bound.keeper.check_store().unwrap();
+    let damage = found.iter().find(|damage| damage.object == slot).unwrap();
+    assert_eq!(damage.state, DamageState::Repaired);
 }
 
 /// Goal: a standby of an owner that writes as fast as it reads comes back to watch it, and a restore ends.

@@ -321,10 +321,10 @@ fn pruned() -> (SimDisk, SimStore) {
 }
 
 /// What is done with the folder, the store and the keeper right before a prune.
-type Step<'a> = &'a dyn Fn(&SimDisk, &SimStore, &StoreKeeper);
+pub(crate) type Step<'a> = &'a dyn Fn(&SimDisk, &SimStore, &StoreKeeper);
 
 /// The same, if this was done right before.
-fn pruned_after(before: Step<'_>) -> (SimDisk, SimStore) {
+pub(crate) fn pruned_after(before: Step<'_>) -> (SimDisk, SimStore) {
     let (disk, store) = (SimDisk::new(), SimStore::new());
     Ledger::create(&dir(), &quiet(&disk)).unwrap().close().unwrap();
     let (ledger, keeper) = bound(&disk, &store.handle(), 1);
@@ -376,7 +376,7 @@ pub(crate) fn prune_plan(store: &SimStore) -> (StoreClient, Option<StorePrune>) 
 }
 
 /// Prune a store with the snapshots of a folder. Returns what was deleted.
-fn prune_store(disk: &SimDisk, store: &SimStore) -> Vec<String> {
+pub(crate) fn prune_store(disk: &SimDisk, store: &SimStore) -> Vec<String> {
     let (client, planned) = prune_plan(store);
     let planned = planned.unwrap();
     let identity = bound_ledger(store, &|_| false).unwrap().unwrap();

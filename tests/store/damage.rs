@@ -138,7 +138,7 @@ fn lost_segment_is_created_again() {
     store.remove(&name);
     assert_eq!(store.verify(), 4);
     let mut server = store.place.start(SERVE);
-    server.wait_for("the store was damaged and is repaired from the folder");
+    server.wait_for("the store was damaged and is whole again");
     assert!(server.out().contains(&name), "{}", server.out());
     assert_eq!(fs::read(store.folder.join(&name)).unwrap(), bytes);
     assert_eq!(store.verify(), 0);
@@ -178,7 +178,7 @@ fn cut_segment_is_refused_until_it_is_deleted() {
     assert_eq!(server.stop(), 0);
     store.remove(&name);
     let mut server = store.place.start(SERVE);
-    server.wait_for("is repaired from the folder");
+    server.wait_for("is whole again");
     assert_eq!(fs::read(store.folder.join(&name)).unwrap(), bytes);
     assert_eq!(store.verify(), 0);
     assert_eq!(server.stop(), 0);
@@ -228,7 +228,7 @@ fn lost_blob_is_named_and_brought_back() {
     assert!(server.err().contains(&blob), "{}", server.err());
     assert_eq!(server.stop(), 0);
     let mut server = store.place.start(SERVE);
-    server.wait_for("is repaired from the folder");
+    server.wait_for("is whole again");
     assert!(server.out().contains(&blob), "{}", server.out());
     assert_eq!(server.stop(), 0);
     let line = store.place.json("restore URL @three --json");

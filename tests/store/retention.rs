@@ -225,7 +225,7 @@ fn lost_anchors_of_a_pruned_store_are_created_again() {
     old.place.ledger("restore URL @second");
     lose();
     let mut server = old.place.start("serve --ledger @one --store URL --no-probe");
-    server.wait_for("is repaired from the folder");
+    server.wait_for("is whole again");
     assert_eq!(server.stop(), 0);
     old.place.ledger("restore URL @third");
 }

@@ -15,6 +15,7 @@ use crate::format::{
 use crate::store::binding::LedgerIdentity;
 use crate::store::name::{IndexRange, ObjectName, SEGMENTS, SegmentForm, SegmentObject};
 use crate::store::objects::ListedObject;
+use crate::store::segments::VerifiedSegment;
 use crate::store::session::StoreSession;
 
 const MAGIC: [u8; 8] = *b"\x89PLX\r\n\x1a\n";
@@ -123,6 +124,14 @@ impl SegmentKeys {
             && (footer.stream_rule > 0 || streams.is_empty());
         is_valid.then_some((Self { footer, header, kinds, streams }, length))
     }
+}
+
+/// Whether index and footer of a sealed segment are those of its frames. No record depends on them.
+pub(in crate::store) fn has_valid_index(segment: &VerifiedSegment) -> bool {
+    let object = segment.object();
+    object.form == SegmentForm::Part
+        || SegmentKeys::of(object, segment.bytes())
+            .is_some_and(|keys| keys.footer().data_end == segment.place().end)
 }
 
 /// The footer and the header of a sealed segment object of a length, from its last bytes, if they fit its name.

@@ -6,7 +6,8 @@ mod index;
 mod snapshots;
 
 pub(super) use index::{
-    IndexObject, SegmentKeys, extend_index, index_ranges, index_ranges_to_read, sealed_footer,
+    IndexObject, SegmentKeys, extend_index, has_valid_index, index_ranges, index_ranges_to_read,
+    sealed_footer,
 };
 pub(super) use snapshots::{
     ANCHOR_SUFFIX, SnapshotSurvey, StoredSnapshots, anchor_object, projection_of, snapshot_object,

@@ -5,9 +5,7 @@ use std::path::Path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Ack, BoundAck, LogCopy, LogOptions, LostRecords, StoreBinding};
 use crate::store::binding::{LedgerIdentity, bound_ledger};
-use crate::store::derived::{SegmentKeys, SnapshotSurvey};
-use crate::store::name::SegmentForm;
-use crate::store::segments::VerifiedSegment;
+use crate::store::derived::{SnapshotSurvey, has_valid_index};
 use crate::store::session::{StoreEnd, StoreReading, TakenIn};
 
 use super::client::StoreClient;
@@ -69,14 +67,6 @@ pub(super) fn restore_after(
     snapshots.take_in(&session, &follower.copy, is_pruned)?;
     follower.take_in_blobs(&session)?;
     follower.copy.finish()
-}
-
-/// Whether index and footer of a sealed segment are those of its frames. No record depends on them.
-fn has_valid_index(segment: &VerifiedSegment) -> bool {
-    let object = segment.object();
-    object.form == SegmentForm::Part
-        || SegmentKeys::of(object, segment.bytes())
-            .is_some_and(|keys| keys.footer().data_end == segment.place().end)
 }
 
 /// The ledger whose log a store has.

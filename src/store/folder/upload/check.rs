@@ -4,25 +4,27 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::error::{ErrorKind, Result};
-use crate::format::{Uid, to_u64};
-use crate::log::{BlobId, LogReader};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::Uid;
+use crate::log::LogReader;
 use crate::store::objects::ListedObject;
-use crate::store::session::{StoreEnd, StoreSession};
+use crate::store::session::StoreSession;
 
-use super::find::{FaultPlace, Listings, StoreFault, find, read_object};
-use super::repair::{has_copy, repair};
+use super::find::{Defect, FaultPlace, Listings, ReadSlots, StoreFault, Whole, find, read_object};
+use super::repair::{has_copy, is_unclear, repair};
 
 /// What became of damage in a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DamageState {
-    /// It was repaired from the folder.
+    /// It is as it was: it was repaired from the folder, or a person brought it back.
     Repaired,
     /// The folder has what the object should have, but nothing overwrites an object: a person deletes it, and then it is
     /// created again.
     Deletable,
     /// The folder does not have it.
     Lost,
+    /// The folder cannot be read there, so nothing is known about the object.
+    Uncompared,
 }
 
 /// An object that a restore needs, and that was missing or damaged.
@@ -41,7 +43,7 @@ pub struct StoreDamage {
 pub struct ScrubStep {
     /// Its bytes; 0 if there was none.
     pub bytes: u64,
-    /// Whether it is damaged. A check says how, and repairs what it can.
+    /// Whether it is damaged, or cannot be compared. A check says how, and repairs what it can.
     pub is_damaged: bool,
     /// Whether it was the last one: the next step begins again.
     pub is_last: bool,
@@ -54,69 +56,81 @@ pub(in crate::store) struct Health {
     known: BTreeMap<String, (StoreFault, ListedObject)>,
     /// The objects that are still to be read.
     left: VecDeque<(FaultPlace, ListedObject)>,
+    /// While something is damaged, checks are frequent: the slots that they need not read again.
+    read: ReadSlots,
 }
 
-/// The folder, the store, and the end of the log in it.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::store) struct Whole<'a> {
-    pub(in crate::store) reader: &'a LogReader,
-    pub(in crate::store) session: &'a StoreSession<'a>,
-    pub(in crate::store) end: &'a StoreEnd,
-    /// Blobs of the folder that go to the store later.
-    pub(in crate::store) queued: &'a BTreeSet<BlobId>,
-}
-
-impl Whole<'_> {
-    fn find(&self, health: &mut Health) -> Result<Vec<StoreFault>> {
-        let Self { reader, session, end, queued } = *self;
-        let listings = Listings::make(session)?;
-        let mut faults = find(reader, session, end, (&listings, queued))?;
-        health.known.retain(|_, (fault, listed)| listings.has_unchanged(listed, &fault.place));
-        for (name, (fault, _)) in &health.known {
-            if !faults.iter().any(|found| found.object == *name) {
-                faults.push(fault.clone());
-            }
-        }
-        Ok(faults)
-    }
+/// List the store, and find what is wrong, also with what was read before.
+fn look(whole: &Whole<'_>, health: &mut Health) -> Result<(Listings, Vec<StoreFault>)> {
+    let listings = Listings::make(whole.reader, whole.session)?;
+    let mut faults = find(whole, &listings, &mut health.read)?;
+    let Health { known, .. } = health;
+    known.retain(|name, (_, listed)| listings.find(name) == Some(listed));
+    faults.retain(|fault| !(fault.is_uncompared() && known.contains_key(&fault.object)));
+    let found: BTreeSet<String> = faults.iter().map(|fault| fault.object.clone()).collect();
+    let unfound = known.values().map(|(fault, _)| fault);
+    faults.extend(unfound.filter(|fault| !found.contains(&fault.object)).cloned());
+    Ok((listings, faults))
 }
 
 /// Look whether a store has what a restore needs, repair what it lacks, and look again. Returns everything that was found.
 ///
 /// # Errors
-/// `Io`: a later call continues. `Corrupt` if the folder is damaged.
+/// `Io` if the store does not answer: a later call continues.
 pub(in crate::store) fn check(whole: &Whole<'_>, health: &mut Health) -> Result<Vec<StoreDamage>> {
-    let Whole { reader, session, end, .. } = *whole;
-    let before = whole.find(health)?;
+    let before = look(whole, health)?.1;
     if before.is_empty() {
+        health.read.clear();
         return Ok(Vec::new());
     }
+    let mut failed: BTreeMap<&str, Error> = BTreeMap::new();
     for fault in &before {
-        match repair(reader, session, fault, end) {
-            Err(error) if error.kind() == ErrorKind::Io => return Err(error),
-            // The second look finds it again.
-            _ => {}
+        match repair(whole, fault) {
+            Err(error) if is_unclear(&error) => return Err(error),
+            Err(error) => drop(failed.entry(&fault.object).or_insert(error)),
+            Ok(()) => {}
         }
     }
-    let after = whole.find(health)?;
-    let is_left = |fault: &StoreFault| after.iter().any(|left| left.object == fault.object);
-    let damage = |fault: &StoreFault, state| {
-        let StoreFault { object, what, .. } = fault.clone();
-        StoreDamage { object, what, state }
-    };
-    let left = after.iter().map(|fault| {
-        let is_deletable = !fault.is_missing() && has_copy(reader, session, fault, end);
-        damage(fault, if is_deletable { DamageState::Deletable } else { DamageState::Lost })
-    });
-    let repaired = before.iter().filter(|fault| !is_left(fault));
-    let repaired = repaired.map(|fault| damage(fault, DamageState::Repaired));
-    let mut found: Vec<StoreDamage> = Vec::new();
-    for damage in repaired.chain(left) {
-        if !found.iter().any(|other| other.object == damage.object) {
-            found.push(damage);
+    // A prune may have been noted since.
+    let reader = whole.reader.reload().unwrap_or_else(|_| whole.reader.clone());
+    let whole = &Whole { reader: &reader, ..*whole };
+    let (listings, mut after) = look(whole, health)?;
+    let failed_as = |fault: &StoreFault| failed.get(fault.object.as_str()).map(Error::kind);
+    for fault in &before {
+        let is_other = matches!(fault.place, FaultPlace::Opening(_))
+            && failed_as(fault) == Some(ErrorKind::Corrupt);
+        // It stays so while the object does.
+        if let Some(listed) = listings.find(&fault.object).filter(|_| is_other) {
+            let what = "it was missing, and another process created it before it was repaired: an older writer may have \
+                        acknowledged records there that the log does not have";
+            let fault = StoreFault { defect: Defect::Damaged(what.to_owned()), ..fault.clone() };
+            health.known.insert(fault.object.clone(), (fault.clone(), listed.clone()));
+            after.push(fault);
         }
     }
-    Ok(found)
+    let mut found: BTreeMap<&str, StoreDamage> = BTreeMap::new();
+    for fault in &after {
+        let state = match fault.defect {
+            Defect::Uncompared(_) => DamageState::Uncompared,
+            Defect::Damaged(_) if has_copy(whole, fault) => DamageState::Deletable,
+            Defect::Damaged(_) | Defect::Missing => DamageState::Lost,
+        };
+        let why = failed.get(fault.object.as_str()).filter(|_| state == DamageState::Lost);
+        let why = why.map_or_else(String::new, |error| {
+            format!("; it could not be repaired: {}", error.without_hint())
+        });
+        let (object, what) = (fault.object.clone(), format!("{}{why}", fault.what()));
+        found.entry(&fault.object).or_insert(StoreDamage { object, what, state });
+    }
+    for fault in before.iter().filter(|fault| !fault.is_uncompared()) {
+        let (object, what) = (fault.object.clone(), fault.what());
+        let repaired = StoreDamage { object, what, state: DamageState::Repaired };
+        found.entry(&fault.object).or_insert(repaired);
+    }
+    if found.values().all(|damage| damage.state == DamageState::Repaired) {
+        health.read.clear();
+    }
+    Ok(found.into_values().collect())
 }
 
 impl Health {
@@ -124,7 +138,7 @@ impl Health {
     /// early do not all read the same ones.
     ///
     /// # Errors
-    /// `Io`: a later call continues. `Corrupt` if the folder is damaged.
+    /// `Io` if the store does not answer: a later call continues.
     pub(in crate::store) fn scrub(
         &mut self,
         reader: &LogReader,
@@ -132,19 +146,24 @@ impl Health {
         node: &Uid,
     ) -> Result<ScrubStep> {
         if self.left.is_empty() {
-            self.left = Listings::make(session)?.readable(reader)?.into();
+            self.left = Listings::make(reader, session)?.readable(reader).into();
             let count = u128::try_from(self.left.len().max(1)).unwrap_or(1);
             let first = usize::try_from(u128::from_le_bytes(*node) % count).unwrap_or(0);
             self.left.rotate_left(first.min(self.left.len()));
         }
-        let Some((place, listed)) = self.left.front().cloned() else {
+        let Some((place, listed)) = self.left.pop_front() else {
             return Ok(ScrubStep { bytes: 0, is_damaged: false, is_last: true });
         };
-        let fault = read_object(reader, session, (&place, &listed.name))?;
-        self.left.pop_front();
+        let fault = match read_object(reader, session, (&place, &listed.name)) {
+            Ok(fault) => fault,
+            Err(error) => {
+                self.left.push_front((place, listed));
+                return Err(error);
+            }
+        };
         // What is gone was deleted since it was listed: the next check says whether it is needed.
         let fault = fault.filter(|fault| !fault.is_missing() && !mutant!(ScrubbedDamageIgnored));
-        let (bytes, is_damaged) = (to_u64(listed.name.len()).max(listed.length), fault.is_some());
+        let (bytes, is_damaged) = (listed.length, fault.is_some());
         match fault {
             Some(fault) => drop(self.known.insert(listed.name.clone(), (fault, listed))),
             None => drop(self.known.remove(&listed.name)),

@@ -1,15 +1,20 @@
 //! Finding what a store lost (`format/store.md`, section 7), by listings and by the slots that no segment object covers.
 //!
 //! Invariants:
-//! - The end of the log is known before anything is listed: everything up to it must be there.
+//! - The end of the log is known before anything is listed: everything up to it must be there. The log may have continued
+//!   since: what is after that end is not looked at.
 //! - Only what a restore needs counts. What readers do not read is not looked at.
+//! - What the folder cannot show is no damage of the store: it is named as not compared, and the rest is compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::Result;
 use crate::format::Chain;
-use crate::log::{Anchor, BlobId, LogReader};
-use crate::store::derived::{anchor_object, snapshot_object};
+use crate::log::{
+    Anchor, BlobId, BlobState, KIND_RETENTION_NOTE, LogItem, LogReader, LoggedRetentionNote,
+    RecordStatus,
+};
+use crate::store::derived::{anchor_object, has_valid_index, snapshot_object};
 use crate::store::folder::blobs::blob_name;
 use crate::store::folder::common::{first_seq, read_ahead};
 use crate::store::name::{
@@ -20,23 +25,44 @@ use crate::store::segments::{Before, VerifiedSegment, preferred_objects, segment
 use crate::store::session::{StoreEnd, StoreSession};
 use crate::store::slot::{KIND_WRITER_NOTE, SlotBytes};
 
-use super::segments::{object_of, segment_with};
+use super::segments::{object_of, segment_with, valid_headers};
 
-/// Something that a restore needs, and that the store does not have as it was.
+/// The folder, the store, and the end of the log in it.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::store) struct Whole<'a> {
+    pub(in crate::store) reader: &'a LogReader,
+    pub(in crate::store) session: &'a StoreSession<'a>,
+    pub(in crate::store) end: &'a StoreEnd,
+    /// Blobs of the folder that go to the store later.
+    pub(in crate::store) queued: &'a BTreeSet<BlobId>,
+}
+
+/// Something that a restore needs, and that the store does not have as it was, as far as it can be compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StoreFault {
     /// The name of the object.
     pub(super) object: String,
-    /// What is wrong with it.
-    pub(super) what: String,
+    pub(super) defect: Defect,
     pub(super) place: FaultPlace,
+}
+
+/// What is wrong with an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Defect {
+    Missing,
+    Damaged(String),
+    /// The folder cannot be read there, so nothing is known about the object.
+    Uncompared(String),
 }
 
 /// What is missing or damaged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FaultPlace {
-    /// A segment object with this record.
-    Gap(u64),
+    /// A segment object with this record, after the lowest one that was listed.
+    Gap {
+        seq: u64,
+        lowest: u64,
+    },
     /// A segment object that exists.
     Segment(SegmentObject),
     /// A slot that no segment object covers.
@@ -45,151 +71,220 @@ pub(super) enum FaultPlace {
     Opening(u64),
     Blob(BlobId),
     Anchor(Anchor),
+    /// Several objects that cannot be compared.
+    Folder,
 }
 
 impl StoreFault {
+    fn new(object: impl Into<String>, defect: Defect, place: FaultPlace) -> Self {
+        Self { object: object.into(), defect, place }
+    }
+
     pub(super) fn is_missing(&self) -> bool {
-        self.what == MISSING
+        self.defect == Defect::Missing
+    }
+
+    pub(super) fn is_uncompared(&self) -> bool {
+        matches!(self.defect, Defect::Uncompared(_))
+    }
+
+    /// What is wrong, for people.
+    pub(super) fn what(&self) -> String {
+        match &self.defect {
+            Defect::Missing => "it is missing".to_owned(),
+            Defect::Damaged(what) => what.clone(),
+            Defect::Uncompared(why) => {
+                format!("it cannot be compared, since the folder cannot be read there: {why}")
+            }
+        }
     }
 }
 
-pub(super) const MISSING: &str = "it is missing";
-
-/// What is in a store at one moment.
+/// What is in a store at one moment, as far as it matters.
 pub(super) struct Listings {
-    slots: Vec<ListedObject>,
-    segments: Vec<ListedObject>,
-    blobs: Vec<ListedObject>,
-    snapshots: Vec<ListedObject>,
+    /// The last record in a segment object.
+    floor: u64,
+    /// Slots after the floor, and opening slots, by their first record.
+    slots: BTreeMap<u64, ListedObject>,
+    /// The segment objects that readers prefer, by their first record.
+    segments: Vec<(SegmentObject, ListedObject)>,
+    blobs: BTreeMap<String, ListedObject>,
+    snapshots: BTreeMap<String, ListedObject>,
+    /// The blobs that the folder had before, or why that is unknown.
+    own_blobs: std::result::Result<Vec<BlobId>, String>,
 }
 
 impl Listings {
     /// Slots first: whatever the other listing covers of them needs none.
-    pub(super) fn make(session: &StoreSession<'_>) -> Result<Self> {
+    pub(super) fn make(reader: &LogReader, session: &StoreSession<'_>) -> Result<Self> {
         let list = |folder| session.list(folder, &mut 0);
-        let (slots, segments, blobs) = (list(TAIL)?, list(SEGMENTS)?, list(BLOBS)?);
-        let is_pruned = preferred_objects(&segments).next().is_some_and(|it| it.0.base_seq > 1);
-        let snapshots = if is_pruned { list(SNAPSHOTS)? } else { Vec::new() };
-        Ok(Self { slots, segments, blobs, snapshots })
-    }
-
-    fn find(&self, name: &str) -> Option<&ListedObject> {
-        let folders = [&self.slots, &self.segments, &self.blobs, &self.snapshots];
-        folders.into_iter().flatten().find(|listed| listed.name == name)
-    }
-
-    /// Whether an object is as it was when it was read, and readers still use it.
-    pub(super) fn has_unchanged(&self, known: &ListedObject, place: &FaultPlace) -> bool {
-        let is_used = match place {
-            FaultPlace::Segment(object) => {
-                preferred_objects(&self.segments).any(|(preferred, _)| preferred == *object)
-            }
-            _ => true,
+        let by_name = |listed: Vec<ListedObject>| {
+            listed.into_iter().map(|object| (object.name.clone(), object)).collect()
         };
-        is_used && self.find(&known.name) == Some(known)
+        // A blob that is put from now on may reach the store later.
+        let own_blobs = reader.blobs().list().map_err(|error| error.to_string());
+        let own_blobs =
+            own_blobs.map(|list| list.blobs.into_iter().map(|blob| blob.id).collect::<Vec<_>>());
+        let (slots, segments) = (list(TAIL)?, list(SEGMENTS)?);
+        let floor = segment_floor(&segments);
+        let openings: BTreeSet<u64> = valid_headers(reader).map(|header| header.base_seq).collect();
+        let is_needed = |first: &u64| *first > floor || openings.contains(first);
+        let slots = slots.into_iter().filter_map(|slot| Some((first_seq(&slot)?, slot)));
+        let slots = slots.filter(|(first, _)| is_needed(first)).collect();
+        let segments: Vec<_> =
+            preferred_objects(&segments).map(|(object, listed)| (object, listed.clone())).collect();
+        let blobs = by_name(list(BLOBS)?);
+        let is_pruned = lowest(&segments) > 1;
+        let snapshots = by_name(if is_pruned { list(SNAPSHOTS)? } else { Vec::new() });
+        Ok(Self { floor, slots, segments, blobs, snapshots, own_blobs })
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<&ListedObject> {
+        match ObjectName::parse(name) {
+            Some(ObjectName::Slot(first)) => self.slots.get(&first),
+            Some(ObjectName::Segment(object)) => {
+                let at = self.segments.binary_search_by_key(&object.base_seq, |it| it.0.base_seq);
+                let found = self.segments.get(at.ok()?)?;
+                (found.0 == object).then_some(&found.1)
+            }
+            _ => self.blobs.get(name).or_else(|| self.snapshots.get(name)),
+        }
     }
 
     /// The objects that can be read to verify them, beside slots; of the blobs, those that the folder has: it may have
     /// given up others.
-    pub(super) fn readable(&self, reader: &LogReader) -> Result<Vec<(FaultPlace, ListedObject)>> {
-        let own: BTreeSet<[u8; 32]> =
-            reader.blobs().list()?.blobs.into_iter().map(|blob| blob.id.hash).collect();
-        let segments = preferred_objects(&self.segments);
+    pub(super) fn readable(&self, reader: &LogReader) -> Vec<(FaultPlace, ListedObject)> {
+        let segments = self.segments.iter();
         let segments =
-            segments.map(|(object, listed)| (FaultPlace::Segment(object), listed.clone()));
-        let anchors = anchors_of(reader).into_iter().filter_map(|anchor| {
-            let listed = self.find(&anchor_object(&anchor.name()?))?.clone();
+            segments.map(|(object, listed)| (FaultPlace::Segment(*object), listed.clone()));
+        let note = retention(reader, self).ok().flatten();
+        let anchors = note.map_or_else(Vec::new, |logged| logged.note.anchors);
+        let anchors = anchors.into_iter().filter_map(|anchor| {
+            let listed = self.snapshots.get(&anchor_object(&anchor.name()?))?.clone();
             Some((FaultPlace::Anchor(anchor), listed))
         });
-        let blobs = self.blobs.iter().filter_map(|listed| {
-            let hash = parse_hash(listed.name.strip_prefix(BLOBS)?)?;
-            own.contains(&hash).then_some(())?;
-            let id = BlobId { hash, length: listed.length };
-            Some((FaultPlace::Blob(id), listed.clone()))
+        let blobs = self.own_blobs.iter().flatten().filter_map(|id| {
+            Some((FaultPlace::Blob(*id), self.blobs.get(&blob_name(&id.hex()))?.clone()))
         });
-        Ok(segments.chain(anchors).chain(blobs).collect())
+        segments.chain(anchors).chain(blobs).collect()
     }
 }
 
-fn parse_hash(text: &str) -> Option<[u8; 32]> {
-    if text.len() != 64 || text.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        return None;
-    }
-    let mut hash = [0; 32];
-    for (place, byte) in hash.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(2 * place..2 * place + 2)?, 16).ok()?;
-    }
-    Some(hash)
+/// The first record that a segment object has.
+fn lowest(segments: &[(SegmentObject, ListedObject)]) -> u64 {
+    segments.first().map_or(1, |(object, _)| object.base_seq)
 }
 
-fn anchors_of(reader: &LogReader) -> Vec<Anchor> {
-    reader.retention().map_or_else(Vec::new, |logged| logged.note.anchors.clone())
+/// The newest retention note in the folder, if the log in the store begins later. The folder may still have what the note
+/// covers, as that of a standby. An error is the reason why it is unknown.
+fn retention(
+    reader: &LogReader,
+    listings: &Listings,
+) -> std::result::Result<Option<LoggedRetentionNote>, String> {
+    let lowest = lowest(&listings.segments);
+    if lowest <= 1 || reader.retention().is_some() || mutant!(StoreNoteIgnored) {
+        return Ok(reader.retention().cloned());
+    }
+    let (mut newest, mut damage) = (None, None);
+    for item in reader.walk_of_kind(KIND_RETENTION_NOTE, lowest) {
+        match item {
+            Ok(LogItem::Record(record, RecordStatus::Durable | RecordStatus::AfterDamage)) => {
+                newest = LoggedRetentionNote::from_record(&record).or(newest);
+            }
+            Ok(LogItem::Damage(found)) => damage = Some(found.into_error().to_string()),
+            Ok(_) => {}
+            Err(error) => damage = Some(error.to_string()),
+        }
+    }
+    match (newest, damage) {
+        (None, Some(why)) => Err(why),
+        (newest, _) => Ok(newest),
+    }
+}
+
+/// The slots that were read, as they are listed, and how they continue the log.
+pub(super) type ReadSlots = BTreeMap<u64, (ListedObject, SlotLink)>;
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SlotLink {
+    chain_before: Chain,
+    last_seq: u64,
+    chain_after: Chain,
 }
 
 /// Compare a store with the folder that writes to it, up to the end of the log in the store before the listings were made.
-/// `queued` are blobs of the folder that go to the store later.
+/// Slots that were `read` and are listed unchanged are not read again.
 ///
 /// # Errors
-/// `Io`, and `Corrupt` if the folder is damaged.
+/// `Io` if the store does not answer.
 pub(super) fn find(
-    reader: &LogReader,
-    session: &StoreSession<'_>,
-    end: &StoreEnd,
-    (listings, queued): (&Listings, &BTreeSet<BlobId>),
+    whole: &Whole<'_>,
+    listings: &Listings,
+    read: &mut ReadSlots,
 ) -> Result<Vec<StoreFault>> {
-    let floor = segment_floor(&listings.segments);
-    if floor >= end.position.next_seq {
-        // Another process continued the log.
-        return Ok(Vec::new());
-    }
     let mut faults = Vec::new();
-    let next = look_at_segments(reader, session, (listings, end), &mut faults)?;
-    let slots = look_at_slots(reader, session, (&listings.slots, next), end)?;
+    let note = retention(whole.reader, listings);
+    let next = look_at_segments(whole, listings, &note, &mut faults)?;
+    let slots = look_at_slots(whole, listings, next, read)?;
     if !mutant!(UncoveredSlotsTrusted) {
         faults.extend(slots);
     }
-    look_at_openings(reader, &listings.slots, end, &mut faults)?;
-    look_at_blobs(reader, &listings.blobs, queued, &mut faults)?;
-    look_at_anchors(reader, listings, &mut faults);
+    look_at_openings(whole, listings, &mut faults);
+    look_at_blobs(whole, listings, &mut faults)?;
+    if let Ok(Some(note)) = &note {
+        look_at_anchors(whole, listings, note, &mut faults);
+    }
     Ok(faults)
 }
 
 /// Look for records up to the floor that no segment object has, and for objects of another length. Returns the record
 /// after the floor.
 fn look_at_segments(
-    reader: &LogReader,
-    session: &StoreSession<'_>,
-    (listings, end): (&Listings, &StoreEnd),
+    whole: &Whole<'_>,
+    listings: &Listings,
+    note: &std::result::Result<Option<LoggedRetentionNote>, String>,
     faults: &mut Vec<StoreFault>,
 ) -> Result<u64> {
-    let objects: Vec<_> = preferred_objects(&listings.segments).collect();
+    let Whole { reader, session, end, .. } = *whole;
     let end_seq = end.position.next_seq - 1;
+    let lowest = lowest(&listings.segments);
     // The log may begin later, if the ledger says so.
-    let noted = reader.retention().filter(|logged| logged.seq <= end_seq);
-    let pruned = noted.map_or(0, |logged| logged.note.last_seq);
-    let lowest = match objects.first() {
-        Some((object, _)) => object.base_seq,
-        None => listings.slots.first().and_then(first_seq).unwrap_or(1),
+    let mut next = match note {
+        Ok(note) => {
+            let pruned = note.as_ref().map_or(0, |logged| logged.note.last_seq);
+            lowest.min(pruned.saturating_add(1))
+        }
+        Err(why) => {
+            let defect = Defect::Uncompared(why.clone());
+            faults.push(StoreFault::new(segments_from(1), defect, FaultPlace::Folder));
+            lowest
+        }
     };
-    let mut next = lowest.min(pruned.saturating_add(1));
-    for (object, listed) in &objects {
-        while next < object.base_seq && !mutant!(SegmentGapIgnored) {
-            let segment = segment_with(reader, next, end)?;
-            let (name, last) = match &segment {
-                Some(segment) => {
-                    (ObjectName::Segment(object_of(segment)).to_string(), segment.last_seq)
+    for (object, listed) in &listings.segments {
+        while next < object.base_seq && next <= end_seq && !mutant!(SegmentGapIgnored) {
+            let (name, last) = match segment_with(reader, next, end) {
+                Ok(Some(segment)) => {
+                    (ObjectName::Segment(object_of(&segment)).to_string(), segment.last_seq)
                 }
-                None => (segments_from(next), object.base_seq - 1),
+                _ => (segments_from(next), object.base_seq - 1),
             };
-            let place = FaultPlace::Gap(next);
-            faults.push(StoreFault { object: name, what: MISSING.to_owned(), place });
+            let place = FaultPlace::Gap { seq: next, lowest };
+            faults.push(StoreFault::new(name, Defect::Missing, place));
             next = last.saturating_add(1);
         }
-        if let Some(length) = length_of(reader, object, end)?
-            && length != listed.length
-        {
-            let place = FaultPlace::Segment(*object);
-            faults.extend(read_object(reader, session, (&place, &listed.name))?);
+        if object.base_seq > end_seq {
+            break;
+        }
+        let place = FaultPlace::Segment(*object);
+        match length_of(reader, object, end) {
+            Ok(Some(length)) if length != listed.length => {
+                faults.extend(read_object(reader, session, (&place, &listed.name))?);
+            }
+            Ok(_) => {}
+            Err(error) => {
+                let defect = Defect::Uncompared(error.to_string());
+                faults.push(StoreFault::new(&listed.name, defect, place));
+            }
         }
         next = next.max(object.last_seq.saturating_add(1));
     }
@@ -212,102 +307,181 @@ fn length_of(reader: &LogReader, object: &SegmentObject, end: &StoreEnd) -> Resu
 
 /// Read the slots from a record to the end of the log. At the first one that a reader would not take in, all are lost.
 fn look_at_slots(
-    reader: &LogReader,
-    session: &StoreSession<'_>,
-    (slots, next): (&[ListedObject], u64),
-    end: &StoreEnd,
+    whole: &Whole<'_>,
+    listings: &Listings,
+    next: u64,
+    read: &mut ReadSlots,
 ) -> Result<Option<StoreFault>> {
+    let Whole { reader, session, end, .. } = *whole;
     let after = end.position.next_seq;
-    let is_needed = |first: u64| (next..after).contains(&first);
-    let needed = slots.iter().filter(|slot| first_seq(slot).is_some_and(is_needed));
+    // Segment objects reach the end, or the log continued since.
+    if next >= after || listings.floor >= after {
+        return Ok(None);
+    }
     let before = match next.checked_sub(1) {
         Some(0) | None => Some(Chain([0; 32])),
-        Some(seq) => reader.chain_at(seq)?,
+        // If the folder does not show it, the first slot begins the chain.
+        Some(seq) => reader.chain_at(seq).unwrap_or_default(),
     };
-    read_ahead(session, needed.cloned().collect(), |session| {
+    let link_of = |read: &ReadSlots, first: u64| {
+        let (listed, link) = read.get(&first)?;
+        (listings.slots.get(&first) == Some(listed)).then_some(*link)
+    };
+    let needed = listings.slots.range(next..after);
+    let needed = needed.filter(|(first, _)| link_of(read, **first).is_none());
+    let needed = needed.map(|(_, listed)| listed.clone()).collect();
+    read_ahead(session, needed, |session| {
         let (mut next, mut chain, mut last) = (next, before, next);
         while next < after {
             let object = ObjectName::Slot(next).to_string();
-            let fault = |what: &str| {
-                let (object, what) = (object.clone(), what.to_owned());
-                Ok(Some(StoreFault { object, what, place: FaultPlace::Slot }))
+            let fault = |defect| Ok(Some(StoreFault::new(&object, defect, FaultPlace::Slot)));
+            let link = match link_of(read, next) {
+                Some(link) => link,
+                None => {
+                    let Some(found) = session.get(&object, &mut 0)? else {
+                        return fault(Defect::Missing);
+                    };
+                    let slot = match SlotBytes(found.bytes).check(next, &session.identity) {
+                        Ok(slot) => slot,
+                        Err(error) => return fault(Defect::Damaged(error.to_string())),
+                    };
+                    let header = slot.header();
+                    SlotLink {
+                        chain_before: header.chain_before,
+                        last_seq: header.last_seq,
+                        chain_after: header.chain_after,
+                    }
+                }
             };
-            let Some(found) = session.get(&object, &mut 0)? else { return fault(MISSING) };
-            let slot = match SlotBytes(found.bytes).check(next, &session.identity) {
-                Ok(slot) => slot,
-                Err(error) => return fault(&error.to_string()),
-            };
-            let header = slot.header();
-            if chain.is_some_and(|chain| chain != header.chain_before) {
-                return fault("it does not continue the record before");
+            if chain.is_some_and(|chain| chain != link.chain_before) {
+                let what = "it does not continue the record before";
+                return fault(Defect::Damaged(what.to_owned()));
             }
-            (last, next, chain) =
-                (next, header.last_seq.saturating_add(1), Some(header.chain_after));
+            if let Some(listed) = listings.slots.get(&next) {
+                read.insert(next, (listed.clone(), link));
+            }
+            (last, next, chain) = (next, link.last_seq.saturating_add(1), Some(link.chain_after));
         }
         let is_end = (next, chain.unwrap_or(end.position.chain)) == (after, end.position.chain);
-        Ok((!is_end).then(|| StoreFault {
-            object: ObjectName::Slot(last).to_string(),
-            what: "it does not end where the log does".to_owned(),
-            place: FaultPlace::Slot,
+        Ok((!is_end).then(|| {
+            let defect = Defect::Damaged("it does not end where the log does".to_owned());
+            StoreFault::new(ObjectName::Slot(last).to_string(), defect, FaultPlace::Slot)
         }))
     })
 }
 
 /// Look for opening slots that are missing: without one, a process that was replaced could continue there.
-fn look_at_openings(
-    reader: &LogReader,
-    slots: &[ListedObject],
-    end: &StoreEnd,
-    faults: &mut Vec<StoreFault>,
-) -> Result<()> {
-    let present: BTreeSet<u64> = slots.iter().filter_map(first_seq).collect();
-    let headers = reader.segments().into_iter().filter_map(|segment| segment.header.ok());
-    for seq in headers.map(|header| header.base_seq).collect::<BTreeSet<_>>() {
-        let is_unknown = present.contains(&seq) || seq < reader.first_seq();
+fn look_at_openings(whole: &Whole<'_>, listings: &Listings, faults: &mut Vec<StoreFault>) {
+    let Whole { reader, end, .. } = *whole;
+    for seq in valid_headers(reader).map(|header| header.base_seq).collect::<BTreeSet<_>>() {
+        let is_unknown = listings.slots.contains_key(&seq) || seq < reader.first_seq();
         if is_unknown || seq >= end.position.next_seq || mutant!(LostOpeningSlotIgnored) {
             continue;
         }
-        if reader.record(seq)?.is_some_and(|record| record.kind == KIND_WRITER_NOTE) {
-            let object = ObjectName::Slot(seq).to_string();
-            let place = FaultPlace::Opening(seq);
-            // It may have been found as one that no segment object covers, which is repaired in another way.
-            faults.push(StoreFault { object, what: MISSING.to_owned(), place });
+        let defect = match reader.record(seq) {
+            Ok(Some(record)) if record.kind == KIND_WRITER_NOTE => Defect::Missing,
+            Ok(_) => continue,
+            Err(error) => Defect::Uncompared(error.to_string()),
+        };
+        // It may have been found as one that no segment object covers, which is repaired in another way.
+        let object = ObjectName::Slot(seq).to_string();
+        faults.push(StoreFault::new(object, defect, FaultPlace::Opening(seq)));
+    }
+}
+
+/// Look for blobs that records up to the end need.
+fn look_at_blobs(
+    whole: &Whole<'_>,
+    listings: &Listings,
+    faults: &mut Vec<StoreFault>,
+) -> Result<()> {
+    let Whole { reader, session, queued, .. } = *whole;
+    let own = match &listings.own_blobs {
+        Ok(own) => own,
+        Err(why) => {
+            let defect = Defect::Uncompared(why.clone());
+            faults.push(StoreFault::new(BLOBS, defect, FaultPlace::Folder));
+            return Ok(());
+        }
+    };
+    let mut missing = BTreeMap::new();
+    for id in own {
+        let object = blob_name(&id.hex());
+        let defect = match listings.blobs.get(&object) {
+            Some(listed) if listed.length == id.length => continue,
+            Some(listed) => match reader.blobs().check(id) {
+                BlobState::Intact => Defect::Damaged(format!(
+                    "it has {} bytes instead of {}",
+                    listed.length, id.length
+                )),
+                BlobState::Missing => continue,
+                damaged => {
+                    Defect::Uncompared(format!("{}: {damaged}", reader.blobs().path(id).display()))
+                }
+            },
+            None => {
+                if !queued.contains(id) && !mutant!(LostBlobIgnored) {
+                    missing.insert(id.hash, *id);
+                }
+                continue;
+            }
+        };
+        faults.push(StoreFault::new(object, defect, FaultPlace::Blob(*id)));
+    }
+    for id in named(reader, missing, whole.end.position.next_seq - 1) {
+        let object = blob_name(&id.hex());
+        // It may have been created since the listing.
+        if session.get_part(&object, &(0..1), &mut 0)?.is_none() {
+            faults.push(StoreFault::new(object, Defect::Missing, FaultPlace::Blob(id)));
         }
     }
     Ok(())
 }
 
-fn look_at_blobs(
-    reader: &LogReader,
-    listed: &[ListedObject],
-    queued: &BTreeSet<BlobId>,
-    faults: &mut Vec<StoreFault>,
-) -> Result<()> {
-    let stored: BTreeMap<&str, u64> =
-        listed.iter().map(|blob| (blob.name.as_str(), blob.length)).collect();
-    for id in reader.blobs().list()?.blobs.into_iter().map(|blob| blob.id) {
-        let object = blob_name(&id.hex());
-        let what = match stored.get(object.as_str()) {
-            Some(length) if *length == id.length => continue,
-            Some(length) => format!("it has {length} bytes instead of {}", id.length),
-            None if queued.contains(&id) || mutant!(LostBlobIgnored) => continue,
-            None => MISSING.to_owned(),
-        };
-        faults.push(StoreFault { object, what, place: FaultPlace::Blob(id) });
+/// Those of some blobs that a record up to `last` names: a put that failed leaves a file that no record names. All of them
+/// if that is unknown.
+fn named(reader: &LogReader, mut blobs: BTreeMap<[u8; 32], BlobId>, last: u64) -> Vec<BlobId> {
+    // The anchors of a pruned log may name them.
+    if blobs.is_empty() || reader.first_seq() > 1 || mutant!(UnnamedBlobMissed) {
+        return blobs.into_values().collect();
     }
-    Ok(())
+    let mut named = Vec::new();
+    for item in reader.walk(1).up_to(last) {
+        match item {
+            Ok(LogItem::Record(record, _)) => {
+                let hashes = record.payload.windows(32);
+                named.extend(hashes.filter_map(|hash| blobs.remove(hash)));
+            }
+            // A damaged record may name any of them.
+            Ok(LogItem::Damage(_)) | Err(_) => {
+                named.extend(blobs.into_values());
+                return named;
+            }
+            Ok(_) => {}
+        }
+        if blobs.is_empty() {
+            break;
+        }
+    }
+    named
 }
 
 /// Look for the anchors from which a pruned log starts. A snapshot object with one is as good.
-fn look_at_anchors(reader: &LogReader, listings: &Listings, faults: &mut Vec<StoreFault>) {
-    let is_pruned =
-        preferred_objects(&listings.segments).next().is_some_and(|it| it.0.base_seq > 1);
-    for anchor in anchors_of(reader).into_iter().filter(|_| is_pruned) {
+fn look_at_anchors(
+    whole: &Whole<'_>,
+    listings: &Listings,
+    note: &LoggedRetentionNote,
+    faults: &mut Vec<StoreFault>,
+) {
+    if lowest(&listings.segments) <= 1 || note.seq >= whole.end.position.next_seq {
+        return;
+    }
+    for anchor in &note.note.anchors {
         let Some(name) = anchor.name() else { continue };
         let object = anchor_object(&name);
         if [&object, &snapshot_object(&name)].iter().all(|name| listings.find(name).is_none()) {
-            let place = FaultPlace::Anchor(anchor);
-            faults.push(StoreFault { object, what: MISSING.to_owned(), place });
+            let place = FaultPlace::Anchor(anchor.clone());
+            faults.push(StoreFault::new(object, Defect::Missing, place));
         }
     }
 }
@@ -318,55 +492,55 @@ pub(super) fn read_object(
     session: &StoreSession<'_>,
     (place, object): (&FaultPlace, &str),
 ) -> Result<Option<StoreFault>> {
-    let fault = |what: String| StoreFault { object: object.to_owned(), what, place: place.clone() };
+    let fault = |defect| StoreFault::new(object, defect, place.clone());
     let Some(found) = session.get(object, &mut 0)? else {
-        return Ok(Some(fault(MISSING.to_owned())));
+        return Ok(Some(fault(Defect::Missing)));
     };
-    let what = match place {
-        FaultPlace::Segment(segment) => read_segment(reader, session, segment, found.bytes)?,
+    let damaged = |what: &str| Defect::Damaged(what.to_owned());
+    let defect = match place {
+        FaultPlace::Segment(segment) => read_segment(reader, session, segment, found.bytes),
         FaultPlace::Blob(id) => (BlobId::of(&found.bytes).hash != id.hash)
-            .then(|| "its bytes do not have the hash of its name".to_owned()),
+            .then(|| damaged("its bytes do not have the hash of its name")),
         FaultPlace::Anchor(anchor) => {
             let own = anchor.name().and_then(|name| reader.open_snapshot(&name).ok());
             let own = own.and_then(|own| own.bytes().ok());
             own.is_some_and(|own| own != found.bytes)
-                .then(|| "it is not the snapshot of the folder".to_owned())
+                .then(|| damaged("it is not the snapshot of the folder"))
         }
-        FaultPlace::Gap(_) | FaultPlace::Slot | FaultPlace::Opening(_) => None,
+        _ => None,
     };
-    Ok(what.map(fault))
+    Ok(defect.map(fault))
 }
 
+/// Index and footer are compared with the records that the object has: those of the folder may be damaged.
 fn read_segment(
     reader: &LogReader,
     session: &StoreSession<'_>,
     object: &SegmentObject,
     bytes: Vec<u8>,
-) -> Result<Option<String>> {
+) -> Option<Defect> {
     let header = crate::format::SegmentHeader::decode(&bytes);
     let chain = header.map_or(Chain([0; 32]), |header| header.prev_chain);
     let before = Before { next_seq: object.base_seq, chain, time: 0, place: None };
     let (segment, end) = match VerifiedSegment::verify(*object, bytes, &session.identity, &before) {
         Ok(verified) => verified,
-        Err(fault) => return Ok(Some(fault.to_string())),
+        Err(fault) => return Some(Defect::Damaged(fault.to_string())),
     };
+    if !has_valid_index(&segment) {
+        let what = "its index or its footer is not that of its records";
+        return Some(Defect::Damaged(what.to_owned()));
+    }
     if object.last_seq < reader.first_seq() {
-        return Ok(None);
+        return None;
     }
-    let own = [object.base_seq.saturating_sub(1), object.last_seq].map(|seq| reader.chain_at(seq));
-    let [own_before, own_last] = own;
-    if own_before?.is_some_and(|own| own != chain) || own_last?.is_some_and(|own| own != end.chain)
-    {
-        return Ok(Some("it has other records than the folder".to_owned()));
-    }
-    let own = reader.complete_segment(object.base_seq)?.filter(|own| object_of(own) == *object);
-    // Its records are proven: only what follows them is compared with the file, whose records may be damaged.
-    let is_other = match own {
-        Some(own) => {
-            let data_end = usize::try_from(own.data_end).unwrap_or(usize::MAX);
-            reader.bytes_of(&own)?.get(data_end..) != segment.bytes().get(data_end..)
+    for (seq, chain) in [(object.base_seq.saturating_sub(1), chain), (object.last_seq, end.chain)] {
+        match reader.chain_at(seq) {
+            Ok(own) if own.is_some_and(|own| own != chain) => {
+                return Some(Defect::Damaged("it has other records than the folder".to_owned()));
+            }
+            Ok(_) => {}
+            Err(error) => return Some(Defect::Uncompared(error.to_string())),
         }
-        None => false,
-    };
-    Ok(is_other.then(|| "its index or its footer is not that of its records".to_owned()))
+    }
+    None
 }

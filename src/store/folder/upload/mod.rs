@@ -9,6 +9,7 @@ mod repair;
 mod segments;
 
 pub use check::{DamageState, ScrubStep, StoreDamage};
-pub(super) use check::{Health, Whole, check};
+pub(super) use check::{Health, check};
+pub(super) use find::Whole;
 pub(super) use repair::cover;
 pub(super) use segments::{Covered, upload, upload_shipped};

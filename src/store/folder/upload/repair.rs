@@ -1,45 +1,59 @@
 //! Creating again what a store lost, from the folder. Nothing is overwritten, and nothing is deleted.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::log::{Ack, BlobState, LogReader};
+use crate::log::{Ack, BlobState, CompleteSegment, LogReader};
 use crate::store::binding::parse_uid;
 use crate::store::derived::anchor_object;
 use crate::store::folder::blobs::blob_name;
 use crate::store::folder::ship::segment_of_slots;
 use crate::store::name::{ObjectName, SEGMENTS, SegmentForm};
-use crate::store::segments::segment_floor;
+use crate::store::segments::{preferred_objects, segment_floor};
 use crate::store::session::{StoreEnd, StoreSession};
 use crate::store::slot::{EncodedSlot, FrameWalk, SlotPart, SlotWriter, walk_frames};
 
-use super::find::{FaultPlace, StoreFault};
-use super::segments::{create, object_of, segment_with, verified_bytes};
+use super::find::{FaultPlace, StoreFault, Whole};
+use super::segments::{HeaderPlace, create, newest_header, object_of, segment_with, verified};
+
+/// Whether an error is that of a store without a clear answer. That of a file has the reason of the operating system.
+pub(super) fn is_unclear(error: &Error) -> bool {
+    error.kind() == ErrorKind::Io && std::error::Error::source(error).is_none()
+}
 
 /// Create what makes an object unnecessary that is damaged, or create it again if it is missing. Whether that was enough
 /// is for the caller to find out.
 ///
 /// # Errors
 /// `Corrupt`, `Pruned` and others if the folder does not have what is needed; `Io`.
-pub(super) fn repair(
-    reader: &LogReader,
-    session: &StoreSession<'_>,
-    fault: &StoreFault,
-    end: &StoreEnd,
-) -> Result<()> {
+pub(super) fn repair(whole: &Whole<'_>, fault: &StoreFault) -> Result<()> {
+    let Whole { reader, session, end, .. } = *whole;
+    if fault.is_uncompared() {
+        return Ok(());
+    }
     match &fault.place {
-        FaultPlace::Gap(seq) => create_with(reader, session, *seq, end).map(drop),
+        FaultPlace::Gap { seq, lowest } => {
+            // What a prune deletes meanwhile is not created again.
+            let listed = session.list(SEGMENTS, &mut 0)?;
+            let now = preferred_objects(&listed).next().map(|(object, _)| object.base_seq);
+            if now.is_none_or(|now| now > *lowest) {
+                return Ok(());
+            }
+            create_with(reader, session, *seq, end).map(drop)
+        }
         FaultPlace::Slot => cover(reader, session, end),
         FaultPlace::Segment(damaged) if damaged.form == SegmentForm::Part => {
             // Readers prefer a sealed one, and a longer part.
             let other = segment_with(reader, damaged.base_seq, end)?;
             match other.filter(|other| object_of(other) != *damaged) {
-                Some(other) => create(reader, session, &other),
+                Some(other) => create_own(reader, session, &other, end),
                 None => Ok(()),
             }
         }
-        FaultPlace::Opening(seq) => match opening_slot(reader, session, *seq)? {
-            Some(slot) => session.create_same(&fault.object, slot.bytes()),
-            None => Ok(()),
-        },
+        FaultPlace::Opening(seq) if fault.is_missing() => {
+            match opening_slot(reader, session, *seq)? {
+                Some(slot) => session.create_same(&fault.object, slot.bytes()),
+                None => Ok(()),
+            }
+        }
         FaultPlace::Blob(id) if fault.is_missing() => {
             session.create_same(&blob_name(&id.hex()), &reader.blobs().get(id)?)
         }
@@ -48,31 +62,23 @@ pub(super) fn repair(
             let Some(name) = anchor.name() else { return Ok(()) };
             session.create_same(&anchor_object(&name), &reader.open_snapshot(&name)?.bytes()?)
         }
-        FaultPlace::Segment(_) | FaultPlace::Blob(_) | FaultPlace::Anchor(_) => Ok(()),
+        _ => Ok(()),
     }
 }
 
 /// Whether the folder has what an object that cannot be overwritten should have. It is verified: a person deletes the object
 /// because of this answer.
-pub(super) fn has_copy(
-    reader: &LogReader,
-    session: &StoreSession<'_>,
-    fault: &StoreFault,
-    end: &StoreEnd,
-) -> bool {
+pub(super) fn has_copy(whole: &Whole<'_>, fault: &StoreFault) -> bool {
+    let Whole { reader, session, end, .. } = *whole;
     match &fault.place {
         FaultPlace::Segment(object) => {
             let own = segment_with(reader, object.base_seq, end).ok().flatten();
             let own = own.filter(|own| own.last_seq >= object.last_seq);
-            own.is_some_and(|own| verified_bytes(reader, session, &own).is_ok())
+            own.is_some_and(|own| verified(reader, session, &own).is_ok())
         }
-        FaultPlace::Blob(id) => {
-            let blobs = reader.blobs().list().map(|list| list.blobs).unwrap_or_default();
-            let mut own = blobs.iter().filter(|blob| blob.id.hash == id.hash);
-            own.any(|blob| reader.blobs().check(&blob.id) == BlobState::Intact)
-        }
+        FaultPlace::Blob(id) => reader.blobs().check(id) == BlobState::Intact,
         FaultPlace::Anchor(anchor) => reader.check_anchor(anchor).is_ok(),
-        FaultPlace::Gap(_) | FaultPlace::Slot | FaultPlace::Opening(_) => false,
+        _ => false,
     }
 }
 
@@ -103,17 +109,37 @@ fn create_with(
     seq: u64,
     end: &StoreEnd,
 ) -> Result<Option<u64>> {
-    if let Some(segment) = segment_with(reader, seq, end)? {
-        match create(reader, session, &segment) {
-            // The folder is damaged, too: maybe the slots of these records are still there.
-            Err(error) if error.kind() == ErrorKind::Corrupt => {}
-            created => return created.map(|()| Some(segment.last_seq)),
+    let create_own = |segment: Option<CompleteSegment>| {
+        let Some(segment) = segment else { return Ok(None) };
+        create_own(reader, session, &segment, end).map(|()| Some(segment.last_seq))
+    };
+    let failed = match segment_with(reader, seq, end).and_then(create_own) {
+        Ok(None) => None,
+        // The folder is damaged, too: maybe the slots of these records are still there.
+        Err(error) if !is_unclear(&error) => Some(error),
+        created => return created,
+    };
+    match segment_of_slots(session, seq - 1, end.position.next_seq - 1)? {
+        Some((object, bytes)) => {
+            session.create_segment(&object, &bytes)?;
+            Ok(Some(object.last_seq))
         }
+        None => failed.map_or(Ok(None), Err),
     }
-    let made = segment_of_slots(session, seq - 1, end.position.next_seq - 1)?;
-    let Some((object, bytes)) = made else { return Ok(None) };
-    session.create_segment(&object, &bytes)?;
-    Ok(Some(object.last_seq))
+}
+
+/// Create the object of a segment of the folder. If it is the last one, it must end as the log does.
+fn create_own(
+    reader: &LogReader,
+    session: &StoreSession<'_>,
+    segment: &CompleteSegment,
+    end: &StoreEnd,
+) -> Result<()> {
+    if segment.last_seq.saturating_add(1) < end.position.next_seq {
+        return create(reader, session, segment);
+    }
+    let bytes = verified(reader, session, segment)?.into_bytes();
+    end.create_part(session, &bytes).map(drop)
 }
 
 /// The opening slot with a record, as its process made it: everything in it follows from the record and its segment.
@@ -122,14 +148,11 @@ fn opening_slot(
     session: &StoreSession<'_>,
     seq: u64,
 ) -> Result<Option<EncodedSlot>> {
-    let headers: Vec<_> =
-        reader.segments().into_iter().filter_map(|segment| segment.header.ok()).collect();
-    let Some(at) = headers.iter().rposition(|header| header.base_seq == seq) else {
+    let Some(found) = newest_header(reader, |header| header.base_seq == seq) else {
         return Ok(None);
     };
-    let Some(header) = headers.get(at) else { return Ok(None) };
-    let before = at.checked_sub(1).and_then(|at| headers.get(at));
-    let before = before.map(|before| (before, header.prev_data_end));
+    let HeaderPlace { before, header, .. } = &found;
+    let before = before.as_ref().map(|before| (before, header.prev_data_end));
     let last = Ack { seq: header.prev_last_seq, chain: header.prev_chain };
     let Some(part) = reader.part_after(before, last, 1)? else { return Ok(None) };
     let (next_seq, chain) = (last.seq.saturating_add(1), last.chain);

@@ -9,10 +9,9 @@
 //! - The frames of a segment are verified before its object is created: what was created cannot be replaced.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{SEGMENT_HEADER_SIZE, to_u64};
+use crate::format::{SEGMENT_HEADER_SIZE, SegmentHeader, to_u64};
 use crate::log::{CompleteSegment, LogReader};
-use crate::store::derived::extend_index;
-use crate::store::derived::{StoredSnapshots, upload_snapshot};
+use crate::store::derived::{StoredSnapshots, extend_index, has_valid_index, upload_snapshot};
 use crate::store::name::{ObjectName, SEGMENTS, SegmentForm, SegmentObject, TAIL, slots_from};
 use crate::store::segments::{Before, VerifiedSegment, segment_floor};
 use crate::store::session::{StoreEnd, StoreSession};
@@ -187,18 +186,39 @@ pub(super) fn segment_with(
 
 /// The same of a segment that is not sealed yet.
 fn open_segment_with(reader: &LogReader, seq: u64, end: &StoreEnd) -> Option<CompleteSegment> {
-    let headers: Vec<_> =
-        reader.segments().into_iter().filter_map(|segment| segment.header.ok()).collect();
-    let at = headers.iter().rposition(|header| header.base_seq <= seq)?;
-    let header = headers.get(at)?.clone();
+    let HeaderPlace { header, after, .. } = newest_header(reader, |header| header.base_seq <= seq)?;
     let place = end.place.as_ref()?;
-    let (last_seq, data_end) = match headers.get(at + 1) {
+    let (last_seq, data_end) = match after {
         Some(next) if place.header != header => (next.prev_last_seq, next.prev_data_end),
         _ if place.header == header => (end.position.next_seq - 1, place.end),
         _ => return None,
     };
     let (is_sealed, length) = (false, data_end);
     Some(CompleteSegment { header, last_seq, data_end, is_sealed, length })
+}
+
+/// The valid headers of a folder, in order.
+pub(super) fn valid_headers(reader: &LogReader) -> impl Iterator<Item = SegmentHeader> {
+    reader.segments().into_iter().filter_map(|segment| segment.header.ok())
+}
+
+/// A header, and those before and after it.
+pub(super) struct HeaderPlace {
+    pub(super) before: Option<SegmentHeader>,
+    pub(super) header: SegmentHeader,
+    pub(super) after: Option<SegmentHeader>,
+}
+
+/// The newest valid header that fits.
+pub(super) fn newest_header(
+    reader: &LogReader,
+    fits: impl Fn(&SegmentHeader) -> bool,
+) -> Option<HeaderPlace> {
+    let headers: Vec<_> = valid_headers(reader).collect();
+    let at = headers.iter().rposition(fits)?;
+    let header = |at: Option<usize>| headers.get(at?).cloned();
+    let (before, after) = (header(at.checked_sub(1)), header(at.checked_add(1)));
+    Some(HeaderPlace { before, header: header(Some(at))?, after })
 }
 
 /// The name of the object of a segment.
@@ -208,12 +228,12 @@ pub(super) fn object_of(segment: &CompleteSegment) -> SegmentObject {
     SegmentObject { base_seq, last_seq: segment.last_seq, ordinal, form }
 }
 
-/// The bytes of a segment in the folder, every frame of which is verified.
-pub(super) fn verified_bytes(
+/// A segment of the folder, every frame of which is verified.
+pub(super) fn verified(
     reader: &LogReader,
     session: &StoreSession<'_>,
     segment: &CompleteSegment,
-) -> Result<Vec<u8>> {
+) -> Result<VerifiedSegment> {
     let bytes = reader.bytes_of(segment)?;
     let (next_seq, chain) = (segment.header.base_seq, segment.header.prev_chain);
     let before = Before { next_seq, chain, time: 0, place: None };
@@ -223,17 +243,23 @@ pub(super) fn verified_bytes(
         let file = reader.dir().join("log").join(segment.header.name().to_string());
         Error::new(ErrorKind::Corrupt, message).at_path(&file).at_seq(next_seq)
     })?;
-    Ok(verified.into_bytes())
+    Ok(verified)
 }
 
-/// Create the object of a segment. Index and footer are derived data: another program may have made others.
+/// Create the object of a segment. Index and footer are derived data: another program may have made others, and without
+/// valid ones the object is a first part with all records.
 pub(super) fn create(
     reader: &LogReader,
     session: &StoreSession<'_>,
     segment: &CompleteSegment,
 ) -> Result<()> {
     let object = object_of(segment);
-    let bytes = verified_bytes(reader, session, segment)?;
+    let verified = verified(reader, session, segment)?;
+    if !has_valid_index(&verified) {
+        let (is_sealed, length) = (false, segment.data_end);
+        return create(reader, session, &CompleteSegment { is_sealed, length, ..segment.clone() });
+    }
+    let bytes = verified.into_bytes();
     let name = ObjectName::Segment(object).to_string();
     match session.create_same(&name, &bytes) {
         Err(error) if error.kind() == ErrorKind::Corrupt => {

@@ -288,12 +288,14 @@ impl StoreLagLine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum DamageWord {
-    /// It was repaired from the folder, or is not needed any longer.
+    /// It was repaired from the folder or brought back, or is not needed any longer.
     Repaired,
     /// The folder has its content. Once a person deletes the object, it is created again.
     Deletable,
     /// The folder does not have its content.
     Lost,
+    /// The folder cannot be read there, so it is unknown whether the object is whole. It does not count as damaged.
+    Uncompared,
 }
 
 /// An object that a restore of the ledger needs was missing or damaged in the store, or is.
@@ -319,8 +321,12 @@ impl StoreDamageLine {
         let Self { object, url, what, .. } = self;
         let remedy = match self.state {
             DamageWord::Repaired => {
+                return format!("the store was damaged and is whole again: {url}/{object}: {what}");
+            }
+            DamageWord::Uncompared => {
                 return format!(
-                    "the store was damaged and is repaired from the folder: {url}/{object}: {what}"
+                    "the folder is damaged, so an object of the store is not checked: {url}/{object}: {what}; run \
+                     \"ledger verify\""
                 );
             }
             DamageWord::Deletable => {

@@ -1,6 +1,8 @@
 //! What a process found out about damage in a store, and tells people.
 //!
-//! Invariant: each object that is damaged, repaired, or lost is told once, and again when that changes.
+//! Invariants:
+//! - Each object that is damaged, repaired, lost or not compared is told once, and again when that changes.
+//! - What is not compared is no damage of the store, and does not count as such.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -25,6 +27,7 @@ pub(crate) struct Findings {
 #[derive(Debug, Default)]
 struct Found {
     damaged: BTreeMap<String, StoreDamage>,
+    uncompared: BTreeMap<String, StoreDamage>,
     news: Vec<StoreDamage>,
 }
 
@@ -37,14 +40,18 @@ impl Findings {
     pub(crate) fn take_in(&self, damage: Vec<StoreDamage>) {
         let mut found = self.found();
         let mut before = std::mem::take(&mut found.damaged);
+        let mut uncompared = std::mem::take(&mut found.uncompared);
         for damage in damage {
-            let known = before.remove(&damage.object);
+            let object = damage.object.clone();
+            let known = before.remove(&object).or_else(|| uncompared.remove(&object));
             if known.as_ref() != Some(&damage) {
                 found.news.push(damage.clone());
             }
-            if damage.state != DamageState::Repaired {
-                found.damaged.insert(damage.object.clone(), damage);
-            }
+            match damage.state {
+                DamageState::Repaired => None,
+                DamageState::Uncompared => found.uncompared.insert(object, damage),
+                DamageState::Deletable | DamageState::Lost => found.damaged.insert(object, damage),
+            };
         }
         // What is no longer found is whole, or readers no longer need it.
         let whole = before.into_values();
@@ -82,6 +89,7 @@ fn line_of(damage: StoreDamage, ack: Option<&str>, damaged: u64, url: &str) -> S
             DamageState::Repaired => DamageWord::Repaired,
             DamageState::Deletable => DamageWord::Deletable,
             DamageState::Lost => DamageWord::Lost,
+            DamageState::Uncompared => DamageWord::Uncompared,
         },
         url: url.to_owned(),
         what,
@@ -118,5 +126,13 @@ mod tests {
         findings.take_in(Vec::new());
         assert_eq!(told(), [("seg/a".to_owned(), DamageWord::Repaired)]);
         assert_eq!((findings.count(), findings.first()), (0, None));
+        // What the folder cannot show is told, but is no damage of the store.
+        for expected in [vec![("seg/a".to_owned(), DamageWord::Uncompared)], Vec::new()] {
+            findings.take_in(vec![damage("seg/a", DamageState::Uncompared)]);
+            assert_eq!(told(), expected);
+        }
+        assert_eq!((findings.count(), findings.first()), (0, None));
+        findings.take_in(Vec::new());
+        assert_eq!(told(), []);
     }
 }

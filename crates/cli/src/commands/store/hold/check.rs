@@ -4,6 +4,7 @@
 //! It lists the store when it starts and once a day, and each minute while something is damaged. Between that it reads one
 //! object after the other, slowly, and at most so many bytes a day: reading costs money where the traffic does.
 
+use std::error::Error as _;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
@@ -27,7 +28,12 @@ pub(super) fn refused(damage: &StoreDamage, count: u64, url: &str) -> Error {
     let StoreDamage { object, what, state } = damage;
     let more = match count {
         0 | 1 => String::new(),
-        count => format!(", and {} more objects", count - 1),
+        2 => ", and 1 more object is damaged or missing".to_owned(),
+        count => format!(", and {} more objects are damaged or missing", count - 1),
+    };
+    let what = match what.strip_prefix("it ") {
+        Some(is_so) => format!("{object} {is_so}"),
+        None => format!("{object}: {what}"),
     };
     let message = format!("the store could not restore this ledger: {what}{more}");
     let remedy = match state {
@@ -75,6 +81,7 @@ impl Checker {
         let (stop, stopped) = channel();
         let mut turn = Turn::new(checking.is_checked, Instant::now());
         let work = move || {
+            let _ending = Ending;
             let mut pause = Duration::ZERO;
             while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 pause = checking.work(&mut turn);
@@ -83,6 +90,20 @@ impl Checker {
         let thread = Builder::new().name("check".to_owned()).spawn(work);
         let failed = |error| Error::new(ErrorKind::Io, format!("cannot start a thread: {error}"));
         Ok(Self { stop: Some(stop), _thread: thread.map_err(failed)? })
+    }
+}
+
+/// Tells that the thread panicked: nothing waits for it.
+struct Ending;
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            print_message(
+                "the thread that checks the store panicked: until this process is started again, damage of the store is \
+                 not noticed",
+            );
+        }
     }
 }
 
@@ -96,7 +117,7 @@ struct Turn {
     left: u64,
     /// All objects were read.
     is_scrubbed: bool,
-    /// The folder could not be read the last time.
+    /// A failure that is no outage of the store was told, and there was none without it since.
     is_failing: bool,
 }
 
@@ -105,6 +126,20 @@ impl Turn {
         let check_at = if is_checked { now + CHECK_EVERY } else { now };
         Self { check_at, scrub_at: now, left: 0, is_scrubbed: true, is_failing: false }
     }
+
+    /// Tell an error once. If the store does not answer, other threads do.
+    fn tell(&mut self, error: &Error) {
+        if !is_outage(error) && !self.is_failing {
+            print_message(&format!("cannot check whether the store is whole: {error}"));
+            self.is_failing = true;
+        }
+    }
+}
+
+/// Whether the store does not answer. The error of a file has the reason of the operating system.
+fn is_outage(error: &Error) -> bool {
+    let is_unclear = error.kind() == ErrorKind::Io && error.source().is_none();
+    is_unclear || error.kind() == ErrorKind::OutcomeUnknown
 }
 
 impl Checking {
@@ -133,8 +168,10 @@ impl Checking {
                 turn.is_scrubbed = step.is_last;
                 PAUSE.max(Duration::from_millis(step.bytes.saturating_mul(1000) / BYTES_PER_SECOND))
             }
-            // The store does not answer, which other threads say.
-            Err(_) => RECHECK_EVERY,
+            Err(error) => {
+                turn.tell(&error);
+                RECHECK_EVERY
+            }
         }
     }
 
@@ -146,11 +183,7 @@ impl Checking {
                 true
             }
             Err(error) => {
-                let is_outage = matches!(error.kind(), ErrorKind::Io | ErrorKind::OutcomeUnknown);
-                if !is_outage && !turn.is_failing {
-                    print_message(&format!("cannot check whether the store is whole: {error}"));
-                }
-                turn.is_failing = !is_outage;
+                turn.tell(&error);
                 false
             }
         }
@@ -175,9 +208,23 @@ mod tests {
     fn refused_opening_says_what_to_do() {
         let error = refused(&damage("seg/a", DamageState::Deletable), 3, "s3://b/n");
         assert!(error.to_string().starts_with("s3://b/n/seg/a: the store could not"), "{error}");
-        assert!(error.to_string().contains("2 more objects"), "{error}");
+        let message = "this ledger: seg/a is missing, and 2 more objects are damaged or missing";
+        assert!(error.to_string().contains(message), "{error}");
         assert!(error.hint().unwrap().contains("delete that object"), "{error:?}");
         let error = refused(&damage("seg/a", DamageState::Lost), 1, "s3://b/n");
         assert!(error.hint().unwrap().contains("does not have it"), "{error:?}");
+    }
+
+    /// Goal: a file that cannot be read is no outage of the store, and is told once.
+    #[test]
+    fn unreadable_file_is_no_outage() {
+        let outage = Error::new(ErrorKind::Io, "the store does not answer");
+        let file = Error::io("read", "log/a".as_ref(), std::io::Error::other("a bad sector"));
+        let mut turn = Turn::new(true, Instant::now());
+        turn.tell(&outage);
+        assert!(!turn.is_failing);
+        turn.tell(&file);
+        assert!(turn.is_failing);
+        assert_eq!((is_outage(&outage), is_outage(&file)), (true, false));
     }
 }
