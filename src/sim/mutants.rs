@@ -108,6 +108,7 @@ mutants! {
     SegmentGapIgnored, "H store", "a holder does not see that a segment object in the middle is lost";
     SegmentLengthUnchecked, "H store", "a holder does not see that a first part is cut";
     LostOpeningSlotIgnored, "H store", "a process that was replaced continues under the name of an opening slot that was lost";
+    LostLedgerObjectIgnored, "H store", "a holder does not see that LEDGER.json is lost, without which no ledger is found";
     LostBlobIgnored, "H store", "a holder does not see that a blob is lost";
     StoreNoteIgnored, "H store", "a standby that takes over uploads again what was deleted from the store on request";
     UnnamedBlobMissed, "H store", "a holder reports a blob that no record names as lost";

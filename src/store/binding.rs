@@ -55,7 +55,7 @@ pub fn bind(
     loop {
         let why = match (objects.get(&name, None), refused.take()) {
             (Ok(Some(found)), _) => {
-                let bound = read(&found.bytes)?;
+                let bound = named_ledger(&found.bytes)?;
                 return if bound == *identity {
                     Ok(())
                 } else {
@@ -103,7 +103,7 @@ pub fn bound_ledger(
                     None => Ok(None),
                 };
             }
-            Ok(Some(found)) => return read(&found.bytes).map(Some),
+            Ok(Some(found)) => return named_ledger(&found.bytes).map(Some),
             Err(why) => why,
         };
         if !retry(unclear) {
@@ -211,7 +211,7 @@ fn other_ledger(bound: &LedgerIdentity, log: Option<&FoundLog>, own: &LedgerIden
 }
 
 /// The ledger that the bytes of `LEDGER.json` name.
-fn read(bytes: &[u8]) -> Result<LedgerIdentity> {
+pub(super) fn named_ledger(bytes: &[u8]) -> Result<LedgerIdentity> {
     let Ok(file) = serde_json::from_slice::<LedgerFile>(bytes) else {
         let message = "this does not state to which ledger the prefix belongs";
         return Err(bad(ErrorKind::Corrupt, message));

@@ -319,6 +319,29 @@ fn lost_opening_slot_still_fences() {
     assert_eq!(second.keeper.check_store().unwrap(), []);
 }
 
+/// Goal: a holder makes the object again without which no reader finds a ledger; a wrong one is named.
+#[test]
+fn lost_ledger_object_is_made_again() {
+    let (disk, store) = (ledger(3), SimStore::new());
+    let bound = open(&disk, &store.handle(), 1).unwrap();
+    bound.log.append(&[record(1, 900)], at(60)).unwrap();
+    let name = "LEDGER.json";
+    for damaged in [None, Some(b"{}".to_vec())] {
+        let is_missing = damaged.is_none();
+        store.tamper(name, damaged);
+        let elsewhere = SimDisk::new();
+        let refused = restore(&dir(), small(&elsewhere), &client(&store), &mut |_| ()).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused}");
+        let found = bound.keeper.check_store().unwrap();
+        let state = if is_missing { DamageState::Repaired } else { DamageState::Deletable };
+        assert_eq!((found[0].object.as_str(), found[0].state), (name, state));
+        store.tamper(name, if is_missing { store.peek(name) } else { None });
+        bound.keeper.check_store().unwrap();
+        assert_eq!(bound.keeper.check_store().unwrap(), []);
+        restore(&dir(), small(&elsewhere), &client(&store), &mut |_| ()).unwrap();
+    }
+}
+
 /// Goal: what neither the folder nor a slot has is lost, and it is named.
 #[test]
 fn pruned_records_without_their_object_are_lost() {
@@ -372,7 +395,8 @@ fn check_of_a_whole_store_needs_few_requests() {
     let before = process.calls();
     assert_eq!(bound.keeper.check_store().unwrap(), []);
     let slots = u64::try_from(uncovered(&store).len()).unwrap();
-    assert_eq!(process.calls() - before, 3 + slots);
+    // Three listings, LEDGER.json and the slots.
+    assert_eq!(process.calls() - before, 4 + slots);
     let before = process.calls();
     let mut objects = 0;
     while !bound.keeper.scrub().unwrap().is_last {
@@ -656,7 +680,7 @@ fn checks_of_a_damaged_store_read_little() {
     assert_eq!(bound.keeper.check_store().unwrap()[0].state, DamageState::Deletable);
     let before = process.calls();
     assert_eq!(bound.keeper.check_store().unwrap()[0].state, DamageState::Deletable);
-    assert_eq!(process.calls() - before, 6);
+    assert_eq!(process.calls() - before, 8);
     // A slot that changed is read.
     let slot = uncovered(&store).swap_remove(0);
     store.tamper(&slot, Some(b"other".to_vec()));

@@ -14,6 +14,7 @@ use crate::log::{
     Anchor, BlobId, BlobState, KIND_RETENTION_NOTE, LogItem, LogReader, LoggedRetentionNote,
     RecordStatus,
 };
+use crate::store::binding::named_ledger;
 use crate::store::derived::{anchor_object, has_valid_index, snapshot_object};
 use crate::store::folder::blobs::blob_name;
 use crate::store::folder::common::{first_seq, read_ahead};
@@ -71,6 +72,8 @@ pub(super) enum FaultPlace {
     Opening(u64),
     Blob(BlobId),
     Anchor(Anchor),
+    /// The object that says whose log it is.
+    Ledger,
     /// Several objects that cannot be compared.
     Folder,
 }
@@ -222,7 +225,7 @@ pub(super) fn find(
     listings: &Listings,
     read: &mut ReadSlots,
 ) -> Result<Vec<StoreFault>> {
-    let mut faults = Vec::new();
+    let mut faults = Vec::from_iter(look_at_ledger(whole.session)?);
     let note = retention(whole.reader, listings);
     let next = look_at_segments(whole, listings, &note, &mut faults)?;
     let slots = look_at_slots(whole, listings, next, read)?;
@@ -235,6 +238,21 @@ pub(super) fn find(
         look_at_anchors(whole, listings, note, &mut faults);
     }
     Ok(faults)
+}
+
+/// Look at the object that says whose log it is: without it the store has no ledger for any reader.
+fn look_at_ledger(session: &StoreSession<'_>) -> Result<Option<StoreFault>> {
+    let name = ObjectName::Ledger.to_string();
+    let defect = match session.get(&name, &mut 0)? {
+        None => Defect::Missing,
+        Some(found) => match named_ledger(&found.bytes) {
+            Ok(named) if named == session.identity => return Ok(None),
+            Ok(_) => Defect::Damaged("it names another ledger".to_owned()),
+            Err(error) => Defect::Damaged(error.message().to_owned()),
+        },
+    };
+    let fault = StoreFault::new(name, defect, FaultPlace::Ledger);
+    Ok(Some(fault).filter(|_| !mutant!(LostLedgerObjectIgnored)))
 }
 
 /// Look for records up to the floor that no segment object has, and for objects of another length. Returns the record

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Ack, BlobState, CompleteSegment, LogReader};
-use crate::store::binding::parse_uid;
+use crate::store::binding::{bind, parse_uid};
 use crate::store::derived::anchor_object;
 use crate::store::folder::blobs::blob_name;
 use crate::store::folder::ship::segment_of_slots;
@@ -54,6 +54,11 @@ pub(super) fn repair(whole: &Whole<'_>, fault: &StoreFault) -> Result<()> {
                 None => Ok(()),
             }
         }
+        FaultPlace::Ledger if fault.is_missing() => {
+            let first = reader.record(reader.first_seq())?;
+            let created = first.map_or(0, |first| first.time);
+            bind(session.objects, &session.identity, created, session.retry)
+        }
         FaultPlace::Blob(id) if fault.is_missing() => {
             session.create_same(&blob_name(&id.hex()), &reader.blobs().get(id)?)
         }
@@ -76,6 +81,7 @@ pub(super) fn has_copy(whole: &Whole<'_>, fault: &StoreFault) -> bool {
             let own = own.filter(|own| own.last_seq >= object.last_seq);
             own.is_some_and(|own| verified(reader, session, &own).is_ok())
         }
+        FaultPlace::Ledger => true,
         FaultPlace::Blob(id) => reader.blobs().check(id) == BlobState::Intact,
         FaultPlace::Anchor(anchor) => reader.check_anchor(anchor).is_ok(),
         _ => false,
