@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::log::{BlobId, LogReader, bound_store};
+use crate::log::{BlobId, BlobList, LogReader, bound_store};
 use crate::storage::Storage;
 use crate::store::binding::{LedgerIdentity, bind};
 use crate::store::name::{ObjectName, SEGMENTS, TAIL, slots_from};
@@ -133,15 +133,17 @@ impl SideCar {
     /// [`super::StoreKeeper::check_store`].
     ///
     /// # Errors
-    /// `Io`: a later call continues. `Corrupt` if the folder is damaged.
+    /// `Io` if the store does not answer: a later call continues.
     pub fn check_store(&mut self) -> Result<Vec<StoreDamage>> {
         let Self { client, reader, writer, held, covered, health, .. } = self;
         let session = client.session(writer.identity);
         // With records that are not shipped, their blobs are not either.
         let is_behind =
             reader.head().is_some_and(|head| head.durable_seq >= held.end().position.next_seq);
-        let blobs = if is_behind { reader.blobs().list()?.blobs } else { Vec::new() };
-        let queued: BTreeSet<BlobId> = blobs.into_iter().map(|blob| blob.id).collect();
+        // If they cannot be listed, none of them is compared.
+        let blobs =
+            if is_behind { reader.blobs().list().unwrap_or_default() } else { BlobList::default() };
+        let queued: BTreeSet<BlobId> = blobs.blobs.into_iter().map(|blob| blob.id).collect();
         let whole = Whole { reader, session: &session, end: held.end(), queued: &queued };
         let damage = check(&whole, health)?;
         if !damage.is_empty() {
