@@ -207,7 +207,7 @@ impl StoreKeeper {
     /// when it opened the log, once a day, and more often while something is damaged. It delays no commit.
     ///
     /// # Errors
-    /// `Io`: a later call continues. `Corrupt` if the folder is damaged.
+    /// `Io`: a later call continues.
     pub fn check_store(&self) -> Result<Vec<StoreDamage>> {
         let session = self.client.session(self.writer.identity);
         let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);

@@ -268,7 +268,9 @@ fn last_seq(car: &SideCar) -> u64 {
 }
 
 fn is_outage(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Io | ErrorKind::OutcomeUnknown)
+    // The error of a file has the reason of the operating system.
+    let is_unanswered = error.kind() == ErrorKind::Io && std::error::Error::source(error).is_none();
+    is_unanswered || error.kind() == ErrorKind::OutcomeUnknown
 }
 
 /// The error of a store that does not answer, with what waits.

@@ -6,25 +6,31 @@
 //! - An answer that is not clear makes a session look again, as often as its caller wants. When the
 //!   caller gives up, a commit stays unresolved, and [`HeldStore::resolve`] continues with the same bytes.
 
+mod errors;
+mod prune;
+
 use std::ops::Range;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Chain, Codec, Record, SEGMENT_HEADER_SIZE, SegmentHeader, to_u64};
-use crate::log::{KIND_RETENTION_NOTE, RetentionNote};
+use crate::format::{Record, SEGMENT_HEADER_SIZE, SegmentHeader, to_u64};
 
-use super::binding::LedgerIdentity;
-use super::name::{
+use crate::store::binding::LedgerIdentity;
+use crate::store::name::{
     ObjectName, SEGMENTS, SegmentForm, SegmentObject, TAIL, segments_from, slots_from,
 };
-use super::objects::{ListedObject, Objects, StoredObject, Unclear};
-use super::protocol::{
+use crate::store::objects::{ListedObject, Objects, StoredObject, Unclear};
+use crate::store::protocol::{
     EndFinder, FoundSlot, SlotFacts, SlotKeeper, StoreAnswer, StoreCall, StorePosition, Takeover,
 };
-use super::segments::{Before, VerifiedSegment, object_with, segment_floor, segment_object};
-use super::slot::{
+use crate::store::segments::{Before, VerifiedSegment, object_with, segment_floor, segment_object};
+use crate::store::slot::{
     CheckedSlot, EncodedSlot, SLOT_HEADER_SIZE, SegmentPlace, SlotBytes, SlotFault, SlotHeader,
     VerifiedSlot,
 };
+
+use errors::{fault_error, fenced};
+pub(super) use prune::retention_note;
+use prune::{Prune, unnoted};
 
 /// A client of a store that speaks for a ledger.
 #[derive(Clone, Copy)]
@@ -64,7 +70,7 @@ impl StoreEnd {
     /// # Errors
     /// `Conflict` if the bytes are not these; `Corrupt` if there is another object of that name; `Io` if the
     /// store does not answer.
-    pub(super) fn create_part(
+    pub(in crate::store) fn create_part(
         &self,
         session: &StoreSession<'_>,
         bytes: &[u8],
@@ -108,7 +114,12 @@ impl StoreReading {
     /// Read from a position that is known to be in the log.
     #[must_use]
     pub fn from(end: StoreEnd) -> Self {
-        Self { finder: EndFinder::from(end.position), prune: Prune::before(&end), end }
+        let StorePosition { next_seq, chain, .. } = end.position;
+        Self {
+            finder: EndFinder::from(end.position),
+            prune: Prune::new(end.place.is_none().then_some((next_seq, chain))),
+            end,
+        }
     }
 
     /// How far the log was read.
@@ -124,7 +135,7 @@ impl StoreReading {
     }
 
     /// Before an epoch is opened here, make sure that nothing follows, unless it was read just now.
-    pub(super) fn confirm_end(&mut self) {
+    pub(in crate::store) fn confirm_end(&mut self) {
         self.finder.confirm_end();
     }
 }
@@ -211,7 +222,7 @@ impl StoreSession<'_> {
     ///
     /// # Errors
     /// As [`Self::find_end`].
-    pub(super) fn read_to_end_within(
+    pub(in crate::store) fn read_to_end_within(
         &self,
         reading: &mut StoreReading,
         slots_max: usize,
@@ -268,7 +279,9 @@ impl StoreSession<'_> {
             }
             let prune = &mut reading.prune;
             let mut take = |taken: &TakenIn<'_>| {
-                prune.look(taken);
+                if prune.is_sought() {
+                    taken.for_each_record(&mut |record| prune.look(record));
+                }
                 take(taken)
             };
             reading.finder.answer(run.perform(&call, &mut take, None)?);
@@ -349,7 +362,11 @@ impl StoreSession<'_> {
     ///
     /// # Errors
     /// `Corrupt` if there is another one of that name; `Io` if the store does not answer.
-    pub(super) fn create_segment(&self, object: &SegmentObject, bytes: &[u8]) -> Result<()> {
+    pub(in crate::store) fn create_segment(
+        &self,
+        object: &SegmentObject,
+        bytes: &[u8],
+    ) -> Result<()> {
         self.create_same(&ObjectName::Segment(*object).to_string(), bytes)
     }
 
@@ -357,7 +374,7 @@ impl StoreSession<'_> {
     ///
     /// # Errors
     /// `Corrupt` if there is another one of that name; `Io` if the store does not answer.
-    pub(super) fn create_same(&self, name: &str, bytes: &[u8]) -> Result<()> {
+    pub(in crate::store) fn create_same(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let mut unclear = 0;
         loop {
             let Err(why) = self.objects.create(name, bytes) else { return Ok(()) };
@@ -373,12 +390,16 @@ impl StoreSession<'_> {
     }
 
     /// All objects of a folder, sorted.
-    pub(super) fn list(&self, folder: &str, unclear: &mut u32) -> Result<Vec<ListedObject>> {
+    pub(in crate::store) fn list(
+        &self,
+        folder: &str,
+        unclear: &mut u32,
+    ) -> Result<Vec<ListedObject>> {
         self.list_after(folder, folder, unclear)
     }
 
     /// The objects of a folder whose names are after a text, sorted.
-    pub(super) fn list_after(
+    pub(in crate::store) fn list_after(
         &self,
         folder: &str,
         after: &str,
@@ -400,7 +421,11 @@ impl StoreSession<'_> {
         }
     }
 
-    pub(super) fn get(&self, name: &str, unclear: &mut u32) -> Result<Option<StoredObject>> {
+    pub(in crate::store) fn get(
+        &self,
+        name: &str,
+        unclear: &mut u32,
+    ) -> Result<Option<StoredObject>> {
         loop {
             match self.objects.get(name, None) {
                 Ok(found) => return Ok(found),
@@ -410,7 +435,7 @@ impl StoreSession<'_> {
     }
 
     /// Some bytes of an object.
-    pub(super) fn get_part(
+    pub(in crate::store) fn get_part(
         &self,
         name: &str,
         range: &Range<u64>,
@@ -424,7 +449,7 @@ impl StoreSession<'_> {
         }
     }
 
-    pub(super) fn ask_again(&self, unclear: &mut u32, why: &Unclear) -> Result<()> {
+    pub(in crate::store) fn ask_again(&self, unclear: &mut u32, why: &Unclear) -> Result<()> {
         *unclear = unclear.saturating_add(1);
         if (self.retry)(*unclear) {
             return Ok(());
@@ -436,7 +461,7 @@ impl StoreSession<'_> {
 impl HeldStore {
     /// Continue at the end of the log, in its epoch. The process that opened the epoch wrote to the folder of
     /// the caller, and does not run any more.
-    pub(super) fn at(end: StoreEnd) -> Self {
+    pub(in crate::store) fn at(end: StoreEnd) -> Self {
         Self { keeper: SlotKeeper::at(end.position), end, unresolved: None, commits: 0 }
     }
 
@@ -448,7 +473,7 @@ impl HeldStore {
 
     /// How many slots were committed, the opening slot included.
     #[must_use]
-    pub(super) fn commits(&self) -> u64 {
+    pub(in crate::store) fn commits(&self) -> u64 {
         self.commits
     }
 
@@ -481,7 +506,7 @@ impl HeldStore {
     ///
     /// # Errors
     /// As [`Self::commit`].
-    pub(super) fn commit_copied(
+    pub(in crate::store) fn commit_copied(
         &mut self,
         session: &StoreSession<'_>,
         slot: EncodedSlot,
@@ -753,88 +778,5 @@ impl<'s, 'a> Run<'s, 'a> {
         let fault =
             fault.unwrap_or(SlotFault::Link("it follows other records, or an epoch is wrong"));
         fault_error(&name, &fault, Some(first_seq))
-    }
-}
-
-/// Looks for the retention note that says why a log begins later than with record 1.
-#[derive(Debug, Clone, Copy)]
-struct Prune {
-    /// The first record, and the chain value before it.
-    first: Option<(u64, Chain)>,
-    is_noted: bool,
-}
-
-impl Prune {
-    fn before(from: &StoreEnd) -> Self {
-        let StorePosition { next_seq, chain, .. } = from.position;
-        let is_later = from.place.is_none() && next_seq > 1;
-        Self { first: is_later.then_some((next_seq, chain)), is_noted: false }
-    }
-
-    fn look(&mut self, taken: &TakenIn<'_>) {
-        let Some((first_seq, chain)) = self.first.filter(|_| !self.is_noted) else { return };
-        taken.for_each_record(&mut |record| {
-            self.is_noted |= retention_note(record).is_some_and(|note| {
-                // A prune that was interrupted left segments which the note covers.
-                note.last_seq >= first_seq
-                    || (note.last_seq + 1 == first_seq && note.chain() == Some(chain))
-            });
-        });
-    }
-
-    fn check(&self) -> Result<()> {
-        match self.first {
-            Some((first_seq, _)) if !self.is_noted => Err(unnoted(first_seq)),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// The retention note in a record, if it is a valid one.
-pub(super) fn retention_note(record: &Record<'_>) -> Option<RetentionNote> {
-    let header = &record.header;
-    if (header.kind, header.codec, header.schema) != (KIND_RETENTION_NOTE, Codec::Json, 1) {
-        return None;
-    }
-    let note: RetentionNote = serde_json::from_slice(record.payload).ok()?;
-    note.is_valid(header.stamp.seq).then_some(note)
-}
-
-fn unnoted(first_seq: u64) -> Error {
-    let message = format!(
-        "no segment object holds this record, although later ones exist: the first one begins at record \
-         {first_seq}, and no retention note says that the records before it were pruned"
-    );
-    Error::new(ErrorKind::Corrupt, message).at_seq(1)
-}
-
-fn fenced(first_seq: u64) -> Error {
-    let message = "another process took over the log in the store";
-    Error::new(ErrorKind::Fenced, message)
-        .with_hint("open the ledger again to continue")
-        .at_seq(first_seq)
-}
-
-/// The error of an object with a fault. It names the record once: that of the frame, or else `seq`.
-fn fault_error(name: &str, fault: &SlotFault, seq: Option<u64>) -> Error {
-    let kind = if fault.is_version() { ErrorKind::Unsupported } else { ErrorKind::Corrupt };
-    let is_segment = name.starts_with(SEGMENTS);
-    let (message, seq) = match fault {
-        SlotFault::Frame(seq, fault) => (fault.describe().to_owned(), Some(*seq)),
-        SlotFault::Ledger if is_segment => {
-            ("the segment object belongs to another ledger than LEDGER.json names".to_owned(), seq)
-        }
-        SlotFault::Place(what) if is_segment => {
-            (format!("the segment object does not fit: {what}"), seq)
-        }
-        SlotFault::Link(what) if is_segment => {
-            (format!("the segment object does not continue the log: {what}"), seq)
-        }
-        fault => (fault.to_string(), seq),
-    };
-    let error = Error::new(kind, message).at_path(name.as_ref());
-    match seq {
-        Some(seq) => error.at_seq(seq),
-        None => error,
     }
 }
