@@ -244,7 +244,7 @@ fn copy_names_a_large_output_that_the_folder_lost() {
     fs::create_dir(place.path("new")).unwrap();
     let name = store.names("blob").pop().unwrap();
     let blob = name.strip_prefix("blob/").unwrap();
-    let own = place.path("one/blobs").join(&blob[..2]).join(blob);
+    let own = place.path("one/blob").join(&blob[..2]).join(blob);
     let kept = fs::read(&own).unwrap();
     fs::remove_file(&own).unwrap();
     let line =
