@@ -25,11 +25,12 @@ mod pack;
 mod segment;
 mod snapshot;
 
+pub(crate) use bytes::Hex;
 pub use bytes::Uid;
 #[cfg(any(test, feature = "sim", feature = "store"))]
 pub(crate) use bytes::to_u64;
 #[cfg(feature = "store")]
-pub(crate) use bytes::{Hex, all_zero, array, put, u16_at, u32_at, u64_at};
+pub(crate) use bytes::{all_zero, array, put, u16_at, u32_at, u64_at};
 pub use chain_lookahead::ChainLookahead;
 pub use codec::{
     Codec, Detached, DetachedPayload, NewDetached, SALT_SIZE, covered_part, detach,
