@@ -95,22 +95,16 @@ pub fn bound_ledger(
     retry: &dyn Fn(u32) -> bool,
 ) -> Result<Option<LedgerIdentity>> {
     let name = ObjectName::Ledger.to_string();
-    for unclear in 1.. {
-        let why = match objects.get(&name, None) {
-            Ok(None) => {
-                return match find_log(objects, retry)? {
-                    Some(log) => Err(unnamed(&log, ErrorKind::Corrupt)),
-                    None => Ok(None),
-                };
-            }
-            Ok(Some(found)) => return named_ledger(&found.bytes).map(Some),
-            Err(why) => why,
-        };
-        if !retry(unclear) {
-            return Err(why.error().at_path(name.as_ref()));
-        }
+    let get = || answered(&name, retry, &|| objects.get(&name, None));
+    if let Some(found) = get()? {
+        return named_ledger(&found.bytes).map(Some);
     }
-    unreachable!("the loop ends with a result")
+    let Some(log) = find_log(objects, retry)? else { return Ok(None) };
+    // Another process may have bound the prefix in between.
+    match get()? {
+        Some(found) => named_ledger(&found.bytes).map(Some),
+        None => Err(unnamed(&log, ErrorKind::Corrupt)),
+    }
 }
 
 /// Whether a prefix is bound to a ledger, or has the log of one.

@@ -23,20 +23,24 @@ use super::lab::{at, dir, options, reader, record, whole};
 use super::store_folder::{client, ledger, node, open, small, summary};
 use super::store_retention::{notes, prune_store, pruned_after, quiet};
 
+/// Open the log of a folder in a store, as this handle of it.
+fn bound(disk: &SimDisk, process: &SimStore, number: u8) -> Result<BoundLog, Error> {
+    let environment = quiet(disk);
+    let clock = MonotonicClock::new(|| Duration::ZERO);
+    let time = environment.clock.now();
+    let opening = StoreOpening { ack: AckMode::Store, node: node(number), time, clock };
+    open_bound(&dir(), environment.log_options(), &client(process), &opening)
+}
+
 /// Open the ledger of a folder in a store.
 fn opened(
     disk: &SimDisk,
     store: &SimStore,
     number: u8,
 ) -> Result<(Ledger, Arc<StoreKeeper>), Error> {
-    let environment = quiet(disk);
-    let clock = MonotonicClock::new(|| Duration::ZERO);
-    let time = environment.clock.now();
-    let opening = StoreOpening { ack: AckMode::Store, node: node(number), time, clock };
-    let process = client(&store.handle());
-    let bound = open_bound(&dir(), environment.log_options(), &process, &opening)?;
+    let bound = bound(disk, &store.handle(), number)?;
     let keeper = bound.keeper.clone();
-    Ok((Ledger::of_log(bound.log, &bound.recovery, &environment)?.0, keeper))
+    Ok((Ledger::of_log(bound.log, &bound.recovery, &quiet(disk))?.0, keeper))
 }
 
 fn work(ledger: &Ledger, run: &str) {
@@ -381,17 +385,13 @@ fn pruned_records_without_their_object_are_lost() {
     assert!(sealed[1].starts_with(&lost[0].object), "{found:?}");
 }
 
-/// Goal: while nothing is damaged, a check costs four listings and the slots that no segment object covers, and says nothing;
-/// and a pass over the objects reads each of them once.
+/// Goal: while nothing is damaged, a check costs three listings, a read of LEDGER.json and the slots that no segment
+/// object covers, and says nothing; and a pass over the objects reads each of them once.
 #[test]
 fn check_of_a_whole_store_needs_few_requests() {
     let (disk, store) = history(5);
     let process = store.handle();
-    let environment = quiet(&disk);
-    let clock = MonotonicClock::new(|| Duration::ZERO);
-    let opening = StoreOpening { ack: AckMode::Store, node: node(3), time: 0, clock };
-    let options = environment.log_options();
-    let bound = open_bound(&dir(), options, &client(&process), &opening).unwrap();
+    let bound = bound(&disk, &process, 3).unwrap();
     let before = process.calls();
     assert_eq!(bound.keeper.check_store().unwrap(), []);
     let slots = u64::try_from(uncovered(&store).len()).unwrap();
@@ -455,11 +455,7 @@ fn standby_that_takes_over_uploads_nothing_that_was_pruned() {
 fn repair_creates_nothing_that_a_prune_deletes_meanwhile() {
     let (disk, store) = history(5);
     let process = store.handle();
-    let environment = quiet(&disk);
-    let clock = MonotonicClock::new(|| Duration::ZERO);
-    let opening = StoreOpening { ack: AckMode::Store, node: node(3), time: 0, clock };
-    let options = environment.log_options();
-    let bound = open_bound(&dir(), options, &client(&process), &opening).unwrap();
+    let bound = bound(&disk, &process, 3).unwrap();
     let objects: Vec<String> =
         store.names().into_iter().filter(|name| name.contains(".seg")).collect();
     store.tamper(&objects[1], None);
@@ -671,10 +667,7 @@ fn opening_slot_that_an_older_writer_took_stays_lost() {
 fn checks_of_a_damaged_store_read_little() {
     let (disk, store) = history(5);
     let process = store.handle();
-    let clock = MonotonicClock::new(|| Duration::ZERO);
-    let opening = StoreOpening { ack: AckMode::Store, node: node(3), time: 0, clock };
-    let options = quiet(&disk).log_options();
-    let bound = open_bound(&dir(), options, &client(&process), &opening).unwrap();
+    let bound = bound(&disk, &process, 3).unwrap();
     let blob = store.names().into_iter().find(|name| name.starts_with("blob/")).unwrap();
     store.tamper(&blob, Some(b"other".to_vec()));
     assert_eq!(bound.keeper.check_store().unwrap()[0].state, DamageState::Deletable);

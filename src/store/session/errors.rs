@@ -18,8 +18,9 @@ pub(super) fn fault_error(name: &str, fault: &SlotFault, seq: Option<u64>) -> Er
     let is_segment = name.starts_with(SEGMENTS);
     let (message, seq) = match fault {
         SlotFault::Frame(seq, fault) => (fault.describe().to_owned(), Some(*seq)),
-        SlotFault::Ledger if is_segment => {
-            ("the segment object belongs to another ledger than LEDGER.json names".to_owned(), seq)
+        SlotFault::Ledger => {
+            let what = if is_segment { "segment object" } else { "slot" };
+            (format!("the {what} belongs to another ledger than LEDGER.json names"), seq)
         }
         SlotFault::Place(what) if is_segment => {
             (format!("the segment object does not fit: {what}"), seq)
