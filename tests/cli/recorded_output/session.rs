@@ -47,13 +47,16 @@ const DURATIONS: &[(&str, &str)] = &[
     (r"\b\d+(?:\.\d+)? s\b", "[DURATION]"),
 ];
 
-/// Identifiers and hashes in what a command wrote; a pure number is none.
-const IDENTIFIERS: &[(&str, &str)] = &[
+/// Short hashes in what a command wrote. They come before the moments: `1234567d` is no time.
+const SHORT_HASHES: &[(&str, &str)] = &[
     (r"\b[0-9a-f]{8} = [0-9a-f]{8}\b", "[HEX] = [HEX]"),
     (r"\bchain [0-9a-f]{8}\b", "chain [HEX]"),
     (r"-v(\d+)-[0-9a-f]{8}\.snap\b", "-v$1-[HEX].snap"),
-    (r"\b[0-9]*[a-f][0-9a-f]{11,63}\b", "[HEX]"),
 ];
+
+/// Identifiers and hashes in what a command wrote; a pure number is none. They come after the
+/// moments, which know the secret of a token.
+const IDENTIFIERS: &[(&str, &str)] = &[(r"\b[0-9]*[a-f][0-9a-f]{11,63}\b", "[HEX]")];
 
 /// Commands in one folder, and what came of them.
 pub(super) struct Session {
@@ -89,7 +92,7 @@ impl Session {
     pub(super) fn writing(ledgers: &[&str]) -> Self {
         let mut session = Self::timed();
         session.add(ledgers);
-        session.filters.extend(compiled(IDENTIFIERS));
+        session.filters = [compiled(SHORT_HASHES), session.filters, compiled(IDENTIFIERS)].concat();
         session
     }
 
