@@ -1,9 +1,10 @@
 """Writes EVIDENCE.md from the output of the laboratory, the tests, the mutants and the fuzz targets.
 
 Usage:
-  evidence.py page FOLDER    write the page from the parts in a folder, all of one commit
-  evidence.py digests        put the short runs (JSON Lines on standard input) into the page
-  evidence.py check          compare the short runs with those in the page
+  evidence.py page FOLDER               write the page from the parts in a folder, all of one commit
+  evidence.py different FOLDER HASHES   count the different images of the parts, whose hashes are in another folder
+  evidence.py digests                   put the short runs (JSON Lines on standard input) into the page
+  evidence.py check                     compare the short runs with those in the page
 
 `format/evidence.sh` calls it. The script copies figures, and computes sums and percentages. A part without a file is
 reported as not run.
@@ -32,7 +33,7 @@ def read(path):
     return values, "".join(text)
 
 
-def different(paths):
+def union(paths):
     """How many different hashes sorted files have together."""
     files = [path.open(encoding="ascii") for path in paths]
     count, last = 0, None
@@ -44,12 +45,19 @@ def different(paths):
     return count
 
 
+def different(folder, hashes):
+    """The different images of all runs together, and of each; those of a part that was interrupted do not count."""
+    paths = [path for path in sorted(hashes.glob("*.hashes"), key=lambda it: it.stem) if (folder / path.stem).exists()]
+    each = {path.stem: union([path]) for path in paths}
+    return {"type": "different", "all": union(paths), "each": each}
+
+
 def share(part, whole):
     return f"{100 * part / whole:.1f} %" if whole else "-"
 
 
 def crashes(labs, counts, out):
-    """`counts`: the different images of all runs together, and of each device."""
+    """`counts`: the different images of all runs together, and of each."""
     out("## Crash images\n")
     if not labs:
         out("Not run for this page: `format/evidence.sh crashes devices`.\n")
@@ -62,7 +70,7 @@ def crashes(labs, counts, out):
     if counts:
         out(f"**{counts['all']} different images** in all runs together: their content differs, whatever device, history and")
         out("number of crashes led to them. Of these, each run has (*distinct* images with equal content count once):")
-        out(f"{'; '.join(f'{name} {count}' for name, count in counts.items() if name != 'all')}.\n")
+        out(f"{'; '.join(f'{name} {count}' for name, count in counts['each'].items())}.\n")
     out("| operations | device | workloads | crash | points | all subsets | images | distinct | seconds |")
     out("|---|---|---|---|---|---|---|---|---|")
     for it in labs:
@@ -375,24 +383,17 @@ def check(labs):
     yield from (f"{device}: not run" for device in known)
 
 
-COMMAND = re.compile(r"^\$ (?:\S*/)?(.*)\n", re.M)
-
-
 class Parts:
     """The parts in a folder, by name. One subject may have several parts: `fuzz-a+b`, `fuzz-c+d`."""
 
     def __init__(self, folder):
         self.commit = folder.name
-        hashes = sorted(folder.glob("*.hashes"), key=lambda it: it.stem)
-        # Those of a part that was interrupted do not count.
-        self.hashes = {path.stem: path for path in hashes if path.with_suffix("").exists()}
-        known = [path for path in sorted(folder.iterdir()) if path.suffix not in (".part", ".hashes", ".page")]
-        self.parts = {path.name: read(path) for path in known if path.name != "machine"}
-        self.machine = (folder / "machine").read_text(encoding="utf-8") if (folder / "machine").exists() else ""
+        known = [path for path in sorted(folder.iterdir()) if path.suffix != ".part"]
+        self.parts = {path.name: read(path) for path in known}
 
     def text(self, name):
         parts = (text for part, (_, text) in self.parts.items() if part == name or part.startswith(name + "-"))
-        return "".join(COMMAND.sub("", text, 1) for text in parts)
+        return "".join(parts)
 
     def values(self, kind):
         # The short runs have a section of their own.
@@ -404,17 +405,9 @@ class Parts:
 
     def about(self):
         """The command of each part, its time, and what was measured where."""
-        for name, (values, text) in self.parts.items():
-            about = next((it for it in values if it["type"] == "part"), {})
-            line = COMMAND.match(text)
-            yield name, {"command": line[1] if line else name, "seconds": None} | about
-
-    def different(self):
-        """The different images of all runs together, and of each."""
-        if not self.hashes:
-            return {}
-        each = {name: different([path]) for name, path in self.hashes.items()}
-        return {"all": different(self.hashes.values())} | each
+        for name, (values, _) in self.parts.items():
+            about = next(it for it in values if it["type"] == "part")
+            yield name, about
 
 
 def measured(parts, out):
@@ -422,19 +415,14 @@ def measured(parts, out):
     about = dict(parts.about())
     where = {}
     for name, it in about.items():
-        known = (it.get("program"), it.get("toolchain"), it.get("machine"))
-        where.setdefault(known if all(known) else None, []).append(name)
+        where.setdefault((it["program"], it["toolchain"], it["machine"]), []).append(name)
     out("## How it was measured\n")
-    for known, names in where.items():
+    for (program, toolchain, machine), names in where.items():
         which = "All parts" if len(where) == 1 else ", ".join(names)
-        if known:
-            out(f"- {which}: program `{known[0]}` (SHA-256), {known[1]}, {known[2]}")
-        else:
-            out(f"- {which}: {'; '.join(parts.machine.strip().splitlines()) or 'no machine is named'}")
+        out(f"- {which}: program `{program}` (SHA-256), {toolchain}, {machine}")
     out("\n| part | command | seconds |\n|---|---|---|")
     for name, it in about.items():
-        seconds = "" if it["seconds"] is None else it["seconds"]
-        out(f"| {name} | `{it['command']}` | {seconds} |")
+        out(f"| {name} | `{it['command']}` | {it['seconds']} |")
     out("")
 
 
@@ -477,10 +465,10 @@ def page(folder):
     lines = [
         "# Evidence\n",
         "Results of the long tests of the engine. `format/evidence.sh` writes this page; do not edit it.\n",
-        f"Measured at commit `{parts.commit}`.\n",
+        f"Measured at commit `{parts.commit}`. What each part printed is in `evidence/{parts.commit}`.\n",
     ]
     out = lines.append
-    counts = parts.different()
+    counts = next(iter(parts.values("different")), None)
     summary(parts, counts, out)
     measured(parts, out)
     lines.append(digests.rstrip() + "\n")
@@ -511,6 +499,9 @@ def page(folder):
 def main():
     if sys.argv[1] == "page":
         page(pathlib.Path(sys.argv[2]))
+        return
+    if sys.argv[1] == "different":
+        print(json.dumps(different(*map(pathlib.Path, sys.argv[2:4]))))
         return
     labs = [json.loads(line) for line in sys.stdin if line.startswith("{")]
     if sys.argv[1] == "digests":

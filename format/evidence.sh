@@ -4,20 +4,24 @@
 #   format/evidence.sh                       every part that this commit lacks: hours
 #   format/evidence.sh crashes fuzz          only these parts
 #   format/evidence.sh page                  only the page, from the parts that there are
-#   COMMIT=1234abcd format/evidence.sh page  the same from the parts of another commit
 #   format/evidence.sh digests               only the short runs that CI compares, into the page: a minute
 #   format/evidence.sh check                 compare the short runs with the page, as CI does
 #
-# Each part leaves its output, its command, its time and the program that it measured in target/evidence/COMMIT. It is
-# not repeated, so the work can be interrupted, and done in several calls with other arguments: the page names the
-# arguments of each part. OPS, IMAGES, SEED, FLIPS, FUZZ_SECONDS, CUTS and SWEEPS change how much is measured; LEDGER is a
-# program that was built before. Every part installs what it needs, and power cuts need root.
+# Each part leaves its output, its command, its time and the program that it measured in format/evidence/COMMIT, which is
+# committed with the page. It is not repeated, so the work can be interrupted, continued on another machine, and done in
+# several calls with other arguments: the page names the arguments of each part. The measured commit is the newest one
+# that changes more than results and documentation. OPS, IMAGES, SEED, FLIPS, FUZZ_SECONDS, CUTS and SWEEPS change how
+# much is measured; LEDGER is a program that was built before. Every part installs what it needs, and power cuts need
+# root.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 ops=${OPS:-5} images=${IMAGES:-6000000} seed=${SEED:-1} seconds=${FUZZ_SECONDS:-600} cuts=${CUTS:-400} sweeps=${SWEEPS:-all}
 flips=${FLIPS:-20000}
 devices='atomic-sector ordered-append psow512 psow4096'
 ledger=${LEDGER:-target/release/ledger}
+# What may change between the parts of one page.
+sources=(. ':!format/EVIDENCE.md' ':!format/evidence' ':!tests/mutants/killers.txt' ':!tests/mutants/survivors.md'
+  ':!docs' ':!CHANGELOG.md')
 
 build() { [ -n "${LEDGER:-}" ] || cargo build --release --quiet --bin ledger --example sweep; }
 
@@ -29,35 +33,27 @@ digests() {
   done
 }
 
-parts=("$@")
-case "${1:-}" in
-  check | digests)
-    if (($# == 1)); then
-      build
-      digests | python3 format/evidence.py "$1"
-      exit
-    fi
-    ;;
-  page)
-    commit=${COMMIT:-$(git rev-parse --short HEAD)}
-    exec python3 format/evidence.py page "target/evidence/$commit"
-    ;;
-  '')
-    parts=(digests crashes devices life faults flips cases runner power schedules miri mutants cargo-mutants coverage fuzz)
-    ;;
-esac
-
-if [ -n "${COMMIT:-}" ] && [ "$(git rev-parse "$COMMIT")" != "$(git rev-parse HEAD)" ]; then
-  echo "$COMMIT is not checked out: only \`page\` can be made of another commit" >&2
-  exit 2
+if (($# == 1)) && [[ $1 == check || $1 == digests ]]; then
+  build
+  digests | python3 format/evidence.py "$1"
+  exit
 fi
-if [ -n "$(git status --porcelain -- . ':!format/EVIDENCE.md' ':!tests/mutants/killers.txt')" ]; then
+
+if [ -n "$(git status --porcelain -- "${sources[@]}")" ]; then
   echo 'the working tree has changes: commit them, so that the page names what was measured' >&2
   exit 2
 fi
-commit=$(git rev-parse --short HEAD)
-folder=target/evidence/$commit
-mkdir -p "$folder"
+commit=$(git log -1 --format=%h --abbrev=8 -- "${sources[@]}")
+folder=format/evidence/$commit
+parts=("$@")
+if [ "${1:-}" = page ]; then
+  exec python3 format/evidence.py page "$folder"
+elif (($# == 0)); then
+  parts=(digests crashes devices different life faults flips cases runner power schedules miri mutants cargo-mutants coverage fuzz)
+fi
+# The hashes of all images are too many to be kept.
+hashes=target/evidence/$commit
+mkdir -p "$folder" "$hashes"
 build
 
 # What was measured, where and with what. None of the values has a character that JSON escapes.
@@ -72,13 +68,13 @@ part() {
   local file=$folder/$1 begun=$SECONDS
   [ ! -e "$file" ] || return 0
   printf '== %s: %s\n' "$1" "$2" >&2
-  "${@:3}" | tee "$file.part"
+  "${@:3}" | sed -u "s|$PWD|.|g" | tee "$file.part"
   about "$2" "$((SECONDS - begun))" >>"$file.part"
   mv "$file.part" "$file"
 }
 plain() { part "$1" "${*:2}" "${@:2}"; }
 laboratory() { part "$1" "ledger lab ${*:2}" "$ledger" lab "${@:2}"; }
-explore() { laboratory "$1" run "${@:2}" --seed "$seed" --json --hashes "$folder/$1.hashes"; }
+explore() { laboratory "$1" run "${@:2}" --seed "$seed" --json --hashes "$hashes/$1.hashes"; }
 
 # Tests that count what they try; `PLAN_LEDGER_SWEEPS` is their strength.
 cases() {
@@ -99,8 +95,6 @@ runner() {
 run() {
   local device fs targets at pair
   case $1 in
-    # It is written after each part.
-    page) ;;
     digests) part digests "format/evidence.sh digests" digests ;;
     # All workloads of four operations, and some of five until there are enough images. Torn sectors leave images that
     # the first device cannot have: together the two have more than a million different ones.
@@ -113,6 +107,8 @@ run() {
         explore "crashes-$device" --ops "$((ops < 3 ? ops : 3))" --device "$device"
       done
       ;;
+    # After both of them, on the machine that ran them.
+    different) part different 'format/evidence.sh different' python3 format/evidence.py different "$folder" "$hashes" ;;
     life) laboratory life endure --ops 100000 --seed "$seed" --json ;;
     faults) laboratory faults run --ops 0 --faults 1 --seed "$seed" --json ;;
     flips) plain flips target/release/examples/sweep --flips "$flips" --seed "$seed" ;;

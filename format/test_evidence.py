@@ -96,9 +96,11 @@ class Page(unittest.TestCase):
         return evidence.PAGE.read_text()
 
     def test_images_that_two_runs_share_count_once(self):
-        (self.folder / "crashes.hashes").write_text("aa\nbb\n")
-        (self.folder / "crashes-psow512.hashes").write_text("bb\ncc\ndd\n")
-        (self.folder / "crashes-interrupted.hashes").write_text("ee\n")
+        hashes = self.folder.parent / "hashes"
+        hashes.mkdir()
+        (hashes / "crashes.hashes").write_text("aa\nbb\n")
+        (hashes / "crashes-psow512.hashes").write_text("bb\ncc\ndd\n")
+        (hashes / "crashes-interrupted.hashes").write_text("ee\n")
         run = {"type": "lab", "ops": 4, "seed": 1, "seconds": 3, "workloads": 1, "workloads_all": 1, "broken": 0}
         run |= dict.fromkeys(("clean", "unacknowledged", "torn", "absent", "asked", "examined"), 1)
         for key in ("", "_again"):
@@ -106,6 +108,7 @@ class Page(unittest.TestCase):
         run |= {"images_third": 1, "distinct_third": 1, "tried": 10, "digest": "0" * 64}
         self.part("crashes", run | {"device": "atomic-sector"})
         self.part("crashes-psow512", run | {"device": "psow512"})
+        self.part("different", evidence.different(self.folder, hashes))
         text = self.made()
         self.assertIn("| crash images | 4 different of 20 | 0 guarantees violated |", text)
         self.assertIn("crashes 2; crashes-psow512 3.", text)
@@ -124,13 +127,6 @@ class Page(unittest.TestCase):
         text = self.made()
         self.assertIn("- fuzz-a+b, fuzz-c: program `0123456789abcdef`", text)
         self.assertIn("- schedules: program `fedcba9876543210`", text)
-
-    def test_parts_of_an_older_script_name_their_command(self):
-        (self.folder / "crashes").write_text("$ /build/ledger lab run --ops 4\n")
-        (self.folder / "machine").write_text("rustc 1\n2 processors\n")
-        text = self.made()
-        self.assertIn("| crashes | `ledger lab run --ops 4` |  |", text)
-        self.assertIn("- All parts: rustc 1; 2 processors", text)
 
     def test_part_that_was_interrupted_does_not_count(self):
         (self.folder / "mutants.part").write_text("mutant: A H1 killed-by=a::b hits=1 passed-before=0 seconds=1.0\n")
