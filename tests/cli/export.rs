@@ -325,6 +325,8 @@ fn export_and_import_commands() {
     let ended = run_ledger(&["export", &dir, "-o", &file]);
     assert_eq!(ended.code, 0, "{}", ended.err);
     assert_eq!(run_ledger(&["export", &dir]).out, std::fs::read_to_string(&file).unwrap());
+    let to_stdout = run_ledger(&["export", &dir, "-o", "-"]).out;
+    assert_eq!(to_stdout, std::fs::read_to_string(&file).unwrap(), "`-` is standard output");
     assert!(run_ledger(&["export", &dir]).out.contains("\"event\":{\"receipt_recorded\":{"));
     assert_eq!(run_ledger(&["export", &dir, "-o", &file]).code, 2, "a file that is there stays");
     assert_eq!(run_ledger(&["export", &dir, "--from", "9", "--to", "3"]).code, 2);

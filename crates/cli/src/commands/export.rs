@@ -7,7 +7,7 @@ use clap::Args;
 use plan_ledger::{Environment, LedgerView};
 
 use crate::options::LedgerFolder;
-use crate::output::{Code, ExportRange, Failure, write_export};
+use crate::output::{Code, ExportRange, Failure, output_file, write_export};
 
 use super::inspect::meaning;
 use super::source::environment_for;
@@ -44,5 +44,5 @@ pub(crate) fn export(args: &ExportArgs) -> Result<Code, Failure> {
     let environment = environment_for(&dir, &Environment::system())?;
     let open = || LedgerView::open(&dir, &environment);
     let range = ExportRange { from: args.from, to: args.to };
-    write_export(&open, range, args.output.as_deref(), &meaning)
+    write_export(&open, range, output_file(args.output.as_ref()), &meaning)
 }

@@ -13,6 +13,11 @@ use plan_ledger::{Environment, Error};
 
 use crate::protocol::Failure;
 
+/// The file that an option names. `-` names standard output, as does no option.
+pub(crate) fn output_file(option: Option<&PathBuf>) -> Option<&Path> {
+    option.map(PathBuf::as_path).filter(|path| path.as_os_str() != "-")
+}
+
 /// A file that does not have its final name yet. Dropping it removes it.
 #[derive(Debug)]
 pub(crate) struct AtomicFile {

@@ -27,7 +27,7 @@ mod run_text;
 mod shell;
 mod word;
 
-pub(crate) use atomic_file::{AtomicFile, expect_absent};
+pub(crate) use atomic_file::{AtomicFile, expect_absent, output_file};
 pub(crate) use budget::{cost_text, limits_text, money_text, paused_text, warning_text};
 pub(crate) use export::{ExportRange, write_export};
 pub(crate) use plan_diff::{PlanDiffJson, PlanDiffLine, plan_diff_text, redone_steps, redone_text};

@@ -7,7 +7,7 @@ use clap::Args;
 use plan_ledger::internals::files::{self, ExportFormat, PlanFile};
 use plan_ledger::internals::plan::{enrich, validate};
 
-use crate::output::{Code, Failure, print_message, print_raw};
+use crate::output::{Code, Failure, output_file, print_message, print_raw};
 
 use super::forms::{read, write_new};
 
@@ -49,7 +49,7 @@ pub(super) fn enrich_file(args: &PlanEnrichArgs) -> Result<Code, Failure> {
     let (changed, steps) = (changed.count(), enriched.steps.len());
     let text = files::render(&PlanFile { plan: enriched, ..imported }, ExportFormat::Json)
         .map_err(|error| Failure::of_input(error.at_path(&args.file)))?;
-    match &args.output {
+    match output_file(args.output.as_ref()) {
         None => print_raw(&text)?,
         Some(path) => write_new(path, &text)?,
     }

@@ -21,7 +21,7 @@ use crate::commands::read_report::print_read_report;
 use crate::commands::read_state::read_state;
 use crate::commands::source::{environment_for, is_store};
 use crate::options::{LedgerOption, ReadPlanArgs, environment};
-use crate::output::{Code, Failure, print_message, print_raw};
+use crate::output::{Code, Failure, output_file, print_message, print_raw};
 use crate::runner::DeadClaim;
 
 use super::forms::{FORMS, FormChoice, converted, count_of, lost_in, write_new};
@@ -82,7 +82,7 @@ fn write(
     if let Some(lost) = lost_in(plan, form, text) {
         print_message(&lost);
     }
-    match &args.output {
+    match output_file(args.output.as_ref()) {
         None => print_raw(text)?,
         Some(path) => {
             write_new(path, text)?;

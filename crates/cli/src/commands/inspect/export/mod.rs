@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 
 use crate::output::{AtomicFile, ExportRange, LongTask, ProgressUnit, print_message, write_export};
-use crate::output::{Code, Failure};
+use crate::output::{Code, Failure, output_file};
 use plan_ledger::internals::ledger::Fold;
 use plan_ledger::internals::log::RecordStatus;
 use plan_ledger::{Environment, Error, LedgerView};
@@ -85,14 +85,15 @@ pub(super) fn export(
     environment: &Environment,
     out: &mut dyn Write,
 ) -> Result<Code, Failure> {
+    let to = output_file(args.to.as_ref());
     if args.format == Format::Jsonl {
         let open = || LedgerView::open(dir, environment);
         let range = ExportRange { from: None, to: None };
-        return write_export(&open, range, args.to.as_deref(), &meaning);
+        return write_export(&open, range, to, &meaning);
     }
     let view = LedgerView::open(dir, environment)?;
     let health = Health::of(view.log(), dir, environment)?;
-    let Some(to) = &args.to else {
+    let Some(to) = to else {
         if args.format == Format::Sqlite {
             let message = "a SQLite file cannot go to standard output: name it with --to FILE, or \
                            print the script with --format sql";
