@@ -111,6 +111,11 @@ mutants! {
     LostLedgerObjectIgnored, "H store", "a holder does not see that LEDGER.json is lost, without which no ledger is found";
     LostBlobIgnored, "H store", "a holder does not see that a blob is lost";
     StoreNoteIgnored, "H store", "a standby that takes over uploads again what was deleted from the store on request";
+    EmptiedStoreFilled, "H store", "a bound folder fills a store that has no record of the ledger any more";
+    LostEndIgnored, "H store", "a log that ends with a sealed segment counts as whole";
+    ForeignPrefixRepaired, "H store", "a holder repairs a prefix that belongs to another ledger by now";
+    IdleSideCarRepairs, "H store", "a side-car repairs a store that another process continued";
+    AnchorsOfLaterNoteLate, "H store", "a store that was pruned does not get the anchors of the next note at once";
     UnnamedBlobMissed, "H store", "a holder reports a blob that no record names as lost";
     ScrubbedDamageIgnored, "H store", "a holder reads a damaged object, and says nothing";
     FollowedWithoutBound, "H store", "a standby follows an owner that writes without end, and sees nothing else";

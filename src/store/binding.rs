@@ -204,6 +204,20 @@ fn other_ledger(bound: &LedgerIdentity, log: Option<&FoundLog>, own: &LedgerIden
     bad(ErrorKind::Rejected, &message)
 }
 
+/// Whether the log in a prefix is that of this ledger, although `LEDGER.json` names another one.
+///
+/// # Errors
+/// `Rejected` if it is not: the prefix belongs to the other ledger; `Io` if the store does not answer.
+pub(super) fn expect_own_log(
+    objects: &dyn Objects,
+    bound: &LedgerIdentity,
+    own: &LedgerIdentity,
+    retry: &dyn Fn(u32) -> bool,
+) -> Result<()> {
+    let error = other_ledger(bound, find_log(objects, retry)?.as_ref(), own);
+    if error.is_corrupt() || mutant!(ForeignPrefixRepaired) { Ok(()) } else { Err(error) }
+}
+
 /// The ledger that the bytes of `LEDGER.json` name.
 pub(super) fn named_ledger(bytes: &[u8]) -> Result<LedgerIdentity> {
     let Ok(file) = serde_json::from_slice::<LedgerFile>(bytes) else {

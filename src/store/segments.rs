@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::error::{Error, ErrorKind};
 use crate::format::{Chain, Record, SEGMENT_HEADER_SIZE, SegmentHeader, to_u64};
 
 use super::binding::LedgerIdentity;
@@ -45,6 +46,27 @@ pub(super) fn preferred_objects(
         }
     }
     preferred.into_values()
+}
+
+/// The last segment object of a listing, if the log in the store ends with it, before record `next_seq`, although it is
+/// sealed: a sealed one is created only after a record that follows it. So the store lost its newest records.
+pub(super) fn ends_too_early(listing: &[ListedObject], next_seq: u64) -> Option<SegmentObject> {
+    let (last, _) = preferred_objects(listing).last()?;
+    let is_last =
+        last.form == SegmentForm::Sealed && last.last_seq.checked_add(1) == Some(next_seq);
+    (is_last && !mutant!(LostEndIgnored)).then_some(last)
+}
+
+/// The error of such a log.
+pub(super) fn lost_end(sealed: &SegmentObject) -> Error {
+    let next_seq = sealed.last_seq.saturating_add(1);
+    let message = format!(
+        "the slot is missing, and so may be later ones: {} is there, which is created after this slot",
+        ObjectName::Segment(*sealed)
+    );
+    Error::new(ErrorKind::Corrupt, message)
+        .at_path(ObjectName::Slot(next_seq).to_string().as_ref())
+        .at_seq(next_seq)
 }
 
 /// A segment object whose frames are verified.

@@ -24,7 +24,7 @@ use super::store_folder::{client, ledger, node, open, small, summary};
 use super::store_retention::{notes, prune_store, pruned_after, quiet};
 
 /// Open the log of a folder in a store, as this handle of it.
-fn bound(disk: &SimDisk, process: &SimStore, number: u8) -> Result<BoundLog, Error> {
+pub(super) fn bound(disk: &SimDisk, process: &SimStore, number: u8) -> Result<BoundLog, Error> {
     let environment = quiet(disk);
     let clock = MonotonicClock::new(|| Duration::ZERO);
     let time = environment.clock.now();
@@ -33,7 +33,7 @@ fn bound(disk: &SimDisk, process: &SimStore, number: u8) -> Result<BoundLog, Err
 }
 
 /// Open the ledger of a folder in a store.
-fn opened(
+pub(super) fn opened(
     disk: &SimDisk,
     store: &SimStore,
     number: u8,
@@ -53,7 +53,7 @@ fn work(ledger: &Ledger, run: &str) {
 }
 
 /// A closed ledger in a store: four epochs, segments, a first part, slots after it, a snapshot, and a blob.
-fn history(tail: usize) -> (SimDisk, SimStore) {
+pub(super) fn history(tail: usize) -> (SimDisk, SimStore) {
     let (disk, store) = (SimDisk::new(), SimStore::new());
     Ledger::create(&dir(), &quiet(&disk)).unwrap().close().unwrap();
     let (ledger, keeper) = opened(&disk, &store, 1).unwrap();
@@ -87,7 +87,7 @@ fn history(tail: usize) -> (SimDisk, SimStore) {
 
 /// Everything that must not be lost.
 #[derive(Debug, PartialEq, Eq)]
-struct Truth {
+pub(super) struct Truth {
     records: Vec<(u64, String)>,
     state: ContentHash,
     blobs: usize,
@@ -95,7 +95,7 @@ struct Truth {
 
 impl Truth {
     /// Of a folder, up to a record.
-    fn of(disk: &SimDisk, last: u64) -> Self {
+    pub(super) fn of(disk: &SimDisk, last: u64) -> Self {
         let mut records = summary(&whole(&reader(disk)));
         records.retain(|(seq, _)| *seq <= last);
         let view = LedgerView::open(&dir(), &quiet(disk)).unwrap();
@@ -103,7 +103,7 @@ impl Truth {
         Self { records, state, blobs: reader(disk).blobs().list().unwrap().blobs.len() }
     }
 
-    fn restored(store: &SimStore, last: u64) -> Result<Self, Error> {
+    pub(super) fn restored(store: &SimStore, last: u64) -> Result<Self, Error> {
         let copy = SimDisk::new();
         let options = quiet(&copy).log_options();
         restore(&dir(), options, &client(&store.handle()), &mut |_| ())?;
@@ -111,7 +111,7 @@ impl Truth {
     }
 }
 
-fn last_of(disk: &SimDisk) -> u64 {
+pub(super) fn last_of(disk: &SimDisk) -> u64 {
     whole(&reader(disk)).last().unwrap().seq
 }
 

@@ -147,7 +147,10 @@ pub(crate) fn read_binding(
     bytes.truncate(count);
     StoreBinding::decode(&bytes).map(Some).map_err(|(kind, message)| {
         Error::new(kind, message)
-            .with_hint("to leave the store, remove the file STORE.json; reading needs no store")
+            .with_hint(
+                "to leave the store, end its servers on all machines and remove the file STORE.json; \
+                 reading needs no store",
+            )
             .at_path(&path)
     })
 }
@@ -190,8 +193,8 @@ pub(crate) fn check_unbound(
         format!("this ledger is bound to the store {}: it is written only with it", binding.url);
     Err(Error::new(ErrorKind::Rejected, message)
         .with_hint(
-            "name the store when you open it; to leave the store, remove the file STORE.json in the \
-             folder; reading needs no store",
+            "name the store when you open it; to leave the store, end its servers on all machines and \
+             remove the file STORE.json in the folder; reading needs no store",
         )
         .at_path(paths.dir()))
 }

@@ -99,10 +99,27 @@ pub(super) fn pruned_before(dir: &Path, first: u64, next_seq: u64) -> Error {
     Error::new(ErrorKind::Rejected, message)
         .with_hint(
             "nothing was added to the store; copy every object of a store that has these records to this place, and \
-             try again",
+             try again; the folder itself is whole, and works without a store (remove STORE.json if it is there)",
         )
         .at_path(dir)
         .at_seq(next_seq)
+}
+
+/// The error of a folder whose store has nothing any more. Another folder may have more than this one.
+pub(super) fn emptied(copy: &LogCopy, url: &str) -> Error {
+    let (dir, first, last) = (copy.dir(), copy.first_seq(), copy.last().seq);
+    if first > 1 {
+        return pruned_before(dir, first, 1);
+    }
+    let message = format!(
+        "this folder is bound to {url}, which has no record of the ledger any more; the folder ends at record {last}"
+    );
+    let hint = format!(
+        "check the address; if the store was emptied, choose the folder of the last owner, which has every record, remove \
+         {}, and try again: it fills the store",
+        dir.join("STORE.json").display()
+    );
+    Error::new(ErrorKind::Rejected, message).with_hint(hint).at_path(dir).at_seq(last)
 }
 
 /// The error of a folder that is bound to a store, for a process that would bring it to another one. `instead` is what

@@ -8,13 +8,13 @@ use crate::store::binding::parse_uid;
 use crate::store::name::{ObjectName, SEGMENTS, SegmentObject, TAIL, slots_from};
 use crate::store::objects::ListedObject;
 use crate::store::protocol::StorePosition;
-use crate::store::segments::segment_floor;
+use crate::store::segments::{ends_too_early, lost_end, segment_floor};
 use crate::store::session::{HeldStore, StoreEnd, StoreReading, StoreSession, TakenIn};
 use crate::store::slot::{SLOT_HEADER_SIZE, SegmentPlace, SlotHeader, SlotPart, SlotWriter};
 
 use super::blobs::{ship_blobs, take_in_blobs};
 use super::common::{
-    AHEAD_FROM, CommonSegment, begins_later, common_segment, first_seq, objects_ahead,
+    AHEAD_FROM, CommonSegment, begins_later, common_segment, emptied, first_seq, objects_ahead,
     pruned_before, read_ahead, slots_ahead,
 };
 use super::ship::SHIPPED_SIZE;
@@ -36,6 +36,10 @@ pub struct FolderProgress {
     pub epoch: u64,
     /// The first sealed segment of the store whose index or footer is invalid: its records are whole.
     pub derived_damage: Option<SegmentObject>,
+    /// The sealed segment after which the store lost its newest records, and the folder does not have them either.
+    pub lost_after: Option<SegmentObject>,
+    /// The first and the last record that the store had and lost, and that the folder added again.
+    pub returned: Option<(u64, u64)>,
 }
 
 /// Records that a folder may have acknowledged, and in whose place the log has others.
@@ -79,6 +83,8 @@ pub(super) struct Follower {
     pub(super) divergence: Option<Divergence>,
     /// It was refused because the log in the store begins after its end.
     pub(super) begins_later: bool,
+    /// The segment objects when they were listed last.
+    segments: Vec<ListedObject>,
 }
 
 impl Follower {
@@ -94,6 +100,7 @@ impl Follower {
             binding,
             divergence: None,
             begins_later: false,
+            segments: Vec::new(),
         }
     }
 
@@ -123,7 +130,30 @@ impl Follower {
         };
         self.expect_start(&end)?;
         let ahead = objects_ahead(&segments, &listed, end.position.next_seq);
+        self.segments = segments;
         Ok(CommonPosition { end, ahead })
+    }
+
+    /// Refuse a store that lost all of its records, since another folder may have more; and one that lost its newest
+    /// records, unless the folder has them.
+    pub(super) fn expect_end(&mut self, end: &StoreEnd) -> Result<()> {
+        // A folder is bound after the store has its records.
+        let is_emptied =
+            end == &StoreEnd::start() && self.copy.binding().is_some() && self.copy.last().seq > 0;
+        if is_emptied && !mutant!(EmptiedStoreFilled) {
+            return Err(emptied(&self.copy, &self.binding.url));
+        }
+        match self.lost_after(end) {
+            Some(sealed) => Err(lost_end(&sealed)),
+            None => Ok(()),
+        }
+    }
+
+    /// The sealed segment after which the store lost its newest records, unless the folder has them.
+    pub(super) fn lost_after(&mut self, end: &StoreEnd) -> Option<SegmentObject> {
+        let segments = std::mem::take(&mut self.segments);
+        let next_seq = end.position.next_seq;
+        ends_too_early(&segments, next_seq).filter(|_| self.last().seq < next_seq)
     }
 
     /// Refuse a folder that ends before the start of the log in the store.
@@ -476,9 +506,14 @@ impl Follower {
         self.divergence = Some(Divergence { first, last, proven });
         let count = last.saturating_sub(first) + 1;
         let sure = proven.min(last).saturating_add(1).saturating_sub(first);
+        let lost = if sure > 0 && self.acknowledged_by_store() {
+            ", so the store had these and lost them"
+        } else {
+            ""
+        };
         let message = format!(
             "records {first} to {last} are only in this folder ({count}, of which {sure} are known to \
-             be acknowledged); after record {}, the last common one, the store has those of another process",
+             be acknowledged{lost}); after record {}, the last common one, the store has those of another process",
             first - 1
         );
         Error::new(ErrorKind::Diverged, message)
@@ -499,6 +534,10 @@ impl Follower {
         node: Uid,
         mut end: StoreEnd,
     ) -> Result<StoreEnd> {
+        let (first, proven) = (end.position.next_seq, self.copy.proven_seq());
+        if proven >= first && self.copy.binding().is_some() && self.acknowledged_by_store() {
+            self.progress.returned = Some((first, proven));
+        }
         loop {
             let StorePosition { next_seq, chain, epoch, .. } = end.position;
             let Some(part) = self.copy.part(next_seq, SHIPPED_SIZE)? else {

@@ -13,7 +13,7 @@ use crate::store::slot::{EncodedSlot, SlotPart, SlotWriter, WriterNote, WriterRe
 
 use super::ack::{AckMode, MonotonicClock};
 use super::client::StoreClient;
-use super::common::bound_elsewhere;
+use super::common::{bound_elsewhere, emptied};
 use super::follow::{FolderProgress, Follower};
 use super::keeper::StoreKeeper;
 
@@ -63,13 +63,15 @@ pub fn open_bound(
     let copy = LogCopy::open(dir, options)?;
     let identity = identity_of(&copy)?;
     check_binding(&copy, client, &identity)?;
-    if copy.binding().is_some() && !has_log(client.objects(), client.retry())? {
-        return Err(emptied(&copy, client));
+    let is_bound = copy.binding().is_some();
+    if (is_bound || copy.first_seq() > 1) && !has_log(client.objects(), client.retry())? {
+        return Err(emptied(&copy, client.url()));
     }
     bind(client.objects(), &identity, opening.time, client.retry())?;
     let session = client.session(identity);
     let mut follower = Follower::new(copy, binding(client, &identity, BoundAck::Local));
     let reading = follower.join(&session)?;
+    follower.expect_end(reading.end())?;
     open_epoch(client, identity, follower, reading, opening)
 }
 
@@ -154,21 +156,6 @@ pub(super) fn check_binding(
         return Ok(());
     };
     Err(bound_elsewhere(copy.dir(), message, "name"))
-}
-
-/// The error of a folder whose store has nothing any more. Another folder may have more than this one.
-fn emptied(copy: &LogCopy, client: &StoreClient) -> Error {
-    let (dir, last) = (copy.dir(), copy.last().seq);
-    let message = format!(
-        "this folder is bound to {}, which has nothing of the ledger any more; the folder ends at record {last}",
-        client.url()
-    );
-    let hint = format!(
-        "check the address; if the store was emptied, choose the folder of the last owner, which has every record, remove \
-         {}, and try again: it fills the store",
-        dir.join("STORE.json").display()
-    );
-    Error::new(ErrorKind::Rejected, message).with_hint(hint).at_path(dir).at_seq(last)
 }
 
 /// Builds the opening slot.

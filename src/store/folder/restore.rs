@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Ack, BoundAck, LogCopy, LogOptions, LostRecords, StoreBinding};
 use crate::store::binding::{LedgerIdentity, bound_ledger};
 use crate::store::derived::{SnapshotSurvey, has_valid_index};
-use crate::store::session::{StoreEnd, StoreReading, TakenIn};
+use crate::store::session::{StoreEnd, StoreReading, TakenIn, no_record};
 
 use super::client::StoreClient;
 use super::common::{AHEAD_FROM, read_ahead};
@@ -63,7 +63,12 @@ pub(super) fn restore_after(
             Ok(())
         })
     })?;
+    if reading.end() == &StoreEnd::start() {
+        return Err(no_record());
+    }
     follower.flush()?;
+    follower.progress.lost_after = follower.lost_after(reading.end());
+    each(&follower.progress);
     snapshots.take_in(&session, &follower.copy, is_pruned)?;
     follower.take_in_blobs(&session)?;
     follower.copy.finish()

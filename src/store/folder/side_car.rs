@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{BlobId, BlobList, LogReader, bound_store};
 use crate::storage::Storage;
-use crate::store::binding::{LedgerIdentity, bind};
+use crate::store::binding::{LedgerIdentity, bind, has_log};
 use crate::store::name::{ObjectName, SEGMENTS, TAIL, slots_from};
 use crate::store::protocol::StorePosition;
 use crate::store::segments::segment_floor;
@@ -69,6 +69,9 @@ impl SideCar {
             Error::new(ErrorKind::Corrupt, "the folder has no segment").at_path(dir)
         })?;
         let identity = LedgerIdentity { ledger, genesis };
+        if reader.first_seq() > 1 && !has_log(client.objects(), client.retry())? {
+            return Err(pruned_before(dir, reader.first_seq(), 1));
+        }
         bind(client.objects(), &identity, opening.time, client.retry())?;
         let session = client.session(identity);
         let end = common_end(&reader, &session)?;
@@ -133,10 +136,16 @@ impl SideCar {
     /// [`super::StoreKeeper::check_store`].
     ///
     /// # Errors
-    /// `Io` if the store does not answer: a later call continues.
+    /// `Diverged` if another process took over: what it pruned is not created again. `Io` if the store does not answer: a later
+    /// call continues.
     pub fn check_store(&mut self) -> Result<Vec<StoreDamage>> {
         let Self { client, reader, writer, held, covered, health, .. } = self;
         let session = client.session(writer.identity);
+        // Another side-car of this folder may have continued, too.
+        let now = reader.reload()?;
+        session.find_end(held.end().clone(), &mut |taken| {
+            if mutant!(IdleSideCarRepairs) { Ok(()) } else { check_common(&now, taken) }
+        })?;
         // With records that are not shipped, their blobs are not either.
         let is_behind =
             reader.head().is_some_and(|head| head.durable_seq >= held.end().position.next_seq);

@@ -100,6 +100,7 @@ impl StandbyFolder {
             &mut folder.reading,
             common.ahead,
         )?;
+        folder.follower.expect_end(folder.reading.end())?;
         folder.settle(0)?;
         Ok(folder)
     }

@@ -11,7 +11,8 @@ use crate::storage::StorageFile;
 use crate::store::derived::{IndexObject, SegmentKeys, index_ranges_to_read};
 use crate::store::name::{ObjectName, SegmentForm, SegmentObject};
 use crate::store::objects::ListedObject;
-use crate::store::session::{StoreEnd, StoreSession, TakenIn};
+use crate::store::segments::{ends_too_early, lost_end};
+use crate::store::session::{StoreEnd, StoreSession, TakenIn, no_record};
 
 use super::memory::MemoryFile;
 use super::storage::{Content, StoreStorage};
@@ -85,18 +86,18 @@ impl<'n> Image<'n> {
     }
 
     /// Add the files to those that are known: the segments, sealed where another one follows, and HEAD at the end of
-    /// the log.
+    /// the log. `listing` has the segment objects.
     pub(super) fn finish(
         &mut self,
         files: &mut StoreStorage,
         root: &Path,
         options: &LogOptions,
-        end: &StoreEnd,
+        (end, listing): (&StoreEnd, &[ListedObject]),
     ) -> Result<()> {
-        let Some(place) = &end.place else {
-            let message = "the store has a ledger, but no record of it yet";
-            return Err(Error::new(ErrorKind::OutOfRange, message));
-        };
+        if let Some(sealed) = ends_too_early(listing, end.position.next_seq) {
+            return Err(lost_end(&sealed));
+        }
+        let place = end.place.as_ref().ok_or_else(no_record)?;
         let next = SegmentHeader {
             prev_last_seq: end.position.next_seq - 1,
             prev_chain: end.position.chain,

@@ -100,7 +100,7 @@ fn assemble(
         }
         files.add(name, Content::File(Arc::new(file)));
     }
-    image.finish(&mut files, root, options, &end)?;
+    image.finish(&mut files, root, options, (&end, &listed.segments))?;
     Ok(files)
 }
 

@@ -80,7 +80,7 @@ pub(super) fn read(
     let mut image = Image::new(new_file, needed);
     let end = image.read(&session, from)?;
     files.list_blobs().map_err(|error| Error::io("list the blobs", root, error))?;
-    image.finish(&mut files, root, options, &end)?;
+    image.finish(&mut files, root, options, (&end, &segments))?;
     // After the segments: what they say decides about an index object that differs.
     image.check_index_objects(&session, &segments)?;
     Ok(files)

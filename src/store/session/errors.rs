@@ -12,6 +12,15 @@ pub(super) fn fenced(first_seq: u64) -> Error {
         .at_seq(first_seq)
 }
 
+/// A store that belongs to a ledger has none of its records.
+pub(in crate::store) fn no_record() -> Error {
+    let message = "the store has a ledger, but no record of it";
+    Error::new(ErrorKind::OutOfRange, message).with_hint(
+        "if its first server is still starting, wait for it; otherwise the store lost its objects: bring them back from a \
+         copy of the store, or fill it from the folder of the last owner",
+    )
+}
+
 /// The error of an object with a fault. It names the record once: that of the frame, or else `seq`.
 pub(super) fn fault_error(name: &str, fault: &SlotFault, seq: Option<u64>) -> Error {
     let kind = if fault.is_version() { ErrorKind::Unsupported } else { ErrorKind::Corrupt };

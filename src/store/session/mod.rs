@@ -28,6 +28,7 @@ use crate::store::slot::{
     VerifiedSlot,
 };
 
+pub(super) use errors::no_record;
 use errors::{fault_error, fenced};
 pub(super) use prune::retention_note;
 use prune::{Prune, unnoted};

@@ -47,8 +47,20 @@ pub(crate) fn damage_hint(place: Option<&Path>) -> String {
                  the store"
             )
         }
-        _ => DAMAGE_HINT.to_owned(),
+        _ => match place.and_then(bound_folder) {
+            Some(dir) => format!(
+                "the log of this folder is also in its store, with everything that was acknowledged with `--ack store`: \
+                 rename {}, keep it, and start again to restore it from there. Without the store, {DAMAGE_HINT}",
+                dir.display()
+            ),
+            None => DAMAGE_HINT.to_owned(),
+        },
     }
+}
+
+/// The folder of a ledger in which a file is, if it is bound to a store. STORE.json itself may be damaged.
+fn bound_folder(place: &Path) -> Option<&Path> {
+    place.ancestors().take(3).find(|dir| dir.join("STORE.json").is_file())
 }
 
 /// The environment in which `path` is a ledger: its folder, an archive's file, or the address of a store.

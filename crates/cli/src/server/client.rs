@@ -317,7 +317,7 @@ fn expect_served(dir: &Path, environment: &Environment) -> Result<(), Error> {
     let message =
         format!("the server of this ledger, which is bound to {}, does not run", binding.url);
     let hint = format!(
-        "start it: `ledger serve --store {} --ledger {}`; to leave the store, remove STORE.json in the folder",
+        "start it: `ledger serve --store {} --ledger {}`; to leave the store, end its servers on all machines and remove STORE.json in the folder",
         binding.url,
         dir.display()
     );
@@ -350,7 +350,7 @@ pub(crate) fn expect_unbound(
     expect_stores(&binding, dir)?;
     let message = format!("the log of this ledger is in {}", binding.url);
     let hint = format!(
-        "add --store: `{command} --store {}`; to leave the store, remove STORE.json in the folder",
+        "add --store: `{command} --store {}`; to leave the store, end its servers on all machines and remove STORE.json in the folder",
         binding.url
     );
     Err(Error::new(ErrorKind::Rejected, message).with_hint(hint).at_path(dir))
@@ -363,7 +363,7 @@ fn expect_stores(binding: &StoreBinding, dir: &Path) -> Result<(), Error> {
     let message =
         format!("the log of this ledger is in {url}, and this program was built without stores");
     let hint = format!(
-        "{STORE_HINT}; reading works without; to leave the store, remove STORE.json in the folder"
+        "{STORE_HINT}; reading works without; to leave the store, end its servers on all machines and remove STORE.json in the folder"
     );
     Err(Error::new(ErrorKind::Rejected, message).with_hint(hint).at_path(dir))
 }

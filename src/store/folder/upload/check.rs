@@ -36,6 +36,8 @@ pub struct StoreDamage {
     pub what: String,
     /// What became of it.
     pub state: DamageState,
+    /// Whether only derived data in it is damaged: a restore has every record.
+    pub is_derived: bool,
 }
 
 /// The next object of those that are read one after the other.
@@ -112,19 +114,22 @@ pub(in crate::store) fn check(whole: &Whole<'_>, health: &mut Health) -> Result<
     for fault in &after {
         let state = match fault.defect {
             Defect::Uncompared(_) => DamageState::Uncompared,
-            Defect::Damaged(_) if has_copy(whole, fault) => DamageState::Deletable,
-            Defect::Damaged(_) | Defect::Missing => DamageState::Lost,
+            Defect::Missing => DamageState::Lost,
+            _ if has_copy(whole, fault) => DamageState::Deletable,
+            _ => DamageState::Lost,
         };
         let why = failed.get(fault.object.as_str()).filter(|_| state == DamageState::Lost);
         let why = why.map_or_else(String::new, |error| {
             format!("; it could not be repaired: {}", error.without_hint())
         });
         let (object, what) = (fault.object.clone(), format!("{}{why}", fault.what()));
-        found.entry(&fault.object).or_insert(StoreDamage { object, what, state });
+        let is_derived = matches!(fault.defect, Defect::Derived(_));
+        found.entry(&fault.object).or_insert(StoreDamage { object, what, state, is_derived });
     }
     for fault in before.iter().filter(|fault| !fault.is_uncompared()) {
         let (object, what) = (fault.object.clone(), fault.what());
-        let repaired = StoreDamage { object, what, state: DamageState::Repaired };
+        let (state, is_derived) = (DamageState::Repaired, false);
+        let repaired = StoreDamage { object, what, state, is_derived };
         found.entry(&fault.object).or_insert(repaired);
     }
     if found.values().all(|damage| damage.state == DamageState::Repaired) {

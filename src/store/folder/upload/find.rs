@@ -14,7 +14,7 @@ use crate::log::{
     Anchor, BlobId, BlobState, KIND_RETENTION_NOTE, LogItem, LogReader, LoggedRetentionNote,
     RecordStatus,
 };
-use crate::store::binding::named_ledger;
+use crate::store::binding::{expect_own_log, named_ledger};
 use crate::store::derived::{anchor_object, has_valid_index, snapshot_object};
 use crate::store::folder::blobs::blob_name;
 use crate::store::folder::common::{first_seq, read_ahead};
@@ -52,6 +52,8 @@ pub(super) struct StoreFault {
 pub(super) enum Defect {
     Missing,
     Damaged(String),
+    /// Only derived data is damaged: a restore has every record.
+    Derived(String),
     /// The folder cannot be read there, so nothing is known about the object.
     Uncompared(String),
 }
@@ -95,7 +97,7 @@ impl StoreFault {
     pub(super) fn what(&self) -> String {
         match &self.defect {
             Defect::Missing => "it is missing".to_owned(),
-            Defect::Damaged(what) => what.clone(),
+            Defect::Damaged(what) | Defect::Derived(what) => what.clone(),
             Defect::Uncompared(why) => {
                 format!("it cannot be compared, since the folder cannot be read there: {why}")
             }
@@ -219,7 +221,7 @@ pub(super) struct SlotLink {
 /// Slots that were `read` and are listed unchanged are not read again.
 ///
 /// # Errors
-/// `Io` if the store does not answer.
+/// `Rejected` if the prefix belongs to another ledger by now; `Io` if the store does not answer.
 pub(super) fn find(
     whole: &Whole<'_>,
     listings: &Listings,
@@ -247,7 +249,10 @@ fn look_at_ledger(session: &StoreSession<'_>) -> Result<Option<StoreFault>> {
         None => Defect::Missing,
         Some(found) => match named_ledger(&found.bytes) {
             Ok(named) if named == session.identity => return Ok(None),
-            Ok(_) => Defect::Damaged("it names another ledger".to_owned()),
+            Ok(named) => {
+                expect_own_log(session.objects, &named, &session.identity, session.retry)?;
+                Defect::Damaged("it names another ledger".to_owned())
+            }
             Err(error) => Defect::Damaged(error.message().to_owned()),
         },
     };
@@ -544,12 +549,13 @@ fn read_segment(
         Ok(verified) => verified,
         Err(fault) => return Some(Defect::Damaged(fault.to_string())),
     };
+    let mut derived = None;
     if !has_valid_index(&segment) {
-        let what = "its index or its footer is not that of its records";
-        return Some(Defect::Damaged(what.to_owned()));
+        let what = "its index or its footer is not that of its records, which are whole";
+        derived = Some(Defect::Derived(what.to_owned()));
     }
     if object.last_seq < reader.first_seq() {
-        return None;
+        return derived;
     }
     for (seq, chain) in [(object.base_seq.saturating_sub(1), chain), (object.last_seq, end.chain)] {
         match reader.chain_at(seq) {
@@ -557,8 +563,10 @@ fn read_segment(
                 return Some(Defect::Damaged("it has other records than the folder".to_owned()));
             }
             Ok(_) => {}
-            Err(error) => return Some(Defect::Uncompared(error.to_string())),
+            Err(error) => {
+                return derived.or_else(|| Some(Defect::Uncompared(error.to_string())));
+            }
         }
     }
-    None
+    derived
 }

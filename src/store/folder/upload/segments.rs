@@ -11,9 +11,11 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{SEGMENT_HEADER_SIZE, SegmentHeader, to_u64};
 use crate::log::{CompleteSegment, LogReader};
-use crate::store::derived::{StoredSnapshots, extend_index, has_valid_index, upload_snapshot};
+use crate::store::derived::{
+    StoredSnapshots, anchor_object, extend_index, has_valid_index, upload_snapshot,
+};
 use crate::store::name::{ObjectName, SEGMENTS, SegmentForm, SegmentObject, TAIL, slots_from};
-use crate::store::segments::{Before, VerifiedSegment, segment_floor};
+use crate::store::segments::{Before, VerifiedSegment, preferred_objects, segment_floor};
 use crate::store::session::{StoreEnd, StoreSession};
 use crate::store::slot::{SLOT_SIZE_MAX, SegmentPlace};
 
@@ -37,6 +39,8 @@ pub(in crate::store) struct Covered {
     /// The last part that was uploaded here: its segment, and where it ends.
     part: Option<SegmentPlace>,
     snapshots: StoredSnapshots,
+    /// The retention note whose anchors are in the store, if it needs them.
+    anchored: Option<u64>,
 }
 
 /// Upload the complete segments after the floor, as far as the store has the log, and then a first part of the newest
@@ -57,8 +61,8 @@ pub(in crate::store) fn upload(
     }
     let is_part_uploaded = upload_part(reader, session, (end, commits), covered)?;
     let end_seq = end.position.next_seq - 1;
-    let has_snapshot = upload_snapshot(reader, session, end_seq, &mut covered.snapshots)?;
-    Ok(count + u64::from(is_part_uploaded) + u64::from(has_snapshot))
+    let more = upload_snapshots(reader, session, end_seq, covered)?;
+    Ok(count + u64::from(is_part_uploaded) + more)
 }
 
 /// Upload the complete segments after the floor, and a snapshot. Returns the number of objects.
@@ -69,8 +73,51 @@ pub(in crate::store) fn upload_shipped(
     covered: &mut Covered,
 ) -> Result<u64> {
     let count = upload_complete(reader, session, shipped_seq, covered)?;
-    let has_snapshot = upload_snapshot(reader, session, shipped_seq, &mut covered.snapshots)?;
+    Ok(count + upload_snapshots(reader, session, shipped_seq, covered)?)
+}
+
+/// Upload the anchors of a new retention note, and then at most one snapshot. Returns the number of objects.
+fn upload_snapshots(
+    reader: &LogReader,
+    session: &StoreSession<'_>,
+    end_seq: u64,
+    covered: &mut Covered,
+) -> Result<u64> {
+    let count = upload_anchors(reader, session, end_seq, &mut covered.anchored)?;
+    let has_snapshot = upload_snapshot(reader, session, end_seq, &mut covered.snapshots)?;
     Ok(count + u64::from(has_snapshot))
+}
+
+/// Upload the anchors of a new retention note, if the log in the store begins later than its first record: a restore needs
+/// those of the newest note. Returns their number.
+fn upload_anchors(
+    reader: &LogReader,
+    session: &StoreSession<'_>,
+    end_seq: u64,
+    anchored: &mut Option<u64>,
+) -> Result<u64> {
+    let Some(logged) = reader.retention().filter(|logged| logged.seq <= end_seq) else {
+        return Ok(0);
+    };
+    if *anchored == Some(logged.seq) || mutant!(AnchorsOfLaterNoteLate) {
+        return Ok(0);
+    }
+    let segments = session.list(SEGMENTS, &mut 0)?;
+    let is_pruned =
+        preferred_objects(&segments).next().is_some_and(|(object, _)| object.base_seq > 1);
+    let mut count = 0;
+    for anchor in logged.note.anchors.iter().filter(|_| is_pruned) {
+        // The folder of a standby may not have it. A check names what the store lacks.
+        let (Some(name), Ok(())) = (anchor.name(), reader.check_anchor(anchor)) else { continue };
+        match session.create_same(&anchor_object(&name), &reader.open_snapshot(&name)?.bytes()?) {
+            // Another program may have packed the same state in another way.
+            Err(error) if error.kind() == ErrorKind::Corrupt => {}
+            created => created?,
+        }
+        count += 1;
+    }
+    *anchored = Some(logged.seq);
+    Ok(count)
 }
 
 /// Upload the complete segments after the floor. Returns their number.

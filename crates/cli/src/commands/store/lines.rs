@@ -305,6 +305,9 @@ pub(crate) struct StoreDamageLine {
     pub(super) ack: Option<String>,
     /// How many objects are damaged or missing now.
     pub(super) damaged: u64,
+    /// Only derived data is damaged: a restore has every record.
+    #[serde(skip)]
+    pub(super) is_derived: bool,
     /// The name of the object below the address.
     pub(super) object: String,
     /// What became of it.
@@ -337,6 +340,11 @@ impl StoreDamageLine {
                 "the folder does not have it: bring it back from a copy of the store"
             }
         };
+        if self.is_derived {
+            return format!(
+                "the store is damaged, and a restore has every record: {url}/{object}: {what}; {remedy}"
+            );
+        }
         format!(
             "the store is damaged, and could not restore this ledger if the folder was lost, whatever was acknowledged: \
              {url}/{object}: {what}; {remedy}"

@@ -65,9 +65,9 @@ impl Findings {
         u64::try_from(self.found().damaged.len()).unwrap_or(u64::MAX)
     }
 
-    /// One of them.
+    /// One of them without which a restore would lack something.
     pub(crate) fn first(&self) -> Option<StoreDamage> {
-        self.found().damaged.values().next().cloned()
+        self.found().damaged.values().find(|damage| !damage.is_derived).cloned()
     }
 
     /// What is new, as lines.
@@ -80,8 +80,9 @@ impl Findings {
 }
 
 fn line_of(damage: StoreDamage, ack: Option<&str>, damaged: u64, url: &str) -> StoreDamageLine {
-    let StoreDamage { object, what, state } = damage;
+    let StoreDamage { object, what, state, is_derived } = damage;
     StoreDamageLine {
+        is_derived,
         ack: ack.map(str::to_owned),
         damaged,
         object,
@@ -101,7 +102,8 @@ mod tests {
     use super::*;
 
     fn damage(object: &str, state: DamageState) -> StoreDamage {
-        StoreDamage { object: object.to_owned(), what: "it is missing".to_owned(), state }
+        let (object, what) = (object.to_owned(), "it is missing".to_owned());
+        StoreDamage { object, what, state, is_derived: false }
     }
 
     /// Goal: damage is told once, again when it changes, and when it is gone.
@@ -123,6 +125,10 @@ mod tests {
         findings.take_in(vec![damage("seg/a", DamageState::Lost)]);
         assert_eq!(told(), [("seg/a".to_owned(), DamageWord::Lost)]);
         assert_eq!(findings.first().map(|it| it.object), Some("seg/a".to_owned()));
+        // Without an index or a footer a restore is whole.
+        findings.take_in(vec![StoreDamage { is_derived: true, ..a }]);
+        assert_eq!((findings.count(), findings.first()), (1, None));
+        assert_eq!(told(), [("seg/a".to_owned(), DamageWord::Deletable)]);
         findings.take_in(Vec::new());
         assert_eq!(told(), [("seg/a".to_owned(), DamageWord::Repaired)]);
         assert_eq!((findings.count(), findings.first()), (0, None));

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use plan_ledger::ErrorKind;
-use plan_ledger::internals::store::{self, FolderProgress, ObjectName, Objects, segment_floor};
+use plan_ledger::internals::store::{
+    self, FolderProgress, ObjectName, Objects, SegmentObject, segment_floor,
+};
 
 use crate::options::{create_parents, environment};
 use crate::output::{Code, Failure, print_message, print_result, progress_bar};
@@ -27,8 +29,8 @@ Examples:
 Every record is checked against the chain before the folder gets its name. A folder with a copy of this
 ledger gets the records that it lacks. The store is only read: the process that holds the ledger continues.
 The exit code is 2 if there is no ledger in the store or the folder has something else, 4 if an object is
-damaged (it is named, and nothing is left behind) or if only large outputs are missing (they are named, and
-the folder has everything else), 5 if a process has the folder, 6 if the folder has
+damaged (it is named, and nothing is left behind), or if large outputs or the newest records are missing (they
+are named, and the folder has everything else), 5 if a process has the folder, 6 if the folder has
 another ledger or has diverged, and 7 if the store does not answer.";
 
 #[derive(Debug, Args)]
@@ -84,11 +86,26 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<Code, Failure> {
         url: store.url.to_string(),
     };
     print_result(args.json, &line, &text(&line))?;
-    if missing.is_empty() {
-        return Ok(Code::Success);
+    if !missing.is_empty() {
+        print_message(&missing_text(&missing, &line.url));
     }
-    print_message(&missing_text(&missing, &line.url));
-    Ok(Code::Damaged)
+    if let Some(sealed) = last.lost_after {
+        print_message(&lost_end_text(&sealed, &line));
+    }
+    let is_whole = missing.is_empty() && last.lost_after.is_none();
+    Ok(if is_whole { Code::Success } else { Code::Damaged })
+}
+
+/// The text about a store that lost its newest records.
+fn lost_end_text(sealed: &SegmentObject, line: &RestoredLine) -> String {
+    let RestoredLine { url, dir, .. } = line;
+    format!(
+        "the store lost its newest records: {url}/{} is there, which is created after record {}; \
+         `ledger serve --store {url}` with the folder of the last owner adds them again; if no folder has them, move this \
+         one to another store: remove {dir}/STORE.json, and serve it there",
+        ObjectName::Segment(*sealed),
+        sealed.last_seq.saturating_add(1),
+    )
 }
 
 /// Say which object of the store a person replaces: a restore needs only its records.

@@ -23,9 +23,12 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// A smaller object counts as one of so many bytes, since each costs a request.
 const BYTES_MIN: u64 = 64 << 10;
 
+/// When so many checks in a row failed, a minute each, it is told also if the reason is that the store does not answer.
+const FAILED_MAX: u32 = 10;
+
 /// The error of an opening that found damage which it cannot repair: what it acknowledges could not be restored.
 pub(super) fn refused(damage: &StoreDamage, count: u64, url: &str) -> Error {
-    let StoreDamage { object, what, state } = damage;
+    let StoreDamage { object, what, state, .. } = damage;
     let more = match count {
         0 | 1 => String::new(),
         2 => ", and 1 more object is damaged or missing".to_owned(),
@@ -41,12 +44,11 @@ pub(super) fn refused(damage: &StoreDamage, count: u64, url: &str) -> Error {
             "this folder has its content: delete that object with the tool of the store, and start again"
         }
         _ => {
-            "this folder does not have it: bring that object back from a copy of the store, or start with a folder that has \
+            "this folder does not have it whole: bring that object back from a copy of the store, or start with a folder that has \
              these records"
         }
     };
-    let hint =
-        format!("{remedy}; `--ack local` serves meanwhile, with this folder as the only copy");
+    let hint = format!("{remedy}; `--ack local` serves meanwhile, without a copy that is whole");
     Error::new(ErrorKind::Corrupt, message)
         .with_hint(hint)
         .at_path(format!("{url}/{object}").as_ref())
@@ -119,17 +121,20 @@ struct Turn {
     is_scrubbed: bool,
     /// A failure that is no outage of the store was told, and there was none without it since.
     is_failing: bool,
+    /// So many checks in a row failed.
+    failed: u32,
 }
 
 impl Turn {
     fn new(is_checked: bool, now: Instant) -> Self {
         let check_at = if is_checked { now + CHECK_EVERY } else { now };
-        Self { check_at, scrub_at: now, left: 0, is_scrubbed: true, is_failing: false }
+        Self { check_at, scrub_at: now, left: 0, is_scrubbed: true, is_failing: false, failed: 0 }
     }
 
-    /// Tell an error once. If the store does not answer, other threads do.
+    /// Tell an error once. If the store does not answer, other threads do, unless only the checks fail.
     fn tell(&mut self, error: &Error) {
-        if !is_outage(error) && !self.is_failing {
+        let is_long = self.failed >= FAILED_MAX;
+        if (!is_outage(error) || is_long) && !self.is_failing {
             print_message(&format!("cannot check whether the store is whole: {error}"));
             self.is_failing = true;
         }
@@ -179,10 +184,11 @@ impl Checking {
         match self.keeper.check_store() {
             Ok(damage) => {
                 self.findings.take_in(damage);
-                turn.is_failing = false;
+                (turn.is_failing, turn.failed) = (false, 0);
                 true
             }
             Err(error) => {
+                turn.failed = turn.failed.saturating_add(1);
                 turn.tell(&error);
                 false
             }
@@ -200,7 +206,8 @@ mod tests {
     use super::*;
 
     fn damage(object: &str, state: DamageState) -> StoreDamage {
-        StoreDamage { object: object.to_owned(), what: "it is missing".to_owned(), state }
+        let (object, what) = (object.to_owned(), "it is missing".to_owned());
+        StoreDamage { object, what, state, is_derived: false }
     }
 
     /// Goal: an opening that is refused names the object, and what to do.
@@ -212,7 +219,7 @@ mod tests {
         assert!(error.to_string().contains(message), "{error}");
         assert!(error.hint().unwrap().contains("delete that object"), "{error:?}");
         let error = refused(&damage("seg/a", DamageState::Lost), 1, "s3://b/n");
-        assert!(error.hint().unwrap().contains("does not have it"), "{error:?}");
+        assert!(error.hint().unwrap().contains("does not have it whole"), "{error:?}");
     }
 
     /// Goal: a file that cannot be read is no outage of the store, and is told once.
@@ -223,6 +230,10 @@ mod tests {
         let mut turn = Turn::new(true, Instant::now());
         turn.tell(&outage);
         assert!(!turn.is_failing);
+        turn.failed = FAILED_MAX;
+        turn.tell(&outage);
+        assert!(turn.is_failing, "the store was not checked for a long time");
+        turn.is_failing = false;
         turn.tell(&file);
         assert!(turn.is_failing);
         assert_eq!((is_outage(&outage), is_outage(&file)), (true, false));

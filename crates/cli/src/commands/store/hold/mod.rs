@@ -428,6 +428,11 @@ impl<'a> Place<'a> {
             Some(state) => Ledger::of_followed_log(log, &recovery, environment, state)?,
             None => Ledger::of_log(log, &recovery, environment)?,
         };
+        if let Some((first, last)) = progress.returned {
+            print_message(&format!(
+                "the store had lost records {first} to {last}: they were added again from this folder"
+            ));
+        }
         if let Some((first, last)) = progress.dropped {
             let count = counted(last.saturating_sub(first).saturating_add(1), "record");
             print_message(&format!(
@@ -459,8 +464,10 @@ impl<'a> Place<'a> {
         }
         if let Some(error) = self.refused(&findings).filter(|_| is_checked) {
             ledger.close()?;
-            // If it is lost, the next process waits for the lease.
-            let _ = Owner { state: OwnerState::Free, ..owner }.write(&*self.store.objects);
+            // If it is lost, the next process waits for the lease. What a successor wrote stays.
+            if successor.get().is_none() {
+                let _ = Owner { state: OwnerState::Free, ..owner }.write(&*self.store.objects);
+            }
             return Err(error.into());
         }
         let json = HeldStoreJson {

@@ -59,8 +59,12 @@ fn damage_hint(url: &str, object: &str) -> String {
         Some(ObjectName::Ledger | ObjectName::Segment(_)) => format!(
             "if a folder has the whole ledger, delete this object in the store: {program} with that folder makes it again"
         ),
+        Some(ObjectName::Slot(_)) => format!(
+            "{program} with a folder that has the whole ledger repairs it, and names what else is damaged; if that ends with \
+             this error, this is the newest object: end every process of the ledger, delete it, and start with that folder"
+        ),
         _ => format!(
-            "`ledger verify {url}` shows all damage; {program} with a folder that has the whole ledger repairs it"
+            "{program} with a folder that has the whole ledger repairs it, and names what else is damaged"
         ),
     }
 }
@@ -81,7 +85,7 @@ mod tests {
         let slot = "tail/00000000000000000412.slot";
         let text = shown(corrupt(slot).at_seq(412));
         assert!(text.starts_with(&format!("{URL}/{slot}: record 412: why\nhint: ")), "{text}");
-        assert!(text.contains("`ledger verify s3://b/night` shows all damage"), "{text}");
+        assert!(text.contains("end every process of the ledger, delete it"), "{text}");
         // It has its place already.
         assert_eq!(shown(corrupt(&format!("{URL}/{slot}")).at_seq(412)), text);
         let segment = "seg/00000000000000000001-00000000000000000005-00000000.seg";

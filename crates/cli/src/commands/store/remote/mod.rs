@@ -13,6 +13,7 @@ mod transport;
 use std::fmt;
 use std::future::Future;
 use std::ops::Range;
+use std::pin::Pin;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -23,7 +24,7 @@ use object_store::{
 };
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
-use tokio_stream::StreamExt as _;
+use tokio_stream::{Stream, StreamExt as _};
 
 use plan_ledger::internals::store::{
     CreatedObject, ListedObject, Objects, StoreTime, StoredObject, Unclear,
@@ -147,16 +148,44 @@ impl RemoteObjects {
     pub(super) fn list_folder(&self, folder: &str) -> Result<Vec<ListedObject>, CallFailure> {
         let name = folder.trim_end_matches('/');
         let Ok(path) = self.path(name) else { return Ok(Vec::new()) };
-        let store = Arc::clone(&self.store);
-        let prefix = path.clone();
-        let listing = self.call(0, async move { store.list_with_delimiter(Some(&prefix)).await });
-        let listing = match listing {
-            Err(CallFailure { reason: Reason::Missing, .. }) => return Ok(Vec::new()),
-            listing => listing?,
-        };
-        // Some servers list a folder whose objects were deleted as an object of its name.
-        let objects = listing.objects.iter().filter_map(|meta| listed_in(folder, &path, "", meta));
-        Ok(objects.collect())
+        self.listed(folder, &path, "", self.store.list(Some(&path)))
+    }
+
+    /// Read a listing. The time for an answer counts for each page of it.
+    fn listed(
+        &self,
+        folder: &str,
+        path: &Path,
+        after: &str,
+        mut listing: Pin<Box<dyn Stream<Item = object_store::Result<ObjectMeta>> + Send>>,
+    ) -> Result<Vec<ListedObject>, CallFailure> {
+        let (found, next) = mpsc::channel();
+        let task = self.reactor.handle.spawn(async move {
+            while let Some(object) = listing.next().await {
+                // The caller may have given up.
+                if found.send(Some(object)).is_err() {
+                    return;
+                }
+            }
+            let _ = found.send(None);
+        });
+        let mut objects = Vec::new();
+        loop {
+            match next.recv_timeout(self.timeout) {
+                Ok(None) => return Ok(objects),
+                // Some servers list a folder whose objects were deleted as an object of its name.
+                Ok(Some(Ok(meta))) => objects.extend(listed_in(folder, path, after, &meta)),
+                Ok(Some(Err(error))) => match CallFailure::of(&error) {
+                    CallFailure { reason: Reason::Missing, .. } => return Ok(objects),
+                    failure => return Err(failure),
+                },
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    task.abort();
+                    return Err(CallFailure::no_answer(self.timeout));
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => return Err(CallFailure::interrupted()),
+            }
+        }
     }
 }
 
@@ -217,18 +246,9 @@ impl Objects for RemoteObjects {
 
     fn list_after(&self, folder: &str, after: &str) -> Result<Vec<ListedObject>, Unclear> {
         let (path, offset) = (self.path(folder.trim_end_matches('/'))?, self.path(after)?);
-        let (store, prefix) = (Arc::clone(&self.store), path.clone());
-        let listing = self.call(0, async move {
-            let objects = store.list_with_offset(Some(&prefix), &offset);
-            objects.collect::<object_store::Result<Vec<ObjectMeta>>>().await
-        });
-        match listing {
-            Ok(found) => {
-                Ok(found.iter().filter_map(|meta| listed_in(folder, &path, after, meta)).collect())
-            }
-            Err(CallFailure { reason: Reason::Missing, .. }) => Ok(Vec::new()),
-            Err(failure) => Err(self.unclear("list", folder, &failure)),
-        }
+        let listing = self.store.list_with_offset(Some(&path), &offset);
+        self.listed(folder, &path, after, listing)
+            .map_err(|failure| self.unclear("list", folder, &failure))
     }
 
     fn put_hint(&self, name: &str, bytes: &[u8]) -> Result<(), Unclear> {

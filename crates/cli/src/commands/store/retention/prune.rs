@@ -183,7 +183,9 @@ fn text(line: &StorePruneLine) -> String {
     }
     if !line.done && (objects > 0 || line.found_in.is_some()) {
         let what = if objects > 0 { "it deletes them" } else { "it creates them" };
-        let _ = write!(text, "\n  next      add --yes: {what}");
+        let is_named = line.missing.is_empty() || line.found_in.is_some();
+        let options = if is_named { "--yes" } else { "--ledger DIR --yes" };
+        let _ = write!(text, "\n  next      add {options}: {what}");
     }
     text
 }
