@@ -213,10 +213,11 @@ mod tests {
         assert!(shown.starts_with("s3://b/x: 2 objects, 2.0 MiB, can be deleted\n"), "{shown}");
         assert!(shown.contains("record 1500: records up to 1,200 were pruned"), "{shown}");
         assert!(shown.contains("lacks     1 snapshot: name a folder"), "{shown}");
-        assert!(shown.ends_with("add --yes: it deletes them"), "{shown}");
+        assert!(shown.ends_with("add --ledger DIR --yes: it deletes them"), "{shown}");
         let found = StorePruneLine { found_in: Some("night".to_owned()), ..line };
         let shown = text(&found);
         assert!(shown.contains("lacks     1 snapshot: night has them, and --yes"), "{shown}");
+        assert!(shown.ends_with("add --yes: it deletes them"), "{shown}");
         let none = StorePruneLine { note_seq: None, last_seq: None, segments: 0, ..found };
         assert!(text(&none).contains("no retention note"), "{}", text(&none));
     }
