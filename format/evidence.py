@@ -47,7 +47,11 @@ def union(paths):
 
 def different(folder, hashes):
     """The different images of all runs together, and of each; those of a part that was interrupted do not count."""
-    paths = [path for path in sorted(hashes.glob("*.hashes"), key=lambda it: it.stem) if (folder / path.stem).exists()]
+    parts = sorted(path.name for path in folder.glob("crashes*") if path.suffix != ".part")
+    paths = [hashes / f"{name}.hashes" for name in parts]
+    lost = [path.stem for path in paths if not path.exists()]
+    if lost or not paths:
+        sys.exit(f"the hashes of {', '.join(lost) or 'all images'} are not here: run the parts `crashes` and `devices` again")
     each = {path.stem: union([path]) for path in paths}
     return {"type": "different", "all": union(paths), "each": each}
 

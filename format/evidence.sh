@@ -39,11 +39,15 @@ if (($# == 1)) && [[ $1 == check || $1 == digests ]]; then
   exit
 fi
 
-if [ -n "$(git status --porcelain -- "${sources[@]}")" ]; then
-  echo 'the working tree has changes: commit them, so that the page names what was measured' >&2
-  exit 2
-fi
-commit=$(git log -1 --format=%h --abbrev=8 -- "${sources[@]}")
+measured() { git log -1 --format=%h --abbrev=8 -- "${sources[@]}"; }
+commit=$(measured)
+expect_unchanged() {
+  if [ -n "$(git status --porcelain -- "${sources[@]}")" ] || [ "$(measured)" != "$commit" ]; then
+    echo 'the working tree has changes: commit them, so that the page names what was measured' >&2
+    exit 2
+  fi
+}
+expect_unchanged
 folder=format/evidence/$commit
 parts=("$@")
 if [ "${1:-}" = page ]; then
@@ -68,7 +72,9 @@ part() {
   local file=$folder/$1 begun=$SECONDS
   [ ! -e "$file" ] || return 0
   printf '== %s: %s\n' "$1" "$2" >&2
-  "${@:3}" | sed -u "s|$PWD|.|g" | tee "$file.part"
+  expect_unchanged
+  "${@:3}" | sed -u -e "s|$(pwd -P)|.|g" -e "s|$PWD|.|g" -e "s|$HOME|~|g" | tee "$file.part"
+  expect_unchanged
   about "$2" "$((SECONDS - begun))" >>"$file.part"
   mv "$file.part" "$file"
 }

@@ -109,6 +109,9 @@ class Page(unittest.TestCase):
         self.part("crashes", run | {"device": "atomic-sector"})
         self.part("crashes-psow512", run | {"device": "psow512"})
         self.part("different", evidence.different(self.folder, hashes))
+        (hashes / "crashes.hashes").rename(hashes / "elsewhere")
+        with self.assertRaisesRegex(SystemExit, "the hashes of crashes are not here"):
+            evidence.different(self.folder, hashes)
         text = self.made()
         self.assertIn("| crash images | 4 different of 20 | 0 guarantees violated |", text)
         self.assertIn("crashes 2; crashes-psow512 3.", text)

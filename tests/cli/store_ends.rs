@@ -86,6 +86,12 @@ fn store_that_lost_its_newest_records_says_so() {
     expect_named(&refusal(opened(&copy, &store, 7)));
     expect_named(&refusal(stand_by(&copy, &store)));
     assert_eq!(store.names(), left);
+    // If no folder has more, a person deletes that segment object.
+    let shortened = store.fork();
+    shortened.tamper(&ObjectName::Segment(sealed).to_string(), None);
+    let continued = bound(&copy.fork(), &shortened.handle(), 7).unwrap();
+    assert_eq!(continued.progress.last_seq, sealed.last_seq + 1);
+    drop(continued);
     let bound = bound(&disk, &store.handle(), 8).unwrap();
     assert_eq!(bound.progress.returned, Some((sealed.last_seq + 1, last)));
     drop(bound);

@@ -15,7 +15,7 @@ use crate::log::{Anchor, LogOptions, LogReader, RetentionNote};
 use crate::storage::{Access, SectorRead, read_sectors};
 use crate::store::derived::{SnapshotSurvey, anchor_object, snapshot_object};
 use crate::store::name::{SEGMENTS, SNAPSHOTS};
-use crate::store::segments::{segment_floor, segment_object};
+use crate::store::segments::{ends_too_early, lost_end, segment_floor, segment_object};
 use crate::store::session::{StoreSession, TakenIn, retention_note};
 
 use super::removable::{RemovableClass, RemovableObject, removable};
@@ -48,7 +48,7 @@ pub fn prunable(session: &StoreSession<'_>) -> Result<Option<StorePrune>> {
     let (mut newest, mut starts) = (None, Vec::new());
     let start = session.start()?;
     let is_pruned = start.position.next_seq > 1;
-    session.find_end(start, &mut |taken| {
+    let end = session.find_end(start, &mut |taken| {
         let header = match taken {
             TakenIn::Segment(segment) => &segment.place().header,
             TakenIn::Slot(slot) => &slot.place().header,
@@ -66,6 +66,9 @@ pub fn prunable(session: &StoreSession<'_>) -> Result<Option<StorePrune>> {
     let Some((seq, note)) = newest else { return Ok(None) };
     expect_start(&starts, seq, &note)?;
     let listing = session.list(SEGMENTS, &mut 0)?;
+    if let Some(sealed) = ends_too_early(&listing, end.position.next_seq) {
+        return Err(lost_end(&sealed));
+    }
     let newest = segment_floor(&listing);
     let mut covered: Vec<_> = listing
         .iter()

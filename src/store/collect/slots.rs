@@ -7,7 +7,7 @@ use crate::store::derived::index_ranges;
 use crate::store::folder::with_objects_ahead;
 use crate::store::name::{IndexRange, ObjectName, SEGMENTS, SegmentForm, SegmentObject, TAIL};
 use crate::store::objects::{ListedObject, StoreTime};
-use crate::store::segments::{segment_floor, segment_object};
+use crate::store::segments::{ends_too_early, lost_end, segment_floor, segment_object};
 use crate::store::session::StoreSession;
 use crate::store::slot::SlotBytes;
 
@@ -59,12 +59,15 @@ pub fn collectable(session: &StoreSession<'_>, now: StoreTime) -> Result<Collect
     if candidates.is_empty() && replaced.is_empty() && !has_superseded {
         return Ok(plan);
     }
-    session.find_end(session.start()?, &mut |taken| {
+    let end = session.find_end(session.start()?, &mut |taken| {
         if has_superseded {
             survey.look(taken);
         }
         Ok(())
     })?;
+    if let Some(sealed) = ends_too_early(&segments, end.position.next_seq) {
+        return Err(lost_end(&sealed));
+    }
     // The slots of many commits: 16 requests at a time.
     with_objects_ahead(session.objects, candidates.clone(), |objects| {
         let session = StoreSession { objects, ..*session };

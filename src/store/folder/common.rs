@@ -116,7 +116,7 @@ pub(super) fn emptied(copy: &LogCopy, url: &str) -> Error {
     );
     let hint = format!(
         "check the address; if the store was emptied, choose the folder of the last owner, which has every record, remove \
-         {}, and try again: it fills the store",
+         {}, and start the server with it: it fills the store",
         dir.join("STORE.json").display()
     );
     Error::new(ErrorKind::Rejected, message).with_hint(hint).at_path(dir).at_seq(last)

@@ -141,11 +141,15 @@ impl SideCar {
     pub fn check_store(&mut self) -> Result<Vec<StoreDamage>> {
         let Self { client, reader, writer, held, covered, health, .. } = self;
         let session = client.session(writer.identity);
-        // Another side-car of this folder may have continued, too.
-        let now = reader.reload()?;
-        session.find_end(held.end().clone(), &mut |taken| {
-            if mutant!(IdleSideCarRepairs) { Ok(()) } else { check_common(&now, taken) }
-        })?;
+        let is_continued = |reader: &LogReader| {
+            session.find_end(held.end().clone(), &mut |taken| {
+                if mutant!(IdleSideCarRepairs) { Ok(()) } else { check_common(reader, taken) }
+            })
+        };
+        // Another side-car of this folder may have shipped what this one has not read yet.
+        if is_continued(&reader.reload()?).is_err_and(|error| error.kind() == ErrorKind::Diverged) {
+            is_continued(&reader.reload()?)?;
+        }
         // With records that are not shipped, their blobs are not either.
         let is_behind =
             reader.head().is_some_and(|head| head.durable_seq >= held.end().position.next_seq);

@@ -55,14 +55,16 @@ pub(in crate::store) fn upload(
     (end, commits): (&StoreEnd, u64),
     covered: &mut Covered,
 ) -> Result<u64> {
-    let count = upload_complete(reader, session, end.position.next_seq - 1, covered)?;
+    let end_seq = end.position.next_seq - 1;
+    // Without these a restore fails. Without everything else it takes longer.
+    let anchors = upload_anchors(reader, session, end_seq, &mut covered.anchored)?;
+    let count = upload_complete(reader, session, end_seq, covered)?;
     if count > 0 {
         covered.slots = None;
     }
     let is_part_uploaded = upload_part(reader, session, (end, commits), covered)?;
-    let end_seq = end.position.next_seq - 1;
-    let more = upload_snapshots(reader, session, end_seq, covered)?;
-    Ok(count + u64::from(is_part_uploaded) + more)
+    let has_snapshot = upload_snapshot(reader, session, end_seq, &mut covered.snapshots)?;
+    Ok(anchors + count + u64::from(is_part_uploaded) + u64::from(has_snapshot))
 }
 
 /// Upload the complete segments after the floor, and a snapshot. Returns the number of objects.
@@ -72,24 +74,14 @@ pub(in crate::store) fn upload_shipped(
     shipped_seq: u64,
     covered: &mut Covered,
 ) -> Result<u64> {
+    let anchors = upload_anchors(reader, session, shipped_seq, &mut covered.anchored)?;
     let count = upload_complete(reader, session, shipped_seq, covered)?;
-    Ok(count + upload_snapshots(reader, session, shipped_seq, covered)?)
-}
-
-/// Upload the anchors of a new retention note, and then at most one snapshot. Returns the number of objects.
-fn upload_snapshots(
-    reader: &LogReader,
-    session: &StoreSession<'_>,
-    end_seq: u64,
-    covered: &mut Covered,
-) -> Result<u64> {
-    let count = upload_anchors(reader, session, end_seq, &mut covered.anchored)?;
-    let has_snapshot = upload_snapshot(reader, session, end_seq, &mut covered.snapshots)?;
-    Ok(count + u64::from(has_snapshot))
+    let has_snapshot = upload_snapshot(reader, session, shipped_seq, &mut covered.snapshots)?;
+    Ok(anchors + count + u64::from(has_snapshot))
 }
 
 /// Upload the anchors of a new retention note, if the log in the store begins later than its first record: a restore needs
-/// those of the newest note. Returns their number.
+/// those of the newest note. Returns their number. One that the folder does not have is looked for again the next time.
 fn upload_anchors(
     reader: &LogReader,
     session: &StoreSession<'_>,
@@ -105,10 +97,13 @@ fn upload_anchors(
     let segments = session.list(SEGMENTS, &mut 0)?;
     let is_pruned =
         preferred_objects(&segments).next().is_some_and(|(object, _)| object.base_seq > 1);
-    let mut count = 0;
+    let (mut count, mut has_all) = (0, true);
     for anchor in logged.note.anchors.iter().filter(|_| is_pruned) {
         // The folder of a standby may not have it. A check names what the store lacks.
-        let (Some(name), Ok(())) = (anchor.name(), reader.check_anchor(anchor)) else { continue };
+        let (Some(name), Ok(())) = (anchor.name(), reader.check_anchor(anchor)) else {
+            has_all = false;
+            continue;
+        };
         match session.create_same(&anchor_object(&name), &reader.open_snapshot(&name)?.bytes()?) {
             // Another program may have packed the same state in another way.
             Err(error) if error.kind() == ErrorKind::Corrupt => {}
@@ -116,7 +111,7 @@ fn upload_anchors(
         }
         count += 1;
     }
-    *anchored = Some(logged.seq);
+    *anchored = has_all.then_some(logged.seq);
     Ok(count)
 }
 

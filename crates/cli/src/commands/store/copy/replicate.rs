@@ -212,7 +212,7 @@ impl Copying {
             let lag = shipped.map_err(|error| behind(error, &car.lag(), client.url()))?;
             self.upload(&mut car, client.url(), is_last);
             if Instant::now() >= check_at {
-                let is_whole = check(&mut car, &findings, client.url(), is_last);
+                let is_whole = check(&mut car, &findings, client.url(), is_last)?;
                 check_at = Instant::now() + if is_whole { CHECK_EVERY } else { RECHECK_EVERY };
                 for line in findings.news(None, &store.url.to_string()) {
                     print_result(args.json, &line, &line.text())?;
@@ -247,12 +247,16 @@ impl Copying {
 
 /// Look whether the store could restore the ledger, and repair it. Returns whether it is whole. A look that comes to no
 /// end is repeated; if it was the last one, it is told.
-fn check(car: &mut SideCar, findings: &Findings, url: &str, is_last: bool) -> bool {
-    match car.check_store() {
+///
+/// # Errors
+/// `Diverged` if another process took over in the store.
+fn check(car: &mut SideCar, findings: &Findings, url: &str, is_last: bool) -> Result<bool, Error> {
+    Ok(match car.check_store() {
         Ok(damage) => {
             findings.take_in(damage);
             findings.count() == 0
         }
+        Err(error) if error.kind() == ErrorKind::Diverged => return Err(error),
         Err(error) => {
             if is_last || !is_outage(&error) {
                 let error = at_store(error, url);
@@ -260,7 +264,7 @@ fn check(car: &mut SideCar, findings: &Findings, url: &str, is_last: bool) -> bo
             }
             false
         }
-    }
+    })
 }
 
 fn last_seq(car: &SideCar) -> u64 {

@@ -85,7 +85,8 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<Code, Failure> {
         taken_in: last.taken_in,
         url: store.url.to_string(),
     };
-    print_result(args.json, &line, &text(&line))?;
+    let text = text(&line, last.lost_after.is_none());
+    print_result(args.json, &line, &text)?;
     if !missing.is_empty() {
         print_message(&missing_text(&missing, &line.url));
     }
@@ -101,8 +102,8 @@ fn lost_end_text(sealed: &SegmentObject, line: &RestoredLine) -> String {
     let RestoredLine { url, dir, .. } = line;
     format!(
         "the store lost its newest records: {url}/{} is there, which is created after record {}; \
-         `ledger serve --store {url}` with the folder of the last owner adds them again; if no folder has them, move this \
-         one to another store: remove {dir}/STORE.json, and serve it there",
+         `ledger serve --store {url}` with the folder of the last owner adds them again; if no folder has them: end every \
+         process of the ledger, delete that object, and serve {dir}",
         ObjectName::Segment(*sealed),
         sealed.last_seq.saturating_add(1),
     )
@@ -140,17 +141,16 @@ pub(crate) fn records_about(objects: &dyn Objects) -> usize {
     usize::try_from(first.max().unwrap_or(covered).max(1)).unwrap_or(usize::MAX)
 }
 
-fn text(line: &RestoredLine) -> String {
+fn text(line: &RestoredLine, is_next: bool) -> String {
+    let RestoredLine { dir, url, .. } = line;
     let what = if line.created { "restored" } else { "brought up to date" };
+    let next =
+        format!("\n  next  `ledger serve --store {url} --ledger {dir}` continues the ledger here");
     format!(
-        "{}: {what} from {}, {} taken in, every one checked\n  root  {}:{}\n  next  `ledger serve --store {} \
-         --ledger {}` continues the ledger here",
-        line.dir,
-        line.url,
+        "{dir}: {what} from {url}, {} taken in, every one checked\n  root  {}:{}{}",
         counted(line.taken_in, "record"),
         line.seq,
         line.chain,
-        line.url,
-        line.dir,
+        if is_next { &next } else { "" },
     )
 }

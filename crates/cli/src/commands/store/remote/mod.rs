@@ -176,7 +176,9 @@ impl RemoteObjects {
                 // Some servers list a folder whose objects were deleted as an object of its name.
                 Ok(Some(Ok(meta))) => objects.extend(listed_in(folder, path, after, &meta)),
                 Ok(Some(Err(error))) => match CallFailure::of(&error) {
-                    CallFailure { reason: Reason::Missing, .. } => return Ok(objects),
+                    CallFailure { reason: Reason::Missing, .. } if objects.is_empty() => {
+                        return Ok(objects);
+                    }
                     failure => return Err(failure),
                 },
                 Err(mpsc::RecvTimeoutError::Timeout) => {
