@@ -51,6 +51,7 @@ expect_unchanged
 folder=format/evidence/$commit
 parts=("$@")
 if [ "${1:-}" = page ]; then
+  [ -d "$folder" ] || { echo "no part was measured at $commit yet: run \`format/evidence.sh PART...\`" >&2; exit 2; }
   exec python3 format/evidence.py page "$folder"
 elif (($# == 0)); then
   parts=(digests crashes devices different life faults flips cases runner power schedules miri mutants cargo-mutants coverage fuzz)
