@@ -391,8 +391,8 @@ class Parts:
     """The parts in a folder, by name. One subject may have several parts: `fuzz-a+b`, `fuzz-c+d`."""
 
     def __init__(self, folder):
-        self.commit = folder.name
-        known = [path for path in sorted(folder.iterdir()) if path.suffix != ".part"]
+        self.commit = (folder / "commit").read_text(encoding="utf-8").strip()
+        known = [path for path in sorted(folder.iterdir()) if path.suffix != ".part" and path.name != "commit"]
         self.parts = {path.name: read(path) for path in known}
 
     def text(self, name):
@@ -469,7 +469,7 @@ def page(folder):
     lines = [
         "# Evidence\n",
         "Results of the long tests of the engine. `format/evidence.sh` writes this page; do not edit it.\n",
-        f"Measured at commit `{parts.commit}`. What each part printed is in `evidence/{parts.commit}`.\n",
+        f"Measured at commit `{parts.commit}`. What each part printed is in `evidence/`.\n",
     ]
     out = lines.append
     counts = next(iter(parts.values("different")), None)

@@ -7,10 +7,10 @@
 #   format/evidence.sh digests               only the short runs that CI compares, into the page: a minute
 #   format/evidence.sh check                 compare the short runs with the page, as CI does
 #
-# Each part leaves its output, its command, its time and the program that it measured in format/evidence/COMMIT, which is
-# committed with the page. It is not repeated, so the work can be interrupted, continued on another machine, and done in
+# Each part leaves its output, its command, its time and the program that it measured in format/evidence, which is
+# committed with the page; the file `commit` names the commit. It is not repeated, so the work can be interrupted, continued on another machine, and done in
 # several calls with other arguments: the page names the arguments of each part. The measured commit is the newest one
-# that changes more than results and documentation. OPS, IMAGES, SEED, FLIPS, FUZZ_SECONDS, CUTS and SWEEPS change how
+# that changes the program or its tests; to measure another one, remove format/evidence. OPS, IMAGES, SEED, FLIPS, FUZZ_SECONDS, CUTS and SWEEPS change how
 # much is measured; LEDGER is a program that was built before. Every part installs what it needs, and power cuts need
 # root.
 set -euo pipefail
@@ -19,9 +19,9 @@ ops=${OPS:-5} images=${IMAGES:-6000000} seed=${SEED:-1} seconds=${FUZZ_SECONDS:-
 flips=${FLIPS:-20000}
 devices='atomic-sector ordered-append psow512 psow4096'
 ledger=${LEDGER:-target/release/ledger}
-# What may change between the parts of one page.
-sources=(. ':!format/EVIDENCE.md' ':!format/evidence' ':!tests/mutants/killers.txt' ':!tests/mutants/survivors.md'
-  ':!docs' ':!CHANGELOG.md')
+# What must not change between the parts of one page.
+sources=(Cargo.toml Cargo.lock src crates examples fuzz tests ':!tests/tidy' ':!tests/mutants/killers.txt'
+  ':!tests/mutants/survivors.md')
 
 build() { [ -n "${LEDGER:-}" ] || cargo build --release --quiet --bin ledger --example sweep; }
 
@@ -48,7 +48,11 @@ expect_unchanged() {
   fi
 }
 expect_unchanged
-folder=format/evidence/$commit
+folder=format/evidence
+if [ -e "$folder/commit" ] && [ "$(cat "$folder/commit")" != "$commit" ]; then
+  echo "format/evidence has parts of $(cat "$folder/commit"), and $commit is checked out: remove it to begin again" >&2
+  exit 2
+fi
 parts=("$@")
 if [ "${1:-}" = page ]; then
   [ -d "$folder" ] || { echo "no part was measured at $commit yet: run \`format/evidence.sh PART...\`" >&2; exit 2; }
@@ -59,6 +63,7 @@ fi
 # The hashes of all images are too many to be kept.
 hashes=target/evidence/$commit
 mkdir -p "$folder" "$hashes"
+echo "$commit" >"$folder/commit"
 build
 
 # What was measured, where and with what. None of the values has a character that JSON escapes.
@@ -117,7 +122,7 @@ run() {
     # After both of them, on the machine that ran them.
     different) part different 'format/evidence.sh different' python3 format/evidence.py different "$folder" "$hashes" ;;
     life) laboratory life endure --ops 100000 --seed "$seed" --json ;;
-    faults) laboratory faults run --ops 0 --faults 1 --seed "$seed" --json ;;
+    faults) laboratory faults run --ops 0 --faults 2 --seed "$seed" --json ;;
     flips) plain flips target/release/examples/sweep --flips "$flips" --seed "$seed" ;;
     cases) part cases "SWEEPS=$sweeps format/evidence.sh cases" cases ;;
     runner) part runner "SEED=$seed format/evidence.sh runner" runner ;;

@@ -84,6 +84,7 @@ class Page(unittest.TestCase):
         evidence.PAGE.write_text("# Evidence\n\n" + evidence.SHORT + "\nold digests\n\n## Crash images\n\nold\n")
         self.folder = Path(folder.name) / "1234abc"
         self.folder.mkdir()
+        (self.folder / "commit").write_text("1234abc\n")
 
     def part(self, name, *lines, program="0123456789abcdef"):
         about = {"type": "part", "command": f"run {name}", "seconds": 7, "program": program,
