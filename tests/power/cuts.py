@@ -7,6 +7,7 @@ pieces of 512 or 4096 bytes. The kernel mounts each disk, and what was acknowled
 
 A cut is a function of the recording, the seed and its number: `cut --only N` repeats one. With `--lying` the disk
 lies about its last flushes, which no engine survives: then at least one cut must be found to lose something.
+The log is pruned twice, and a quarter of the cuts are while it is pruned.
 
 Usage: cuts.py record WORK --fs ext4|xfs|ext4-without-journal --seconds N --seed N
        cuts.py cut WORK --cuts N --seed N [--only N] [--lying]
@@ -30,6 +31,8 @@ import threading
 import time
 from pathlib import Path
 
+from blake3 import blake3
+
 from block_recorder import ENTRY, FLUSH, WRITE
 
 HERE = Path(__file__).resolve().parent
@@ -41,6 +44,11 @@ FILE_SYSTEMS = {
     "xfs": ("xfs", ["-q", "-f"], 320 << 20),
 }
 CLIENTS, STEPS = 4, 4000
+# What is pruned: segments of runs that ended long before. Keys of requests are kept for 65536 records, so there must be
+# more records than that.
+EARLIER_RUNS, EARLIER_STEPS = 8, 3000
+# After so many answers, the segments through this record are removed: the first one, and later the second one.
+PRUNES = [(3000, 5000), (7000, 15000)]
 # How many flushes a lying disk forgets.
 LIES = 50
 
@@ -61,6 +69,11 @@ def must(*command):
     return done.stdout.strip()
 
 
+def digest(output):
+    """A large output is a blob, which has this name."""
+    return blake3(json.dumps(output).encode()).hexdigest()
+
+
 def unmount(folder):
     """A process that has just ended may keep the file system busy for a moment."""
     for _ in range(50):
@@ -75,7 +88,9 @@ class Workload:
 
     def __init__(self, folder, recording, seconds, seed):
         self.folder, self.ledger, self.recording = folder, folder / "ledger", recording
-        self.until, self.seed, self.acks = time.monotonic() + seconds, seed, []
+        self.seconds, self.until, self.seed, self.acks = seconds, 0, seed, []
+        # The first record of the clients.
+        self.first_seq = 0
 
     def acknowledge(self, what, **members):
         """What was promised, and how long the recording was when the answer arrived."""
@@ -118,8 +133,7 @@ class Workload:
                     answer = ask(act="receipt", token=token, receipt={"outcome": "succeeded", "output": output},
                                  next=worker | {"secret": secrets.token_hex(16)})
                     if answer["code"] == 0:
-                        is_inline = size < 10000
-                        self.acknowledge("receipt", token=int(token.split("-")[0]), output=output if is_inline else None)
+                        self.acknowledge("receipt", token=int(token.split("-")[0]), output=digest(output))
                     if chance.random() < 0.05:
                         text = f"note {token}"
                         if ask(act="note", text=text, by="rig")["code"] == 0:
@@ -131,10 +145,14 @@ class Workload:
         chance = random.Random(self.seed)
         self.first("init")
         plan = self.folder / "plan.json"
+        plan.write_text(json.dumps({"steps": [{"id": f"s{n}"} for n in range(EARLIER_STEPS)]}))
+        for number in range(EARLIER_RUNS):
+            self.first("run", plan, "--run", f"earlier-{number}", "--stub", "--quiet")
         steps = [{"id": f"s{n}", "idempotent": "no" if n % 5 == 0 else "yes"} for n in range(STEPS)]
         plan.write_text(json.dumps({"steps": steps}))
         self.first("plan", "propose", plan, "--run", "work")
-        rounds, pruned = 0, False
+        self.first_seq = int(self.command("root").stdout.split(":")[0])
+        rounds, prunes, self.until = 0, list(PRUNES), time.monotonic() + self.seconds
         while time.monotonic() < self.until:
             server = subprocess.Popen([LEDGER, "serve", "--ledger", self.ledger], stdout=subprocess.PIPE,
                                       stderr=subprocess.DEVNULL)
@@ -158,11 +176,11 @@ class Workload:
             new = self.folder / f"new-{rounds}"
             if self.command("init", ledger=new).returncode == 0:
                 self.acknowledge("init", folder=new.name)
-            is_late = time.monotonic() > self.until - 3
-            if is_late and not pruned:
-                pruned = True
-                self.acknowledge("prune")
-                self.command("prune", "--through", "2000", "--yes")
+            if prunes and len(self.acks) > prunes[0][0]:
+                _, through = prunes.pop(0)
+                self.acknowledge("prune", through=through)
+                self.first("prune", "--through", str(through), "--yes")
+                self.acknowledge("pruned")
             rounds += 1
 
 
@@ -200,7 +218,7 @@ def record(options):
             unmount(fuse)
         recorder.wait(30)
         live.unlink()
-    rows = {"fs": options.fs, "acks": workload.acks}
+    rows = {"fs": options.fs, "first": workload.first_seq, "acks": workload.acks}
     (work / "acks.json").write_text(json.dumps(rows))
     print(f"{options.fs}: {len(workload.acks)} answers, {os.path.getsize(recording) >> 20} MiB of writes", flush=True)
 
@@ -263,9 +281,9 @@ def lines(text):
 class Check:
     """Examines one disk after a cut. `problems` stays empty if every promise was kept."""
 
-    def __init__(self, folder, promised, *, is_pruned, is_second_opinion, has_journal):
-        self.folder, self.ledger, self.promised = folder, folder / "ledger", promised
-        self.is_pruned, self.is_second_opinion, self.has_journal = is_pruned, is_second_opinion, has_journal
+    def __init__(self, folder, promised, from_seq, *, is_second_opinion, has_journal):
+        self.folder, self.ledger, self.promised, self.from_seq = folder, folder / "ledger", promised, from_seq
+        self.is_second_opinion, self.has_journal = is_second_opinion, has_journal
         self.problems, self.opening, self.is_derived_lost = [], "no answer", False
 
     def expect(self, is_true, what, done=None):
@@ -301,12 +319,14 @@ class Check:
         self.reader("after the cut", ("whole", "unacknowledged_tail"))
         opened = self.ledger_command("note", "after the cut")
         self.expect(opened.returncode == 0, f"the ledger cannot be opened: exit {opened.returncode}", opened)
-        records = self.records()
-        first = min((row["seq"] for row in records), default=1)
-        self.expect(first == 1 or self.is_pruned, f"the log begins at record {first}, and was not pruned")
-        self.compare(records, first)
+        first = next((row["seq"] for row in self.records("--limit", "1")), 1)
+        begun = [ack for ack in self.promised if ack["what"] == "prune"]
+        done = sum(ack["what"] == "pruned" for ack in self.promised)
+        self.expect(first <= (begun[-1]["through"] + 1 if begun else 1), f"the log begins at record {first}: too much is gone")
+        self.expect(not done or first > 1, "what was pruned is back")
+        self.compare(self.records("--from", str(self.from_seq)))
         roots = [ack["root"] for ack in self.promised if ack["what"] == "root"]
-        newest = roots[-1:] if roots and int(roots[-1].split(":")[0]) >= first else []
+        newest = roots[-1:]
         self.verify("after recovery", *(["--expect-head", *newest] if newest else []))
         self.reader("after recovery", ("whole",))
         blobs = self.ledger_command("blobs", "--json")
@@ -315,32 +335,32 @@ class Check:
             made = run(LEDGER, "verify", self.folder / ack["folder"], "--json")
             self.expect(made.returncode == 0, f"{ack['folder']}: exit {made.returncode}", made)
 
-    def records(self):
-        done = self.ledger_command("inspect", "records", "--json")
+    def records(self, *which):
+        done = self.ledger_command("inspect", "records", "--json", *which)
         self.expect(done.returncode == 0, f"inspect records: exit {done.returncode}", done)
         return [line for line in lines(done.stdout) if line["type"] == "record"]
 
-    def compare(self, records, first):
-        """Everything that was promised is in the log, except what a prune removed."""
+    def compare(self, records):
+        """Everything that was promised is in the log: the prunes remove only what is older."""
         claims, receipts, notes = set(), {}, set()
         for row in records:
             event = row["event"] or {}
             if row["kind"] == "dispatched":
                 claims.add(row["seq"])
             elif row["kind"] == "receipt_recorded":
-                receipts[event["token"]] = event["receipt"]["output"]
+                receipt = event["receipt"]
+                blob = receipt.get("output_blob")
+                receipts[event["token"]] = blob["hash"] if blob else digest(receipt["output"])
             elif row["kind"] == "note":
                 notes.add(event["text"])
         for ack in self.promised:
             is_kept = True
             if ack["what"] == "claim":
-                is_kept = ack["token"] in claims or ack["token"] < first
+                is_kept = ack["token"] in claims
             elif ack["what"] == "receipt":
-                output = receipts.get(ack["token"], self)
-                is_kept = output is not self and ack["output"] in (None, output)
-                is_kept = is_kept or ack["token"] < first
+                is_kept = ack["output"] == receipts.get(ack["token"])
             elif ack["what"] == "note":
-                is_kept = ack["text"] in notes or first > 1
+                is_kept = ack["text"] in notes
             self.expect(is_kept, f"lost: {json.dumps(ack)[:200]}")
 
 
@@ -353,12 +373,21 @@ def cut(options):
     log = entries(recording)
     ends = [entry.end for entry in log]
     chance = random.Random(options.seed)
-    # Half of the cuts are at an answer, where a promise has just been made; the others are anywhere after the first.
-    first = bisect.bisect_left(ends, acks[0]["at"])
+    # A quarter of the cuts are at an answer, where a promise has just been made, and a quarter while the log is pruned;
+    # the others are anywhere after the first answer.
+    def entry(ack):
+        return min(bisect.bisect_left(ends, ack["at"]), len(log) - 1)
+
+    begins, done = ([entry(ack) for ack in acks if ack["what"] == what] for what in ("prune", "pruned"))
+    prunes = list(zip(begins, done, strict=True))
     points = []
     for number in range(options.cuts):
-        at_answer = min(bisect.bisect_left(ends, chance.choice(acks)["at"]), len(log) - 1)
-        points.append(at_answer if number % 2 else chance.randrange(first, len(log)))
+        if number % 4 == 1:
+            points.append(entry(chance.choice(acks)))
+        elif number % 4 == 3:
+            points.append(chance.randint(*chance.choice(prunes)))
+        else:
+            points.append(chance.randrange(entry(acks[0]), len(log)))
     begun = time.monotonic()
     crashed, mounted = work / "crashed.img", work / "after"
     mounted.mkdir(exist_ok=True)
@@ -366,6 +395,7 @@ def cut(options):
     image = bytearray((work / "base.img").read_bytes())
     applied, broken, promises, unmountable, derived = 0, 0, 0, 0, 0
     openings, losses = collections.Counter(), collections.Counter()
+    in_prune = sum(any(low <= point <= high for low, high in prunes) for point in points)
     # In the order of time, so that the writes before the last flush are applied once.
     for number, point in enumerate(sorted(points)):
         chance = random.Random(f"{options.seed} {number}")
@@ -403,8 +433,8 @@ def cut(options):
             write_disk(image, crashed, recording, survivors(pending, loss, chance))
             must(*mount)
         use_state_of(mounted)
-        check = Check(mounted, promised, is_pruned=any(ack["what"] == "prune" for ack in promised),
-                      is_second_opinion=number % 4 == 0, has_journal=rows["fs"] != "ext4-without-journal")
+        check = Check(mounted, promised, rows["first"], is_second_opinion=number % 8 == 0,
+                      has_journal=rows["fs"] != "ext4-without-journal")
         try:
             check.run()
         finally:
@@ -426,7 +456,7 @@ def cut(options):
         "type": "power", "fs": rows["fs"], "seed": options.seed, "cuts": sum(losses.values()),
         "writes": sum(entry.kind == WRITE for entry in log), "flushes": sum(entry.kind == FLUSH for entry in log),
         "bytes": sum(entry.length for entry in log), "acks": len(acks), "checked": promises, "broken": broken,
-        "unmountable": unmountable, "derived": derived,
+        "unmountable": unmountable, "derived": derived, "in_prune": in_prune,
         "openings": dict(sorted(openings.items())), "seconds": round(time.monotonic() - begun),
     }), flush=True)
     return 1 if broken else 0
