@@ -1,13 +1,14 @@
 """Writes EVIDENCE.md from the output of the laboratory, the tests, the mutants and the fuzz targets.
 
 Usage:
-  evidence.py page FOLDER               write the page from the parts in a folder, all of one commit
+  evidence.py page FOLDER COMMIT        write the page from the parts in a folder; COMMIT is that of the program
   evidence.py different FOLDER HASHES   count the different images of the parts, whose hashes are in another folder
   evidence.py digests                   put the short runs (JSON Lines on standard input) into the page
   evidence.py check                     compare the short runs with those in the page
 
 `format/evidence.sh` calls it. The script copies figures, and computes sums and percentages. A part without a file is
-reported as not run.
+reported as not run, and a part that failed as failed, without its figures. A part that passed and has no figures is
+an error: this script no longer knows what its tool prints.
 """
 
 import heapq
@@ -62,15 +63,13 @@ def share(part, whole):
 
 def crashes(labs, counts, out):
     """`counts`: the different images of all runs together, and of each."""
-    out("## Crash images\n")
-    if not labs:
-        out("Not run for this page: `format/evidence.sh crashes devices`.\n")
-        return
-    out("All workloads of so many operations (append, batch, flush, rotate, snapshot, reopen, kill, prune) crash")
+    out("All workloads of up to so many operations (append, batch, flush, rotate, snapshot, reopen, kill, prune) crash")
     out("at every change of the simulated disk. *Images* are disks as they may be after the crash. Of equal images")
     out("one is examined (*distinct*). *All subsets*: the share of crash points at which every subset of the")
-    out("unsynced writes is tried; at the others, all of them, none of them, and samples. Shorter workloads come first: where")
-    out("not all workloads were run, it is a selection of the longest that is missing.\n")
+    out("unsynced writes is tried; at the others, all of them, none of them, and samples. Shorter workloads come first:")
+    out("where not all were run, the missing ones are of the longest. A broken promise ends a run with an error: a run that")
+    out("is listed here broke none. An image that *a person must judge* is refused, with what is in doubt, and stays as it")
+    out("is.\n")
     if counts:
         out(f"**{counts['all']} different images** in all runs together: their content differs, whatever device, history and")
         out("number of crashes led to them. Of these, each run has (*distinct* images with equal content count once):")
@@ -93,14 +92,13 @@ def crashes(labs, counts, out):
         out(
             f"- {it['ops']} operations, {it.get('device', 'atomic-sector')}, seed {it['seed']}: "
             f"{it['clean']} clean, {it['unacknowledged']} with an unacknowledged tail, {it['torn']} torn, {it['absent']} without a "
-            f"ledger, {it.get('asked', 0)} that a person must judge; promises broken: {it['broken']}. Digest of "
-            f"all images: `{it['digest'][:16]}`."
+            f"ledger, {it.get('asked', 0)} that a person must judge. Digest of all images: `{it['digest'][:16]}`, "
+            "which other threads may change where subsets are samples."
         )
     out("")
 
 
 def faults(all_of, runs, out):
-    out("## Failing and lying disks\n")
     out("Each fault is injected into every call that it can affect, one at a time. Then the machine restarts in four")
     out("ways.")
     for it in runs:
@@ -108,15 +106,19 @@ def faults(all_of, runs, out):
             f"\nWorkloads of up to {it['ops']} operations, {it['workloads']} of {it['workloads_all']} "
             f"({share(it['workloads'], it['workloads_all'])}), seed {it['seed']}, {it['seconds']:.0f} seconds."
         )
-    out("\nThe first table has faults that keep the contract of `log.md`: no acknowledged record may be missing.\n")
+    out("\nThe first table has faults that keep the contract of `log.md`: no acknowledged record may be missing.")
+    out("A broken promise ends the run with an error, and this run ended without one.\n")
     # A broken promise ends the run without these lines: the faults listed here broke none.
     lies = [it for it in all_of if it["whole"] + it["refused"] + it["reported"] + it["earlier"]]
     contract = [it for it in all_of if it not in lies or it["fault"] == ASKS]
-    out("| fault | injected | images | promises broken | left to a person |")
-    out("|---|---|---|---|---|")
+    out("| fault | injected | images | left to a person |")
+    out("|---|---|---|---|")
     for it in (it for it in contract if it["struck"]):
-        out(f"| {it['fault']} | {it['struck']} | {it['images']} | 0 | {it['refused']} |")
-    out("\nThe second table has faults that break it, so that no engine can keep everything. *Earlier*: the ledger is")
+        out(f"| {it['fault']} | {it['struck']} | {it['images']} | {it['refused']} |")
+    never = [it["fault"] for it in contract if not it["struck"]]
+    if never:
+        out(f"\nNo call of these workloads can have: {', '.join(never)}.")
+    out("\nThe second table has faults that break it, and no engine can keep everything under all of them. *Earlier*: the ledger is")
     out("as it was at an earlier time, and only a root that is kept elsewhere shows it. No record was invented.\n")
     out("| fault | injected | images | complete | refused | reported | earlier |")
     out("|---|---|---|---|---|---|---|")
@@ -133,20 +135,18 @@ ASKS = "disk full inside of a sector"
 
 
 def lives(all_of, out):
-    out("## Long workloads\n")
-    if not all_of:
-        out("Not run for this page: `format/evidence.sh life`.\n")
-        return
     out("One ledger that crashes repeatedly, in operations and in recoveries, is pruned when it is long, and is read")
-    out("all the time through a reader that was opened before.\n")
-    out("| operations | seed | crashes | records | reads | promises broken | seconds |\n|---|---|---|---|---|---|---|")
+    out("all the time through a reader that was opened before. A broken promise ends it with an error.\n")
+    out("| operations | seed | crashes | records | reads | seconds |\n|---|---|---|---|---|---|")
     for it in all_of:
         out(
-            f"| {it['ops']} | {it['seed']} | {it['crashes']} | {it['records']} | {it['looks']} | {it['broken']} "
-            f"| {it['seconds']:.0f} |"
+            f"| {it['ops']} | {it['seed']} | {it['crashes']} | {it['records']} | {it['looks']} | {it['seconds']:.0f} |"
         )
     out("")
 
+
+# The device that the format relies on.
+RELIED_ON = "atomic-sector"
 
 KILLS = re.compile(r"^mutant: (\w+) (\S+) (?:killed-by=(\S+) hits=(\S+)|survived) .*seconds=(\S+)", re.M)
 
@@ -168,27 +168,28 @@ def source_at(commit, name):
 
 
 def mutants(text, commit, out):
-    out("## Mutants (seeded bugs)\n")
     kills = {found[0]: found for found in KILLS.findall(text)}
-    if not kills:
-        out("Not run for this page: `tests/mutants/run all`.")
-        return
     names = MUTANT.findall(source_at(commit, "src/sim/mutants.rs"))
     # Several run at once: the order is that of the list.
     kills = {name: kills[name] for name in sorted(kills, key=lambda it: names.index(it) if it in names else -1)}
     found, bugs, seconds = found_bugs(kills)
-    out(f"{found} of {bugs} were found by a test, in {seconds:.0f} seconds.")
+    out(f"{found} of {bugs} were found: a test failed after it had reached the bug, or ended its process or hung because of")
+    out(f"it. The tests took {seconds:.0f} seconds, several at once. NoOp is a mutant without an effect, which no test may find.")
     missing = [name for name in names if name not in kills]
     if missing:
         out(f"Not run for this page: {', '.join(missing)}.")
-    out("The test that found each mutant, and how often it had reached the mutant (*hits*):\n")
+    out("\nThe test that found each mutant, and how often it had reached the mutant (*hits*; unknown where it happened in")
+    out("another process):\n")
     out("| mutant | hazard | found by | hits |\n|---|---|---|---|")
     for name, hazard, killer, hits, _ in kills.values():
         out(f"| {name} | {hazard} | {killer or 'nothing'} | {hits} |")
+    out("")
 
 
 MEASURED = re.compile(r"measured: ([^:\n]+): (\d+) ([^\n]+)")
 PASSED = re.compile(r"^test (\w+)::\S+ \.\.\. ok$", re.M)
+# The result of all tests of a part.
+RESULT = re.compile(r"^test result: ok\. (\d+) passed; 0 failed", re.M)
 # The module of the tests that measure each subject.
 SUBJECTS = {
     "unreadable ranges": "unreadable_sectors", "clocks": "ledger_time", "histories": "histories",
@@ -197,16 +198,13 @@ SUBJECTS = {
 
 
 def cases(text, out):
-    out("## Permanent faults, clocks, histories of answers, other users\n")
     measured = MEASURED.findall(text)
-    if not measured:
-        out("Not run for this page: `format/evidence.sh cases`.\n")
-        return
-    out("Tests that count what they try. *Unreadable ranges* stay unreadable, mapped pages included; they cost the")
-    out("records in them and nothing else. *Clocks* jump by minutes, days and decades in both directions. In")
-    out("*histories* concurrent clients cut connections, repeat requests and reuse keys while the server is killed,")
-    out("and every answer must be true. Traces of *models* of the protocol are replayed against the real code. No")
-    out("promise was broken.\n")
+    out("Tests that count what they try; all of them passed. *Unreadable ranges* stay unreadable, mapped pages included; they")
+    out("cost the records in them and nothing else, except that a writer may refuse to open until the ledger is salvaged.")
+    out("*Clocks* jump by minutes, days and decades in both directions. In *histories* concurrent clients cut connections,")
+    out("repeat requests and reuse keys while the server is killed, and every answer that arrives must be true; a request")
+    out("whose answer is lost is repeated with its key. Traces of *models* of the protocol are replayed against the real")
+    out("code.\n")
     out("| subject | tests | tried |\n|---|---|---|")
     passed = PASSED.findall(text)
     for subject, module in SUBJECTS.items():
@@ -217,59 +215,52 @@ def cases(text, out):
 
 
 def runners(rows, out):
-    out("## The runner in the simulator\n")
-    if not rows:
-        out("Not run for this page: `format/evidence.sh runner`.\n")
-        return
     out("`ledger drill --every-crash`: the loop of `ledger run` on a simulated disk, with a simulated clock and simulated")
     out("workers, which succeed, fail, or are lost (*flaky*). It crashes at each of its writes and is resumed. Each run must end")
-    out("with the state of the run without a crash, and no accepted work may be done twice.\n")
-    out("| plan | agents | steps | crash points | lives | holds |\n|---|---|---|---|---|---|")
+    out("with the state of the run without a crash, and no accepted work may be done twice. *Repeated*: attempts at steps that")
+    out("may be done twice, whose receipt a crash prevented.\n")
+    out("| plan | agents | steps | crash points | lives | repeated | holds |\n|---|---|---|---|---|---|---|")
     for it in rows:
         plan = it["plan"].rpartition("/")[2]
-        out(f"| {plan} | {it['agents']} | {it['steps']} | {it['points']} | {it['lives']} | {'yes' if it['holds'] else 'no'} |")
+        out(f"| {plan} | {it['agents']} | {it['steps']} | {it['points']} | {it['lives']} | {it['executed_twice']} | {'yes' if it['holds'] else 'no'} |")
     out("")
 
 
 def power(rows, out):
-    out("## Power cuts below real file systems\n")
-    if not rows:
-        out("Not run for this page: `tests/power/run`.\n")
-        return
-    out("A ledger works on a real file system, with clients, a server that is killed, snapshots, large outputs and a")
-    out("prune. Its disk records every write and flush. A *cut* keeps all writes before the last flush, and any part")
-    out("of those after it, in pieces of 512 or 4096 bytes; the kernel mounts the result. *Checked*: how often a")
+    out("A ledger works on a real file system, with clients, a server that is killed, snapshots, large outputs and two")
+    out("prunes. Its disk records every write and flush. A *cut* keeps all writes before the last flush, and any part")
+    out("of those after it, in pieces of 512 or 4096 bytes; the kernel mounts the result, after a repair by `e2fsck` where")
+    out("there is no journal. A quarter of the cuts are while the log is pruned (*in a prune*). *Checked*: how often a")
     out("promise was compared. *Broken*: cuts after which something acknowledged was missing, `verify` reported")
     out("damage of the log, or the ledger did not open. *Snapshot lost*: without a journal, a removed snapshot")
     out("returned with blocks of another file; nothing else was missing. *Not mounted*: the kernel gave up the file")
-    out("system, since a block was torn inside; such a cut is repeated with whole blocks.\n")
-    out("| file system | cuts | writes | flushes | answers | checked | broken | snapshot lost | not mounted | opened as | seconds |")
-    out("|---|---|---|---|---|---|---|---|---|---|---|")
+    out("system, since a block was torn inside; such a cut is repeated with whole blocks. A last line of each part shows that")
+    out("the check can fail: a disk that lies about its flushes is found out.\n")
+    out("| file system | cuts | in a prune | writes | flushes | answers | checked | broken | snapshot lost | not mounted | opened as | seconds |")
+    out("|---|---|---|---|---|---|---|---|---|---|---|---|")
     for it in rows:
         openings = ", ".join(f"{count} {name}" for name, count in it["openings"].items())
         out(
-            f"| {it['fs']} | {it['cuts']} | {it['writes']} | {it['flushes']} | {it['acks']} | {it['checked']} "
+            f"| {it['fs']} | {it['cuts']} | {it['in_prune']} | {it['writes']} | {it['flushes']} | {it['acks']} | {it['checked']} "
             f"| {it['broken']} | {it['derived']} | {it['unmountable']} | {openings} | {it['seconds']} |"
         )
-    out(f"| **all** | **{sum(it['cuts'] for it in rows)}** | | | | | **{sum(it['broken'] for it in rows)}** | | | | |")
+    out(f"| **all** | **{sum(it['cuts'] for it in rows)}** | **{sum(it['in_prune'] for it in rows)}** | | | | | **{sum(it['broken'] for it in rows)}** | | | | |")
     out("")
 
 
+SEEDED = re.compile(r"^schedules: seeded bug (\w+): found", re.M)
 SCHEDULED = re.compile(r"^schedules: ([^:\n]+): (\d+) (\w+)$", re.M)
 
 
 def schedules(text, out):
-    out("## Schedules of threads\n")
     found = SCHEDULED.findall(text)
-    if not found:
-        out("Not run for this page: `tests/schedules/run`.\n")
-        return
     out("`shuttle` runs group commit under random schedules, and under schedules with few preemptions. No thread")
     out("waited forever, and every acknowledged record was durable.\n")
     out("| test | scheduler | schedules |\n|---|---|---|")
     for name, count, kind in found:
         out(f"| {name} | {kind} | {count} |")
-    out("")
+    bugs = SEEDED.findall(text)
+    out(f"\nThe schedules find each of {len(bugs)} seeded bugs: {', '.join(bugs)}.\n")
 
 
 COVERED = re.compile(r"^(format|log|plan)/\S+ +\d+ +\d+ +\S+ +\d+ +\d+ +\S+ +(\d+) +(\d+)", re.M)
@@ -277,10 +268,6 @@ FUZZED = re.compile(r"^(\w+): (\d+) runs, (\d+) new inputs, (\d+) seconds", re.M
 
 
 def coverage(output, out):
-    out("\n## Line coverage\n")
-    if not output:
-        out("Not run for this page: `tests/coverage/run`.")
-        return
     lines = {}
     for layer, whole, missed in COVERED.findall(output):
         before = lines.get(layer, (0, 0))
@@ -289,53 +276,44 @@ def coverage(output, out):
         f"`{layer}` {whole - missed} of {whole} ({share(whole - missed, whole)})"
         for layer, (whole, missed) in sorted(lines.items())
     )
-    out(f"{text}, inline tests included. {' '.join(NOTE.findall(output))}")
-
-
-MIRI = re.compile(r"^test result: ok\. (\d+) passed", re.M)
+    out(f"{text}, inline tests included. {' '.join(NOTE.findall(output))}\n")
 
 
 def miri(text, out):
-    out("\n## Undefined behavior\n")
-    passed = [int(count) for count in MIRI.findall(text)]
-    if not passed:
-        out("Not run for this page: `.ci/run miri`.")
-        return
+    passed = [int(count) for count in RESULT.findall(text)]
     out(f"{sum(passed)} tests ran in Miri, an interpreter that finds undefined behavior, data races and leaks. It found none.")
-    out(f"{' '.join(NOTE.findall(text))}")
+    out("Tests that visit every bit or length visit some of them there, and the laboratory of crash images is left out.")
+    out(f"{' '.join(NOTE.findall(text))}\n")
 
 
 MUTATED = re.compile(r"^mutations: (\S+): (\d+) caught, (\d+) missed, (\d+) timeout, (\d+) unviable$", re.M)
 
 
 def mutated(text, out):
-    out("\n## Mutations by cargo-mutants\n")
     rows = MUTATED.findall(text)
-    if not rows:
-        out("Not run for this page: `.ci/run cargo-mutants`.")
-        return
     out("Small changes of the code, made by a program that knows no hazards. *Caught*: a test fails. *Missed*: no test fails;")
-    out("each is explained in `tests/mutants/survivors.md`. *Unviable*: it does not compile.")
+    out("each is explained in `tests/mutants/survivors.md`. *Timeout*: the tests ran too long, as in an endless loop.")
+    out("*Unviable*: it does not compile.")
     out(f"{' '.join(NOTE.findall(text))}\n")
     out("| file | caught | missed | timeout | unviable |\n|---|---|---|---|---|")
     for row in rows:
         out(f"| {' | '.join(row)} |")
     sums = [sum(int(row[at]) for row in rows) for at in range(1, 5)]
-    out(f"| **all** | {' | '.join(f'**{it}**' for it in sums)} |")
+    out(f"| **all** | {' | '.join(f'**{it}**' for it in sums)} |\n")
 
 
 NOTE = re.compile(r"^note: (.*)$", re.M)
 
 
 def fuzzed(text, out):
-    out("\n## Fuzzing\n")
-    if not text:
-        out("Not run for this page: `fuzz/run 600`.")
-        return
-    out("Each target runs from its corpus for a fixed time. A target that finds a crash stops and has no line here.\n")
+    out("Each target runs from its corpus for a fixed time. A target that finds a crash fails its part.\n")
     out("| target | runs | new inputs | seconds |\n|---|---|---|---|")
-    for name, runs, new, seconds in FUZZED.findall(text):
+    rows = FUZZED.findall(text)
+    for name, runs, new, seconds in rows:
         out(f"| {name} | {runs} | {new} | {seconds} |")
+    missing = sorted({path.name for path in (ROOT / "fuzz" / "corpus").iterdir()} - {row[0] for row in rows})
+    if missing:
+        out(f"\nNot run for this page: {', '.join(missing)}.")
 
 
 SHORT = "## Short runs\n"
@@ -346,7 +324,7 @@ def short_runs(labs):
     """The section with the digests of the short runs."""
     lines = [
         SHORT,
-        "All workloads of 2 operations, seed 1. CI repeats them and fails if a digest differs, or if more images need",
+        "All workloads of up to 2 operations, seed 1. CI repeats them at every commit and fails if a digest differs, or if more images need",
         "a person. `format/evidence.sh digests` records them after a change of bytes or of the laboratory. A person is",
         "needed where a device tears inside of a sector and so leaves a slot of HEAD that looks rotten (`recovery.md`, row",
         "6a), or garbage after the last record (row 12); never on the device that the format relies on.\n",
@@ -391,53 +369,57 @@ class Parts:
     """The parts in a folder, by name. One subject may have several parts: `fuzz-a+b`, `fuzz-c+d`."""
 
     def __init__(self, folder):
-        self.commit = (folder / "commit").read_text(encoding="utf-8").strip()
-        known = [path for path in sorted(folder.iterdir()) if path.suffix != ".part" and path.name != "commit"]
-        self.parts = {path.name: read(path) for path in known}
+        known = [path for path in sorted(folder.iterdir()) if path.suffix != ".part"]
+        self.about, self.passed = {}, {}
+        for path in known:
+            values, text = read(path)
+            self.about[path.name] = next(it for it in values if it["type"] == "part")
+            if self.about[path.name]["exit"] == 0:
+                self.passed[path.name] = values, text
 
-    def text(self, name):
-        parts = (text for part, (_, text) in self.parts.items() if part == name or part.startswith(name + "-"))
-        return "".join(parts)
+    def of(self, subject, names):
+        return [name for name in names if name == subject or name.startswith(subject + "-")]
+
+    def failed(self, subject):
+        return [name for name in self.of(subject, self.about) if name not in self.passed]
+
+    def text(self, subject):
+        return "".join(self.passed[name][1] for name in self.of(subject, self.passed))
 
     def values(self, kind):
-        # The short runs have a section of their own.
-        values = (it for name, (values, _) in self.parts.items() if name != "digests" for it in values)
-        return [it for it in values if it["type"] == kind]
-
-    def digests(self):
-        return [it for it in self.parts.get("digests", ([], ""))[0] if it["type"] == "lab"]
-
-    def about(self):
-        """The command of each part, its time, and what was measured where."""
-        for name, (values, _) in self.parts.items():
-            about = next(it for it in values if it["type"] == "part")
-            yield name, about
+        return [it for values, _ in self.passed.values() for it in values if it["type"] == kind]
 
 
 def measured(parts, out):
     """The parts, their commands, and what was measured where."""
-    about = dict(parts.about())
     where = {}
-    for name, it in about.items():
-        where.setdefault((it["program"], it["toolchain"], it["machine"]), []).append(name)
+    for name, it in parts.about.items():
+        where.setdefault((it["toolchain"], it["machine"]), []).append(name)
     out("## How it was measured\n")
-    for (program, toolchain, machine), names in where.items():
+    out("*Commit*: the newest one that changes what the part measures, which is the program and, for some parts, tests or a")
+    out("tool. *Program*: the begin of its SHA-256, for parts that run it; parts that compile tests have none. Other work")
+    out("may have shared the processors, so the seconds say only what to expect.\n")
+    for (toolchain, machine), names in where.items():
         which = "All parts" if len(where) == 1 else ", ".join(names)
-        out(f"- {which}: program `{program}` (SHA-256), {toolchain}, {machine}")
-    out("\n| part | command | seconds |\n|---|---|---|")
-    for name, it in about.items():
-        out(f"| {name} | `{it['command']}` | {it['seconds']} |")
+        out(f"- {which}: {toolchain}, {machine}")
+    out("\n| part | command | commit | program | date | seconds |\n|---|---|---|---|---|---|")
+    for name, it in parts.about.items():
+        program = f"`{it['program']}`" if it["program"] else ""
+        out(f"| {name} | `{it['command']}` | {it['commit']} | {program} | {it['date']} | {it['seconds']} |")
     out("")
 
 
 def summary(parts, counts, out):
     """The figures that matter most; a part that was not run has no row."""
-    rows = []
+    rows = [(f"part `{name}`", "", f"**failed**, exit code {it['exit']}: `evidence/{name}`")
+            for name, it in parts.about.items() if it["exit"]]
     labs = [it for it in parts.values("lab") if it["ops"]]
     if labs:
-        tried, broken = sum(it["tried"] for it in labs), sum(it["broken"] for it in labs)
+        tried, examined, asked = (sum(it[key] for it in labs) for key in ("tried", "examined", "asked"))
         images = f"{counts['all']} different of {tried}" if counts else f"{tried}, different ones not counted"
-        rows.append(("crash images", images, f"{broken} guarantees violated"))
+        relied_on = sum(it["asked"] for it in labs if it["device"] == RELIED_ON)
+        judged = f"a person must judge {asked} of {examined}, {relied_on} of them on the device that the format relies on"
+        rows.append(("crash images", images, f"0 promises broken; {judged}"))
     kills = {found[0]: found for found in KILLS.findall(parts.text("mutants"))}
     if kills:
         found, bugs, _ = found_bugs(kills)
@@ -447,7 +429,7 @@ def summary(parts, counts, out):
         rows.append(("power cuts below ext4 and xfs", sum(it["cuts"] for it in cuts), f"{sum(it['broken'] for it in cuts)} with a loss"))
     requests = sum(int(count) for subject, count, what in MEASURED.findall(parts.text("cases")) if (subject, what) == ("histories", "requests"))
     if requests:
-        rows.append(("requests in histories of answers", requests, "0 violations"))
+        rows.append(("requests in histories of answers", requests, "0 answers untrue"))
     crashed = parts.values("every_crash")
     if crashed:
         failed = sum(not it["holds"] for it in crashed)
@@ -463,46 +445,55 @@ def summary(parts, counts, out):
         out("")
 
 
-def page(folder):
+def page(folder, commit):
     parts = Parts(folder)
-    digests = short_runs(parts.digests()) if parts.digests() else section()[1]
     lines = [
         "# Evidence\n",
         "Results of the long tests of the engine. `format/evidence.sh` writes this page; do not edit it.\n",
-        f"Measured at commit `{parts.commit}`. What each part printed is in `evidence/`.\n",
+        f"Measured at commit `{commit}`. What each part printed is in `evidence/`.\n",
     ]
     out = lines.append
     counts = next(iter(parts.values("different")), None)
+    # They were counted before a run was repeated, or another one added.
+    if counts and set(counts["each"]) != set(parts.of("crashes", parts.passed)):
+        counts = None
     summary(parts, counts, out)
     measured(parts, out)
-    lines.append(digests.rstrip() + "\n")
+    lines.append(section()[1].rstrip() + "\n")
+
+    def about(title, subject, write, *figures):
+        out(f"## {title}\n")
+        for name in parts.failed(subject):
+            out(f"**Failed**: {name}, with exit code {parts.about[name]['exit']}. What it printed is in `evidence/{name}`.\n")
+        if parts.of(subject, parts.passed):
+            before = len(lines)
+            write(*figures, out)
+            if not any(re.search(r"\d", line) for line in lines[before:]):
+                sys.exit(f"error: evidence.py finds no figure in the part {subject}")
+        elif not parts.failed(subject):
+            out(f"Not run for this page: `format/evidence.sh {subject}`.\n")
+
     # A run with faults also prints a line for the workload of no operations.
-    crashes([it for it in parts.values("lab") if it["ops"]], counts, out)
-    lives(parts.values("endured"), out)
-    struck = parts.values("fault")
-    if struck:
-        faults(struck, parts.values("faults"), out)
-    else:
-        out("## Failing and lying disks\n\nNot run for this page: `ledger lab run --faults 1`.\n")
-    flips = parts.text("flips").strip()
-    out("## Flipped bits\n")
-    out(f"```text\n{flips}\n```\n" if flips else "Not run for this page: `cargo run --release --example sweep`.\n")
+    about("Crash images", "crashes", crashes, [it for it in parts.values("lab") if it["ops"]], counts)
+    about("Long workloads", "life", lives, parts.values("endured"))
+    about("Failing and lying disks", "faults", faults, parts.values("fault"), parts.values("faults"))
+    about("Flipped bits", "flips", lambda text, out: out(f"```text\n{text}\n```\n"), parts.text("flips").strip())
     out("The same sweep on other logs: `benches/peers/FLIPS.md`.\n")
-    cases(parts.text("cases"), out)
-    runners(parts.values("every_crash"), out)
-    power(parts.values("power"), out)
-    schedules(parts.text("schedules"), out)
-    mutants(parts.text("mutants"), parts.commit, out)
-    mutated(parts.text("cargo-mutants"), out)
-    miri(parts.text("miri"), out)
-    coverage(parts.text("coverage"), out)
-    fuzzed(parts.text("fuzz"), out)
-    PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    about("Permanent faults, clocks, histories of answers, other users", "cases", cases, parts.text("cases"))
+    about("The runner in the simulator", "runner", runners, parts.values("every_crash"))
+    about("Power cuts below real file systems", "power", power, parts.values("power"))
+    about("Schedules of threads", "schedules", schedules, parts.text("schedules"))
+    about("Mutants (seeded bugs)", "mutants", mutants, parts.text("mutants"), commit)
+    about("Mutations by cargo-mutants", "cargo-mutants", mutated, parts.text("cargo-mutants"))
+    about("Undefined behavior", "miri", miri, parts.text("miri"))
+    about("Line coverage", "coverage", coverage, parts.text("coverage"))
+    about("Fuzzing", "fuzz", fuzzed, parts.text("fuzz"))
+    PAGE.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
 
 
 def main():
     if sys.argv[1] == "page":
-        page(pathlib.Path(sys.argv[2]))
+        page(pathlib.Path(sys.argv[2]), sys.argv[3])
         return
     if sys.argv[1] == "different":
         print(json.dumps(different(*map(pathlib.Path, sys.argv[2:4]))))

@@ -51,20 +51,19 @@ class Parts(unittest.TestCase):
         text = ("test ledger_time::a ... ok\nmeasured: clocks: 30 jumps\nmeasured: clocks: 7 records from the future\n"
                 "test ledger_time::b ... ok\ntest ledger_time::c ... FAILED\n")
         self.assertIn("| clocks | 2 | 30 jumps; 7 records from the future |", self.lines(evidence.cases, text))
-        self.assertIn("Not run", self.lines(evidence.cases, ""))
 
     def test_power_cuts_are_summed(self):
-        row = {"fs": "xfs", "cuts": 5, "writes": 9, "flushes": 2, "acks": 7, "checked": 20, "broken": 0,
+        row = {"fs": "xfs", "cuts": 5, "in_prune": 2, "writes": 9, "flushes": 2, "acks": 7, "checked": 20, "broken": 0,
                "unmountable": 1, "derived": 2, "openings": {"clean": 4, "torn": 1}, "seconds": 3}
         text = self.lines(evidence.power, [row, row | {"fs": "ext4", "broken": 1}])
-        self.assertIn("| xfs | 5 | 9 | 2 | 7 | 20 | 0 | 2 | 1 | 4 clean, 1 torn | 3 |", text)
-        self.assertIn("| **all** | **10** | | | | | **1** |", text)
+        self.assertIn("| xfs | 5 | 2 | 9 | 2 | 7 | 20 | 0 | 2 | 1 | 4 clean, 1 torn | 3 |", text)
+        self.assertIn("| **all** | **10** | **4** | | | | | **1** |", text)
 
     def test_schedules_are_listed_by_test(self):
         text = "schedules: a queue of tickets: 30 random\nschedules: seeded bug X: found by y\n"
         lines = self.lines(evidence.schedules, text)
         self.assertIn("| a queue of tickets | random | 30 |", lines)
-        self.assertNotIn("seeded", lines)
+        self.assertIn("each of 1 seeded bugs: X.", lines)
 
     def test_output_that_is_not_json_is_text(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -84,16 +83,15 @@ class Page(unittest.TestCase):
         evidence.PAGE.write_text("# Evidence\n\n" + evidence.SHORT + "\nold digests\n\n## Crash images\n\nold\n")
         self.folder = Path(folder.name) / "1234abc"
         self.folder.mkdir()
-        (self.folder / "commit").write_text("1234abc\n")
 
-    def part(self, name, *lines, program="0123456789abcdef"):
-        about = {"type": "part", "command": f"run {name}", "seconds": 7, "program": program,
-                 "toolchain": "rustc 1", "machine": "2 processors"}
+    def part(self, name, *lines, status=0, machine="2 processors"):
+        about = {"type": "part", "commit": "1234abc", "command": f"run {name}", "exit": status, "seconds": 7,
+                 "date": "2026-01-02", "program": "", "toolchain": "rustc 1", "machine": machine}
         text = [line if isinstance(line, str) else json.dumps(line) for line in (*lines, about)]
         (self.folder / name).write_text("\n".join(text) + "\n")
 
     def made(self):
-        evidence.page(self.folder)
+        evidence.page(self.folder, "1234abc")
         return evidence.PAGE.read_text()
 
     def test_images_that_two_runs_share_count_once(self):
@@ -114,27 +112,47 @@ class Page(unittest.TestCase):
         with self.assertRaisesRegex(SystemExit, "the hashes of crashes are not here"):
             evidence.different(self.folder, hashes)
         text = self.made()
-        self.assertIn("| crash images | 4 different of 20 | 0 guarantees violated |", text)
+        self.assertIn("| crash images | 4 different of 20 | 0 promises broken; a person must judge 2 of 2,", text)
         self.assertIn("crashes 2; crashes-psow512 3.", text)
+        self.part("crashes-psow4096", run | {"device": "psow4096"})
+        self.assertIn("| crash images | 30, different ones not counted |", self.made())
 
     def test_parts_name_their_commands_and_what_they_measured(self):
         self.part("fuzz-a+b", "a: 5 runs, 1 new inputs, 600 seconds")
         self.part("fuzz-c", "c: 6 runs, 0 new inputs, 601 seconds")
         text = self.made()
         self.assertIn("Measured at commit `1234abc`.", text)
-        self.assertIn("| fuzz-a+b | `run fuzz-a+b` | 7 |", text)
-        self.assertIn("- All parts: program `0123456789abcdef`", text)
+        self.assertIn("| fuzz-a+b | `run fuzz-a+b` | 1234abc |  | 2026-01-02 | 7 |", text)
+        self.assertIn("- All parts: rustc 1, 2 processors", text)
+        self.assertIn("Not run for this page: damaged_ledger, ", text)
         self.assertIn("| runs of fuzz targets | 11 | 0 crashes; 2 targets, each 600 seconds or more |", text)
         self.assertIn("| c | 6 | 0 | 601 |", text)
         self.assertIn("old digests", text)
-        self.part("schedules", "schedules: tickets: 30 random", program="fedcba9876543210")
+        self.part("schedules", "schedules: tickets: 30 random", machine="4 processors")
         text = self.made()
-        self.assertIn("- fuzz-a+b, fuzz-c: program `0123456789abcdef`", text)
-        self.assertIn("- schedules: program `fedcba9876543210`", text)
+        self.assertIn("- fuzz-a+b, fuzz-c: rustc 1, 2 processors", text)
+        self.assertIn("- schedules: rustc 1, 4 processors", text)
 
     def test_part_that_was_interrupted_does_not_count(self):
         (self.folder / "mutants.part").write_text("mutant: A H1 killed-by=a::b hits=1 passed-before=0 seconds=1.0\n")
-        self.assertIn("Not run for this page: `tests/mutants/run all`.", self.made())
+        self.assertIn("Not run for this page: `format/evidence.sh mutants`.", self.made())
+
+    def test_part_that_failed_is_shown_without_its_figures(self):
+        self.part("fuzz-a+b", "a: 5 runs, 1 new inputs, 600 seconds", status=1)
+        self.part("fuzz-c", "c: 6 runs, 0 new inputs, 601 seconds")
+        self.part("miri", "test result: ok. 7 passed; 0 failed;", status=101)
+        text = self.made()
+        self.assertIn("| part `fuzz-a+b` |  | **failed**, exit code 1: `evidence/fuzz-a+b` |", text)
+        self.assertIn("**Failed**: fuzz-a+b, with exit code 1.", text)
+        self.assertIn("**Failed**: miri, with exit code 101.", text)
+        self.assertIn("| c | 6 | 0 | 601 |", text)
+        self.assertNotIn("| a | 5", text)
+        self.assertNotIn("It found none", text)
+
+    def test_part_without_figures_is_an_error(self):
+        self.part("coverage", "a table of another form")
+        with self.assertRaisesRegex(SystemExit, "no figure in the part coverage"):
+            self.made()
 
     def test_mutations_and_miri_are_summed(self):
         self.part("cargo-mutants", "mutations: src/a.rs: 5 caught, 1 missed, 0 timeout, 2 unviable", "note: One in four.")
