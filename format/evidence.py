@@ -276,7 +276,7 @@ def coverage(output, out):
         f"`{layer}` {whole - missed} of {whole} ({share(whole - missed, whole)})"
         for layer, (whole, missed) in sorted(lines.items())
     )
-    out(f"{text}, inline tests included. {' '.join(NOTE.findall(output))}\n")
+    out(f"{text}, inline tests included.\n")
 
 
 def miri(text, out):
