@@ -131,7 +131,7 @@ fn interrupted_check_records_no_verdict() {
 fn worker_renews_its_lease_while_it_runs() {
     let place = Place::planned("steps: [{id: a, lease_seconds: 4}]\n");
     let script = "for n in $(seq 400); do
-        $LEDGER inspect \"$LEDGER_DIR\" records --kind lease_renewed | grep -q . && exit 0
+        $LEDGER inspect \"$LEDGER_DIR\" records --kind lease_renewed | grep -q lease_renewed && exit 0
         sleep 0.02
     done
     exit 1";

@@ -1357,6 +1357,22 @@ fn on_disk() -> Place {
     place
 }
 
+/// Goal: a prune up to a record keeps every segment that has a later one.
+#[test]
+fn prune_up_to_a_record_keeps_what_is_behind_it() {
+    let place = on_disk();
+    let ended = place.ledger("prune l --ended --json").code(0).lines().remove(0);
+    let limit = ended["last_seq"].as_u64().unwrap() - 1;
+    let line = format!("prune l --through {limit} --json");
+    let plan = place.ledger(&line).code(0).lines().remove(0);
+    let last = plan["last_seq"].as_u64().unwrap();
+    assert!((1..=limit).contains(&last), "{plan}");
+    let pruned = place.ledger(&format!("{line} --yes")).code(0).lines().remove(0);
+    assert_eq!((&pruned["first_seq"], &pruned["last_seq"]), (&1.into(), &last.into()), "{pruned}");
+    let next = place.ledger("inspect l records --limit 1 --json").code(0).lines().remove(0);
+    assert_eq!(next["seq"], last + 1, "{next}");
+}
+
 /// Goal: the commands plan without a change, and execute the plan with --yes.
 #[test]
 fn commands_plan_first_and_execute_with_yes() {
