@@ -445,6 +445,30 @@ fn pruned_folder_needs_the_objects_of_its_old_store() {
     assert_eq!(hash_at(&copy, last), hash_at(&disk, last));
 }
 
+/// Goal: a folder that was pruned while it was not bound does not continue a store that ends before its first
+/// record, which would leave a hole in the store.
+#[test]
+fn folder_pruned_beyond_the_end_of_its_store_is_refused() {
+    let (disk, store) = (SimDisk::new(), SimStore::new());
+    Ledger::create(&dir(), &quiet(&disk)).unwrap().close().unwrap();
+    write(&disk, &store, 1, 10);
+    unbind(&disk);
+    let ledger = Ledger::open_with(&dir(), &quiet(&disk)).unwrap().0;
+    notes(&ledger, 30);
+    for _ in 0..2 {
+        ledger.snapshot::<State>().unwrap();
+        notes(&ledger, 8);
+    }
+    ledger.prune(RetentionLimit::Record(30), None, "ann").unwrap();
+    ledger.close().unwrap();
+    let (first, names) = (reader(&disk).first_seq(), store.names());
+    for way in [Way::Opening, Way::SideCar] {
+        let error = bring(way, &disk, &store.handle(), 3).unwrap_err();
+        assert!(error.to_string().contains(&format!("begins at record {first}")), "{error}");
+        assert_eq!(store.names(), names);
+    }
+}
+
 /// Goal: a side-car that stood still before the note of an epoch, while a copy of the folder that diverged put an ordinary
 /// record there, and that slot was collected, does not take its own slot under the collected name for written. The clock
 /// of the store stands still, so no difference in time shows it.
