@@ -217,8 +217,8 @@ def cases(text, out):
 def runners(rows, out):
     out("`ledger drill --every-crash`: the loop of `ledger run` on a simulated disk, with a simulated clock and simulated")
     out("workers, which succeed, fail, or are lost (*flaky*). It crashes at each of its writes and is resumed. Each run must end")
-    out("with the state of the run without a crash, and no accepted work may be done twice. *Repeated*: attempts at steps that")
-    out("may be done twice, whose receipt a crash prevented.\n")
+    out("with the state of the run without a crash, and no accepted work may be done twice. *Repeated*: executions of steps")
+    out("that were in flight at a crash, over all crashes.\n")
     out("| plan | agents | steps | crash points | lives | repeated | holds |\n|---|---|---|---|---|---|---|")
     for it in rows:
         plan = it["plan"].rpartition("/")[2]
@@ -396,8 +396,8 @@ def measured(parts, out):
     for name, it in parts.about.items():
         where.setdefault((it["toolchain"], it["machine"]), []).append(name)
     out("## How it was measured\n")
-    out("*Commit*: the newest one that changes what the part measures, which is the program and, for some parts, tests or a")
-    out("tool. *Program*: the begin of its SHA-256, for parts that run it; parts that compile tests have none. Other work")
+    out("*Commit*: when the part ran, the newest one that changed what it measures, which is the program and, for some parts,")
+    out("tests or a tool. *Program*: the begin of its SHA-256, for parts that run it; parts that compile tests have none. Other work")
     out("may have shared the processors, so the seconds say only what to expect.\n")
     for (toolchain, machine), names in where.items():
         which = "All parts" if len(where) == 1 else ", ".join(names)
@@ -461,7 +461,7 @@ def page(folder, commit):
     measured(parts, out)
     lines.append(section()[1].rstrip() + "\n")
 
-    def about(title, subject, write, *figures):
+    def add_section(title, subject, write, *figures):
         out(f"## {title}\n")
         for name in parts.failed(subject):
             out(f"**Failed**: {name}, with exit code {parts.about[name]['exit']}. What it printed is in `evidence/{name}`.\n")
@@ -474,20 +474,20 @@ def page(folder, commit):
             out(f"Not run for this page: `format/evidence.sh {subject}`.\n")
 
     # A run with faults also prints a line for the workload of no operations.
-    about("Crash images", "crashes", crashes, [it for it in parts.values("lab") if it["ops"]], counts)
-    about("Long workloads", "life", lives, parts.values("endured"))
-    about("Failing and lying disks", "faults", faults, parts.values("fault"), parts.values("faults"))
-    about("Flipped bits", "flips", lambda text, out: out(f"```text\n{text}\n```\n"), parts.text("flips").strip())
+    add_section("Crash images", "crashes", crashes, [it for it in parts.values("lab") if it["ops"]], counts)
+    add_section("Long workloads", "life", lives, parts.values("endured"))
+    add_section("Failing and lying disks", "faults", faults, parts.values("fault"), parts.values("faults"))
+    add_section("Flipped bits", "flips", lambda text, out: out(f"```text\n{text}\n```\n"), parts.text("flips").strip())
     out("The same sweep on other logs: `benches/peers/FLIPS.md`.\n")
-    about("Permanent faults, clocks, histories of answers, other users", "cases", cases, parts.text("cases"))
-    about("The runner in the simulator", "runner", runners, parts.values("every_crash"))
-    about("Power cuts below real file systems", "power", power, parts.values("power"))
-    about("Schedules of threads", "schedules", schedules, parts.text("schedules"))
-    about("Mutants (seeded bugs)", "mutants", mutants, parts.text("mutants"), commit)
-    about("Mutations by cargo-mutants", "cargo-mutants", mutated, parts.text("cargo-mutants"))
-    about("Undefined behavior", "miri", miri, parts.text("miri"))
-    about("Line coverage", "coverage", coverage, parts.text("coverage"))
-    about("Fuzzing", "fuzz", fuzzed, parts.text("fuzz"))
+    add_section("Permanent faults, clocks, histories of answers, other users", "cases", cases, parts.text("cases"))
+    add_section("The runner in the simulator", "runner", runners, parts.values("every_crash"))
+    add_section("Power cuts below real file systems", "power", power, parts.values("power"))
+    add_section("Schedules of threads", "schedules", schedules, parts.text("schedules"))
+    add_section("Mutants (seeded bugs)", "mutants", mutants, parts.text("mutants"), commit)
+    add_section("Mutations by cargo-mutants", "cargo-mutants", mutated, parts.text("cargo-mutants"))
+    add_section("Undefined behavior", "miri", miri, parts.text("miri"))
+    add_section("Line coverage", "coverage", coverage, parts.text("coverage"))
+    add_section("Fuzzing", "fuzz", fuzzed, parts.text("fuzz"))
     PAGE.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
 
 
