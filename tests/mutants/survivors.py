@@ -24,8 +24,8 @@ for folder in sorted(results.glob("*-*")):
     if folder.suffix == ".part":
         continue
     finished.add(folder.name)
-    # What the tests of the program found replaces what those of the library found.
-    for stage in ("library", "program"):
+    # What the tests of the program found replaces what those of the library found, and their last run the one before.
+    for stage in ("library", "program", "again"):
         path = folder / stage / "mutants.out" / "outcomes.json"
         for outcome in json.loads(path.read_text())["outcomes"] if path.exists() else ():
             seconds += sum(phase["duration"] for phase in outcome["phase_results"])
