@@ -903,3 +903,54 @@ fn commands_to_a_retired_run_are_rejected() {
 fn ready(ledger: &Ledger, name: &str) -> u32 {
     ledger.state().unwrap().run_named(name).unwrap().count(StepStatus::Ready)
 }
+
+/// A new version makes a step of a removed writer's variable be done again, and no other reader: a
+/// step that only reads what a remaining step wrote stays accepted.
+#[test]
+fn version_reopens_only_readers_of_removed_steps() {
+    let step = |id: &str| json!({ "id": id, "goal": "look", "outputs": [format!("of_{id}")] });
+    let reader = |id: &str, input: &str| json!({ "id": id, "goal": "add", "inputs": [input] });
+    let steps = [
+        step("kept"),
+        step("gone"),
+        reader("reads_kept", "of_kept"),
+        reader("reads_gone", "of_gone"),
+    ];
+    let last = json!({ "id": "last", "goal": "end", "after": ["reads_kept"] });
+    let all = [&steps[..], std::slice::from_ref(&last)].concat();
+    let scenario = Scenario::begin(&json!({ "steps": all }));
+    for id in ["kept", "gone", "reads_kept", "reads_gone"] {
+        scenario.complete(id, &json!(id));
+    }
+    let gone = numbers(&scenario, &["gone"]);
+    let remaining = [&steps[..1], &steps[2..], &[last]].concat();
+    let version = plan(&json!({ "steps": remaining }));
+    scenario.ledger().propose(scenario.run, &version, "not needed").unwrap();
+    let activated = scenario.activated();
+    assert_eq!(activated.removed, gone);
+    assert_eq!(activated.invalidated, numbers(&scenario, &["reads_gone"]));
+    assert_eq!(activated.preserved, numbers(&scenario, &["kept", "reads_kept"]));
+}
+
+/// A fallback step that no step needs any longer is not skipped while a person is asked about its
+/// attempt.
+#[test]
+fn unused_fallback_with_an_open_question_is_kept() {
+    let scenario = Scenario::begin(&json!({
+        "failure": { "rules": [{ "id": "ask", "when": { "step": "other" }, "then": { "escalate": { "to": "ann" } } }] },
+        "steps": [
+            { "id": "dear", "goal": "ask", "retry": { "max_attempts": 1 }, "fallback": { "step": "other" } },
+            { "id": "other", "goal": "ask elsewhere" }
+        ]
+    }));
+    for id in ["dear", "other"] {
+        let task = scenario.dispatch(id);
+        scenario.fail(&task, FailureClass::Transient, "HTTP 503", 0);
+    }
+    assert_eq!(scenario.status("other"), StepStatus::Gated);
+    let dear = scenario.number("dear");
+    scenario.ledger().skip(scenario.run, dear, "ann", "not needed").unwrap();
+    assert_eq!(scenario.status("dear"), StepStatus::Skipped);
+    assert_eq!(scenario.status("other"), StepStatus::Gated);
+    assert_eq!(scenario.question().question.step, Some(scenario.number("other")));
+}
