@@ -113,6 +113,9 @@ class Workload:
         if done.returncode:
             raise SystemExit(f"error: ledger {arguments[0]}: {done.stderr}")
 
+    def segments(self):
+        return {str(path.relative_to(self.folder)) for path in self.ledger.rglob("*.seg")}
+
     def client(self, number, ends):
         """Claims steps and reports them until the server dies."""
         chance = random.Random(f"{self.seed} {number} {ends}")
@@ -188,12 +191,14 @@ class Workload:
             if prunes and len(self.acks) > prunes[0][0]:
                 _, through = prunes.pop(0)
                 self.acknowledge("prune", through=through)
+                segments = self.segments()
                 self.first("prune", "--through", str(through), "--yes")
                 done = self.command("inspect", "records", "--json", "--limit", "1")
                 earlier, first = first, first_record(lines(done.stdout))
-                if first <= earlier:
+                removed = sorted(segments - self.segments())
+                if first <= earlier or not removed:
                     raise SystemExit(f"error: the prune through record {through} removed nothing")
-                self.acknowledge("pruned", first=first)
+                self.acknowledge("pruned", first=first, segments=removed)
             rounds += 1
         if prunes:
             raise SystemExit(f"error: {len(prunes)} of {len(PRUNES)} prunes were not reached: --seconds is too small")
@@ -326,13 +331,16 @@ class Check:
         self.expect(status in allowed, f"format/reader.py {when}: {status}", done)
 
     def run(self):
+        done = [ack for ack in self.promised if ack["what"] == "pruned"]
+        # Before a writer opens the ledger: it would finish an interrupted prune.
+        back = [name for ack in done for name in ack["segments"] if (self.folder / name).exists()]
+        self.expect(not back, f"what was pruned is back: {back}")
         self.opening = self.verify("after the cut") or "refused"
         self.reader("after the cut", ("whole", "unacknowledged_tail"))
         opened = self.ledger_command("note", "after the cut")
         self.expect(opened.returncode == 0, f"the ledger cannot be opened: exit {opened.returncode}", opened)
         first = first_record(self.records("--limit", "1"))
         begun = [ack for ack in self.promised if ack["what"] == "prune"]
-        done = [ack for ack in self.promised if ack["what"] == "pruned"]
         self.expect(first <= (begun[-1]["through"] + 1 if begun else 1), f"the log begins at record {first}: too much is gone")
         self.expect(not done or first >= done[-1]["first"], f"the log begins at record {first}: what was pruned is back")
         self.compare(self.records("--from", str(self.from_seq)))
@@ -405,6 +413,8 @@ def cut(options):
     # In memory: no copy of a file with holes can then miss what was just written to it.
     image = bytearray((work / "base.img").read_bytes())
     applied, broken, promises, unmountable, derived = 0, 0, 0, 0, 0
+    # Of a disk that lies, a whole file system may be lost. That says nothing about the check.
+    unmounted = 0
     openings, losses = collections.Counter(), collections.Counter()
     in_prune = sum(any(low <= point <= high for low, high in prunes) for point in points)
     # In the order of time, so that the writes before the last flush are applied once.
@@ -435,7 +445,7 @@ def cut(options):
             # The file system itself is lost: on a disk that lies, or by tearing inside of its blocks. The disk that
             # tears only between blocks takes the place of the cut.
             if options.lying:
-                broken += 1
+                unmounted += 1
                 continue
             if loss != "pieces of 512":
                 raise SystemExit(f"error: cut {number} at entry {point}, kept {loss}: the disk cannot be mounted")
@@ -461,7 +471,8 @@ def cut(options):
             for problem in check.problems[:5]:
                 print(f"  {problem}", flush=True)
     if options.lying:
-        print(f"{rows['fs']}, a disk that lies about its flushes: {broken} of {options.cuts} cuts were found to lose something")
+        print(f"{rows['fs']}, a disk that lies about its flushes: "
+              f"{broken} of {options.cuts} cuts were found to lose something, and {unmounted} file systems were lost")
         return 0 if broken else 1
     print(json.dumps({
         "type": "power", "fs": rows["fs"], "seed": options.seed, "cuts": sum(losses.values()),
