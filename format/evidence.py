@@ -63,8 +63,8 @@ def share(part, whole):
 
 def crashes(labs, counts, out):
     """`counts`: the different images of all runs together, and of each."""
-    out("All workloads of up to so many operations (append, batch, flush, rotate, snapshot, reopen, kill, prune) crash")
-    out("at every change of the simulated disk. *Images* are disks as they may be after the crash. Of equal images")
+    out("All workloads with at most the number in *operations* (append, batch, flush, rotate, snapshot, reopen, kill, prune)")
+    out("crash at every change of the simulated disk. *Images* are disks as they may be after the crash. Of equal images")
     out("one is examined (*distinct*). *All subsets*: the share of crash points at which every subset of the")
     out("unsynced writes is tried; at the others, all of them, none of them, and samples. Shorter workloads come first:")
     out("where not all were run, the missing ones are of the longest. A broken promise ends a run with an error: a run that")
@@ -179,10 +179,12 @@ def mutants(text, commit, out):
     if missing:
         out(f"Not run for this page: {', '.join(missing)}.")
     out("\nThe test that found each mutant, and how often it had reached the mutant (*hits*; unknown where it happened in")
-    out("another process):\n")
+    out("another process). *Hazards*: H is storage, with the numbers of `tests/hazards.md`; P is plans; S is the server and the")
+    out("runner.\n")
     out("| mutant | hazard | found by | hits |\n|---|---|---|---|")
     for name, hazard, killer, hits, _ in kills.values():
-        out(f"| {name} | {hazard} | {killer or 'nothing'} | {hits} |")
+        # No hit in the process that failed: another one had it.
+        out(f"| {name} | {hazard.replace('+', ' ')} | {killer or 'nothing'} | {'unknown' if hits == '0' else hits} |")
     out("")
 
 
@@ -202,9 +204,10 @@ def cases(text, out):
     out("Tests that count what they try; all of them passed. *Unreadable ranges* stay unreadable, mapped pages included; they")
     out("cost the records in them and nothing else, except that a writer may refuse to open until the ledger is salvaged.")
     out("*Clocks* jump by minutes, days and decades in both directions. In *histories* concurrent clients cut connections,")
-    out("repeat requests and reuse keys while the server is killed, and every answer that arrives must be true; a request")
-    out("whose answer is lost is repeated with its key. Traces of *models* of the protocol are replayed against the real")
-    out("code.\n")
+    out("repeat requests and reuse keys while the server is killed. Every answer that says that something was done must be")
+    out("true, and so must a rejected receipt and a rejected key; a request")
+    out("whose answer is lost is repeated with its key, and *requests* counts each time that it was sent. Traces of *models*")
+    out("of the protocol are replayed against the real code.\n")
     out("| subject | tests | tried |\n|---|---|---|")
     passed = PASSED.findall(text)
     for subject, module in SUBJECTS.items():
@@ -216,10 +219,11 @@ def cases(text, out):
 
 def runners(rows, out):
     out("`ledger drill --every-crash`: the loop of `ledger run` on a simulated disk, with a simulated clock and simulated")
-    out("workers, which succeed, fail, or are lost (*flaky*). It crashes at each of its writes and is resumed. Each run must end")
-    out("with the state of the run without a crash, and no accepted work may be done twice. *Repeated*: executions of steps")
-    out("that were in flight at a crash, over all crashes.\n")
-    out("| plan | agents | steps | crash points | lives | repeated | holds |\n|---|---|---|---|---|---|---|")
+    out("workers, which succeed, or sometimes fail at their first attempt (*flaky*). It crashes at each of its writes, once in")
+    out("each run, and is resumed. Each resumed run must end with the status, the steps and the variables of the run without a")
+    out("crash, and no accepted work may be done twice. *Repeated*: executions of steps that were in flight at a crash, over all")
+    out("crashes.\n")
+    out("| plan | agents | steps | crash points | resumed runs | repeated | holds |\n|---|---|---|---|---|---|---|")
     for it in rows:
         plan = it["plan"].rpartition("/")[2]
         out(f"| {plan} | {it['agents']} | {it['steps']} | {it['points']} | {it['lives']} | {it['executed_twice']} | {'yes' if it['holds'] else 'no'} |")
@@ -231,11 +235,12 @@ def power(rows, out):
     out("prunes. Its disk records every write and flush. A *cut* keeps all writes before the last flush, and any part")
     out("of those after it, in pieces of 512 or 4096 bytes; the kernel mounts the result, after a repair by `e2fsck` where")
     out("there is no journal. A quarter of the cuts are while the log is pruned (*in a prune*). *Checked*: how often a")
-    out("promise was compared. *Broken*: cuts after which something acknowledged was missing, `verify` reported")
-    out("damage of the log, or the ledger did not open. *Snapshot lost*: without a journal, a removed snapshot")
-    out("returned with blocks of another file; nothing else was missing. *Not mounted*: the kernel gave up the file")
-    out("system, since a block was torn inside; such a cut is repeated with whole blocks. A last line of each part shows that")
-    out("the check can fail: a disk that lies about its flushes is found out.\n")
+    out("promise was looked up; of the roots, the newest one is compared, and of new ledgers, the last two. *Broken*: cuts after")
+    out("which something acknowledged was missing, something pruned was back, `verify` reported damage of the log, or the ledger")
+    out("did not open. *Snapshot lost*: without a journal, a removed snapshot returned with blocks of another file; nothing else")
+    out("was missing. *Not mounted*: the kernel could not mount the file system, since a block was torn inside; such a cut is")
+    out("repeated with whole blocks. The last line of each part shows that the check can fail: it detects a disk that lies about")
+    out("its flushes.\n")
     out("| file system | cuts | in a prune | writes | flushes | answers | checked | broken | snapshot lost | not mounted | opened as | seconds |")
     out("|---|---|---|---|---|---|---|---|---|---|---|---|")
     for it in rows:
@@ -282,7 +287,9 @@ def coverage(output, out):
 def miri(text, out):
     passed = [int(count) for count in RESULT.findall(text)]
     out(f"{sum(passed)} tests ran in Miri, an interpreter that finds undefined behavior, data races and leaks. It found none.")
-    out("Tests that visit every bit or length visit some of them there, and the laboratory of crash images is left out.")
+    out("Tests that visit every bit or length visit some of them there. Left out are the laboratory of crash images, two tests of")
+    out("damaged indexes that would take an hour, the memory map (`src/storage/map.rs`, the only unsafe code), and the vector")
+    out("instructions of the hash.")
     out(f"{' '.join(NOTE.findall(text))}\n")
 
 
@@ -397,7 +404,7 @@ def measured(parts, out):
         where.setdefault((it["toolchain"], it["machine"]), []).append(name)
     out("## How it was measured\n")
     out("*Commit*: when the part ran, the newest one that changed what it measures, which is the program and, for some parts,")
-    out("tests or a tool. *Program*: the begin of its SHA-256, for parts that run it; parts that compile tests have none. Other work")
+    out("tests or a tool. *Program*: the first digits of its SHA-256, for parts that run it; parts that compile tests have none. Other work")
     out("may have shared the processors, so the seconds say only what to expect.\n")
     for (toolchain, machine), names in where.items():
         which = "All parts" if len(where) == 1 else ", ".join(names)
