@@ -205,9 +205,8 @@ def cases(text, out):
     out("cost the records in them and nothing else, except that a writer may refuse to open until the ledger is salvaged.")
     out("*Clocks* jump by minutes, days and decades in both directions. In *histories* concurrent clients cut connections,")
     out("repeat requests and reuse keys while the server is killed. Every answer that says that something was done must be")
-    out("true, and so must a rejected receipt and a rejected key; a request")
-    out("whose answer is lost is repeated with its key, and *requests* counts each time that it was sent. Traces of *models*")
-    out("of the protocol are replayed against the real code.\n")
+    out("true, and so must a rejected receipt and a rejected key. A request whose answer is lost is repeated with its key, and")
+    out("*requests* counts each time that it was sent. Traces of *models* of the protocol are replayed against the real code.\n")
     out("| subject | tests | tried |\n|---|---|---|")
     passed = PASSED.findall(text)
     for subject, module in SUBJECTS.items():
@@ -372,15 +371,25 @@ def check(labs):
     yield from (f"{device}: not run" for device in known)
 
 
-class Parts:
-    """The parts in a folder, by name. One subject may have several parts: `fuzz-a+b`, `fuzz-c+d`."""
+def is_since(commit, other):
+    """Whether a commit is `other`, or follows it."""
+    ancestry = ["git", "merge-base", "--is-ancestor", other, commit]
+    return commit == other or subprocess.run(ancestry, cwd=ROOT, capture_output=True).returncode == 0
 
-    def __init__(self, folder):
+
+class Parts:
+    """The parts of a program in a folder, by name. One subject may have several parts: `fuzz-a+b`, `fuzz-c+d`."""
+
+    def __init__(self, folder, commit):
         known = [path for path in sorted(folder.iterdir()) if path.suffix != ".part"]
-        self.about, self.passed = {}, {}
+        self.about, self.passed, self.earlier = {}, {}, []
         for path in known:
             values, text = read(path)
-            self.about[path.name] = next(it for it in values if it["type"] == "part")
+            about = next(it for it in values if it["type"] == "part")
+            if not is_since(about["commit"], commit):
+                self.earlier.append(path.name)
+                continue
+            self.about[path.name] = about
             if self.about[path.name]["exit"] == 0:
                 self.passed[path.name] = values, text
 
@@ -453,13 +462,15 @@ def summary(parts, counts, out):
 
 
 def page(folder, commit):
-    parts = Parts(folder)
+    parts = Parts(folder, commit)
     lines = [
         "# Evidence\n",
         "Results of the long tests of the engine. `format/evidence.sh` writes this page; do not edit it.\n",
         f"Measured at commit `{commit}`. What each part printed is in `evidence/`.\n",
     ]
     out = lines.append
+    if parts.earlier:
+        out(f"Left out, because an earlier program was measured: {', '.join(parts.earlier)}.\n")
     counts = next(iter(parts.values("different")), None)
     # They were counted before a run was repeated, or another one added.
     if counts and set(counts["each"]) != set(parts.of("crashes", parts.passed)):

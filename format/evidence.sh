@@ -13,8 +13,9 @@
 # part. A part that failed is shown as failed, and the other parts go on.
 #
 # The commit of a part is the newest one that changes what it measures: the program, and for some parts also tests or
-# a tool (`measures`). A part of an earlier commit stays on the page, with its commit, until it is measured again. OPS, IMAGES, SEED, FLIPS, FUZZ_SECONDS, CUTS and
-# SWEEPS change how much is measured. Every part installs what it needs, and power cuts need root.
+# a tool (`measures`). A part of an earlier commit is measured again when it is named. Until then the page shows it with
+# its commit, or leaves it out if an earlier program was measured. OPS, IMAGES, SEED, FLIPS, FUZZ_SECONDS, CUTS and SWEEPS
+# change how much is measured. Every part installs what it needs, and power cuts need root.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 ops=${OPS:-5} images=${IMAGES:-6000000} seed=${SEED:-1} seconds=${FUZZ_SECONDS:-600} cuts=${CUTS:-400} sweeps=${SWEEPS:-all}
@@ -64,17 +65,17 @@ elif (($# == 0)); then
   parts=(crashes devices different life faults flips cases runner power schedules miri mutants cargo-mutants coverage fuzz)
 fi
 
-# Other builds replace the program in target/release, also while it is measured.
 if [ -n "$(git status --porcelain -- "${program[@]}")" ]; then
   echo 'the working tree has changes: commit them, so that the page names what was measured' >&2
   exit 2
 fi
 cargo build --release --quiet --bin ledger --example sweep
-# The hashes of all images are too many to be kept.
+# Other builds replace the program in target/release, also while it is measured: a copy is measured. The hashes of all
+# images are there, too; they are too many to be kept.
 work=target/evidence/$(commit_of)
 mkdir -p "$work"
 for file in target/release/ledger target/release/examples/sweep; do
-  [ -e "$work/${file##*/}" ] || cp "$file" "$work"
+  [ -e "$work/${file##*/}" ] || { cp "$file" "$work/copy" && mv "$work/copy" "$work/${file##*/}"; }
 done
 ledger=$work/ledger
 

@@ -2,7 +2,7 @@
 
 Run: python3 format/test_evidence.py
 """
-import json, sys, tempfile, unittest
+import json, subprocess, sys, tempfile, unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -84,8 +84,8 @@ class Page(unittest.TestCase):
         self.folder = Path(folder.name) / "1234abc"
         self.folder.mkdir()
 
-    def part(self, name, *lines, status=0, machine="2 processors"):
-        about = {"type": "part", "commit": "1234abc", "command": f"run {name}", "exit": status, "seconds": 7,
+    def part(self, name, *lines, status=0, machine="2 processors", commit="1234abc"):
+        about = {"type": "part", "commit": commit, "command": f"run {name}", "exit": status, "seconds": 7,
                  "date": "2026-01-02", "program": "", "toolchain": "rustc 1", "machine": machine}
         text = [line if isinstance(line, str) else json.dumps(line) for line in (*lines, about)]
         (self.folder / name).write_text("\n".join(text) + "\n")
@@ -116,6 +116,25 @@ class Page(unittest.TestCase):
         self.assertIn("crashes 2; crashes-psow512 3.", text)
         self.part("crashes-psow4096", run | {"device": "psow4096"})
         self.assertIn("| crash images | 30, different ones not counted |", self.made())
+
+    def test_parts_of_an_earlier_program_are_left_out(self):
+        self.part("fuzz-c", "c: 6 runs, 0 new inputs, 601 seconds")
+        self.part("life", {"type": "endured"}, commit="0000000")
+        text = self.made()
+        self.assertIn("Left out, because an earlier program was measured: life.", text)
+        self.assertIn("Not run for this page: `format/evidence.sh life`.", text)
+        self.assertNotIn("| life |", text)
+
+    def test_a_commit_is_since_those_before_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root, evidence.ROOT = evidence.ROOT, Path(folder)
+            self.addCleanup(setattr, evidence, "ROOT", root)
+            git = ["git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a@localhost", "-c", "commit.gpgsign=false"]
+            subprocess.run([*git, "init", "--quiet"], check=True)
+            for text in ("one", "two"):
+                subprocess.run([*git, "commit", "--quiet", "--allow-empty", "-m", text], check=True)
+            self.assertTrue(evidence.is_since("HEAD", "HEAD~1"))
+            self.assertFalse(evidence.is_since("HEAD~1", "HEAD"))
 
     def test_parts_name_their_commands_and_what_they_measured(self):
         self.part("fuzz-a+b", "a: 5 runs, 1 new inputs, 600 seconds")
