@@ -414,7 +414,8 @@ def measured(parts, out):
     out("## How it was measured\n")
     out("*Commit*: when the part ran, the newest one that changed what it measures, which is the program and, for some parts,")
     out("tests or a tool. *Program*: the first digits of its SHA-256, for parts that run it; parts that compile tests have none. Other work")
-    out("may have shared the processors, so the seconds say only what to expect.\n")
+    out("may have shared the processors, so the seconds say only what to expect. `cargo-mutants` continues where an earlier call")
+    out("ended: its section has the seconds of all calls.\n")
     for (toolchain, machine), names in where.items():
         which = "All parts" if len(where) == 1 else ", ".join(names)
         out(f"- {which}: {toolchain}, {machine}")

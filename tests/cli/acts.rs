@@ -508,7 +508,7 @@ fn the_readme_works_from_nothing() {
     if std::process::Command::new("python3").arg("--version").output().is_ok() {
         run("python3", "-c", python[0]).says(&["done"]);
     } else {
-        super::command::report_skipped("there is no python3");
+        super::command::report_skipped("python3 is not installed");
         place.ledger("work first --ledger loop.ledger --wait -- true").code(0);
     }
     run("sh", "-ec", shell[1]).says(&["3 steps done; the run is done"]);

@@ -137,7 +137,7 @@ for request in [{'act': 'cancel', 'run': 'plan', 'by': 'ana'},
     );
     place.write("plan.yaml", "steps: [{id: one, command: 'python3 ask.py'}]");
     if std::process::Command::new("python3").arg("--version").output().is_err() {
-        super::command::report_skipped("python3 is missing");
+        super::command::report_skipped("python3 is not installed");
         return;
     }
     place.ledger("run plan.yaml").code(0);
@@ -289,7 +289,7 @@ fn person_releases_a_claim_without_its_token() {
 #[test]
 fn verdict_on_a_command_is_taken_from_its_process_only() {
     if std::process::Command::new("python3").arg("--version").output().is_err() {
-        super::command::report_skipped("python3 is missing");
+        super::command::report_skipped("python3 is not installed");
         return;
     }
     let place = Place::new();

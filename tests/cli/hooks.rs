@@ -279,7 +279,7 @@ impl OpenCode {
         command.env("PATH", path).env_remove("LEDGER_DIR");
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let Ok(mut child) = command.spawn() else {
-            super::command::report_skipped("there is no program `node`");
+            super::command::report_skipped("node is not installed");
             return None;
         };
         let (to, from) = (child.stdin.take()?, std::io::BufReader::new(child.stdout.take()?));
@@ -398,7 +398,7 @@ fn plugin_of_opencode_without_a_ledger_changes_nothing() {
         .map(|it| format!("{it}/node"))
         .find(|it| std::path::Path::new(it).exists());
     let Some(node) = node else {
-        return super::command::report_skipped("there is no program `node`");
+        return super::command::report_skipped("node is not installed");
     };
     std::os::unix::fs::symlink(node, folder.join("node")).unwrap();
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_ledger")).parent().unwrap();

@@ -678,7 +678,7 @@ fn other_machines_need_encryption() {
         .output();
     let has_curl = std::process::Command::new("curl").arg("--version").output().is_ok();
     if !made.is_ok_and(|made| made.status.success()) || !has_curl {
-        report_skipped("openssl or curl is missing");
+        report_skipped("openssl or curl is not installed");
         return;
     }
     place.write("tokens", "# of this test\nviewer viewer-token-for-tls\n");

@@ -407,7 +407,7 @@ fn a_ledger_as_a_script() {
                    print(d.execute('select count(*) from records').fetchone()[0],\n\
                          d.execute('select count(*) from attempts').fetchone()[0])\n";
     let Ok(output) = Command::new("python3").args(["-c", program]).arg(&file).output() else {
-        return report_skipped("there is no python3 to open the script with");
+        return report_skipped("python3 is not installed");
     };
     let said = String::from_utf8(output.stdout).unwrap();
     let err = String::from_utf8_lossy(&output.stderr).into_owned();

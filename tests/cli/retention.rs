@@ -1448,7 +1448,7 @@ fn commands_plan_first_and_execute_with_yes() {
             place.ledger("verify un --level replay").code(0).says(&["ledger un: whole"]);
             place.ledger("snapshot un").code(6).complains(&["an archive"]);
         }
-        Err(error) => crate::command::report_skipped(&error.to_string()),
+        Err(_) => crate::command::report_skipped("tar is not installed"),
     }
 }
 

@@ -221,7 +221,7 @@ fn messages_without_an_end_have_a_common_limit() {
 #[test]
 fn long_message_survives_many_short_ones_of_another_process() {
     if std::process::Command::new("python3").arg("--version").output().is_err() {
-        super::command::report_skipped("python3 is missing");
+        super::command::report_skipped("python3 is not installed");
         return;
     }
     let place = Place::new();

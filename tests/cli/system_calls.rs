@@ -93,10 +93,14 @@ fn traced(place: &Place, words: &[&str]) -> Option<Vec<(String, Call)>> {
     strace.arg("trace=pwrite64,write,fdatasync,fsync,rename,renameat,renameat2,execve");
     strace.arg("-o").arg(&trace).arg(env!("CARGO_BIN_EXE_ledger")).args(words);
     strace.current_dir(place.path("")).env("TALLY", place.path("tally"));
-    let can_trace = Command::new("strace").args(["-o", "/dev/null", "true"]).output();
-    if !can_trace.is_ok_and(|output| output.status.success()) {
-        report_skipped("strace is not installed, or may not trace");
-        return None;
+    match Command::new("strace").args(["-o", "/dev/null", "true"]).output() {
+        Ok(output) if output.status.success() => {}
+        found => {
+            report_skipped(
+                found.map_or("strace is not installed", |_| "strace may not trace here"),
+            );
+            return None;
+        }
     }
     start(&mut strace).end().code(0);
     let text = String::from_utf8_lossy(&std::fs::read(&trace).unwrap()).into_owned();
@@ -251,10 +255,11 @@ pub(crate) fn shim(place: &Place, name: &str) -> Option<PathBuf> {
         .args(["-shared", "-fPIC", "-O1", "-o"])
         .args([library.as_os_str(), source.as_os_str(), "-ldl".as_ref()])
         .output();
-    if !made.is_ok_and(|output| output.status.success()) {
-        report_skipped("there is no C compiler");
+    let Ok(made) = made else {
+        report_skipped("cc is not installed");
         return None;
-    }
+    };
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     Some(library)
 }
 

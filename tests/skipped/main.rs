@@ -1,12 +1,14 @@
 //! Lists the tests that were skipped because a tool or a file is missing.
 //!
 //! A test that cannot run here writes its reason to the folder `skipped` of the build, and passes. This
-//! target runs after the others, prints these reasons, and removes them. It never fails.
+//! target runs after the others, prints these reasons, and removes them. It fails only with
+//! `PLAN_LEDGER_TOOLS=required`, as CI sets it, if a program is not installed.
 
 use std::path::Path;
+use std::process::ExitCode;
 
 #[expect(clippy::print_stdout, reason = "a skipped test must be visible")]
-fn main() {
+fn main() -> ExitCode {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("skipped");
     let reports = std::fs::read_dir(&folder).into_iter().flatten().flatten();
     let mut lines: Vec<String> = reports
@@ -22,4 +24,12 @@ fn main() {
         count => println!("\nskipped in {count} tests:\n{}\n", lines.join("\n")),
     }
     drop(std::fs::remove_dir_all(&folder));
+    let required = std::env::var_os("PLAN_LEDGER_TOOLS").is_some_and(|it| it == "required");
+    if required && lines.iter().any(|line| line.contains("is not installed")) {
+        println!(
+            "error: install the programs that are not installed, or unset PLAN_LEDGER_TOOLS\n"
+        );
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
 }

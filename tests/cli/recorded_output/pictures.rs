@@ -130,7 +130,7 @@ fn views_fit_terminals_of_80_and_160_columns() {
         ] {
             let line = format!("inspect night {view} --at {seq}");
             let Some(text) = picture(&place, &line, columns) else {
-                return report_skipped("there is no program `script`");
+                return report_skipped("script is not installed");
             };
             assert_eq!(too_wide(&text, columns), Vec::<&str>::new(), "{line}:\n{text}");
             writeln!(transcript, "== {columns} columns: ledger {line}\n\n{text}").unwrap();
@@ -154,7 +154,7 @@ steps:
         let place = Place::new();
         place.write("plan.yaml", &plan);
         let Some(text) = picture(&place, "run plan.yaml", columns) else {
-            return report_skipped("there is no program `script`");
+            return report_skipped("script is not installed");
         };
         // The progress display erases its line before it prints another one.
         let text = text.replace("\u{1b}[2K", "\n");
