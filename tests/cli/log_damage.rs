@@ -197,6 +197,21 @@ fn sweep_truncation_is_always_detected() {
     }
 }
 
+/// The refusal of a newest segment with another length blames the file, not its records.
+#[test]
+fn refused_length_blames_the_file() {
+    let (disk, _) = fenced(End::Killed);
+    let (path, _) = segments(&disk).pop().unwrap();
+    let size = u64::try_from(disk.read(&path).unwrap().len()).unwrap();
+    disk.set_length(&path, size - 1).unwrap();
+    let error = open(&disk).unwrap_err().to_string();
+    assert!(error.contains("is not the one that the log created"), "{error}");
+    assert!(
+        error.contains(&format!("expected a file of {size} bytes, found {}", size - 1)),
+        "{error}"
+    );
+}
+
 /// Damage in the middle costs exactly one record: all others are served, and the range is reported
 /// to the byte.
 #[test]

@@ -668,3 +668,48 @@ fn crash_during_forced_open_loses_nothing() {
         }
     }
 }
+
+/// A fence is durable before HEAD names it, and its header says which records it was created with.
+/// Damage in one of them is refused: it is no torn write that the next fence drops. A crash at every
+/// operation of a recovery; then each record of a fence that it left is damaged.
+#[test]
+fn damage_in_a_new_fence_is_no_torn_write() {
+    let disk = SimDisk::new();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    for number in 0..4 {
+        log.append(&[record(number, 600)], at(0)).unwrap();
+    }
+    // The records are durable, and HEAD is stale.
+    disk.lose_power(Loss::Everything);
+    drop(log);
+    let calm = disk.fork();
+    let (log, report) = open(&calm).unwrap();
+    let calls = calm.calls();
+    assert_eq!(report.verdict, TailVerdict::Unacknowledged);
+    drop(log);
+    let mut unnamed = 0;
+    for call in disk.calls() + 1..=calls {
+        let disk = disk.fork();
+        disk.crash_at(call);
+        drop(open(&disk));
+        disk.crash_at(u64::MAX);
+        disk.lose_power(Loss::Everything);
+        let reader = reader(&disk);
+        let all = reader.segments();
+        let Some((header, path)) =
+            all.get(1).map(|it| (it.header.clone().unwrap(), it.path.clone()))
+        else {
+            continue;
+        };
+        unnamed += u64::from(reader.head().is_some_and(|head| head.segment != header.segment));
+        let records = whole(&reader);
+        let created_with = records.iter().filter(|record| record.seq > header.prev_last_seq);
+        for record in created_with {
+            let disk = disk.fork();
+            disk.overwrite(&path, record.offset + 60, &[0xEE; 3]).unwrap();
+            let error = open(&disk).unwrap_err();
+            assert!(error.is_corrupt(), "call {call}, record {}: {error}", record.seq);
+        }
+    }
+    assert!(unnamed > 0, "HEAD names every fence");
+}
