@@ -1,6 +1,8 @@
 //! Complete workflows through the library: a repair by a coding agent, a loan approval, a hundred
 //! agents, gates, budgets, forks and corrections. Each loses power on the way.
 
+use std::collections::BTreeSet;
+
 use plan_ledger::internals::plan::*;
 use plan_ledger::{ErrorKind, Ledger};
 use serde_json::{Value, json};
@@ -150,6 +152,48 @@ fn transient_failure_is_retried_with_backoff() {
     assert_eq!(scenario.finish_for(&task, &json!(640), 40_000), StepStatus::Accepted);
     assert_eq!(scenario.variable("score").value.as_str(), "640");
     assert_eq!(scenario.run().spent(), money(120_000), "failed attempts cost, too");
+}
+
+/// Jitter shortens the delay by at most its share, differently for each attempt.
+#[test]
+fn jitter_shortens_the_delay_by_its_share() {
+    let step = |number: u32| {
+        json!({ "id": format!("s{number}"), "goal": "ask",
+                "retry": { "max_attempts": 2, "backoff_seconds": 100, "jitter_percent": 10 } })
+    };
+    let steps: Vec<_> = (0..8).map(step).collect();
+    let scenario = Scenario::begin(&json!({ "steps": steps }));
+    let delay = |number: u32| {
+        let task = scenario.dispatch(&format!("s{number}"));
+        scenario.fail(&task, FailureClass::Transient, "overloaded", 0);
+        match scenario.decisions().pop().unwrap().decision {
+            Decision::RetryAt { due } => due - scenario.now(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let delays: BTreeSet<u64> = (0..8).map(delay).collect();
+    assert!(delays.iter().all(|delay| (90_000_000..=100_000_000).contains(delay)), "{delays:?}");
+    assert_eq!(delays.len(), 8, "{delays:?}");
+}
+
+/// A rule of the plan that retries does not exceed the limit of attempts.
+#[test]
+fn rule_retries_within_the_limit_of_attempts() {
+    let scenario = Scenario::begin(&json!({
+        "failure": { "rules": [
+            { "id": "again", "when": { "class": "deterministic" }, "then": "retry" }
+        ] },
+        "steps": [{ "id": "a", "goal": "a", "retry": { "max_attempts": 2, "backoff_seconds": 0 } }]
+    }));
+    for (attempt, is_retried) in [(1, true), (2, false)] {
+        let task = scenario.dispatch("a");
+        assert_eq!(task.attempt, attempt);
+        scenario.fail(&task, FailureClass::Deterministic, "wrong type", 0);
+        let decided = scenario.decisions().pop().unwrap();
+        let retried = (decided.rule == "again", decided.decision == Decision::Retry);
+        assert_eq!(retried, (is_retried, is_retried), "{decided:?}");
+    }
+    assert_ne!(scenario.status("a"), StepStatus::Ready);
 }
 
 /// The loan approval, up to the question whether the loan may go ahead.
