@@ -196,6 +196,25 @@ fn rule_retries_within_the_limit_of_attempts() {
     assert_ne!(scenario.status("a"), StepStatus::Ready);
 }
 
+/// A failed run continues without the step that failed, but not without another one.
+#[test]
+fn failed_run_continues_only_without_its_failed_step() {
+    let mut scenario = Scenario::begin(&json!({
+        "failure": { "rules": [
+            { "id": "stop", "when": { "class": "deterministic" }, "then": "fail" }
+        ] },
+        "steps": [{ "id": "a", "goal": "a" }, { "id": "b", "goal": "b", "after": ["a"] }]
+    }));
+    scenario.fail(&scenario.dispatch("a"), FailureClass::Deterministic, "wrong type", 0);
+    assert_eq!(scenario.ended(), Some(Ending::Failed));
+    let (run, a, b) = (scenario.run, scenario.number("a"), scenario.number("b"));
+    let refused = refusal(scenario.ledger().skip(run, b, "ann", "not needed"));
+    assert_eq!(refused, Rejection::NotReady(b, StepStatus::Waiting));
+    scenario.ledger().skip(run, a, "ann", "not needed").unwrap();
+    scenario.lose_power();
+    assert_eq!((scenario.ended(), scenario.status("b")), (None, StepStatus::Ready));
+}
+
 /// The loan approval, up to the question whether the loan may go ahead.
 fn loan_in_review() -> Scenario {
     let scenario = Scenario::begin(&loan());
