@@ -93,7 +93,7 @@ def crashes(labs, counts, out):
             f"- {it['ops']} operations, {it.get('device', 'atomic-sector')}, seed {it['seed']}: "
             f"{it['clean']} clean, {it['unacknowledged']} with an unacknowledged tail, {it['torn']} torn, {it['absent']} without a "
             f"ledger, {it.get('asked', 0)} that a person must judge. Digest of all images: `{it['digest'][:16]}`, "
-            "which other threads may change where subsets are samples."
+            "which another number of threads may change where subsets are samples."
         )
     out("")
 
@@ -297,9 +297,10 @@ MUTATED = re.compile(r"^mutations: (\S+): (\d+) caught, (\d+) missed, (\d+) time
 
 def mutated(text, out):
     rows = MUTATED.findall(text)
-    out("Small changes of the code, made by a program that knows no hazards. *Caught*: a test fails. *Missed*: no test fails;")
-    out("each is explained in `tests/mutants/survivors.md`. *Timeout*: the tests ran too long, as in an endless loop.")
-    out("*Unviable*: it does not compile.")
+    out("Small changes of recovery and of the decisions about plans, made by a program that knows no hazards. *Caught*: one of the")
+    out("tests that `tests/mutants/mutations` selects fails. *Missed*: none of them fails; each is explained in")
+    out("`tests/mutants/survivors.md`. *Timeout*: the tests did not end within five minutes (those of the library) or fifteen, as in")
+    out("an endless loop. *Unviable*: it does not compile. When tests change, only the missed changes are tried again.")
     out(f"{' '.join(NOTE.findall(text))}\n")
     out("| file | caught | missed | timeout | unviable |\n|---|---|---|---|---|")
     for row in rows:
@@ -414,8 +415,8 @@ def measured(parts, out):
     out("## How it was measured\n")
     out("*Commit*: when the part ran, the newest one that changed what it measures, which is the program and, for some parts,")
     out("tests or a tool. *Program*: the first digits of its SHA-256, for parts that run it; parts that compile tests have none. Other work")
-    out("may have shared the processors, so the seconds say only what to expect. `cargo-mutants` continues where an earlier call")
-    out("ended: its section has the seconds of all calls.\n")
+    out("may have shared the processors, so the seconds show only what to expect. `cargo-mutants` continues where an earlier call")
+    out("ended, and the table has the seconds of the last call.\n")
     for (toolchain, machine), names in where.items():
         which = "All parts" if len(where) == 1 else ", ".join(names)
         out(f"- {which}: {toolchain}, {machine}")

@@ -28,7 +28,7 @@ tests='tests/cli tests/fixtures :!tests/cli/mutants.rs'
 declare -A measures=(
   [cases]=$tests [coverage]="$tests tests/coverage" [fuzz]=fuzz [miri]=tests/memory [power]=tests/power
   [schedules]=tests/schedules [mutants]='tests/cli tests/fixtures tests/mutants/run tests/mutants/rustc'
-  [cargo-mutants]="$tests tests/mutants/mutations")
+  [cargo-mutants]="$tests tests/mutants/mutations tests/mutants/survivors.md tests/mutants/survivors.py")
 
 # The short runs, one JSON line each. With several threads the digest may depend on their order.
 digests() {

@@ -272,7 +272,7 @@ pub(crate) fn json_lines(args: &[String], out: &str) -> Vec<serde_json::Value> {
 }
 
 /// Reports that this test, or a part of it, was skipped. The test target `skipped` lists all reports
-/// at the end of `cargo test`. A reason that says that a program `is not installed` is an error in CI.
+/// at the end of `cargo test`. A reason that contains `is not installed` is an error in CI.
 pub(crate) fn report_skipped(reason: &str) {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("skipped");
     let thread = std::thread::current();

@@ -344,7 +344,7 @@ fn value_that_no_note_erases_is_damage() {
     assert_eq!(erased.filter(is_marker).count(), 2, "both values of the variable");
 }
 
-/// Goal: a value whose record was written again behind a fence is also gone from the bytes before the
+/// Goal: a value whose record was written again after a fence is also gone from the bytes before the
 /// fence.
 #[test]
 fn copy_before_a_fence_is_erased() {
@@ -367,8 +367,8 @@ fn copy_before_a_fence_is_erased() {
     let mut records = view.log().records(1).map(Result::unwrap);
     let needle = unacknowledged.as_bytes();
     let is_copied = |payload: &[u8]| payload.windows(needle.len()).any(|window| window == needle);
-    let behind = records.find(|record| is_copied(&record.payload)).unwrap().seq;
-    for targets in [all_targets(&disk), vec![EraseTarget::Record(behind)]] {
+    let after = records.find(|record| is_copied(&record.payload)).unwrap().seq;
+    for targets in [all_targets(&disk), vec![EraseTarget::Record(after)]] {
         let disk = disk.fork();
         erase(&dir(), &environment(&disk), &targets, "ana").unwrap();
         assert_eq!(files_with(&disk, needle), Vec::<PathBuf>::new(), "{targets:?}");

@@ -670,8 +670,8 @@ fn crash_during_forced_open_loses_nothing() {
 }
 
 /// A fence is durable before HEAD names it, and its header says which records it was created with.
-/// Damage in one of them is refused: it is no torn write that the next fence drops. A crash at every
-/// operation of a recovery; then each record of a fence that it left is damaged.
+/// Damage in one of them is refused: it is no torn write that the next fence drops. A recovery crashes
+/// at every operation; then each record of the fence that it left is damaged.
 #[test]
 fn damage_in_a_new_fence_is_no_torn_write() {
     let disk = SimDisk::new();

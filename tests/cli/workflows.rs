@@ -173,7 +173,9 @@ fn jitter_shortens_the_delay_by_its_share() {
     };
     let delays: BTreeSet<u64> = (0..8).map(delay).collect();
     assert!(delays.iter().all(|delay| (90_000_000..=100_000_000).contains(delay)), "{delays:?}");
-    assert_eq!(delays.len(), 8, "{delays:?}");
+    // All of the share is used: of eight random delays, some are in each half.
+    let short = delays.iter().filter(|delay| **delay < 95_000_000).count();
+    assert!((1..8).contains(&short) && delays.len() == 8, "{delays:?}");
 }
 
 /// A rule of the plan that retries does not exceed the limit of attempts.

@@ -90,7 +90,8 @@ fn night(folder: &Path) -> u64 {
     seq
 }
 
-/// What a command prints on a terminal of that width; `None` if there is no terminal here.
+/// What a command prints on a terminal of that width; reports that the test was skipped if there is no
+/// terminal here.
 fn picture(place: &Place, line: &str, columns: usize) -> Option<String> {
     let program = env!("CARGO_BIN_EXE_ledger");
     let mut command = Command::new("script");
@@ -98,9 +99,16 @@ fn picture(place: &Place, line: &str, columns: usize) -> Option<String> {
     command.current_dir(place.path("")).stdin(Stdio::null());
     command.env("COLUMNS", columns.to_string()).env("NO_COLOR", "1").env("PAGER", "cat");
     command.env("XDG_STATE_HOME", place.path("state")).env_remove("LEDGER_DIR");
-    let output = command.output().ok()?;
+    let Ok(output) = command.output() else {
+        report_skipped("script is not installed");
+        return None;
+    };
     let text = String::from_utf8_lossy(&output.stdout).replace('\r', "");
-    (!text.is_empty()).then_some(text)
+    if text.is_empty() {
+        report_skipped("there is no terminal here");
+        return None;
+    }
+    Some(text)
 }
 
 /// The lines that are wider than the terminal, although they could be wrapped.
@@ -129,9 +137,7 @@ fn views_fit_terminals_of_80_and_160_columns() {
             "view operator nightly",
         ] {
             let line = format!("inspect night {view} --at {seq}");
-            let Some(text) = picture(&place, &line, columns) else {
-                return report_skipped("script is not installed");
-            };
+            let Some(text) = picture(&place, &line, columns) else { return };
             assert_eq!(too_wide(&text, columns), Vec::<&str>::new(), "{line}:\n{text}");
             writeln!(transcript, "== {columns} columns: ledger {line}\n\n{text}").unwrap();
         }
@@ -153,9 +159,7 @@ steps:
     for columns in COLUMNS {
         let place = Place::new();
         place.write("plan.yaml", &plan);
-        let Some(text) = picture(&place, "run plan.yaml", columns) else {
-            return report_skipped("script is not installed");
-        };
+        let Some(text) = picture(&place, "run plan.yaml", columns) else { return };
         // The progress display erases its line before it prints another one.
         let text = text.replace("\u{1b}[2K", "\n");
         assert_eq!(too_wide(&text, columns), Vec::<&str>::new(), "{text}");
