@@ -64,15 +64,15 @@ def share(part, whole):
 def crashes(labs, counts, out):
     """`counts`: the different images of all runs together, and of each."""
     out("All workloads with at most the number in *operations* (append, batch, flush, rotate, snapshot, reopen, kill, prune)")
-    out("crash at every change of the simulated disk. *Images* are disks as they may be after the crash. Of equal images")
-    out("one is examined (*distinct*). *All subsets*: the share of crash points at which every subset of the")
+    out("crash at every change of the simulated disk. *Images* are disks as they may be after the crash. Equal images with the")
+    out("same history and number of crashes are examined once (*distinct*). *All subsets*: the share of crash points at which every subset of the")
     out("unsynced writes is tried; at the others, all of them, none of them, and samples. Shorter workloads come first:")
     out("where not all were run, the missing ones are of the longest. A broken promise ends a run with an error: a run that")
-    out("is listed here broke none. An image that *a person must judge* is refused, with what is in doubt, and stays as it")
-    out("is.\n")
+    out("is listed here broke none. An image that *a person must judge* is refused and stays as it")
+    out("is; the error names what is uncertain.\n")
     if counts:
         out(f"**{counts['all']} different images** in all runs together: their content differs, whatever device, history and")
-        out("number of crashes led to them. Of these, each run has (*distinct* images with equal content count once):")
+        out("number of crashes led to them. Of these, each run has (*distinct* images with equal content count once here):")
         out(f"{'; '.join(f'{name} {count}' for name, count in counts['each'].items())}.\n")
     out("| operations | device | workloads | crash | points | all subsets | images | distinct | seconds |")
     out("|---|---|---|---|---|---|---|---|---|")
@@ -93,7 +93,7 @@ def crashes(labs, counts, out):
             f"- {it['ops']} operations, {it.get('device', 'atomic-sector')}, seed {it['seed']}: "
             f"{it['clean']} clean, {it['unacknowledged']} with an unacknowledged tail, {it['torn']} torn, {it['absent']} without a "
             f"ledger, {it.get('asked', 0)} that a person must judge. Digest of all images: `{it['digest'][:16]}`, "
-            "which another number of threads may change where subsets are samples."
+            "which the order of threads may change where subsets are samples."
         )
     out("")
 
@@ -111,7 +111,7 @@ def faults(all_of, runs, out):
     # A broken promise ends the run without these lines: the faults listed here broke none.
     lies = [it for it in all_of if it["whole"] + it["refused"] + it["reported"] + it["earlier"]]
     contract = [it for it in all_of if it not in lies or it["fault"] == ASKS]
-    out("| fault | injected | images | left to a person |")
+    out("| fault | injected | images | a person must judge |")
     out("|---|---|---|---|")
     for it in (it for it in contract if it["struck"]):
         out(f"| {it['fault']} | {it['struck']} | {it['images']} | {it['refused']} |")
@@ -119,7 +119,8 @@ def faults(all_of, runs, out):
     if never:
         out(f"\nNo call of these workloads can have: {', '.join(never)}.")
     out("\nThe second table has faults that break it, and no engine can keep everything under all of them. *Earlier*: the ledger is")
-    out("as it was at an earlier time, and only a root that is kept elsewhere shows it. No record was invented.\n")
+    out("as it was at an earlier time, and only a root that is kept elsewhere shows it. *Complete*: nothing is missing.")
+    out("*Refused*: the ledger does not open. *Reported*: it opens, and names what is missing. No record was invented.\n")
     out("| fault | injected | images | complete | refused | reported | earlier |")
     out("|---|---|---|---|---|---|---|")
     for it in (it for it in lies if it["fault"] != ASKS):
@@ -132,6 +133,12 @@ def faults(all_of, runs, out):
 
 # After this fault the engine may leave the decision to a person: a torn sector need not look torn.
 ASKS = "disk full inside of a sector"
+
+
+def flips(text, out):
+    out("*Located*: `verify` names the file and the place. *Dead*: nothing depends on the byte. *Silent*: neither, which no flip may")
+    out("be. A similar test of other logs: `benches/peers/FLIPS.md`.\n")
+    out(f"```text\n{text}\n```\n")
 
 
 def lives(all_of, out):
@@ -204,7 +211,7 @@ def cases(text, out):
     out("Tests that count what they try; all of them passed. *Unreadable ranges* stay unreadable, mapped pages included; they")
     out("cost the records in them and nothing else, except that a writer may refuse to open until the ledger is salvaged.")
     out("*Clocks* jump by minutes, days and decades in both directions. In *histories* concurrent clients cut connections,")
-    out("repeat requests and reuse keys while the server is killed. Every answer that says that something was done must be")
+    out("repeat requests and reuse keys while the server is killed. Every answer that reports success must be")
     out("true, and so must a rejected receipt and a rejected key. A request whose answer is lost is repeated with its key, and")
     out("*requests* counts each time that it was sent. Traces of *models* of the protocol are replayed against the real code.\n")
     out("| subject | tests | tried |\n|---|---|---|")
@@ -238,9 +245,9 @@ def power(rows, out):
     out("which something acknowledged was missing, something pruned was back, `verify` reported damage of the log, or the ledger")
     out("did not open. *Snapshot lost*: without a journal, a removed snapshot returned with blocks of another file; nothing else")
     out("was missing. *Not mounted*: the kernel could not mount the file system, since a block was torn inside; such a cut is")
-    out("repeated with whole blocks. The last line of each part shows that the check can fail: it detects a disk that lies about")
-    out("its flushes.\n")
-    out("| file system | cuts | in a prune | writes | flushes | answers | checked | broken | snapshot lost | not mounted | opened as | seconds |")
+    out("repeated with whole blocks. The number in the command is the sum of all three file systems. The file of each part ends")
+    out("with a disk that lies about its flushes, which the check must detect.\n")
+    out("| file system | cuts | in a prune | writes | flushes | acknowledged | checked | broken | snapshot lost | not mounted | opened as | seconds |")
     out("|---|---|---|---|---|---|---|---|---|---|---|---|")
     for it in rows:
         openings = ", ".join(f"{count} {name}" for name, count in it["openings"].items())
@@ -333,7 +340,7 @@ def short_runs(labs):
         SHORT,
         "All workloads of up to 2 operations, seed 1. CI repeats them at every commit and fails if a digest differs, or if more images need",
         "a person. `format/evidence.sh digests` records them after a change of bytes or of the laboratory. A person is",
-        "needed where a device tears inside of a sector and so leaves a slot of HEAD that looks rotten (`recovery.md`, row",
+        "needed where a device tears inside of a sector and so leaves a slot of HEAD that looks corrupt (`recovery.md`, row",
         "6a), or garbage after the last record (row 12); never on the device that the format relies on.\n",
     ]
     for it in labs:
@@ -419,7 +426,8 @@ def measured(parts, out):
     out("ended, and the table has the seconds of the last call.\n")
     for (toolchain, machine), names in where.items():
         which = "All parts" if len(where) == 1 else ", ".join(names)
-        out(f"- {which}: {toolchain}, {machine}")
+        nightly = " (Miri: a nightly, see its section)" if "miri" in names else ""
+        out(f"- {which}: {toolchain}{nightly}, {machine}")
     out("\n| part | command | commit | program | date | seconds |\n|---|---|---|---|---|---|")
     for name, it in parts.about.items():
         program = f"`{it['program']}`" if it["program"] else ""
@@ -444,7 +452,8 @@ def summary(parts, counts, out):
         rows.append(("seeded bugs", bugs, f"{found} found"))
     cuts = parts.values("power")
     if cuts:
-        rows.append(("power cuts below ext4 and xfs", sum(it["cuts"] for it in cuts), f"{sum(it['broken'] for it in cuts)} with a loss"))
+        broken, derived = (sum(it[key] for it in cuts) for key in ("broken", "derived"))
+        rows.append(("power cuts below ext4 and xfs", sum(it["cuts"] for it in cuts), f"{broken} lost anything acknowledged; {derived} lost a removed snapshot"))
     requests = sum(int(count) for subject, count, what in MEASURED.findall(parts.text("cases")) if (subject, what) == ("histories", "requests"))
     if requests:
         rows.append(("requests in histories of answers", requests, "0 answers untrue"))
@@ -497,8 +506,7 @@ def page(folder, commit):
     add_section("Crash images", "crashes", crashes, [it for it in parts.values("lab") if it["ops"]], counts)
     add_section("Long workloads", "life", lives, parts.values("endured"))
     add_section("Failing and lying disks", "faults", faults, parts.values("fault"), parts.values("faults"))
-    add_section("Flipped bits", "flips", lambda text, out: out(f"```text\n{text}\n```\n"), parts.text("flips").strip())
-    out("The same sweep on other logs: `benches/peers/FLIPS.md`.\n")
+    add_section("Flipped bits", "flips", flips, parts.text("flips").strip())
     add_section("Permanent faults, clocks, histories of answers, other users", "cases", cases, parts.text("cases"))
     add_section("The runner in the simulator", "runner", runners, parts.values("every_crash"))
     add_section("Power cuts below real file systems", "power", power, parts.values("power"))

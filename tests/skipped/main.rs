@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     let required = std::env::var_os("PLAN_LEDGER_TOOLS").is_some_and(|it| it == "required");
     if required && lines.iter().any(|line| line.contains("is not installed")) {
         println!(
-            "error: install the programs that are not installed, or unset PLAN_LEDGER_TOOLS\n"
+            "error: install or update the programs that are missing, or unset PLAN_LEDGER_TOOLS\n"
         );
         return ExitCode::FAILURE;
     }
