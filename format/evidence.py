@@ -453,7 +453,7 @@ def summary(parts, counts, out):
     cuts = parts.values("power")
     if cuts:
         broken, derived = (sum(it[key] for it in cuts) for key in ("broken", "derived"))
-        rows.append(("power cuts below ext4 and xfs", sum(it["cuts"] for it in cuts), f"{broken} lost anything acknowledged; {derived} lost a removed snapshot"))
+        rows.append(("power cuts below ext4 and xfs", sum(it["cuts"] for it in cuts), f"{broken} broke a promise; {derived} lost a removed snapshot"))
     requests = sum(int(count) for subject, count, what in MEASURED.findall(parts.text("cases")) if (subject, what) == ("histories", "requests"))
     if requests:
         rows.append(("requests in histories of answers", requests, "0 answers untrue"))
