@@ -12,8 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 def token_in(request):
     """The token of the last claim in a request."""
-    found = re.findall(r'\\*"token\\*":\s*(\d+)', json.dumps(request))
-    return int(found[-1]) if found else 0
+    found = re.findall(r'\\*"token\\*":\s*\\*"(\d+-[0-9a-f]+)', json.dumps(request))
+    return found[-1] if found else ""
 
 
 class ScriptedModel:
