@@ -231,6 +231,7 @@ mutants! {
     VariableVersionUnchecked, "P variable", "a variable is set without a check of the expected version";
     BudgetNotReserved, "P budget", "a dispatch reserves no budget";
     EvaluationBudgetIgnored, "P evaluation", "a commit evaluates all expressions, however long that takes";
+    RecordFieldOutvotesPlan, "P plan", "a field that other tools have, too, makes a valid plan another tool's list";
     PersonStepRouted, "P route", "a step of a person is dispatched to any worker";
     CapExceededByOne, "P cap", "one attempt more than the cap allows is in flight";
     MissingOutputAccepted, "P guard", "an attempt without a declared output is accepted";

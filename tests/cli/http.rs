@@ -23,7 +23,7 @@ steps:
 
 /// The address and the tokens of a running server.
 #[derive(Debug, Clone)]
-struct Address {
+pub(super) struct Address {
     authority: String,
     info: Value,
 }
@@ -50,7 +50,7 @@ impl Reply {
 
 impl Address {
     /// The address in the ledger's folder, once a server listens there.
-    fn of(place: &Place) -> Self {
+    pub(super) fn of(place: &Place) -> Self {
         let path = place.path(".ledger/http.json");
         let mut found = None;
         wait_until("a server listens", || {
@@ -116,7 +116,13 @@ impl Address {
 
     /// The lines of a response that must succeed.
     #[track_caller]
-    fn lines(&self, role: &str, line: &str, headers: &[(&str, &str)], body: &Value) -> Vec<Value> {
+    pub(super) fn lines(
+        &self,
+        role: &str,
+        line: &str,
+        headers: &[(&str, &str)],
+        body: &Value,
+    ) -> Vec<Value> {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let reply = self.ask(role, line, headers, &body);
         assert!(matches!(reply.status, 200 | 201), "{line}: {reply:?}");

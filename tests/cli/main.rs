@@ -81,6 +81,7 @@ mod night;
 mod operator_commands;
 mod other_users;
 mod plan_commands;
+mod plan_fields;
 mod prime;
 mod protocol_model;
 mod published;

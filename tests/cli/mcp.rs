@@ -20,7 +20,7 @@ steps:
 ";
 
 /// A client that speaks the protocol by hand.
-struct Client {
+pub(super) struct Client {
     child: Child,
     to: Option<ChildStdin>,
     from: BufReader<ChildStdout>,
@@ -41,7 +41,7 @@ impl Client {
     }
 
     /// A client of the era with `initialize`.
-    fn of_session(place: &Place, words: &[&str]) -> Self {
+    pub(super) fn of_session(place: &Place, words: &[&str]) -> Self {
         Self::of_session_with(place, words, &json!({}))
     }
 
@@ -119,7 +119,7 @@ impl Client {
 
     /// The structure of a result, which has the same data as its text.
     #[track_caller]
-    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+    pub(super) fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         let result = self.call_any(tool, arguments);
         assert_eq!(result["isError"], false, "{result}");
         let text: Value =

@@ -45,7 +45,7 @@ pub(crate) fn apply_facts(plan_file: &mut PlanFile, facts: &StatedFacts, program
         );
         warnings.push(Diagnostic::at_line(Severity::Warning, None, message));
     }
-    plan_file.commands = commands;
+    plan_file.commands.extend(commands);
     plan_file.notes.extend(warnings);
 }
 

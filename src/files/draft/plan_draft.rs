@@ -6,7 +6,7 @@ use super::dependencies::Dependencies;
 use super::task_status::TaskStatus;
 use crate::files::commands::{Programs, StatedFacts, apply_facts};
 use crate::files::diagnostic::{Diagnostic, ReadError, Severity};
-use crate::files::plan_file::{PlanFile, PlanFormat};
+use crate::files::plan_file::{PlanFile, PlanFormat, StatedCommand};
 use crate::files::read_report::{Correction, CorrectionKind, PartKind, UnreadPart};
 use crate::files::syntax::LineIndex;
 use crate::plan::{self, Plan, Problem, Step};
@@ -129,7 +129,7 @@ impl PlanDraft {
         let line = |step: usize| match sources.get(step)? {
             StepSource::Line(line) => Some(*line),
             StepSource::Path { record, .. } => {
-                index.get_or_init(|| LineIndex::of_json(text)).line(record)
+                index.get_or_init(|| LineIndex::of_text(text)).line(record)
             }
         };
         let PlanFile { plan, done, skipped, .. } = &mut self.plan_file;
@@ -156,6 +156,11 @@ impl PlanDraft {
             TaskStatus::Open => None,
         };
         self.plan_file.statuses.insert(id.to_owned(), word.to_owned());
+    }
+
+    /// Reports commands that a file of another tool states in the native form.
+    pub(crate) fn state_commands(&mut self, commands: impl Iterator<Item = StatedCommand>) {
+        self.plan_file.commands.extend(commands);
     }
 
     pub(crate) fn add_note(&mut self, line: Option<u64>, message: impl Into<String>) {
@@ -291,7 +296,7 @@ impl LineLocator<'_> {
             diagnostic.line = match &self.source_map {
                 SourceMap::Yaml => self.line(plan, place, &mut lines),
                 SourceMap::Json | SourceMap::Steps(_) => {
-                    lines.get_or_insert_with(|| LineIndex::of_json(self.text)).line(place)
+                    lines.get_or_insert_with(|| LineIndex::of_text(self.text)).line(place)
                 }
             };
         }
@@ -319,7 +324,7 @@ impl LineLocator<'_> {
                         } else {
                             record.clone()
                         };
-                        lines.get_or_insert_with(|| LineIndex::of_json(self.text)).line(&path)
+                        lines.get_or_insert_with(|| LineIndex::of_text(self.text)).line(&path)
                     }
                 }
             }

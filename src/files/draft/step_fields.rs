@@ -56,7 +56,7 @@ impl StepField {
             Self::Condition => &["condition", "trigger"],
             Self::SideEffects => &["side effects", "side effect"],
             Self::Idempotent => &["idempotent"],
-            Self::Retry => &["retry", "retries", "retry policy"],
+            Self::Retry => &["retry", "retries", "retry policy", "max attempts", "max retries"],
             Self::Fallback => &["fallback"],
             Self::Timeout => &["timeout"],
             Self::Estimate => &["estimate", "time estimate"],
@@ -334,7 +334,7 @@ fn set_idempotent(step: &mut Step, value: &Value) -> Vec<String> {
 }
 
 fn set_retry(step: &mut Step, value: &Value) -> Vec<String> {
-    let mut policy = RetryPolicy::default();
+    let (mut policy, mut unset) = (RetryPolicy::default(), Vec::new());
     let number = |value: &Value| value.as_u64().and_then(|number| u32::try_from(number).ok());
     match value {
         Value::Number(_) => {
@@ -356,6 +356,14 @@ fn set_retry(step: &mut Step, value: &Value) -> Vec<String> {
                 Some(Value::String(word)) => set_backoff(&mut policy, word),
                 _ => {}
             }
+            let is_read = |(name, value): &(&String, &Value)| match name.as_str() {
+                "max_attempts" | "maxAttempts" | "attempts" | "max" => number(value) > Some(0),
+                "backoff" | "backoff_seconds" | "backoffSeconds" | "delay" => {
+                    number(value).is_some() || value.is_string()
+                }
+                _ => false,
+            };
+            unset = fields.iter().filter(|field| !is_read(field)).map(field_words).collect();
         }
         Value::String(text) => {
             let Some(count) = text.split_whitespace().find_map(|word| word.parse::<u32>().ok())
@@ -368,7 +376,15 @@ fn set_retry(step: &mut Step, value: &Value) -> Vec<String> {
         _ => return texts(value),
     }
     step.retry = Some(Box::new(policy));
-    Vec::new()
+    unset
+}
+
+/// A field of an object, in words.
+fn field_words((name, value): (&String, &Value)) -> String {
+    match value.as_str() {
+        Some(text) => format!("{name}: {text}"),
+        None => format!("{name}: {value}"),
+    }
 }
 
 /// Reads `5s backoff` or `exponential backoff`.

@@ -13,6 +13,8 @@ use super::tasks::{TaskSelection, normalized_title};
 use crate::files::draft::{PlanDraft, tool_extra};
 use crate::files::plan_file::PlanFormat;
 use crate::files::read_report::PartKind;
+use crate::files::records::problems_of_fields;
+use crate::files::syntax::parse_yaml;
 use crate::plan::Criterion;
 
 /// The key of this format in `extra`.
@@ -53,6 +55,11 @@ pub(super) fn read(draft: &mut PlanDraft, document: &Document<'_>, selection: &T
     }
     if let Some(front) = document.front_matter.clone() {
         let text = document.slice(front.clone());
+        if let Ok(Value::Object(front)) =
+            parse_yaml::<Value>(text.trim_end().trim_end_matches("---"))
+        {
+            draft.diagnostics.extend(problems_of_fields(&front, 1));
+        }
         fields.insert("front_matter".to_owned(), Value::String(text.trim_end().to_owned()));
         remaining.take(front);
     }

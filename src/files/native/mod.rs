@@ -14,4 +14,4 @@ pub(super) use markdown::{is_native_markdown, parse_markdown};
 pub(super) use markdown_layout::{HEADER, LIST_SECTIONS, STEP_FIELDS, TEXT_SECTIONS, ValueKind};
 pub(super) use marks::{MARKS_FIELD, Marks};
 pub(super) use recognize::{is_native, resembles_native};
-pub(super) use strict::{parse_json, parse_yaml};
+pub(super) use strict::{parse_json, parse_valid_json, parse_valid_yaml, parse_yaml};

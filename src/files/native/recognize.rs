@@ -54,11 +54,11 @@ const FOREIGN_STEP_FIELDS: [&str; 20] = [
 ];
 
 /// Fields of step records of other tools, beside which `preconditions` or `idempotent` are not a
-/// native plan.
-const RECORD_FIELDS: [&str; 4] =
-    ["success_signal", "retry_policy", "failure_class", "files_to_create"];
+/// native plan. A native step has none of them.
+const RECORD_FIELDS: [&str; 3] = ["success_signal", "retry_policy", "files_to_create"];
 
-/// Whether a JSON value is a native plan: it has steps, and they are not those of another tool.
+/// Whether a JSON value that is no valid native plan is meant as one: it has steps, and they are not
+/// those of another tool.
 pub(crate) fn is_native(value: &Value) -> bool {
     value.get("steps").is_some_and(|steps| !has_foreign_steps(value, steps))
 }
@@ -76,5 +76,7 @@ fn has_foreign_steps(plan: &Value, steps: &Value) -> bool {
         |names: &[&str]| steps.iter().any(|step| names.iter().any(|name| step.get(name).is_some()));
     let is_native =
         NATIVE_FIELDS.iter().any(|name| plan.get(name).is_some()) || has_any(&NATIVE_STEP_FIELDS);
-    has_any(&RECORD_FIELDS) || !is_native && has_any(&FOREIGN_STEP_FIELDS)
+    let is_record =
+        has_any(&RECORD_FIELDS) || mutant!(RecordFieldOutvotesPlan) && has_any(&["failure_class"]);
+    is_record || !is_native && has_any(&FOREIGN_STEP_FIELDS)
 }

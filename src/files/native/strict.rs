@@ -9,6 +9,20 @@ use crate::files::draft::{PlanDraft, SourceMap};
 use crate::files::plan_file::PlanFormat;
 use crate::files::syntax;
 
+/// Parses a JSON text that is a native plan without errors.
+pub(crate) fn parse_valid_json(text: &str, value: &Value) -> Option<PlanDraft> {
+    value.get("steps").filter(|steps| steps.is_array())?;
+    mutant!(RecordFieldOutvotesPlan => return None);
+    let plan = syntax::parse_json::<MarkedPlan>(text).ok()?;
+    Some(PlanDraft::complete(plan.into_plan_file(PlanFormat::Json), SourceMap::Json))
+}
+
+/// Parses a YAML text that is a native plan without errors.
+pub(crate) fn parse_valid_yaml(text: &str) -> Option<PlanDraft> {
+    let plan = syntax::parse_yaml::<MarkedPlan>(text).ok()?;
+    Some(PlanDraft::complete(plan.into_plan_file(PlanFormat::Yaml), SourceMap::Yaml))
+}
+
 /// Parses a native JSON plan. `value` is the same text as an untyped value.
 pub(crate) fn parse_json(text: &str, value: &Value) -> ReadResult<PlanDraft> {
     match syntax::parse_json::<MarkedPlan>(text) {

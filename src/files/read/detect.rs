@@ -1,9 +1,9 @@
 //! Detects the format of a plan from its content.
 //!
-//! - Text that begins with `{` or `[` is JSON or JSON Lines. A list `steps` is native, unless its
-//!   steps have only fields of other tools. Next come the files of known tools, each recognized by
+//! - Text that begins with `{` or `[` is JSON or JSON Lines. A valid native plan is read as one. Any
+//!   other list `steps` is native, unless its steps have only fields of other tools. Next come the files of known tools, each recognized by
 //!   its fields, and then any list of objects with an id or a title.
-//! - In other text a plan may be embedded: todos in the front matter, task elements, or JSON in a
+//! - In other text a plan may be embedded: todos in the front matter, task elements, or a plan in a
 //!   code block. Otherwise it is Markdown if it has a heading, a checkbox or a numbered item, and
 //!   no line that sets a field of a plan.
 //! - The rest is TOML, comma-separated values, or YAML.
@@ -53,7 +53,7 @@ pub(super) fn parse_draft<'a>(
     if native::is_native_markdown(text) {
         return whole(native::parse_markdown(name, text)?);
     }
-    if let Some(parsed) = parse_embedded(name, text) {
+    if let Some(parsed) = parse_embedded(name, text)? {
         return Ok(Parsed { draft: reject_tag(tag, parsed.draft)?, text: parsed.text });
     }
     if markdown::is_markdown(text) {
@@ -112,6 +112,9 @@ fn parse_json(name: &str, text: &str, tag: Option<&str>) -> ReadResult<PlanDraft
             return reject_tag(tag, draft);
         }
     };
+    if let Some(draft) = native::parse_valid_json(text, &value) {
+        return reject_tag(tag, draft);
+    }
     if native::is_native(&value) {
         return reject_tag(tag, native::parse_json(text, &value)?);
     }
@@ -161,8 +164,16 @@ fn parse_yaml(name: &str, text: &str) -> ReadResult<PlanDraft> {
     draft.ok_or(error)
 }
 
-/// Parses a plan that is embedded in a text.
-fn parse_embedded<'a>(name: &str, text: &'a str) -> Option<Parsed<'a>> {
+/// Parses a plan that is embedded in a text. A native plan with an error is an error, so that its text
+/// is not read as something else.
+fn parse_embedded<'a>(name: &str, text: &'a str) -> ReadResult<Option<Parsed<'a>>> {
+    if let Some((front, body)) = embedded::front_matter(text)
+        && let Some(mut draft) = native::parse_valid_yaml(front)
+    {
+        let first = front.lines().count().saturating_add(1);
+        markdown::report_unread(&mut draft, body, first);
+        return Ok(Some(Parsed { draft, text: front.into() }));
+    }
     if let Some((front, body)) = embedded::front_matter(text)
         && let Ok(value) = syntax::parse_yaml::<Value>(front)
         && let Some(mut draft) = records::parse(name, &value)
@@ -175,32 +186,46 @@ fn parse_embedded<'a>(name: &str, text: &'a str) -> Option<Parsed<'a>> {
         if draft.plan_file.plan.context.is_empty() {
             body.trim().clone_into(&mut draft.plan_file.plan.context);
         }
-        return Some(Parsed { draft, text: front.into() });
+        return Ok(Some(Parsed { draft, text: front.into() }));
     }
     let elements = embedded::task_elements(text);
     if !elements.is_empty() {
-        let draft = records::parse_lines(name, elements, Some(PlanFormat::Gsd))?;
-        return Some(Parsed { draft, text: text.into() });
+        let draft = records::parse_lines(name, elements, Some(PlanFormat::Gsd));
+        return Ok(draft.map(|draft| Parsed { draft, text: text.into() }));
     }
     let records = embedded::drawn_records(text);
     if !records.is_empty() {
-        let draft = records::parse_lines(name, records, Some(PlanFormat::Records))?;
-        return Some(Parsed { draft, text: text.into() });
+        let draft = records::parse_lines(name, records, Some(PlanFormat::Records));
+        return Ok(draft.map(|draft| Parsed { draft, text: text.into() }));
     }
     if markdown::has_checkboxes(text) {
-        return None;
+        return Ok(None);
+    }
+    for block in embedded::yaml_blocks(text) {
+        if let Some(draft) = native::parse_valid_yaml(&block.text) {
+            return Ok(Some(Parsed { draft, text: block.text.into() }));
+        }
     }
     for block in embedded::json_blocks(text) {
-        let Ok(draft) = parse_json(name, &block.text, None) else { continue };
-        let mut draft = draft;
+        let mut draft = match parse_json(name, &block.text, None) {
+            Ok(draft) => draft,
+            Err(error) if is_native_json(&block.text) => return Err(error),
+            Err(_) => continue,
+        };
         let (before, after) = block.around;
         if draft.plan_file.plan.context.is_empty() && !draft.plan_file.format.is_native() {
             let around = [before.trim(), after.trim()].join("\n\n");
             around.trim().clone_into(&mut draft.plan_file.plan.context);
         }
-        return Some(Parsed { draft, text: block.text.into() });
+        return Ok(Some(Parsed { draft, text: block.text.into() }));
     }
-    None
+    Ok(None)
+}
+
+/// Whether a JSON text has a list of native steps.
+fn is_native_json(text: &str) -> bool {
+    let has_steps = |value: &Value| value.get("steps").is_some_and(Value::is_array);
+    json_value(text).is_ok_and(|value| has_steps(&value) && native::is_native(&value))
 }
 
 /// Parses the tasks of a TOML text.

@@ -17,6 +17,16 @@ pub(super) struct Embedded<'a> {
 
 /// The code blocks of a Markdown text that begin like JSON.
 pub(super) fn json_blocks(text: &str) -> Vec<Embedded<'_>> {
+    code_blocks(text, |block| block.trim_start().starts_with(['{', '[']))
+}
+
+/// The code blocks of a Markdown text that have a field `steps`, as native plans in YAML do.
+pub(super) fn yaml_blocks(text: &str) -> Vec<Embedded<'_>> {
+    code_blocks(text, |block| block.lines().any(|line| line.starts_with("steps:")))
+}
+
+/// The code blocks of a Markdown text that are of one type.
+fn code_blocks(text: &str, is_wanted: impl Fn(&str) -> bool) -> Vec<Embedded<'_>> {
     let mut found = Vec::new();
     let mut open: Option<(usize, usize, usize)> = None;
     let mut at = 0_usize;
@@ -29,7 +39,7 @@ pub(super) fn json_blocks(text: &str) -> Vec<Embedded<'_>> {
                 Some((first, start, body)) => {
                     open = None;
                     let block = text.get(body..at).unwrap_or_default();
-                    if block.trim_start().starts_with(['{', '[']) {
+                    if is_wanted(block) {
                         let around = (
                             text.get(..start).unwrap_or_default(),
                             text.get(next..).unwrap_or_default(),

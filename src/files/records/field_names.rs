@@ -31,6 +31,8 @@ pub(super) const CRITERIA: &[&str] = &[
     "testStrategy",
     "definitionOfDone",
     "doneWhen",
+    "checks",
+    "check",
 ];
 /// Those of the criteria that tools write for a program: an item may be a bare command.
 pub(super) const COMMAND_LISTS: &[&str] =

@@ -2,12 +2,14 @@
 
 use serde_json::{Map, Value, json};
 
-use super::field_names::{COMMAND_LISTS, CRITERIA, PROGRESS};
+use super::field_names::{COMMAND_LISTS, PROGRESS};
 use super::list_finder::{FoundList, RecordPhase, without_path};
 use super::mapping::Mapping;
+use super::native_fields::{self, Unread, take_criteria, unread_plan_fields};
 use super::record_fields::{RecordFields, plain_name, text_list};
+use crate::files::diagnostic::{Diagnostic, Severity};
 use crate::files::draft::{PlanDraft, tool_extra};
-use crate::files::plan_file::PlanFormat;
+use crate::files::plan_file::{PlanFormat, StatedCommand};
 use crate::files::read_report::PartKind;
 use crate::plan::{Criterion, Phase, Plan};
 
@@ -17,6 +19,8 @@ pub(super) struct Header {
     others: Vec<(String, usize)>,
     /// Texts of criteria that tools write for a program.
     listed: Vec<String>,
+    /// Fields that must be read and cannot be.
+    unread: Vec<Unread>,
 }
 
 impl Header {
@@ -24,8 +28,19 @@ impl Header {
         let mut plan = Plan::default();
         let others = found.others.clone();
         // The list becomes the steps; fields next to it are kept at any depth.
-        let rest = without_path(value, &found.path);
-        let Some(rest) = rest.as_object() else { return Self { plan, others, listed: Vec::new() } };
+        let mut rest = without_path(value, &found.path);
+        let (mut listed, mut unread) = (Vec::new(), Vec::new());
+        // The objects around the list, from the innermost.
+        for depth in (1..found.path.len()).rev() {
+            let names = found.path.get(..depth).unwrap_or_default();
+            let pointer: String = names.iter().map(|name| pointer_part(name)).collect();
+            if let Some(Value::Object(inner)) = rest.pointer_mut(&pointer) {
+                let mut fields = RecordFields::new(inner);
+                unread.extend(read_checks(&mut plan, &mut fields, &mut listed, &names.join(".")));
+                *inner = fields.rest();
+            }
+        }
+        let Some(rest) = rest.as_object() else { return Self { plan, others, listed, unread } };
         let mut fields = RecordFields::new(rest);
         plan.title = fields.text(&["title", "project", "projectName", "feature", "name"]);
         plan.goal = fields.text(&["goal", "objective", "description", "summary", "overview"]);
@@ -34,27 +49,27 @@ impl Header {
         plan.risks = fields.take(&["risks"], text_list).unwrap_or_default();
         let questions = ["openQuestions", "questions"];
         plan.open_questions = fields.take(&questions, text_list).unwrap_or_default();
-        let lists = COMMAND_LISTS.iter().filter_map(|name| text_list(fields.get(name)?));
-        let listed = lists.flatten().collect();
-        let criteria = fields.take(CRITERIA, text_list).unwrap_or_default();
-        plan.test_criteria = criteria.into_iter().map(Criterion::Text).collect();
+        unread.extend(read_checks(&mut plan, &mut fields, &mut listed, ""));
         let mut rest = fields.rest();
         let mut phase_fields = Map::new();
-        for RecordPhase { id, title, rest } in &found.phases {
+        for RecordPhase { id, title, path, rest } in &found.phases {
             let mut id = id.clone();
+            let mut fields = RecordFields::new(rest);
+            unread.extend(read_checks(&mut plan, &mut fields, &mut listed, path));
+            let rest = fields.rest();
             if plan.phases.iter().any(|phase| phase.id == id) {
                 id = format!("{id}-{}", plan.phases.len().saturating_add(1));
             }
             plan.phases.push(Phase { id: id.clone(), title: title.clone() });
             if !rest.is_empty() {
-                phase_fields.insert(id, Value::Object(rest.clone()));
+                phase_fields.insert(id, Value::Object(rest));
             }
         }
         if !phase_fields.is_empty() {
             rest.insert("phases".to_owned(), Value::Object(phase_fields));
         }
         plan.extra = tool_extra(mapping.extra, without_progress(rest, mapping));
-        Self { plan, others, listed }
+        Self { plan, others, listed, unread }
     }
 
     /// The header of a task-master file: the name of the project, or the description of the tag,
@@ -80,12 +95,11 @@ impl Header {
             fields.insert(name.clone(), value);
         }
         fields.extend(tag.map(|tag| ("tag".to_owned(), json!(tag))));
-        let extra = tool_extra(mapping.extra, without_progress(fields, mapping));
-        Self {
-            plan: Plan { title, extra, ..Plan::default() },
-            others: Vec::new(),
-            listed: Vec::new(),
-        }
+        let mut plan = Plan { title, ..Plan::default() };
+        let (mut listed, mut fields) = (Vec::new(), RecordFields::new(&fields));
+        let unread = read_checks(&mut plan, &mut fields, &mut listed, tag.unwrap_or_default());
+        plan.extra = tool_extra(mapping.extra, without_progress(fields.rest(), mapping));
+        Self { plan, others: Vec::new(), listed, unread }
     }
 
     /// Adds the header to a draft that has the steps.
@@ -96,6 +110,10 @@ impl Header {
             draft.add_unread(PartKind::Record, *count, path, None);
         }
         draft.facts.listed.extend(self.listed);
+        for (place, message) in self.unread {
+            draft.diagnostics.push(Diagnostic::at_path(Severity::Problem, place, message));
+        }
+        draft.state_commands(commands_of(&self.plan));
         let plan = &mut draft.plan_file.plan;
         let steps = std::mem::take(&mut plan.steps);
         let barriers = std::mem::take(&mut plan.barriers);
@@ -108,6 +126,39 @@ impl Header {
             plan.title.clone_from(&plan.goal);
         }
     }
+}
+
+/// Takes the criteria and the native fields of an object around the tasks. Returns the fields that must
+/// be read and cannot be, with their paths.
+fn read_checks(
+    plan: &mut Plan,
+    fields: &mut RecordFields,
+    listed: &mut Vec<String>,
+    path: &str,
+) -> Vec<Unread> {
+    let lists = COMMAND_LISTS.iter().filter_map(|name| text_list(fields.get(name)?));
+    listed.extend(lists.flatten());
+    let (criteria, mut unread) = take_criteria(fields);
+    plan.test_criteria.extend(criteria);
+    native_fields::read_plan(plan, fields);
+    unread.extend(unread_plan_fields(fields.left()));
+    let place = |name: String| if path.is_empty() { name } else { format!("{path}.{name}") };
+    unread.into_iter().map(|(name, message)| (place(name), message)).collect()
+}
+
+/// The commands that the plan itself states.
+fn commands_of(plan: &Plan) -> impl Iterator<Item = StatedCommand> {
+    let criteria = plan.test_criteria.iter().filter_map(|criterion| match criterion {
+        Criterion::Command(command) => Some(command),
+        Criterion::Text(_) | Criterion::Cel(_) => None,
+    });
+    let commands = plan.defaults.command.iter().chain(criteria);
+    commands.map(|command| StatedCommand { step: None, command: command.clone() })
+}
+
+/// A name as a part of a JSON pointer.
+fn pointer_part(name: &str) -> String {
+    format!("/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
 /// The fields that the tool does not update during the work.

@@ -66,6 +66,8 @@ pub(super) struct FoundList<'a> {
 pub(super) struct RecordPhase {
     pub(super) id: String,
     pub(super) title: String,
+    /// The path in the file, such as `phases[1]`.
+    pub(super) path: String,
     /// The other fields.
     pub(super) rest: Map<String, Value>,
 }
@@ -281,7 +283,8 @@ impl Lister {
             fields.remove(name);
             records = self.records(tasks, &format!("{place}[{index}].{name}"), None, Some(&id));
         }
-        (RecordPhase { id, title, rest: fields.rest() }, records)
+        let path = format!("{place}[{index}]");
+        (RecordPhase { id, title, path, rest: fields.rest() }, records)
     }
 
     /// The entries of a list that look like tasks, without repeated ones.

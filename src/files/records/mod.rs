@@ -10,6 +10,7 @@ mod field_names;
 mod header;
 mod list_finder;
 mod mapping;
+mod native_fields;
 mod reader;
 mod record_fields;
 mod step_fields;
@@ -25,6 +26,7 @@ use mapping::Order;
 
 pub(super) use beads::json_lines;
 pub(super) use list_finder::has_foreign_task_fields;
+pub(super) use native_fields::problems_of_fields;
 pub(super) use tagged::is_task_master;
 
 /// Reads a value that has a list of tasks, as text of a JSON file or of another form.

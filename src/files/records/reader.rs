@@ -18,15 +18,17 @@ use super::field_names::{
 };
 use super::list_finder::{FoundList, Record};
 use super::mapping::{Mapping, Order, Priority};
+use super::native_fields::{self, Unread, take_criteria, unread_step_fields};
 use super::record_fields::{
     RecordFields, field, field_in, fractional_id, id_text, is_all_ticked, name_list, path_list,
     text_list, truth,
 };
 use super::step_fields::read_step_fields;
+use crate::files::diagnostic::{Diagnostic, Severity};
 use crate::files::draft::{
     Concurrency, ImplicitOrder, PlanDraft, StepSource, range_note, success_criterion, tool_extra,
 };
-use crate::files::plan_file::PlanFormat;
+use crate::files::plan_file::{PlanFormat, StatedCommand};
 use crate::files::read_report::{CorrectionKind, OPTIONAL_TAG, PartKind};
 use crate::plan::{Criterion, Gate, Phase, Step};
 
@@ -545,11 +547,8 @@ impl<'a> RecordReader<'a> {
             step.outputs.extend(name.filter(|name| !step.outputs.contains(name)));
         }
         self.state_facts(&task.id, &fields);
-        let criteria = fields.lists(CRITERIA);
-        step.acceptance.extend(criteria.into_iter().map(Criterion::Text));
-        if step.acceptance.is_empty() {
-            step.acceptance = object_criteria(&fields);
-        }
+        let (criteria, mut unread) = take_criteria(&mut fields);
+        step.acceptance.extend(criteria);
         let changes = CHANGES.iter().filter_map(|name| fields.take(&[*name], path_list));
         step.changes = changes.flatten().collect::<Vec<_>>().into();
         let owner = fields.take(OWNERS, |value| name_list(value).filter(|names| !names.is_empty()));
@@ -561,6 +560,7 @@ impl<'a> RecordReader<'a> {
         {
             step.tags.change(|tags| tags.push(OPTIONAL_TAG.to_owned()));
         }
+        native_fields::read_step(&mut step, &mut fields);
         let notes = read_step_fields(&mut step, &mut fields);
         step.goal = fields.texts(GOALS).join("\n\n");
         if !notes.is_empty() {
@@ -571,7 +571,11 @@ impl<'a> RecordReader<'a> {
             let question = questions.join("; ");
             step.gate = Some(Box::new(Gate { question, ..Gate::default() }));
         }
-        step.extra = tool_extra(self.mapping.extra, fields.rest());
+        let rest = fields.rest();
+        unread.extend(unread_step_fields(&rest));
+        self.add_unread_fields(task, unread);
+        self.draft.state_commands(commands_of(&step));
+        step.extra = tool_extra(self.mapping.extra, rest);
         let source = match self.line(&task.path) {
             Some(line) => StepSource::Line(line),
             None => StepSource::Path {
@@ -580,6 +584,16 @@ impl<'a> RecordReader<'a> {
             },
         };
         self.draft.add_step(step, source, inferred);
+    }
+
+    /// Reports fields that must be read and cannot be, each with its place.
+    fn add_unread_fields(&mut self, task: &Task<'_>, unread: Vec<Unread>) {
+        for (name, message) in unread {
+            let place = format!("{}.{name}", task.path);
+            let problem = Diagnostic::at_path(Severity::Problem, place, message);
+            let line = self.line(&task.path);
+            self.draft.diagnostics.push(Diagnostic { line, ..problem });
+        }
     }
 
     /// Keeps which criteria are written for a program, and which files exist.
@@ -750,17 +764,14 @@ fn natural(id: &str) -> Vec<(String, u64)> {
     parts
 }
 
-/// Criteria that are objects. Their texts become criteria, and the objects stay in `extra`.
-fn object_criteria(fields: &RecordFields) -> Vec<Criterion> {
-    let text = |object: &Value| {
-        let names = ["criterion", "description", "text", "title", "name", "condition"];
-        names.iter().find_map(|name| Some(object.get(name)?.as_str()?.trim().to_owned()))
-    };
-    let lists = CRITERIA.iter().filter_map(|name| fields.get(name)?.as_array());
-    let texts = lists
-        .flatten()
-        .filter_map(|item| item.as_str().map(|item| item.trim().to_owned()).or_else(|| text(item)));
-    texts.filter(|text| !text.is_empty()).map(Criterion::Text).collect()
+/// The commands that a record states in the native form.
+fn commands_of(step: &Step) -> impl Iterator<Item = StatedCommand> {
+    let criteria = step.acceptance.iter().filter_map(|criterion| match criterion {
+        Criterion::Command(command) => Some(command),
+        Criterion::Text(_) | Criterion::Cel(_) => None,
+    });
+    let commands = step.command.iter().chain(&step.probe).chain(criteria);
+    commands.map(|command| StatedCommand { step: Some(step.id.clone()), command: command.clone() })
 }
 
 /// Sorts the tasks by their numbers, if all have one, and returns the name of the sort key.

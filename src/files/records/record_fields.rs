@@ -50,6 +50,11 @@ impl RecordFields {
         self.fields.into_iter().filter(|(_, value)| !value.is_null()).collect()
     }
 
+    /// The fields that were not taken.
+    pub(super) fn left(&self) -> &Map<String, Value> {
+        &self.fields
+    }
+
     /// The name of a field as the record spells it.
     fn written(&self, name: &str) -> Option<&String> {
         self.names.get(&plain_name(name)).filter(|name| self.fields.contains_key(*name))
@@ -225,6 +230,6 @@ pub(super) fn is_all_ticked(value: &Value) -> bool {
     count > 0
 }
 
-fn strip_checkbox(text: &str) -> &str {
+pub(super) fn strip_checkbox(text: &str) -> &str {
     ["[ ] ", "[x] ", "[X] "].iter().find_map(|mark| text.strip_prefix(mark)).unwrap_or(text)
 }

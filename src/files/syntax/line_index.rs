@@ -26,6 +26,12 @@ impl LineIndex {
         Self(scanner.lines)
     }
 
+    /// Indexes a JSON or YAML text.
+    pub(crate) fn of_text(text: &str) -> Self {
+        let is_json = text.trim_start().starts_with(['{', '[']);
+        if is_json { Self::of_json(text) } else { Self::of_yaml(text) }
+    }
+
     /// Indexes a YAML text; empty if the text cannot be parsed. A deeply nested text needs more
     /// stack than the caller's thread may have, so a thread with a large stack parses it.
     pub(crate) fn of_yaml(text: &str) -> Self {

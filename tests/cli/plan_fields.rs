@@ -1,0 +1,355 @@
+//! Goal: no field of a plan is dropped in silence. Whatever field of the published schema a plan has, and
+//! whichever way it comes in, the rest is read as it is without that field; and a list of tasks of another
+//! tool that has a check, a command or a limit is read with it, or refused with its place.
+
+use std::path::Path;
+
+use plan_ledger::internals::files::{self, lint_text};
+use plan_ledger::internals::plan::Criterion;
+use plan_ledger::{Plan, plan_hash};
+use serde_json::{Map, Value, json};
+
+use super::command::{Place, start};
+use super::http::Address;
+use super::mcp::Client;
+
+/// A plan that has a check, a command, a gate or a limit in each of its parts.
+fn base() -> Value {
+    json!({
+        "title": "loan",
+        "phases": [{"id": "first"}],
+        "caps": {"run": 1},
+        "budget": {"attempts": 20},
+        "defaults": {"timeout_seconds": 60},
+        "failure": {"max_replans": 1},
+        "test_criteria": [{"command": "false"}],
+        "barriers": [{"id": "both", "members": ["a", "b"]}],
+        "steps": [
+            {"id": "a", "goal": "g", "acceptance": [{"command": "false"}], "probe": "test -e x"},
+            {"id": "b", "after": ["a"], "outputs": ["x"], "idempotent": "no",
+                "gate": {"question": "really?"}, "acceptance": [{"cel": "output.x > 5"}]},
+            {"id": "c", "after": ["both"], "outputs": ["y"], "command": "make", "cost_limit": {"tokens": 5},
+                "retry": {"max_attempts": 2}, "acceptance": ["it is good"]},
+        ],
+    })
+}
+
+/// Values of fields for which a value of the right type is not enough: they name something.
+fn named(owner: &str, field: &str) -> Option<Value> {
+    Some(match (owner, field) {
+        ("Plan", "barriers") => json!([{"id": "both", "title": "t", "members": ["a", "b"],
+            "needs": {"at_least": 1}, "deadline_seconds": 60, "on_break": "ask"}]),
+        ("Plan", "phases") => json!([{"id": "first", "title": "t"}, {"id": "more"}]),
+        ("Plan", "gate") => json!({"question": "q", "to": "ana", "deadline_seconds": 9}),
+        ("Plan", "test_criteria") => json!(["t", {"text": "u"}, {"command": "true"}]),
+        ("Step", "acceptance") => {
+            json!(["t", {"text": "u"}, {"command": "true"}, {"cel": "output.y"}])
+        }
+        ("Step", "after") => json!(["a"]),
+        ("Step", "phase") => json!("first"),
+        ("Step", "condition") | ("FailureMatch", "cel") => json!("has(variables.x)"),
+        ("Step", "preconditions") => json!(["has(variables.x)"]),
+        ("Step", "optional_outputs") => json!(["y"]),
+        ("Step", "fallback") => json!({"value": {"value": 1, "max_age_seconds": 9}}),
+        ("PlanInput", "default") => json!({"j": 1}),
+        ("RetryPolicy", "per_class") => json!({"transient": 3}),
+        ("FailureMatch", "step" | "tag" | "owner") => json!("a"),
+        _ => return None,
+    })
+}
+
+fn schema() -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../format/plan.schema.json");
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// A value for a field, as its schema says; not its default.
+fn sample(schema: &Value, owner: &str, field: &str, node: &Value) -> Value {
+    if let Some(value) = named(owner, field) {
+        return value;
+    }
+    if let Some(name) = node["$ref"].as_str() {
+        let name = name.rsplit('/').next().unwrap();
+        return sample(schema, name, "", &schema["$defs"][name]);
+    }
+    if let Some(value) = node.get("const") {
+        return value.clone();
+    }
+    for list in ["anyOf", "oneOf"] {
+        if let Some(options) = node[list].as_array() {
+            let last = options.iter().rfind(|option| option["type"] != "null").unwrap();
+            return sample(schema, owner, "", last);
+        }
+    }
+    let kind = match &node["type"] {
+        Value::Array(kinds) => kinds.iter().find(|kind| *kind != "null").unwrap(),
+        kind => kind,
+    };
+    match kind.as_str() {
+        Some("string") => json!("text"),
+        Some("integer" | "number") => json!(3),
+        Some("boolean") => json!(true),
+        Some("array") => json!([sample(schema, owner, "", &node["items"])]),
+        Some("object") => match node["properties"].as_object() {
+            Some(fields) => {
+                let value = |(name, node)| (String::clone(name), sample(schema, owner, name, node));
+                Value::Object(fields.iter().map(value).collect::<Map<_, _>>())
+            }
+            None => match &node["additionalProperties"] {
+                more @ Value::Object(_) => json!({"k": sample(schema, owner, "", more)}),
+                _ => json!({"k": [1, {"j": null}]}),
+            },
+        },
+        _ => json!("any"),
+    }
+}
+
+/// The base with each field of the schema set to another value, one at a time: a name, and the document.
+fn documents() -> Vec<(String, Value)> {
+    let schema = schema();
+    let mut all = Vec::new();
+    for (field, node) in schema["properties"].as_object().unwrap() {
+        if !["steps", "marks"].contains(&field.as_str()) {
+            let mut document = base();
+            document[field] = sample(&schema, "Plan", field, node);
+            if field == "failure" {
+                // What its rule names.
+                document["steps"][0]["owner"] = json!("a");
+                document["steps"][0]["tags"] = json!(["a"]);
+                document["steps"][0]["failure_class"] = json!("text");
+            }
+            all.push((format!("plan-{field}"), document));
+        }
+    }
+    for (field, node) in schema["$defs"]["Step"]["properties"].as_object().unwrap() {
+        let mut document = base();
+        document["steps"][2][field] = sample(&schema, "Step", field, node);
+        all.push((format!("step-{field}"), document));
+    }
+    assert!(all.len() >= 50, "{}", all.len());
+    all
+}
+
+/// The same document as YAML.
+fn yaml(document: &Value) -> String {
+    let line = |(name, value): (&String, &Value)| format!("{name}: {value}\n");
+    document.as_object().unwrap().iter().map(line).collect()
+}
+
+/// The plan that a document is.
+fn plan_of(name: &str, document: &Value) -> Plan {
+    serde_json::from_value(document.clone()).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// The forms in which a text has a plan of ours.
+fn forms(document: &Value) -> Vec<(&'static str, String)> {
+    let yaml = yaml(document);
+    vec![
+        ("json", format!("{document:#}")),
+        ("front", format!("---\n{yaml}---\n")),
+        (
+            "fence-json",
+            format!("# Here it is\n\n1. Read it\n\n```json\n{document:#}\n```\n\nBye.\n"),
+        ),
+        ("fence-yaml", format!("# Here it is\n\n1. Read it\n\n```yaml\n{yaml}```\n\nBye.\n")),
+        ("yaml", yaml),
+    ]
+}
+
+/// Every text that is a valid plan of ours is read as that plan, whatever fields it has.
+#[test]
+fn any_field_leaves_the_rest_of_a_plan_as_it_is() {
+    for (name, document) in documents() {
+        let expected = plan_of(&name, &document);
+        assert_ne!(expected.canonical(), plan_of(&name, &base()).canonical(), "{name}");
+        for (form, text) in forms(&document) {
+            let read = files::parse("plan", &text);
+            let read = read.unwrap_or_else(|error| panic!("{name} {form}: {error}\n{text}"));
+            assert_eq!(read.plan.canonical(), expected.canonical(), "{name} {form}");
+            assert!(read.format.is_native(), "{name} {form}");
+        }
+    }
+}
+
+/// The same through the program: a proposed file, a planner's output, MCP and HTTP; and what the program
+/// prints of a version reads back as the same plan.
+#[test]
+fn any_field_of_a_plan_survives_every_interface() {
+    let place = Place::new();
+    place.ledger("init").code(0);
+    let server = start(&mut place.command(&["serve", "--http"]));
+    let http = Address::of(&place);
+    let mut mcp = Client::of_session(&place, &["--role", "operator"]);
+    let documents = documents();
+    for (name, document) in &documents {
+        place.write("plan.json", document.to_string());
+        place.write("plan.yaml", yaml(document));
+        let (json_run, yaml_run) = (format!("{name}-json"), format!("{name}-yaml"));
+        place.ledger_with(&["plan", "propose", "plan.json", "--run", &json_run]).code(0);
+        place.ledger_with(&["plan", "propose", "plan.yaml", "--run", &yaml_run]).code(0);
+        let made = format!("{name}-made");
+        let planner = ["--planner", "cat plan.json", "--run", &made];
+        place.ledger_with(&[&["plan", "make", "--goal", "g"], &planner[..]].concat()).code(0);
+        let called = json!({"mode": "propose", "plan": document.to_string(),
+            "run": format!("{name}-mcp")});
+        mcp.call("ledger_plan", &called);
+        let body = json!({"run": format!("{name}-http"), "plan": document});
+        http.lines("operator", "POST /v1/runs", &[], &body);
+    }
+    drop(mcp);
+    let state = place.state();
+    for (name, document) in &documents {
+        let expected = plan_hash(&plan_of(name, document));
+        for way in ["json", "yaml", "mcp", "http", "made"] {
+            let run = state.run_named(&format!("{name}-{way}")).unwrap();
+            let mut plan = run.versions[0].plan.decode();
+            if way == "made" && document["goal"].is_null() {
+                // The goal of the request fills in a plan without one.
+                assert_eq!(std::mem::take(&mut plan.goal), "g");
+            }
+            assert_eq!(plan_hash(&plan), expected, "{name} {way}");
+        }
+        // What is printed reads back.
+        let file = place.write("plan.json", document.to_string());
+        let shown =
+            place.ledger_with(&["plan", "show", "--format", "json", file.to_str().unwrap()]);
+        let run = format!("{name}-json");
+        let inspected = place.ledger_with(&["inspect", ".ledger", "plan", &run, "--json"]).code(0);
+        let inspected: Value = serde_json::from_str(inspected.out.lines().next().unwrap()).unwrap();
+        for text in [shown.code(0).out, inspected["plan"].to_string()] {
+            let read = files::parse("printed", &text).unwrap();
+            assert_eq!(plan_hash(&read.plan), expected, "{name}\n{text}");
+        }
+    }
+    server.dismiss();
+}
+
+/// A planner that prints the plan that it was given changes nothing: a criterion that failed still fails.
+#[test]
+fn planner_that_repeats_its_plan_keeps_every_criterion() {
+    let place = Place::new();
+    let plan = json!({"failure": {"max_replans": 1}, "test_criteria": [{"command": "test -e never"}],
+        "steps": [{"id": "a", "goal": "g", "command": "echo a >> $TALLY", "failure_class": "bureau",
+            "retry": {"max_attempts": 1}, "acceptance": [{"command": "test -e never"}]}]});
+    place.write("plan.json", plan.to_string());
+    let planner =
+        "python3 -c 'import json,sys; r=json.load(sys.stdin); print(json.dumps(r[\"plan\"]))'";
+    let ended = place.ledger_with(&[
+        "run",
+        "plan.json",
+        "--planner",
+        planner,
+        "--approve",
+        "auto",
+        "--on-unknown",
+        "fail",
+    ]);
+    let run = place.state().runs.values().next().unwrap().clone();
+    for version in &run.versions {
+        let plan = version.plan.decode();
+        assert_eq!(plan.test_criteria, [Criterion::Command("test -e never".into())]);
+        assert_eq!(plan.steps[0].acceptance, [Criterion::Command("test -e never".into())]);
+    }
+    assert!(!ended.out.contains("done") && ended.status.code() != Some(0), "{ended:?}");
+}
+
+/// A list of tasks of another tool, with one more field of a task and one more around the list.
+fn list(task: &str, around: &str) -> String {
+    format!(
+        "{{{around}\n\"tasks\": [\n{{\"id\": 1, \"title\": \"A\", \"status\": \"open\"{task}}}]}}"
+    )
+}
+
+/// Fields of our plans in another tool's list are read where they have our form.
+#[test]
+fn native_fields_in_a_list_of_another_tool_are_read() {
+    let text = list(
+        r#", "command": "make", "probe": "test -e x", "gate": {"question": "really?"},
+            "costLimit": {"tokens": 5}, "timeout_seconds": 30, "lease_seconds": 60,
+            "retry": {"max_attempts": 2, "per_class": {"transient": 9}},
+            "acceptance": ["good", {"command": "false"}, {"cel": "output.x > 5"}],
+            "verification": {"automated": "npm test", "by": "ana"},
+            "checks": [{"id": "c1", "command": "true"}]"#,
+        r#""budget": {"attempts": 3}, "caps": {"run": 1}, "failure": {"max_replans": 2},
+            "defaults": {"retry": {"max_attempts": 4}}, "gate": {"question": "start?"},
+            "test_criteria": ["all good", {"command": "false"}],"#,
+    );
+    let plan = files::parse("tasks.json", &text).unwrap().plan;
+    let step = &plan.steps[0];
+    assert_eq!(step.command.as_deref(), Some("make"));
+    assert_eq!(step.probe.as_deref(), Some("test -e x"));
+    assert_eq!(step.gate.as_ref().unwrap().question, "really?");
+    assert_eq!(step.cost_limit.unwrap().tokens, 5);
+    assert_eq!((step.timeout_seconds, step.lease_seconds), (Some(30), Some(60)));
+    assert_eq!(step.retry.as_ref().unwrap().per_class["transient"], 9);
+    let criteria = json!([{"text": "good"}, {"command": "false"}, {"cel": "output.x > 5"},
+        {"text": "automated: npm test; by: ana"}, {"command": "true"}]);
+    assert_eq!(json!(step.acceptance), criteria);
+    assert_eq!((plan.budget.attempts, plan.caps.run), (Some(3), Some(1)));
+    assert_eq!(plan.failure.max_replans, Some(2));
+    assert_eq!(plan.defaults.retry.as_ref().unwrap().max_attempts, 4);
+    assert_eq!(plan.gate.as_ref().unwrap().question, "start?");
+    assert_eq!(json!(plan.test_criteria), json!([{"text": "all good"}, {"command": "false"}]));
+}
+
+/// The commands of such a list are approved as those of its criteria are: the run refuses them unasked.
+#[test]
+fn commands_in_a_list_of_another_tool_need_an_approval() {
+    let place = Place::new();
+    place.write("tasks.json", list(r#", "command": "touch made""#, ""));
+    let refused = place.ledger("run tasks.json").code(2);
+    refused.complains(&["touch made", "not approved", "--yes"]);
+    assert!(!place.path("made").exists());
+    place.ledger("run tasks.json --yes").code(0);
+    assert!(place.path("made").exists());
+}
+
+/// A field of that type in a form that is not ours is refused, with its line and what is to be written.
+#[test]
+fn checks_and_limits_that_cannot_be_read_are_refused_with_their_place() {
+    let tasks = [
+        (r#""command": ["make", "all"]"#, "tasks[0].command", "command: make build"),
+        (r#""gate": "ana must agree""#, "tasks[0].gate", "question"),
+        (r#""probe": {"http": "x"}"#, "tasks[0].probe", "probe: "),
+        (r#""timeout": 30"#, "tasks[0].timeout", "timeout_seconds: "),
+        (r#""budget": 5"#, "tasks[0].budget", "cost_limit"),
+        (r#""limits": {"usd": 3}"#, "tasks[0].limits", "cost_limit"),
+        (r#""rules": ["be nice"]"#, "tasks[0].rules", "failure: {rules"),
+        (r#""checks": [{"cmd": "make test"}]"#, "tasks[0].checks[0]", "acceptance"),
+        (r#""on_false": "explode""#, "tasks[0].on_false", "on_false: skip"),
+    ];
+    for (field, place, hint) in tasks {
+        let report = lint_text("tasks.json", &list(&format!(",\n{field}"), ""), None);
+        assert!(report.plan_file.is_none(), "{field}");
+        let found = &report.diagnostics[0];
+        assert_eq!((found.place.as_str(), found.line), (place, Some(4)), "{field}: {found}");
+        assert!(found.message.contains(hint), "{field}: {found}");
+    }
+    let plans = [
+        (r#""budget": "two weeks","#, "budget"),
+        (r#""caps": 4,"#, "caps"),
+        (r#""failure": {"on": "never"},"#, "failure"),
+        (r#""defaults": {"command": 5},"#, "defaults"),
+        (r#""gate": true,"#, "gate"),
+        (r#""test_criteria": [{"run": "make"}],"#, "test_criteria[0]"),
+        (r#""rules": [{"when": "x"}],"#, "rules"),
+        (r#""barriers": [{"id": "x", "members": ["1"]}],"#, "barriers"),
+    ];
+    for (field, place) in plans {
+        let report = lint_text("tasks.json", &list("", &format!("\n{field}")), None);
+        assert!(report.plan_file.is_none(), "{field}");
+        let found = &report.diagnostics[0];
+        assert_eq!((found.place.as_str(), found.line), (place, Some(2)), "{field}: {found}");
+    }
+    // The same in YAML, around a nested list, in a phase and between `---` lines of a Markdown text.
+    for (text, line) in [
+        ("tasks:\n  - id: 1\n    title: A\n    status: open\n    gate: yes please\n", 5),
+        ("plan:\n  budget: 2 weeks\n  tasks:\n    - title: A\n      status: open\n", 2),
+        ("phases:\n  - name: One\n    gate: a review\n    tasks:\n      - title: A\n", 3),
+        ("---\nbudget: 2 weeks\n---\n# Plan\n\n- [ ] A\n- [ ] B\n", 1),
+    ] {
+        let report = lint_text("tasks", text, None);
+        assert!(report.plan_file.is_none(), "{text}");
+        assert_eq!(report.diagnostics[0].line, Some(line), "{text}{:?}", report.diagnostics);
+    }
+}
