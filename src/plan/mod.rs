@@ -52,7 +52,10 @@ pub use explain::reason::{BlockReason, BlockingAttempt, BlockingBarrier, BudgetS
 pub use explain::text::ExplanationLine;
 pub use model::budget::{Budget, BudgetPart, Cost, Limits};
 pub use model::criterion::Criterion;
-pub use model::diff::{ChangedStep, FieldChange, PlanDiff, WorkChange, diff};
+pub use model::diff::{
+    ChangedStep, ExecutedChange, ExecutedKind, ExecutedPart, FieldChange, PlanDiff, WorkChange,
+    diff, executed, executed_text,
+};
 pub use model::enrich::{Tool, ToolRegistry, enrich};
 pub use model::fields::Extra;
 pub use model::graph::tree::{TreeNode, plan_tree};

@@ -6,6 +6,7 @@
 )]
 
 mod acts;
+mod approval_shows;
 mod authority;
 mod backups;
 mod blobs;

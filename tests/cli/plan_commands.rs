@@ -149,7 +149,7 @@ fn plan_waits_for_its_reviewer() {
     let shown = place.ledger("plan review plan --json").code(3).lines()[0]["hash"].clone();
     let shown = shown.as_str().unwrap().get(..12).unwrap().to_owned();
     let review = place.ledger("plan review plan").code(3);
-    review.says(&["version 1, 1 step", "question: Is this the plan?", "1 step added: a"]);
+    review.says(&["version 1, 1 step", "question: Is this the plan?", "a.command: echo a"]);
 
     place.write("plan.yaml", ASKED.replace("echo a", "echo b"));
     place.ledger("run plan.yaml").code(6).complains(&["has another plan than the file"]);

@@ -6,7 +6,9 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::plan::{CompactStep, Route, VALUE};
+use plan_ledger::internals::plan::{
+    CompactStep, PlanVersion, QuestionSubject, Route, VALUE, executed,
+};
 use plan_ledger::{Json, Run, State};
 
 use crate::options::LedgerArgs;
@@ -61,6 +63,7 @@ fn list(args: &QuestionsArgs, state: &State) -> Result<Code, Failure> {
         let text = pending_text(item, &run.name, args.ledger.dir());
         print_text(&format!("run {}: {text}\n", run.name))?;
         for QuestionFact { name, value } in question_context(run, item) {
+            let name = escape_control(&name);
             print_text(&format!("      {name}: {}\n", escape_control(&value)))?;
         }
     }
@@ -147,9 +150,39 @@ struct QuestionFact {
 /// The longest value of a fact, in characters.
 const FACT_LENGTH_MAX: usize = 400;
 
-/// What a person needs to know for the answer: the goal of the step, the variables that it reads, and
-/// for a failure its class, its output, its log and its cost.
+/// What the answer lets a run execute: all of a plan version, or what a step behind its gate executes.
+fn executed_facts(run: &Run, item: &Pending) -> Vec<QuestionFact> {
+    let version_of = |version: u32| {
+        let place = usize::try_from(version.checked_sub(1)?).ok()?;
+        run.versions.get(place)
+    };
+    let (version, step): (Option<&PlanVersion>, Option<&str>) = match item {
+        Pending::Review { version, .. } => (version_of(*version), None),
+        Pending::Question { asked, step, .. } => match &asked.subject {
+            QuestionSubject::Plan { version } => (version_of(*version), None),
+            QuestionSubject::Gate => {
+                (run.active_version(), step.as_ref().map(|step| step.id.as_str()))
+            }
+            _ => return Vec::new(),
+        },
+        _ => return Vec::new(),
+    };
+    let Some(plan) = version.map(|version| version.plan.decode()) else { return Vec::new() };
+    let found = executed(&plan).into_iter();
+    let found = found.filter(|each| step.is_none_or(|step| each.step.as_deref() == Some(step)));
+    found.map(|each| QuestionFact { name: each.name(), value: each.text() }).collect()
+}
+
+/// What a person needs to know for the answer: what it lets the run execute, the goal of the step, the
+/// variables that it reads, and for a failure its class, its output, its log and its cost.
 fn question_context(run: &Run, item: &Pending) -> Vec<QuestionFact> {
+    let mut facts = executed_facts(run, item);
+    facts.extend(step_context(run, item));
+    facts
+}
+
+/// What a person needs to know about the step of a question.
+fn step_context(run: &Run, item: &Pending) -> Vec<QuestionFact> {
     let (Pending::Question { step: Some(step), .. }
     | Pending::Decision { step, .. }
     | Pending::OutcomeUnknown { step }

@@ -5,7 +5,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use plan_ledger::Run;
-use plan_ledger::internals::plan::{ChangedStep, FieldChange, PlanActivated, PlanDiff, WorkChange};
+use plan_ledger::internals::plan::{
+    ChangedStep, ExecutedChange, FieldChange, PlanActivated, PlanDiff, WorkChange,
+};
 
 use super::render::escape_control;
 
@@ -18,6 +20,8 @@ pub(crate) struct PlanDiffJson<'a> {
     barriers: &'a [String],
     /// The steps that both plans have, with differences.
     changed: Vec<ChangedStepJson<'a>>,
+    /// What the plans execute, ask and may spend differently: the commands come first.
+    executes: &'a [ExecutedChange],
     /// Other fields of the plan that differ.
     fields: Vec<FieldChangeJson<'a>>,
     /// The ids of steps that only the old plan has.
@@ -28,11 +32,13 @@ pub(crate) struct PlanDiffJson<'a> {
 
 impl<'a> From<&'a PlanDiff> for PlanDiffJson<'a> {
     fn from(difference: &'a PlanDiff) -> Self {
-        let PlanDiff { added, removed, changed, reordered, barriers, fields } = difference;
+        let PlanDiff { added, removed, changed, reordered, barriers, fields, executed } =
+            difference;
         Self {
             added,
             barriers,
             changed: changed.iter().map(ChangedStepJson::from).collect(),
+            executes: executed,
             fields: fields.iter().map(FieldChangeJson::from).collect(),
             removed,
             reordered,
@@ -144,7 +150,7 @@ fn change(field: &FieldChange) -> (FieldChangeWord, &'static str) {
     }
 }
 
-/// A summary of the differences, followed by the old and new value of each field.
+/// What is executed differently, a summary of the differences, and the old and new value of each field.
 pub(crate) fn plan_diff_text(difference: &PlanDiff) -> String {
     let mut lines = vec![difference.to_string()];
     lines.extend(difference.fields.iter().map(|field| field_text("plan", field)));

@@ -3,6 +3,8 @@
 //! Steps and barriers are matched by id. The diff compares plans only; what a change means for
 //! finished work depends on the run.
 
+mod executed;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -11,6 +13,9 @@ use serde_json::Value;
 
 use super::plan::{Barrier, Plan};
 use super::step::Step;
+use executed::executed_changes;
+
+pub use executed::{ExecutedChange, ExecutedKind, ExecutedPart, executed, executed_text};
 
 /// How many names a summary line shows.
 const NAMES_MAX: usize = 8;
@@ -31,6 +36,8 @@ pub struct PlanDiff {
     pub barriers: Vec<String>,
     /// Other fields of the plan that differ.
     pub fields: Vec<FieldChange>,
+    /// What the plans execute, ask and may spend differently.
+    pub executed: Vec<ExecutedChange>,
 }
 
 /// A step that both plans have, with differences.
@@ -89,6 +96,7 @@ pub fn diff(old: &Plan, new: &Plan) -> PlanDiff {
         reordered: moved_steps(&old.steps, &new.steps),
         barriers: changed_barriers(&old.barriers, &new.barriers),
         fields: changed_fields(&header(old), &header(new)),
+        executed: executed_changes(old, new),
     }
 }
 
@@ -202,9 +210,9 @@ fn field_names(fields: &[FieldChange]) -> String {
 }
 
 impl fmt::Display for PlanDiff {
-    /// A summary in a few lines, without a trailing newline.
+    /// What is executed differently, whole, and a summary in a few lines, without a trailing newline.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut lines = Vec::new();
+        let mut lines: Vec<String> = self.executed.iter().map(ToString::to_string).collect();
         if !self.fields.is_empty() {
             lines.push(format!("plan: {} changed", field_names(&self.fields)));
         }

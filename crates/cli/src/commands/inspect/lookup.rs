@@ -38,7 +38,13 @@ const NAMES_MAX: usize = 20;
 /// Finds a step by id or number, including steps that a later version removed.
 pub(crate) fn step_of(run: &Run, text: &str, code: Code) -> Result<StepNumber, Failure> {
     run.find_step(text).ok_or_else(|| {
-        let hint = escape_control(&step_hint(run, text));
+        let waiting = run.newest_proposal().filter(|_| run.active == 0).map(|(number, _)| {
+            format!(
+                "\nhint: version {number} waits for approval: `ledger plan review {}`",
+                run.name
+            )
+        });
+        let hint = waiting.unwrap_or_else(|| escape_control(&step_hint(run, text)));
         let steps = run.steps.len();
         let message = format!(
             "run {} has no step {} (it has {steps}){hint}",

@@ -22,6 +22,7 @@ use crate::commands::read_state::read_state;
 use crate::commands::source::{environment_for, is_store};
 use crate::options::{LedgerOption, ReadPlanArgs, environment};
 use crate::output::{Code, Failure, output_file, print_message, print_raw};
+use crate::protocol::counted;
 use crate::runner::DeadClaim;
 
 use super::forms::{FORMS, FormChoice, converted, count_of, lost_in, write_new};
@@ -94,12 +95,21 @@ fn write(
     Ok(Code::Success)
 }
 
-/// Writes the active plan of a run.
+/// Writes the active plan of a run, or before the first one the version that waits for approval.
 fn export_run(args: &PlanExportArgs, state: &State, name: &str) -> Result<Code, Failure> {
     let run = state.run_named(name).ok_or_else(|| Failure::Usage(format!("no run {name}")))?;
-    let Some(plan) = run.plan().map(CompactPlan::decode) else {
-        return Err(Failure::Rejected(format!("run {name} has no active plan")));
+    let waiting = run.newest_proposal().filter(|_| run.active == 0);
+    let plan = run.plan().or_else(|| waiting.map(|(_, version)| &*version.plan));
+    let Some(plan) = plan.map(CompactPlan::decode) else {
+        let versions = counted(u64::try_from(run.versions.len()).unwrap_or(u64::MAX), "version");
+        return Err(Failure::Rejected(format!(
+            "run {name} has no active plan, and none of its {versions} waits for approval\nhint: \
+             `ledger inspect plan {name} --version N --json` prints the plan of any version"
+        )));
     };
+    if let Some((number, _)) = waiting {
+        print_message(&format!("version {number} of run {name}, which waits for approval"));
+    }
     let form = args.form.unwrap_or_else(|| form_of(run));
     let with = |status: StepStatus| -> BTreeMap<String, String> {
         let has = run.steps.iter().filter(|step| step.status == status);

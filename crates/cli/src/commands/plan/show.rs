@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use plan_ledger::internals::files::PlanFile;
+use plan_ledger::internals::plan::executed_text;
 use plan_ledger::{Step, plan_hash};
 
 use crate::commands::read_report::print_read_report;
@@ -51,7 +52,7 @@ pub(super) fn show(args: &PlanShowArgs) -> Result<Code, Failure> {
     Ok(Code::Success)
 }
 
-/// A heading, and a line for each step and barrier.
+/// A heading, what the plan executes, and a line for each step and barrier.
 fn overview(imported: &PlanFile) -> String {
     let PlanFile { plan, done, skipped, format, .. } = imported;
     let mut lines = Vec::new();
@@ -63,6 +64,7 @@ fn overview(imported: &PlanFile) -> String {
         skipped.len(),
         plan_hash(plan).short()
     ));
+    lines.extend(Some(executed_text(plan)).filter(|text| !text.is_empty()));
     let mut phase = None;
     for step in &plan.steps {
         if step.phase != phase {

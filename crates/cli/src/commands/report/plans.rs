@@ -4,8 +4,11 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use plan_ledger::PlanVersion;
-use plan_ledger::internals::plan::{FieldChange, PlanDiff, Review, WorkChange, diff};
+use plan_ledger::internals::plan::{
+    ExecutedChange, FieldChange, PlanDiff, Review, WorkChange, diff, executed,
+};
 
+use crate::output::escape_control;
 use crate::protocol::counted;
 
 use super::collect::{Collected, Span};
@@ -42,6 +45,9 @@ pub(super) fn versions(of: &Collected, audience: Audience) -> Markup {
                     @if let Some(review) = version.review {
                         p { (review_word(review)) @if !version.note.is_empty() { ": " (version.note) } }
                     }
+                    @if index >= first_compared {
+                        (executes(version, run.newest_proposal().is_some_and(|(newest, _)| newest == number)))
+                    }
                     (review_forms(run, number, version, audience))
                     @if index > 0 && index >= first_compared {
                         @if let Some(before) = run.versions.get(index - 1) {
@@ -71,9 +77,43 @@ fn review_word(review: Review) -> &'static str {
     }
 }
 
+/// What a version executes, asks and may spend: whole and open while it waits for approval.
+fn executes(version: &PlanVersion, waits: bool) -> Markup {
+    let found = executed(&version.plan.decode());
+    let rows_max = if waits { found.len() } else { ROWS_MAX };
+    html! {
+        @if !found.is_empty() {
+            details.executes open[waits] {
+                summary { "Executes: " (counted(found.len().try_into().unwrap_or(u64::MAX), "line")) }
+                div.scroll tabindex="0" { table {
+                    @for each in found.iter().take(rows_max) {
+                        tr { td { (escape_control(&each.name())) } td { code { (escape_control(&each.text())) } } }
+                    }
+                } }
+                @if found.len() > rows_max { p.hint { (found.len() - rows_max) " more lines: " code { "ledger inspect plan" } } }
+            }
+        }
+    }
+}
+
+/// What is executed differently: the old and the new command, whole.
+fn executed_row(change: &ExecutedChange) -> Markup {
+    let (old, new) = change.texts();
+    html! {
+        tr {
+            td.sign { "~" }
+            td { (escape_control(&change.name())) }
+            td {
+                @if let Some(old) = old { del { (escape_control(&old)) } " " }
+                @if let Some(new) = new { ins { (escape_control(&new)) } }
+            }
+        }
+    }
+}
+
 fn difference(number: u32, before: &PlanVersion, after: &PlanVersion) -> Markup {
     let found = diff(&before.plan.decode(), &after.plan.decode());
-    let PlanDiff { added, removed, changed, reordered, barriers, fields } = &found;
+    let PlanDiff { added, removed, changed, reordered, barriers, fields, executed } = &found;
     let rows: Vec<(&str, String, Option<&FieldChange>)> = added
         .iter()
         .map(|id| ("+", format!("step {id}"), None))
@@ -101,6 +141,7 @@ fn difference(number: u32, before: &PlanVersion, after: &PlanVersion) -> Markup 
             details.difference {
                 summary { "Differences from version " (number - 1) ": " (counted(rows.len().try_into().unwrap_or(u64::MAX), "line")) }
                 div.scroll tabindex="0" { table {
+                    @for change in executed { (executed_row(change)) }
                     @for (sign, what, field) in rows.iter().take(ROWS_MAX) {
                         tr {
                             td.sign { (sign) }

@@ -3,7 +3,7 @@
 
 use plan_ledger::internals::files::{PlanFile, PlanFormat, as_written_commands};
 use plan_ledger::internals::ledger::expect_valid;
-use plan_ledger::internals::plan::{CompactPlan, Decider, PlanDraft, Review, diff};
+use plan_ledger::internals::plan::{CompactPlan, Decider, PlanDraft, Review, diff, executed_text};
 use plan_ledger::{
     Command, ContentHash, Ending, Json, Ledger, OnFailure, Plan, Rejection, Run, RunId, RunPolicy,
     RunStatus, State, TextPolicy, plan_hash,
@@ -249,11 +249,9 @@ fn rejected(run: &Run, hash: ContentHash) -> Option<u32> {
 
 /// The difference between two plans, indented.
 fn difference(old: Option<Plan>, imported: &PlanFile) -> String {
-    match old {
-        Some(old) => {
-            let text = diff(&old, &imported.plan).to_string();
-            format!("  {}", text.replace('\n', "\n  "))
-        }
-        None => "  the run has no active plan".to_owned(),
-    }
+    let text = match old {
+        Some(old) => diff(&old, &imported.plan).to_string(),
+        None => format!("the run has no active plan\n{}", executed_text(&imported.plan)),
+    };
+    format!("  {}", text.trim_end().replace('\n', "\n  "))
 }

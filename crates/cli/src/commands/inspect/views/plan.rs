@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use plan_ledger::internals::plan::{
     CompactStep, Criterion, PlanVersion, ReplanRequested, Review, Texts, VersionSummary,
+    executed_text,
 };
 use plan_ledger::{ContentHash, Event, Limits, Plan, Run, RunId, StepNumber, StepStatus};
 
@@ -310,6 +311,8 @@ fn print(
     if run.versions.len() > 1 {
         print_versions(run, out)?;
     }
+    let executed = executed_text(&version.plan.decode());
+    executed.lines().try_for_each(|line| out.line(&escape_control(line)))?;
     print_text(version.plan.header(), out)?;
     out.line("")?;
     print_steps(run, version, out)?;

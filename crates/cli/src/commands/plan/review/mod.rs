@@ -8,7 +8,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::internals::plan::{CompactPlan, PlanVersion, Provenance, QuestionBody, diff};
+use plan_ledger::internals::plan::{
+    CompactPlan, ExecutedPart, PlanDiff, PlanVersion, Provenance, QuestionBody, diff, executed,
+    executed_text,
+};
 use plan_ledger::{ContentHash, Plan, Question, Run};
 
 use crate::commands::read_state::read_state;
@@ -60,6 +63,7 @@ fn show_proposal(args: &PlanReviewArgs, run: &Run) -> Result<Code, Failure> {
     let proposal = ProposalJson {
         active: run.active,
         asked: question.map(|question| &question.asked),
+        executes: executed(&plan),
         diff: NestedDiff { differences: (&difference).into(), kind: DiffWord::Diff },
         hash: version.hash,
         plan: &plan,
@@ -72,8 +76,9 @@ fn show_proposal(args: &PlanReviewArgs, run: &Run) -> Result<Code, Failure> {
     let text = [
         heading(run, number, version),
         question.map(question_text).unwrap_or_default(),
+        executed_text(&plan),
         steps_text(&plan),
-        format!("compared with version {}:\n{}", run.active, plan_diff_text(&difference)),
+        compared_text(run.active, &difference),
         redone_text(&redone),
         commands(args, run),
     ];
@@ -102,6 +107,8 @@ struct ProposalJson<'a> {
     asked: Option<&'a QuestionBody>,
     /// The differences from the active version.
     diff: NestedDiff<'a>,
+    /// What it executes, asks and may spend: the commands come first.
+    executes: Vec<ExecutedPart>,
     /// Its hash.
     hash: ContentHash,
     /// The plan, as in a plan file.
@@ -132,6 +139,14 @@ struct NestedDiff<'a> {
 enum DiffWord {
     /// Differences between two plans.
     Diff,
+}
+
+/// The differences from the active version; empty if there is none.
+fn compared_text(active: u32, difference: &PlanDiff) -> String {
+    match active {
+        0 => String::new(),
+        active => format!("compared with version {active}:\n{}", plan_diff_text(difference)),
+    }
 }
 
 /// The most steps in the text of a review.

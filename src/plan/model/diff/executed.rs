@@ -1,0 +1,318 @@
+//! What a plan executes, asks and may spend: what a person approves with it.
+//!
+//! The list has the commands first, in plan order, and then gates, idempotence and limits. Defaults of
+//! the plan are filled in, so the list shows what will run. Every place that shows a plan for approval
+//! renders this list, whole.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::plan::model::criterion::Criterion;
+use crate::plan::model::fields::is_default;
+use crate::plan::model::plan::Plan;
+use crate::plan::model::step::{Idempotence, Step};
+
+/// The kind of an entry; the commands come first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ExecutedKind {
+    /// The shell command of a step.
+    Command,
+    /// The shell command that finds out what a lost attempt did.
+    Probe,
+    /// A criterion that is a shell command.
+    Check,
+    /// A question to a person before a step, or before the plan.
+    Gate,
+    /// Whether a step may be repeated, unless it may.
+    Idempotent,
+    /// The most that an attempt of a step may cost.
+    CostLimit,
+    /// The budget of the run.
+    Budget,
+    /// The most attempts in flight.
+    Caps,
+}
+
+impl ExecutedKind {
+    const ALL: [Self; 8] = [
+        Self::Command,
+        Self::Probe,
+        Self::Check,
+        Self::Gate,
+        Self::Idempotent,
+        Self::CostLimit,
+        Self::Budget,
+        Self::Caps,
+    ];
+
+    /// Its name in a list, which is that of the field of the plan.
+    fn label(self) -> &'static str {
+        match self {
+            Self::Command => "command",
+            Self::Probe => "probe",
+            Self::Check => "check",
+            Self::Gate => "gate",
+            Self::Idempotent => "idempotent",
+            Self::CostLimit => "cost_limit",
+            Self::Budget => "budget",
+            Self::Caps => "caps",
+        }
+    }
+}
+
+/// One thing that a plan executes, asks or may spend.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ExecutedPart {
+    /// What it is.
+    pub kind: ExecutedKind,
+    /// The id of the step; null for the plan.
+    pub step: Option<String>,
+    /// The command, or the value as in the plan file: any JSON.
+    pub value: Value,
+}
+
+/// One thing that a plan executes, asks or may spend, in two versions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ExecutedChange {
+    /// What it is.
+    pub kind: ExecutedKind,
+    /// The new command or value: any JSON; null if there is none.
+    pub new: Option<Value>,
+    /// The old command or value: any JSON; null if there was none.
+    pub old: Option<Value>,
+    /// The id of the step; null for the plan.
+    pub step: Option<String>,
+}
+
+/// What a plan executes, asks and may spend.
+#[must_use]
+pub fn executed(plan: &Plan) -> Vec<ExecutedPart> {
+    let mut found = Vec::new();
+    let steps: Vec<Step> = plan.steps.iter().map(|step| plan.with_defaults(step)).collect();
+    for kind in ExecutedKind::ALL {
+        for step in &steps {
+            let entry = |value| ExecutedPart { kind, step: Some(step.id.clone()), value };
+            found.extend(of_step(kind, step).into_iter().map(entry));
+        }
+        found.extend(of_plan(kind, plan).into_iter().map(|value| ExecutedPart {
+            kind,
+            step: None,
+            value,
+        }));
+    }
+    found
+}
+
+fn of_step(kind: ExecutedKind, step: &Step) -> Vec<Value> {
+    let one = |value: Option<Value>| value.into_iter().collect();
+    match kind {
+        ExecutedKind::Command => one(step.command.clone().map(Value::from)),
+        ExecutedKind::Probe => one(step.probe.clone().map(Value::from)),
+        ExecutedKind::Check => commands_of(&step.acceptance),
+        ExecutedKind::Gate => one(step.gate.as_ref().map(json)),
+        ExecutedKind::Idempotent => {
+            one(step.idempotent.filter(|it| *it != Idempotence::Yes).as_ref().map(json))
+        }
+        ExecutedKind::CostLimit => one(step.cost_limit.as_ref().map(json)),
+        ExecutedKind::Budget | ExecutedKind::Caps => Vec::new(),
+    }
+}
+
+fn of_plan(kind: ExecutedKind, plan: &Plan) -> Vec<Value> {
+    let one = |value: Option<Value>| value.into_iter().collect();
+    match kind {
+        ExecutedKind::Check => commands_of(&plan.test_criteria),
+        ExecutedKind::Gate => one(plan.gate.as_ref().map(json)),
+        ExecutedKind::Budget => one((!is_default(&plan.budget)).then(|| json(&plan.budget))),
+        ExecutedKind::Caps => one((!is_default(&plan.caps)).then(|| json(&plan.caps))),
+        ExecutedKind::Command
+        | ExecutedKind::Probe
+        | ExecutedKind::Idempotent
+        | ExecutedKind::CostLimit => Vec::new(),
+    }
+}
+
+fn commands_of(criteria: &[Criterion]) -> Vec<Value> {
+    let commands = criteria.iter().filter_map(|criterion| match criterion {
+        Criterion::Command(command) => Some(Value::from(command.as_str())),
+        Criterion::Text(_) | Criterion::Cel(_) => None,
+    });
+    commands.collect()
+}
+
+fn json<T: Serialize>(value: &T) -> Value {
+    serde_json::to_value(value).unwrap_or_default()
+}
+
+/// What differs between what two plans execute, ask and may spend: the entries of steps that both have,
+/// of new ones and of removed ones.
+pub(super) fn executed_changes(old: &Plan, new: &Plan) -> Vec<ExecutedChange> {
+    let (before, after) = (executed(old), executed(new));
+    // Equal entries are no change; a command that a step has twice counts twice.
+    let mut gone = before;
+    let mut added = Vec::new();
+    for entry in after {
+        match gone.iter().position(|each| *each == entry) {
+            Some(place) => drop(gone.remove(place)),
+            None => added.push(entry),
+        }
+    }
+    let mut changes: Vec<ExecutedChange> = Vec::new();
+    for ExecutedPart { kind, step, value } in added {
+        let place = gone.iter().position(|each| each.kind == kind && each.step == step);
+        let old = place.map(|place| gone.remove(place).value);
+        changes.push(ExecutedChange { kind, new: Some(value), old, step });
+    }
+    changes.extend(gone.into_iter().map(|ExecutedPart { kind, step, value }| ExecutedChange {
+        kind,
+        new: None,
+        old: Some(value),
+        step,
+    }));
+    changes.sort_by_key(|change| change.kind);
+    changes
+}
+
+/// A value in one line, whole. Control characters are escaped.
+fn one_line(value: &Value) -> String {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let mut line = String::with_capacity(text.len());
+    for char in text.chars() {
+        if char.is_control() {
+            line.extend(char.escape_default());
+        } else {
+            line.push(char);
+        }
+    }
+    line
+}
+
+impl ExecutedPart {
+    /// Its name: `build.command`, `plan.budget`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        named(self.kind, self.step.as_ref())
+    }
+
+    /// Its value in one line, whole.
+    #[must_use]
+    pub fn text(&self) -> String {
+        one_line(&self.value)
+    }
+}
+
+impl ExecutedChange {
+    /// Its name: `build.command`, `plan.budget`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        named(self.kind, self.step.as_ref())
+    }
+
+    /// The old and the new value, each in one line, whole.
+    #[must_use]
+    pub fn texts(&self) -> (Option<String>, Option<String>) {
+        (self.old.as_ref().map(one_line), self.new.as_ref().map(one_line))
+    }
+}
+
+/// The name of an entry: `build.command`, `plan.budget`.
+fn named(kind: ExecutedKind, step: Option<&String>) -> String {
+    format!("{}.{}", step.map_or("plan", String::as_str), kind.label())
+}
+
+impl fmt::Display for ExecutedPart {
+    /// One line: `build.command: make all`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name(), self.text())
+    }
+}
+
+impl fmt::Display for ExecutedChange {
+    /// The name, and a line for the old and the new value, without a trailing newline.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.name())?;
+        let (old, new) = self.texts();
+        for (sign, text) in [('-', old), ('+', new)] {
+            if let Some(text) = text {
+                write!(f, "\n  {sign} {text}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a plan executes, asks and may spend, as text without a trailing newline; empty if it is nothing.
+#[must_use]
+pub fn executed_text(plan: &Plan) -> String {
+    let lines: Vec<String> = executed(plan).iter().map(|each| format!("  {each}")).collect();
+    if lines.is_empty() { String::new() } else { format!("executes:\n{}", lines.join("\n")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn plan(value: Value) -> Plan {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn commands_come_first_whole_and_in_one_line() {
+        let long = "x".repeat(5000);
+        let found = executed_text(&plan(json!({
+            "budget": {"attempts": 9}, "gate": {"question": "start?"}, "caps": {"run": 2},
+            "defaults": {"command": long, "idempotent": "no"}, "test_criteria": ["t", {"command": "c\u{1b}[2J"}],
+            "steps": [
+                {"id": "a", "gate": {"question": "really?"}, "probe": "test\n-e x"},
+                {"id": "b", "command": "rm -rf x", "idempotent": "yes", "cost_limit": {"tokens": 5},
+                    "acceptance": [{"command": "one"}, {"cel": "true"}, {"command": "two"}]},
+            ],
+        })));
+        let expected = [
+            "executes:",
+            &format!("  a.command: {long}"),
+            "  b.command: rm -rf x",
+            "  a.probe: test\\n-e x",
+            "  b.check: one",
+            "  b.check: two",
+            "  plan.check: c\\u{1b}[2J",
+            "  a.gate: {\"question\":\"really?\"}",
+            "  plan.gate: {\"question\":\"start?\"}",
+            "  a.idempotent: no",
+            "  b.cost_limit: {\"money_micros\":0,\"tokens\":5}",
+            "  plan.budget: {\"attempts\":9}",
+            "  plan.caps: {\"run\":2}",
+        ];
+        assert_eq!(found, expected.join("\n"));
+    }
+
+    #[test]
+    fn changes_show_old_and_new_commands() {
+        let old = plan(json!({"steps": [
+            {"id": "a", "command": "one", "acceptance": [{"command": "x"}, {"command": "y"}]},
+            {"id": "b", "probe": "p"}, {"id": "d", "command": "same"}]}));
+        let new = plan(json!({"steps": [
+            {"id": "a", "command": "two", "acceptance": [{"command": "y"}, {"command": "z"}]},
+            {"id": "d", "command": "same"}, {"id": "c", "command": "new"}]}));
+        let texts: Vec<String> =
+            executed_changes(&old, &new).iter().map(ToString::to_string).collect();
+        let expected = [
+            "a.command:\n  - one\n  + two",
+            "c.command:\n  + new",
+            "b.probe:\n  - p",
+            "a.check:\n  - x\n  + z",
+        ];
+        assert_eq!(texts, expected);
+    }
+}
