@@ -232,6 +232,7 @@ mutants! {
     BudgetNotReserved, "P budget", "a dispatch reserves no budget";
     EvaluationBudgetIgnored, "P evaluation", "a commit evaluates all expressions, however long that takes";
     RecordFieldOutvotesPlan, "P plan", "a field that other tools have, too, makes a valid plan another tool's list";
+    ApprovedCommandHidden, "P guard", "a person approves a plan without seeing one of its commands";
     PersonStepRouted, "P route", "a step of a person is dispatched to any worker";
     CapExceededByOne, "P cap", "one attempt more than the cap allows is in flight";
     MissingOutputAccepted, "P guard", "an attempt without a declared output is accepted";

@@ -106,6 +106,7 @@ pub fn executed(plan: &Plan) -> Vec<ExecutedPart> {
             value,
         }));
     }
+    mutant!(ApprovedCommandHidden => found.retain(|part| part.kind != ExecutedKind::Probe));
     found
 }
 
