@@ -288,3 +288,56 @@ fn archive_that_announces_a_long_name_is_not_read_into_memory() {
         fs::remove_file(path).unwrap();
     }
 }
+
+/// The command, under a umask that lets every user read.
+fn with_open_umask(command: &Command) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "umask 022; exec \"$0\" \"$@\""]);
+    shell.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    shell.current_dir(command.get_current_dir().unwrap());
+    shell
+}
+
+/// Goal: what the program writes for a user can be read by that user alone, whatever the umask says: every
+/// form of export, the page, keys, and the files of workers at work.
+#[test]
+fn written_files_are_private_under_any_umask() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "steps: [{id: a, command: 'echo at work; echo a >> $TALLY; sleep 600'}]",
+    );
+    let open = |words: &[&str]| with_open_umask(&place.command(words));
+    let runner = start(&mut open(&["run", "plan.yaml"]));
+    wait_until("the worker is at work", || place.tally().len() == 1);
+    let mut work = below(&place.path(".ledger"));
+    assert!(work.iter().filter(|path| path.starts_with(place.path(".ledger/work"))).count() > 3);
+    runner.kill();
+    let exports: [(&str, &[&str]); 7] = [
+        ("a.sqlite", &["inspect", ".ledger", "export", "--format", "sqlite", "--to"]),
+        ("a.sql", &["inspect", ".ledger", "export", "--format", "sql", "--to"]),
+        ("a.trace", &["inspect", ".ledger", "export", "--format", "trace", "--to"]),
+        ("a.otlp", &["inspect", ".ledger", "export", "--format", "otlp", "--to"]),
+        ("a.jsonl", &["inspect", ".ledger", "export", "--to"]),
+        ("a.html", &["report", "--html"]),
+        ("a.key", &["root", "--new-key", "example.org/night", "--key"]),
+    ];
+    for (name, words) in exports {
+        let ended = start(&mut open(&[words, &[name]].concat())).end();
+        assert!(ended.status.success(), "{name}: {ended:?}");
+        work.push(place.path(name));
+    }
+    for path in &work {
+        // A socket or a file of a process that is gone may be gone, too.
+        let Ok(found) = path.symlink_metadata() else { continue };
+        let private = if found.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(mode(path), private, "{}", path.display());
+    }
+    println!("measured: files of other users: {} files and folders are private", work.len());
+}

@@ -23,6 +23,7 @@ use plan_ledger::internals::sim::lab::{
 };
 
 use crate::output::{Code, Failure, print_line, print_text, progress_bar};
+use crate::protocol::private_files;
 use crate::protocol::{counted, hex};
 
 const EXAMPLES: &str = "\
@@ -179,7 +180,7 @@ fn run(args: &LabRunArgs) -> Result<Code, Failure> {
         ..ExploreScope::FULL
     };
     // First, so that a wrong path does not end a long run.
-    let create = |path| match File::create(path) {
+    let create = |path| match private_files::create(path) {
         Ok(file) => Ok((path, file)),
         Err(error) => Err(hashes_failed(path, error)),
     };

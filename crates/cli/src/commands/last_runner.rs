@@ -21,7 +21,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::output::quoted;
-use crate::protocol::hex;
+use crate::protocol::{hex, private_files};
 use crate::runner::{process_start, this_machine};
 use crate::server::state_folder;
 
@@ -70,7 +70,7 @@ impl LastRunner {
     pub(crate) fn keep(self, ledger: &str) -> io::Result<()> {
         let path = record_path(ledger).ok_or(io::ErrorKind::NotFound)?;
         let folder = path.parent().ok_or(io::ErrorKind::NotFound)?;
-        fs::create_dir_all(folder)?;
+        private_files::create_folders(folder)?;
         forget_removed_ledgers(folder, self.started);
         // A process that is killed leaves the old record or the new one.
         let mut file = tempfile::NamedTempFile::new_in(folder)?;

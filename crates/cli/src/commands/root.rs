@@ -1,9 +1,7 @@
 //! `ledger root`: the last durable record and its chain value, to compare with later; and signed, so that
 //! others can rely on it.
 
-use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -15,6 +13,7 @@ use plan_ledger::{Environment, Error};
 
 use crate::options::LedgerFolder;
 use crate::output::{Code, Failure, print_line, print_raw};
+use crate::protocol::private_files;
 use crate::protocol::{NoteError, NoteSigner, NoteVerifier};
 
 use super::source::environment_for;
@@ -122,8 +121,7 @@ fn make_key(name: &str, file: &Path) -> Result<Code, Failure> {
     let seed = seed.try_into().expect("two ids have 32 bytes");
     let signer = NoteSigner::new(name, seed).map_err(|error| Failure::Usage(error.to_string()))?;
     let failed = |error| Error::io("write the key", file, error);
-    let mut options = OpenOptions::new();
-    let opened = options.write(true).create_new(true).mode(0o600).open(file);
+    let opened = private_files::create_new(file);
     let mut opened = opened.map_err(|error| Failure::of_input(failed(error)))?;
     writeln!(opened, "{}", signer.private_text())
         .and_then(|()| opened.sync_all())

@@ -4,14 +4,14 @@
 //! of a killed process remains under another name (`NAME.RANDOM.part`): its digits are random, so that
 //! no other user can prepare or block it. An existing file is never replaced.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::ErrorKind;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use plan_ledger::{Environment, Error};
 
 use crate::protocol::Failure;
+use crate::protocol::private_files;
 
 /// The file that an option names. `-` names standard output, as does no option.
 pub(crate) fn output_file(option: Option<&PathBuf>) -> Option<&Path> {
@@ -39,7 +39,7 @@ impl AtomicFile {
     /// # Errors
     /// Of the file system.
     pub(crate) fn create(&self) -> std::io::Result<File> {
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.temporary)
+        private_files::create_new(&self.temporary)
     }
 
     /// The path to which the content is written.

@@ -6,6 +6,7 @@ mod failure;
 pub(crate) mod hand_off;
 mod message;
 mod opening;
+pub(crate) mod private_files;
 mod signed_note;
 mod trace_context;
 mod trusted;

@@ -10,14 +10,15 @@
 //! - The lock file is deleted with the lock. A process that has locked a deleted file does not have
 //!   the lock and tries again.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use plan_ledger::{Error, Result, RunId};
 
+use crate::protocol::private_files;
 use crate::runner::check::Criteria;
-use crate::runner::own_folder::create_own_folder;
+use crate::runner::own_folder::{create_own_folder, share};
 
 /// A held check lock, released on drop.
 #[derive(Debug)]
@@ -42,8 +43,9 @@ impl CheckLock {
         let cannot = |error| Error::io("lock the criteria for a check", &path, error);
         create_own_folder(&folder)?;
         loop {
-            let open = OpenOptions::new().create(true).append(true).open(&path);
-            let file = open.map_err(cannot)?;
+            let file = private_files::open_to_append(&path).map_err(cannot)?;
+            // The file of another user is shared already.
+            let _ = share(&file, &folder);
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Ok(None),

@@ -24,8 +24,9 @@ use serde_json::Value;
 
 use plan_ledger::{AttemptToken, ErrorKind, Ledger, LostCause, Result, Token};
 
+use crate::protocol::private_files;
 use crate::runner::external_worker::{LeftResult, forget_external, left_result};
-use crate::runner::own_folder::{create_own_folder, expect_no_link};
+use crate::runner::own_folder::{create_own_folder, expect_no_link, share};
 use crate::runner::process::{process_start, shows_processes, unusable};
 use crate::runner::progress::{Observer, Progress};
 
@@ -104,7 +105,8 @@ impl Claim {
         let draft = folder.join(format!("{token}.{}.part", std::process::id()));
         // A draft is left where a process of the same number was killed, long ago.
         let _ = fs::remove_file(&draft);
-        let mut file = File::create_new(&draft)?;
+        let mut file = private_files::create_new(&draft)?;
+        share(&file, &folder)?;
         file.write_all(&serde_json::to_vec(self)?)?;
         if is_locked {
             // Lock it before it has its name: a record without a lock is that of a dead process.

@@ -9,12 +9,15 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, renameat, unlinkat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, openat, renameat, unlinkat};
 use rustix::io::retry_on_intr;
 
 use plan_ledger::{Error, ErrorKind, Result};
+
+use crate::protocol::private_files;
 
 /// Create a folder below `work` in a ledger's folder.
 ///
@@ -22,9 +25,38 @@ use plan_ledger::{Error, ErrorKind, Result};
 /// `Io`; `NotALedger` if it, or the folder above it, is a link.
 pub(crate) fn create_own_folder(folder: &Path) -> Result<()> {
     expect_no_link(folder)?;
-    fs::create_dir_all(folder)
-        .map_err(|error| Error::io("create the workers' folder", folder, error))
+    let cannot = |error| Error::io("create the workers' folder", folder, error);
+    for path in [folder.parent(), Some(folder)].into_iter().flatten() {
+        if !path.exists() {
+            private_files::create_folders(path).map_err(cannot)?;
+            if path.parent().is_some_and(is_shared) {
+                let mode = fs::Permissions::from_mode(SHARED_FOLDER_MODE);
+                fs::set_permissions(path, mode).map_err(cannot)?;
+            }
+        }
+    }
+    Ok(())
 }
+
+/// Opens a file of a folder to its group if the group may write to the folder: the ledger is shared.
+pub(crate) fn share(file: &File, folder: &Path) -> io::Result<()> {
+    if !is_shared(folder) {
+        return Ok(());
+    }
+    file.set_permissions(fs::Permissions::from_mode(SHARED_FILE_MODE))
+}
+
+fn is_shared(folder: &Path) -> bool {
+    fs::metadata(folder).is_ok_and(|found| is_for_group(found.mode()))
+}
+
+fn is_for_group(mode: u32) -> bool {
+    mode & 0o020 != 0
+}
+
+/// The permissions of a folder in the folder of a shared ledger, and of a file.
+const SHARED_FOLDER_MODE: u32 = 0o2770;
+const SHARED_FILE_MODE: u32 = 0o660;
 
 /// Refuse a folder below `work` that is a link, or that a link leads to.
 ///
@@ -87,9 +119,12 @@ impl OwnFolder {
 
     fn open_file(&self, name: &Path, flags: OFlags) -> io::Result<File> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        // The umask decides, as for all files of a runner.
-        let mode = Mode::from_raw_mode(0o666);
-        Ok(File::from(retry_on_intr(|| openat(&self.0, name, flags, mode))?))
+        let mode = Mode::from_raw_mode(private_files::FILE_MODE);
+        let file = File::from(retry_on_intr(|| openat(&self.0, name, flags, mode))?);
+        if flags.contains(OFlags::CREATE) && is_for_group(fstat(&self.0)?.st_mode) {
+            file.set_permissions(fs::Permissions::from_mode(SHARED_FILE_MODE))?;
+        }
+        Ok(file)
     }
 
     /// Remove a file, if there is one.

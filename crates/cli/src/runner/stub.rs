@@ -9,7 +9,6 @@
 //! that run: it is recovered as by any other runner.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,6 +19,7 @@ use plan_ledger::internals::plan::{Criterion, Idempotence, ResolvedOutcome};
 use plan_ledger::{AttemptToken, Error, Json, Plan, Receipt, Result, Ruling, Step, Task};
 
 use crate::protocol::WorkerKind;
+use crate::protocol::private_files;
 use crate::runner::check::{Check, Checked, Subject};
 use crate::runner::process::ProcessWorkers;
 use crate::runner::workers::{Report, StartFailure, WorkerNote, Workers};
@@ -81,10 +81,7 @@ impl StubWorkers {
     fn count(&self, task: &Task) -> Result<()> {
         let Some(path) = &self.tally else { return Ok(()) };
         let line = format!("{} {}\n", task.number, task.attempt);
-        OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(path)
+        private_files::open_to_append(path)
             .and_then(|mut file| file.write_all(line.as_bytes()))
             .map_err(|error| Error::io("count an execution", path, error))
     }

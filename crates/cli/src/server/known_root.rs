@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use plan_ledger::internals::ledger::time_text;
 use plan_ledger::{Chain, Environment, Ledger, LedgerView, Timestamp};
 
+use crate::protocol::private_files;
 use crate::protocol::{Failure, hex};
 
 use super::state_folder::state_folder;
@@ -165,7 +166,7 @@ fn read(path: &Path) -> Option<KnownRoot> {
 
 fn write(path: &Path, root: &KnownRoot) -> io::Result<()> {
     let folder = path.parent().ok_or(io::ErrorKind::NotFound)?;
-    fs::create_dir_all(folder)?;
+    private_files::create_folders(folder)?;
     if !path.exists() {
         forget_removed_folders(folder, root.time);
     }

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -25,6 +25,7 @@ use plan_ledger::{
 use crate::options::open_ledger;
 use crate::output::{Code, Failure};
 use crate::protocol::counted;
+use crate::protocol::private_files;
 use crate::runner::{CannedOutputs, canned_output};
 
 use super::args::{DrillArgs, RUN};
@@ -168,7 +169,7 @@ impl DrillFolder {
                 .map_err(|error| io("create", &std::env::temp_dir(), error))?;
             return Ok(Self { path: temporary.path().to_owned(), _temporary: Some(temporary) });
         };
-        fs::create_dir_all(path).map_err(|error| io("create", path, error))?;
+        private_files::create_folders(path).map_err(|error| io("create", path, error))?;
         let mut entries = fs::read_dir(path).map_err(|error| io("list", path, error))?;
         if entries.next().is_some() {
             let message = format!("--keep: the folder {} is not empty", path.display());
@@ -251,8 +252,9 @@ impl DrillFolder {
         more: &[&str],
     ) -> Result<ExitStatus, Failure> {
         let binary = std::env::current_exe().map_err(|error| io("find", &self.path, error))?;
-        let create =
-            |path: PathBuf| File::create(&path).map_err(|error| io("create", &path, error));
+        let create = |path: PathBuf| {
+            private_files::create(&path).map_err(|error| io("create", &path, error))
+        };
         Command::new(&binary)
             .arg("run")
             .arg(&args.plan)

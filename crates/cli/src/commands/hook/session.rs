@@ -9,13 +9,13 @@ use std::collections::hash_map::DefaultHasher;
 use std::fs;
 use std::hash::{Hash as _, Hasher as _};
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use plan_ledger::{AttemptToken, Timestamp, Token};
 
 use crate::options::Host;
+use crate::protocol::private_files;
 use crate::server::state_folder;
 
 /// The extension of the file of a claim.
@@ -103,10 +103,8 @@ impl HostSession {
     fn write(&self, name: &str, text: &str) {
         let Some(folder) = &self.folder else { return };
         // A token is for this user only.
-        let mut options = fs::OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o600);
-        let _ = fs::create_dir_all(folder)
-            .and_then(|()| options.open(folder.join(name)))
+        let _ = private_files::create_folders(folder)
+            .and_then(|()| private_files::create(&folder.join(name)))
             .and_then(|mut file| file.write_all(text.as_bytes()));
     }
 

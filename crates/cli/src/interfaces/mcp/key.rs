@@ -4,15 +4,15 @@
 //! client chooses counts; else the content of the call is the key where the same call never means
 //! something new, and else the identifier of the call within this process.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 
 use serde_json::{Map, Value};
 
 use plan_ledger::Secret;
 use plan_ledger::internals::ledger::bytes_hash;
 
+use crate::protocol::private_files;
 use crate::server::state_folder;
 
 /// The longest key that a client may choose.
@@ -38,13 +38,11 @@ pub(super) fn secret_of(parts: &[&str]) -> Secret {
 /// The secret of this user from which those of claims follow; `None` if the user has no home.
 pub(super) fn user_seed(new: &Secret) -> Option<String> {
     let folder = state_folder("mcp")?;
-    fs::create_dir_all(&folder).ok()?;
+    private_files::create_folders(&folder).ok()?;
     let path = folder.join("seed");
     let draft = folder.join(format!("seed.{}.part", std::process::id()));
     if !path.exists() {
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o600);
-        let mut file = options.open(&draft).ok()?;
+        let mut file = private_files::create(&draft).ok()?;
         file.write_all(serde_json::to_string(new).ok()?.as_bytes()).ok()?;
         // The first of several processes wins.
         let _ = fs::hard_link(&draft, &path);

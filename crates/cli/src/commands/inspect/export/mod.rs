@@ -109,7 +109,11 @@ pub(super) fn export(
     };
     let part = AtomicFile::beside(to)?;
     let code = match args.format {
-        Format::Sqlite => export_to(&view, &health, Target::Database(part.temporary_path()), dir)?,
+        Format::Sqlite => {
+            // The library that writes it would let the umask decide who can read it.
+            part.create().map_err(|error| Error::io("write the export", to, error))?;
+            export_to(&view, &health, Target::Database(part.temporary_path()), dir)?
+        }
         format => {
             let cannot = |error| Error::io("write the export", to, error);
             let mut out = BufWriter::new(part.create().map_err(cannot)?);

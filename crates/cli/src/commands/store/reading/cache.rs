@@ -24,6 +24,7 @@ use plan_ledger::internals::store::{
 };
 
 use crate::protocol::hex;
+use crate::protocol::private_files;
 
 /// The most bytes of a cache.
 pub(super) const CACHE_MAX: u64 = 1 << 30;
@@ -59,7 +60,7 @@ impl CachedObjects {
         folder: &Path,
         max: u64,
     ) -> io::Result<Self> {
-        create_private(folder)?;
+        private_files::create_folders(folder)?;
         let place = format!("{url}\n{}\n{}\n", hex(&identity.ledger), hex(&identity.genesis));
         let bytes = entries(folder)?.iter().map(|entry| entry.length).sum::<u64>();
         let (bytes, counter) = (AtomicU64::new(bytes), AtomicU64::new(0));
@@ -102,7 +103,7 @@ impl CachedObjects {
         let at = object.at.map_or(0, |at| at.0);
         let number = self.counter.fetch_add(1, Ordering::Relaxed);
         let temporary = self.folder.join(format!("{}-{number}{TEMPORARY}", std::process::id()));
-        let mut file = fs::File::create(&temporary)?;
+        let mut file = private_files::create(&temporary)?;
         let hash = hash_of(key, at, &object.bytes);
         let written = [&MAGIC[..], &at.to_le_bytes()[..], &hash[..], object.bytes.as_slice()]
             .into_iter()
@@ -195,15 +196,6 @@ fn length(bytes: &[u8]) -> u64 {
 /// Whether an object of a name never changes.
 fn is_immutable(name: &str) -> bool {
     ["tail/", "seg/", "blob/", "snap/"].iter().any(|folder| name.starts_with(folder))
-}
-
-/// Create a folder that only this user can read, as that of a ledger.
-fn create_private(folder: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
 }
 
 struct Entry {
