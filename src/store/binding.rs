@@ -197,7 +197,8 @@ fn other_ledger(bound: &LedgerIdentity, log: Option<&FoundLog>, own: &LedgerIden
         let message =
             format!("the object names ledger {found}, and the log beside it is of this ledger");
         return bad(ErrorKind::Corrupt, &message).with_hint(
-            "delete this object, and nothing else, with the tool of the store, and start again: it is created again",
+            "move this object, and nothing else, out of the prefix with the tool of the store, keep it, and start again: it is \
+             created again",
         );
     }
     let message = format!("the prefix belongs to ledger {found}; use another prefix for this one");

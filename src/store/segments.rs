@@ -67,7 +67,8 @@ pub(super) fn lost_end(sealed: &SegmentObject) -> Error {
     Error::new(ErrorKind::Corrupt, message)
         .with_hint(
             "start the server with the folder of the last owner: it adds again what the store lost; if no folder has it: end \
-             every process of the ledger, restore what is left, delete that segment object, and start with the restored folder",
+             every process of the ledger, restore what is left, move that segment object out of the prefix, keep it, and start with \
+             the restored folder",
         )
         .at_path(ObjectName::Slot(next_seq).to_string().as_ref())
         .at_seq(next_seq)

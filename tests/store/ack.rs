@@ -277,11 +277,11 @@ fn verify_and_restore_agree_about_a_segment_object() {
         let (code, out, err) = place.run("verify URL");
         assert_eq!(code, 4, "{length}: {out}{err}");
         assert!(err.contains(&format!("error: {name}: ")), "{length}: {err}");
-        assert!(err.contains("delete this object in the store"), "{length}: {err}");
+        assert!(err.contains("move this object out of the prefix, and keep it"), "{length}: {err}");
         let (code, out, err) = place.run(&format!("restore URL @restored-{length}"));
         assert_eq!(code, restored, "{length}: {out}{err}");
         assert!(err.contains(&format!("{name}: ")), "{length}: {err}");
-        assert!(err.contains("delete this object in the store"), "{length}: {err}");
+        assert!(err.contains("move this object out of the prefix, and keep it"), "{length}: {err}");
         if restored == 0 {
             place.ledger(&format!("verify @restored-{length}"));
             assert_eq!(store.seq(&format!("restored-{length}")), store.seq("first"));

@@ -170,7 +170,7 @@ fn cut_segment_is_refused_until_it_is_deleted() {
     store.change(&name, |bytes| bytes.truncate(5000));
     let (code, out, err) = store.place.run(SERVE);
     assert_eq!(code, 4, "{out}\n{err}");
-    assert!(err.contains(&name) && err.contains("delete that object"), "{err}");
+    assert!(err.contains(&name) && err.contains("move that object"), "{err}");
     let mut server = store.place.start(&format!("{SERVE} --ack local"));
     server.wait_for("the store is damaged, and could not restore this ledger");
     let status = store.place.ledger("status @one");

@@ -44,7 +44,7 @@ fn damage_names_the_object_and_a_remedy_for_stores() {
         assert_eq!(code, 4, "{line}: {out}{err}");
         assert!(err.contains(&format!("error: {url}/{SLOT}: record 1: ")), "{line}: {err}");
         assert_eq!(err.matches("record 1: ").count(), 1, "{line}: {err}");
-        assert!(err.contains("end every process of the ledger, delete it"), "{line}: {err}");
+        assert!(err.contains("move it out of the prefix, keep it"), "{line}: {err}");
         assert!(err.contains(&format!("`ledger replicate {url}`")), "{line}: {err}");
         assert!(!err.contains("ledger recover"), "{line}: {err}");
         assert!(!place.path("second").exists(), "{line}");
@@ -55,7 +55,7 @@ fn damage_names_the_object_and_a_remedy_for_stores() {
     let (code, _, err) = place.run("restore URL @second");
     assert_eq!(code, 4, "{err}");
     assert!(err.contains(&format!("error: {url}/LEDGER.json: ")), "{err}");
-    assert!(err.contains("delete this object in the store"), "{err}");
+    assert!(err.contains("move this object out of the prefix, and keep it"), "{err}");
 }
 
 /// Regression: a file in the place of a store was said to be no such folder.

@@ -226,7 +226,7 @@ fn wrong_index_object_is_named() {
     let (code, _, err) = verify();
     assert_eq!(code, 4, "{err}");
     assert!(err.contains(path.file_name().unwrap().to_str().unwrap()), "{err}");
-    assert!(err.contains("delete this object"), "{err}");
+    assert!(err.contains("move this object out of the prefix"), "{err}");
     std::fs::remove_file(path).unwrap();
     assert_eq!(verify().0, 0);
 }

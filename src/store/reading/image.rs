@@ -68,7 +68,7 @@ impl<'n> Image<'n> {
             let is_true = says.is_some_and(|says| says.iter().all(|says| self.agrees(says)));
             if !is_true {
                 let message = "the index object does not say what the segments say";
-                let hint = "delete this object: what it says is derived, and is read without it";
+                let hint = "move this object out of the prefix: what it says is derived, and is read without it";
                 return Err(Error::new(ErrorKind::Corrupt, message)
                     .with_hint(hint)
                     .at_path(name.as_ref()));

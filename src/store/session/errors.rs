@@ -17,7 +17,7 @@ pub(in crate::store) fn no_record() -> Error {
     let message = "the store has a ledger, but no record of it";
     Error::new(ErrorKind::OutOfRange, message).with_hint(
         "if its first server is still starting, wait for it; otherwise the store lost its objects: bring them back from a \
-         copy of the store, or fill it from the folder of the last owner; if the ledger never had a record, delete LEDGER.json",
+         copy of the store, or fill it from the folder of the last owner; if the ledger never had a record, use another prefix",
     )
 }
 

@@ -333,8 +333,8 @@ impl StoreDamageLine {
                 );
             }
             DamageWord::Deletable => {
-                "the folder has its content: delete the object with the tool of the store, and within a minute it is \
-                 created again"
+                "the folder has its content: move the object out of the prefix with the tool of the store, and keep it; \
+                 within a minute it is created again"
             }
             DamageWord::Lost => {
                 "the folder does not have it: bring it back from a copy of the store"

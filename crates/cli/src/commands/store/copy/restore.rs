@@ -103,7 +103,7 @@ fn lost_end_text(sealed: &SegmentObject, line: &RestoredLine) -> String {
     format!(
         "the store lost its newest records: {url}/{} is there, which is created after record {}; \
          `ledger serve --store {url}` with the folder of the last owner adds them again; if no folder has them: end every \
-         process of the ledger, delete that object, and serve {dir}",
+         process of the ledger, move that object out of the prefix, keep it, and serve {dir}",
         ObjectName::Segment(*sealed),
         sealed.last_seq.saturating_add(1),
     )

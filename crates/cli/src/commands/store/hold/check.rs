@@ -41,7 +41,7 @@ pub(super) fn refused(damage: &StoreDamage, count: u64, url: &str) -> Error {
     let message = format!("the store could not restore this ledger: {what}{more}");
     let remedy = match state {
         DamageState::Deletable => {
-            "this folder has its content: delete that object with the tool of the store, and start again"
+            "this folder has its content: move that object out of the prefix with the tool of the store, keep it, and start again"
         }
         _ => {
             "this folder does not have it whole: bring that object back from a copy of the store, or start with a folder that has \
@@ -217,7 +217,7 @@ mod tests {
         assert!(error.to_string().starts_with("s3://b/n/seg/a: the store could not"), "{error}");
         let message = "this ledger: seg/a is missing, and 2 more objects are damaged or missing";
         assert!(error.to_string().contains(message), "{error}");
-        assert!(error.hint().unwrap().contains("delete that object"), "{error:?}");
+        assert!(error.hint().unwrap().contains("move that object out of the prefix"), "{error:?}");
         let error = refused(&damage("seg/a", DamageState::Lost), 1, "s3://b/n");
         assert!(error.hint().unwrap().contains("does not have it whole"), "{error:?}");
     }

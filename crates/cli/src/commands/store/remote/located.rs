@@ -57,11 +57,13 @@ fn damage_hint(url: &str, object: &str) -> String {
     let program = format!("`ledger serve --store {url}` or `ledger replicate {url}`");
     match ObjectName::parse(object) {
         Some(ObjectName::Ledger | ObjectName::Segment(_)) => format!(
-            "if a folder has the whole ledger, delete this object in the store: {program} with that folder makes it again"
+            "if a folder has the whole ledger, move this object out of the prefix, and keep it: {program} with that folder \
+             makes it again; if none has it, restore it from another copy of the store"
         ),
         Some(ObjectName::Slot(_)) => format!(
             "{program} with a folder that has the whole ledger repairs it, and names what else is damaged; if that ends with \
-             this error, this is the newest object: end every process of the ledger, delete it, and start with that folder"
+             this error, this is the newest object, and may be the only copy of its records: end every process of the ledger, \
+             move it out of the prefix, keep it, and start with that folder"
         ),
         _ => format!(
             "{program} with a folder that has the whole ledger repairs it, and names what else is damaged"
@@ -85,14 +87,14 @@ mod tests {
         let slot = "tail/00000000000000000412.slot";
         let text = shown(corrupt(slot).at_seq(412));
         assert!(text.starts_with(&format!("{URL}/{slot}: record 412: why\nhint: ")), "{text}");
-        assert!(text.contains("end every process of the ledger, delete it"), "{text}");
+        assert!(text.contains("move it out of the prefix, keep it"), "{text}");
         // It has its place already.
         assert_eq!(shown(corrupt(&format!("{URL}/{slot}")).at_seq(412)), text);
         let segment = "seg/00000000000000000001-00000000000000000005-00000000.seg";
         let text = shown(corrupt(segment));
-        assert!(text.contains("delete this object in the store"), "{text}");
+        assert!(text.contains("move this object out of the prefix, and keep it"), "{text}");
         let text = shown(corrupt("LEDGER.json"));
-        assert!(text.contains("delete this object in the store"), "{text}");
+        assert!(text.contains("move this object out of the prefix, and keep it"), "{text}");
         for name in ["blob/0f", "snap/a.snap", "probe/x"] {
             assert!(shown(corrupt(name)).starts_with(&format!("{URL}/{name}: why")), "{name}");
         }
