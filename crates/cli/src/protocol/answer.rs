@@ -59,6 +59,7 @@ impl Answer {
             message: message.clone(),
             exit_code: code,
             leased: None,
+            several: None,
         });
         Self { code, lines: vec![line], messages: vec![message], acked_by: None }
     }

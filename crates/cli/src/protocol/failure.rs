@@ -96,6 +96,8 @@ pub enum Failure {
         /// The name, and the names that there are.
         message: String,
     },
+    /// It names no run, and several are active.
+    SeveralRuns(Vec<String>),
     /// The ledger's rules reject it.
     Rejected(String),
     /// It comes from inside an attempt, and a worker may not make it.
@@ -108,6 +110,9 @@ pub enum Failure {
     /// Standard output cannot be written.
     Output(io::Error),
 }
+
+/// The maximum number of names in a message.
+const NAMES_MAX: usize = 8;
 
 /// What a command names that does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,7 +151,7 @@ impl Failure {
     #[must_use]
     pub fn code(&self) -> Code {
         match self {
-            Self::Usage(_) | Self::Missing { .. } => Code::Usage,
+            Self::Usage(_) | Self::Missing { .. } | Self::SeveralRuns(_) => Code::Usage,
             Self::Rejected(_) | Self::InsideAttempt { .. } => Code::Rejected,
             Self::Ledger(error) => code_of(error),
             Self::Output(_) => Code::Io,
@@ -192,7 +197,7 @@ impl Failure {
     #[must_use]
     pub fn json(&self) -> Value {
         let (kind, rejection) = match self {
-            Self::Usage(_) => ("usage".to_owned(), None),
+            Self::Usage(_) | Self::SeveralRuns(_) => ("usage".to_owned(), None),
             Self::Missing { what, .. } => ("usage".to_owned(), Some(what.rejection())),
             Self::Rejected(_) => ("rejected".to_owned(), None),
             Self::InsideAttempt { .. } => ("rejected".to_owned(), Some("inside_attempt")),
@@ -218,6 +223,10 @@ impl Failure {
             message: self.to_string(),
             exit_code: self.code().number(),
             leased,
+            several: match self {
+                Self::SeveralRuns(runs) => Some(ActiveRuns { runs: runs.clone() }),
+                _ => None,
+            },
         })
     }
 }
@@ -236,6 +245,16 @@ pub(crate) struct ErrorLine {
     /// Present if a worker has the step.
     #[serde(flatten)]
     pub(super) leased: Option<LeasedStep>,
+    /// Present if no run is named and several are active.
+    #[serde(flatten)]
+    pub(super) several: Option<ActiveRuns>,
+}
+
+/// The runs of which a command or request must name one.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ActiveRuns {
+    /// The names of the active runs, at most 100.
+    runs: Vec<String>,
 }
 
 /// The claim that prevents another one.
@@ -337,6 +356,11 @@ impl fmt::Display for Failure {
         match self {
             Self::Usage(message) | Self::Rejected(message) | Self::Missing { message, .. } => {
                 f.write_str(message)
+            }
+            Self::SeveralRuns(runs) => {
+                let names: Vec<&str> = runs.iter().take(NAMES_MAX).map(String::as_str).collect();
+                let names = names.join(", ");
+                write!(f, "several runs are active: {names}\nhint: name one, or set LEDGER_RUN")
             }
             Self::InsideAttempt { step } => write!(
                 f,

@@ -48,10 +48,7 @@ pub(crate) fn default_run(state: &State) -> Result<Option<RunId>, Failure> {
         (None, _) => Ok(state.runs.keys().next_back().copied()),
         (Some(_), Some(_)) => {
             let open = state.runs.overviews().filter(|(_, overview)| overview.is_open());
-            let names = names(open.take(NAMES_MAX)).join(", ");
-            Err(Failure::Usage(format!(
-                "several runs are active: {names}\nhint: name one, or set LEDGER_RUN"
-            )))
+            Err(Failure::SeveralRuns(names(open.take(RUNS_MAX))))
         }
     }
 }
@@ -60,8 +57,8 @@ fn names<'a>(runs: impl Iterator<Item = (RunId, Cow<'a, RunOverview>)>) -> Vec<S
     runs.map(|(_, overview)| overview.name.clone()).collect()
 }
 
-/// The maximum number of names in a message.
-const NAMES_MAX: usize = 8;
+/// The maximum number of active runs that an error lists.
+const RUNS_MAX: usize = 100;
 
 /// The step with this id or number ([`Run::find_step`]), including removed steps.
 pub(crate) fn step_of(run: &Run, word: &str) -> Result<StepNumber, Failure> {

@@ -3,7 +3,9 @@
   const $ = (id) => document.getElementById(id);
   const KEY = "plan-ledger-token", AUTHOR = "plan-ledger-author", RUN = "plan-ledger-run";
   const REFRESH_MIN = 200, RECONNECT_MAX = 10_000, SILENCE_MAX = 40_000, LOAD_MAX = 60_000;
-  let token = null, run = sessionStorage.getItem(RUN), last = 0, session = 0, took = 0, timer = null, sources = new WeakMap();
+  // The address names the run, so that it can be kept and sent: `#run=NAME`, or `?run=NAME`.
+  const named = () => new URLSearchParams(location.hash.slice(1)).get("run") ?? new URLSearchParams(location.search).get("run");
+  let token = null, run = named() ?? sessionStorage.getItem(RUN), last = 0, session = 0, took = 0, timer = null, sources = new WeakMap();
 
   const pause = (time) => new Promise((resolve) => setTimeout(resolve, time));
   const headers = (more) => ({ Authorization: `Bearer ${token}`, ...more });
@@ -40,9 +42,24 @@
     start(session);
   };
 
+  // Several runs are active, and none is named: each with a link to its page.
+  const list = (runs) => {
+    const items = runs.map((name) => {
+      const link = document.createElement("a"), item = document.createElement("li");
+      [link.textContent, link.href, link.dataset.go] = [name, `#run=${encodeURIComponent(name)}`, name];
+      item.append(link);
+      return item;
+    });
+    const all = document.createElement("ul");
+    all.id = "runs";
+    all.append(...items);
+    $("page").replaceChildren(all);
+  };
+
   const detail = async (response) => {
     try {
       const problem = await response.json();
+      if (problem.runs && !run) list(problem.runs);
       return (problem.detail || problem.title).split("\nhint: ").join(". ");
     } catch {
       return `the server answered ${response.status}`;
@@ -133,7 +150,11 @@
     if (response.status === 401) return leave(await detail(response));
     if (!response.ok) {
       const text = await detail(response);
-      if (response.status === 404 && run && !main) { run = null; sessionStorage.removeItem(RUN); }
+      if (response.status === 404 && run && !main) {
+        run = null;
+        sessionStorage.removeItem(RUN);
+        return loadNow();
+      }
       complain(text);
       return;
     }
@@ -267,13 +288,22 @@
     const link = event.target.closest("[data-go]");
     if (!link) return;
     event.preventDefault();
-    run = link.dataset.go;
+    go(link.dataset.go);
+  });
+  const go = (name) => {
+    run = name;
     sessionStorage.setItem(RUN, run);
+    if (named() !== run) history.pushState(null, "", `#run=${encodeURIComponent(run)}`);
+    complain("");
     load().then(() => scrollTo(0, 0), () => complain("The server does not answer."));
+  };
+  addEventListener("popstate", () => {
+    const name = named();
+    if (token && name && name !== run) go(name);
   });
 
-  const given = /^#token=(.+)$/.exec(location.hash);
-  if (given) history.replaceState(null, "", location.pathname);
+  const given = /^#token=([^&]+)/.exec(location.hash);
+  if (given) history.replaceState(null, "", run ? `#run=${encodeURIComponent(run)}` : location.pathname);
   const kept = given ? decodeURIComponent(given[1]) : sessionStorage.getItem(KEY);
   if (kept) enter(kept); else $("token").focus();
 })();

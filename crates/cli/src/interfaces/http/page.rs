@@ -23,7 +23,10 @@ use super::write::Arrived;
 
 /// The parameters of the query.
 pub(super) const QUERY: &[(&str, &str)] = &[
-    ("run", "The run; the active or the newest one by default"),
+    (
+        "run",
+        "The run; by default the active one, or the newest one if none is active. If several are active, the answer lists them",
+    ),
     ("at", "The record after which the run is shown"),
     (
         "known",

@@ -52,11 +52,18 @@ impl Problem {
         for member in ["type", "message", "schema"] {
             members.remove(member);
         }
+        // A client of this interface has no environment variables.
+        let detail = match text("message").split_once("\nhint: ") {
+            Some((what, _)) if members.contains_key("runs") => {
+                format!("{what}\nhint: name one as `run`")
+            }
+            _ => text("message").to_owned(),
+        };
         Self {
             name: format!("urn:plan-ledger:{name}"),
             status: status_of(kind, rejection).as_u16(),
             title: name.replace('_', " "),
-            detail: text("message").to_owned(),
+            detail,
             members,
         }
     }
