@@ -341,3 +341,56 @@ fn written_files_are_private_under_any_umask() {
     }
     println!("measured: files of other users: {} files and folders are private", work.len());
 }
+
+/// Goal: a server that cannot start a thread says so to the client that needs one, executes what needs none,
+/// and works again when it can.
+#[test]
+fn server_that_cannot_start_a_thread_says_so() {
+    if !is_superuser() {
+        return;
+    }
+    for tool in ["setpriv", "prlimit"] {
+        if Command::new(tool).arg("--version").output().is_err() {
+            return report_skipped(&format!("{tool} is not installed"));
+        }
+    }
+    let place = Place::new();
+    let folder = place.path("of-another-user");
+    fs::create_dir(&folder).unwrap();
+    chown(&folder, Some(OTHER), Some(OTHER)).unwrap();
+    fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o755)).unwrap();
+    let program = place.path("ledger-program");
+    // By another process: one that another test starts meanwhile would keep the copy open for writing.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_ledger")).arg(&program).status();
+    assert!(copied.unwrap().success());
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let ids = [format!("--reuid={OTHER}"), format!("--regid={OTHER}")];
+    let as_other = |words: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args(&ids).arg("--clear-groups").arg(&program).args(words).args(["--ledger", "l"]);
+        command.current_dir(&folder).env("HOME", &folder).env_remove("LEDGER_DIR");
+        command
+    };
+    let run = |words: &[&str]| start(&mut as_other(words)).end();
+    run(&["init"]).code(0);
+    let server = start(&mut as_other(&["serve"]));
+    wait_until("the server listens", || folder.join("l/serve.sock").exists());
+    run(&["note", "before"]).code(0);
+    // The soft limit alone: its owner raises it again.
+    let limit = |threads: &str| {
+        let words = [format!("--pid={}", server.id()), format!("--nproc={threads}")];
+        let mut command = Command::new("setpriv");
+        let limited = command.args(&ids).args(["--clear-groups", "prlimit"]).args(&words).status();
+        assert!(limited.unwrap().success());
+    };
+    limit("1:");
+    let refused = run(&["snapshot"]).code(7);
+    refused.complains(&[
+        "cannot start a thread for this request, which was not executed",
+        "ulimit -u",
+    ]);
+    run(&["note", "meanwhile"]).code(0);
+    limit("1000:");
+    run(&["snapshot"]).code(0);
+    server.kill();
+}

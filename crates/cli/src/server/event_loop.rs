@@ -215,10 +215,14 @@ impl<'scope, 'env, 'l> EventLoop<'scope, 'env, 'l> {
     fn submit_requests(&mut self) {
         let (shared, scope) = (self.shared, self.scope);
         let in_own_thread = |writer, parse: Box<dyn FnOnce() -> Result<Parsed, Failure> + Send>| {
-            shared.answer_in_thread(scope, writer, || {
+            let execute = move || {
                 let (request, key) = parse()?;
                 request.execute(shared.ledger, key.as_ref())
-            });
+            };
+            if let Err(unstarted) = shared.answer_in_thread(scope, writer, execute) {
+                let failure = unstarted.failure();
+                shared.answer(&unstarted.writer, || Err(failure));
+            }
         };
         let failed = |failure| shared.ledger.submit_nothing().with(Err(failure));
         // However many requests have arrived: each waits for at most this many evaluations.

@@ -9,7 +9,8 @@
 //!   response after its commit is durable.
 //! - Memory for clients is bounded, and no client blocks another client or the process that runs
 //!   the server.
-//! - A panic in a request affects neither the server nor other requests.
+//! - A panic in a request affects neither the server nor other requests. One in the event loop or the commit
+//!   thread ends the process.
 
 use std::io;
 use std::path::Path;
@@ -21,7 +22,7 @@ use plan_ledger::Ledger;
 use crate::protocol::Answer;
 
 use super::event_loop::EventLoop;
-use super::shared::{ServerShared, SubmittedRequest, catch_panic};
+use super::shared::{ServerShared, SubmittedRequest, catch_panic, end_process, watched};
 use super::socket::ListeningSocket;
 use super::waker::Waker;
 
@@ -73,11 +74,13 @@ fn start<'scope, 'l: 'scope>(
     scope: &'scope Scope<'scope, '_>,
 ) -> io::Result<()> {
     let (sender, submitted) = channel();
-    Builder::new()
-        .name("commit".to_owned())
-        .spawn_scoped(scope, move || answer_after_commit(shared, scope, &submitted))?;
+    Builder::new().name("commit".to_owned()).spawn_scoped(scope, move || {
+        watched("commit", end_process, || answer_after_commit(shared, scope, &submitted));
+    })?;
     let event_loop = EventLoop::new(shared, scope, sender);
-    Builder::new().name("serve".to_owned()).spawn_scoped(scope, move || event_loop.run())?;
+    Builder::new()
+        .name("serve".to_owned())
+        .spawn_scoped(scope, move || watched("event loop", end_process, || event_loop.run()))?;
     Ok(())
 }
 
@@ -91,8 +94,11 @@ fn answer_after_commit<'scope>(
         for SubmittedRequest { writer, answer } in batch {
             match catch_panic(|| answer.wait()) {
                 Ok(pending) if pending.takes_time() => {
-                    shared
-                        .answer_in_thread(scope, writer, move || Ok(pending.finish(shared.ledger)));
+                    let finish = move || Ok(pending.finish(shared.ledger));
+                    // It is committed, so it is answered, if need be here.
+                    if let Err(unstarted) = shared.answer_in_thread(scope, writer, finish) {
+                        shared.answer(&unstarted.writer, unstarted.compute);
+                    }
                 }
                 pending => {
                     let answer =

@@ -1,13 +1,14 @@
 //! The data that the event loop and the commit thread share.
 
+use std::io::{self, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, Scope};
 
 use plan_ledger::{Error, ErrorKind, Ledger, Submitted};
 
-use crate::protocol::{AckedBy, Answer, Failure};
+use crate::protocol::{AckedBy, Answer, Code, Failure};
 use crate::requests::PendingAnswer;
 
 use super::connection::ResponseWriter;
@@ -41,22 +42,87 @@ impl ServerShared<'_> {
     }
 
     /// Computes and sends a response on a new thread.
-    pub(super) fn answer_in_thread<'scope>(
+    ///
+    /// # Errors
+    /// No thread can be started. Nothing was computed or sent.
+    pub(super) fn answer_in_thread<'scope, C>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
         writer: Arc<ResponseWriter>,
-        compute: impl FnOnce() -> Result<Answer, Failure> + Send + 'scope,
-    ) {
-        let unanswered = Arc::clone(&writer);
+        compute: C,
+    ) -> Result<(), Unstarted<C>>
+    where
+        C: FnOnce() -> Result<Answer, Failure> + Send + 'scope,
+    {
+        // A thread that cannot be started drops what it was to do.
+        let task = Arc::new(Mutex::new(Some((writer, compute))));
+        let of_thread = Arc::clone(&task);
+        let take =
+            |task: &Mutex<Option<_>>| task.lock().unwrap_or_else(PoisonError::into_inner).take();
         let answer = move || {
-            writer.respond(&self.acked(catch_panic(compute).unwrap_or_else(Answer::from)));
-            self.waker.wake();
+            if let Some((writer, compute)) = take(&of_thread) {
+                self.answer(&writer, compute);
+            }
         };
-        if Builder::new().name("request".to_owned()).spawn_scoped(scope, answer).is_err() {
-            // The client repeats its request under the same key and gets the same response.
-            unanswered.close();
+        let Err(error) = Builder::new().name("request".to_owned()).spawn_scoped(scope, answer)
+        else {
+            return Ok(());
+        };
+        match take(&task) {
+            Some((writer, compute)) => Err(Unstarted { writer, compute, error }),
+            None => Ok(()),
         }
     }
+
+    /// Computes and sends a response.
+    pub(super) fn answer(
+        &self,
+        writer: &ResponseWriter,
+        compute: impl FnOnce() -> Result<Answer, Failure>,
+    ) {
+        writer.respond(&self.acked(catch_panic(compute).unwrap_or_else(Answer::from)));
+        self.waker.wake();
+    }
+}
+
+/// A response for which no thread could be started.
+pub(super) struct Unstarted<C> {
+    pub(super) writer: Arc<ResponseWriter>,
+    pub(super) compute: C,
+    error: io::Error,
+}
+
+impl<C> Unstarted<C> {
+    /// What the client of a request that was not executed is told.
+    pub(super) fn failure(&self) -> Failure {
+        let message = format!(
+            "the server cannot start a thread for this request, which was not executed: {}",
+            self.error
+        );
+        let hint = "end other processes of its user, or raise the limits of processes and memory (ulimit -u), \
+                    and repeat the request";
+        Error::new(ErrorKind::Io, message).with_hint(hint).into()
+    }
+}
+
+/// Runs a thread without which the server answers nothing. If it panics, `end` gets its name and the reason.
+pub(super) fn watched(name: &str, end: impl FnOnce(&str), body: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(body)) {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let reason = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+        end(&format!(
+            "the {name} thread of the server ended in an unexpected way: {reason}\nhint: nothing that was \
+             acknowledged is lost; start the command again, and report this as a bug"
+        ));
+    }
+}
+
+/// Ends this process: without one of its threads the server would take requests and never answer. The
+/// ledger is left as by a crash.
+pub(super) fn end_process(message: &str) {
+    // If standard error is closed, the message has no reader.
+    let _ = writeln!(io::stderr().lock(), "error: {message}");
+    std::process::exit(i32::from(Code::Io.number()));
 }
 
 /// Turns a panic into an error response, so that other requests are not affected.
@@ -64,4 +130,25 @@ pub(super) fn catch_panic<T>(call: impl FnOnce() -> Result<T, Failure>) -> Resul
     let message = "the request panicked; its outcome is unknown";
     let unknown = |_| Err(Error::new(ErrorKind::OutcomeUnknown, message).into());
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a thread that ends early is not overlooked.
+
+    use super::*;
+
+    #[test]
+    fn panic_of_a_watched_thread_ends_the_server() {
+        let ended = Mutex::new(Vec::new());
+        let end = |message: &str| ended.lock().unwrap().push(message.to_owned());
+        watched("commit", end, || {});
+        assert!(ended.lock().unwrap().is_empty());
+        watched("commit", end, || panic!("seven of {}", 8));
+        watched("event loop", end, || panic!("a wrong turn"));
+        let ended = ended.into_inner().unwrap();
+        assert_eq!(ended.len(), 2, "{ended:?}");
+        assert!(ended[0].starts_with("the commit thread of the server ended"), "{ended:?}");
+        assert!(ended[0].contains("seven of 8") && ended[1].contains("a wrong turn"), "{ended:?}");
+    }
 }
