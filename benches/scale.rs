@@ -129,6 +129,7 @@ fn dispatch_next(state: &mut State) -> AttemptToken {
     ask(
         state,
         &Command::Dispatch {
+            process: None,
             secret: SecretHash::default(),
             run: RunId(1),
             step: None,

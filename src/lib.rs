@@ -151,7 +151,7 @@ pub use {
         FailureSettings, HelperRole, InputType, Micros, OnBreak, OnFalse, OnTimeout, OnUnknown,
         Origin, PauseCause, Phase, PlanActivated, PlanDraft, PlanInput, PlanVersion, Problem,
         Proof, Provenance, QuestionBody, QuestionSubject, RareField, ReplanKind, Review, Route,
-        Secret, SecretHash, Text, Token, Variable,
+        Secret, SecretHash, Text, Token, Variable, WorkerProcess,
     },
 };
 

@@ -226,7 +226,6 @@ place("step of a killed worker is free long before its lease expires", async ({ 
   assert.deepEqual([task.id, task.attempt], ["b", 2]);
   assert.ok(performance.now() - begun < 300_000);
   await task.do(() => {});
-  assert.deepEqual(readdirSync(join(folder, "work/claims")), []);
   assert.equal(records("attempt_lost").at(-1).cause, "runner_died");
 });
 

@@ -23,7 +23,9 @@ use crate::plan::model::step::FailureClass;
 use crate::plan::state::compact::plan::CompactPlan;
 use crate::plan::state::run::Run;
 use crate::plan::value::detached::Salt;
-use crate::plan::value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber};
+use crate::plan::value::ids::{
+    AttemptToken, ContentHash, Micros, RunId, StepNumber, WorkerProcess,
+};
 use crate::plan::value::json::Json;
 use crate::plan::value::token::{Proof, SecretHash};
 
@@ -85,6 +87,8 @@ pub enum Command {
         lease: Option<Micros>,
         /// Hash of the secret of the attempt's token.
         secret: SecretHash,
+        /// The process of the worker, if the attempt ends with it.
+        process: Option<WorkerProcess>,
     },
     /// Extend the lease of an attempt.
     Renew {

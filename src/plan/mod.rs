@@ -102,7 +102,9 @@ pub use value::evaluator::{Evaluator, Exhausted};
 pub(crate) use value::expression::problem as expression_problem;
 #[cfg(test)]
 pub(crate) use value::ids::SECOND;
-pub use value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber, Timestamp};
+pub use value::ids::{
+    AttemptToken, ContentHash, Micros, RunId, StepNumber, Timestamp, WorkerProcess,
+};
 pub use value::json::{JSON_DEPTH_MAX, Json};
 #[doc(hidden)]
 pub use value::names::parse_number;

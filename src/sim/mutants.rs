@@ -261,6 +261,8 @@ mutants! {
     RetryAfterIgnored, "S night", "a worker that says when to try again is tried again at once";
     QuickFailuresIgnored, "S night", "workers that all fail at once use up every step of a run";
     WorkerNotToldToStop, "S night", "a runner that is asked to stop kills its workers without a warning";
+    ClaimBoundToCommand, "S claims", "a claim of the command line is bound to the command, which ends at once";
+    ClaimBoundToServer, "S clients", "a claim over the socket is bound to another process than its client";
     DeadClaimsKept, "S night", "a claim of a process that is gone blocks its step until the lease expires";
     LostAttemptsUnlimited, "S night", "a step whose attempts are always lost is dispatched for ever";
     NearlyFullDiskIgnored, "S night", "steps are dispatched until the disk is full";

@@ -144,7 +144,63 @@ fn server_releases_steps_of_processes_that_are_gone() {
     assert!(!is_ready("b"));
     end(second);
     wait_until("the step of the second process is free", || is_ready("b"));
-    let claims = || std::fs::read_dir(place.path(".ledger/work/claims")).unwrap().count();
-    wait_until("records of claims that are over are removed", || claims() == 0);
+    assert!(!place.path(".ledger/work/claims").exists(), "the binding is in the log");
     server.kill();
+}
+
+/// A program that claims a step over the socket, and is killed before or after the answer.
+const KILLED_CLIENT: &str = r#"
+import os, signal, socket, sys
+connection = socket.socket(socket.AF_UNIX)
+connection.connect(sys.argv[1])
+secret = "9f" * 16
+connection.sendall(b'{"act":"claim","worker":"killed","secret":"%s","step":"%s"}\n' % (secret.encode(), sys.argv[2].encode()))
+if sys.argv[3] == "after":
+    assert b'"task"' in connection.recv(1 << 20)
+os.kill(os.getpid(), signal.SIGKILL)
+"#;
+
+/// Goal: a client that is killed at any point of its claim leaves a step that is ready at once, or whose
+/// outcome is unknown if it must not be done twice.
+#[test]
+fn step_of_a_killed_client_is_free_at_once() {
+    if !has("python3", 3) {
+        report_skipped("python3 is not installed");
+        return;
+    }
+    let place = Place::planned(
+        "defaults: {lease_seconds: 36000}\nsteps: [{id: a}, {id: b, idempotent: no}, {id: c}]",
+    );
+    let server = start(place.command(&["serve"]).stdin(Stdio::null()));
+    let socket = place.path(".ledger/serve.sock");
+    wait_until("the server listens", || socket.exists());
+    let killed = |step: &str, when: &str| {
+        let mut command = Command::new("python3");
+        command.args(["-c", KILLED_CLIENT, socket.to_str().unwrap(), step, when]);
+        let status = command.stdin(Stdio::null()).status().unwrap();
+        assert_eq!(status.code(), None, "the client was killed");
+    };
+    for (number, when) in ["after", "before", "after", "before"].iter().enumerate() {
+        killed("a", when);
+        // No wait: this claim itself finds that the process is gone.
+        let claimed = place.ledger("claim --worker next --step a --json").code(0);
+        let task = claimed.lines().remove(0);
+        assert_eq!(task["step"]["id"], "a", "{number}: {task}");
+        place.ledger(&format!("release {}", claimed.token())).code(0);
+    }
+    killed("b", "after");
+    place.ledger("claim --worker next --step b").code(3).complains(&["outcome_unknown"]);
+    let state = place.state();
+    assert_eq!(ids(state.run_named("plan").unwrap(), StepStatus::OutcomeUnknown), ["b"]);
+    // A claim of the command line is not that of the command, which ends at once.
+    place.ledger("claim --worker person --step c").code(0);
+    place.ledger("claim --worker next --step c").code(6).complains(&["claimed by person"]);
+    server.kill();
+}
+
+/// Goal: no step of a client that is killed again and again waits for its lease or has two winners.
+#[test]
+fn killed_clients_stall_no_run() {
+    run("python3", &["tests/kills.py", "--client", "python", "--trials", "1"]);
+    run("python3", &["tests/kills.py", "--client", "typescript", "--trials", "1"]);
 }

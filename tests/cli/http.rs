@@ -405,6 +405,7 @@ const BAD_REQUESTS: &[BadRequest] = &[
     ("worker", "POST /v1/claims", NONE, "[1]", 400, "usage"),
     ("worker", "POST /v1/claims", NONE, r#"{"worker":"w","wrong":1}"#, 400, "usage"),
     ("worker", "POST /v1/claims", NONE, r#"{"worker":7}"#, 400, "usage"),
+    ("worker", "POST /v1/claims", NONE, r#"{"worker":"w","bound_to":"peer"}"#, 400, "usage"),
     ("worker", "POST /v1/claims", NONE, BIG, 413, "too_large"),
     (
         "worker",
@@ -842,4 +843,27 @@ fn metrics_have_their_published_names() {
     assert_eq!(served, published);
     assert!(text.contains("plan_ledger_attempts_in_flight 1\n"), "{text}");
     stop(server).code(0);
+}
+
+/// Goal: without the name of a run, and with several active ones, an answer lists them; with it, the page
+/// shows that run.
+#[test]
+fn several_runs_are_listed() {
+    let (place, server, http) = served(PLAN);
+    place.write("other.yaml", PLAN);
+    place.ledger("plan propose other.yaml --run other").code(0);
+    let claim = r#"{"worker":"w"}"#;
+    let page = http.view("/v1/page");
+    for reply in [&page, &http.ask("worker", "POST /v1/claims", NONE, claim)] {
+        assert_eq!(reply.status, 400, "{reply:?}");
+        let problem = reply.json();
+        assert_eq!(problem["runs"], json!(["r", "other"]), "{problem}");
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains("several runs are active: r, other"), "{detail}");
+        assert!(!detail.contains("LEDGER_RUN"), "a client has no variables: {detail}");
+    }
+    let page = http.view("/v1/page?run=other");
+    assert_eq!(page.status, 200);
+    assert!(page.body.contains("data-run=\"other\""));
+    server.kill();
 }

@@ -398,6 +398,38 @@ fn cut_pipe_ends_the_server_and_claims_nothing() {
     assert_eq!(place.state().in_flight.len(), 0);
 }
 
+/// Goal: the claims of a session end with it, however it ends: the next session has the step at once.
+#[test]
+fn ended_session_frees_its_step_at_once() {
+    for is_served in [false, true] {
+        let place = Place::planned("defaults: {lease_seconds: 36000}\nsteps: [{id: a}]\n");
+        let server = is_served.then(|| {
+            let server = start(place.command(&["serve"]).stdin(Stdio::null()));
+            wait_until("the server listens", || place.path(".ledger/serve.sock").exists());
+            server
+        });
+        for attempt in [1, 2, 3] {
+            let mut session = Client::of_session(&place, &[]);
+            let claimed = session.call("ledger_claim", &json!({}));
+            assert_eq!(claimed["got"], true, "attempt {attempt}: {claimed}");
+            assert_eq!(claimed["attempt"], attempt, "{claimed}");
+            let mut other = Client::of_session(&place, &[]);
+            assert_eq!(other.call("ledger_claim", &json!({}))["got"], false);
+            if attempt == 2 {
+                session.child.kill().unwrap();
+                session.child.wait().unwrap();
+            } else {
+                session.end();
+            }
+        }
+        let gone = place.ledger("status").code(0).says(&["its worker is gone: #1 a"]);
+        assert!(!gone.out.contains("working on"), "{gone:?}");
+        if let Some(server) = server {
+            server.kill();
+        }
+    }
+}
+
 #[test]
 fn waiting_claim_gets_the_step_as_soon_as_it_is_ready() {
     let place = Place::planned("steps: [{id: a}, {id: b, after: [a]}]\n");
@@ -531,16 +563,22 @@ fn sweep_claims_over_all_interfaces_have_one_winner() {
         let threads: Vec<_> = (0..workers)
             .map(|number| {
                 scope.spawn(move || match number % 3 {
-                    0 => claim_over_mcp(place, number),
-                    1 => claim_over_the_socket(place, number, over),
-                    _ => claim_by_command(place, number),
+                    0 => {
+                        let (session, won) = claim_over_mcp(place, number);
+                        (Some(session), won)
+                    }
+                    1 => (None, claim_over_the_socket(place, number, over)),
+                    _ => (None, claim_by_command(place, number)),
                 })
             })
             .collect();
-        let won = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+        // The claims of a session end with it.
+        let (sessions, won): (Vec<_>, Vec<_>) =
+            threads.into_iter().map(|thread| thread.join().unwrap()).unzip();
         over.store(true, Ordering::Release);
         killer.join().unwrap();
-        won
+        drop(sessions);
+        won.into_iter().flatten().collect()
     });
     won.sort_unstable();
     let count = won.len();
@@ -554,7 +592,7 @@ fn number_of(token: &str) -> u64 {
     token.split('-').next().unwrap().parse().unwrap()
 }
 
-fn claim_over_mcp(place: &Place, number: usize) -> Vec<u64> {
+fn claim_over_mcp(place: &Place, number: usize) -> (Client, Vec<u64>) {
     let mut client = Client::of_session(place, &["--worker", &format!("m{number}")]);
     let mut tokens = Vec::new();
     loop {
@@ -565,7 +603,7 @@ fn claim_over_mcp(place: &Place, number: usize) -> Vec<u64> {
         } else {
             match result["structuredContent"]["token"].as_str().map(number_of) {
                 Some(token) => tokens.push(token),
-                None => return tokens,
+                None => return (client, tokens),
             }
         }
     }

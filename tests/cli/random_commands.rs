@@ -198,6 +198,7 @@ fn command(rng: &mut Rng, state: &State, run: &Run) -> Command {
                 return Command::ResolveOutcome { run, step, finding, by, evidence: "seen".into() };
             }
             Command::Dispatch {
+                process: None,
                 secret: SecretHash::default(),
                 run: targets.run,
                 step: None,
@@ -239,6 +240,7 @@ fn attempt_command(rng: &mut Rng, state: &State, run: &Run, targets: Targets) ->
             Command::CommitEffect { proof: Proof::LockHolder, token, key }
         }
         10 => Command::Dispatch {
+            process: None,
             secret: SecretHash::default(),
             run: id,
             step: Some(step),

@@ -165,6 +165,7 @@ impl Rng {
         let run = run.id;
         Some(match self.below(100) {
             0..7 => Command::Dispatch {
+                process: None,
                 secret: SecretHash::default(),
                 run,
                 step: None,

@@ -38,7 +38,7 @@ pub fn start(name: String, plan: &Plan) -> Result<Command> {
 }
 
 pub fn dispatch(run: RunId) -> Command {
-    Command::Dispatch {
+    Command::Dispatch { process: None,
         secret: SecretHash::default(),
         run,
         step: None,

@@ -3,7 +3,6 @@
 import { closeSync, fsyncSync, mkdirSync, openSync, writeSync } from "node:fs";
 import { join, resolve } from "node:path";
 
-import { forgetClaim, keepClaim } from "./claims.js";
 import { Failure, LeaseLost, LedgerError, Rejected, Replan, failureClass } from "./errors.js";
 import { OUTPUT_MAX, encodable, newKey } from "./flow.js";
 import { lineOf } from "./transport.js";
@@ -43,7 +42,6 @@ export class Task {
   #isReporting = false;
   #isOver = false;
   #leaseEnd;
-  #record;
   #announced = new Set();
   #aborting = new AbortController();
 
@@ -66,7 +64,6 @@ export class Task {
     /** @internal */
     this.isLoop = isLoop;
     this.#leaseEnd = line.lease_until_micros / 1000;
-    this.#record = keepClaim(home.folder, line);
     home.held.add(this);
     this.#renewLater();
   }
@@ -384,7 +381,6 @@ export class Task {
     this.#isOver = true;
     clearTimeout(this.#timer);
     this.#home.held.delete(this);
-    forgetClaim(this.#record);
   }
 
   /** The time between two renewals, in milliseconds: a third of the lease as claimed, as planned, or as the clock says. */
@@ -448,7 +444,7 @@ export class Task {
   #inFile(text, suffix, paths) {
     const { files } = this.#home;
     if (!files) throw new LedgerError("an output of more than 8 MiB goes by file: name a folder with `files`");
-    mkdirSync(files, { recursive: true });
+    mkdirSync(files, { recursive: true, mode: 0o700 });
     const path = join(resolve(files), `${this.token.split("-")[0]}${suffix}.json`);
     const content = Buffer.from(text);
     const file = openSync(path, "w", 0o600);

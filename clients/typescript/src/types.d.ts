@@ -493,6 +493,8 @@ export interface WithdrawRequest {
 /** Dispatch a step to a worker: the named step, or the first one in the queue. */
 export interface ClaimRequest {
   act: "claim";
+  /** Which process's end ends the attempt, beside its lease; by default that which makes the request. */
+  bound_to?: BoundTo;
   /** Without `run`: the next step of any run that has not ended, oldest run first. */
   every_run?: boolean;
   /** The length of the lease; that of the plan by default. */
@@ -514,6 +516,24 @@ export interface ClaimRequest {
   tags?: Array<string>;
   /** The worker's name. */
   worker: string;
+}
+
+/** Another process on this machine. */
+export interface BoundToProcess {
+  process: WorkerProcess;
+}
+
+/**
+ * A process of a worker, as one that can see it names it. Numbers of processes are used again, and mean
+ * nothing after another boot or in another namespace: with its start and its machine it is one for ever.
+ */
+export interface WorkerProcess {
+  /** The boot and the namespace of processes in which the number means something. */
+  machine: string;
+  /** Its number. */
+  pid: number;
+  /** When it started, in clock ticks after the boot. */
+  start: number;
 }
 
 /** Renew the lease of an attempt. */
@@ -574,6 +594,8 @@ export interface ReceiptRequest {
 
 /** The worker of the next step. */
 export interface NextStep {
+  /** As in a claim. */
+  bound_to?: BoundTo;
   /** As in a claim. */
   owners?: Array<string>;
   /** As in a claim. */
@@ -988,6 +1010,8 @@ export interface ErrorLine {
   number?: number;
   /** The rule of the ledger that rejected the command. */
   rejection: string | null;
+  /** The names of the active runs, at most 100. */
+  runs?: Array<string>;
   type: "error";
   /** The worker that has it. */
   worker?: string;
@@ -1854,6 +1878,9 @@ export type Review = "approved" | "rejected";
 
 /** Why another plan version is needed. */
 export type PlanRequestKind = "replan" | "new_evidence" | "scope_change";
+
+/** Which process's end ends the attempt, beside its lease. */
+export type BoundTo = "peer" | "lease" | BoundToProcess;
 
 /** Whether the work of a released attempt had begun. */
 export type Work = "not_begun" | "begun";

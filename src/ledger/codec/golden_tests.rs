@@ -118,6 +118,7 @@ fn of_steps() -> Vec<Event> {
             idempotency_key: "demo/3.10/2".into(),
             reserved: Cost::default(),
             secret_hash: SecretHash([0x9f; 16]),
+            process: None,
         }),
         StepEvent::LeaseRenewed(LeaseRenewed { token, lease_until: 7 }),
         StepEvent::AttemptLost(AttemptLost {
@@ -315,6 +316,7 @@ fn of_rare_fields() -> Vec<Event> {
             idempotency_key: "demo/3.10/2".into(),
             reserved: Cost { money_micros: 500, tokens: 0 },
             secret_hash: SecretHash([0x2c; 16]),
+            process: Some(WorkerProcess { pid: 412, start: 86_400, machine: "b pid:[1]".into() }),
         }),
         StepEvent::ReceiptRecorded(ReceiptRecorded {
             token,

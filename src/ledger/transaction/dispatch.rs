@@ -8,7 +8,7 @@ use crate::ledger::blobs::KeepOutput;
 use crate::ledger::codec::hash::secret_hash;
 use crate::plan::{
     AttemptToken, Command, Event, Proof, Receipt, Rejection, Route, RunId, Secret, State,
-    StepEvent, StepNumber, StepStatus, Token,
+    StepEvent, StepNumber, StepStatus, Token, WorkerProcess,
 };
 
 use super::commit::{status_of_attempt, step_of_attempt};
@@ -33,7 +33,8 @@ pub(crate) fn try_dispatch(
     let build = |state: &State| {
         let (worker, route) = (worker.to_owned(), route.clone());
         let (lease, secret) = (None, secret_hash(&secret));
-        let dispatch = Command::Dispatch { run, step: None, worker, route, lease, secret };
+        let dispatch =
+            Command::Dispatch { process: None, run, step: None, worker, route, lease, secret };
         let nothing = Rejection::NothingReady { in_flight: 0, reported: 0, outcome_unknown: 0 };
         condition(state).then_some(dispatch).ok_or_else(|| nothing.into())
     };
@@ -60,7 +61,7 @@ pub(crate) fn claim(engine: &Engine, run: RunId, step: StepNumber, worker: &str)
     let build = |_: &State| {
         let (worker, route) = (worker.to_owned(), Route::default());
         let (lease, secret) = (None, secret_hash(&secret));
-        Ok(Command::Dispatch { run, step: Some(step), worker, route, lease, secret })
+        Ok(Command::Dispatch { process: None, run, step: Some(step), worker, route, lease, secret })
     };
     let dispatched = dispatch(engine, secret, &build, |state, task| {
         task.ok_or_else(|| not_dispatched(state, run, step))
@@ -82,7 +83,7 @@ pub(crate) fn record_receipt_and_dispatch(
     };
     let options = CommitOptions::default();
     let route = Route::default();
-    let next = Some(NextClaim { worker, route: &route, secret });
+    let next = Some(NextClaim { worker, route: &route, secret, process: None });
     let proven = (token.seq, token.into());
     let submitted = submit_receipt::<_, Error>(engine, options, proven, receipt, next, read);
     let (commit, (status, task)) = submitted.wait_commit()?;
@@ -102,6 +103,8 @@ pub struct NextClaim<'a> {
     pub route: &'a Route,
     /// The secret of the next token.
     pub secret: Secret,
+    /// The process of the worker, if the attempt ends with it.
+    pub process: Option<&'a WorkerProcess>,
 }
 
 /// Submit a receipt and, if there is a next worker, dispatch the next step of the same run to it in
@@ -146,12 +149,13 @@ pub(crate) fn submit_receipt<'a, T, E: From<Error>>(
             (false, false) if !is_repeated => engine.receipts.add_late(token),
             _ => {}
         }
-        if let Some(NextClaim { worker, route, secret }) = next_claim
+        if let Some(NextClaim { worker, route, secret, process }) = next_claim
             && let Some(run) = run_of_receipt(transaction, token, is_repeated)
         {
             let (worker, route) = (worker.to_owned(), route.clone());
             let (lease, secret) = (None, secret_hash(&secret));
-            let next = Command::Dispatch { run, step: None, worker, route, lease, secret };
+            let process = process.cloned();
+            let next = Command::Dispatch { process, run, step: None, worker, route, lease, secret };
             // The receipt is recorded whether or not a step can be dispatched.
             let _ = transaction.run(&next);
         }

@@ -196,6 +196,7 @@ mod tests {
         fn dispatch(&mut self) {
             let worker = "w".to_owned();
             self.execute(&Command::Dispatch {
+                process: None,
                 secret: SecretHash::default(),
                 run: RunId(1),
                 step: None,

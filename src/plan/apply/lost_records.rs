@@ -132,6 +132,7 @@ impl Run {
             effects: BTreeSet::new(),
             // The hash was lost with the dispatch: no token proves this attempt.
             secret_hash: SecretHash::default(),
+            process: None,
         });
         step.change(|detail| detail.attempt = Some(attempt));
         self.account.attempts = self.account.attempts.saturating_add(1);

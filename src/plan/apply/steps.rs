@@ -206,6 +206,7 @@ impl StepState {
             verdicts: BTreeMap::new(),
             effects: BTreeSet::new(),
             secret_hash: dispatched.secret_hash,
+            process: dispatched.process,
         });
         self.change(|detail| detail.attempt = Some(attempt));
     }

@@ -20,17 +20,26 @@ use crate::plan::state::compact::plan::CompactPlan;
 use crate::plan::state::compact::step::CompactStep;
 use crate::plan::state::run::{Lane, Run};
 use crate::plan::state::step_state::StepState;
-use crate::plan::value::ids::{Micros, RunId, StepNumber, Timestamp};
+use crate::plan::value::ids::{Micros, RunId, StepNumber, Timestamp, WorkerProcess};
 use crate::plan::value::names::NameKind;
 use crate::plan::value::token::SecretHash;
+
+/// What a dispatch records of the worker.
+pub(super) struct Claimant<'a> {
+    pub(super) worker: &'a str,
+    pub(super) lease: Option<Micros>,
+    pub(super) secret: SecretHash,
+    pub(super) process: &'a Option<WorkerProcess>,
+}
 
 pub(super) fn dispatch(
     state: &State,
     now: Timestamp,
     run: RunId,
     (step, route): (Option<StepNumber>, &Route),
-    (worker, lease, secret_hash): (&str, Option<Micros>, SecretHash),
+    claimant: &Claimant<'_>,
 ) -> Result<Vec<Event>, Rejection> {
+    let Claimant { worker, lease, secret, process } = *claimant;
     let run = running_run(state, run)?;
     expect_name(NameKind::Worker, worker)?;
     let number = match step {
@@ -54,7 +63,8 @@ pub(super) fn dispatch(
         lease_until: now.saturating_add(lease.unwrap_or_else(|| plan.lease_of(plan_step))),
         idempotency_key: idempotency_key(run, step, plan, plan_step, attempt),
         reserved,
-        secret_hash,
+        secret_hash: secret,
+        process: process.clone(),
     };
     Ok(vec![Event::step(run.id, number, StepEvent::Dispatched(dispatched))])
 }

@@ -9,7 +9,7 @@ use super::receipt::Receipt;
 use crate::plan::model::budget::Cost;
 use crate::plan::model::policy::Disposition;
 use crate::plan::model::step::FailureClass;
-use crate::plan::value::ids::{AttemptToken, StepNumber, Timestamp};
+use crate::plan::value::ids::{AttemptToken, StepNumber, Timestamp, WorkerProcess};
 use crate::plan::value::time;
 #[cfg(feature = "schema")]
 use crate::plan::value::time::UtcTime;
@@ -54,6 +54,8 @@ pub struct Dispatched {
     pub reserved: Cost,
     /// Hash of the secret of the attempt's token.
     pub secret_hash: SecretHash,
+    /// The process of the worker: when it is gone, so is the attempt. `None`: the lease alone decides.
+    pub process: Option<WorkerProcess>,
 }
 
 /// The worker renewed its lease.

@@ -9,6 +9,7 @@ pub(in crate::plan) fn agrees_with_claim(state: &State, run: &Run, step: StepNum
     let why = explain(state, run.id, step, state.time).unwrap();
     let worker = "w".to_owned();
     let claim = Command::Dispatch {
+        process: None,
         secret: SecretHash::default(),
         run: run.id,
         step: Some(step),

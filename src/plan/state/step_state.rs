@@ -15,7 +15,7 @@ use crate::plan::event::step_event::{AcceptedBasis, Ruling, Verdict};
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::model::budget::Cost;
 use crate::plan::model::step::FailureClass;
-use crate::plan::value::ids::{AttemptToken, StepNumber, Timestamp};
+use crate::plan::value::ids::{AttemptToken, StepNumber, Timestamp, WorkerProcess};
 use crate::plan::value::rare_field::{RareField, StaticDefault};
 use crate::plan::value::token::SecretHash;
 
@@ -374,6 +374,8 @@ pub struct Attempt {
     pub effects: BTreeSet<String>,
     /// Hash of the secret of its token.
     pub secret_hash: SecretHash,
+    /// The process of the worker, if the attempt ends with it.
+    pub process: Option<WorkerProcess>,
 }
 
 #[cfg(test)]

@@ -150,6 +150,7 @@ fn requested_lease_is_never_shortened() {
     let mut ledger = TestLedger::with(&plan(vec![step("a", &[])]), RunPolicy::default());
     let (run, worker) = (RunId(1), "worker-1".to_owned());
     let claim = Command::Dispatch {
+        process: None,
         secret: SecretHash::default(),
         run,
         step: None,

@@ -164,6 +164,7 @@ fn commands_do_not_depend_on_the_number_of_runs() {
                 counts.push(counted(
                     &mut ledger,
                     Command::Dispatch {
+                        process: None,
                         secret: SecretHash::default(),
                         run,
                         step: None,

@@ -322,6 +322,7 @@ fn correction_subtracts_at_most_the_cost_of_the_run() {
     let worker = "worker-1".to_owned();
     ledger
         .execute(Command::Dispatch {
+            process: None,
             secret: SecretHash::default(),
             run: RunId(2),
             step: None,

@@ -33,6 +33,7 @@ fn unknown_run_is_rejected() {
             note: by(),
         },
         Command::Dispatch {
+            process: None,
             secret: SecretHash::default(),
             run: ABSENT,
             step: None,
@@ -158,7 +159,9 @@ fn token_with_another_secret_is_stale() {
     let Command::Dispatch { run, step, worker, route, lease, .. } = dispatch_command(None) else {
         unreachable!("it dispatches")
     };
-    ledger.execute(Command::Dispatch { run, step, worker, route, lease, secret }).unwrap();
+    ledger
+        .execute(Command::Dispatch { process: None, run, step, worker, route, lease, secret })
+        .unwrap();
     let token = ledger.step("a").attempt().unwrap().token;
     let (key, effect) = ("mail".to_owned(), "mail".to_owned());
     let (cause, detail, lease) = (LostCause::Released, String::new(), None);
@@ -370,6 +373,7 @@ fn run_rejections() -> Vec<(TestLedger, Command)> {
     let mut proposed = one();
     proposed.execute(start("other", required, &small)).unwrap();
     let other = Command::Dispatch {
+        process: None,
         secret: SecretHash::default(),
         run: RunId(2),
         step: None,
@@ -401,6 +405,7 @@ fn run_rejections() -> Vec<(TestLedger, Command)> {
         (
             one(),
             Command::Dispatch {
+                process: None,
                 secret: SecretHash::default(),
                 run: ABSENT,
                 step: None,

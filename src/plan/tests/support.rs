@@ -111,6 +111,7 @@ impl TestLedger {
 
 pub(in crate::plan) fn dispatch_command(step: Option<StepNumber>) -> Command {
     Command::Dispatch {
+        process: None,
         secret: SecretHash::default(),
         run: RunId(1),
         step,

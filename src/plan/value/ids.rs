@@ -166,3 +166,17 @@ impl fmt::Display for AttemptToken {
         write!(f, "{}", self.0)
     }
 }
+
+/// A process of a worker, as one that can see it names it. Numbers of processes are used again, and mean
+/// nothing after another boot or in another namespace: with its start and its machine it is one for ever.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct WorkerProcess {
+    /// Its number.
+    pub pid: u32,
+    /// When it started, in clock ticks after the boot.
+    pub start: u64,
+    /// The boot and the namespace of processes in which the number means something.
+    pub machine: String,
+}

@@ -80,6 +80,7 @@ mod tests {
                     }
                 }
                 NameKind::Worker => Command::Dispatch {
+                    process: None,
                     secret: SecretHash::default(),
                     run,
                     step: None,

@@ -12,7 +12,6 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterable, Mapping, Optional, Protocol, Sequence, cast
 
-from ._claims import forget_claim, keep_claim
 from ._flow import ANSWER_WAIT, OUTPUT_MAX, Answer, Claim, Flow, Report, calling, releasing, reporting
 from .errors import Failure, LeaseLost, LedgerError, Rejected, Replan, failure_class
 
@@ -35,7 +34,6 @@ def default_worker() -> str:
 class _Home(Protocol):
     """What a task needs of its ledger."""
 
-    _folder: Optional[Path]
     _files: Optional[Path]
     _patience: float
 
@@ -63,7 +61,6 @@ class TaskBase:
         self._claim = claim
         self._is_loop = is_loop
         self._following: Optional[TaskBase] = None
-        self._record = keep_claim(home._folder, line)
         self._receipt: Optional[dict[str, Any]] = None
         self._log_tail = ""
         self._is_over = False
@@ -312,7 +309,6 @@ class TaskBase:
     def _end(self) -> None:
         self._is_over = True
         self._ended.set()
-        forget_claim(self._record)
 
     # Outputs that are too long for a message.
 
@@ -336,7 +332,8 @@ class TaskBase:
         files = self._home._files
         if files is None:
             raise LedgerError("an output of more than 8 MiB goes by file: name a folder with `files=`")
-        files.mkdir(parents=True, exist_ok=True)
+        for folder in reversed([files, *files.parents]):
+            folder.mkdir(mode=0o700, exist_ok=True)
         path = files.absolute() / f"{self.token.split('-')[0]}{suffix}.json"
         content = text.encode()
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -522,6 +522,8 @@ class _ClaimRequestRequired(TypedDict):
 
 class ClaimRequest(_ClaimRequestRequired, total=False):
     """Dispatch a step to a worker: the named step, or the first one in the queue."""
+    # Which process's end ends the attempt, beside its lease; by default that which makes the request.
+    bound_to: BoundTo
     # Without `run`: the next step of any run that has not ended, oldest run first.
     every_run: bool
     # The length of the lease; that of the plan by default.
@@ -536,6 +538,22 @@ class ClaimRequest(_ClaimRequestRequired, total=False):
     step: Union[str, None]
     # Only steps with one of these tags; by default all. Not with `step`.
     tags: list[str]
+
+
+class BoundToProcess(TypedDict):
+    """Another process on this machine."""
+    process: WorkerProcess
+
+
+class WorkerProcess(TypedDict):
+    """A process of a worker, as one that can see it names it. Numbers of processes are used again, and mean
+    nothing after another boot or in another namespace: with its start and its machine it is one for ever."""
+    # The boot and the namespace of processes in which the number means something.
+    machine: str
+    # Its number.
+    pid: int
+    # When it started, in clock ticks after the boot.
+    start: int
 
 
 class _RenewRequestRequired(TypedDict):
@@ -613,6 +631,8 @@ class _NextStepRequired(TypedDict):
 
 class NextStep(_NextStepRequired, total=False):
     """The worker of the next step."""
+    # As in a claim.
+    bound_to: BoundTo
     # As in a claim.
     owners: list[str]
     # As in a claim.
@@ -1075,6 +1095,8 @@ class ErrorLine(_ErrorLineRequired, total=False):
     lease_until_micros: int
     # The number of the step.
     number: int
+    # The names of the active runs, at most 100.
+    runs: list[str]
     # The worker that has it.
     worker: str
 
@@ -1944,6 +1966,9 @@ Review = Literal["approved", "rejected"]
 
 # Why another plan version is needed.
 PlanRequestKind = Literal["replan", "new_evidence", "scope_change"]
+
+# Which process's end ends the attempt, beside its lease.
+BoundTo = Union[Literal["peer", "lease"], BoundToProcess]
 
 # Whether the work of a released attempt had begun.
 Work = Literal["not_begun", "begun"]

@@ -1,18 +1,14 @@
 //! `ledger claim`: dispatches a step to a worker.
 
-use std::path::Path;
-
 use clap::Args;
-use serde_json::Value;
 
 use crate::options::{
     LeaseOption, RouteArgs, RunArg, WaitLimit, WorkerLedgerArgs, WorkerOption, claim_with_wait,
     environment, parse_wait_limit,
 };
-use crate::output::{Code, Failure, print_message};
-use crate::protocol::Answer;
-use crate::requests::ClaimRequest;
-use crate::runner::keep_claim_of;
+use crate::output::{Code, Failure};
+use crate::protocol::{named_process, this_machine};
+use crate::requests::{BoundTo, ClaimRequest};
 
 /// The examples, with that of servers on other machines where the program can ask them.
 macro_rules! examples {
@@ -77,26 +73,25 @@ pub(crate) fn claim(args: &ClaimArgs) -> Result<Code, Failure> {
     let (owners, tags) = args.route.lists();
     let new = ClaimRequest::new(environment().new_secret());
     let named = ClaimRequest { run, step, worker, lease_seconds, ..new };
-    let request = ClaimRequest { owners, tags, ..named }.into();
     args.ledger.expect_folder_for_pid(args.pid)?;
+    let bound_to = bound_to(args.pid)?;
+    let request = ClaimRequest { owners, tags, bound_to, ..named }.into();
     let mut client = args.ledger.client()?;
     let answer = claim_with_wait(&args.ledger, &mut client, &request, args.wait)?;
-    watch_process(args.ledger.dir(), &answer, args.pid);
     args.ledger.print(&answer)
 }
 
-/// The task in an answer, which may follow a receipt.
-fn task_of(answer: &Answer) -> Option<&Value> {
-    answer.lines.iter().find(|line| line.get("type").is_some_and(|word| word == "task"))
-}
-
-/// Keeps a record of the process that does the claimed step, if there are both.
-pub(super) fn watch_process(dir: &Path, answer: &Answer, process: Option<u32>) {
-    if let (Some(process), Some(task)) = (process, task_of(answer))
-        && let Err(error) = keep_claim_of(dir, task, process)
-    {
-        print_message(&format!(
-            "the end of process {process} will not be noticed before the lease expires: {error}"
-        ));
+/// What a claim of this command is bound to: the named process, never this one, which ends at once.
+pub(super) fn bound_to(pid: Option<u32>) -> Result<BoundTo, Failure> {
+    if plan_ledger::mutant!(ClaimBoundToCommand) {
+        return Ok(BoundTo::Peer);
     }
+    let Some(pid) = pid else { return Ok(BoundTo::Lease) };
+    if this_machine().is_none() {
+        let message = "no processes are shown here, so the end of --pid would not be noticed\nhint: leave it \
+                       out; the step is free again when its lease expires";
+        return Err(Failure::Usage(message.to_owned()));
+    }
+    let gone = || Failure::Usage(format!("--pid {pid}: there is no such process"));
+    named_process(pid).map(BoundTo::Process).ok_or_else(gone)
 }

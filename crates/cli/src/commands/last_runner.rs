@@ -21,8 +21,8 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::output::quoted;
-use crate::protocol::{hex, private_files};
-use crate::runner::{process_start, this_machine};
+use crate::protocol::private_files;
+use crate::protocol::{hex, process_start, this_machine};
 use crate::server::state_folder;
 
 /// A runner that was started on this machine by this user.
@@ -60,7 +60,7 @@ impl LastRunner {
             run: run.to_owned(),
             process,
             process_start: process_start(process),
-            machine: this_machine(),
+            machine: this_machine().map(str::to_owned),
             started: clock.now(),
         })
     }
@@ -91,7 +91,7 @@ impl LastRunner {
 
     /// Whether its process lives.
     fn life(&self) -> Life {
-        self.life_seen_from(this_machine().as_deref())
+        self.life_seen_from(this_machine())
     }
 
     fn life_seen_from(&self, here: Option<&str>) -> Life {

@@ -12,7 +12,7 @@ use crate::options::{LedgerArgs, RunArg, environment};
 use crate::output::{Code, Failure, print_result};
 use crate::protocol::hand_off::files::stale_steps;
 use crate::requests::run_or_only;
-use crate::runner::DeadClaim;
+use crate::runner::GoneClaim;
 
 use super::inspect::json::views::StaleFilesJson;
 use super::inspect::views::status::stale_lines;
@@ -78,7 +78,7 @@ fn show(
     let run = run_or_only(state, args.run.name())?;
     let now = time_of(args.ledger.dir(), environment, state.time)?;
     let dir = args.ledger.dir();
-    let dead = &DeadClaim::all(dir);
+    let dead = &GoneClaim::all(dir, state);
     let next = next_action(state, run, Surroundings { dir, now, runner, dead });
     let due: Option<Timestamp> = run.timers.first().map(|(due, _)| *due);
     let step = next.step.and_then(|step| run.step(step)).map(StepState::id);

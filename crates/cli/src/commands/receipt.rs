@@ -13,7 +13,7 @@ use crate::output::{Code, Failure};
 use crate::protocol::{Answer, ArtifactEntry, OutcomeWord, ReceiptFile};
 use crate::requests::{ClaimRequest, NextStep, ReceiptRequest};
 
-use super::claim::watch_process;
+use super::claim::bound_to;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -113,7 +113,10 @@ pub(crate) fn receipt(args: &ReceiptArgs) -> Result<Code, Failure> {
     let mut client = args.ledger.client()?;
     let (owners, tags) = args.route.lists();
     let secret = environment().new_secret();
-    let next = args.next.then(|| NextStep { worker: args.worker.clone(), secret, owners, tags });
+    let bound_to = bound_to(args.pid)?;
+    let worker = args.worker.clone();
+    let bound = bound_to.clone();
+    let next = args.next.then_some(NextStep { worker, secret, owners, tags, bound_to: bound });
     let request = ReceiptRequest {
         token: args.token.token,
         receipt: receipt_file(args)?,
@@ -124,7 +127,6 @@ pub(crate) fn receipt(args: &ReceiptArgs) -> Result<Code, Failure> {
     let answer = client.call(&request.into())?;
     let must_wait = args.wait.is_some() && answer.code == Code::Waiting.number();
     let Some((run, worker)) = next_claim(&answer, args).filter(|_| must_wait) else {
-        watch_process(args.ledger.dir(), &answer, args.pid);
         return args.ledger.print(&answer);
     };
     let mut recorded = answer;
@@ -134,9 +136,8 @@ pub(crate) fn receipt(args: &ReceiptArgs) -> Result<Code, Failure> {
     let (owners, tags) = args.route.lists();
     let new = ClaimRequest::new(environment().new_secret());
     let named = ClaimRequest { run: Some(run), worker, ..new };
-    let request = ClaimRequest { owners, tags, ..named }.into();
+    let request = ClaimRequest { owners, tags, bound_to, ..named }.into();
     let claimed = claim_with_wait(&args.ledger, &mut client, &request, args.wait)?;
-    watch_process(args.ledger.dir(), &claimed, args.pid);
     args.ledger.print(&claimed)
 }
 

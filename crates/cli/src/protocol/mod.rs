@@ -3,10 +3,12 @@
 
 mod answer;
 mod failure;
+mod gone;
 pub(crate) mod hand_off;
 mod message;
 mod opening;
 pub(crate) mod private_files;
+mod process;
 mod signed_note;
 mod trace_context;
 mod trusted;
@@ -17,6 +19,7 @@ pub use answer::{AckedBy, Answer};
 pub(crate) use failure::STORE_HINT;
 pub use failure::{Code, Failure, Missing, code_of};
 pub(crate) use failure::{ErrorLine, error_line, expect_short_numbers, plan_too_long, too_long};
+pub(crate) use gone::{CLAIM_EXTENSION, claim_record, claims_folder, gone_attempts, gone_text};
 pub use hand_off::{
     ArtifactEntry, ChangedFile, DONE_BYTES_MAX, DoneStep, DoneSummary, FailedCriterion, FileState,
     HandOff, Nearby, Neighbour, OutcomeWord, PlanBrief, PlanContext, PreviousAttempt, ReceiptFile,
@@ -26,6 +29,9 @@ pub(crate) use hand_off::{class_word, describe, title};
 pub use message::MESSAGE_LENGTH_MAX;
 pub(crate) use message::{encode, receive};
 pub(crate) use opening::{OpeningJson, OpeningWord, RolledBackLine};
+pub(crate) use process::{
+    MACHINE_LENGTH_MAX, Peer, ProcessStatus, is_gone, named_process, process_start, this_machine,
+};
 pub(crate) use signed_note::{NoteError, NoteSigner, NoteVerifier};
 pub(crate) use trace_context::{SpanId, TraceId, traceparent};
 pub(crate) use trusted::{TrustedCheckJson, TrustsLine, trusted_text};

@@ -15,6 +15,7 @@ use plan_ledger::{
 use crate::protocol::{Failure, WorkerKind};
 
 use super::answer_line::AnswerLine;
+use super::bound_to::BoundTo;
 use super::context::RequestContext;
 use super::find::{check_name, run_or_only, step_to_change};
 use super::kind::{RequestAnswer, RequestKind};
@@ -51,6 +52,9 @@ pub struct ClaimRequest {
     /// Without `run`: the next step of any run that has not ended, oldest run first.
     #[serde(default)]
     pub every_run: bool,
+    /// Which process's end ends the attempt, beside its lease; by default that which makes the request.
+    #[serde(default, skip_serializing_if = "BoundTo::is_peer")]
+    pub bound_to: BoundTo,
 }
 
 /// The outcome of a claim.
@@ -76,6 +80,7 @@ impl RequestKind for ClaimRequest {
     fn run(&self, context: RequestContext<'_, '_>) -> Result<Claimed, Failure> {
         check_worker(&self.worker)?;
         let lease = lease(self.lease_seconds)?;
+        let process = self.bound_to.process(context.origin.peer)?;
         if self.step.is_some() && !self.tags.is_empty() {
             let message = "a claim of one step has no tags; leave out one of them".to_owned();
             return Err(Failure::Usage(message));
@@ -85,8 +90,8 @@ impl RequestKind for ClaimRequest {
         let (route, now) = (Route::of(&self.owners, &self.tags), context.ledger.now());
         let dispatch = |run: &Run, step| {
             let (worker, route) = (self.worker.clone(), route.clone());
-            let secret = secret_hash(&self.secret);
-            Command::Dispatch { run: run.id, step, worker, route, lease, secret }
+            let (secret, process) = (secret_hash(&self.secret), process.clone());
+            Command::Dispatch { run: run.id, step, worker, route, lease, secret, process }
         };
         let make = |state: &State| {
             let run = match open_runs(state).filter(|_| self.serves_every_run()) {
@@ -101,7 +106,12 @@ impl RequestKind for ClaimRequest {
             let task = Task::dispatched(state, events, self.secret);
             task.map(|task| expect_held(state, &task).map(|()| task))
         };
-        let why = match context.execute(&make, read) {
+        let mut outcome = context.execute(&make, &read);
+        // Steps that are claimed by processes that are gone are ready.
+        if is_blocked(&outcome) && context.release_gone()? {
+            outcome = context.execute(&make, &read);
+        }
+        let why = match outcome {
             Ok(Some(task)) => return Ok(Claimed::Task(Box::new(task?), self.worker.clone())),
             // The commit paused the run because of its budget, or recorded only consequences of an
             // earlier batch.
@@ -135,6 +145,7 @@ impl ClaimRequest {
             owners: Vec::new(),
             tags: Vec::new(),
             every_run: false,
+            bound_to: BoundTo::Peer,
         }
     }
 
@@ -206,6 +217,16 @@ pub(super) fn lease(seconds: Option<u32>) -> Result<Option<Micros>, Failure> {
     match seconds {
         Some(0) => Err(Failure::Usage("a lease lasts at least one second".to_owned())),
         seconds => Ok(seconds.map(|seconds| Micros::from(seconds).saturating_mul(1_000_000))),
+    }
+}
+
+/// Whether a claim got no step, because there is none that is ready or because it is dispatched.
+fn is_blocked<T>(outcome: &Result<Option<T>, Failure>) -> bool {
+    match outcome {
+        Err(Failure::Ledger(error)) => {
+            matches!(error.rejection(), Some(Rejection::Leased { .. })) || is_nothing(error)
+        }
+        Ok(_) | Err(_) => false,
     }
 }
 

@@ -1,16 +1,33 @@
 //! The context in which a request is executed.
 
 use std::cell::RefCell;
+use std::path::Path;
 
 use plan_ledger::internals::ledger::{CommitOptions, NextClaim};
 use plan_ledger::{
-    AttemptToken, Command, Error, Event, Ledger, Receipt, Rejection, RunId, State, Submitted,
-    Token, Transaction,
+    AttemptToken, Command, Error, Event, Ledger, LostCause, Proof, Receipt, Rejection, RunId,
+    State, Submitted, Token, Transaction,
 };
 
-use crate::protocol::{Failure, StepName};
+use crate::protocol::{Failure, Peer, StepName, claim_record, gone_attempts, gone_text};
 
 use super::find::{run_of, run_status, step_status};
+use super::gone::GoneLooks;
+
+/// Where a request comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Origin<'a> {
+    /// The process that makes it.
+    pub(crate) peer: &'a Peer,
+    /// The folder of the ledger, and when to look there for attempts whose processes are gone; `None` if
+    /// the request does not look.
+    pub(crate) looks: Option<(&'a Path, &'a GoneLooks)>,
+}
+
+impl Origin<'_> {
+    /// Another machine, or an unknown process.
+    pub(crate) const ELSEWHERE: Self = Self { peer: &Peer::Elsewhere, looks: None };
+}
 
 /// The ledger, how a request is committed, and what its response depends on.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +35,7 @@ pub(crate) struct RequestContext<'a, 'l> {
     pub(crate) ledger: &'l Ledger,
     /// Its idempotency key, and the evaluations that it may do in the event loop of a server.
     pub(crate) options: CommitOptions<'a>,
+    pub(crate) origin: Origin<'a>,
     pub(crate) commits: &'a RefCell<Submitted<'l, ()>>,
 }
 
@@ -111,6 +129,34 @@ impl<'l> RequestContext<'_, 'l> {
         }
         let options = CommitOptions { key: None, ..self.options };
         Ok(self.include(self.ledger.submit_tick(options)).map(drop)?)
+    }
+
+    /// Records attempts as lost whose worker's process is gone. Returns whether there were any.
+    pub(super) fn release_gone(self) -> Result<bool, Failure> {
+        let Some((dir, looks)) = self.origin.looks else { return Ok(false) };
+        let read = |state: &State| {
+            let gone = gone_attempts(state)
+                .filter_map(|attempt| Some((attempt.token, attempt.process.as_ref()?.pid)));
+            gone.collect::<Vec<_>>()
+        };
+        let Some(gone) = looks.look(|| self.read(read)).transpose()? else { return Ok(false) };
+        let mut is_any = false;
+        for (token, process) in gone {
+            if claim_record(dir, token).exists() {
+                continue;
+            }
+            let (proof, cause) = (Proof::LockHolder, LostCause::RunnerDied);
+            let lost = Command::ReportLost { token, proof, cause, detail: gone_text(process) };
+            // Its own commit, whatever the key of the request.
+            let options = CommitOptions { key: None, ..self.options };
+            match self.include(self.ledger.submit(options, |transaction| transaction.run(&lost))) {
+                Ok(()) => is_any = true,
+                // Its attempt ended meanwhile.
+                Err(error) if Error::rejection(&error).is_some() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(is_any)
     }
 
     /// Reads the state, which may not be durable yet.

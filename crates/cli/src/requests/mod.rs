@@ -11,6 +11,7 @@ mod answer_line;
 mod answer_step;
 mod attempt_status;
 mod author;
+mod bound_to;
 mod budget;
 mod cancel;
 mod cap;
@@ -22,6 +23,7 @@ mod decide;
 mod effect;
 mod find;
 mod fork;
+mod gone;
 mod judge;
 mod kind;
 mod note;
@@ -52,12 +54,14 @@ pub use answer::{AnswerAnswer, AnswerRequest};
 pub(crate) use answer_line::AnswerLine;
 pub use answer_step::AnswerStepRequest;
 pub use attempt_status::AttemptStatus;
+pub use bound_to::BoundTo;
 pub use budget::{BudgetAnswer, BudgetChange, BudgetRequest};
 pub use cancel::{CancelAnswer, CancelRequest};
 pub use cap::{CapAnswer, CapRequest, PlanCap, Scope, ScopeKind};
 pub use checked_plan::CheckedPlan;
 pub use claim::ClaimRequest;
 pub use collect_blobs::{CollectBlobsAnswer, CollectBlobsRequest};
+pub(crate) use context::Origin;
 pub use decide::{DecideAnswer, DecideRequest};
 pub use effect::{EffectAnswer, EffectRequest, EffectState};
 pub use find::StepOfRun;
@@ -65,6 +69,7 @@ pub(crate) use find::{
     check_name, default_run, run_of, run_or_only, run_status, step_hint, step_of,
 };
 pub use fork::{ForkAnswer, ForkRequest};
+pub(crate) use gone::GoneLooks;
 pub use judge::{JudgeAnswer, JudgeRequest};
 pub(crate) use kind::RequestKind;
 pub use note::{NoteAnswer, NoteRequest};
@@ -260,8 +265,22 @@ impl Request {
     /// # Errors
     /// `Usage` for an unknown name or an invalid request; `Refused`; errors of the ledger.
     pub fn execute(&self, ledger: &Ledger, key: Option<&BatchKey>) -> Result<Answer, Failure> {
+        self.execute_from(ledger, key, Origin::ELSEWHERE)
+    }
+
+    /// As [`Request::execute`], for a process on this machine.
+    ///
+    /// # Errors
+    /// As [`Request::execute`].
+    pub(crate) fn execute_from(
+        &self,
+        ledger: &Ledger,
+        key: Option<&BatchKey>,
+        origin: Origin<'_>,
+    ) -> Result<Answer, Failure> {
         self.prepare()?;
-        self.submit(ledger, key.into()).wait().map(|pending| pending.finish(ledger))
+        let submitted = self.submit(ledger, key.into(), origin);
+        submitted.wait().map(|pending| pending.finish(ledger))
     }
 
     /// The key as the name of this request. Equal requests have equal texts, whichever process wrote
@@ -278,6 +297,7 @@ impl Request {
         &self,
         ledger: &'l Ledger,
         options: CommitOptions<'_>,
+        origin: Origin<'_>,
     ) -> Submitted<'l, PendingAnswer, Failure> {
         let key = match options.key.map(|key| self.name_with(key)).transpose() {
             Ok(key) => key,
@@ -285,7 +305,7 @@ impl Request {
         };
         let commits = RefCell::new(ledger.submit_nothing());
         let options = CommitOptions { key: key.as_ref(), ..options };
-        let outcome = self.run(RequestContext { ledger, options, commits: &commits });
+        let outcome = self.run(RequestContext { ledger, options, origin, commits: &commits });
         commits.into_inner().with(outcome)
     }
 }

@@ -21,6 +21,7 @@ use crate::protocol::{Answer, Failure, OutcomeWord, ReceiptFile, budget_used_tex
 
 use super::answer_line::AnswerLine;
 use super::attempt_status::AttemptStatus;
+use super::bound_to::BoundTo;
 use super::claim::{check_worker, expect_held};
 use super::context::RequestContext;
 use super::find::attempt_of;
@@ -64,6 +65,9 @@ pub struct NextStep {
     /// As in a claim.
     #[serde(default)]
     pub tags: Vec<String>,
+    /// As in a claim.
+    #[serde(default, skip_serializing_if = "BoundTo::is_peer")]
+    pub bound_to: BoundTo,
 }
 
 /// A receipt was recorded.
@@ -123,10 +127,13 @@ impl RequestKind for ReceiptRequest {
         let worker = self.next_worker(context)?;
         let route = self.next.as_ref().map(|next| Route::of(&next.owners, &next.tags));
         let next = self.next.as_ref().zip(route.as_ref());
+        let bound_to = self.next.as_ref().map(|next| next.bound_to.process(context.origin.peer));
+        let process = bound_to.transpose()?.flatten();
         let next_claim = next.map(|(next, route)| NextClaim {
             worker: worker.as_str(),
             route,
             secret: next.secret,
+            process: process.as_ref(),
         });
         let read = |transaction: &Transaction<'_>| {
             let (state, events) = (transaction.state(), transaction.events());
@@ -219,6 +226,7 @@ fn why_none(
     let (run, ..) = attempt_of(state, token)?;
     let (worker, route) = (worker.to_owned(), route.clone());
     let command = Command::Dispatch {
+        process: None,
         secret: SecretHash::default(),
         run: run.id,
         step: None,

@@ -1,13 +1,12 @@
-//! Records of claims: which process works on a claimed step, so that its end is noticed at once and not
-//! when the lease expires.
+//! Claims of processes that are gone: their steps are free at once, and not when the lease expires.
 //!
-//! `ledger work` keeps a record for each attempt, `TOKEN.claim` in `work/claims` of the ledger, and holds
-//! its lock. `ledger claim --pid` keeps one that names a process. The ledger itself never reads them: a
-//! claim without a record holds until its lease expires.
+//! The dispatch names the process of the worker (`requests/bound_to.rs`). For each attempt `ledger work`
+//! also keeps a record, `TOKEN.claim` in `work/claims` of the ledger, and holds its lock: it leaves a
+//! worker and its result, and the record says where they are.
 //!
 //! Invariants:
-//! - A claim is dead only if its lock is free, or if its process is gone in the same boot and the same
-//!   namespace of processes.
+//! - A claim is dead only if its process is gone in the same boot and the same namespace of processes, or
+//!   if the lock of its record is free.
 //! - Before a dead claim is released, the processes that its worker left are killed, and a result that it
 //!   left is recorded.
 //! - Of the files that a record names, only those of the attempt are deleted.
@@ -22,28 +21,22 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use plan_ledger::{AttemptToken, ErrorKind, Ledger, LostCause, Result, Token};
+use plan_ledger::{AttemptToken, ErrorKind, Ledger, LostCause, Result, State, Token};
 
 use crate::protocol::private_files;
+use crate::protocol::{CLAIM_EXTENSION, claim_record, claims_folder, gone_attempts, gone_text};
 use crate::runner::external_worker::{LeftResult, forget_external, left_result};
 use crate::runner::own_folder::{create_own_folder, expect_no_link, share};
-use crate::runner::process::{process_start, shows_processes, unusable};
+use crate::runner::process::unusable;
 use crate::runner::progress::{Observer, Progress};
-
-/// The extension of a record.
-const EXTENSION: &str = "claim";
 
 /// The process that works on a claimed step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Claim {
     /// The process.
     process: u32,
-    /// When it started, in clock ticks after the boot; `None` if the record's lock decides.
-    process_start: Option<u64>,
-    /// The boot, and the namespace of processes, in which the number means something.
-    machine: Option<String>,
-    /// The folder of the attempt's files, if there is one.
-    files: Option<PathBuf>,
+    /// The folder of the attempt's files.
+    files: PathBuf,
     /// The task, as the claim answered it.
     task: Value,
 }
@@ -58,14 +51,9 @@ pub(crate) struct KeptClaim {
 impl KeptClaim {
     /// Keep a record that this process works on a task, with its files in that folder.
     pub(crate) fn keep(ledger: &Path, task: &Value, files: &Path) -> io::Result<Self> {
-        let claim = Claim {
-            process: std::process::id(),
-            process_start: None,
-            machine: None,
-            files: Some(files.to_owned()),
-            task: task.clone(),
-        };
-        let (path, lock) = claim.write(ledger, true)?;
+        let claim =
+            Claim { process: std::process::id(), files: files.to_owned(), task: task.clone() };
+        let (path, lock) = claim.write(ledger)?;
         Ok(Self { path, _lock: lock })
     }
 
@@ -76,62 +64,62 @@ impl KeptClaim {
     }
 }
 
-/// Keep a record that another process works on a task.
-pub(crate) fn keep_claim_of(ledger: &Path, task: &Value, process: u32) -> io::Result<()> {
-    if !shows_processes() {
-        return Err(io::Error::new(io::ErrorKind::Unsupported, "this place shows no processes"));
-    }
-    let process_start = process_start(process).ok_or(io::ErrorKind::NotFound)?;
-    let claim = Claim {
-        process,
-        process_start: Some(process_start),
-        machine: this_machine(),
-        files: None,
-        task: task.clone(),
-    };
-    claim.write(ledger, false).map(drop)
-}
-
 impl Claim {
     fn token(&self) -> Option<Token> {
         self.task.get("token").and_then(Value::as_str)?.parse().ok()
     }
 
-    fn write(&self, ledger: &Path, is_locked: bool) -> io::Result<(PathBuf, File)> {
+    fn write(&self, ledger: &Path) -> io::Result<(PathBuf, File)> {
         let folder = claims_folder(ledger);
         create_own_folder(&folder).map_err(io::Error::other)?;
         let token = self.token().ok_or(io::ErrorKind::InvalidInput)?.seq;
-        let path = folder.join(format!("{token}.{EXTENSION}"));
+        let path = claim_record(ledger, token);
         let draft = folder.join(format!("{token}.{}.part", std::process::id()));
         // A draft is left where a process of the same number was killed, long ago.
         let _ = fs::remove_file(&draft);
         let mut file = private_files::create_new(&draft)?;
         share(&file, &folder)?;
         file.write_all(&serde_json::to_vec(self)?)?;
-        if is_locked {
-            // Lock it before it has its name: a record without a lock is that of a dead process.
-            file.lock()?;
-        }
+        // Lock it before it has its name: a record without a lock is that of a dead process.
+        file.lock()?;
         fs::rename(&draft, &path)?;
         Ok((path, file))
     }
+}
 
-    /// Whether the process is gone. The record is open as this file.
-    fn is_dead(&self, file: &File) -> bool {
-        match self.process_start {
-            None => match file.try_lock_shared() {
-                Ok(()) => true,
-                Err(TryLockError::WouldBlock | TryLockError::Error(_)) => false,
-            },
-            Some(start) => {
-                let is_here = self.machine.is_some() && self.machine == this_machine();
-                is_here && process_start(self.process) != Some(start)
-            }
-        }
+/// Whether the process that holds the lock of a record is gone.
+fn is_free(record: &File) -> bool {
+    match record.try_lock_shared() {
+        Ok(()) => true,
+        Err(TryLockError::WouldBlock | TryLockError::Error(_)) => false,
     }
 }
 
-/// The claim of a process that is gone.
+/// A claim in flight whose process is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct GoneClaim {
+    pub(crate) token: AttemptToken,
+    pub(crate) process: u32,
+}
+
+impl GoneClaim {
+    /// All of a ledger.
+    pub(crate) fn all(ledger: &Path, state: &State) -> Vec<Self> {
+        let recorded = DeadClaim::all(ledger).into_iter();
+        let recorded =
+            recorded.map(|dead| Self { token: dead.token.seq, process: dead.claim.process });
+        let mut all: Vec<Self> = recorded.collect();
+        for attempt in gone_attempts(state) {
+            let (token, process) = (attempt.token, attempt.process.as_ref());
+            if let Some(process) = process.filter(|_| !all.iter().any(|it| it.token == token)) {
+                all.push(Self { token, process: process.pid });
+            }
+        }
+        all
+    }
+}
+
+/// The claim of a `ledger work` that is gone.
 #[derive(Debug)]
 pub(crate) struct DeadClaim {
     pub(crate) token: Token,
@@ -140,7 +128,7 @@ pub(crate) struct DeadClaim {
 }
 
 impl DeadClaim {
-    /// The dead claims of a ledger.
+    /// The dead claims of a ledger that have records.
     pub(crate) fn all(ledger: &Path) -> Vec<Self> {
         if plan_ledger::mutant!(DeadClaimsKept) {
             return Vec::new();
@@ -151,7 +139,7 @@ impl DeadClaim {
         }
         let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
         let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-        let records = paths.filter(|path| path.extension().is_some_and(|it| it == EXTENSION));
+        let records = paths.filter(|path| path.extension().is_some_and(|it| it == CLAIM_EXTENSION));
         records.filter_map(Self::of).collect()
     }
 
@@ -159,26 +147,18 @@ impl DeadClaim {
         let file = OpenOptions::new().read(true).open(&path).ok()?;
         let claim: Claim = serde_json::from_reader(io::BufReader::new(&file)).ok()?;
         let token = claim.token()?;
-        claim.is_dead(&file).then_some(Self { token, claim, path })
+        is_free(&file).then_some(Self { token, claim, path })
     }
 
     /// Why the attempt is over, for people.
     pub(crate) fn reason(&self, left: &LeftResult) -> String {
         let note = left.note.as_ref().map(|note| format!("; it {note}")).unwrap_or_default();
-        format!("the process that claimed it, {}, is gone{note}", self.claim.process)
+        format!("{}{note}", gone_text(self.claim.process))
     }
 
     /// End the processes that its worker left, and read its result.
     pub(crate) fn end(&self, ledger: &Path) -> Result<LeftResult> {
-        match &self.claim.files {
-            Some(files) => left_result(ledger, files, &self.claim.task),
-            None => Ok(LeftResult::default()),
-        }
-    }
-
-    /// The process that is gone.
-    pub(crate) fn process(&self) -> u32 {
-        self.claim.process
+        left_result(ledger, &self.claim.files, &self.claim.task)
     }
 
     /// Record what it left, as the process that has the ledger's lock, and forget it. Returns what
@@ -207,11 +187,9 @@ impl DeadClaim {
 
     /// Delete the record, and the files of the attempt. Its end is recorded.
     pub(crate) fn forget(&self) {
-        if let Some(files) = &self.claim.files {
-            forget_external(files, self.token.seq);
-            // It may have other attempts.
-            let _ = fs::remove_dir(files);
-        }
+        forget_external(&self.claim.files, self.token.seq);
+        // It may have other attempts.
+        let _ = fs::remove_dir(&self.claim.files);
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -232,7 +210,33 @@ pub(crate) fn release_dead_claims(
             observer.progress(&Progress::Noted { step: None, note });
         }
     }
+    for note in release_gone(ledger, dir)? {
+        observer.progress(&Progress::Noted { step: None, note });
+    }
     Ok(())
+}
+
+/// Record attempts without records as lost whose processes are gone. Returns what happened, for people.
+fn release_gone(ledger: &Ledger, dir: &Path) -> Result<Vec<String>> {
+    let gone = ledger.read(|state| {
+        let gone = gone_attempts(state);
+        let gone = gone.filter_map(|attempt| Some((attempt.token, attempt.process.as_ref()?.pid)));
+        gone.collect::<Vec<_>>()
+    });
+    let mut notes = Vec::new();
+    for (token, process) in gone.wait()? {
+        // What `ledger work` left is looked at first.
+        if claim_record(dir, token).exists() {
+            continue;
+        }
+        let reason = gone_text(process);
+        match ledger.report_lost(token, LostCause::RunnerDied, &reason) {
+            Err(error) if error.rejection().is_some() => {}
+            Err(error) => return Err(error),
+            Ok(_) => notes.push(format!("attempt {token} is released: {reason}")),
+        }
+    }
+    Ok(notes)
 }
 
 /// The claims of workers on this machine, at one look.
@@ -256,7 +260,7 @@ impl ClaimsLook {
             fs::read_dir(&folder).into_iter().flatten().filter_map(std::result::Result::ok);
         let tasks = entries.filter_map(|entry| {
             let path = entry.path();
-            let is_claim = path.extension().is_some_and(|it| it == EXTENSION);
+            let is_claim = path.extension().is_some_and(|it| it == CLAIM_EXTENSION);
             let file = File::open(&path).ok().filter(|_| is_claim)?;
             let claim: Claim = serde_json::from_reader(io::BufReader::new(file)).ok()?;
             Some((entry.file_name(), claim.task))
@@ -281,8 +285,9 @@ impl ClaimsLook {
 pub(crate) fn claimed_files(ledger: &Path, token: AttemptToken) -> Option<PathBuf> {
     let folder = claims_folder(ledger);
     expect_no_link(&folder).ok()?;
-    let record = File::open(folder.join(format!("{token}.{EXTENSION}"))).ok()?;
-    serde_json::from_reader::<_, Claim>(io::BufReader::new(record)).ok()?.files
+    let record = File::open(claim_record(ledger, token)).ok()?;
+    let claim: Claim = serde_json::from_reader(io::BufReader::new(record)).ok()?;
+    Some(claim.files)
 }
 
 /// Take over the claims of processes that are gone, as the process that has the lock of the ledger.
@@ -297,21 +302,8 @@ pub(crate) fn take_over_dead_claims(ledger: &Ledger, dir: &Path) -> Result<Vec<S
         let Ok(left) = dead.end(dir) else { continue };
         notes.extend(dead.release(left, ledger)?);
     }
+    notes.extend(release_gone(ledger, dir)?);
     Ok(notes)
-}
-
-fn claims_folder(ledger: &Path) -> PathBuf {
-    ledger.join("work").join("claims")
-}
-
-/// This boot of this machine, and the namespace of its processes; `None` where processes cannot be seen.
-pub(crate) fn this_machine() -> Option<String> {
-    if !shows_processes() {
-        return None;
-    }
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
-    Some(format!("{} {}", boot.trim(), namespace.display()))
 }
 
 #[cfg(test)]
@@ -338,31 +330,5 @@ mod tests {
         assert_eq!(DeadClaim::all(folder.path())[0].token.seq.0, 7);
         KeptClaim::keep(folder.path(), &task(7), folder.path()).unwrap().remove();
         assert_eq!(dead(), 0);
-    }
-
-    #[test]
-    fn claim_of_another_process_is_dead_when_that_process_is() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut process = std::process::Command::new("sleep").arg("600").spawn().unwrap();
-        keep_claim_of(folder.path(), &task(7), process.id()).unwrap();
-        assert!(DeadClaim::all(folder.path()).is_empty());
-        process.kill().unwrap();
-        process.wait().unwrap();
-        let dead = DeadClaim::all(folder.path());
-        assert_eq!(dead.len(), 1);
-        dead[0].forget();
-        assert!(DeadClaim::all(folder.path()).is_empty());
-        assert!(keep_claim_of(folder.path(), &task(7), process.id()).is_err());
-        // The number of a process means nothing on another machine.
-        let record = claims_folder(folder.path()).join("8.claim");
-        let other = Claim {
-            process: process.id(),
-            process_start: Some(1),
-            machine: Some("another".to_owned()),
-            files: None,
-            task: task(8),
-        };
-        fs::write(record, serde_json::to_vec(&other).unwrap()).unwrap();
-        assert!(DeadClaim::all(folder.path()).is_empty());
     }
 }

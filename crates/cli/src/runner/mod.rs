@@ -36,9 +36,8 @@ mod workers;
 pub(crate) use check::Criteria;
 pub use check::{Check, CheckAnswer, Checked, Subject};
 pub(crate) use check_lock::CheckLock;
-pub(crate) use claims::this_machine;
 pub(crate) use claims::{
-    ClaimsLook, DeadClaim, KeptClaim, claimed_files, keep_claim_of, release_dead_claims,
+    ClaimsLook, DeadClaim, GoneClaim, KeptClaim, claimed_files, release_dead_claims,
     take_over_dead_claims,
 };
 pub use drive::{
@@ -58,7 +57,7 @@ pub use imported_status::{ImportResult, ImportedStatuses, import_statuses};
 #[cfg(feature = "store")]
 pub(crate) use process::end_workers;
 pub use process::{ProcessOptions, ProcessWorkers, WorkerLimits, scratch_folder};
-pub(crate) use process::{act_or_enable, end_all_workers, not_ignored, process_start, unusable};
+pub(crate) use process::{act_or_enable, end_all_workers, not_ignored, unusable};
 pub use progress::{Fence, Observer, Progress, StopRequest};
 pub(crate) use stub::canned_output;
 pub use stub::{CannedOutputs, StubOptions, StubWorkers};

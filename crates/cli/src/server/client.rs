@@ -24,8 +24,8 @@ use plan_ledger::{BackgroundWork, BatchKey, Environment, Error, ErrorKind, Ledge
 
 #[cfg(not(feature = "store"))]
 use crate::protocol::STORE_HINT;
-use crate::protocol::{Answer, Code, Failure, encode, hex, plan_too_long, receive, too_long};
-use crate::requests::{Repetition, Request};
+use crate::protocol::{Answer, Code, Failure, Peer, encode, hex, plan_too_long, receive, too_long};
+use crate::requests::{GoneLooks, Origin, Repetition, Request};
 
 use super::attempt_process::expect_allowed;
 use super::known_root::{check_root, keep_root};
@@ -286,7 +286,9 @@ impl Client {
         let environment = Environment { background_work, ..self.environment.clone() };
         let (ledger, report) = Ledger::open_with(&self.dir, &environment)?;
         check_root(&self.dir, &ledger, &environment)?;
-        let outcome = request.execute(&ledger, key);
+        let (peer, looks) = (Peer::own(), GoneLooks::default());
+        let origin = Origin { peer: &peer, looks: Some((&self.dir, &looks)) };
+        let outcome = request.execute_from(&ledger, key, origin);
         keep_root(&self.dir, &ledger);
         if report.last_seq.saturating_sub(report.from_snapshot.unwrap_or(0)) > FOLDED_MAX {
             // If there is no snapshot, the next client only takes longer.

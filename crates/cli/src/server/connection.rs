@@ -14,7 +14,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::protocol::{Answer, MESSAGE_LENGTH_MAX, encode};
+use crate::protocol::{Answer, MESSAGE_LENGTH_MAX, Peer, encode};
 use crate::requests::shortened;
 
 /// How long a client may be idle, how long it may take to send a message, and to read a response.
@@ -114,6 +114,8 @@ impl ResponseWriter {
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) writer: Arc<ResponseWriter>,
+    /// The process at the other end, as it was when the connection was accepted.
+    process: Arc<Peer>,
     buffer: Vec<u8>,
     /// The length of the buffer's prefix that is known to contain no line end.
     searched: usize,
@@ -146,7 +148,15 @@ impl Connection {
         let outgoing = Outgoing { pending: PendingResponse::None, since: Instant::now() };
         let writer = Arc::new(ResponseWriter { stream, outgoing: Mutex::new(outgoing) });
         let reading = ReadState::Open;
-        Ok(Self { writer, buffer: Vec::new(), searched: 0, reading, shutdown_deadline: None })
+        // Now: a number of a process is used again after its end, and a claim that it sent is executed later.
+        let process = Arc::new(Peer::of(peer_of(&writer.stream)));
+        let (buffer, searched, shutdown_deadline) = (Vec::new(), 0, None);
+        Ok(Self { writer, process, buffer, searched, reading, shutdown_deadline })
+    }
+
+    /// The process at the other end.
+    pub(super) fn process(&self) -> Arc<Peer> {
+        Arc::clone(&self.process)
     }
 
     pub(super) fn stream(&self) -> &UnixStream {
@@ -284,6 +294,10 @@ impl Connection {
         self.search();
         NextMessage::Ready(message)
     }
+}
+
+fn peer_of(stream: &UnixStream) -> Option<u32> {
+    platform::peer(stream).and_then(|peer| u32::try_from(peer).ok())
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]

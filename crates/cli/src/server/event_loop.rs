@@ -22,7 +22,7 @@ use plan_ledger::internals::ledger::CommitOptions;
 use plan_ledger::internals::plan::EvaluationPool;
 
 use crate::protocol::{
-    Answer, Failure, MESSAGE_LENGTH_MAX, encode, expect_short_numbers, too_long,
+    Answer, Failure, MESSAGE_LENGTH_MAX, Peer, encode, expect_short_numbers, too_long,
 };
 use crate::requests::{QUICK_LENGTH_MAX, Request};
 
@@ -214,16 +214,19 @@ impl<'scope, 'env, 'l> EventLoop<'scope, 'env, 'l> {
     /// others work costs an attempt.
     fn submit_requests(&mut self) {
         let (shared, scope) = (self.shared, self.scope);
-        let in_own_thread = |writer, parse: Box<dyn FnOnce() -> Result<Parsed, Failure> + Send>| {
-            let execute = move || {
-                let (request, key) = parse()?;
-                request.execute(shared.ledger, key.as_ref())
+        let in_own_thread =
+            |writer,
+             process: Arc<Peer>,
+             parse: Box<dyn FnOnce() -> Result<Parsed, Failure> + Send>| {
+                let execute = move || {
+                    let (request, key) = parse()?;
+                    request.execute_from(shared.ledger, key.as_ref(), shared.origin(&process))
+                };
+                if let Err(unstarted) = shared.answer_in_thread(scope, writer, execute) {
+                    let failure = unstarted.failure();
+                    shared.answer(&unstarted.writer, || Err(failure));
+                }
             };
-            if let Err(unstarted) = shared.answer_in_thread(scope, writer, execute) {
-                let failure = unstarted.failure();
-                shared.answer(&unstarted.writer, || Err(failure));
-            }
-        };
         let failed = |failure| shared.ledger.submit_nothing().with(Err(failure));
         // However many requests have arrived: each waits for at most this many evaluations.
         let evaluations = EvaluationPool::new(EvaluationPool::ROUND);
@@ -241,18 +244,23 @@ impl<'scope, 'env, 'l> EventLoop<'scope, 'env, 'l> {
                 NextMessage::TooLong => client.writer.respond(&too_long("the request").into()),
                 NextMessage::Ready(message) => {
                     let (writer, peer) = (Arc::clone(&client.writer), client.peer());
+                    let process = client.process();
                     if message.len() > QUICK_LENGTH_MAX {
-                        in_own_thread(writer, Box::new(move || allowed(parse(&message)?, peer)));
+                        in_own_thread(
+                            writer,
+                            process,
+                            Box::new(move || allowed(parse(&message)?, peer)),
+                        );
                     } else {
                         let parsed = catch_panic(|| allowed(parse(&message)?, peer));
-                        arrived.push((writer, parsed));
+                        arrived.push((writer, process, parsed));
                     }
                 }
             }
         }
-        arrived.sort_by_key(|(_, parsed)| !matches!(parsed, Ok((Request::Renew(_), _))));
+        arrived.sort_by_key(|(_, _, parsed)| !matches!(parsed, Ok((Request::Renew(_), _))));
         let mut submitted = Vec::new();
-        for (writer, parsed) in arrived {
+        for (writer, process, parsed) in arrived {
             let parsed = parsed.and_then(|(request, key)| {
                 let takes_long = catch_panic(|| request.takes_long(shared.ledger))?;
                 Ok((request, key, takes_long))
@@ -260,13 +268,14 @@ impl<'scope, 'env, 'l> EventLoop<'scope, 'env, 'l> {
             let answer = match parsed {
                 Err(failure) => failed(failure),
                 Ok((request, key, true)) => {
-                    in_own_thread(writer, Box::new(move || Ok((request, key))));
+                    in_own_thread(writer, process, Box::new(move || Ok((request, key))));
                     continue;
                 }
                 Ok((request, key, false)) => {
                     let evaluations = Some(&evaluations);
                     let options = CommitOptions { key: key.as_ref(), evaluations };
-                    let submit = || Ok(request.submit(shared.ledger, options));
+                    let origin = shared.origin(&process);
+                    let submit = || Ok(request.submit(shared.ledger, options, origin));
                     catch_panic(submit).unwrap_or_else(failed)
                 }
             };

@@ -20,6 +20,7 @@ use std::thread::{Builder, Scope};
 use plan_ledger::Ledger;
 
 use crate::protocol::Answer;
+use crate::requests::GoneLooks;
 
 use super::event_loop::EventLoop;
 use super::shared::{ServerShared, SubmittedRequest, catch_panic, end_process, watched};
@@ -44,7 +45,7 @@ pub fn while_serving<T>(
             return work();
         }
     };
-    let shared = ServerShared { ledger, dir, socket, waker };
+    let shared = ServerShared { ledger, dir, socket, waker, looks: GoneLooks::default() };
     std::thread::scope(|scope| {
         // This is dropped before the scope joins its threads, even if `work` panics.
         let _shutdown = ShutdownOnDrop { shared: &shared };

@@ -8,8 +8,8 @@ use std::thread::{Builder, Scope};
 
 use plan_ledger::{Error, ErrorKind, Ledger, Submitted};
 
-use crate::protocol::{AckedBy, Answer, Code, Failure};
-use crate::requests::PendingAnswer;
+use crate::protocol::{AckedBy, Answer, Code, Failure, Peer};
+use crate::requests::{GoneLooks, Origin, PendingAnswer};
 
 use super::connection::ResponseWriter;
 use super::socket::ListeningSocket;
@@ -24,6 +24,8 @@ pub(super) struct ServerShared<'a> {
     pub(super) dir: &'a Path,
     pub(super) socket: ListeningSocket,
     pub(super) waker: Waker,
+    /// When to look for attempts whose processes are gone.
+    pub(super) looks: GoneLooks,
 }
 
 /// A request that was executed and may not be durable yet.
@@ -33,6 +35,11 @@ pub(super) struct SubmittedRequest<'l> {
 }
 
 impl ServerShared<'_> {
+    /// A request of a process at the socket.
+    pub(super) fn origin<'o>(&'o self, peer: &'o Peer) -> Origin<'o> {
+        Origin { peer, looks: Some((self.dir, &self.looks)) }
+    }
+
     /// An answer that says where everything is that is recorded by now, if the log is in a store.
     pub(super) fn acked(&self, answer: Answer) -> Answer {
         let by = |kept_seq| {

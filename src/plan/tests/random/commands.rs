@@ -82,6 +82,7 @@ impl TestRng {
         let step = if self.one_in(4) { Some(self.any_step(state, run)) } else { None };
         let worker = self.pick(&["worker-1", "worker-2"]).to_owned();
         Command::Dispatch {
+            process: None,
             secret: SecretHash::default(),
             run,
             step,

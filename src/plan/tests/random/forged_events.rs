@@ -196,6 +196,7 @@ impl TestRng {
                 idempotency_key: self.word(),
                 reserved: self.forged_cost(),
                 secret_hash: SecretHash::default(),
+                process: None,
             }),
             2 => StepEvent::LeaseRenewed(LeaseRenewed { token, lease_until: self.time() }),
             3 => StepEvent::AttemptLost(AttemptLost {

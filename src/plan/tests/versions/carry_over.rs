@@ -334,6 +334,7 @@ fn value_age_is_inherited_by_a_fork() {
             let (run, step, worker) = (RunId(2), Some(StepNumber(1)), "w".to_owned());
             ledger
                 .execute(Command::Dispatch {
+                    process: None,
                     secret: SecretHash::default(),
                     run,
                     step,

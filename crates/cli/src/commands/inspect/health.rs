@@ -17,7 +17,7 @@ use crate::commands::last_runner::RunnerStatus;
 use crate::commands::source::damage_hint;
 use crate::output::{Code, Failure, escape_control, escape_path};
 use crate::protocol::{OpeningJson, counted, error_line, lost_records_text};
-use crate::runner::DeadClaim;
+use crate::runner::GoneClaim;
 
 use super::next_action::Surroundings;
 use super::output::Output;
@@ -32,7 +32,7 @@ pub(crate) struct LedgerOverview {
     pub(crate) now: Timestamp,
     pub(crate) runner: RunnerStatus,
     /// The claims of processes that are gone.
-    pub(crate) dead: Vec<DeadClaim>,
+    pub(crate) dead: Vec<GoneClaim>,
 }
 
 /// The newest state, and the reason if it may lack acknowledged records.
@@ -62,7 +62,7 @@ impl LedgerOverview {
         let runner = RunnerStatus::of(dir, view.log());
         let fold = fold?;
         let now = LedgerTime::of(view.log(), environment).now.max(fold.state.time);
-        let dead = DeadClaim::all(dir);
+        let dead = GoneClaim::all(dir, &fold.state);
         Ok(Self { view, fold, health, now, runner, dead })
     }
 

@@ -21,7 +21,7 @@ use crate::json::TimeJson;
 use crate::output::{Code, Failure, escape_control};
 use crate::protocol::{Missing, error_line};
 use crate::requests::default_run;
-use crate::runner::DeadClaim;
+use crate::runner::GoneClaim;
 
 use super::context::{Form, InspectContext};
 use super::health::{DamageLine, Health, damage_text, lost_lines, lost_text};
@@ -50,7 +50,7 @@ pub(crate) struct LedgerAt<'a> {
     pub(crate) now: Timestamp,
     pub(crate) runner: RunnerStatus,
     /// The claims of processes that are gone; none for a past state.
-    pub(crate) dead: Vec<DeadClaim>,
+    pub(crate) dead: Vec<GoneClaim>,
     /// The reason why the state is not the newest one; `None` if it is.
     past: Option<String>,
     damage: Vec<Damage>,
@@ -93,7 +93,7 @@ impl<'a> LedgerAt<'a> {
         } else {
             RunnerStatus::of(context.dir, view.log())
         };
-        let dead = if past.is_some() { Vec::new() } else { DeadClaim::all(context.dir) };
+        let dead = if past.is_some() { Vec::new() } else { GoneClaim::all(context.dir, &state) };
         let announced = None;
         Ok(Self { context, view, state, now, runner, dead, past, damage, unread, announced })
     }

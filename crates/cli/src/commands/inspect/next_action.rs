@@ -21,7 +21,7 @@ use crate::output::{
     step_argument,
 };
 use crate::protocol::{StepName, WorkerKind, counted};
-use crate::runner::{DeadClaim, Pending, may_hold, pending};
+use crate::runner::{GoneClaim, Pending, may_hold, pending};
 
 use super::lookup::{in_flight, step_name, steps_in_status};
 use crate::commands::inspect::text::units::moment;
@@ -99,7 +99,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) now: Timestamp,
     pub(crate) runner: &'a RunnerStatus,
     /// The claims of processes that are gone.
-    pub(crate) dead: &'a [DeadClaim],
+    pub(crate) dead: &'a [GoneClaim],
 }
 
 /// The most urgent next action of a run.
@@ -239,10 +239,10 @@ pub(crate) fn hosted_steps<'a>(
 pub(crate) fn gone_steps<'a>(
     state: &State,
     run: &Run,
-    dead: &'a [DeadClaim],
-) -> Vec<(StepNumber, &'a DeadClaim)> {
-    let step = |claim: &'a DeadClaim| {
-        let (of, number) = state.in_flight.get(&claim.token.seq)?;
+    dead: &'a [GoneClaim],
+) -> Vec<(StepNumber, &'a GoneClaim)> {
+    let step = |claim: &'a GoneClaim| {
+        let (of, number) = state.in_flight.get(&claim.token)?;
         (*of == run.id).then_some((*number, claim))
     };
     dead.iter().filter_map(step).collect()
@@ -250,13 +250,13 @@ pub(crate) fn gone_steps<'a>(
 
 /// Takes over the claim of a process that is gone. Every worker and runner does it before it waits, so a
 /// person needs a command only where none is at work.
-fn take_over(run: &Run, number: StepNumber, dead: &DeadClaim, at: Surroundings<'_>) -> NextAction {
+fn take_over(run: &Run, number: StepNumber, dead: &GoneClaim, at: Surroundings<'_>) -> NextAction {
     let attempt = run.step(number).and_then(|step| step.attempt());
     let by = attempt.map_or_else(String::new, |attempt| {
         let since = moment(attempt.dispatched, at.now);
         format!(" by {} since {since}", escape_control(&attempt.worker))
     });
-    let (name, process) = (step_name(run, number), dead.process());
+    let (name, process) = (step_name(run, number), dead.process);
     let text = format!(
         "{name} is claimed{by}, and process {process} is gone: the next `ledger run`, `work` or `claim` \
          takes it over"
@@ -511,6 +511,7 @@ pub(crate) fn next_dispatch(
     now: Timestamp,
 ) -> Result<Option<StepNumber>, Rejection> {
     let command = Command::Dispatch {
+        process: None,
         secret: SecretHash::default(),
         run: run.id,
         step,

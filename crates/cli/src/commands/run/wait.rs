@@ -10,9 +10,13 @@ use std::time::{Duration, Instant};
 
 use plan_ledger::internals::ledger::{root, time_of};
 use plan_ledger::internals::plan::Timer;
-use plan_ledger::{Environment, ErrorKind, Ledger, OpenReport, RunId, Timestamp};
+use plan_ledger::{
+    Environment, ErrorKind, Ledger, OpenReport, RunId, State, Timestamp, WorkerProcess,
+};
 
+use crate::commands::read_state::read_state;
 use crate::output::Failure;
+use crate::protocol::is_gone;
 use crate::runner::{DeadClaim, Observer, StopRequest};
 
 /// The pause between two reads of the ledger.
@@ -28,6 +32,13 @@ pub(super) fn next_due(ledger: &Ledger, run: RunId) -> Result<Option<Timestamp>,
     Ok(timers.into_iter().find(|(_, timer)| *timer != Timer::Wall).map(|(until, _)| until))
 }
 
+/// The processes of the workers at work.
+fn claimants(state: &State) -> Vec<WorkerProcess> {
+    let attempt = |(run, step): &(_, _)| state.runs.get(run)?.step(*step)?.attempt();
+    let attempts = state.in_flight.values().filter_map(attempt);
+    attempts.filter_map(|attempt| attempt.process.clone()).collect()
+}
+
 /// Waits until the ledger has a record after `seq`, or until that time, and opens it. Returns `None`
 /// if a signal asked the process to stop.
 ///
@@ -39,6 +50,8 @@ pub(super) fn wait_for_change(
     until: Option<Timestamp>,
     observer: &mut dyn Observer,
 ) -> Result<Option<(Ledger, OpenReport)>, Failure> {
+    // Until the ledger has another record, no other claims are in flight.
+    let claimants = read_state(dir, |state| Ok(claimants(state)))?;
     let mut is_over = false;
     let mut looked = Instant::now();
     while observer.stop_request() == StopRequest::None {
@@ -49,7 +62,7 @@ pub(super) fn wait_for_change(
         if looked.elapsed() >= DEAD_CLAIMS_EVERY {
             looked = Instant::now();
             // The runner takes them over once it has the lock.
-            is_over = is_over || !DeadClaim::all(dir).is_empty();
+            is_over = is_over || !DeadClaim::all(dir).is_empty() || claimants.iter().any(is_gone);
         }
         is_over = is_over || is_due || root(dir, environment)?.seq != seq;
         if is_over {

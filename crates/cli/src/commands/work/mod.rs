@@ -35,7 +35,7 @@ use plan_ledger::Receipt;
 use crate::options::{WaitLoop, WaitNotice, environment, release_dead_claims};
 use crate::output::{Code, Failure, escape_control, print_message, print_result};
 use crate::protocol::{Answer, counted};
-use crate::requests::{ClaimRequest, NextStep, Work, run_or_only};
+use crate::requests::{BoundTo, ClaimRequest, NextStep, Work, run_or_only};
 use crate::runner::KeptClaim;
 
 use super::read_state::read_state;
@@ -175,7 +175,13 @@ impl Worker<'_> {
         let worker = Some(self.args.worker.worker.clone());
         let (owners, tags) = self.args.route.lists();
         let secret = environment().new_secret();
-        let next = (!is_alone).then_some(NextStep { worker, secret, owners, tags });
+        let next = (!is_alone).then_some(NextStep {
+            worker,
+            secret,
+            owners,
+            tags,
+            bound_to: BoundTo::Peer,
+        });
         let reported = self.report(attempt, receipt, next)?;
         if !is_final(&reported) {
             return Ok(NextAction::End(reported));

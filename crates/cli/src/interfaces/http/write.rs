@@ -107,6 +107,7 @@ fn members(app: &App, operation: &Write, arrived: &Arrived) -> Result<Map<String
         let secret = serde_json::to_value(app.environment.new_secret()).unwrap_or_default();
         members.insert("secret".to_owned(), secret);
     }
+    bind_to_lease(operation.act, &mut members)?;
     if let Some(tag) = arrived.headers.get(IF_MATCH) {
         let tag = tag.to_str().unwrap_or_default().trim_matches('"');
         let (name, value) = match operation.act {
@@ -122,6 +123,20 @@ fn members(app: &App, operation: &Write, arrived: &Arrived) -> Result<Map<String
         members.insert(name.to_owned(), value);
     }
     Ok(members)
+}
+
+/// Binds a claim to its lease alone: the process at the other end may be on any machine.
+fn bind_to_lease(act: &str, members: &mut Map<String, Value>) -> Result<(), Problem> {
+    let claim = match act {
+        "claim" => Some(members),
+        "receipt" => members.get_mut("next").and_then(Value::as_object_mut),
+        _ => None,
+    };
+    let Some(claim) = claim else { return Ok(()) };
+    if claim.insert("bound_to".to_owned(), "lease".into()).is_some_and(|it| it != "lease") {
+        return Err(usage("bound_to: over HTTP the lease alone decides".to_owned()));
+    }
+    Ok(())
 }
 
 /// Whether the client may send the request again.

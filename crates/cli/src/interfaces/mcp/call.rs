@@ -11,7 +11,7 @@ use plan_ledger::Environment;
 
 use crate::output::Code;
 use crate::protocol::{Answer, Failure, hex};
-use crate::requests::{Request, Role};
+use crate::requests::{BoundTo, Request, Role};
 use crate::server::Client;
 
 use super::forms::{Form, PersonAnswer, PersonAnswers};
@@ -41,6 +41,8 @@ pub(super) struct ToolServer {
     pub(super) seed: String,
     /// The client is gone: no call may claim for it any longer.
     is_closed: AtomicBool,
+    /// What its claims are bound to.
+    pub(super) bound_to: BoundTo,
 }
 
 /// The answer of a tool, or why there is none.
@@ -99,7 +101,13 @@ impl ToolServer {
             nonce,
             seed,
             is_closed: AtomicBool::new(false),
+            bound_to: BoundTo::Peer,
         }
+    }
+
+    /// The same for a client over HTTP, which may be on any machine: its lease alone decides.
+    pub(super) fn over_http(self) -> Self {
+        Self { bound_to: BoundTo::Lease, ..self }
     }
 
     /// Notes that the client is gone.

@@ -123,6 +123,6 @@ pub(crate) fn tools_over_http(
 ) -> LedgerService {
     // Who answers is known to the client alone, so an answer that names no person has this name.
     let person = "http".to_owned();
-    let server = ToolServer::new(dir, environment, role, None, None, person);
+    let server = ToolServer::new(dir, environment, role, None, None, person).over_http();
     LedgerService::new(std::sync::Arc::new(server))
 }

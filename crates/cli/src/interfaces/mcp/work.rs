@@ -45,6 +45,7 @@ pub(super) fn claim(call: &ToolCall<'_>, arguments: ClaimArguments) -> ToolOutco
         owners: arguments.owners,
         tags: arguments.tags,
         every_run: false,
+        bound_to: call.server.bound_to.clone(),
     }
     .into();
     let run = match &request {
@@ -158,6 +159,7 @@ pub(super) fn report(call: &ToolCall<'_>, arguments: ReportArguments) -> ToolOut
             secret: secret_of(&["next", &token.to_string()]),
             owners: Vec::new(),
             tags: Vec::new(),
+            bound_to: call.server.bound_to.clone(),
         }),
     };
     // The same report of the same attempt is always the same.

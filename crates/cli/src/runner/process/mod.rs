@@ -17,7 +17,6 @@ pub(crate) mod workers;
 
 pub(crate) use ignored_signals::not_ignored;
 pub use limits::WorkerLimits;
-pub(crate) use orphans::{process_start, shows_processes};
 pub(crate) use output::unusable;
 pub(crate) use supervisor::act_or_enable;
 pub(crate) use workers::end_all_workers;

@@ -12,8 +12,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io::Read as _;
+use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::thread;
@@ -21,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::protocol::ProcessStatus;
 use crate::runner::process::supervisor;
 
 /// The variable that names the job of a process.
@@ -35,9 +35,6 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The time between two searches.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
-
-/// The read buffer in bytes, larger than any `/proc/PID/stat`.
-const STAT_LENGTH_MAX: usize = 1 << 10;
 
 /// The maximum number of processes that a note names.
 const NAMED_MAX: usize = 5;
@@ -163,7 +160,7 @@ fn find(is_job: &impl Fn(&JobName) -> bool, leader: Option<Pid>) -> Vec<Orphan> 
 
 /// The process, if it is alive and not older than this time.
 fn orphan_of(pid: Pid, since: u64) -> Option<Orphan> {
-    let Status { name, group, started, .. } = stat(pid).filter(|it| it.started >= since)?;
+    let ProcessStatus { name, group, started, .. } = stat(pid).filter(|it| it.started >= since)?;
     let job = job_of(pid);
     Some(Orphan { pid, name, job, group, started, is_supervisor: false })
 }
@@ -173,48 +170,13 @@ fn is_supervisor(pid: Pid) -> bool {
         .is_ok_and(|line| supervisor::is_supervisor(&line))
 }
 
-/// When a process started, in clock ticks after the boot; `None` if it is gone, or unknown here.
-pub(crate) fn process_start(process: u32) -> Option<u64> {
-    let pid = i32::try_from(process).ok().and_then(Pid::from_raw)?;
-    stat(pid).map(|status| status.started)
-}
-
-/// Whether this place shows its processes: not where `/proc` is missing, is hidden, or is that of another
-/// container.
-pub(crate) fn shows_processes() -> bool {
-    let own = std::process::id().to_string();
-    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    stat.split_once(' ').is_some_and(|(process, _)| process == own)
-}
-
-/// The entries of `/proc/PID/stat` that are used here.
-struct Status {
-    name: String,
-    has_exited: bool,
-    group: i32,
-    /// In clock ticks.
-    started: u64,
-}
-
 /// The entries of a process that has not exited.
-fn stat(pid: Pid) -> Option<Status> {
+fn stat(pid: Pid) -> Option<ProcessStatus> {
     status(pid).filter(|status| !status.has_exited)
 }
 
-fn status(pid: Pid) -> Option<Status> {
-    // One read returns the whole file; this runs for every process of the machine.
-    let mut text = [0; STAT_LENGTH_MAX];
-    let length =
-        File::open(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?.read(&mut text).ok()?;
-    let text = String::from_utf8_lossy(text.get(..length)?);
-    // The name is in parentheses and may itself contain parentheses.
-    let (before, after) = text.rsplit_once(')')?;
-    let name = before.split_once('(')?.1.to_owned();
-    let mut fields = after.split_whitespace();
-    let has_exited = matches!(fields.next()?, "Z" | "X");
-    let group = fields.nth(1)?.parse().ok()?;
-    let started = fields.nth(16)?.parse().ok()?;
-    Some(Status { name, has_exited, group, started })
+fn status(pid: Pid) -> Option<ProcessStatus> {
+    ProcessStatus::of(u32::try_from(pid.as_raw_pid()).ok()?)
 }
 
 /// The job that the environment of a process names.

@@ -22,7 +22,7 @@ use crate::commands::inspect::text::units::span;
 use crate::commands::last_runner::RunnerStatus;
 use crate::json::{EventSchema, ReplanRequestJson, TimeJson};
 use crate::protocol::TrustedCheckJson;
-use crate::runner::DeadClaim;
+use crate::runner::GoneClaim;
 
 use super::run::{FlightJson, RunStatusJson};
 use super::state::QuestionLine;
@@ -136,9 +136,9 @@ struct DeadClaimJson {
 impl DeadClaimJson {
     fn of_run(ledger: &LedgerAt<'_>, run: &Run) -> Vec<Self> {
         let gone = gone_steps(&ledger.state, run, &ledger.dead);
-        let line = |(step, dead): (StepNumber, &DeadClaim)| {
+        let line = |(step, dead): (StepNumber, &GoneClaim)| {
             let attempt = run.step(step)?.attempt()?;
-            let (process, token) = (dead.process(), attempt.token);
+            let (process, token) = (dead.process, attempt.token);
             let (since, worker) = (attempt.dispatched.into(), attempt.worker.clone());
             Some(Self { process, since, step, token, worker })
         };

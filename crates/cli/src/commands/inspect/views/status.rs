@@ -116,7 +116,7 @@ fn print_now(
     let is_absent = ledger.runner.is_absent();
     let gone: BTreeMap<StepNumber, u32> = gone_steps(&ledger.state, run, &ledger.dead)
         .into_iter()
-        .map(|(number, dead)| (number, dead.process()))
+        .map(|(number, dead)| (number, dead.process))
         .collect();
     let hosted: Vec<StepNumber> =
         hosted_steps(&ledger.state, run).map(|(number, _)| number).collect();

@@ -325,9 +325,9 @@ fn print_in_flight(
     let mut rows = 0;
     for (number, step) in in_flight(&overview.fold.state, run) {
         let Some(attempt) = step.attempt() else { continue };
-        let dead = overview.dead.iter().find(|dead| dead.token.seq == attempt.token);
+        let dead = overview.dead.iter().find(|dead| dead.token == attempt.token);
         let (paint, lease) = if let Some(dead) = dead {
-            (Paint::Bad, format!("process {} is gone", dead.process()))
+            (Paint::Bad, format!("process {} is gone", dead.process))
         } else if attempt.lease_until <= overview.now {
             (Paint::Bad, format!("expired {}", moment(attempt.lease_until, overview.now)))
         } else {

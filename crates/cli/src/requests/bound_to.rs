@@ -1,0 +1,54 @@
+//! The process whose end ends a claim, beside the lease.
+//!
+//! The claim is bound in the commit that dispatches the step, so a process that is killed at any point
+//! leaves no claim without an owner. What the claim is bound to is what this process sees, not what the
+//! client says of itself: a client can only name another process, or none.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use plan_ledger::WorkerProcess;
+
+use crate::protocol::{Failure, MACHINE_LENGTH_MAX, Peer};
+
+/// Which process's end ends the attempt, beside its lease.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum BoundTo {
+    /// The process that makes the request, as the server sees it at the socket.
+    #[default]
+    Peer,
+    /// None: the lease alone decides. For a process that claims for another one.
+    Lease,
+    /// Another process on this machine.
+    Process(WorkerProcess),
+}
+
+impl BoundTo {
+    pub(super) fn is_peer(&self) -> bool {
+        *self == Self::Peer
+    }
+
+    /// The process to record with the dispatch.
+    pub(super) fn process(&self, peer: &Peer) -> Result<Option<WorkerProcess>, Failure> {
+        match (self, peer) {
+            (Self::Process(process), _) if process.machine.len() > MACHINE_LENGTH_MAX => {
+                let found = process.machine.len();
+                Err(Failure::Usage(format!(
+                    "bound_to: machine: expected at most {MACHINE_LENGTH_MAX} bytes, found {found}"
+                )))
+            }
+            (Self::Process(process), _) => Ok(Some(process.clone())),
+            (Self::Peer, Peer::Here(process)) => {
+                plan_ledger::mutant!(ClaimBoundToServer => {
+                    return Ok(crate::protocol::named_process(std::process::id()));
+                });
+                Ok(Some(process.clone()))
+            }
+            (Self::Peer, Peer::Gone(process)) => {
+                Err(Failure::Rejected(format!("process {process}, which claims, is gone")))
+            }
+            (Self::Lease, _) | (Self::Peer, Peer::Elsewhere) => Ok(None),
+        }
+    }
+}
