@@ -85,6 +85,8 @@ pub use state::compact::step::CompactStep;
 pub use state::links::{Dependency, Neighbours, SharedLinks};
 pub use state::overview::{RunOverview, RunSummary};
 pub use state::queue::Ready;
+#[doc(hidden)]
+pub use state::replan_hold::ReplanHold;
 pub use state::run::{
     Effect, Lane, PlanVersion, Queue, ReplanRequest, Run, RunCounters, RunStatus, Timer, Variable,
 };

@@ -143,6 +143,11 @@ pub enum Rejection {
     },
     /// A replan request is already open, made by this record.
     ReplanIsOpen(u64),
+    /// An open replan request holds the steps that could be dispatched.
+    HeldForReplan {
+        /// Sequence number of the request.
+        request: u64,
+    },
     /// No replan request is open.
     NoReplanRequested,
     /// The replan limit of the plan is reached.
@@ -220,6 +225,7 @@ impl Rejection {
             Self::NoSuchQuestion(_) => "no_such_question",
             Self::NotAnOption { .. } => "not_an_option",
             Self::ReplanIsOpen(_) => "replan_is_open",
+            Self::HeldForReplan { .. } => "held_for_replan",
             Self::NoReplanRequested => "no_replan_requested",
             Self::ReplanLimit(_) => "replan_limit",
             Self::DecidedByRules => "decided_by_rules",
@@ -412,6 +418,11 @@ impl fmt::Display for Rejection {
                     "record {seq} already requested a new plan; propose it, or withdraw the request"
                 )
             }
+            Self::HeldForReplan { request } => write!(
+                f,
+                "record {request} requested a new plan, which holds the steps that it may change; \
+                 propose a version, or withdraw the request"
+            ),
             Self::NoReplanRequested => f.write_str("no replan request is open"),
             Self::ReplanLimit(max) => write!(
                 f,

@@ -239,6 +239,8 @@ mutants! {
     PlanTextTrusted, "P guard", "the text criteria of a plan hold without a judge";
     FailureExpressionIgnored, "P guard", "a failure rule decides although its expression does not hold";
     LostAttemptUncounted, "P guard", "a step is dispatched again however often its attempts are lost";
+    RunEndsWithOpenRequest, "P replan", "a run ends although a new plan was requested";
+    RequestedReplanHoldsNothing, "P replan", "a step is dispatched that a requested plan may change";
     RedoneStepKept, "P guard", "a replan from a step keeps the work of that step";
     BarrierReleasedEarly, "P barrier", "a barrier opens one member too early";
     // The server, the runner and external workers.

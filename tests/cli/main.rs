@@ -93,6 +93,7 @@ mod recipes;
 mod recorded_output;
 mod repeated_requests;
 mod replaced_folder;
+mod replan_requests;
 mod report;
 mod retention;
 mod retry_on_busy;

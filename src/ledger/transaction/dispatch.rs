@@ -46,6 +46,7 @@ pub(crate) fn try_dispatch(
                 | Rejection::NoneForWorker { .. }
                 | Rejection::CapReached { .. }
                 | Rejection::Paused(_)
+                | Rejection::HeldForReplan { .. }
                 | Rejection::BudgetReserved(_)
                 | Rejection::RunHasEnded(_)
                 | Rejection::RunRetired(_)),

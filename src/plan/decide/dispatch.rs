@@ -18,6 +18,7 @@ use crate::plan::settle::budget::pause_for_budget;
 use crate::plan::state::State;
 use crate::plan::state::compact::plan::CompactPlan;
 use crate::plan::state::compact::step::CompactStep;
+use crate::plan::state::replan_hold::ReplanHold;
 use crate::plan::state::run::{Lane, Run};
 use crate::plan::state::step_state::StepState;
 use crate::plan::value::ids::{Micros, RunId, StepNumber, Timestamp, WorkerProcess};
@@ -117,6 +118,10 @@ fn check_step(
         return Err(not_available(step, number));
     }
     check_not_stopping(run)?;
+    match run.replan_hold() {
+        Some(hold) if hold.holds(number) => return Err(held_for_replan(&hold)),
+        _ => {}
+    }
     check_shared_caps(state, run)?;
     check_lane_caps(state, run, step.owner(), step.tags())?;
     Ok(number)
@@ -129,6 +134,8 @@ fn first_within_caps(state: &State, run: &Run, route: &Route) -> Result<StepNumb
     }
     check_not_stopping(run)?;
     check_shared_caps(state, run)?;
+    let hold = run.replan_hold();
+    let takes_any = route.tags.is_empty() && hold.is_none();
     // Skip all steps of a lane if one of its caps is reached.
     let (mut refused, mut first) = (None, None);
     for (head, lane) in &run.lane_heads {
@@ -139,8 +146,11 @@ fn first_within_caps(state: &State, run: &Run, route: &Route) -> Result<StepNumb
         #[cfg(test)]
         crate::plan::state::run::LANES_LOOKED_AT.with(|count| count.set(count.get() + 1));
         match check_lane_caps(state, run, owner.as_deref(), tags) {
-            Ok(()) if route.tags.is_empty() => return Ok(head.1),
-            Ok(()) => first = first.into_iter().chain(first_with_tag(run, lane, route)).min(),
+            Ok(()) if takes_any => return Ok(head.1),
+            Ok(()) => {
+                let found = first_admitted(run, lane, (route, hold.as_ref()), &mut refused);
+                first = first.into_iter().chain(found).min();
+            }
             Err(reason) => refused = refused.or(Some(reason)),
         }
     }
@@ -151,10 +161,29 @@ fn first_within_caps(state: &State, run: &Run, route: &Route) -> Result<StepNumb
     }
 }
 
-/// The first step of a lane that has one of the tags of a route. A lane has only the capped tags.
-fn first_with_tag(run: &Run, lane: &Lane, route: &Route) -> Option<(Reverse<i32>, StepNumber)> {
+/// The first step of a lane that has one of the tags of a route and that no replan request holds. A lane
+/// has only the capped tags.
+fn first_admitted(
+    run: &Run,
+    lane: &Lane,
+    (route, hold): (&Route, Option<&ReplanHold<'_>>),
+    refused: &mut Option<Rejection>,
+) -> Option<(Reverse<i32>, StepNumber)> {
     let has_tag = |number| run.step(number).is_some_and(|step| route.admits_tags(step.tags()));
-    run.lanes.get(lane)?.iter().find(|(_, number)| has_tag(*number)).copied()
+    let mut admitted = run.lanes.get(lane)?.iter().filter(|(_, number)| has_tag(*number));
+    let Some(hold) = hold else { return admitted.next().copied() };
+    let is_free = |(_, number): &&(_, StepNumber)| {
+        let is_held = hold.holds(*number);
+        if is_held && refused.is_none() {
+            *refused = Some(held_for_replan(hold));
+        }
+        !is_held
+    };
+    admitted.find(is_free).copied()
+}
+
+fn held_for_replan(hold: &ReplanHold<'_>) -> Rejection {
+    Rejection::HeldForReplan { request: hold.request().seq }
 }
 
 /// The rejection of a claim that admits none of the ready steps.

@@ -11,6 +11,7 @@ use crate::plan::event::table::StepEvent;
 use crate::plan::model::policy::{Decider, FailureSettings};
 use crate::plan::model::step::{FailureClass, Fallback};
 use crate::plan::rejection::Rejection;
+use crate::plan::settle::ending::BY_CRITERIA;
 use crate::plan::settle::failure::FailedAttempt;
 use crate::plan::settle::fallback::may_fall_back;
 use crate::plan::settle::outcome::decision_events;
@@ -68,6 +69,36 @@ pub(super) fn withdraw(
     let (by, reason) = (by.to_owned(), reason.to_owned());
     let withdrawn = Event::ReplanWithdrawn(ReplanWithdrawn { run: run.id, by, reason });
     Ok(std::iter::once(withdrawn).chain(end).collect())
+}
+
+/// Whether a request was made because a criterion of the plan does not hold.
+pub(super) fn is_for_criteria(trigger: &ReplanTrigger) -> bool {
+    matches!(trigger, ReplanTrigger::NewEvidence { by } if by == BY_CRITERIA)
+}
+
+/// Withdraws the request of a worker whose failed step a person retries or skips, unless another step has
+/// failed or a version waits for a review.
+pub(super) fn withdraw_of_worker(
+    state: &State,
+    run: &Run,
+    taken: &[StepNumber],
+    by: &str,
+) -> Option<Event> {
+    let Some(ReplanTrigger::ExecutorRequest { token }) = run.request.as_ref().map(|it| &it.trigger)
+    else {
+        return None;
+    };
+    let (_, number, _) = state.dispatched.get(token)?;
+    let has_failed = |number: &StepNumber| {
+        run.step(*number).is_some_and(|step| step.status == StepStatus::Failed)
+    };
+    let is_own = taken.contains(number) && has_failed(number);
+    let others =
+        run.step_numbers().filter(|each| has_failed(each) && !taken.contains(each)).count();
+    let reason = format!("step #{number} is retried or skipped");
+    let withdrawn = ReplanWithdrawn { run: run.id, by: by.to_owned(), reason };
+    (is_own && others == 0 && run.newest_proposal().is_none())
+        .then_some(Event::ReplanWithdrawn(withdrawn))
 }
 
 /// Fails the step or the run for which the withdrawn request was made. Otherwise `settle` would

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::attempts::{check_criterion, revoke_attempts};
 use super::lookup::{expect_name, not_available, open_run, run_of, running_run, step_of};
+use super::replans::{is_for_criteria, withdraw_of_worker};
 use crate::plan::decide::fallbacks;
 use crate::plan::event::Event;
 use crate::plan::event::plan_event::PlanVerdict;
@@ -88,6 +89,7 @@ pub(super) fn skip(
     let mut events: Vec<Event> = reopen_run_event(run, retried, by).into_iter().collect();
     events.push(Event::step(run.id, number, StepEvent::Skipped(skipped)));
     events.extend(fallbacks::skip_unused(run, BTreeSet::from([number])));
+    events.extend(withdraw_of_worker(state, run, &[number], by));
     Ok(events)
 }
 
@@ -130,8 +132,10 @@ pub(super) fn retry_failed(state: &State, run: RunId, by: &str) -> Result<Vec<Ev
             reopen_event(run, number, by)
         }
     };
-    let mut events: Vec<Event> = failed_steps(run).map(tried).collect();
+    let failed: Vec<StepNumber> = failed_steps(run).collect();
+    let mut events: Vec<Event> = failed.iter().copied().map(tried).collect();
     events.extend(reopen_run_event(run, retried, by));
+    events.extend(withdraw_of_worker(state, run, &failed, by));
     Ok(events)
 }
 
@@ -141,6 +145,11 @@ pub(super) fn retry_failed(state: &State, run: RunId, by: &str) -> Result<Vec<Ev
 fn rejudge_plan(run: &Run, by: &str) -> Result<Vec<Event>, Rejection> {
     if let Some(cause) = &run.pause {
         return Err(Rejection::Paused(cause.clone()));
+    }
+    // The end of the run would close a request with another cause.
+    let other = run.open_replan().filter(|request| !is_for_criteria(&request.trigger));
+    if let Some(request) = other {
+        return Err(Rejection::ReplanIsOpen(request.seq));
     }
     let (ending, by) = (Ending::Failed, by.to_owned());
     let reason = format!("{by} requested a new judgement of the plan criteria");
@@ -170,6 +179,7 @@ pub(super) fn retry(
         fallbacks::failed_chain(run, number).map(|fallback| fallbacks::skip_failed(run, fallback)),
     );
     events.extend(reopen_run_event(run, retried, by));
+    events.extend(withdraw_of_worker(state, run, &[number], by));
     Ok(events)
 }
 

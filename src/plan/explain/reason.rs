@@ -60,6 +60,15 @@ pub enum BlockReason {
         /// The remaining steps that set one of them.
         writers: BTreeSet<StepNumber>,
     },
+    /// A replan request holds the step, since the next version may change it.
+    Replan {
+        /// Sequence number of the request.
+        request: u64,
+        /// The first step to do again, if the request names one.
+        from: Option<StepNumber>,
+        /// The reason for the request.
+        reason: String,
+    },
     /// An open question.
     Question {
         /// Its id.

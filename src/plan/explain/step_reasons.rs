@@ -11,13 +11,13 @@ use crate::plan::settle::opening::writers_left;
 use crate::plan::settle::reported::{failure_of, unjudged_criteria};
 use crate::plan::state::barrier_state::BarrierStatus;
 use crate::plan::state::links::Dependency;
-use crate::plan::state::run::RunStatus;
+use crate::plan::state::run::{ReplanRequest, RunStatus};
 use crate::plan::state::step_state::StepState;
 use crate::plan::value::expression;
 use crate::plan::value::ids::StepNumber;
 
 impl Context<'_> {
-    /// The reasons that block the whole run, and the caps and budgets that block this step.
+    /// The reasons that block the whole run, and the request, caps and budgets that block this step.
     pub(super) fn run_reasons(&self, number: StepNumber) -> Vec<BlockReason> {
         let run = self.run;
         match run.status {
@@ -33,6 +33,11 @@ impl Context<'_> {
             run.pause.iter().cloned().map(BlockReason::Paused).collect();
         reasons.extend(run.why_stopping().map(BlockReason::Stopping));
         if run.step(number).is_some_and(|step| step.status.is_open()) {
+            let hold = run.replan_hold().filter(|hold| hold.holds(number));
+            reasons.extend(hold.map(|hold| {
+                let ReplanRequest { seq, from, reason, .. } = hold.request();
+                BlockReason::Replan { request: *seq, from: *from, reason: reason.clone() }
+            }));
             reasons.extend(limits::reached(self, number));
         }
         reasons

@@ -56,7 +56,10 @@ impl Explanation {
         for reason in &self.run_reasons {
             lines.reason(1, reason);
         }
-        if let Some(request) = &self.request {
+        let is_named = |reason: &BlockReason| matches!(reason, BlockReason::Replan { .. });
+        if let Some(request) = &self.request
+            && !self.run_reasons.iter().any(is_named)
+        {
             let (seq, reason) = (request.seq, &request.reason);
             lines.line(1, format!("record {seq} requested a replan: {reason}"));
         }
@@ -166,6 +169,10 @@ impl BlockReason {
                 let until = deadline.map_or(String::new(), |at| format!(", {}", format.until(at)));
                 let (id, options) = (question.0, options.join("|"));
                 format!("{to} was asked{about} (question {id}: {text}; {options}){until}")
+            }
+            Self::Replan { request, from, reason } => {
+                let from = from.map(|from| format!(" from step {from} on")).unwrap_or_default();
+                format!("record {request} requested a new plan{from}: {reason}")
             }
             Self::Gate => "its gate is closed".to_owned(),
             Self::Delay { until, after } => {

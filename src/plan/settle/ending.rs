@@ -22,6 +22,9 @@ use crate::plan::state::barrier_state::{BarrierState, BarrierStatus};
 use crate::plan::state::run::Run;
 use crate::plan::value::evaluator::{Evaluator, Exhausted};
 
+/// The actor of a replan request for a plan criterion that does not hold.
+pub(crate) const BY_CRITERIA: &str = "policy:test_criteria";
+
 pub(super) fn barrier_events(run: &Run, id: &str) -> Vec<Event> {
     let Some(barrier) = run.barriers.get(id) else { return Vec::new() };
     if let Some(question) = barrier.obsolete_question() {
@@ -113,6 +116,10 @@ pub(super) fn run_events(
     if let Some(reason) = &run.abort_reason {
         return end(Ending::Aborted, reason.clone());
     }
+    // The new version that was requested may change what is done and what fails.
+    if run.open_replan().is_some() && !mutant!(RunEndsWithOpenRequest) {
+        return Ok(Vec::new());
+    }
     if let Some(reason) = run.why_stopping() {
         return end(Ending::Failed, reason);
     }
@@ -148,7 +155,6 @@ fn is_request_obsolete(state: &State, run: &Run) -> bool {
         }
         ReplanTrigger::AssumptionBroken { token }
         | ReplanTrigger::RetriesExhausted { token }
-        | ReplanTrigger::ExecutorRequest { token }
         | ReplanTrigger::Failure { token } => {
             let step = state.dispatched.get(token).and_then(|(_, number, _)| run.step(*number));
             step.is_some_and(|step| {
@@ -157,7 +163,9 @@ fn is_request_obsolete(state: &State, run: &Run) -> bool {
                 continues || step.status == StepStatus::Skipped
             })
         }
-        ReplanTrigger::BudgetExhausted
+        // What a worker or a person requests stays open until a person or a planner resolves it.
+        ReplanTrigger::ExecutorRequest { .. }
+        | ReplanTrigger::BudgetExhausted
         | ReplanTrigger::ScopeChange { .. }
         | ReplanTrigger::Requested { .. }
         | ReplanTrigger::NewEvidence { .. }
@@ -245,7 +253,7 @@ fn failed_plan_events(run: &Run, reason: String) -> Vec<Event> {
     }
     vec![Event::ReplanRequested(ReplanRequested {
         run: run.id,
-        trigger: ReplanTrigger::NewEvidence { by: "policy:test_criteria".to_owned() },
+        trigger: ReplanTrigger::NewEvidence { by: BY_CRITERIA.to_owned() },
         from: None,
         reason,
     })]

@@ -18,7 +18,7 @@ mod answers;
 pub(crate) mod budget;
 mod criteria;
 pub(crate) mod disposition;
-mod ending;
+pub(crate) mod ending;
 pub(crate) mod failure;
 pub(crate) mod fallback;
 pub(crate) mod opening;

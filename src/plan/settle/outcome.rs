@@ -32,9 +32,12 @@ pub(crate) fn decision_events(
         decided.then = AfterFailure::Held;
     }
     let mut events = vec![Event::step(run.id, number, StepEvent::FailureDecided(decided))];
+    let own = request_of_worker(run, number);
+    // A lost outcome is found out first; what the worker requested stays requested.
+    let requests =
+        decision == Decision::Replan || decision == Decision::OutcomeUnknown && own.is_some();
     match decision {
-        Decision::Replan if run.may_request_replan() => {
-            let own = request_of_worker(run, number);
+        _ if requests && run.may_request_replan() => {
             // A rule that names a step comes first.
             let from = from.or_else(|| own.as_ref()?.0);
             let trigger = match class {
@@ -96,7 +99,7 @@ pub(crate) fn failure_question(
 
 /// The request for another plan that the worker of the attempt made: the step from which work is done
 /// again, its kind, and the worker. A name that the plan does not have is the step itself.
-fn request_of_worker(
+pub(super) fn request_of_worker(
     run: &Run,
     number: StepNumber,
 ) -> Option<(Option<StepNumber>, ReplanKind, String)> {

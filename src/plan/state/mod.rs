@@ -16,6 +16,7 @@ pub(crate) mod compact;
 pub(crate) mod links;
 pub(crate) mod overview;
 pub(crate) mod queue;
+pub(crate) mod replan_hold;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod step_state;

@@ -570,7 +570,11 @@ fn routing_rejections() -> Vec<(TestLedger, Command)> {
     let person = Step { owner: Some(PERSON.to_owned()), ..step("a", &[]) };
     let owned = || TestLedger::with(&plan(vec![person.clone()]), RunPolicy::default());
     let named = dispatch_command(Some(StepNumber(1)));
-    vec![(owned(), named), (owned(), dispatch_command(None))]
+    let mut asked = one();
+    let trigger = ReplanTrigger::ScopeChange { by: "ana".to_owned() };
+    let (from, reason) = (Some(StepNumber(1)), "more".to_owned());
+    asked.execute(Command::RequestReplan { run: RunId(1), trigger, from, reason }).unwrap();
+    vec![(owned(), named), (owned(), dispatch_command(None)), (asked, dispatch_command(None))]
 }
 
 /// Rejections of the inputs of a run.

@@ -129,7 +129,7 @@ fn replan_request_of_a_worker_is_a_failure() {
         kind: ReplanKind::Replan,
     };
     let events = ledger.report(token, Receipt { outcome, ..Receipt::default() });
-    assert_eq!(decided(&events).1, "fail.class_assumption_broken");
+    assert_eq!(decided(&events).1, "replan.requested");
     let (class, message) = ledger.step("a").last_failure().cloned().unwrap();
     assert_eq!(class, FailureClass::AssumptionBroken);
     assert!(message.contains("no such table"));

@@ -280,10 +280,11 @@ fn s15_receipt_names_the_step_and_the_kind_of_a_replan() {
 }
 
 #[test]
-fn s15_request_without_allowed_replans_names_what_is_missing() {
+fn s15_broken_assumption_without_allowed_replans_names_what_is_missing() {
     let place = Place::planned("steps:\n  - {id: a, retry: {max_attempts: 1}}\n");
     let token = place.ledger("claim --run plan --worker w").code(0).token();
-    place.ledger_with(&["receipt", &token, "--replan", "the file is another one"]).code(0);
+    let words = ["--failed", "assumption-broken", "--message", "the file is another one"];
+    place.ledger_with(&[&["receipt", &token][..], &words].concat()).code(0);
     place.ledger("next").says(&["it allows no other plan", "`max_replans`", "--planner"]);
 }
 

@@ -557,7 +557,7 @@ impl From<&Pending> for PendingJson {
             },
             Pending::Review { version, hash } => Self::Review { hash, version },
             Pending::Paused { cause } => Self::Paused { cause },
-            Pending::Replan { trigger, from, reason } => Self::Replan {
+            Pending::Replan { trigger, from, reason, .. } => Self::Replan {
                 number: number_of(from.as_ref()),
                 reason,
                 step: from.map(|step| step.id),

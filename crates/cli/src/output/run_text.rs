@@ -238,14 +238,15 @@ pub(crate) fn pending_commands(item: &Pending, run: &str, ledger: &Path) -> (Str
             };
             (format!("the run is {}", paused_text(cause)), vec![command])
         }
-        Pending::Replan { trigger, from, reason } => {
+        Pending::Replan { trigger, from, is_failed, reason } => {
             let mut commands = Vec::new();
-            if let Some(step) = from {
+            if let Some(step) = from.as_ref().filter(|_| *is_failed) {
                 let step = step_argument(step);
                 commands.push(line("retry", &[run, &step]));
                 commands.push(format!("{} --reason WHY", line("skip", &[run, &step])));
             }
-            commands.push(line("plan withdraw", &[run]));
+            commands.push(line("plan propose", &["PLAN", "--run", run]));
+            commands.push(format!("{} --reason WHY", line("plan withdraw", &[run])));
             (replan(trigger, from.as_ref(), reason), commands)
         }
         Pending::Decision { step, message } => {

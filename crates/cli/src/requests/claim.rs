@@ -241,6 +241,7 @@ fn is_nothing(error: &Error) -> bool {
             | Rejection::NoneForWorker { .. }
             | Rejection::CapReached { .. }
             | Rejection::Paused(_)
+            | Rejection::HeldForReplan { .. }
             | Rejection::BudgetReserved(_)
             | Rejection::NoActivePlan
             | Rejection::RunHasEnded(_),

@@ -164,11 +164,11 @@ fn new_evidence_leads_to_a_new_version() {
     let mut ledger = TestLedger::with(&of("look at the parser"), RunPolicy::default());
     ledger.complete("read");
     ledger.complete("find");
+    let revoked = ledger.dispatch("fix");
     let trigger = ReplanTrigger::NewEvidence { by: "ann".to_owned() };
     let (from, reason) = (Some(ledger.number("find")), "it is the cache".to_owned());
     ledger.execute(Command::RequestReplan { run: RunId(1), trigger, from, reason }).unwrap();
     let request = ledger.state.seq;
-    let revoked = ledger.dispatch("fix");
     let events = ledger.propose(&of("look at the cache")).unwrap();
     let activated = events.iter().find_map(|event| match event {
         Event::PlanActivated(activated) => Some(activated.clone()),

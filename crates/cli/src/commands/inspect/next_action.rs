@@ -48,7 +48,7 @@ impl NextAction {
     pub(crate) fn command(&self) -> Option<&String> {
         let is_decision = matches!(
             self.action,
-            "question" | "person" | "answer" | "decide" | "accept" | "accept_plan"
+            "question" | "person" | "answer" | "decide" | "accept" | "accept_plan" | "replan"
         );
         self.commands.first().filter(|_| !is_decision)
     }

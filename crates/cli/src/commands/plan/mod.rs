@@ -64,7 +64,7 @@ enum PlanTask {
     Reject(review::PlanApproveArgs),
     /// Request a new version: the plan does not work, or the goal changed
     Request(request::PlanRequestArgs),
-    /// Withdraw a request for a new version or for more steps
+    /// Withdraw or reject a request for a new version or for more steps
     Withdraw(review::PlanWithdrawArgs),
 }
 

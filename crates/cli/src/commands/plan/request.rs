@@ -16,7 +16,9 @@ Examples:
   ledger plan request --kind new-evidence --from score --reason 'a fraud signal' --by ana
 
 The step of --from is done again, and what follows from it; its worker gets the reason. A planner
-(`ledger run --planner`) or a person (`ledger plan propose`) answers with a new version. In a
+(`ledger run --planner`) or a person (`ledger plan propose`) answers with a new version, or rejects
+the request (`ledger plan withdraw`). Until then the run does not end, and the step of --from and
+what follows from it are not dispatched; without --from, no step that is not idempotent is. In a
 worker, the request belongs to its attempt: $LEDGER_RUN, $LEDGER_TOKEN.";
 
 /// Why a version is requested.

@@ -132,7 +132,7 @@ impl GuardState {
 
 /// Whether a guard may pause a run: it would dispatch a step.
 pub(crate) fn may_pause(run: &Run) -> bool {
-    run.status == RunStatus::Running && run.pause.is_none() && run.ready_count() > 0
+    run.status == RunStatus::Running && run.pause.is_none() && run.has_dispatchable()
 }
 
 /// The reason to pause a run because the disk of its ledger is nearly full.

@@ -66,6 +66,8 @@ pub enum Pending {
         trigger: ReplanTrigger,
         /// The first step to redo, if known.
         from: Option<StepName>,
+        /// Whether that step has failed, so that it can be retried instead.
+        is_failed: bool,
         /// The reason, for people.
         reason: String,
     },
@@ -146,10 +148,16 @@ impl Pending {
 pub fn pending(run: &Run, route: &Route) -> Vec<Pending> {
     let mut pending: Vec<Pending> = questions(run).chain(reviews(run)).collect();
     pending.extend(run.pause.clone().map(|cause| Pending::Paused { cause }));
-    pending.extend(run.request.as_ref().map(|request| Pending::Replan {
-        trigger: request.trigger.clone(),
-        from: request.from.map(|from| StepName::of(run, from)),
-        reason: request.reason.clone(),
+    pending.extend(run.request.as_ref().map(|request| {
+        Pending::Replan {
+            trigger: request.trigger.clone(),
+            from: request.from.map(|from| StepName::of(run, from)),
+            is_failed: request
+                .from
+                .and_then(|from| run.step(from))
+                .is_some_and(|step| step.status == StepStatus::Failed),
+            reason: request.reason.clone(),
+        }
     }));
     pending.extend(run.reported.iter().map(|number| reported(run, *number)));
     for number in &run.outcome_unknown {
@@ -177,11 +185,16 @@ pub fn pending(run: &Run, route: &Route) -> Vec<Pending> {
 /// those of other workers.
 fn elsewhere(run: &Run, route: &Route) -> Vec<Pending> {
     let (mut items, mut owners, mut ready) = (Vec::new(), BTreeSet::new(), 0);
+    let hold = run.replan_hold();
+    let is_held = |number: StepNumber| hold.as_ref().is_some_and(|hold| hold.holds(number));
     for ((owner, _), queue) in &run.lanes {
         let owner = owner.as_deref();
         let is_admitted = route.admits_owner(owner);
         let person = owner.filter(|owner| is_person(owner) && !is_admitted);
         for (_, number) in queue {
+            if is_held(*number) {
+                continue;
+            }
             if let Some(owner) = person {
                 let step = StepName::of(run, *number);
                 items.push(Pending::Person { step, owner: owner.to_owned() });

@@ -56,7 +56,7 @@ impl Drive<'_> {
         if run.pause.is_some() {
             return None;
         }
-        if let Some(until) = self.guard.held_until(self.clock).filter(|_| run.ready_count() > 0) {
+        if let Some(until) = self.guard.held_until(self.clock).filter(|_| run.has_dispatchable()) {
             return Some((until, "a worker said to try again then".to_owned()));
         }
         // An idle loop hosts nothing: what a runner hosts is at work on another machine, or was.

@@ -15,7 +15,8 @@
 //! 7. A stale token never changes a step, and the reserved cost of a lost attempt stays charged
 //!    until its real cost is known.
 //! 8. Every failure has exactly one decision, with a rule; an escalated failure has one more.
-//! 9. At most one replan request is open; any other request replaces a request for more steps.
+//! 9. At most one replan request is open; any other request replaces a request for more steps. While it
+//!    is open, the run neither is done nor fails, and what it holds is not dispatched.
 //! 10. No step that depends on invalidated work stays accepted or in flight.
 //! 11. An ended run has no active attempt, timer or question; a done run is complete.
 //! 12. Every open question is about a subject that has not changed since it was asked.
@@ -93,7 +94,8 @@ struct RunModel {
     active: u32,
     numbers: Vec<StepNumber>,
     works: Vec<StepModel>,
-    request: Option<(u64, ReplanTrigger)>,
+    /// Its record, its trigger, and the step that it names.
+    request: Option<(u64, ReplanTrigger, Option<StepNumber>)>,
     /// Versions that count against the replan limit.
     replans: u32,
     questions: BTreeMap<QuestionId, (Option<StepNumber>, QuestionBody)>,

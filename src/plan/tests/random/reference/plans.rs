@@ -175,7 +175,7 @@ impl RunModel {
 
     /// Counts an activated replan against the limit.
     fn count_replan(&mut self) {
-        let trigger = self.request.as_ref().map(|(_, trigger)| trigger);
+        let trigger = self.request.as_ref().map(|(_, trigger, _)| trigger);
         let is_wanted =
             matches!(trigger, Some(ReplanTrigger::ScopeChange { .. } | ReplanTrigger::Extension));
         if self.active == 0 || is_wanted {

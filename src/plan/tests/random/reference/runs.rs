@@ -82,13 +82,14 @@ impl RunModel {
             }
             Event::QuestionExpired(event) => drop(self.expired(time, &event.expired)),
             Event::ReplanRequested(requested) => {
-                let before = self.request.replace((seq, requested.trigger.clone()));
+                let request = (seq, requested.trigger.clone(), requested.from);
+                let before = self.request.replace(request);
                 let gives_way =
-                    before.is_none_or(|(_, trigger)| trigger == ReplanTrigger::Extension);
+                    before.is_none_or(|(_, trigger, _)| trigger == ReplanTrigger::Extension);
                 assert!(gives_way, "two replan requests");
             }
             Event::ReplanWithdrawn(_) => {
-                let (_, trigger) = self.request.take().expect("a request to withdraw");
+                let (_, trigger, _) = self.request.take().expect("a request to withdraw");
                 self.is_complete |= trigger == ReplanTrigger::Extension;
             }
             Event::RunForked(_) => self.is_forked = true,
@@ -158,6 +159,14 @@ impl RunModel {
         let is_live = |phase: StepPhase| self.works.iter().any(|work| work.phase == phase);
         assert!(!matches!(self.status, RunStatus::Ended(_)));
         assert!(!is_live(StepPhase::Dispatched), "an ended run has nothing in flight");
+        let is_rejudged = |trigger: &ReplanTrigger| matches!(trigger, ReplanTrigger::NewEvidence { by } if by == "policy:test_criteria");
+        match (ended.ending, &self.request) {
+            (Ending::Done, Some((_, trigger, _))) => assert_eq!(*trigger, ReplanTrigger::Extension),
+            (Ending::Failed, Some((_, trigger, _))) => {
+                assert!(*trigger == ReplanTrigger::Extension || is_rejudged(trigger), "9");
+            }
+            _ => {}
+        }
         if ended.ending == Ending::Done {
             let closed = [StepPhase::Accepted, StepPhase::Skipped];
             assert!(self.numbers.iter().all(|number| closed.contains(&self.work(*number).phase)));
@@ -218,7 +227,7 @@ impl RunModel {
     }
 
     pub(super) fn request_seq(&self) -> Option<u64> {
-        self.request.as_ref().map(|(seq, _)| *seq)
+        self.request.as_ref().map(|(seq, ..)| *seq)
     }
 
     /// Invariant 12.

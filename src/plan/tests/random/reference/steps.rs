@@ -46,6 +46,34 @@ impl RunModel {
             && !work.is_uncalled_fallback
     }
 
+    /// Whether the open replan request holds a step. Invariant 9.
+    fn is_held(&self, number: StepNumber) -> bool {
+        match &self.request {
+            None | Some((_, ReplanTrigger::Extension, _)) => false,
+            Some((_, _, None)) => self.idempotence(number) == Idempotence::No,
+            Some((_, _, Some(from))) => self.follows(number, *from),
+        }
+    }
+
+    /// Whether a step is another one, or depends on it, directly or through others.
+    fn follows(&self, number: StepNumber, other: StepNumber) -> bool {
+        let named = |name: &String| {
+            self.numbers.iter().copied().filter(|each| self.work(*each).id == *name).collect()
+        };
+        let members = |name: &String| -> Vec<StepNumber> {
+            let barrier = self.plan().barriers.iter().find(|each| each.id == *name);
+            barrier.map_or_else(|| named(name), |it| it.members.iter().flat_map(named).collect())
+        };
+        number == other
+            || self.numbers.contains(&number)
+                && self
+                    .text(number)
+                    .after
+                    .iter()
+                    .flat_map(members)
+                    .any(|it| self.follows(it, other))
+    }
+
     pub(super) fn dispatched(
         &mut self,
         seq: u64,
@@ -56,6 +84,7 @@ impl RunModel {
         assert_eq!(self.status, RunStatus::Running);
         assert!(!self.is_paused, "a paused run dispatched a step");
         assert!(self.is_dispatchable(number), "{:?} is blocked", self.work(number));
+        assert!(!self.is_held(number), "9: {:?} is held by {:?}", self.work(number), self.request);
         let text = self.text(number);
         let expected = text.cost_estimate.or(text.cost_limit).unwrap_or_default();
         assert_eq!(dispatched.reserved, expected);

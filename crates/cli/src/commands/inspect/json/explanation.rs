@@ -174,6 +174,15 @@ pub(crate) enum ReasonJson<'a> {
         /// The person who is asked; null for any person.
         to: Option<&'a str>,
     },
+    /// An open request for a new plan holds the step, since the next version may change it.
+    Replan {
+        /// The first step to do again; null if the request names none.
+        from: Option<StepNumber>,
+        /// The record of the request.
+        request: u64,
+        /// The reason for the request.
+        why: &'a str,
+    },
     /// The gate is closed, and its question was not asked yet.
     Gate,
     /// A delay before the next attempt.
@@ -284,6 +293,9 @@ impl<'a> From<&'a BlockReason> for ReasonJson<'a> {
                     text,
                     to: to.as_deref(),
                 }
+            }
+            BlockReason::Replan { request, from, reason } => {
+                Self::Replan { from: *from, request: *request, why: reason }
             }
             BlockReason::Gate => Self::Gate,
             BlockReason::Delay { until, after } => Self::Delay { after, until: (*until).into() },

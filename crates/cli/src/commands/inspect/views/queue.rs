@@ -171,6 +171,7 @@ fn block_text(reason: &BlockReason) -> &'static str {
         BlockReason::RunEnded(_) => "the run's end",
         BlockReason::Paused(_) => "a pause",
         BlockReason::Stopping(_) => "the run stops",
+        BlockReason::Replan { .. } => "a request for a new plan",
         BlockReason::Cap { .. } => "a cap",
         BlockReason::Budget(_) => "the budget",
         _ => "see why",

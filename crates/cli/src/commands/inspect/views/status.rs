@@ -147,7 +147,7 @@ fn print_now(
 fn is_idle(run: &Run) -> bool {
     let is_running = run.status == RunStatus::Running && run.pause.is_none();
     let delayed = run.count(StepStatus::Delayed) + run.count(StepStatus::Reported);
-    is_running && run.in_flight == 0 && (run.ready_count() > 0 || delayed > 0)
+    is_running && run.in_flight == 0 && (run.has_dispatchable() || delayed > 0)
 }
 
 /// How the worker of a step in flight is known to have ended.

@@ -161,7 +161,9 @@ impl Drive<'_> {
             let state = self.ledger.state()?;
             let open = state.runs.get(&run).and_then(|run| run.request.as_ref());
             let Some(open) = open.filter(|open| open.seq == request) else {
-                // Another actor answered the request in the meantime.
+                drop(state);
+                let note = format!("{by} answered a request that was resolved in the meantime");
+                self.note(None, note);
                 return Ok(None);
             };
             format!("{by}: {}", open.reason)

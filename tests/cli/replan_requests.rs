@@ -1,0 +1,190 @@
+//! An open request for a new plan is never lost: the run waits for the version, the withdrawal or the
+//! planner, and what the version may change is not dispatched meanwhile.
+
+use plan_ledger::{Ending, Run, RunStatus};
+use serde_json::json;
+
+use super::command::{PROGRAM, Place, start, wait_until};
+
+fn run_of(place: &Place) -> Run {
+    place.state().run_named("plan").unwrap().clone()
+}
+
+/// Steps of which the first requests another plan while it is at work.
+fn asking(request: &str, rest: &str) -> Place {
+    let place = Place::new();
+    place.write("request.sh", format!("{PROGRAM} plan request {request} --reason 'also business'"));
+    let first = "  - {id: a, command: 'echo a >> $TALLY; sh request.sh'}\n";
+    place.write("plan.yaml", format!("steps:\n{first}{rest}"));
+    place
+}
+
+const REST: &str = "  - {id: b, command: 'echo b >> $TALLY'}\n";
+
+/// A plan without a planner or a limit of replans. All steps are done, and the request is still open: the
+/// run waits for a person, and every list of what waits shows it.
+#[test]
+fn open_request_keeps_the_run_from_ending() {
+    let place = asking("--kind scope-change", REST);
+    let words = ["a new plan version is needed: also business", "ledger plan withdraw plan"];
+    place.ledger("run plan.yaml").code(3).says(&words);
+    assert_eq!(place.tally(), ["a", "b"]);
+    for line in ["status", "next", "questions", "prime", "inspect .ledger approvals"] {
+        let shown = place.ledger(line);
+        assert!(shown.out.contains("also business"), "{line}: {}{}", shown.out, shown.err);
+    }
+    let next = place.ledger("next plan --json").lines();
+    assert_eq!(next[0]["action"], "replan");
+    assert!(next[0]["command"].is_null(), "a person decides: {}", next[0]);
+    place.ledger("run plan.yaml").code(3).says(&words);
+    // A person rejects the request, with a note.
+    place
+        .ledger_with(&["plan", "withdraw", "plan", "--by", "ana", "--reason", "next year"])
+        .code(0);
+    place.ledger("run plan.yaml").code(0);
+    assert_eq!(run_of(&place).status, RunStatus::Ended(Ending::Done));
+    let history = place.ledger("inspect .ledger records --kind replan_withdrawn").code(0);
+    assert!(history.out.contains("next year"), "{}", history.out);
+}
+
+/// A new version answers the request, and the run ends.
+#[test]
+fn new_version_answers_the_request() {
+    let place = asking("--kind scope-change", REST);
+    place.ledger("run plan.yaml").code(3);
+    let more = format!(
+        "{}  - {{id: business, command: 'echo business >> $TALLY'}}\n",
+        place.read("plan.yaml")
+    );
+    place.write("plan.yaml", more);
+    place.ledger("run plan.yaml --replan").code(0).says(&["3 of 3 steps accepted"]);
+    assert_eq!(place.tally(), ["a", "b", "business"]);
+}
+
+/// The step that a request names and the steps after it are not dispatched; others are.
+#[test]
+fn named_step_and_what_follows_are_held() {
+    let rest = "  - {id: pay, idempotent: no, after: [a], command: 'echo pay >> $TALLY'}
+  - {id: ship, after: [pay], command: 'echo ship >> $TALLY'}
+  - {id: b, idempotent: no, after: [a], command: 'echo b >> $TALLY'}
+";
+    let place = asking("--from pay", rest);
+    place.ledger("run plan.yaml").code(3).says(&["from step 2 (pay) on: also business"]);
+    assert_eq!(place.tally(), ["a", "b"]);
+    place
+        .ledger("inspect .ledger why plan pay")
+        .says(&["requested a new plan from step 2 on: also business"]);
+    let claimed = place.ledger("claim plan --step pay --worker ana").code(3);
+    assert!(format!("{}{}", claimed.out, claimed.err).contains("requested a new plan"));
+    place.ledger_with(&["plan", "withdraw", "plan", "--by", "ana"]).code(0);
+    place.ledger("run plan.yaml").code(0);
+    assert_eq!(place.tally(), ["a", "b", "pay", "ship"]);
+}
+
+/// A request that names no step holds what cannot be done again; idempotent steps go on.
+#[test]
+fn request_without_a_step_holds_what_is_not_idempotent() {
+    let rest = "  - {id: pay, idempotent: no, after: [a], command: 'echo pay >> $TALLY'}
+  - {id: b, after: [a], command: 'echo b >> $TALLY'}
+";
+    let place = asking("--kind new-evidence", rest);
+    place.ledger("run plan.yaml").code(3);
+    assert_eq!(place.tally(), ["a", "b"]);
+    place.ledger("inspect .ledger why plan pay").says(&["requested a new plan: also business"]);
+}
+
+/// A worker's request on a plan that allows no replan by itself waits for a person. The version that the
+/// person proposes answers it, and counts as a replan for a problem.
+#[test]
+fn request_of_a_worker_waits_on_a_plain_plan() {
+    let place = Place::planned("steps: [{id: a}, {id: b, after: [a]}]\n");
+    let done = json!({ "outcome": "succeeded" });
+    let asks = json!({ "outcome": "replan_requested", "message": "the API is gone", "from": "a" });
+    place.write("worker.sh", format!(
+        "case \"$LEDGER_STEP\" in a) echo '{done}';; *) [ -e better ] && echo '{done}' || echo '{asks}';; esac > \"$LEDGER_RECEIPT\""
+    ));
+    let run = ["run", "plan.yaml", "--run", "plan", "--worker", "sh worker.sh"];
+    let words = ["a new plan version is needed from step 1 (a) on", "the API is gone"];
+    place.ledger_with(&run).code(3).says(&words);
+    let request = run_of(&place).request.unwrap();
+    assert_eq!(request.from.map(|from| from.0), Some(1));
+    place.write("better", "");
+    place.write("plan.yaml", "steps: [{id: a, goal: another API}, {id: b, after: [a]}]\n");
+    place.ledger_with(&[&run[..], &["--replan"]].concat()).code(0);
+    let metrics = place.ledger("inspect .ledger metrics --json").lines();
+    let precision = &metrics.iter().find(|line| line["replan_precision"].is_object()).unwrap()["replan_precision"];
+    assert_eq!(precision["of"], 1, "{precision}");
+    let replans = place.ledger("inspect .ledger plan --replans --json").lines();
+    let replan = replans.iter().find(|line| line["type"] == "replan_record").unwrap();
+    assert_eq!(replan["trigger_kind"], "executor_request");
+}
+
+/// A planner that was asked is waited for, although every step is done by then.
+#[test]
+fn answer_of_the_planner_is_waited_for() {
+    let place = asking("--kind scope-change", REST);
+    let better = format!(
+        "{}  - {{id: business, command: 'echo business >> $TALLY'}}\n",
+        place.read("plan.yaml")
+    );
+    place.write("answer", better);
+    place
+        .write("planner.sh", "while ! grep -q b tally; do sleep 0.01; done; sleep 0.5; cat answer");
+    let run = ["run", "plan.yaml", "--planner", "sh planner.sh", "--approve", "auto", "--yes"];
+    place.ledger_with(&run).code(0).says(&["3 of 3 steps accepted"]);
+    assert_eq!(place.tally(), ["a", "b", "business"]);
+}
+
+/// The request of a step stays open when its attempt fails and the step is retried.
+#[test]
+fn request_outlives_a_retry_of_the_attempt_that_made_it() {
+    let place = Place::new();
+    place.write(
+        "request.sh",
+        format!(
+            "[ -e asked ] && exit 0; touch asked; {PROGRAM} plan request --reason unclear; exit 1"
+        ),
+    );
+    place.write(
+        "plan.yaml",
+        "steps: [{id: a, retry: {max_attempts: 3}, command: 'sh request.sh'}]\n",
+    );
+    place.ledger("run plan.yaml --on-unknown retry").code(3).says(&["unclear"]);
+    assert!(run_of(&place).request.is_some());
+}
+
+/// A person who retries the failed step that asked decides about its request.
+#[test]
+fn retry_by_a_person_resolves_the_request_of_the_step() {
+    let place = Place::planned("steps: [{id: a}]\n");
+    let token = place.ledger("claim --worker w --json").token();
+    let asks = json!({ "outcome": "replan_requested", "message": "unclear" });
+    place.write("asks.json", asks.to_string());
+    place.ledger_with(&["receipt", &token, "--receipt", "asks.json"]).code(0);
+    assert!(run_of(&place).request.is_some());
+    place.ledger("retry plan a --by ana").code(0);
+    assert!(run_of(&place).request.is_none());
+    place.ledger("claim --worker w").code(0);
+}
+
+/// A runner that waits does not hide a request that arrives while it is at work.
+#[test]
+fn request_of_a_person_during_a_run_holds_later_steps() {
+    let place = Place::new();
+    place.write("hold", "");
+    place.write(
+        "plan.yaml",
+        "steps:
+  - {id: a, command: 'echo a >> $TALLY; while [ -e hold ]; do sleep 0.01; done'}
+  - {id: pay, idempotent: no, after: [a], command: 'echo pay >> $TALLY'}
+",
+    );
+    let runner = start(&mut place.command(&["run", "plan.yaml"]));
+    wait_until("the worker is at work", || place.tally() == ["a"]);
+    place
+        .ledger("plan request plan --kind scope-change --from pay --reason fraud --by ana")
+        .code(0);
+    std::fs::remove_file(place.path("hold")).unwrap();
+    runner.end().code(3).says(&["fraud"]);
+    assert_eq!(place.tally(), ["a"]);
+}
