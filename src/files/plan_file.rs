@@ -23,7 +23,7 @@ pub struct PlanFile {
     pub progress: BTreeMap<String, Extra>,
     /// How the file was read where it is ambiguous.
     pub notes: Vec<Diagnostic>,
-    /// Criteria whose text was read as a command.
+    /// Criteria whose text was read as a command, and commands that a file of another tool states.
     pub commands: Vec<StatedCommand>,
     /// Files to modify that do not exist: the id of the step, and the path.
     pub missing_files: Vec<(String, String)>,
@@ -91,10 +91,10 @@ impl PlanFile {
     }
 }
 
-/// A criterion that was read as a command.
+/// A command of a file of another tool: a criterion that was read as one, or one in the native form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatedCommand {
-    /// The id of the step; `None` for a criterion of the plan.
+    /// The id of the step; `None` for one of the plan.
     pub step: Option<String>,
     /// The shell command.
     pub command: String,

@@ -59,7 +59,7 @@ impl Terminal {
 
 fn asked(place: &Place, line: &str, answer: &str) -> (i32, String) {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let question = "execute these commands as checks? [y/N]";
+    let question = "execute these commands? [y/N]";
     let (status, screen) = Terminal::new().run(&mut place.command(&words), question, answer);
     (status.code().unwrap(), screen)
 }
@@ -79,7 +79,7 @@ fn commands_of_a_file_are_asked_about_on_a_terminal() {
     let (code, screen) = asked(&place, line, "y\n");
     assert_eq!(code, 0, "{screen}");
     let (listed, _) = screen.split_once("execute these commands").unwrap();
-    assert!(listed.contains("1 check is a command that the run executes"), "{screen}");
+    assert!(listed.contains("1 command that the run executes"), "{screen}");
     assert!(listed.contains("  true  ("), "{screen}");
     // They are approved in this ledger now.
     place.ledger("run plan.json --run again --worker true").code(0);

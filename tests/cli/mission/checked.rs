@@ -26,7 +26,7 @@ fn s11_backquoted_command_that_exits_0_is_executed() {
          - acceptance: `test -f moved` exits 0\n",
     );
     place.ledger(&format!("run plan.md --yes {LAZY}")).code(1).complains(&[
-        "1 check is a command that the run executes",
+        "1 command that the run executes",
         "test -f moved",
         "criterion 1 does not hold",
     ]);
@@ -64,7 +64,7 @@ fn s11_commands_of_a_file_run_only_after_approval() {
 fn s11_commands_of_a_planner_run_only_after_approval() {
     for (approve, lists, is_active) in [
         ("--approve auto", "waits for approval", false),
-        ("--approve auto --yes", "its plan has commands as checks: test -e ok", true),
+        ("--approve auto --yes", "its plan has commands: test -e ok", true),
     ] {
         let place = Place::new();
         place.write("ok", "");

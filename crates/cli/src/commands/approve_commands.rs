@@ -1,4 +1,5 @@
-//! Asks before a run may execute criteria that were read as commands.
+//! Asks before a run may execute commands of a file of another tool: criteria that were read as commands,
+//! and commands in the native form.
 //!
 //! The form of a native plan says what is a command, so only the files of other tools are asked
 //! about. A command is asked about once in a ledger: it is approved with the plan version that has it.
@@ -59,7 +60,7 @@ pub(super) fn approve_commands(
 fn ask() -> Result<bool, Failure> {
     let mut err = io::stderr().lock();
     // Without a terminal to write to, there is no answer either.
-    let _ = write!(err, "execute these commands as checks? [y/N] ").and_then(|()| err.flush());
+    let _ = write!(err, "execute these commands? [y/N] ").and_then(|()| err.flush());
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line).map_err(Failure::Output)?;
     Ok(["y", "yes"].contains(&line.trim().to_lowercase().as_str()))

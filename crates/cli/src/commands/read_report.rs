@@ -16,7 +16,7 @@ use crate::protocol::counted;
 /// The report of `ledger run` and `ledger plan lint` about a file of another tool.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ReadLine {
-    /// The criteria that were read as commands, which the run executes.
+    /// The commands of the file that the run executes: criteria that read as commands, and others.
     commands: Vec<CommandJson>,
     /// The ids and dependencies that differ from the file.
     corrections: Vec<CorrectionJson>,
@@ -170,15 +170,13 @@ pub(super) fn print_read_report(path: &Path, file: &PlanFile) {
     print_commands(&name.to_string(), file);
 }
 
-/// Prints the criteria that were read as commands, each command once.
+/// Prints the commands that the file states, each once.
 fn print_commands(name: &str, file: &PlanFile) {
     if file.commands.is_empty() {
         return;
     }
     let count = u64::try_from(file.commands.len()).unwrap_or(u64::MAX);
-    let (checks, are) =
-        (counted(count, "check"), if count == 1 { "is a command" } else { "are commands" });
-    print_message(&format!("{name}: {checks} {are} that the run executes:"));
+    print_message(&format!("{name}: {} that the run executes:", counted(count, "command")));
     let mut steps: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for each in &file.commands {
         let step = each.step.as_deref().unwrap_or("the plan");

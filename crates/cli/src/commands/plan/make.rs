@@ -87,7 +87,7 @@ pub(super) fn make(args: &PlanMakeArgs) -> Result<Code, Failure> {
     let given = args.inputs.values(&Plan::default())?;
     let (PlannedWork { plan, commands }, planner_use) = ask(args, &run, &planner, &given)?;
     if !commands.is_empty() {
-        print_message(&format!("checks that are commands: {}", commands.join("; ")));
+        print_message(&format!("commands: {}", commands.join("; ")));
     }
     let inputs = args.inputs.values(&plan)?;
     for warning in lint(&plan) {

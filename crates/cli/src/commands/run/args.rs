@@ -128,7 +128,7 @@ pub(crate) struct RunArgs {
     /// The reason for the change of the plan
     #[arg(long, value_name = "TEXT", requires = "replan")]
     pub(super) reason: Option<String>,
-    /// Execute the criteria of the file that read as commands, without a question
+    /// Execute the commands of a file of another tool without a question
     #[arg(long, short = 'y')]
     pub(super) yes: bool,
     /// Retry failed steps

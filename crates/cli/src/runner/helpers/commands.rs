@@ -49,7 +49,7 @@ pub struct Planner {
     pub approval: ApprovalPolicy,
     /// Parses its output, in any format that a plan file may have.
     pub read: fn(&[u8]) -> Result<PlannedWork, String>,
-    /// Whether criteria of its plans that read as commands are approved.
+    /// Whether the commands of its plans, in a form of another tool, are approved.
     pub commands_approved: bool,
     /// The registry of tools from which its plans are completed.
     pub tools: Option<ToolRegistry>,
@@ -60,7 +60,7 @@ pub struct Planner {
 pub struct PlannedWork {
     /// The plan.
     pub plan: Plan,
-    /// Its criteria that were read as commands.
+    /// Its commands, in a form of another tool.
     pub commands: Vec<String>,
 }
 

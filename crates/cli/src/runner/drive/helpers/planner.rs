@@ -191,7 +191,7 @@ impl Drive<'_> {
         })
     }
 
-    /// Whether a plan needs approval: also if it has checks that read as commands and were not
+    /// Whether a plan needs approval: also if it has commands in a form of another tool that were not
     /// approved in this ledger. They are listed.
     fn approval_of(&mut self, planner: &Planner, commands: &[String]) -> ApprovalPolicy {
         let mut new: BTreeSet<&str> = commands.iter().map(String::as_str).collect();
@@ -205,11 +205,10 @@ impl Drive<'_> {
         let list = new.into_iter().collect::<Vec<_>>().join("; ");
         let name = planner.name();
         if planner.commands_approved {
-            self.note(None, format!("{name}: its plan has commands as checks: {list}"));
+            self.note(None, format!("{name}: its plan has commands: {list}"));
             return planner.approval;
         }
-        let what =
-            "its plan waits for approval, since it has commands as checks that are not approved";
+        let what = "its plan waits for approval, since it has commands that are not approved";
         self.note(None, format!("{name}: {what}: {list}"));
         ApprovalPolicy::Required
     }
