@@ -8,7 +8,9 @@ use super::replans::{is_for_criteria, withdraw_of_worker};
 use crate::plan::decide::fallbacks;
 use crate::plan::event::Event;
 use crate::plan::event::plan_event::PlanVerdict;
-use crate::plan::event::question::{QuestionBody, QuestionSubject};
+use crate::plan::event::question::{
+    Question, QuestionAnswer, QuestionBody, QuestionId, QuestionSubject, RETRY,
+};
 use crate::plan::event::run_event::{
     CapChanged, CapScope, Ending, Origin, QuestionAsked, RunEnded, RunReopened, VariableSet,
 };
@@ -119,7 +121,11 @@ pub(super) fn retry_failed(state: &State, run: RunId, by: &str) -> Result<Vec<Ev
     let run = run_of(state, run)?;
     let retried = check_retry(run)?;
     let plan_failed = run.plan_verdicts.values().any(|each| each.ruling == Ruling::Fail);
-    if run.count(StepStatus::Failed) == 0 && !plan_failed {
+    let mut questions: Vec<_> = failure_questions(run).collect();
+    questions.sort_by_key(|(number, ..)| *number);
+    let asked = questions.into_iter().map(|question| answer_retry(run, question, by));
+    let asked: Vec<Event> = asked.collect();
+    if run.count(StepStatus::Failed) == 0 && !plan_failed && asked.is_empty() {
         return Err(Rejection::NothingFailed);
     }
     if plan_failed && retried == RetriedRun::Open {
@@ -134,9 +140,35 @@ pub(super) fn retry_failed(state: &State, run: RunId, by: &str) -> Result<Vec<Ev
     };
     let failed: Vec<StepNumber> = failed_steps(run).collect();
     let mut events: Vec<Event> = failed.iter().copied().map(tried).collect();
+    events.extend(asked);
     events.extend(reopen_run_event(run, retried, by));
     events.extend(withdraw_of_worker(state, run, &failed, by));
     Ok(events)
+}
+
+/// The open questions whether a failed step is retried.
+fn failure_questions(run: &Run) -> impl Iterator<Item = (StepNumber, QuestionId, &Question)> {
+    run.questions.iter().filter_map(|(id, question)| {
+        let is_offered = question.asked.options.iter().any(|option| option == RETRY);
+        let is_failure = matches!(question.asked.subject, QuestionSubject::Failure { .. });
+        Some((question.step.filter(|_| is_failure && is_offered)?, *id, question))
+    })
+}
+
+/// Answers the question about a failed step: it is retried.
+fn answer_retry(
+    run: &Run,
+    (number, question, open): (StepNumber, QuestionId, &Question),
+    by: &str,
+) -> Event {
+    let answered = QuestionAnswer {
+        question,
+        answer: RETRY.to_owned(),
+        by: by.to_owned(),
+        note: String::new(),
+        shown: open.asked.shown,
+    };
+    Event::step(run.id, number, StepEvent::StepAnswered(answered))
 }
 
 /// Evaluates the plan criteria again, for a run that waits for a replan because a criterion does
@@ -172,7 +204,9 @@ pub(super) fn retry(
     let run = run_of(state, run)?;
     let retried = check_retry(run)?;
     if step_of(run, number)?.status != StepStatus::Failed {
-        return Err(Rejection::NothingFailed);
+        let question = failure_questions(run).find(|(step, ..)| *step == number);
+        let question = question.ok_or(Rejection::NothingFailed)?;
+        return Ok(vec![answer_retry(run, question, by)]);
     }
     let mut events = vec![reopen_event(run, number, by)];
     events.extend(

@@ -16,7 +16,8 @@ use super::find::{run_of, run_status, step_to_change};
 use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
-/// Retry one failed step, or all of them; or do a step that is accepted or skipped again, and what
+/// Retry one failed step, or all of them, whether they failed finally or a question about their failure is open; or do a
+/// step that is accepted or skipped again, and what
 /// follows from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -76,7 +77,12 @@ impl RequestKind for RetryRequest {
         context.execute(&make, |state, events| {
             let run = run_of(state, &self.run)?;
             let reopened = events.iter().flat_map(|(_, event)| match event {
-                Event::Step(record) if matches!(record.event, StepEvent::Reopened(_)) => {
+                Event::Step(record)
+                    if matches!(
+                        record.event,
+                        StepEvent::Reopened(_) | StepEvent::StepAnswered(_)
+                    ) =>
+                {
                     vec![record.step]
                 }
                 Event::PlanActivated(activated) => activated.invalidated.clone(),
