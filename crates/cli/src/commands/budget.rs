@@ -11,7 +11,7 @@ use crate::options::{ByOption, LedgerArgs, RUN_TWICE, parse_money, parse_seconds
 use crate::output::{
     Code, Failure, cost_text, limits_text, paused_text, print_message, print_result,
 };
-use crate::protocol::counted;
+use crate::protocol::{counted, shell_command};
 use crate::requests::{BudgetAnswer, BudgetChange, BudgetRequest, run_of};
 
 use super::read_state::read_state;
@@ -90,9 +90,10 @@ pub(crate) fn budget(args: &BudgetArgs) -> Result<Code, Failure> {
             (rest.first(), true)
         }
         [raise, run] if raise == RAISE => {
+            let dir = args.ledger.dir();
+            let command = shell_command("budget", dir, &[RAISE, run, "--money", "2.00"]);
             let message = format!(
-                "`budget raise {run}` names no amount\nhint: `ledger budget raise {run} --money 2.00`, or \
-                 --tokens, --attempts, --wall"
+                "`budget raise {run}` names no amount\nhint: `{command}`, or --tokens, --attempts, --wall"
             );
             return Err(Failure::Usage(message));
         }

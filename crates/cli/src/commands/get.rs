@@ -1,5 +1,7 @@
 //! `ledger get`: prints a variable of a run.
 
+use std::path::Path;
+
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,7 +12,7 @@ use plan_ledger::internals::plan::{CompactPlan, CompactStep, closest_name};
 
 use crate::json::AnyJson;
 use crate::options::{LedgerArgs, RunOption};
-use crate::output::{Code, Failure, print_result};
+use crate::output::{Code, Failure, print_result, shell_command};
 use crate::requests::run_or_only;
 
 use super::read_state::read_state;
@@ -56,7 +58,7 @@ pub(crate) fn get(args: &GetArgs) -> Result<Code, Failure> {
         let run = run_or_only(state, args.run.run.as_deref())?;
         let variable = run.variables.get(&args.name);
         if variable.is_none() {
-            check_declared(run, &args.name)?;
+            check_declared(run, &args.name, args.ledger.dir())?;
         }
         let value = variable.map_or(Value::Null, |variable| variable.value.value());
         let text = match &value {
@@ -75,7 +77,7 @@ pub(crate) fn get(args: &GetArgs) -> Result<Code, Failure> {
 }
 
 /// Rejects a name that no step of the plan sets: probably a typing error.
-fn check_declared(run: &Run, name: &str) -> Result<(), Failure> {
+fn check_declared(run: &Run, name: &str, ledger: &Path) -> Result<(), Failure> {
     let steps = run.plan().into_iter().flat_map(CompactPlan::steps);
     let declared: Vec<&str> = steps.flat_map(CompactStep::outputs).collect();
     if declared.contains(&name) {
@@ -84,7 +86,10 @@ fn check_declared(run: &Run, name: &str) -> Result<(), Failure> {
     let known = declared.into_iter().chain(run.variables.keys().map(String::as_str));
     let hint = match closest_name(name, known) {
         Some(close) => format!("did you mean `{close}`?"),
-        None => format!("`ledger inspect variables {}` lists them", run.name),
+        None => {
+            let command = shell_command("inspect", ledger, &["variables", &run.name]);
+            format!("`{command}` lists them")
+        }
     };
     Err(Failure::Usage(format!("run {} has no variable `{name}`\nhint: {hint}", run.name)))
 }

@@ -1,11 +1,13 @@
 //! `ledger retry`: retries failed steps, and does accepted ones again.
 
+use std::path::Path;
+
 use clap::Args;
 
 use plan_ledger::State;
 
 use crate::options::{ByOption, LedgerArgs, RunOption};
-use crate::output::{Code, Failure};
+use crate::output::{Code, Failure, option, shell_command};
 use crate::requests::{RetryRequest, run_or_only};
 
 use super::read_state::{read_state, run_name};
@@ -13,11 +15,11 @@ use super::read_state::{read_state, run_name};
 const EXAMPLES: &str = "\
 Examples:
   ledger retry build                               one step that failed
-  ledger retry                                     all steps that failed
+  ledger retry                                     all of them
   ledger retry my-plan build --by ana              a step of one of several runs
   ledger retry build --reason 'wrong version'      an accepted step, and what follows from it
 
-A run that failed because of them continues.";
+A run that failed because of them continues. The question about a failure is answered with retry.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -41,7 +43,10 @@ pub(crate) fn retry(args: &RetryArgs) -> Result<Code, Failure> {
     let named = args.run.run.as_deref();
     let (run, step) = match args.words.as_slice() {
         [run, step] => (run.clone(), Some(step.clone())),
-        [word] => read_state(args.ledger.dir(), |state| step_or_run(state, named, word))?,
+        [word] => {
+            let dir = args.ledger.dir();
+            read_state(dir, |state| step_or_run((state, dir), named, word))?
+        }
         _ => (run_name(&args.ledger, named)?, None),
     };
     let (by, reason) = (args.author.by.clone(), args.reason.clone());
@@ -50,7 +55,7 @@ pub(crate) fn retry(args: &RetryArgs) -> Result<Code, Failure> {
 
 /// A single word is a step of the run that is meant, or the name of a run.
 fn step_or_run(
-    state: &State,
+    (state, dir): (&State, &Path),
     named: Option<&str>,
     word: &str,
 ) -> Result<(String, Option<String>), Failure> {
@@ -59,9 +64,10 @@ fn step_or_run(
     let is_run = named.is_none() && state.runs.overviews().any(|(_, run)| run.name == word);
     match (run, is_step, is_run) {
         (Ok(run), true, true) => Err(Failure::Usage(format!(
-            "`{word}` is a run, and a step of run {name}\nhint: name both: `ledger retry {name} \
-             {word}`, or use `--run {word}`",
-            name = run.name
+            "`{word}` is a run, and a step of run {}\nhint: name both: `{}`, or use `{}`",
+            run.name,
+            shell_command("retry", dir, &[&run.name, word]),
+            option("--run", word)
         ))),
         (_, false, true) => Ok((word.to_owned(), None)),
         (run, ..) => Ok((run?.name.clone(), Some(word.to_owned()))),

@@ -11,7 +11,7 @@ use clap::{ArgMatches, Command};
 use plan_ledger::Environment;
 use plan_ledger::internals::ledger::archive_environment;
 
-use crate::output::{DAMAGE_HINT, Failure};
+use crate::output::{DAMAGE_HINT, Failure, quoted};
 
 /// The commands that read a store.
 const READERS: [&str; 12] = [
@@ -41,7 +41,7 @@ pub(crate) fn is_store(path: &Path) -> bool {
 pub(crate) fn damage_hint(place: Option<&Path>) -> String {
     match place {
         Some(store) if is_store(store) => {
-            let url = store.display();
+            let url = quoted(&store.display().to_string());
             format!(
                 "`ledger serve --store {url}` or `ledger replicate {url}` with a folder that has the whole ledger repairs \
                  the store"

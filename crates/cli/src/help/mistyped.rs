@@ -5,6 +5,8 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, Error};
 
+use crate::protocol::option;
+
 use super::words::words_before;
 
 /// The costs of one edit, and of two neighbors that changed places: a word with that error is meant rather than one
@@ -86,7 +88,8 @@ pub(crate) fn folder_hint(program: &Command, error: &Error, words: &[String]) ->
         && words.first().is_none_or(|word| word != "inspect");
     let is_meant = is_folder && takes_folder && is_command;
     (is_meant && command.get_positionals().next().is_none()).then(|| {
-        format!("to name a ledger's folder: `ledger {} --ledger {word}`", command.get_name())
+        let option = option("--ledger", word);
+        format!("to name a ledger's folder: `ledger {} {option}`", command.get_name())
     })
 }
 

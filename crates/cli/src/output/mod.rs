@@ -24,7 +24,6 @@ pub(crate) mod render;
 mod reporter;
 mod run_json;
 mod run_text;
-mod shell;
 mod word;
 
 pub(crate) use atomic_file::{AtomicFile, expect_absent, output_file};
@@ -47,7 +46,8 @@ pub(crate) use run_text::{
     decision_commands, outcome_commands, pending_commands, pending_text, step_argument,
     summary_text,
 };
-pub(crate) use shell::{quoted, shell_command};
 pub(crate) use word::phrase;
 
-pub(crate) use crate::protocol::{Code, Failure, code_of};
+pub(crate) use crate::protocol::{
+    Code, Failure, code_of, option, quoted, quoted_folder, shell_command,
+};

@@ -13,7 +13,7 @@ use crate::runner::{Pending, Progress, RunOutcome, RunSummary, Unrecorded};
 use super::budget::{cost_text, paused_text};
 use super::question::question_subject_text;
 use super::render::local_moment;
-use super::shell::shell_command;
+use crate::protocol::{option, shell_command};
 
 /// The maximum number of items of a list that are shown.
 const SHOWN_MAX: usize = 10;
@@ -281,12 +281,10 @@ pub(crate) fn pending_commands(item: &Pending, run: &str, ledger: &Path) -> (Str
             (text, Vec::new())
         }
         Pending::Person { step, owner } => {
-            let claim = [run, "--step", &step_argument(step), "--owner", owner, "--worker", "NAME"];
+            let claim = line("claim", &[run, "--step", &step_argument(step)]);
+            let claim = format!("{claim} {} --worker NAME", option("--owner", owner));
             let skip = format!("{} --reason WHY", line("skip", &[run, &step_argument(step)]));
-            (
-                format!("{step} waits for a person ({owner}) to do it"),
-                vec![line("claim", &claim), skip],
-            )
+            (format!("{step} waits for a person ({owner}) to do it"), vec![claim, skip])
         }
         Pending::Routed { ready, owners } => {
             let steps = counted_of(*ready, "step is", "steps are");

@@ -18,6 +18,8 @@ use plan_ledger::{Error, ErrorKind, Rejection, Timestamp};
 
 use crate::json::line_value;
 
+use super::shell::{option, quoted};
+
 /// How to get a program with stores.
 #[cfg(not(feature = "store"))]
 pub(crate) const STORE_HINT: &str = "build it with `cargo build --release -p plan-ledger-cli --features store`, or \
@@ -378,9 +380,11 @@ impl fmt::Display for Failure {
                     )
                 }
                 Some(Rejection::MissingInputs(names)) => {
-                    let options: Vec<String> =
-                        names.iter().map(|name| format!("--set {name}=VALUE")).collect();
-                    let first = names.first().map_or("", String::as_str);
+                    let options: Vec<String> = names
+                        .iter()
+                        .map(|name| option("--set", &format!("{name}=VALUE")))
+                        .collect();
+                    let first = quoted(names.first().map_or("", String::as_str));
                     write!(
                         f,
                         "the plan needs values for its inputs: {}\nhint: add {}; for a run that has \

@@ -9,6 +9,7 @@ mod message;
 mod opening;
 pub(crate) mod private_files;
 mod process;
+mod shell;
 mod signed_note;
 mod trace_context;
 mod trusted;
@@ -32,6 +33,7 @@ pub(crate) use opening::{OpeningJson, OpeningWord, RolledBackLine};
 pub(crate) use process::{
     MACHINE_LENGTH_MAX, Peer, ProcessStatus, is_gone, named_process, process_start, this_machine,
 };
+pub(crate) use shell::{ledger_option, option, quoted, quoted_folder, sh_word, shell_command};
 pub(crate) use signed_note::{NoteError, NoteSigner, NoteVerifier};
 pub(crate) use trace_context::{SpanId, TraceId, traceparent};
 pub(crate) use trusted::{TrustedCheckJson, TrustsLine, trusted_text};

@@ -24,7 +24,9 @@ use plan_ledger::{BackgroundWork, BatchKey, Environment, Error, ErrorKind, Ledge
 
 #[cfg(not(feature = "store"))]
 use crate::protocol::STORE_HINT;
-use crate::protocol::{Answer, Code, Failure, Peer, encode, hex, plan_too_long, receive, too_long};
+use crate::protocol::{
+    Answer, Code, Failure, Peer, encode, hex, ledger_option, option, plan_too_long, receive, too_long,
+};
 use crate::requests::{GoneLooks, Origin, Repetition, Request};
 
 use super::attempt_process::expect_allowed;
@@ -319,9 +321,9 @@ fn expect_served(dir: &Path, environment: &Environment) -> Result<(), Error> {
     let message =
         format!("the server of this ledger, which is bound to {}, does not run", binding.url);
     let hint = format!(
-        "start it: `ledger serve --store {} --ledger {}`; to leave the store, end its servers on all machines and remove STORE.json in the folder",
-        binding.url,
-        dir.display()
+        "start it: `ledger serve {} {}`; to leave the store, end its servers on all machines and remove STORE.json in the folder",
+        option("--store", &binding.url),
+        ledger_option(dir)
     );
     Err(Error::new(ErrorKind::Locked, message).with_hint(hint).at_path(dir))
 }
@@ -352,8 +354,8 @@ pub(crate) fn expect_unbound(
     expect_stores(&binding, dir)?;
     let message = format!("the log of this ledger is in {}", binding.url);
     let hint = format!(
-        "add --store: `{command} --store {}`; to leave the store, end its servers on all machines and remove STORE.json in the folder",
-        binding.url
+        "add --store: `{command} {}`; to leave the store, end its servers on all machines and remove STORE.json in the folder",
+        option("--store", &binding.url)
     );
     Err(Error::new(ErrorKind::Rejected, message).with_hint(hint).at_path(dir))
 }

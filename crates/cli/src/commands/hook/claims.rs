@@ -12,7 +12,7 @@ use plan_ledger::{AttemptToken, Run, State, StepNumber, StepState, StepStatus, T
 
 use crate::commands::inspect::name_and_title;
 use crate::commands::prime::ReadFrom;
-use crate::output::{escape_control, step_argument};
+use crate::output::{escape_control, quoted, step_argument};
 use crate::protocol::StepName;
 use crate::runner::{Pending, pending};
 
@@ -253,7 +253,7 @@ fn unverified(run: &Run, number: StepNumber) -> ClaimState {
     });
     let open = open.unwrap_or_else(|| vec!["its criteria".to_owned()]);
     let open = open.iter().map(|criterion| escape_control(criterion)).collect();
-    let accept = format!("ledger accept {} {}", run.name, step_argument(&name));
+    let accept = format!("ledger accept {} {}", quoted(&run.name), quoted(&step_argument(&name)));
     ClaimState::Unverified { open, accept: escape_control(&accept) }
 }
 

@@ -14,7 +14,7 @@ use crate::commands::source::{environment_for, expect_few_records, is_store};
 use crate::commands::verify::{VerifyOptions, VerifyTarget, verify_ledger};
 use crate::help;
 use crate::options::{LedgerFolder, default_ledger};
-use crate::output::{Code, Failure, escape_control, escape_path};
+use crate::output::{Code, Failure, escape_control, escape_path, option};
 
 use super::context::{Form, InspectContext};
 use super::output::Output;
@@ -234,7 +234,8 @@ fn expect_no_run(dir: &Path, environment: &Environment) -> Result<(), Failure> {
         return Ok(());
     }
     let run = escape_control(word);
-    let message = format!("no ledger at {run}\nhint: `ledger status --run {run}` shows the run");
+    let command = escape_control(&format!("ledger status {}", option("--run", word)));
+    let message = format!("no ledger at {run}\nhint: `{command}` shows the run");
     Err(Failure::Usage(message))
 }
 

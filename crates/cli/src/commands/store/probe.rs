@@ -16,7 +16,7 @@ use plan_ledger::internals::store::{
 };
 
 use crate::output::{Code, Failure, print_result};
-use crate::protocol::{counted, hex};
+use crate::protocol::{counted, hex, quoted};
 
 use super::lines::StoreProbeLine;
 use super::open::OpenStore;
@@ -58,7 +58,8 @@ pub(super) fn expect_fit(store: &OpenStore, environment: &Environment) -> Result
     }
     let (url, what) = (line.url, line.problems.join("; "));
     Err(Failure::Rejected(format!(
-        "{url} is not fit to hold a ledger: {what}\nhint: `ledger store probe {url}` shows more; use another store"
+        "{url} is not fit to hold a ledger: {what}\nhint: `ledger store probe {}` shows more; use another store",
+        quoted(&url)
     )))
 }
 

@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use plan_ledger::{Error, Receipt};
 
-use crate::output::{Code, code_of, quoted};
+use crate::output::{Code, code_of};
+use crate::protocol::sh_word;
 use crate::requests::Work;
 use crate::runner::{End, ExternalWork, Order, StartFailure, StopRequest};
 
@@ -29,7 +30,7 @@ impl Worker<'_> {
     /// Runs the command on a task, and renews the lease meanwhile.
     pub(super) fn run_attempt(&mut self, task: &Value, attempt: &mut ClaimedAttempt) -> AttemptEnd {
         let own = task.pointer("/step/command").and_then(Value::as_str);
-        let words: Vec<String> = self.args.command.iter().map(|word| quoted(word)).collect();
+        let words: Vec<String> = self.args.command.iter().map(|word| sh_word(word)).collect();
         let command = own.map_or_else(|| format!("exec {}", words.join(" ")), str::to_owned);
         let work = ExternalWork {
             ledger: &self.ledger,

@@ -1,5 +1,8 @@
 //! Long output on a terminal goes through a pager, as with git: `LEDGER_PAGER`, else `PAGER`, else
 //! `less`. An empty value, or `cat`, disables it.
+//!
+//! Where no person can press a key, there is none: without a terminal that a pager can use (`TERM`), and in the
+//! shell of an agent.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::process::{Command, Stdio};
@@ -16,8 +19,20 @@ pub(crate) fn with_pager<T>(print: impl FnOnce(&mut dyn Write) -> T) -> T {
     result
 }
 
+/// Whether the terminal can move its cursor.
+fn is_usable_terminal() -> bool {
+    std::env::var("TERM").is_ok_and(|term| !term.is_empty() && term != "dumb")
+}
+
+/// The variables that agent hosts set in their shells.
+const AGENT_SHELLS: [&str; 4] = ["CLAUDECODE", "CODEX_THREAD_ID", "GEMINI_CLI", "OPENCODE"];
+
+fn is_agent_shell() -> bool {
+    AGENT_SHELLS.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
+}
+
 fn start() -> Option<std::process::Child> {
-    if !io::stdout().is_terminal() {
+    if !io::stdout().is_terminal() || !is_usable_terminal() || is_agent_shell() {
         return None;
     }
     let command = ["LEDGER_PAGER", "PAGER"].into_iter().find_map(std::env::var_os);

@@ -29,7 +29,7 @@ use crate::commands::inspect::text::run::{progress_text, run_status_text, spent_
 use crate::commands::inspect::text::units::{moment, words};
 use crate::json::TimeJson;
 use crate::output::render::{Paint, Table};
-use crate::output::{Code, Failure, cost_text, escape_control, escape_path, paused_text};
+use crate::output::{Code, Failure, cost_text, escape_control, paused_text, quoted_folder};
 use crate::protocol::hex;
 use crate::protocol::{count, counted, size, trusted_text};
 
@@ -215,7 +215,7 @@ fn print_log(
     let segments = log.segments();
     let bytes = segments.iter().map(|segment| segment.length).sum();
     let fold = &overview.fold;
-    out.painted(Paint::Heading, &format!("ledger {}", escape_path(dir)))?;
+    out.painted(Paint::Heading, &escape_control(&format!("ledger {}", quoted_folder(dir))))?;
     let head = match &fold.last {
         Some(last) => {
             let time = moment(last.time, overview.now);
@@ -460,7 +460,7 @@ fn print_remaining(
     }
     let counts: Vec<_> =
         counts.iter().map(|(status, many)| format!("{} {status}", count(*many))).collect();
-    let (counts, dir) = (counts.join(", "), escape_path(dir));
+    let (counts, dir) = (counts.join(", "), escape_control(&quoted_folder(dir)));
     out.line("")?;
     out.line(&format!("more runs: {counts}; `ledger inspect {dir} runs` lists all"))
 }

@@ -13,7 +13,7 @@ use plan_ledger::{Environment, Error, ErrorKind};
 
 use crate::options::{LedgerOption, environment};
 use crate::output::{Code, Failure, print_result};
-use crate::protocol::{count, counted};
+use crate::protocol::{count, counted, ledger_option, quoted};
 use crate::server::forget_root;
 
 use super::super::lines::RejoinLine;
@@ -166,7 +166,9 @@ fn text(line: &RejoinLine) -> String {
             }
             let _ = write!(
                 text,
-                "  next      `ledger serve --store {url} --ledger {dir} --standby` follows the owner"
+                "  next      `ledger serve --store {} {} --standby` follows the owner",
+                quoted(url),
+                ledger_option(Path::new(dir))
             );
         }
         None => {

@@ -11,7 +11,7 @@ use plan_ledger::internals::store::{
 
 use crate::options::{create_parents, environment};
 use crate::output::{Code, Failure, print_message, print_result, progress_bar};
-use crate::protocol::counted;
+use crate::protocol::{counted, ledger_option, quoted};
 
 use super::super::lines::RestoredLine;
 use super::super::option::StoreOption;
@@ -102,10 +102,11 @@ fn lost_end_text(sealed: &SegmentObject, line: &RestoredLine) -> String {
     let RestoredLine { url, dir, .. } = line;
     format!(
         "the store lost its newest records: {url}/{} is there, which is created after record {}; \
-         `ledger serve --store {url}` with the folder of the last owner adds them again; if no folder has them: end every \
+         `ledger serve --store {}` with the folder of the last owner adds them again; if no folder has them: end every \
          process of the ledger, move that object out of the prefix, keep it, and serve {dir}",
         ObjectName::Segment(*sealed),
         sealed.last_seq.saturating_add(1),
+        quoted(url),
     )
 }
 
@@ -114,9 +115,10 @@ pub(crate) fn print_derived_damage(progress: &FolderProgress, url: &str, dir: &P
     let Some(object) = progress.derived_damage else { return };
     print_message(&format!(
         "{url}/{}: its index or footer is damaged, and every record in it was restored; delete this object in the \
-         store: `ledger serve --store {url} --ledger {}` uploads it again",
+         store: `ledger serve --store {} {}` uploads it again",
         ObjectName::Segment(object),
-        dir.display()
+        quoted(url),
+        ledger_option(dir)
     ));
 }
 
@@ -144,8 +146,9 @@ pub(crate) fn records_about(objects: &dyn Objects) -> usize {
 fn text(line: &RestoredLine, is_next: bool) -> String {
     let RestoredLine { dir, url, .. } = line;
     let what = if line.created { "restored" } else { "brought up to date" };
+    let (store, folder) = (quoted(url), ledger_option(Path::new(dir)));
     let next =
-        format!("\n  next  `ledger serve --store {url} --ledger {dir}` continues the ledger here");
+        format!("\n  next  `ledger serve --store {store} {folder}` continues the ledger here");
     format!(
         "{dir}: {what} from {url}, {} taken in, every one checked\n  root  {}:{}{}",
         counted(line.taken_in, "record"),

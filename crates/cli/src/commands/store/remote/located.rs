@@ -5,7 +5,7 @@ use std::path::Path;
 use plan_ledger::internals::store::{ObjectName, Unclear};
 use plan_ledger::{Error, ErrorKind};
 
-use crate::output::Failure;
+use crate::output::{Failure, quoted};
 
 /// The same error, with the place of the object that it is about, or the address of the store.
 pub(crate) fn at_store(error: Error, url: &str) -> Error {
@@ -54,6 +54,7 @@ fn is_about_store(kind: ErrorKind) -> bool {
 
 /// What to do about damage in a store.
 fn damage_hint(url: &str, object: &str) -> String {
+    let url = quoted(url);
     let program = format!("`ledger serve --store {url}` or `ledger replicate {url}`");
     match ObjectName::parse(object) {
         Some(ObjectName::Ledger | ObjectName::Segment(_)) => format!(
