@@ -252,6 +252,9 @@ mutants! {
     LongAnswerWithoutToken, "S answer", "a claim whose answer is too long is answered without its token";
     SameReceiptRefused, "S receipt", "the receipt of an attempt is refused when it is repeated";
     GrownRollbackAccepted, "S root", "a rolled-back ledger is accepted once it has grown beyond the known record";
+    GoneLedgerForgotten, "S root", "a run begins anew where a ledger was that is gone";
+    ResumedInOldFolder, "S runner", "the workers of a copied or moved ledger are started in the old working folder";
+    MovedResultRecorded, "S receipt", "an attempt fails since its folder was moved while its worker worked";
     RequestRetriedWithoutKey, "S once", "a request whose answer was lost is retried without its key";
     RejectedReceiptDispatches, "S receipt", "a rejected receipt still claims the next step";
     LeaseNotRenewed, "S lease", "a worker does not renew its lease while it works";

@@ -410,6 +410,23 @@ topic. A test writes this page; do not edit it.
     );
 }
 
+/// The words of the glossary are explained alike in the terminal and in the documentation.
+#[test]
+fn glossary_of_the_help_is_that_of_the_documentation() {
+    let page = fs::read_to_string(root().join("docs/src/concepts.md")).unwrap();
+    let (_, glossary) = page.split_once("## Glossary").unwrap();
+    let rows = glossary.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
+    let rows: Vec<(&str, &str)> = rows.filter_map(|row| row.split_once(" | ")).skip(1).collect();
+    assert!(rows.len() > 30);
+    let shown = Place::new().ledger("help glossary").code(0).out;
+    let entries = shown.lines().filter_map(|line| line.strip_prefix("  "));
+    let entries: Vec<(&str, &str)> = entries
+        .filter_map(|line| line.split_once(' '))
+        .map(|(word, text)| (word, text.trim()))
+        .collect();
+    assert_eq!(rows, entries);
+}
+
 /// The name under which a page links to a heading, on GitHub and in the book.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|it| it.is_alphanumeric() || matches!(it, ' ' | '-' | '_'));

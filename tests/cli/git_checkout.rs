@@ -80,7 +80,8 @@ fn ledger_that_was_rolled_back_is_not_written_to() {
     place.ledger("note hello").code(0);
     // Another ledger in the same place has a history of its own.
     fs::remove_dir_all(place.path(".ledger")).unwrap();
-    place.ledger("run plan.yaml").code(0);
+    place.ledger("run plan.yaml").code(6).complains(&["it is gone", "--accept-rollback"]);
+    place.ledger("run plan.yaml --accept-rollback").code(0);
 }
 
 /// Goal: `init` and `run` need no `mkdir`.

@@ -217,7 +217,7 @@ fn copy_beside_a_new_ledger_is_not_deleted() {
     for (name, line) in [
         ("l", "init --ledger l"),
         ("m", "import keep.jsonl --ledger m"),
-        ("n", "run plan.yaml --ledger n"),
+        ("n", "run plan.yaml --ledger n --accept-rollback"),
     ] {
         copy(&format!("{name}.tmp"));
         place.ledger(line).code(0);

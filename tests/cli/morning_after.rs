@@ -199,7 +199,11 @@ fn resume_asks_where_the_ledger_has_moved() {
     let place = killed();
     end_build(&place);
     fs::rename(place.path(".ledger"), place.path("moved")).unwrap();
-    place.ledger("resume --ledger moved").code(6).complains(&["ledger run release.yaml", "--yes"]);
+    place.ledger("resume --ledger moved").code(6).complains(&[
+        "ledger run --ledger=",
+        "release.yaml",
+        "--yes",
+    ]);
     assert_eq!(place.tally(), ["build"]);
     place.ledger("resume --ledger moved --yes").code(3);
     assert_eq!(place.tally(), ["build", "publish"]);

@@ -147,8 +147,7 @@ fn errors_of_the_first_hour_name_a_way_on() {
     assert!(!option.err.contains("--ledger --thre"), "{option:?}");
 
     place.ledger("run release.yaml").code(3);
-    expect("run release", 2, &["`ledger resume release` continues this run"]);
-    assert_eq!(place.ledger("run release").err.matches("hint:").count(), 1);
+    expect("run release", 3, &["run release: the run continues with plan version 1"]);
     expect("answer 999 yes", 6, &["question 999 is not open", "`ledger questions` lists"]);
     // A view that is nearly right, also with words after it.
     for line in ["inspect stp", "inspect stp a", "inspect stp --json"] {

@@ -120,3 +120,33 @@ fn resume_of_a_moved_ledger_is_asked_about() {
     let (status, screen) = Terminal::new().run(&mut command, "start it? [y/N]", "y\n");
     assert_eq!(status.code(), Some(3), "{screen}");
 }
+
+/// A pager waits for a key. None is started where no person can press one: on a terminal without cursor control,
+/// and in the shell of an agent.
+#[test]
+fn pager_is_started_only_for_a_person() {
+    let screen = |variables: &[(&str, &str)]| {
+        let place = Place::planned("steps: [{id: a}]\n");
+        let mut command = place.command(&["status"]);
+        for name in ["CLAUDECODE", "CODEX_THREAD_ID", "GEMINI_CLI", "OPENCODE", "TERM"] {
+            command.env_remove(name);
+        }
+        command.env("LEDGER_PAGER", "touch paged; cat").envs(variables.iter().copied());
+        // The status is on the screen in either case.
+        let (status, screen) = Terminal::new().run(&mut command, "a", "");
+        assert!(status.success(), "{screen}");
+        place.path("paged").exists()
+    };
+    assert!(screen(&[("TERM", "xterm")]));
+    for variables in [
+        &[][..],
+        &[("TERM", "")],
+        &[("TERM", "dumb")],
+        &[("TERM", "xterm"), ("CLAUDECODE", "1")],
+        &[("TERM", "xterm"), ("CODEX_THREAD_ID", "x")],
+        &[("TERM", "xterm"), ("GEMINI_CLI", "1")],
+        &[("TERM", "xterm"), ("OPENCODE", "1")],
+    ] {
+        assert!(!screen(variables), "{variables:?}");
+    }
+}

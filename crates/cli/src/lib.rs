@@ -115,6 +115,7 @@ pub fn main() -> ExitCode {
     }
     match cli.command.run() {
         Ok(code) => code.into(),
+        Err(Failure::Ledger(error)) => fail(&Failure::Ledger(server::with_gone(error))),
         Err(failure) => fail(&failure),
     }
 }

@@ -10,7 +10,7 @@ use plan_ledger::{Environment, Error, ErrorKind, Ledger, LedgerView};
 
 use crate::options::{LEDGER_NAME, create_parents, environment};
 use crate::output::{Code, Failure, print_result};
-use crate::server::open_in_turn;
+use crate::server::{expect_not_gone, open_in_turn};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -47,6 +47,7 @@ pub(crate) struct InitializedLine {
 
 pub(crate) fn init(args: &InitArgs) -> Result<Code, Failure> {
     let dir = &args.ledger;
+    expect_not_gone(dir)?;
     create_parents(dir)?;
     // If another process is creating it, wait for that.
     let is_new = open_in_turn(dir, || create_if_absent(dir, args.shared))?;

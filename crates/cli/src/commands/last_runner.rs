@@ -7,6 +7,7 @@
 //! - No command line is read from a ledger: a ledger that came from elsewhere names no command that
 //!   `ledger resume` would run.
 //! - A runner is called alive or gone only where its process could be seen. Elsewhere that is unknown.
+//! - A runner of a copy of the ledger in another folder is not at work on this one.
 //! - Looking at a ledger changes nothing in it. The lock is probed with a shared lock that is released
 //!   at once; a writer that opens the ledger at this moment tries again.
 
@@ -16,11 +17,10 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use plan_ledger::internals::log::LogReader;
-use plan_ledger::{Clock, Timestamp};
+use plan_ledger::{Clock, Environment, LedgerView, Timestamp};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use crate::output::quoted;
 use crate::protocol::private_files;
 use crate::protocol::{hex, process_start, this_machine};
 use crate::server::state_folder;
@@ -75,7 +75,10 @@ impl LastRunner {
         // A process that is killed leaves the old record or the new one.
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
         let LastRunners(mut runners) = LastRunners::of(ledger);
-        runners.retain(|other| other.run != self.run);
+        // A copy of the ledger in another folder has runners of its own.
+        runners.retain(|other| {
+            other.run != self.run || other.ledger != self.ledger && other.ledger.exists()
+        });
         runners.drain(..runners.len().saturating_sub(RUNNERS_MAX - 1));
         runners.push(self);
         file.write_all(&serde_json::to_vec_pretty(&LastRunners(runners))?)?;
@@ -83,10 +86,9 @@ impl LastRunner {
         Ok(())
     }
 
-    /// Its command line, for people.
-    pub(crate) fn command(&self) -> String {
-        let words = self.arguments.iter().map(|word| quoted(word));
-        std::iter::once("ledger".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+    /// Whether it was a runner of a copy of this ledger, which is still in another folder.
+    pub(crate) fn is_of_copy(&self, ledger: &str, dir: &Path) -> bool {
+        self.ledger != dir && id_of_folder(&self.ledger).as_deref() == Some(ledger)
     }
 
     /// Whether its process lives.
@@ -135,6 +137,26 @@ impl LastRunners {
         text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
     }
 
+    /// Those of a ledger in a folder. Of each run it is the one that was started there; else one of a folder that
+    /// is gone, from which the ledger was moved; else one of a copy in another folder. The newest of several.
+    pub(crate) fn at(ledger: &str, dir: &Path) -> Self {
+        let dir = dir.canonicalize().unwrap_or_default();
+        let mut best: Vec<(u8, LastRunner)> = Vec::new();
+        for runner in Self::of(ledger).0 {
+            let is_here = runner.ledger == dir;
+            let rank = u8::from(is_here) + u8::from(!runner.is_of_copy(ledger, &dir));
+            match best.iter().position(|(_, other)| other.run == runner.run) {
+                Some(at) if best.get(at).is_some_and(|(other, _)| *other > rank) => {}
+                Some(at) => {
+                    best.remove(at);
+                    best.push((rank, runner));
+                }
+                None => best.push((rank, runner)),
+            }
+        }
+        Self(best.into_iter().map(|(_, runner)| runner).collect())
+    }
+
     /// The last runner of a run.
     pub(crate) fn of_run(&self, run: &str) -> Option<&LastRunner> {
         self.0.iter().find(|runner| runner.run == run)
@@ -163,7 +185,9 @@ pub(crate) enum RunnerStatus {
 impl RunnerStatus {
     /// The status for a ledger, whose log was opened.
     pub(crate) fn of(dir: &Path, log: &LogReader) -> Self {
-        let last = ledger_id(log).map(|id| LastRunners::of(&id)).unwrap_or_default();
+        let id = ledger_id(log).unwrap_or_default();
+        let last = LastRunners::at(&id, dir);
+        let here = dir.canonicalize().unwrap_or_default();
         match probe(&dir.join("LOCK")) {
             Err(_) => Self::Unknown,
             Ok(Some(holder)) if holder.contains("(ledger run)") => {
@@ -171,8 +195,9 @@ impl RunnerStatus {
             }
             // With `--wait`, a runner releases the lock while it waits for people.
             Ok(_) => {
+                let own = last.0.iter().filter(|runner| !runner.is_of_copy(&id, &here));
                 let lives: Vec<_> =
-                    last.0.iter().map(|runner| (runner.life(), runner.process)).rev().collect();
+                    own.map(|runner| (runner.life(), runner.process)).rev().collect();
                 let first = |life| lives.iter().find(|each| each.0 == life).map(|each| each.1);
                 match (first(Life::Alive), first(Life::Unseen)) {
                     (Some(alive), _) => Self::AtWork(format!("process {alive}")),
@@ -216,6 +241,11 @@ impl RunnerStatus {
 /// The identifier of a ledger, in hexadecimal.
 pub(crate) fn ledger_id(log: &LogReader) -> Option<String> {
     log.uids().map(|(uid, _)| hex(&uid))
+}
+
+/// The identifier of the ledger in a folder; `None` if there is none.
+fn id_of_folder(dir: &Path) -> Option<String> {
+    ledger_id(LedgerView::open(dir, &Environment::system()).ok()?.log())
 }
 
 /// The description of the lock holder; `None` if the lock is free.

@@ -3,7 +3,8 @@
 //! The rule is the same for every command: `--ledger DIR` (or the argument DIR), else `LEDGER_DIR`,
 //! else the first `.ledger` in the working folder or above it, else the one in the main worktree of
 //! the git repository, else `.ledger` in the working folder. The main worktree is found by git's own
-//! files, without the program.
+//! files, without the program. A ledger that this user wrote to and that is gone is found like one
+//! that is there, up to the top of the git checkout: the command says that it is gone.
 //!
 //! Invariant: a ledger of another user is only used if it is named. In a shared folder such as `/tmp`
 //! anybody can put one above a folder of this user.
@@ -11,8 +12,11 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use plan_ledger::internals::storage::{DiskStorage, FolderAccess, Storage as _};
+
+use crate::server::is_gone;
 
 /// The name of a ledger's folder.
 pub(crate) const LEDGER_NAME: &str = ".ledger";
@@ -20,12 +24,28 @@ pub(crate) const LEDGER_NAME: &str = ".ledger";
 /// The first `.ledger` in the working folder, above it, or in the main worktree; `.ledger` if there is
 /// none.
 pub(crate) fn default_ledger() -> PathBuf {
-    let here = Path::new(LEDGER_NAME);
-    if here.is_dir() {
-        return here.to_owned();
-    }
-    let found = std::env::current_dir().ok().and_then(|working_dir| ledger_of(&working_dir));
-    found.unwrap_or_else(|| here.to_owned())
+    // The parser of each command asks for it.
+    static FOUND: OnceLock<PathBuf> = OnceLock::new();
+    let find = || {
+        let here = Path::new(LEDGER_NAME);
+        if here.is_dir() {
+            return here.to_owned();
+        }
+        let working_dir = std::env::current_dir().ok();
+        let gone = working_dir.as_deref().and_then(gone_ledger);
+        let found = gone.or_else(|| working_dir.as_deref().and_then(ledger_of));
+        let is_elsewhere = |found: &PathBuf| found.parent() != working_dir.as_deref();
+        found.filter(is_elsewhere).unwrap_or_else(|| here.to_owned())
+    };
+    FOUND.get_or_init(find).clone()
+}
+
+/// The nearest ledger in this folder and those above it in the same checkout, if it is gone.
+fn gone_ledger(folder: &Path) -> Option<PathBuf> {
+    let top = folder.ancestors().find(|above| above.join(".git").exists()).unwrap_or(folder);
+    let within = folder.ancestors().take_while(|above| above.starts_with(top));
+    let mut candidates = within.map(|above| above.join(LEDGER_NAME));
+    candidates.find(|candidate| candidate.is_dir() || is_gone(candidate)).filter(|it| is_gone(it))
 }
 
 /// The ledger of a folder: the nearest one in it or above it, else the one in the main worktree; `None`

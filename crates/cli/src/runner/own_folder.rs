@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, openat, renameat, unlinkat};
 use rustix::io::retry_on_intr;
@@ -77,6 +77,42 @@ pub(crate) fn expect_no_link(folder: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The folder of a ledger, as a runner found it: its path, and its place on its file system, which a move does
+/// not change.
+///
+/// The files of a worker are found by their path. After a move they are elsewhere, and what a runner would read
+/// in their place is no result.
+#[derive(Debug, Clone)]
+pub(crate) struct LedgerPlace {
+    path: PathBuf,
+    identity: Option<(u64, u64)>,
+}
+
+impl LedgerPlace {
+    /// The place of a folder now.
+    pub(crate) fn of(path: &Path) -> Self {
+        Self { path: path.to_owned(), identity: identity(path) }
+    }
+
+    /// Check that the folder is still there.
+    ///
+    /// # Errors
+    /// `Io` if it was moved or removed.
+    pub(crate) fn check(&self) -> Result<()> {
+        if identity(&self.path) == self.identity || plan_ledger::mutant!(MovedResultRecorded) {
+            return Ok(());
+        }
+        let message = "the folder of the ledger was moved or removed during the run; results of its workers are \
+                       kept in it";
+        let error = Error::new(ErrorKind::Io, message).at_path(&self.path);
+        Err(error.with_hint("in its new place, `ledger resume` records them and continues"))
+    }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path).ok().map(|folder| (folder.dev(), folder.ino()))
 }
 
 /// A folder below `work` that is open.

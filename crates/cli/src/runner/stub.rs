@@ -162,8 +162,9 @@ impl Workers for StubWorkers {
 
     fn stop_all(&mut self) {
         for report in &mut self.ready {
-            *report = match report {
+            *report = match &*report {
                 Report::Finished(token, _) | Report::Stopped(token) => Report::Stopped(*token),
+                moved @ (Report::Moved(_) | Report::MovedCheck(_)) => moved.clone(),
                 Report::Checked(checked) => {
                     Report::Checked(Checked { ruling: None, ..checked.clone() })
                 }

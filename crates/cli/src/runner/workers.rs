@@ -8,7 +8,7 @@ use plan_ledger::{AttemptToken, Error, Receipt, Result, Task};
 
 use crate::protocol::WorkerKind;
 
-use super::check::{Check, Checked};
+use super::check::{Check, Checked, Subject};
 use super::helpers::commands::Helpers;
 
 /// The error of this machine that prevented an attempt.
@@ -89,6 +89,14 @@ pub trait Workers {
         None
     }
 
+    /// Check that the files of the workers are where they were when the first one started.
+    ///
+    /// # Errors
+    /// The folder of the ledger was moved or removed.
+    fn expect_in_place(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Start judging a command criterion, or probing a lost attempt.
     fn check(&mut self, check: &Check) -> Result<()>;
 
@@ -148,4 +156,8 @@ pub enum Report {
     Stopped(AttemptToken),
     /// A check ended.
     Checked(Checked),
+    /// A worker ended, and its files are no longer where they were: its result is kept there, for the next runner.
+    Moved(AttemptToken),
+    /// A check ended, and its files are no longer where they were.
+    MovedCheck(Subject),
 }

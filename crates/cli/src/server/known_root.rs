@@ -3,7 +3,8 @@
 //! A ledger that was rolled back, by `git checkout` or by a copy of an older folder, is consistent:
 //! nothing in it tells that records are missing. Their work would be dispatched again. So each
 //! process that writes keeps the last record and its chain value in the user's state folder, and
-//! compares them when a ledger is opened for writing.
+//! compares them when a ledger is opened for writing. A ledger that is gone, by `git clean` or `rm`, is
+//! an extreme case: a new one would begin at the first step.
 //!
 //! Invariants:
 //! - A root belongs to one folder and one ledger: a copy in another folder, and a new ledger in the
@@ -14,16 +15,18 @@ use std::collections::hash_map::DefaultHasher;
 use std::fs;
 use std::hash::{Hash as _, Hasher as _};
 use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::{Chain, Environment, Ledger, LedgerView, Timestamp};
+use plan_ledger::{Chain, Environment, Error, ErrorKind, Ledger, LedgerView, Timestamp};
 
 use crate::protocol::private_files;
-use crate::protocol::{Failure, hex};
+use crate::protocol::{Failure, counted, hex};
 
 use super::state_folder::state_folder;
 
@@ -43,6 +46,8 @@ pub(crate) fn accept_rollback() {
 struct KnownRoot {
     /// The ledger's folder, absolute.
     folder: PathBuf,
+    /// The folder around it: another one that is made in its place later has no ledger that is gone.
+    around: Option<FolderIdentity>,
     /// The identifier of the ledger.
     ledger: String,
     seq: u64,
@@ -50,6 +55,22 @@ struct KnownRoot {
     chain: String,
     /// When it was kept.
     time: Timestamp,
+}
+
+/// What tells a folder from one that is made later under the same path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct FolderIdentity {
+    inode: u64,
+    /// When it was made, where the file system knows. Numbers are used again.
+    created: Option<SystemTime>,
+}
+
+impl FolderIdentity {
+    /// That of the folder around a folder.
+    fn around(folder: &Path) -> Option<Self> {
+        let found = fs::metadata(folder.parent()?).ok()?;
+        Some(Self { inode: found.ino(), created: found.created().ok() })
+    }
 }
 
 /// Keeps the last record of an open ledger. A failure is not an error: only a rollback would be
@@ -71,7 +92,8 @@ fn keep(dir: &Path, ledger: &Ledger) -> Option<()> {
     let head = ledger.head();
     let (path, folder) = file_of(dir)?;
     let (seq, chain, time) = (head.seq, head.chain.to_string(), ledger.now());
-    let root = KnownRoot { folder, ledger: hex(&ledger.uid().ok()?), seq, chain, time };
+    let around = FolderIdentity::around(&folder);
+    let root = KnownRoot { folder, around, ledger: hex(&ledger.uid().ok()?), seq, chain, time };
     write(&path, &root).ok()
 }
 
@@ -97,6 +119,64 @@ pub(crate) fn check_root(
 #[cfg(feature = "store")]
 pub(crate) fn check_root_of_folder(dir: &Path, environment: &Environment) -> Result<(), Failure> {
     refused(dir, rollback_text(dir, environment))
+}
+
+/// Checks before a ledger is created that this user wrote to none in its folder.
+///
+/// # Errors
+/// `Rejected` if there was one, unless that is accepted.
+pub(crate) fn expect_not_gone(dir: &Path) -> Result<(), Failure> {
+    plan_ledger::mutant!(GoneLedgerForgotten => return Ok(()));
+    match gone_text(dir) {
+        Some(text) if !ROLLBACK_ACCEPTED.load(Ordering::Relaxed) => {
+            Err(Failure::Rejected(format!("{}: {text}\nhint: {GONE_HINT}", dir.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The error for a folder without a ledger, with what is known of one that was there.
+pub(crate) fn with_gone(error: Error) -> Error {
+    let path = error.location().path.clone();
+    let gone = path.filter(|_| error.kind() == ErrorKind::NotALedger);
+    match gone.and_then(|path| gone_text(&path).map(|text| (path, text))) {
+        Some((path, text)) => {
+            Error::new(ErrorKind::NotALedger, text).with_hint(GONE_HINT).at_path(&path)
+        }
+        None => error,
+    }
+}
+
+/// What a person can do about a ledger that is gone.
+const GONE_HINT: &str = "restore a backup; or to begin anew, add --accept-rollback to `ledger run` or \
+                         `ledger init`: what was done is done again";
+
+/// Whether this user wrote to a ledger in a folder that has none now.
+pub(crate) fn is_gone(dir: &Path) -> bool {
+    gone_text(dir).is_some()
+}
+
+/// What is known of a ledger that was in a folder and is gone, for people; `None` if none was there, or if one is.
+fn gone_text(dir: &Path) -> Option<String> {
+    let (path, folder) = file_of(dir)?;
+    let known = read(&path).filter(|known| known.folder == folder)?;
+    if known.around != FolderIdentity::around(&folder) {
+        return None;
+    }
+    // A damaged ledger, or one with a link in it, is not gone.
+    let is_there = |name: &str| fs::symlink_metadata(folder.join(name)).is_ok();
+    if folder.is_file() || ["HEAD", "log"].into_iter().any(is_there) {
+        return None;
+    }
+    let records = counted(known.seq, "record");
+    let time = moment(known.time);
+    Some(format!("a ledger with {records} was here until {time}; it is gone"))
+}
+
+/// A time to the second.
+fn moment(time: Timestamp) -> String {
+    let text = time_text(time);
+    format!("{}Z", text.split_once('.').map_or(text.as_str(), |(whole, _)| whole))
 }
 
 fn refused(dir: &Path, rollback: Option<String>) -> Result<(), Failure> {
@@ -131,11 +211,10 @@ fn rollback(
 ) -> Option<String> {
     let (path, folder) = file_of(dir)?;
     let known = read(&path).filter(|known| known.folder == folder && known.ledger == id)?;
-    let time = time_text(known.time);
-    let time = time.split_once('.').map_or(time.as_str(), |(whole, _)| whole);
+    let time = moment(known.time);
     if seq < known.seq {
         return Some(format!(
-            "the ledger was rolled back: it ends at record {seq}, and had record {} at {time}Z",
+            "the ledger was rolled back: it ends at record {seq}, and had record {} at {time}",
             known.seq
         ));
     }
@@ -144,7 +223,7 @@ fn rollback(
     found.filter(|found| found.to_string() != known.chain).map(|_| {
         format!(
             "the ledger was rolled back, and other records were written since then: record {} is not the one that it \
-             had at {time}Z",
+             had at {time}",
             known.seq
         )
     })
@@ -152,12 +231,19 @@ fn rollback(
 
 /// The file with the root of the ledger in a folder, and the absolute path of the folder.
 fn file_of(dir: &Path) -> Option<(PathBuf, PathBuf)> {
-    let folder = dir.canonicalize().ok()?;
+    let folder = dir.canonicalize().or_else(|_| absolute_if_missing(dir)).ok()?;
     // The file has the whole path: if two folders had the same hash, the later one would win.
     let mut hasher = DefaultHasher::new();
     folder.hash(&mut hasher);
     let name = format!("{}.json", hex(&hasher.finish().to_le_bytes()));
     Some((state_folder("roots")?.join(name), folder))
+}
+
+/// The absolute path that a folder which is gone had.
+fn absolute_if_missing(dir: &Path) -> io::Result<PathBuf> {
+    let name = dir.file_name().ok_or(io::ErrorKind::NotFound)?;
+    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+    Ok(parent.unwrap_or(Path::new(".")).canonicalize()?.join(name))
 }
 
 fn read(path: &Path) -> Option<KnownRoot> {

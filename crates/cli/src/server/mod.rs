@@ -36,7 +36,9 @@ pub(crate) use attempt_process::expect_outside;
 pub(crate) use attempt_process::verdict_without_its_process;
 pub use client::{Client, LOCK_WAIT, open_in_turn};
 pub(crate) use client::{expect_unbound, expect_writer};
-pub(crate) use known_root::{accept_rollback, check_root, keep_root, rollback_text};
+pub(crate) use known_root::{
+    accept_rollback, check_root, expect_not_gone, is_gone, keep_root, rollback_text, with_gone,
+};
 #[cfg(feature = "store")]
 pub(crate) use known_root::{check_root_of_folder, forget_root};
 #[cfg(feature = "store")]

@@ -8,6 +8,7 @@ mod helpers;
 #[cfg(feature = "store")]
 mod holding;
 mod notify;
+mod plan_source;
 mod prepare;
 mod wait;
 
@@ -22,7 +23,7 @@ use serde::Serialize;
 
 use plan_ledger::internals::files::PlanFile;
 use plan_ledger::internals::ledger::plan_draft;
-use plan_ledger::internals::plan::{Criterion, NameKind, PlanDraft, RunOverview};
+use plan_ledger::internals::plan::{Criterion, PlanDraft, RunOverview};
 use plan_ledger::{
     Ending, Environment, Error, Ledger, LedgerView, OpenReport, Rejection, RunId, RunStatus, Step,
     StepNumber, Timestamp, state_hash,
@@ -30,7 +31,7 @@ use plan_ledger::{
 
 use crate::commands::approve_commands::{CommandApproval, approve_commands};
 use crate::commands::last_runner::{LastRunner, ledger_id};
-use crate::commands::read_report::{ReadLine, keep_ids, print_read_report};
+use crate::commands::read_report::{ReadLine, print_read_report};
 #[cfg(feature = "store")]
 use crate::commands::store::held::Held;
 use crate::commands::worker_program;
@@ -41,7 +42,6 @@ use crate::output::{
     print_raw, summary_text, wrapped_text,
 };
 use crate::protocol::{TrustsLine, counted};
-use crate::requests::check_name;
 #[cfg(not(feature = "store"))]
 use crate::runner::Fence;
 use crate::runner::{
@@ -50,23 +50,24 @@ use crate::runner::{
     release_dead_claims, take_over_dead_claims,
 };
 use crate::server::{
-    check_root, expect_outside, expect_unbound, keep_root, open_in_turn, while_serving,
+    check_root, expect_not_gone, expect_outside, expect_unbound, keep_root, open_in_turn,
+    while_serving,
 };
 
 #[cfg(feature = "store")]
 use holding::{Holding, Wait};
 use notify::{Notifier, NotifyingObserver};
+use plan_source::PlanSource;
 use prepare::{PreparedRun, prepare, take_over_marks};
 use wait::{next_due, wait_for_change};
 
 pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
-    let mut imported = args.read.read(&args.plan).map_err(|failure| with_run(failure, args))?;
-    let name = run_name(args)?;
-    keep_ids(&mut imported, &args.ledger, &name);
-    check_plan(&imported, args)?;
+    let source = PlanSource::find(args)?;
+    let (imported, name) = (&source.plan, source.name.as_str());
+    check_plan(&source, args)?;
     // Before the lock is taken: it may take long.
     let draft = plan_draft(&imported.plan).map_err(Error::from)?;
-    announce(&imported, args)?;
+    announce(imported, args)?;
     let environment = environment();
     create_parents(&args.ledger)?;
     expect_outside(std::process::id(), &args.ledger)?;
@@ -75,17 +76,18 @@ pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
         let Some(held) = holding::open(&args.store, &args.ledger, &environment)? else {
             return Ok(Code::Waiting);
         };
-        return run_held(held, args, &imported, draft, &name);
+        return run_held(held, args, &source, draft);
     }
     expect_unbound(&args.ledger, &environment, "ledger run")?;
+    expect_not_gone(&args.ledger)?;
     let open = || Ledger::open_or_create(&args.ledger, &environment);
     let (mut ledger, mut report) = open_in_turn(&args.ledger, open)?;
     let mut reporter = report_ledger(&ledger, &report, args)?;
-    let mut next = begin(&ledger, (&imported, draft), &name, args, &reporter)?;
+    let mut next = begin(&ledger, (&source, draft), args, &reporter)?;
     let mut notifier =
-        args.notify.as_ref().map(|command| Notifier::new(command, &name, &args.ledger));
+        args.notify.as_ref().map(|command| Notifier::new(command, name, &args.ledger));
     let marks = ImportedStatuses::new(&imported.plan, &imported.done, &imported.skipped);
-    let request = RunRequest { name: &name, args, marks: (!args.fresh).then_some(&marks) };
+    let request = RunRequest { name, args, marks: (!args.fresh).then_some(&marks) };
     // All sessions of this process: with --wait there can be several.
     let mut done = Session::default();
     loop {
@@ -133,11 +135,11 @@ fn report_ledger(
 /// Finds or starts the run of the plan file, and reports what a person should know before it is driven.
 fn begin(
     ledger: &Ledger,
-    (imported, draft): (&PlanFile, PlanDraft),
-    name: &str,
+    (source, draft): (&PlanSource, PlanDraft),
     args: &RunArgs,
     reporter: &RunReporter,
 ) -> Result<PreparedRun, Failure> {
+    let (imported, name) = (&source.plan, source.name.as_str());
     if !imported.format.is_native() {
         reporter.print_if_json(&ReadLine::from(imported));
     }
@@ -146,11 +148,13 @@ fn begin(
             "one worker at a time, because workers share this git checkout; --max-parallel N starts more",
         );
     }
-    let next = prepare(ledger, name, imported, draft, args)?;
+    let next = prepare(ledger, source, draft, args)?;
     // Only now: a command line that was rejected, or that starts nothing, must not replace the one that
     // started the run.
     if matches!(next, PreparedRun::Active(_)) {
         keep_runner(name, args, &environment());
+        // If a worker removes the ledger, it is known that it was there.
+        keep_root(&args.ledger, ledger);
     }
     report_trust(ledger, next, imported, args, reporter)?;
     Ok(next)
@@ -162,10 +166,10 @@ fn begin(
 fn run_held(
     held: Held,
     args: &RunArgs,
-    imported: &PlanFile,
+    source: &PlanSource,
     draft: PlanDraft,
-    name: &str,
 ) -> Result<Code, Failure> {
+    let (imported, name) = (&source.plan, source.name.as_str());
     let Held { ledger, report, log } = held;
     let mut reporter = report_ledger(&ledger, &report, args)?;
     let mut holding = Holding::start(log, &args.ledger)?;
@@ -177,7 +181,7 @@ fn run_held(
     let marks = ImportedStatuses::new(&imported.plan, &imported.done, &imported.skipped);
     let request = RunRequest { name, args, marks: (!args.fresh).then_some(&marks) };
     let drive = || {
-        let mut next = begin(&ledger, (imported, draft), name, args, &reporter)?;
+        let mut next = begin(&ledger, (source, draft), args, &reporter)?;
         let mut done = Session::default();
         loop {
             let observer = NotifyingObserver {
@@ -198,22 +202,6 @@ fn run_held(
     let driven = drive();
     keep_root(&args.ledger, &ledger);
     holding.finish(ledger, driven)
-}
-
-/// The failure to read a plan file, with a hint if the word is the name of a run.
-fn with_run(failure: Failure, args: &RunArgs) -> Failure {
-    let is_run = |name: &str| {
-        let view = LedgerView::open(&args.ledger, &Environment::system()).ok()?;
-        Some(view.fold_recent().ok()?.state.names.contains_key(name))
-    };
-    match (failure, args.plan.to_str().filter(|_| !args.plan.exists())) {
-        (Failure::Usage(message), Some(name)) if is_run(name) == Some(true) => {
-            // Rather than a file with nearly this name.
-            let (message, _) = message.split_once("\nhint: ").unwrap_or((&message, ""));
-            Failure::Usage(format!("{message}\nhint: `ledger resume {name}` continues this run"))
-        }
-        (failure, _) => failure,
-    }
 }
 
 /// The run that the command line asks for.
@@ -283,29 +271,20 @@ fn session(
     Ok((code, None))
 }
 
-/// The run's name: as given, or the file's name without its extension.
-fn run_name(args: &RunArgs) -> Result<String, Failure> {
-    let name = match &args.run {
-        Some(name) => name.clone(),
-        None => args.plan.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
-    };
-    check_name(NameKind::Run, &name)?;
-    Ok(name)
-}
-
 /// Rejects a plan that cannot run, before anything is written.
-fn check_plan(imported: &PlanFile, args: &RunArgs) -> Result<(), Failure> {
-    check_inputs(imported, args)?;
-    check_kill_at(imported, args)?;
-    check_worker(imported, args)
-        .or_else(|failure| if has_ended(args) == Some(true) { Ok(()) } else { Err(failure) })
+fn check_plan(source: &PlanSource, args: &RunArgs) -> Result<(), Failure> {
+    check_inputs(source, args)?;
+    check_kill_at(source, args)?;
+    check_worker(source, args).or_else(|failure| {
+        if has_ended(&source.name, args) == Some(true) { Ok(()) } else { Err(failure) }
+    })
 }
 
 /// Rejects a step at which the runner would never be killed. Later versions of the plan may have more steps.
-fn check_kill_at(imported: &PlanFile, args: &RunArgs) -> Result<(), Failure> {
-    let steps = u32::try_from(imported.plan.steps.len()).unwrap_or(u32::MAX);
+fn check_kill_at(source: &PlanSource, args: &RunArgs) -> Result<(), Failure> {
+    let steps = u32::try_from(source.plan.plan.steps.len()).unwrap_or(u32::MAX);
     match args.kill_at {
-        Some(number) if number > steps && !has_started(args) => {
+        Some(number) if number > steps && !has_started(&source.name, args) => {
             let (file, steps) = (args.plan.display(), counted(steps.into(), "step"));
             Err(Failure::Usage(format!("--kill-at {number}: {file} has {steps}")))
         }
@@ -314,41 +293,44 @@ fn check_kill_at(imported: &PlanFile, args: &RunArgs) -> Result<(), Failure> {
 }
 
 /// Whether there is such a run.
-fn has_started(args: &RunArgs) -> bool {
+fn has_started(name: &str, args: &RunArgs) -> bool {
     let found = || {
         let view = LedgerView::open(&args.ledger, &Environment::system()).ok()?;
-        let state = view.fold_recent().ok()?.state;
-        Some(state.names.contains_key(&run_name(args).ok()?))
+        Some(view.fold_recent().ok()?.state.names.contains_key(name))
     };
     found() == Some(true)
 }
 
 /// Whether the run has ended and no option reopens it: then its steps need no worker.
-fn has_ended(args: &RunArgs) -> Option<bool> {
-    let name = run_name(args).ok().filter(|_| !args.replan && !args.retry_failed)?;
+fn has_ended(name: &str, args: &RunArgs) -> Option<bool> {
+    if args.replan || args.retry_failed {
+        return None;
+    }
     let view = LedgerView::open(&args.ledger, &Environment::system()).ok()?;
     let state = view.fold(u64::MAX).ok()?.state;
-    Some(matches!(state.run_named(&name)?.status, RunStatus::Ended(_)))
+    Some(matches!(state.run_named(name)?.status, RunStatus::Ended(_)))
 }
 
 /// Rejects a plan with an input that has no value, unless its run has started.
-fn check_inputs(imported: &PlanFile, args: &RunArgs) -> Result<(), Failure> {
-    let given = args.inputs.values(&imported.plan)?;
-    let missing = imported.plan.missing_inputs(|name| given.contains_key(name));
-    if missing.is_empty() || has_started(args) {
+fn check_inputs(source: &PlanSource, args: &RunArgs) -> Result<(), Failure> {
+    let plan = &source.plan.plan;
+    let given = args.inputs.values(plan)?;
+    let missing = plan.missing_inputs(|name| given.contains_key(name));
+    if missing.is_empty() || has_started(&source.name, args) {
         return Ok(());
     }
     Err(Error::from(Rejection::MissingInputs(missing)).into())
 }
 
 /// Rejects a plan with a step that has neither a command nor a worker.
-fn check_worker(imported: &PlanFile, args: &RunArgs) -> Result<(), Failure> {
+fn check_worker(source: &PlanSource, args: &RunArgs) -> Result<(), Failure> {
     if args.stub {
         return Ok(());
     }
     if let Some(worker) = args.worker.as_ref().filter(|worker| !worker.trim().is_empty()) {
         return worker_program::check(worker);
     }
+    let imported = &source.plan;
     let (plan, route) = (&imported.plan, args.route());
     let is_open = |id: &String| {
         args.fresh || !(imported.done.contains_key(id) || imported.skipped.contains_key(id))
@@ -362,14 +344,13 @@ fn check_worker(imported: &PlanFile, args: &RunArgs) -> Result<(), Failure> {
             && is_open(&step.id)
             && !is_decision(step)
     };
-    let step = plan.steps.iter().find(needs_worker);
-    match step {
+    match plan.steps.iter().find(needs_worker) {
         None => Ok(()),
         Some(step) => Err(Failure::Usage(format!(
-            "{}: step `{}` has no command\nhint: add --worker CMD, or try the plan at no cost \
-             with --stub",
-            args.plan.display(),
-            step.id
+            "{}: step `{}` has no command\nhint: {}",
+            source.place(args),
+            step.id,
+            source.worker_hint(args)
         ))),
     }
 }

@@ -10,10 +10,11 @@ use plan_ledger::{
 };
 
 use crate::options::ReadPlanArgs;
-use crate::output::{Failure, print_message};
+use crate::output::{Failure, option, print_message};
 use crate::runner::{ImportedStatuses, import_statuses, is_by_planner};
 
 use super::args::RunArgs;
+use super::plan_source::PlanSource;
 
 /// The author of a retry by a command-line option.
 const OPERATOR: &str = "operator";
@@ -30,11 +31,11 @@ pub(super) enum PreparedRun {
 /// Finds or starts the run and prepares it.
 pub(super) fn prepare(
     ledger: &Ledger,
-    name: &str,
-    imported: &PlanFile,
+    source: &PlanSource,
     draft: PlanDraft,
     args: &RunArgs,
 ) -> Result<PreparedRun, Failure> {
+    let (imported, name) = (&source.plan, source.name.as_str());
     let policy = policy(imported.format, args);
     let state = ledger.state()?;
     let run = state.run_named(name);
@@ -44,7 +45,8 @@ pub(super) fn prepare(
         if let Some(other) = open_run_of_same_plan(&state, imported) {
             print_message(&format!(
                 "run {name} is new, although run {other} has a plan of this title and is not over: to \
-                 continue that one, stop this and add --run {other} --replan"
+                 continue that one, stop this and add {} --replan",
+                option("--run", &other)
             ));
         }
         let inputs = args.inputs.values(&imported.plan)?;
@@ -67,11 +69,21 @@ pub(super) fn prepare(
         ));
     }
     let hash = draft.hash();
-    let is_exact = run.active_version().is_some_and(|version| version.hash == hash);
-    let is_same = is_exact || is_same_work(run.plan().map(CompactPlan::decode), imported);
-    if is_same && !is_exact && !differs_in_commands(run, imported) {
+    let is_exact =
+        source.is_from_ledger || run.active_version().is_some_and(|version| version.hash == hash);
+    let is_same_work = is_exact || is_same_work(run.plan().map(CompactPlan::decode), imported);
+    // With --replan, a step that is over is changed deliberately.
+    let is_same = is_same_work || !args.replan && is_same_open_work(run, imported);
+    if source.is_from_ledger {
+        print_message(&from_ledger(run, args));
+    } else if is_same_work && !is_exact && !differs_in_commands(run, imported) {
         print_message(&format!(
             "run {name}: the text around the tasks has changed; the run continues with its plan"
+        ));
+    } else if is_same && !is_same_work {
+        print_message(&format!(
+            "run {name}: the file differs from the plan, but not in the work that is left; the run \
+             continues with its plan"
         ));
     }
     // A version that waits for approval is not proposed again.
@@ -211,6 +223,51 @@ fn is_same_work(active: Option<Plan>, imported: &PlanFile) -> bool {
     };
     !imported.format.is_native()
         && active.is_some_and(|active| tasks(active) == tasks(imported.plan.clone()))
+}
+
+/// Whether the file has the same work as the plan of the run for the steps that are not over. What a finished
+/// step was is in the ledger, and a title is no work.
+fn is_same_open_work(run: &Run, imported: &PlanFile) -> bool {
+    let is_marked = |id: &str| imported.done.contains_key(id) || imported.skipped.contains_key(id);
+    let is_over = |id: &str| match run.step_named(id).and_then(|number| run.step(number)) {
+        Some(step) => step.status.is_closed(),
+        // A step that was done before it was written down.
+        None => is_marked(id),
+    };
+    let work = |mut plan: Plan| {
+        plan.title.clear();
+        plan.extra.clear();
+        if !imported.format.is_native() {
+            plan.context.clear();
+        }
+        plan.steps.retain(|step| !is_over(&step.id));
+        for step in &mut plan.steps {
+            step.after.retain(|id| !is_over(id));
+            step.extra.clear();
+            if !step.goal.is_empty() || step.command.is_some() {
+                step.title.clear();
+            }
+        }
+        plan.barriers.iter_mut().for_each(|barrier| barrier.title.clear());
+        plan_hash(&as_written_commands(plan))
+    };
+    let active = run.plan().map(CompactPlan::decode);
+    active.is_some_and(|active| work(active) == work(imported.plan.clone()))
+}
+
+/// The message of a run that continues without its plan file.
+fn from_ledger(run: &Run, args: &RunArgs) -> String {
+    let name = &run.name;
+    let version = match run.newest_proposal() {
+        Some((number, _)) if run.active == 0 => number,
+        _ => run.active,
+    };
+    let how = format!("the run continues with plan version {version}, which the ledger has");
+    if args.plan.to_str() == Some(name) {
+        format!("run {name}: {how}")
+    } else {
+        format!("run {name}: there is no file {}; {how}", args.plan.display())
+    }
 }
 
 /// Whether a plan differs from that of the run only in criteria that were read as commands: a

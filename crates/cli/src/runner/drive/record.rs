@@ -68,6 +68,22 @@ impl Drive<'_> {
                 }
             }
             Report::Checked(checked) => self.take_verdict(checked),
+            // Nothing is recorded: the next runner finds the result of a worker with its files, and judges again.
+            Report::Moved(token) => {
+                self.running.remove(&token);
+                self.expect_in_place();
+            }
+            Report::MovedCheck(subject) => {
+                self.checking.remove(&subject);
+                self.expect_in_place();
+            }
+        }
+    }
+
+    /// Stop dispatching if the files of the workers are no longer where they were.
+    pub(crate) fn expect_in_place(&mut self) {
+        if let Err(error) = self.workers.expect_in_place() {
+            self.fail(error);
         }
     }
 

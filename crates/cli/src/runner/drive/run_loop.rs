@@ -88,6 +88,7 @@ impl Drive<'_> {
         loop {
             self.handle_stop_request();
             self.end_revoked();
+            self.expect_in_place();
             if let Err(error) = self.release_dead_claims() {
                 self.fail(error);
             }

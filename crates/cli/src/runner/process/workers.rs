@@ -19,6 +19,7 @@ use crate::runner::backoff::Backoff;
 use crate::runner::check::{Check, CheckAnswer, Subject};
 use crate::runner::dead_letter::{dead_letter, lost_before};
 use crate::runner::helpers::commands::Helpers;
+use crate::runner::own_folder::LedgerPlace;
 use crate::runner::process::job::{Job, JobSpec, Streams, Variables};
 use crate::runner::process::limits::{EndedBy, JobLimits, STREAM_LENGTH_MAX, WorkerLimits};
 use crate::runner::process::orphans;
@@ -58,6 +59,8 @@ pub struct ProcessWorkers {
     left: LeftJobs,
     /// Whether runners of other machines may host attempts of the same run.
     is_shared: bool,
+    /// The folder of the ledger, if the files of the workers are in it.
+    place: Option<LedgerPlace>,
     /// Whether this process may no longer host workers.
     fence: Fence,
     /// When to check the limits of running jobs next.
@@ -110,7 +113,10 @@ impl ProcessWorkers {
     #[must_use]
     pub fn new(options: ProcessOptions) -> Self {
         let folder = scratch_folder(&options.ledger, options.run);
-        Self::within(folder, options)
+        let place = LedgerPlace::of(&options.ledger);
+        let mut workers = Self::within(folder, options);
+        workers.place = Some(place);
+        workers
     }
 
     /// Keep the files of the processes in this folder.
@@ -128,6 +134,7 @@ impl ProcessWorkers {
             stream_length_max: STREAM_LENGTH_MAX,
             left: LeftJobs::default(),
             is_shared: false,
+            place: None,
             fence: Fence::default(),
             next_check: Instant::now(),
         }
@@ -309,6 +316,10 @@ impl Workers for ProcessWorkers {
         if task.attempt > 1 { Vec::new() } else { files::stale_files(&files, &others) }
     }
 
+    fn expect_in_place(&self) -> Result<()> {
+        self.place.as_ref().map_or(Ok(()), LedgerPlace::check)
+    }
+
     fn shared_folder(&self) -> Option<&std::path::Path> {
         Some(&self.options.ledger)
     }
@@ -363,12 +374,22 @@ impl Workers for ProcessWorkers {
                         // Its process was ended, and that is no result.
                         running.job.end(EndedBy::Stop);
                     }
+                    if self.expect_in_place().is_err() {
+                        running.job.end_leftovers(&self.scratch);
+                        // How it ended is in its record, which is in the folder.
+                        let _ = running.job.reap(&self.scratch);
+                        return Some(moved(key));
+                    }
                     let report = self.report(key, running);
+                    // What was read after a move is no result.
                     if report.is_some() {
-                        return report;
+                        return report.map(|it| self.expect_in_place().map_or(moved(key), |()| it));
                     }
                 }
                 Ok(WorkerMessage::Examined(token, receipt, notes)) => {
+                    if self.expect_in_place().is_err() {
+                        return Some(Report::Moved(token));
+                    }
                     return Some(self.finished(token, receipt, &notes));
                 }
                 Err(_) if Instant::now() >= give_up => return None,
@@ -426,6 +447,14 @@ impl std::fmt::Debug for ProcessWorkers {
             .field("options", &self.options)
             .field("running", &self.jobs.len())
             .finish_non_exhaustive()
+    }
+}
+
+/// The report about a job that ended after its files were moved.
+fn moved(key: Key) -> Report {
+    match key {
+        Key::Work(token) => Report::Moved(token),
+        Key::Check(subject, _) => Report::MovedCheck(subject),
     }
 }
 

@@ -37,9 +37,9 @@ use plan_ledger::{Environment, Error, ErrorKind, Ledger};
 
 use crate::options::{create_parents, parse_seconds};
 use crate::output::{Failure, print_message, progress_bar};
-use crate::protocol::{counted, hex};
+use crate::protocol::{counted, hex, ledger_option, quoted};
 use crate::runner::this_machine;
-use crate::server::open_in_turn;
+use crate::server::{expect_not_gone, open_in_turn};
 
 use super::copy::{
     Findings, is_free, missing_blobs, missing_text, print_derived_damage, records_about,
@@ -313,6 +313,7 @@ impl<'a> Place<'a> {
         let is_standby = before == Before::StandBy;
         let is_known = has_log(self.client.objects(), self.client.retry())?;
         if !is_known && before == Before::Create && is_free(dir) {
+            expect_not_gone(dir)?;
             create_parents(dir)?;
             Ledger::create(dir, self.environment)?.close()?;
             return Ok(false);
@@ -538,11 +539,11 @@ impl HeldInStore {
         let who = known.clone().unwrap_or_else(|| format!("process {node}"));
         let fenced =
             format!("fenced: {who} took over the ledger with epoch {epoch}, and this process ends");
-        let (url, dir) = (&self.json.url, self.dir.display());
+        let (url, dir) = (quoted(&self.json.url), ledger_option(self.dir));
         Failure::Rejected(match self.unshipped() {
             Some(records) => format!(
                 "{fenced}; {records}, which may be acknowledged, are only in this folder\nhint: `ledger store rejoin \
-                 {url} --ledger {dir}` shows everything that only this folder has, saves it, and restores the store"
+                 {url} {dir}` shows everything that only this folder has, saves it, and restores the store"
             ),
             None => format!(
                 "{fenced}\nhint: nothing that was acknowledged is lost; `ledger serve --store {url} --standby` \
@@ -650,10 +651,10 @@ impl HeldLog for HeldInStore {
                 let why = at_store(error, &self.json.url).without_hint();
                 let message = format!("{records} are only in this folder: {why}");
                 let hint = format!(
-                    "they are acknowledged and safe here; `ledger serve --store {} --ledger {}` ships them, unless \
+                    "they are acknowledged and safe here; `ledger serve --store {} {}` ships them, unless \
                      another machine takes over first",
-                    self.json.url,
-                    self.dir.display()
+                    quoted(&self.json.url),
+                    ledger_option(self.dir)
                 );
                 Error::new(ErrorKind::Io, message).with_hint(hint).into()
             }

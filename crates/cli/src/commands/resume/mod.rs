@@ -1,8 +1,10 @@
 //! `ledger resume`: starts the last runner of a run again.
 
+mod place;
+
 use std::io::{self, BufRead as _, IsTerminal as _};
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Args;
@@ -13,8 +15,12 @@ use crate::commands::inspect::health::lost_text;
 use crate::commands::inspect::newest_state;
 use crate::commands::last_runner::{LastRunner, LastRunners, RunnerStatus, ledger_id};
 use crate::options::{LEDGER_NAME, LedgerOption, environment};
-use crate::output::{Code, Failure, escape_control, escape_path, print_message, print_text};
+use crate::output::{
+    Code, Failure, escape_control, escape_path, print_message, print_text, quoted, shell_command,
+};
 use crate::requests::run_of;
+
+use place::ResumePlace;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,9 +30,11 @@ Examples:
   ledger resume --show                             print its command line and do nothing
 
 It repeats the last `ledger run` of the run, with its options, in its working folder. The command
-line is kept in your state folder (XDG_STATE_HOME), never in the ledger. If the ledger has moved since,
-or where there is no /proc to show whether that runner has ended, it is shown first, and --yes starts
-it. To start the steps of a paused run, use `ledger unpause`.";
+line is kept in your state folder (XDG_STATE_HOME), never in the ledger. If the working folder was moved
+with the ledger in it, the run continues in the new place. In a copy, if only the ledger was moved, or
+where there is no /proc to show whether that runner has ended, the command line is shown first, and
+--yes starts it. If the plan file is gone, the run continues with the plan in the ledger. To start the
+steps of a paused run, use `ledger unpause`.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -42,7 +50,8 @@ pub(crate) struct ResumeArgs {
     /// Retry the failed steps first
     #[arg(long)]
     retry_failed: bool,
-    /// Start it without asking, even if the ledger has moved, or if the last runner may be at work
+    /// Start it without asking, even if the ledger was copied or moved, or if the last runner may be
+    /// at work
     #[arg(long)]
     yes: bool,
 }
@@ -60,49 +69,69 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
         let error = Error::new(ErrorKind::Locked, format!("a runner is at work: {process}"));
         return Err(error.with_hint("`ledger status` shows what it does").into());
     }
-    let known = ledger_id(view.log()).map(|id| LastRunners::of(&id)).unwrap_or_default();
-    let last = choose(&known, args.run.as_deref(), &state)?.ok_or_else(|| {
-        let of = args.run.as_ref().map_or_else(String::new, |run| format!("run {run} in "));
-        Failure::Usage(format!(
-            "no earlier runner of {of}{} is known to this user\nhint: start one with `ledger run PLAN`, \
-             with the options that the earlier one had",
-            escape_path(dir)
-        ))
-    })?;
-    let line = escape_control(&last.command());
-    let folder = escape_path(&last.working_dir);
+    let id = ledger_id(view.log()).unwrap_or_default();
+    let known = LastRunners::at(&id, dir);
+    let last =
+        choose(&known, args.run.as_deref(), &state)?.ok_or_else(|| unknown_runner(args, &state))?;
+    let found = dir.canonicalize().unwrap_or_default();
+    let place = ResumePlace::of(last, &id, &found)?;
+    let words = words(last, &place, &found, args.retry_failed);
+    let line = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    let line = escape_control(&format!("ledger {line}"));
+    let folder = escape_path(&place.folder);
     if args.show {
         print_message(&format!("in {folder}:"));
         print_text(&format!("{line}\n"))?;
         return Ok(Code::Success);
     }
-    let found = dir.canonicalize().unwrap_or_default();
-    let moved = (found != last.ledger)
-        .then(|| format!("the ledger was at {} then", escape_path(&last.ledger)));
     let unseen = status.absence().filter(|_| status.is_unseen());
     let hint = if unseen.is_some() {
         "look for that process where it was started; if it has ended, add --yes"
     } else {
         "add --yes to start it"
     };
-    let doubts: Vec<String> = moved.into_iter().chain(unseen).collect();
+    let doubts: Vec<String> = place.doubt.into_iter().chain(unseen).collect();
     if !doubts.is_empty() && !args.yes {
         confirm(&format!("{}; in {folder}: {line}", doubts.join("; ")), hint)?;
     }
     print_message(&format!("in {folder}: {line}"));
     let mut command = Command::new(own_program());
-    command.args(&last.arguments).current_dir(&last.working_dir);
-    if args.retry_failed {
-        command.arg("--retry-failed");
-    }
-    // Where the runner finds the ledger by itself, its messages need not name it.
-    if found == last.working_dir.join(LEDGER_NAME) {
-        command.env_remove("LEDGER_DIR");
-    } else {
-        command.env("LEDGER_DIR", found);
-    }
+    command.args(&words).current_dir(&place.folder).env_remove("LEDGER_DIR");
     let error = command.exec();
     Err(Failure::Usage(format!("cannot start it in {folder}: {error}")))
+}
+
+/// The words of the command line. They name the ledger, unless the runner finds it by itself: then its messages
+/// need not name it.
+fn words(last: &LastRunner, place: &ResumePlace, ledger: &Path, retry_failed: bool) -> Vec<String> {
+    let mut words = last.arguments.clone();
+    let mut added = Vec::new();
+    if ledger != place.folder.join(LEDGER_NAME) {
+        added.push(format!("--ledger={}", ledger.display()));
+    }
+    if retry_failed {
+        added.push("--retry-failed".to_owned());
+    }
+    let at = words.iter().position(|word| word == "run").map_or(0, |at| at + 1);
+    words.splice(at..at, added);
+    words
+}
+
+/// The failure for a run whose last runner is not known here.
+fn unknown_runner(args: &ResumeArgs, state: &State) -> Failure {
+    let dir = &args.place.dir;
+    let of = args.run.as_ref().map_or_else(String::new, |run| format!("run {run} in "));
+    let mut active = state.runs.overviews().filter(|(_, overview)| overview.is_open());
+    let named = args.run.clone().or_else(|| Some(active.next()?.1.name.clone()));
+    let start = match named {
+        Some(run) => shell_command("run", dir, &[&run]),
+        None => "ledger run PLAN".to_owned(),
+    };
+    Failure::Usage(format!(
+        "no earlier runner of {of}{} is known to this user\nhint: start one with `{start}`, with the \
+         options that the earlier one had",
+        escape_path(dir)
+    ))
 }
 
 /// The runner that is meant: of the run that is named, else of the only active run, else the newest.

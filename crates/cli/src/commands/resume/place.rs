@@ -1,0 +1,131 @@
+//! Where a run is resumed: the working folder of its last runner, or the one that corresponds to it after the
+//! ledger was moved or copied.
+//!
+//! The folder that corresponds is found by its place relative to the folder with the ledger, since both are
+//! moved or copied together.
+//!
+//! Invariant: a ledger that was moved or copied with its working folder never has workers in the old one.
+
+use std::path::{Path, PathBuf};
+
+use crate::commands::last_runner::LastRunner;
+use crate::output::{Failure, escape_path};
+
+/// Where a run is resumed.
+#[derive(Debug)]
+pub(super) struct ResumePlace {
+    /// The working folder.
+    pub(super) folder: PathBuf,
+    /// Why a person confirms it, if one has to.
+    pub(super) doubt: Option<String>,
+}
+
+impl ResumePlace {
+    /// The place for the last runner of a ledger that is now in the folder `found`, which is absolute.
+    pub(super) fn of(last: &LastRunner, id: &str, found: &Path) -> Result<Self, Failure> {
+        let old = &last.working_dir;
+        if last.ledger == found {
+            return Ok(Self { folder: old.clone(), doubt: None });
+        }
+        let there = escape_path(&last.ledger);
+        let is_copy = last.is_of_copy(id, found);
+        let parents = last.ledger.parent().zip(found.parent());
+        let folder = match parents.map(|(from, to)| corresponding(old, from, to)) {
+            Some(Moved::With(folder)) => folder,
+            // The working folder is not near the ledger, and stayed where it was.
+            Some(Moved::Apart) if !is_copy => old.clone(),
+            _ => {
+                return Err(Failure::Rejected(format!(
+                    "the last runner worked in {} with the ledger at {there}, of which this one is a copy\n\
+                     hint: resume that one; to continue with the copy, start a runner with `ledger run` in \
+                     a working folder of its own",
+                    escape_path(old)
+                )));
+            }
+        };
+        plan_ledger::mutant!(ResumedInOldFolder => return Ok(Self { folder: old.clone(), doubt: None }));
+        if is_copy && folder == *old {
+            return Err(Failure::Rejected(format!(
+                "this ledger is a copy of {there}, and the working folder {} belongs to that one\n\
+                 hint: resume that one, or copy the working folder, too",
+                escape_path(old)
+            )));
+        }
+        if !folder.is_dir() {
+            return Err(Failure::Rejected(format!(
+                "the ledger was at {there}, and the last runner worked in {}; there is no folder {}\n\
+                 hint: move the working folder to the same place beside the ledger, or start a runner \
+                 with `ledger run`",
+                escape_path(old),
+                escape_path(&folder)
+            )));
+        }
+        let is_parent_there = last.ledger.parent().is_some_and(Path::exists);
+        let doubt = if is_copy {
+            Some(format!("this ledger is a copy of {there}, which is still there"))
+        } else {
+            is_parent_there.then(|| format!("the ledger was at {there} then"))
+        };
+        Ok(Self { folder, doubt })
+    }
+}
+
+/// What became of a working folder when its ledger was moved or copied.
+enum Moved {
+    /// It is here now.
+    With(PathBuf),
+    /// It is not near the ledger.
+    Apart,
+    /// It does not correspond to a folder near the new place.
+    Unknown,
+}
+
+/// The working folder that corresponds to `working`, for a ledger in the folder `from` that is now in `to`.
+fn corresponding(working: &Path, from: &Path, to: &Path) -> Moved {
+    if let Ok(below) = working.strip_prefix(from) {
+        return Moved::With(if below.as_os_str().is_empty() {
+            to.to_owned()
+        } else {
+            to.join(below)
+        });
+    }
+    let Ok(below) = from.strip_prefix(working) else { return Moved::Apart };
+    if to.starts_with(working) {
+        // The ledger was moved within the working folder.
+        return Moved::Apart;
+    }
+    let mut folder = to;
+    for name in below.components().rev() {
+        match (folder.file_name(), folder.parent()) {
+            (Some(own), Some(parent)) if own == name.as_os_str() => folder = parent,
+            _ => return Moved::Unknown,
+        }
+    }
+    Moved::With(folder.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: the folder that corresponds to the working folder is found, and no other one.
+
+    use super::*;
+
+    #[test]
+    fn working_folder_moves_with_the_ledger() {
+        let folder = |working: &str, from: &str, to: &str| match corresponding(
+            Path::new(working),
+            Path::new(from),
+            Path::new(to),
+        ) {
+            Moved::With(folder) => folder.to_str().unwrap().to_owned(),
+            Moved::Apart => "apart".to_owned(),
+            Moved::Unknown => "unknown".to_owned(),
+        };
+        assert_eq!(folder("/a", "/a", "/b"), "/b");
+        assert_eq!(folder("/a/x/y", "/a", "/b/c"), "/b/c/x/y");
+        assert_eq!(folder("/a", "/a/state", "/b/state"), "/b");
+        assert_eq!(folder("/a", "/a/state", "/b"), "unknown");
+        assert_eq!(folder("/a", "/a/x", "/a/y"), "apart");
+        assert_eq!(folder("/w", "/ledgers", "/other"), "apart");
+    }
+}

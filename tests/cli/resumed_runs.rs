@@ -1,0 +1,293 @@
+//! Runs that continue after their plan file, their folder or their ledger was changed, moved, copied or removed.
+//! Real processes and real folders.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use plan_ledger::StepStatus;
+
+use super::command::{Ended, PROGRAM, Place, ids, start, state_of, wait_until};
+
+/// Three steps in a row. A worker makes a file in its working folder and says where it is.
+const PLAN: &str = "steps:
+  - {id: a, goal: first}
+  - {id: b, goal: second, after: [a]}
+  - {id: c, goal: third, after: [b]}
+";
+const WORKER: &str =
+    "if [ $LEDGER_STEP$LEDGER_ATTEMPT = b1 ]; then sleep 60; fi; touch $LEDGER_STEP.made; pwd";
+
+/// A folder `old` with a run whose runner was killed in its second step.
+fn killed() -> Place {
+    let place = Place::new();
+    fs::create_dir(place.path("old")).unwrap();
+    place.write("old/plan.yaml", PLAN);
+    let killed = ledger(&place, "old", &["run", "plan.yaml", "--worker", WORKER, "--kill-at", "2"]);
+    assert!(killed.was_killed());
+    place
+}
+
+/// Runs `ledger` in a folder of the place.
+fn ledger(place: &Place, folder: &str, words: &[&str]) -> Ended {
+    start(place.command(words).current_dir(place.path(folder))).end()
+}
+
+fn copy(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
+}
+
+/// The statuses of the ledger in a folder: accepted steps.
+fn accepted(folder: &Path) -> Vec<String> {
+    ids(state_of(&folder.join(".ledger")).run_named("plan").unwrap(), StepStatus::Accepted)
+}
+
+fn made(folder: &Path) -> Vec<bool> {
+    ["a", "b", "c"].map(|step| folder.join(format!("{step}.made")).exists()).to_vec()
+}
+
+#[test]
+fn run_without_its_plan_file_continues_from_the_ledger() {
+    for words in [&["resume"][..], &["resume", "plan"], &["run", "plan.yaml", "--worker", WORKER]] {
+        let place = killed();
+        fs::remove_file(place.path("old/plan.yaml")).unwrap();
+        let said = ["there is no file plan.yaml; the run continues with plan version 1"];
+        ledger(&place, "old", words).code(0).complains(&said);
+        assert_eq!(accepted(&place.path("old")), ["a", "b", "c"]);
+    }
+    // By the name of the run; without a worker, the message names a command that works.
+    let place = killed();
+    fs::remove_file(place.path("old/plan.yaml")).unwrap();
+    let said = ["run plan: step `a` has no command", "`ledger resume plan` repeats"];
+    ledger(&place, "old", &["run", "plan"]).code(2).complains(&said);
+    ledger(&place, "old", &["run", "plan", "--worker", WORKER]).code(0);
+    // A name that is neither a file nor a run is refused, and nothing is written.
+    ledger(&place, "old", &["run", "other"]).code(2);
+}
+
+#[test]
+fn copied_ledger_has_workers_in_its_own_folder() {
+    let place = killed();
+    copy(&place.path("old"), &place.path("copy"));
+    let said = ["this ledger is a copy of ", "which is still there", "add --yes"];
+    ledger(&place, "copy", &["resume"]).code(6).complains(&said);
+    assert_eq!(made(&place.path("copy")), [true, false, false], "nothing was started");
+    let copy = fs::canonicalize(place.path("copy")).unwrap();
+    let line = format!("in {}: ledger run plan.yaml --worker", copy.display());
+    ledger(&place, "copy", &["resume", "--yes"]).code(0).complains(&[&line]);
+    assert_eq!(made(&copy), [true, true, true]);
+    assert_eq!(accepted(&copy), ["a", "b", "c"]);
+    // The other one is as it was, and continues on its own.
+    assert_eq!(made(&place.path("old")), [true, false, false]);
+    assert_eq!(accepted(&place.path("old")), ["a"]);
+    ledger(&place, "old", &["resume"]).code(0);
+    assert_eq!(made(&place.path("old")), [true, true, true]);
+}
+
+/// A copy of the ledger without its working folder starts nothing in the folder of the other one.
+#[test]
+fn copied_ledger_without_its_folder_is_refused() {
+    let place = killed();
+    copy(&place.path("old/.ledger"), &place.path("old/backup"));
+    let refused = ledger(&place, "old", &["resume", "--ledger", "backup", "--yes"]).code(6);
+    refused.complains(&["this ledger is a copy of", "belongs to that one"]);
+    assert_eq!(made(&place.path("old")), [true, false, false]);
+    // One that was started elsewhere with the ledger of this folder.
+    let place = Place::new();
+    fs::create_dir(place.path("work")).unwrap();
+    place.write("work/plan.yaml", PLAN);
+    fs::create_dir(place.path("ledgers")).unwrap();
+    let words =
+        ["run", "plan.yaml", "--worker", WORKER, "--kill-at", "2", "--ledger", "../ledgers/x"];
+    assert!(ledger(&place, "work", &words).was_killed());
+    copy(&place.path("ledgers/x"), &place.path("ledgers/y"));
+    let words = ["resume", "--ledger", "../ledgers/y", "--yes"];
+    ledger(&place, "work", &words).code(6).complains(&["of which this one is a copy"]);
+    assert_eq!(made(&place.path("work")), [true, false, false]);
+}
+
+#[test]
+fn moved_folder_is_resumed_in_its_new_place() {
+    let place = killed();
+    fs::rename(place.path("old"), place.path("new")).unwrap();
+    ledger(&place, "new", &["status"]).code(0).says(&["ledger resume"]);
+    ledger(&place, "new", &["resume"]).code(0);
+    assert_eq!(made(&place.path("new")), [true, true, true]);
+    assert!(!place.path("old").exists());
+    // The name of the ledger is printed as it is executed.
+    let place = killed();
+    fs::rename(place.path("old/.ledger"), place.path("old/x y")).unwrap();
+    let shown = ledger(&place, "old", &["resume", "--ledger", "x y", "--show"]).code(0);
+    let ledger_dir = fs::canonicalize(place.path("old/x y")).unwrap();
+    let option = format!("ledger run '--ledger={}' plan.yaml", ledger_dir.display());
+    assert!(shown.out.starts_with(&option), "{shown:?}");
+    let mut line = Command::new("sh");
+    let program = Path::new(PROGRAM).parent().unwrap();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    line.args(["-c", &shown.out]).env("PATH", path).current_dir(place.path("old"));
+    start(&mut line).end().code(0);
+    assert_eq!(made(&place.path("old")), [true, true, true]);
+}
+
+#[test]
+fn ledger_that_is_gone_is_not_begun_anew() {
+    let place = Place::new();
+    place.write("plan.yaml", PLAN);
+    let run = ["run", "plan.yaml", "--worker", "echo \"$LEDGER_STEP\" >> \"$TALLY\""];
+    place.ledger_with(&run).code(0);
+    let records = state_of(&place.path(".ledger")).seq;
+    fs::remove_dir_all(place.path(".ledger")).unwrap();
+    let gone = format!("a ledger with {records} records was here until ");
+    let said = [gone.as_str(), "it is gone", "restore a backup", "--accept-rollback"];
+    place.ledger_with(&run).code(6).complains(&said);
+    place.ledger("init").code(6).complains(&said);
+    for line in ["status", "resume", "next", "claim", "inspect runs", "plan propose plan.yaml"] {
+        place.ledger(line).code(2).complains(&said);
+    }
+    assert_eq!(place.tally().len(), 3, "nothing was done again");
+    assert!(!place.path(".ledger").exists());
+    // What is left of it, such as the files of a worker, is no ledger.
+    fs::create_dir_all(place.path(".ledger/work")).unwrap();
+    place.ledger_with(&run).code(6).complains(&said);
+    fs::remove_dir_all(place.path(".ledger")).unwrap();
+    // The way that the message names.
+    place.ledger_with(&[&run[..], &["--accept-rollback"]].concat()).code(0);
+    assert_eq!(place.tally().len(), 6);
+    place.ledger_with(&run).code(0);
+    fs::remove_dir_all(place.path(".ledger")).unwrap();
+    place.ledger("init --accept-rollback").code(0);
+    place.ledger("status").code(0);
+}
+
+/// A worker removes the ledger of the first run in a folder, and the runner is killed.
+#[test]
+fn ledger_that_a_worker_removed_is_known() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a, command: 'rm -rf .ledger; sleep 600'}]");
+    let runner = start(&mut place.command(&["run", "plan.yaml"]));
+    wait_until("the step is dispatched", || runner.complained("dispatched"));
+    wait_until("the worker removed the ledger", || !place.path(".ledger/HEAD").exists());
+    assert!(runner.kill().was_killed());
+    place.ledger("run plan.yaml").code(6).complains(&["a ledger with", "it is gone"]);
+    // Another folder in the place of this one has no such ledger.
+    fs::create_dir(place.path("other")).unwrap();
+    place.write("other/plan.yaml", "steps: [{id: a, command: 'true'}]");
+    for _ in 0..2 {
+        ledger(&place, "other", &["run", "plan.yaml"]).code(0);
+        fs::rename(place.path("other"), place.path("aside")).unwrap();
+        fs::create_dir(place.path("other")).unwrap();
+        place.write("other/plan.yaml", "steps: [{id: a, command: 'true'}]");
+        ledger(&place, "other", &["run", "plan.yaml"]).code(0);
+        fs::remove_dir_all(place.path("aside")).unwrap();
+    }
+}
+
+/// The folder is moved while a worker works: its result is no failure, and the next runner records it.
+#[test]
+fn result_of_a_moved_folder_is_kept() {
+    for dir in [".ledger", "OLD/.ledger"] {
+        let place = Place::new();
+        fs::create_dir(place.path("old")).unwrap();
+        let plan = "steps:
+  - {id: a, command: 'echo a >> \"$TALLY\"; while [ -e hold ]; do sleep 0.01; done; echo the result'}
+  - {id: b, command: 'echo b >> \"$TALLY\"', after: [a]}
+";
+        place.write("old/plan.yaml", plan);
+        place.write("old/hold", "");
+        let dir = dir.replace("OLD", place.path("old").to_str().unwrap());
+        let mut command = place.command(&["run", "plan.yaml", "--ledger", &dir]);
+        let runner = start(command.current_dir(place.path("old")));
+        wait_until("the worker is at work", || place.tally() == ["a"]);
+        fs::rename(place.path("old"), place.path("new")).unwrap();
+        fs::remove_file(place.path("new/hold")).unwrap();
+        let ended = runner.end().code(7);
+        ended.complains(&["the folder of the ledger was moved or removed", "ledger resume"]);
+        assert!(!place.path("old").exists(), "nothing was made in the old place");
+        let state = state_of(&place.path("new/.ledger"));
+        assert_eq!(state.in_flight.len(), 1, "nothing was recorded about the attempt");
+        ledger(&place, "new", &["resume"]).code(0);
+        assert_eq!(place.tally(), ["a", "b"], "the work was not done again");
+        let shown = ledger(&place, "new", &["inspect", "step", "a"]).code(0);
+        shown.says(&["the result"]);
+    }
+}
+
+/// What a finished step was is in the ledger: a change of its text in the file stops nothing. A change of work
+/// that is left does.
+#[test]
+fn changed_text_of_a_finished_step_stops_nothing() {
+    let change = |from: &str, to: &str| {
+        let place = killed();
+        assert!(PLAN.contains(from), "{from}");
+        place.write("old/plan.yaml", PLAN.replace(from, to));
+        (ledger(&place, "old", &["run", "plan.yaml", "--worker", WORKER]), place)
+    };
+    for (from, to) in [
+        ("goal: first", "goal: 'first \u{2705} done, took long'"),
+        ("goal: first", "goal: first, estimate_seconds: 5, priority: 7"),
+        ("goal: third", "goal: third, title: Another title"),
+        ("goal: third", "goal: third, extra: {notes: careful}"),
+        ("steps:", "title: Another title\nsteps:"),
+        (
+            "  - {id: a, goal: first}\n  - {id: b, goal: second, after: [a]}",
+            "  - {id: b, goal: second}",
+        ),
+    ] {
+        let (ended, place) = change(from, to);
+        ended.code(0).complains(&["but not in the work that is left"]);
+        let state = state_of(&place.path("old/.ledger"));
+        assert_eq!(state.run_named("plan").unwrap().versions.len(), 1, "{to}");
+    }
+    for (from, to) in [
+        ("goal: third", "goal: other"),
+        ("goal: second", "goal: other"),
+        ("goal: third", "goal: third, acceptance: [more]"),
+        ("after: [b]}", "after: [b]}\n  - {id: d}"),
+        ("goal: third, after: [b]", "goal: third"),
+    ] {
+        let (ended, _) = change(from, to);
+        ended.code(6).complains(&["has another plan than the file"]);
+    }
+}
+
+/// The file of another tool: ticks, notes and scores of finished tasks.
+#[test]
+fn ticks_and_notes_of_finished_tasks_stop_nothing() {
+    let before = "# Tasks\n\n- [ ] order paint\n- [ ] paint the wall\n- [ ] clean up\n";
+    let after = "# Tasks\n\n- [x] order paint \u{2705} (took two days)\n- [ ] paint the wall\n- [ ] clean up\n";
+    let place = Place::new();
+    place.write("tasks.md", before);
+    let words =
+        ["run", "tasks.md", "--worker", "echo \"$LEDGER_STEP\" >> \"$TALLY\"", "--kill-at", "2"];
+    assert!(place.ledger_with(&words).was_killed());
+    place.write("tasks.md", after);
+    place.ledger("resume").code(0);
+    let mut done = place.tally();
+    done.dedup();
+    assert_eq!(done, ["1", "2", "3"]);
+}
+
+#[test]
+fn retry_answers_the_question_about_a_failure() {
+    let plan = "steps:
+  - {id: a, command: '[ -e ok ]'}
+  - {id: b, command: '[ -e ok ]'}
+  - {id: c, command: '[ -e ok ]'}
+";
+    let place = Place::new();
+    place.write("plan.yaml", plan);
+    place.ledger("run plan.yaml").code(3);
+    assert_eq!(ids(place.state().run_named("plan").unwrap(), StepStatus::Gated).len(), 3);
+    place.ledger("retry a").code(0).says(&["step 1 (a): retried"]);
+    let state = place.state();
+    let run = state.run_named("plan").unwrap();
+    assert_eq!(ids(run, StepStatus::Gated), ["b", "c"]);
+    assert_eq!(ids(run, StepStatus::Ready), ["a"]);
+    place.ledger("retry a").code(6).complains(&["nothing to retry"]);
+    place.ledger("retry").code(0).says(&["step 2 (b), step 3 (c): retried"]);
+    assert_eq!(place.state().run_named("plan").unwrap().questions.len(), 0);
+    // The same by the option of a runner.
+    place.ledger("resume").code(3);
+    place.write("ok", "");
+    place.ledger("resume --retry-failed").code(0);
+}
