@@ -97,6 +97,16 @@ fn syntax_and_type_errors_have_line_and_column() {
     }
 }
 
+/// A field that was left out with an error beside it is not missing in the file.
+#[test]
+fn field_beside_an_error_is_not_reported_as_missing() {
+    let error = parse_error("steps:\n  - {id: a, fallback: {value: 3}}\n");
+    assert!(error.contains("line 2"), "{error}");
+    assert!(!error.contains("missing field `id`"), "{error}");
+    assert!(parse("p", "steps:\n  - {id: a, fallback: {value: {value: 3}}}\n").is_ok());
+    assert!(parse("p", "steps:\n  - {id: a, fallback: {variable: {name: v}}}\n").is_ok());
+}
+
 #[test]
 fn unknown_name_error_suggests_the_nearest_name_and_lists_few_names() {
     for text in ["steps:\n  - id: a\n    aftr: [b]\n", r#"{"steps": [{"id": "a", "aftr": []}]}"#] {

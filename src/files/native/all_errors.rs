@@ -208,7 +208,8 @@ impl YamlRecovery<'_> {
             let is_missing = error.message().contains("missing field");
             // So is an error where an entry was blanked out.
             let is_blanked = place.is_some() && self.last_entry == place;
-            if !is_blanked && self.is_new(line, is_missing) {
+            let is_blanked_out = is_missing && self.is_blanked_out(at, error.message());
+            if !is_blanked && !is_blanked_out && self.is_new(line, is_missing) {
                 self.errors.push(Diagnostic::from_error(Some(line), &error));
             }
             let entry_column = column.filter(|_| !is_missing && !is_blanked);
@@ -244,6 +245,14 @@ impl YamlRecovery<'_> {
             let plan_file = plan.into_plan_file(PlanFormat::Yaml);
             self.errors.extend(reference_errors(plan_file, SourceMap::Yaml, &rest));
         }
+    }
+
+    /// Whether the field that is missing on a line was blanked out with an error.
+    fn is_blanked_out(&self, at: usize, message: &str) -> bool {
+        let name = message.split('`').nth(1).unwrap_or_default();
+        let count =
+            |line: Option<&str>| line.unwrap_or_default().matches(&format!("{name}:")).count();
+        count(self.original.get(at).copied()) > count(self.lines.get(at).map(String::as_str))
     }
 
     /// Whether an error on this line is a separate mistake.

@@ -13,7 +13,7 @@ Examples:
   ledger release $TOKEN --reason 'no tool for this step'
   ledger release $TOKEN --begun --reason 'out of memory'
   ledger release --reason 'shutting down'          in a worker: $LEDGER_TOKEN
-  ledger release --step deploy --by ana            a person, whose worker is gone: without its token
+  ledger release --step deploy --by ana            if its worker is gone: without its token
 
 Without --begun the step can be dispatched again at once. With --begun the attempt is lost: if the
 step must not be done twice, a person has to say what it did. --step always means that it has begun.";
