@@ -25,7 +25,8 @@ use plan_ledger::{BackgroundWork, BatchKey, Environment, Error, ErrorKind, Ledge
 #[cfg(not(feature = "store"))]
 use crate::protocol::STORE_HINT;
 use crate::protocol::{
-    Answer, Code, Failure, Peer, encode, hex, ledger_option, option, plan_too_long, receive, too_long,
+    Answer, Code, Failure, Peer, encode, hex, ledger_option, option, plan_too_long, receive,
+    too_long,
 };
 use crate::requests::{GoneLooks, Origin, Repetition, Request};
 
