@@ -182,6 +182,8 @@ fn lost_ledger_object_is_told_and_made_again() {
         store.tamper("LEDGER.json", empty.peek("LEDGER.json"));
         let error = own(&store).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
-        assert!(error.hint().unwrap().contains("delete this object, and nothing else"));
+        assert!(
+            error.hint().unwrap().contains("move this object, and nothing else, out of the prefix")
+        );
     }
 }

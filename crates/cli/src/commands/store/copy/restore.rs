@@ -114,8 +114,8 @@ fn lost_end_text(sealed: &SegmentObject, line: &RestoredLine) -> String {
 pub(crate) fn print_derived_damage(progress: &FolderProgress, url: &str, dir: &Path) {
     let Some(object) = progress.derived_damage else { return };
     print_message(&format!(
-        "{url}/{}: its index or footer is damaged, and every record in it was restored; delete this object in the \
-         store: `ledger serve --store {} {}` uploads it again",
+        "{url}/{}: its index or footer is damaged, and every record in it was restored; move this object out \
+         of the prefix: `ledger serve --store {} {}` uploads it again",
         ObjectName::Segment(object),
         quoted(url),
         ledger_option(dir)
