@@ -22,12 +22,8 @@ function hook(event, input) {
   });
 }
 
-// How often a session is asked to continue in a row.
-const HOLDS_MAX = 8;
-
 export const PlanLedger = async ({ client, directory }) => {
   const primed = new Set();
-  const holds = new Map();
   return {
     "chat.message": async ({ sessionID }, output) => {
       const event = primed.has(sessionID) ? "chat.message" : "session.created";
@@ -47,10 +43,9 @@ export const PlanLedger = async ({ client, directory }) => {
         await hook("session.compacted", { sessionID, directory });
       }
       if (event.type === "session.idle") {
+        // The hook counts: it holds a session at most twice.
         const { hold } = await hook("session.idle", { sessionID, directory });
-        const count = (holds.get(sessionID) ?? 0) + 1;
-        holds.set(sessionID, hold ? count : 0);
-        if (hold && count <= HOLDS_MAX) {
+        if (hold) {
           const parts = [{ type: "text", text: hold }];
           await client.session.prompt({ path: { id: sessionID }, body: { parts } });
         }

@@ -287,6 +287,7 @@ mutants! {
     OtherAnswererSilent, "S authority", "the answer of another person than the one who was asked is not reported";
     VerdictOfAnyProcess, "S authority", "any process asserts that a command criterion holds";
     TokenSecretIgnored, "S authority", "the secret of a token is not compared, so that any process speaks for an attempt";
+    SessionHeldWithoutEnd, "S hosts", "a stop hook holds a session for ever, and each hold is a paid request";
     LiveWorkerKilled, "S night", "a worker that pays is killed by the next runner, and it is unknown whether it paid";
     ImportedAnchorNotFolded, "H anchor", "an import starts from a state that its records do not result in";
     FileOfAnyLengthHashed, "S sparse file", "a runner hashes a sparse file for hours";

@@ -217,6 +217,9 @@ fn fail(failure: &Failure) -> ExitCode {
         let _ = print_json(&failure.json());
     }
     print_error(&failure.to_string());
+    if failure.code() == Code::Usage && is_hook(std::env::args_os().skip(1)) {
+        return Code::Failed.into();
+    }
     if failure.code() == Code::Damaged {
         let error = if let Failure::Ledger(error) = failure { Some(error) } else { None };
         let place = error.and_then(|error| error.location().path.as_deref());
@@ -228,6 +231,28 @@ fn fail(failure: &Failure) -> ExitCode {
         }
     }
     failure.code().into()
+}
+
+/// Whether these words call `ledger hook`, however wrong they are. The exit code of wrong usage is the one
+/// with which a hook blocks its host.
+fn is_hook(words: impl Iterator<Item = std::ffi::OsString>) -> bool {
+    let mut words = words.take_while(|word| word != "--");
+    let mut is_first = true;
+    while let Some(word) = words.next() {
+        if word == "hook" {
+            return is_first || words.next().is_some_and(|host| is_host(&host));
+        }
+        if word == "--color" || word == "--cache" {
+            words.next();
+        } else if !word.to_string_lossy().starts_with('-') {
+            is_first = false;
+        }
+    }
+    false
+}
+
+fn is_host(word: &std::ffi::OsStr) -> bool {
+    word.to_str().is_some_and(|word| options::Host::named(word).is_some())
 }
 
 /// Runs `ledger inspect` with these arguments in this process, on any storage. The result goes to

@@ -56,6 +56,7 @@ pub(crate) use helpers::planner_request::first_request;
 pub use imported_status::{ImportResult, ImportedStatuses, import_statuses};
 #[cfg(feature = "store")]
 pub(crate) use process::end_workers;
+pub(crate) use own_folder::{OwnFolder, create_own_folder};
 pub use process::{ProcessOptions, ProcessWorkers, WorkerLimits, scratch_folder};
 pub(crate) use process::{act_or_enable, end_all_workers, not_ignored, unusable};
 pub use progress::{Fence, Observer, Progress, StopRequest};

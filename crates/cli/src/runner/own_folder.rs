@@ -143,6 +143,12 @@ impl OwnFolder {
         self.open_file(name.as_ref(), flags)
     }
 
+    /// Open a file to write at its end; create it if there is none.
+    pub(crate) fn append(&self, name: impl AsRef<Path>) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
+        self.open_file(name.as_ref(), flags)
+    }
+
     /// Open a file to read it.
     pub(crate) fn read(&self, name: impl AsRef<Path>) -> io::Result<File> {
         self.open_file(name.as_ref(), OFlags::RDONLY)

@@ -12,7 +12,7 @@ use plan_ledger::{AttemptToken, Run, State, StepNumber, StepState, StepStatus, T
 
 use crate::commands::inspect::name_and_title;
 use crate::commands::prime::ReadFrom;
-use crate::output::{escape_control, quoted, step_argument};
+use crate::output::escape_control;
 use crate::protocol::StepName;
 use crate::runner::{Pending, pending};
 
@@ -49,7 +49,7 @@ enum ClaimState {
         is_due: bool,
     },
     /// It was reported, and criteria have no verdict yet.
-    Unverified { open: Vec<String>, accept: String },
+    Unverified { open: Vec<String> },
     /// Another worker has the step, or it must not be done any longer.
     Lost(String),
 }
@@ -130,7 +130,8 @@ impl SessionClaims {
         joined(lost.collect())
     }
 
-    /// Why the session must not end; `None` if it may.
+    /// Why the session must not end: a claim that the agent can report or release. `None` if it may end;
+    /// for a verdict, which the agent cannot give, it is never held.
     pub(super) fn hold_text(&self) -> Option<String> {
         let held = self.claims.iter().filter_map(|claim| {
             let SessionClaim { run, step, .. } = claim;
@@ -141,13 +142,7 @@ impl SessionClaims {
                      report it (`ledger_report` with token {token}, or `ledger receipt {token}`), or \
                      release it (`ledger_release`, or `ledger release {token}`)."
                 )),
-                ClaimState::Unverified { open, accept } => Some(format!(
-                    "{step} of run {run} is reported and not accepted: no verdict on {}. Criteria \
-                     that are commands are checked by `ledger run` or `ledger work`, text by a \
-                     person: `{accept}`.",
-                    open.join("; ")
-                )),
-                ClaimState::Lost(_) => None,
+                ClaimState::Unverified { .. } | ClaimState::Lost(_) => None,
             }
         });
         joined(held.collect())
@@ -165,7 +160,9 @@ impl SessionClaims {
                 ClaimState::Open { lease_until, .. } => {
                     format!("claimed until {}", time_text(*lease_until))
                 }
-                ClaimState::Unverified { .. } => "reported, and not accepted yet".to_owned(),
+                ClaimState::Unverified { open } => {
+                    format!("reported, waits for a verdict on {}", open.join("; "))
+                }
                 ClaimState::Lost(why) => format!("lost: {why}"),
             };
             let line = format!("token {token}: {step} of run {run}, {state}: {title}");
@@ -246,15 +243,13 @@ fn claim_of(
 
 /// A reported step: its criteria without a verdict.
 fn unverified(run: &Run, number: StepNumber) -> ClaimState {
-    let name = StepName::of(run, number);
     let open = pending(run, &Route::default()).into_iter().find_map(|item| match item {
         Pending::Verdicts { step, criteria } if step.number == number => Some(criteria),
         _ => None,
     });
     let open = open.unwrap_or_else(|| vec!["its criteria".to_owned()]);
     let open = open.iter().map(|criterion| escape_control(criterion)).collect();
-    let accept = format!("ledger accept {} {}", quoted(&run.name), quoted(&step_argument(&name)));
-    ClaimState::Unverified { open, accept: escape_control(&accept) }
+    ClaimState::Unverified { open }
 }
 
 /// The tokens in the answers to claims. The text has no escapes and no spaces.
@@ -281,9 +276,13 @@ pub(super) fn unaccepted_step(state: &State, task: &str) -> Option<String> {
     let mut named = open.filter(|(run, number, step)| is_open(step) && names(task, run, *number));
     let (run, number, step) = named.next()?;
     let name = name_and_title(run, number).0;
+    let missing = if step.status == StepStatus::Reported {
+        "it waits for its verdicts, which are not yours to give"
+    } else {
+        "report the step, and complete the task when its criteria have passed"
+    };
     Some(format!(
-        "the ledger has not accepted {name} of run {}: it is {}; report the step, and complete the task \
-         when its criteria have passed",
+        "the ledger has not accepted {name} of run {}: it is {}; {missing}",
         escape_control(&run.name),
         step.status
     ))

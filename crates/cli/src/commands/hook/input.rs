@@ -56,6 +56,14 @@ impl HookInput {
         self.text(&["source", "trigger"]).is_some_and(|source| source == "compact")
     }
 
+    /// Whether the agent stops again after a hook had told it to continue; `None` if the host does not say
+    /// so.
+    pub(super) fn was_held(&self) -> Option<bool> {
+        let active = self.members.get("stop_hook_active").and_then(Value::as_bool);
+        // Cursor counts.
+        active.or_else(|| Some(self.members.get("loop_count")?.as_u64()? > 0))
+    }
+
     /// The task that the agent wants to complete: its subject and its description.
     pub(super) fn task(&self) -> String {
         let subject = self.text(&["task_subject", "subject"]).unwrap_or_default();

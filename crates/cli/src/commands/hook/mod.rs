@@ -2,10 +2,11 @@
 //!
 //! The host writes a JSON object to standard input; the answer is in the host's own form. When a
 //! session starts, and after a compaction, the agent gets the prime. While it works, the leases of its
-//! claims are renewed. When it wants to stop although a claim of the session is open, or reported and
-//! not verified, the host is told to continue.
+//! claims are renewed. When it wants to stop although a claim of the session is open, the host is told to
+//! continue.
 //!
 //! Invariants:
+//! - A session is held at most twice, never twice in a row, and never for what only a person can do.
 //! - A hook that fails never blocks a session: it prints a message and ends with exit code 1. Exit
 //!   code 2, which some hosts take as a veto, is used for an answer only.
 //! - A folder without a ledger gets no answer.
@@ -14,6 +15,7 @@
 
 mod claims;
 mod event;
+mod hold_count;
 mod input;
 mod reply;
 mod session;
@@ -33,6 +35,7 @@ use crate::server::Client;
 
 use claims::SessionClaims;
 use event::HookEvent;
+use hold_count::count_hold;
 use input::HookInput;
 use reply::{Rendered, Reply};
 use session::HostSession;
@@ -137,12 +140,26 @@ fn respond(
             renew(&claims, dir, &environment);
             Ok(claims.lost_text().map_or(Reply::Nothing, Reply::Context))
         }
-        HookEvent::Stopping => Ok(claims.hold_text().map_or(Reply::Nothing, Reply::Hold)),
+        HookEvent::Stopping => {
+            let held = claims.hold_text().filter(|_| may_hold(input, session, dir));
+            Ok(held.map_or(Reply::Nothing, Reply::Hold))
+        }
         HookEvent::TaskCompleted => {
             let reason = claims::unaccepted_step(read.state(), &input.task());
             Ok(reason.map_or(Reply::Nothing, Reply::Veto))
         }
         HookEvent::Compacting => Ok(Reply::Nothing),
+    }
+}
+
+/// Whether the session may be held. One that was just held and stops again may end: a host that is told to
+/// continue each time would never end. The others are counted; without an identifier, the word of the
+/// host that this is the first stop is needed.
+fn may_hold(input: &HookInput, session: &HostSession, dir: &Path) -> bool {
+    match (input.was_held(), session.name()) {
+        (Some(true), _) | (None, None) => false,
+        (Some(false), None) => true,
+        (_, Some(name)) => count_hold(dir, name),
     }
 }
 

@@ -24,6 +24,9 @@ const CLAIM: &str = "claim";
 /// The file that says that the session was compacted and not primed since.
 const COMPACTED: &str = "compacted";
 
+/// How many characters of the session's identifier are used.
+const ID_LENGTH_MAX: usize = 64;
+
 /// How many characters of the session's identifier are in its worker name.
 const SHORT_ID_LENGTH: usize = 8;
 
@@ -35,19 +38,30 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(30 * 24 * 3600);
 pub(super) struct HostSession {
     /// The name under which it claims.
     worker: String,
+    /// The host and the identifier; `None` without an identifier.
+    name: Option<String>,
     /// The folder with its facts; `None` if the user has no home, or the session has no identifier.
     folder: Option<PathBuf>,
 }
 
 impl HostSession {
     pub(super) fn of(host: Host, id: Option<&str>) -> Self {
-        let id: String =
-            id.unwrap_or_default().chars().filter(char::is_ascii_alphanumeric).collect();
+        let id: String = id
+            .unwrap_or_default()
+            .chars()
+            .filter(char::is_ascii_alphanumeric)
+            .take(ID_LENGTH_MAX)
+            .collect();
         let name = if id.is_empty() { None } else { Some(format!("{}-{id}", host.name())) };
-        let folder = state_folder("sessions").zip(name).map(|(all, name)| all.join(name));
+        let folder = state_folder("sessions").zip(name.as_ref()).map(|(all, name)| all.join(name));
         let short: String = id.chars().take(SHORT_ID_LENGTH).collect();
         let short = if short.is_empty() { "session" } else { &short };
-        Self { worker: format!("{}/{short}", host.name()), folder }
+        Self { worker: format!("{}/{short}", host.name()), name, folder }
+    }
+
+    /// The host and the identifier of the session; `None` if the host gave no identifier.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
     }
 
     /// The name under which the session claims.
