@@ -12,7 +12,7 @@ use crate::plan::event::plan_event::{HashedStep, Provenance, Review};
 use crate::plan::event::question::QuestionId;
 use crate::plan::event::receipt::Receipt;
 use crate::plan::event::run_event::{
-    ApprovalPolicy, CapScope, HelperRole, ReplanTrigger, RunPolicy,
+    ApprovalPolicy, CapScope, HelperRole, Origin, ReplanTrigger, RunPolicy,
 };
 use crate::plan::event::step_event::{Decision, LostCause, ResolvedOutcome, Verdict};
 use crate::plan::model::budget::{Cost, Limits};
@@ -190,8 +190,8 @@ pub enum Command {
         value: Json,
         /// Expected version; 0 for a variable that is not set yet, `None` to skip the check.
         expected_version: Option<u64>,
-        /// Actor.
-        by: String,
+        /// Where it comes from. An attempt sets variables of its own run.
+        origin: Origin,
     },
     /// Set or remove a cap.
     SetCap {

@@ -90,6 +90,68 @@ fn s8_worker_controls_neither_its_run_nor_other_steps() {
     }
 }
 
+/// Regression: `ledger set approved true --by ana` in a worker was recorded as an act of ana.
+#[test]
+fn record_inside_an_attempt_names_its_step() {
+    let place = Place::new();
+    let allowed =
+        ["note hello", "set flag true", "plan request plan --kind scope-change --reason more"];
+    let named = [
+        "set approved true --by ana",
+        "note hello --by ana",
+        "plan request plan --reason more --by ana",
+        "release --by ana",
+    ];
+    let script = format!(
+        "{}{}{}{}",
+        worker(&allowed, ""),
+        worker(&["note mine"], "env -i PATH=\"$PATH\" LEDGER_DIR=\"$LEDGER_DIR\" "),
+        worker(&named, ""),
+        worker(&["set approved true"], "LEDGER_BY=ana "),
+    );
+    place.write("worker.sh", script);
+    place.write(
+        "plan.yaml",
+        "steps: [{id: zero, command: 'true'}, {id: one, after: [zero], command: sh worker.sh}]",
+    );
+    let mut run = place.command(&["run", "plan.yaml"]);
+    run.env("LEDGER", super::command::PROGRAM).env("LEDGER_BY", "bob");
+    super::command::start(&mut run).end();
+    let codes: Vec<i32> = results(&place).iter().map(|(code, _)| *code).collect();
+    assert_eq!(
+        codes,
+        [0, 0, 0, 0, 6, 6, 6, 6, 6],
+        "{:?} {}",
+        results(&place),
+        place.read("errors")
+    );
+    let errors = place.read("errors").replace('\n', " ");
+    assert_eq!(
+        errors.matches("works on step one, and its records name the step").count(),
+        5,
+        "{errors}"
+    );
+    let records = place.ledger("inspect records --json").code(0).lines();
+    let events = |kind: &str| -> Vec<Value> {
+        let of_kind = records.iter().filter(|line| line["kind"] == kind);
+        of_kind.map(|line| line["event"].clone()).collect()
+    };
+    let set = events("variable_set");
+    assert_eq!(set.len(), 1, "{set:?}");
+    let origin = &set[0]["origin"];
+    assert_eq!((&origin["is"], &origin["step"]), (&"step".into(), &2.into()), "{origin}");
+    let by = format!("step:#2@{}", origin["token"]);
+    for note in events("note") {
+        assert_eq!(note["by"], by.as_str());
+    }
+    let requested = events("replan_requested");
+    assert_eq!(requested.len(), 1);
+    for request in requested {
+        assert!(request.to_string().contains(&by), "{request}");
+    }
+    place.ledger("inspect variables").code(0).says(&["one"]);
+}
+
 /// What a worker is there for is taken.
 #[test]
 fn s8_worker_reports_about_its_own_step() {

@@ -121,15 +121,27 @@ impl Place {
 /// The command `ledger` with the default action for Ctrl-C: tests in the background of a script ignore
 /// it, and so would their child processes.
 fn ledger() -> Command {
-    if !has_signal("self", "SigIgn", SIGINT) {
-        let mut command = Command::new(PROGRAM);
-        command.env("LEDGER_BY", "operator");
-        return command;
+    let is_plain = !has_signal("self", "SigIgn", SIGINT);
+    let mut command = Command::new(if is_plain { PROGRAM } else { "env" });
+    if !is_plain {
+        command.args([DEFAULT_SIGINT, PROGRAM]);
     }
-    let mut command = Command::new("env");
-    command.args([DEFAULT_SIGINT, PROGRAM]).env("LEDGER_BY", "operator");
+    // The tests may run in the shell of an agent session.
+    MARKS.iter().for_each(|mark| _ = command.env_remove(mark));
+    command.env("LEDGER_BY", "operator");
     command
 }
+
+/// The variables with which hosts mark the shell of an agent session. `.cargo/config.toml` empties them, too.
+const MARKS: [&str; 7] = [
+    "AI_AGENT",
+    "CLAUDECODE",
+    "CLAUDE_CODE_SESSION_ID",
+    "CODEX_THREAD_ID",
+    "CODEX_TOOL_CALL_ID",
+    "GEMINI_CLI",
+    "OPENCODE",
+];
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_ledger");
 const DEFAULT_SIGINT: &str = "--default-signal=INT";

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use plan_ledger::internals::plan::{BarrierNeeds, StepEvent};
 use plan_ledger::internals::sim::{Fault, FaultEffect, SimDisk};
 use plan_ledger::{
-    BatchKey, Command, Environment, ErrorKind, Event, Json, Ledger, LostCause, Plan, Receipt,
-    Rejection, RunId, RunPolicy, RunStatus, State, Step, state_hash,
+    BatchKey, Command, Environment, ErrorKind, Event, Json, Ledger, LostCause, Origin, Plan,
+    Receipt, Rejection, RunId, RunPolicy, RunStatus, State, Step, state_hash,
 };
 
 use crate::golden::deterministic;
@@ -280,9 +280,9 @@ fn keyed_command_is_executed_once() {
             Some(run) => run.id,
             None => ledger.start_run("once", &plan(20), RunPolicy::default()).ok()?,
         };
-        let (name, by) = ("v".to_owned(), "me".to_owned());
+        let (name, origin) = ("v".to_owned(), Origin::person("me"));
         let value = Json::new(&serde_json::json!(1));
-        let command = Command::SetVariable { run, name, value, expected_version: None, by };
+        let command = Command::SetVariable { run, name, value, expected_version: None, origin };
         let commit = ledger.execute_once(&BatchKey::new(b"request 1").unwrap(), &command).ok()?;
         Some((ledger, run, command, commit))
     };

@@ -7,6 +7,7 @@
 
 mod acts;
 mod approval_shows;
+mod agents;
 mod authority;
 mod backups;
 mod blobs;

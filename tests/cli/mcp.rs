@@ -10,6 +10,7 @@ use std::time::Duration;
 use plan_ledger::internals::sim::sweep;
 use serde_json::{Value, json};
 
+use super::agents::{commands_of_persons, waiting_place};
 use super::command::{Place, start, wait_until};
 
 const PLAN: &str = "\
@@ -754,10 +755,10 @@ fn claim_asks_the_user_about_an_open_question() {
     });
 }
 
-/// Goal: without an answer of the user nothing is decided, and the answer of the call has the commands to
-/// type; the same for a client that shows no forms, and for a worker.
+/// Goal: without an answer of the user nothing is decided, and the answer of the call says what waits; the
+/// same for a client that shows no forms, and for a worker.
 #[test]
-fn undecided_question_is_answered_with_the_commands_to_type() {
+fn undecided_question_is_answered_with_what_waits() {
     let undecided = |result: &Value, place: &Place| {
         let answer = &result["structuredContent"];
         assert_eq!(
@@ -767,8 +768,7 @@ fn undecided_question_is_answered_with_the_commands_to_type() {
         );
         let decision = &answer["decisions"][0];
         assert!(decision["text"].as_str().unwrap().contains("Publish now?"), "{answer}");
-        let commands = decision["commands"].to_string();
-        assert!(commands.contains("ledger answer ") && commands.contains(" yes"), "{commands}");
+        assert_eq!(commands_of_persons(&answer.to_string()), Vec::<String>::new());
         assert_eq!(place.state().runs.values().next().unwrap().questions.len(), 1);
     };
     with_forms(|place, client| {
@@ -800,6 +800,36 @@ fn undecided_question_is_answered_with_the_commands_to_type() {
         let mut client = Client::of_session_with(&place, &["--role", role], capabilities);
         undecided(&client.call_any("ledger_claim", &json!({})), &place);
         undecided(&client.call_any("ledger_claim", &json!({ "wait_seconds": 1 })), &place);
+    }
+}
+
+/// Goal: a model reads no command that decides for a person.
+#[test]
+fn answers_have_no_command_of_a_person() {
+    let place = waiting_place();
+    for role in ["viewer", "worker", "operator"] {
+        let mut client = Client::of_session(&place, &["--role", role, "--run", "plan"]);
+        let mut texts = vec![client.call_any("ledger_status", &json!({})).to_string()];
+        for what in ["step", "why", "history", "plan", "queue", "variables", "questions", "records"]
+        {
+            let ids: &[&str] = match what {
+                "step" | "why" | "history" => &["judged", "gated", "broken", "once", "called"],
+                _ => &[""],
+            };
+            for id in ids {
+                let mut arguments = json!({ "what": what });
+                if !id.is_empty() {
+                    arguments["id"] = json!(id);
+                }
+                texts.push(client.call_any("ledger_show", &arguments).to_string());
+            }
+        }
+        texts.push(client.call_any("ledger_claim", &json!({})).to_string());
+        texts.push(client.call_any("ledger_claim", &json!({ "step": "judged" })).to_string());
+        for text in texts {
+            let text = text.replace("\\n", "\n");
+            assert_eq!(commands_of_persons(&text), Vec::<String>::new(), "{text}");
+        }
     }
 }
 

@@ -439,7 +439,7 @@ fn step_that_is_always_lost_becomes_a_dead_letter() {
 #[test]
 fn claim_of_a_killed_worker_is_released_at_once() {
     let place = Place::planned("steps: [{id: a, lease_seconds: 3600}]");
-    let command = "echo $LEDGER_BY $$ >> $TALLY; [ $LEDGER_BY = w2 ] || sleep 600";
+    let command = "echo $LEDGER_WORKER $$ >> $TALLY; [ $LEDGER_WORKER = w2 ] || sleep 600";
     let work = |name| place.command(&["work", "--worker", name, "--", "sh", "-c", command]);
     let first = start(&mut work("w1"));
     wait_until("the first one is at work", || place.tally().len() == 1);

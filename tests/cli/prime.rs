@@ -26,7 +26,7 @@ fn prime_shows_claims_questions_next_steps_changes_and_budget() {
     ]);
     place.ledger(&format!("receipt {token} --output done --cost 1.25")).code(0);
     place.ledger("prime plan").code(0).says(&[
-        "Waits for a person:\n  step 1 (build) waits for a verdict on: it works -> ledger accept",
+        "Waits for a person:\n  step 1 (build) waits for a verdict on: it works\n",
         "Budget left: $3.75",
     ]);
     let line = &place.ledger("prime --json").code(0).lines()[0];

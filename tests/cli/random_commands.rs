@@ -286,7 +286,8 @@ fn operator_command(rng: &mut Rng, state: &State, run: &Run, targets: Targets) -
         3..8 => {
             let value = Json::new(&json!(rng.below(9)));
             let name = rng.pick(&["v", "w"]).to_owned();
-            Command::SetVariable { run: id, name, value, expected_version: None, by }
+            let origin = Origin::person(by);
+            Command::SetVariable { run: id, name, value, expected_version: None, origin }
         }
         8 => Command::Pause { run: id, by, reason },
         9 => Command::Unpause { run: id, by },

@@ -180,7 +180,8 @@ impl Rng {
             40..84 => {
                 let value = Json::new(&serde_json::json!(self.below(9)));
                 let name = self.pick(&["v".to_owned(), "w".to_owned()]);
-                Command::SetVariable { run, name, value, expected_version: None, by }
+                let origin = Origin::person(by);
+                Command::SetVariable { run, name, value, expected_version: None, origin }
             }
             84 => {
                 let (cause, detail) = (LostCause::RunnerDied, "gone".to_owned());

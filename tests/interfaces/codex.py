@@ -1,9 +1,10 @@
-"""Real Codex with a scripted model: one plan through hooks and tools."""
+"""Real Codex with a scripted model: one plan through hooks and tools, to its end."""
 
 import os
 import subprocess
 
-from model import ScriptedModel, token_in
+from marks import capture_marks, check_marks
+from model import SHELL, ScriptedModel, token_in
 
 LEDGER, CODEX, TRANSCRIPTS = os.environ["LEDGER"], os.environ["CODEX"], os.environ["TRANSCRIPTS"]
 
@@ -17,18 +18,21 @@ def report(request):
 
 
 ledger("setup", "codex", "--user")
+settings = os.path.join(os.environ["CODEX_HOME"], "config.toml")
+hooks = os.path.join(os.environ["CODEX_HOME"], "hooks.json")
+capture = capture_marks(hooks, settings)
 transcript = open(f"{TRANSCRIPTS}/codex-model.jsonl", "w")
 model = ScriptedModel(
     [
+        (SHELL, {"command": capture}),
         ("ledger_claim", {"worker": "codex"}),
-        "I am done.",
+        "I am done.",  # It is not: nothing was reported.
         report,
         ("ledger_claim", {"worker": "codex"}),
         report,
         ("ledger_claim", {"worker": "codex"}),
         report,
-        "Everything is done.",
-        "I can do no more.",
+        "I can do no more.",  # A person must look at it.
     ],
     transcript,
 )
@@ -47,18 +51,17 @@ words = [CODEX, "exec", "--json", "--skip-git-repo-check"]
 words += ["--dangerously-bypass-approvals-and-sandbox", "--dangerously-bypass-hook-trust"]
 for name, value in settings.items():
     words += ["-c", f"{name}={value}"]
-try:
-    ended = subprocess.run(
-        [*words, "Work on the plan until it is done."], capture_output=True, text=True, timeout=180,
-        stdin=subprocess.DEVNULL,
-    )
-    out, err = ended.stdout, ended.stderr
-except subprocess.TimeoutExpired as late:
-    out, err = (late.stdout or b"").decode(), (late.stderr or b"").decode()
-open(f"{TRANSCRIPTS}/codex.jsonl", "w").write(out)
-open(f"{TRANSCRIPTS}/codex-errors.txt", "w").write(err)
+host = model.run(
+    [*words, "Work on the plan until it is done."], stdin=subprocess.DEVNULL,
+    stdout=open(f"{TRANSCRIPTS}/codex.jsonl", "w"),
+    stderr=open(f"{TRANSCRIPTS}/codex-errors.txt", "w"),
+)
+assert host.returncode == 0, host.returncode
 last = ledger("prime")
 print(last)
 assert model.saw("plan-ledger: run release"), "no prime reached the model"
 assert model.saw("is claimed by this session and not reported"), "the host did not hold the session"
 assert "2 of 3" in last and "waits for a verdict" in last, last
+assert not model.actions, model.actions
+check_marks("codex")
+print(f"it ended by itself: {len(model.requests)} requests to the model")

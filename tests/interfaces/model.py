@@ -1,13 +1,25 @@
-"""A scripted model on loopback, in the forms of Anthropic's and OpenAI's interfaces.
+"""A scripted model on loopback, in the forms of Anthropic's, OpenAI's and Google's interfaces.
 
 It plays a list of actions, one for each request of an agent's main loop. An action is a text, or a
-function that gets the request and returns a text or `(tool, arguments)`.
+function that gets the request and returns a text or `(tool, arguments)`. `SHELL` is the shell tool of the
+host, whatever its name.
 """
 
 import json
 import re
+import subprocess
+import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+# The name of the shell tool in an action, and the tools of the hosts with the member for the command.
+SHELL = "shell"
+SHELL_TOOLS = {"Bash": "command", "exec_command": "cmd", "run_shell_command": "command"}
+
+# A host that sends more requests loops.
+REQUESTS_MAX = 40
 
 
 def token_in(request):
@@ -46,6 +58,8 @@ class ScriptedModel:
                     return anthropic(self, request, model.next(request))
                 if self.path.startswith("/v1/responses"):
                     return openai(self, request, model.next(request))
+                if "enerateContent" in self.path:
+                    return google(self, request, model.next(request))
                 self.reply(200, "application/json", b"{}")
 
             def reply(self, status, kind, body):
@@ -63,7 +77,7 @@ class ScriptedModel:
         """The action for a request; requests beside the main loop get a short text."""
         text = json.dumps(request.get("tools", []))
         with self.lock:
-            messages = request.get("messages") or request.get("input") or []
+            messages = request.get("messages") or request.get("input") or request.get("contents") or []
             is_compaction = "detailed summary" in json.dumps(messages[-1:])
             is_main = "ledger_claim" in text and not is_compaction
             self.requests.append(request)
@@ -80,12 +94,37 @@ class ScriptedModel:
             self.transcript.flush()
             return answer
 
+    def run(self, words, seconds=180, **options):
+        """Runs a host to its end. One that loops, or that does not end, is killed and fails the test."""
+        host = subprocess.Popen(words, **options)
+        self.end(host, seconds)
+        return host
+
+    def end(self, host, seconds=180):
+        """Waits until a host ends."""
+        until = time.monotonic() + seconds
+        while host.poll() is None:
+            if len(self.requests) > REQUESTS_MAX or time.monotonic() > until:
+                host.kill()
+                host.wait()
+                sys.exit(f"the host did not end: {len(self.requests)} requests to its model")
+            time.sleep(0.05)
+
     def saw(self, words):
         """Whether a request contained these words."""
         return any(words in json.dumps(request) for request in self.requests)
 
 
+def shell_tool(names, answer):
+    """The action with the name and the member of the host's shell tool."""
+    if isinstance(answer, str) or answer[0] != SHELL:
+        return answer
+    tool = next(name for name in names if name in SHELL_TOOLS)
+    return tool, {SHELL_TOOLS[tool]: answer[1]["command"]}
+
+
 def anthropic(handler, request, answer):
+    answer = shell_tool([tool.get("name") for tool in request.get("tools", [])], answer)
     if isinstance(answer, str):
         block = {"type": "text", "text": answer}
         delta = {"type": "text_delta", "text": answer}
@@ -116,7 +155,31 @@ def anthropic(handler, request, answer):
     stream(handler, events)
 
 
+def google(handler, request, answer):
+    lists = [tools.get("functionDeclarations", []) for tools in request.get("tools", [])]
+    names = [tool["name"] for tools in lists for tool in tools]
+    answer = shell_tool(names, answer)
+    if isinstance(answer, str):
+        part = {"text": answer}
+    else:
+        tool, arguments = answer
+        name = next((name for name in names if name.endswith(tool)), tool)
+        part = {"functionCall": {"name": name, "args": arguments}}
+    reply = {
+        "candidates": [{
+            "index": 0, "finishReason": "STOP", "content": {"role": "model", "parts": [part]},
+        }],
+        "usageMetadata": {
+            "promptTokenCount": 100, "candidatesTokenCount": 10, "totalTokenCount": 110,
+        },
+    }
+    if "streamGenerateContent" not in handler.path:
+        return handler.reply(200, "application/json", json.dumps(reply).encode())
+    handler.reply(200, "text/event-stream", f"data: {json.dumps(reply)}\n\n".encode())
+
+
 def openai(handler, request, answer):
+    answer = shell_tool([tool.get("name") for tool in request.get("tools", [])], answer)
     if isinstance(answer, str):
         item = {
             "type": "message", "role": "assistant", "id": f"msg_{id(answer):x}",

@@ -43,6 +43,7 @@ use plan_ledger::Environment;
 use cli::{Cli, CliCommand};
 use commands::source::{damage_hint, is_store};
 use output::{Code, Failure, print_error, print_json, print_message, print_raw};
+use server::AuthorSource;
 
 /// Runs the command line of this process.
 #[must_use]
@@ -60,6 +61,7 @@ pub fn main() -> ExitCode {
         return fail(&failure);
     }
     let names_folder = parsed.as_ref().is_ok_and(names_folder);
+    let author = parsed.as_ref().ok().and_then(author_source);
     #[cfg(not(feature = "store"))]
     if !names_folder
         && let Ok(Some(command)) = parsed.as_ref().map(ArgMatches::subcommand_name)
@@ -97,6 +99,15 @@ pub fn main() -> ExitCode {
             };
         }
     };
+    // The page of a server is for persons, whoever started it.
+    if server::AgentSession::of_environment().is_some()
+        && !matches!(cli.command, CliCommand::Serve(_))
+    {
+        output::write_for_agents();
+    }
+    if let Some(source) = author {
+        server::note_author_source(source);
+    }
     output::render::set_color(cli.color);
     signals::survive_file_size_limit();
     if cli.allow_unsafe_locks {
@@ -131,6 +142,20 @@ fn names_folder(matches: &ArgMatches) -> bool {
             && matches.value_source(id) == Some(ValueSource::CommandLine)
     };
     is_given("dir") && !is_given("servers")
+}
+
+/// Where the author comes from, if the command line has one.
+fn author_source(matches: &ArgMatches) -> Option<AuthorSource> {
+    let mut matches = matches;
+    while let Some((_, inner)) = matches.subcommand() {
+        matches = inner;
+    }
+    matches.try_contains_id("by").ok()?;
+    match matches.value_source("by")? {
+        ValueSource::CommandLine => Some(AuthorSource::Option),
+        ValueSource::EnvVariable => Some(AuthorSource::Variable),
+        _ => None,
+    }
 }
 
 /// Whether a run is named as an argument, `RUN` or `[RUN] ...`, and with `--run`. The parser cannot say

@@ -12,9 +12,9 @@ use crate::ledger::transaction::commit::Commit;
 use crate::ledger::transaction::fork;
 use crate::ledger::transaction::fork::ForkPoint;
 use crate::plan::{
-    ApprovalPolicy, Command, ContentHash, Decision, Event, Json, Limits, Plan, PlanDraft, Question,
-    QuestionId, Rejection, ReplanTrigger, ResolvedOutcome, RunId, RunPolicy, State, StepNumber,
-    StepStatus,
+    ApprovalPolicy, Command, ContentHash, Decision, Event, Json, Limits, Origin, Plan, PlanDraft,
+    Question, QuestionId, Rejection, ReplanTrigger, ResolvedOutcome, RunId, RunPolicy, State,
+    StepNumber, StepStatus,
 };
 
 use super::ledger::Ledger;
@@ -288,8 +288,9 @@ impl Ledger {
         expected_version: Option<u64>,
         by: &str,
     ) -> Result<u64> {
-        let (name, by, value) = (name.to_owned(), by.to_owned(), value.into());
-        let command = Command::SetVariable { run, name, value, expected_version, by };
+        let (name, value) = (name.to_owned(), value.into());
+        let origin = Origin::person(by);
+        let command = Command::SetVariable { run, name, value, expected_version, origin };
         let commit = self.execute(&command)?;
         let version = commit.events.iter().find_map(|(_, event)| match event {
             Event::VariableSet(set) => Some(set.version),

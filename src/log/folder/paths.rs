@@ -201,8 +201,18 @@ pub(crate) fn check_folder(storage: &dyn Storage, paths: &LedgerPaths) -> Result
 }
 
 /// The names in the folder of a ledger, those of a runner included.
-const OWN_NAMES: [&str; 9] =
-    ["HEAD", "LOCK", "log", "snap", "blob", "work", ".gitignore", MANIFEST_NAME, BINDING_NAME];
+const OWN_NAMES: [&str; 10] = [
+    "HEAD",
+    "LOCK",
+    "log",
+    "snap",
+    "blob",
+    "work",
+    ".gitignore",
+    "AGENTS.json",
+    MANIFEST_NAME,
+    BINDING_NAME,
+];
 
 /// Refuse to write to the ledger of another user, who could replace its files at any time.
 ///

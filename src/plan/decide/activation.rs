@@ -54,7 +54,7 @@ pub(crate) fn activation(
         Origin::Step { step, .. } | Origin::Fallback { step } => {
             affected.contains(&step) || removed.contains(&step)
         }
-        Origin::Person { .. } => false,
+        Origin::Person { .. } | Origin::Agent { .. } => false,
     };
     let (mut trusted, mut untrusted) = (Vec::new(), Vec::new());
     for (name, variable) in &run.variables {

@@ -88,8 +88,8 @@ fn decide_any(state: &State, now: Timestamp, command: &Command) -> Result<Vec<Ev
         }
         Command::RetryFailed { run, by } => runs::retry_failed(state, *run, by),
         Command::Retry { run, step, by } => runs::retry(state, *run, *step, by),
-        Command::SetVariable { run, name, value, expected_version, by } => {
-            runs::set_variable(state, *run, (name, value), *expected_version, by)
+        Command::SetVariable { run, name, value, expected_version, origin } => {
+            runs::set_variable(state, *run, (name, value), *expected_version, origin)
         }
         Command::SetCap { scope, limit, by } => runs::set_cap(state, scope, *limit, by),
         Command::ReportHelper { run, role, by, cost, duration } => {

@@ -256,10 +256,16 @@ pub(super) fn set_variable(
     run: RunId,
     (name, value): (&str, &Json),
     expected_version: Option<u64>,
-    by: &str,
+    origin: &Origin,
 ) -> Result<Vec<Event>, Rejection> {
     let run = open_run(state, run)?;
     expect_name(NameKind::Variable, name)?;
+    if let Origin::Step { step, token } = origin {
+        let attempt = state.dispatched.get(token);
+        if attempt.is_none_or(|(of, number, _)| (of, number) != (&run.id, step)) {
+            return Err(Rejection::StaleToken(*token));
+        }
+    }
     value.expect_readable()?;
     let found = run.variables.get(name).map_or(0, |variable| variable.version);
     if let Some(expected) = expected_version
@@ -273,7 +279,7 @@ pub(super) fn set_variable(
         name: name.to_owned(),
         value: value.clone(),
         version: found.saturating_add(1),
-        origin: Origin::Person { who: by.to_owned() },
+        origin: origin.clone(),
         since: 0,
     })])
 }

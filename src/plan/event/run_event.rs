@@ -359,7 +359,7 @@ pub struct VariableSet {
 #[serde(remote = "Self", rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", schemars(tag = "is"))]
 pub enum Origin {
-    /// An accepted step.
+    /// A step: its accepted receipt, or its worker during the attempt.
     Step {
         /// The step.
         step: StepNumber,
@@ -376,6 +376,19 @@ pub enum Origin {
         /// The step.
         step: StepNumber,
     },
+    /// A session of an agent host, for no person.
+    Agent {
+        /// The host and the session.
+        who: String,
+    },
+}
+
+impl Origin {
+    /// That person or program.
+    #[must_use]
+    pub fn person(who: impl Into<String>) -> Self {
+        Self::Person { who: who.into() }
+    }
 }
 
 /// A barrier was released or broken.

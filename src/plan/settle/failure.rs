@@ -393,7 +393,7 @@ impl<'a> FailedAttempt<'a> {
         let Some(step) = self.run.plan_step(self.number) else { return Ok(None) };
         let writer = |name: &str| match self.run.variables.get(name)?.origin {
             Origin::Step { step, .. } | Origin::Fallback { step } => Some(step),
-            Origin::Person { .. } => None,
+            Origin::Person { .. } | Origin::Agent { .. } => None,
         };
         let may_redo = |number: &StepNumber| {
             *number != self.number

@@ -50,7 +50,13 @@ fn evaluations(plan: &Plan) -> (TestLedger, Vec<usize>) {
     let items: Vec<usize> = (0..40_000).collect();
     let (run, name, by) = (RunId(1), "items".to_owned(), "me".to_owned());
     let value = Json::new(&serde_json::json!(items));
-    let set = Command::SetVariable { run, name, value, expected_version: None, by };
+    let set = Command::SetVariable {
+        run,
+        name,
+        value,
+        expected_version: None,
+        origin: Origin::person(by),
+    };
     ledger.execute(set).unwrap();
     let token = ledger.dispatch("first");
     let mut commits = vec![evaluated(&ledger.report(token, Receipt::default()))];

@@ -60,7 +60,7 @@ fn approval_activates_the_shown_plan() {
         version: 1,
         hash,
         review: Review::Approved,
-        by: "ann".to_owned(),
+        origin: Origin::person("ann"),
         note: String::new(),
     };
     let expected = draft(&one).hash;

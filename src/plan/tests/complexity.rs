@@ -120,7 +120,13 @@ fn visited_steps(size: usize) -> Vec<(&'static str, u64)> {
         note("answer", counted(&mut ledger, answer));
         let (name, value) = (format!("v{round}"), Json::new(&serde_json::json!(0)));
         let (run, by) = (RunId(1), "ann".to_owned());
-        let set = Command::SetVariable { run, name, value, expected_version: None, by };
+        let set = Command::SetVariable {
+            run,
+            name,
+            value,
+            expected_version: None,
+            origin: Origin::person(by),
+        };
         note("set", counted(&mut ledger, set));
         // One delay has elapsed.
         ledger.now = ledger.state.next_due().unwrap();
@@ -267,7 +273,13 @@ fn precondition_over_all_variables_is_rejudged() {
     let set = |ledger: &mut TestLedger, name: &str, value: u32| {
         let (name, value) = (name.to_owned(), Json::new(&serde_json::json!(value)));
         let (run, by) = (RunId(1), "ann".to_owned());
-        let set = Command::SetVariable { run, name, value, expected_version: None, by };
+        let set = Command::SetVariable {
+            run,
+            name,
+            value,
+            expected_version: None,
+            origin: Origin::person(by),
+        };
         ledger.execute(set).unwrap();
     };
     set(&mut ledger, "x", 1);

@@ -23,7 +23,13 @@ fn cel(body: &str) -> Criterion {
 fn set(ledger: &mut TestLedger, name: &str, value: u32) -> Vec<Event> {
     let (name, value) = (name.to_owned(), Json::from(serde_json::json!(value)));
     let by = "ann".to_owned();
-    let set = Command::SetVariable { run: RunId(1), name, value, expected_version: None, by };
+    let set = Command::SetVariable {
+        run: RunId(1),
+        name,
+        value,
+        expected_version: None,
+        origin: Origin::person(by),
+    };
     ledger.execute(set).unwrap()
 }
 

@@ -59,7 +59,7 @@ fn unknown_run_is_rejected() {
             name: by(),
             value: Json::default(),
             expected_version: None,
-            by: by(),
+            origin: Origin::person(by()),
         },
         Command::CancelRun { run: ABSENT, by: by(), reason },
     ];
@@ -394,7 +394,8 @@ fn run_rejections() -> Vec<(TestLedger, Command)> {
     let mut asked = one();
     asked.execute(request.clone()).unwrap();
     let (name, value, expected_version) = (by(), Json::default(), Some(5));
-    let set = Command::SetVariable { run, name, value, expected_version, by: by() };
+    let set =
+        Command::SetVariable { run, name, value, expected_version, origin: Origin::person(by()) };
     let cap = Command::SetCap { scope: CapScope::Ledger, limit: Some(0), by: by() };
     let twice = plan(vec![step("a", &[]), step("a", &[])]);
     let second = TestLedger { state: proposed.state.clone(), log: Vec::new(), now: proposed.now };
@@ -555,7 +556,16 @@ fn effect_rejections() -> Vec<(TestLedger, Command)> {
         (0..=JSON_DEPTH_MAX).fold(serde_json::json!(1), |value, _| serde_json::json!([value]));
     let (name, value, expected_version) = (by(), Json::new(&deep), None);
     vec![
-        (one(), Command::SetVariable { run, name, value, expected_version, by: by() }),
+        (
+            one(),
+            Command::SetVariable {
+                run,
+                name,
+                value,
+                expected_version,
+                origin: Origin::person(by()),
+            },
+        ),
         (meant, intend),
         (
             unmeant,
@@ -603,6 +613,7 @@ fn every_rejection_is_reachable_and_published() {
     let mut published: std::collections::BTreeSet<String> = rows.map(name).collect();
     // Only the program knows where a command comes from.
     published.remove("inside_attempt");
+    published.remove("agent_session");
     let mut found = std::collections::BTreeSet::new();
     for (mut ledger, command) in run_rejections()
         .into_iter()

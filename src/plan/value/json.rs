@@ -310,7 +310,7 @@ mod tests {
     use super::*;
     use crate::plan::tests::support::*;
     use crate::plan::{
-        Command, FailureClass, Outcome, Proof, Receipt, Rejection, RunId, RunPolicy,
+        Command, FailureClass, Origin, Outcome, Proof, Receipt, Rejection, RunId, RunPolicy,
     };
 
     fn nested(depth: usize) -> Json {
@@ -379,8 +379,8 @@ mod tests {
         let mut world = TestLedger::with(&plan(vec![step("a", &[])]), RunPolicy::default());
         let token = world.dispatch("a");
         let set = |value| {
-            let (run, name, by) = (RunId(1), "v".to_owned(), "me".to_owned());
-            Command::SetVariable { run, name, value, expected_version: None, by }
+            let (run, name, origin) = (RunId(1), "v".to_owned(), Origin::person("me"));
+            Command::SetVariable { run, name, value, expected_version: None, origin }
         };
         let report = |receipt| Command::RecordReceipt { proof: Proof::LockHolder, token, receipt };
         let output = |value: Json| report(Receipt { output: value.into(), ..Receipt::default() });

@@ -58,7 +58,7 @@ pub(crate) fn is_number(word: &str) -> bool {
 mod tests {
     use super::*;
     use crate::plan::tests::support::*;
-    use crate::plan::{Command, Json, Rejection, Route, RunId, RunPolicy, SecretHash};
+    use crate::plan::{Command, Json, Origin, Rejection, Route, RunId, RunPolicy, SecretHash};
 
     /// The library accepted names that cannot be typed on a command line, such as a run name that
     /// looks like an option; only the program rejected them.
@@ -90,7 +90,13 @@ mod tests {
                 },
                 NameKind::Variable => {
                     let (value, expected_version) = (Json::default(), None);
-                    Command::SetVariable { run, name, value, expected_version, by }
+                    Command::SetVariable {
+                        run,
+                        name,
+                        value,
+                        expected_version,
+                        origin: Origin::person(by),
+                    }
                 }
             })
         };

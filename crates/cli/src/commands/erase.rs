@@ -17,7 +17,7 @@ use crate::options::{ByOption, LedgerFolder, RunOption, environment};
 use crate::output::{Code, Failure, print_line, print_message, print_text};
 use crate::protocol::counted;
 use crate::requests::{run_or_only, step_of};
-use crate::server::expect_outside;
+use crate::server::expect_person;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -106,8 +106,8 @@ pub(crate) fn erase(args: &EraseArgs) -> Result<Code, Failure> {
         }
         return Ok(Code::Success);
     }
-    expect_outside(std::process::id(), &dir)?;
-    let report = ledger::erase(&dir, &environment, &targets, &args.author.by)?;
+    let by = expect_person(&dir, &args.author.by)?;
+    let report = ledger::erase(&dir, &environment, &targets, &by)?;
     let erased = Erased::of(&report.preview, &dir, &view, &environment);
     if args.json {
         print_line(&ErasedLine { seq: report.note_seq, erased })?;

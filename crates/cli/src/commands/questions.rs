@@ -106,8 +106,6 @@ pub(crate) struct OpenDecision {
     pub(crate) options: Vec<String>,
     /// The hash of what the question shows.
     pub(crate) shown: String,
-    /// Commands, one of which is enough.
-    pub(crate) commands: Vec<String>,
 }
 
 /// The decisions that wait for a person in the named run, or in the only active one.
@@ -119,7 +117,7 @@ pub(crate) fn open_decisions(state: &State, run: Option<&str>, dir: &Path) -> Ve
 }
 
 fn open_decision(run: &Run, item: &Pending, dir: &Path) -> OpenDecision {
-    let (text, commands) = pending_commands(item, &run.name, dir);
+    let (text, _) = pending_commands(item, &run.name, dir);
     let fact = |QuestionFact { name, value }| format!("{name}: {value}");
     let facts = question_context(run, item).into_iter().map(fact).collect();
     let is_review = matches!(item, Pending::Review { .. });
@@ -135,7 +133,7 @@ fn open_decision(run: &Run, item: &Pending, dir: &Path) -> OpenDecision {
         Pending::Question { step, .. } => step.as_ref().map(|step| step.id.clone()),
         _ => None,
     };
-    OpenDecision { question, is_review, step, text, facts, options, shown, commands }
+    OpenDecision { question, is_review, step, text, facts, options, shown }
 }
 
 /// One fact for the answer to a question.

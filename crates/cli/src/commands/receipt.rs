@@ -94,7 +94,8 @@ pub(crate) struct ReceiptArgs {
     #[arg(long)]
     next: bool,
     /// The worker of the next step [default: the worker of this one]
-    #[arg(long, value_name = "NAME", requires = "next", env = "LEDGER_WORKER")]
+    // Not with `requires`: a worker, or a host, sets the variable for all commands.
+    #[arg(long, value_name = "NAME", env = "LEDGER_WORKER")]
     #[arg(hide_env_values = true)]
     worker: Option<String>,
     #[command(flatten)]

@@ -2,6 +2,9 @@
 
 use clap::Args;
 
+use crate::requests::Actor;
+use crate::server::AgentSession;
+
 use super::run::parse_name;
 
 /// The person who makes a change.
@@ -11,6 +14,14 @@ pub(crate) struct ByOption {
     #[arg(long, value_name = "WHO", env = "LEDGER_BY", hide_env_values = true)]
     #[arg(default_value_t = login_name(), hide_default_value = true, value_parser = parse_name)]
     pub(crate) by: String,
+}
+
+/// Who reads a plan file: the agent in an agent session, else `LEDGER_BY`.
+pub(super) fn plan_author() -> Option<String> {
+    let session = AgentSession::of_environment();
+    session
+        .map(|session| Actor::Agent(session.name).to_string())
+        .or_else(|| std::env::var("LEDGER_BY").ok().filter(|author| !author.is_empty()))
 }
 
 /// The login name of the user of this process.

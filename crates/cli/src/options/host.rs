@@ -42,3 +42,19 @@ impl Host {
         Self::ALL.into_iter().find(|host| host.name() == name)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::hosts_of_sessions;
+
+    /// A host without marks has a row, too, which says so.
+    #[test]
+    fn every_host_has_a_row_of_marks() {
+        let mut rows = hosts_of_sessions();
+        let mut names: Vec<_> = Host::ALL.into_iter().map(Host::name).collect();
+        rows.sort_unstable();
+        names.sort_unstable();
+        assert_eq!(rows, names);
+    }
+}

@@ -11,6 +11,8 @@ use plan_ledger::internals::plan::{Provenance, closest_name};
 
 use crate::output::Failure;
 
+use super::author::plan_author;
+
 /// How to read a plan file.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ReadPlanArgs {
@@ -45,7 +47,7 @@ impl ReadPlanArgs {
     pub(crate) fn provenance(file: &Path) -> Provenance {
         let bytes = std::fs::read(file).ok();
         Provenance {
-            author: std::env::var("LEDGER_BY").ok().filter(|author| !author.is_empty()),
+            author: plan_author(),
             file: Some(file.display().to_string()),
             file_hash: bytes.map(|bytes| ContentHash(content_hash(&bytes))),
             confidence: None,

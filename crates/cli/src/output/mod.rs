@@ -20,6 +20,7 @@ mod print;
 mod printer;
 mod progress_bar;
 mod question;
+mod reader;
 pub(crate) mod render;
 mod reporter;
 mod run_json;
@@ -46,6 +47,9 @@ pub(crate) use run_text::{
     decision_commands, outcome_commands, pending_commands, pending_text, step_argument,
     summary_text,
 };
+#[cfg(feature = "mcp")]
+pub(crate) use reader::for_agents;
+pub(crate) use reader::{is_for_reader, write_for_agents};
 pub(crate) use word::phrase;
 
 pub(crate) use crate::protocol::{

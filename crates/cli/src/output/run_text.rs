@@ -14,6 +14,7 @@ use super::budget::{cost_text, paused_text};
 use super::question::question_subject_text;
 use super::render::local_moment;
 use crate::protocol::{option, shell_command};
+use super::reader::is_for_reader;
 
 /// The maximum number of items of a list that are shown.
 const SHOWN_MAX: usize = 10;
@@ -212,8 +213,15 @@ pub(crate) fn pending_text(item: &Pending, run: &str, ledger: &Path) -> String {
     std::iter::once(text).chain(lines).collect()
 }
 
-/// An item that a run waits for, and the commands that resolve it.
+/// An item that a run waits for, and the commands with which its reader resolves it.
 pub(crate) fn pending_commands(item: &Pending, run: &str, ledger: &Path) -> (String, Vec<String>) {
+    let (text, mut commands) = all_commands(item, run, ledger);
+    commands.retain(|command| is_for_reader(command));
+    (text, commands)
+}
+
+/// An item that a run waits for, and the commands that resolve it.
+fn all_commands(item: &Pending, run: &str, ledger: &Path) -> (String, Vec<String>) {
     let line = |verb: &str, words: &[&str]| shell_command(verb, ledger, words);
     match item {
         Pending::Question { id, step, asked } => {

@@ -107,6 +107,16 @@ pub enum Failure {
         /// The step's id.
         step: String,
     },
+    /// It names an author, and comes from inside an attempt.
+    AuthorInsideAttempt {
+        /// The step's id.
+        step: String,
+    },
+    /// It decides for a person, and comes from the shell of an agent session.
+    AgentSession {
+        /// The host, and the session if it is known.
+        session: String,
+    },
     /// An error of the library.
     Ledger(Error),
     /// Standard output cannot be written.
@@ -154,7 +164,10 @@ impl Failure {
     pub fn code(&self) -> Code {
         match self {
             Self::Usage(_) | Self::Missing { .. } | Self::SeveralRuns(_) => Code::Usage,
-            Self::Rejected(_) | Self::InsideAttempt { .. } => Code::Rejected,
+            Self::Rejected(_)
+            | Self::InsideAttempt { .. }
+            | Self::AuthorInsideAttempt { .. }
+            | Self::AgentSession { .. } => Code::Rejected,
             Self::Ledger(error) => code_of(error),
             Self::Output(_) => Code::Io,
         }
@@ -202,7 +215,10 @@ impl Failure {
             Self::Usage(_) | Self::SeveralRuns(_) => ("usage".to_owned(), None),
             Self::Missing { what, .. } => ("usage".to_owned(), Some(what.rejection())),
             Self::Rejected(_) => ("rejected".to_owned(), None),
-            Self::InsideAttempt { .. } => ("rejected".to_owned(), Some("inside_attempt")),
+            Self::InsideAttempt { .. } | Self::AuthorInsideAttempt { .. } => {
+                ("rejected".to_owned(), Some("inside_attempt"))
+            }
+            Self::AgentSession { .. } => ("rejected".to_owned(), Some("agent_session")),
             Self::Output(_) => ("output".to_owned(), None),
             Self::Ledger(error) => {
                 (error.kind().name().to_owned(), error.rejection().map(Rejection::name))
@@ -369,6 +385,17 @@ impl fmt::Display for Failure {
                 "this process works on step {step}, and a worker controls neither its run nor other \
                  steps\nhint: a worker may use `ledger receipt`, `renew`, `release`, `effect`, `note`, \
                  `set`, `plan request` and all commands that only read"
+            ),
+            Self::AuthorInsideAttempt { step } => write!(
+                f,
+                "this process works on step {step}, and its records name the step\nhint: leave out \
+                 `--by`, and unset LEDGER_BY"
+            ),
+            Self::AgentSession { session } => write!(
+                f,
+                "this is an agent session ({session}), and only a person decides this, or uses \
+                 `--by`\nhint: tell the \
+                 user what waits; a person decides it in a shell that no agent host started"
             ),
             Self::Ledger(error) => match error.rejection() {
                 // The library does not format times.

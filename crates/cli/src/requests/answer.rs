@@ -65,7 +65,7 @@ pub struct AnswerAnswer {
 }
 
 impl RequestKind for AnswerRequest {
-    const RULES: Rules = Rules::of(Role::Operator);
+    const RULES: Rules = Rules::of(Role::Operator).of_person();
 
     type Answer = AnswerAnswer;
 

@@ -42,7 +42,7 @@ pub struct AnswerStepRequest {
 }
 
 impl RequestKind for AnswerStepRequest {
-    const RULES: Rules = Rules::of(Role::Operator);
+    const RULES: Rules = Rules::of(Role::Operator).of_person();
 
     type Answer = AnswerAnswer;
 

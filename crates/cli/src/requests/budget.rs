@@ -63,7 +63,7 @@ pub struct BudgetAnswer {
 }
 
 impl RequestKind for BudgetRequest {
-    const RULES: Rules = Rules::of(Role::Operator);
+    const RULES: Rules = Rules::of(Role::Operator).of_person();
 
     type Answer = BudgetAnswer;
 

@@ -91,7 +91,7 @@ pub enum ScopeKind {
 }
 
 impl RequestKind for CapRequest {
-    const RULES: Rules = Rules::of(Role::Operator);
+    const RULES: Rules = Rules::of(Role::Operator).of_person();
 
     type Answer = CapAnswer;
 

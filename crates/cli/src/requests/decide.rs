@@ -57,7 +57,7 @@ pub struct DecideAnswer {
 }
 
 impl RequestKind for DecideRequest {
-    const RULES: Rules = Rules::of(Role::Operator);
+    const RULES: Rules = Rules::of(Role::Operator).of_person();
 
     type Answer = DecideAnswer;
 

@@ -61,7 +61,7 @@ pub struct JudgeAnswer {
 }
 
 impl RequestKind for JudgeRequest {
-    const RULES: Rules = Rules::of(Role::Operator);
+    const RULES: Rules = Rules::of(Role::Operator).of_person();
 
     type Answer = JudgeAnswer;
 

@@ -5,6 +5,7 @@
 //! A request contains names of runs and steps and nothing specific to a machine, so every process
 //! executes it with the same result. A new request is one file and one line in the table.
 
+mod actor;
 mod add_step;
 mod answer;
 mod answer_line;
@@ -49,6 +50,7 @@ mod unpause;
 mod verdict;
 mod withdraw;
 
+pub(crate) use actor::{Actor, as_actor};
 pub use add_step::AddStepRequest;
 pub use answer::{AnswerAnswer, AnswerRequest};
 pub(crate) use answer_line::AnswerLine;

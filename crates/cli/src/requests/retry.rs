@@ -50,7 +50,7 @@ pub struct RetryAnswer {
 }
 
 impl RequestKind for RetryRequest {
-    const RULES: Rules = Rules::of(Role::Operator);
+    const RULES: Rules = Rules::of(Role::Operator).of_person();
 
     type Answer = RetryAnswer;
 

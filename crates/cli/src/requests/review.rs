@@ -55,7 +55,7 @@ pub struct ReviewAnswer {
 }
 
 impl RequestKind for ReviewRequest {
-    const RULES: Rules = Rules::of(Role::Operator);
+    const RULES: Rules = Rules::of(Role::Operator).of_person();
 
     type Answer = ReviewAnswer;
 

@@ -14,6 +14,8 @@ pub struct Rules {
     pub repetition: Repetition,
     /// Whether it is taken from inside an attempt: what a worker says about its own step.
     pub from_attempt: bool,
+    /// Whether it decides for a person: an agent session may not make it.
+    pub decides: bool,
     /// How long its execution takes.
     #[serde(skip)]
     pub effort: Effort,
@@ -70,12 +72,17 @@ impl Rules {
             token: TokenRule::None,
             repetition: Repetition::Keyed,
             from_attempt: false,
+            decides: false,
             effort: Effort::Quick,
         }
     }
 
     pub(crate) const fn with_attempts(self) -> Self {
         Self { from_attempt: true, ..self }
+    }
+
+    pub(crate) const fn of_person(self) -> Self {
+        Self { decides: true, ..self }
     }
 
     pub(crate) const fn token(self, token: TokenRule) -> Self {

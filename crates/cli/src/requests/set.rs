@@ -11,6 +11,7 @@ use plan_ledger::{Command, Event, Json, RunId, State};
 
 use crate::protocol::Failure;
 
+use super::actor::Actor;
 use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::find::{check_name, run_or_only};
@@ -58,8 +59,9 @@ impl RequestKind for SetRequest {
         let value = Json::new(&self.value);
         let make = |state: &State| {
             let run = run_or_only(state, self.run.as_deref())?.id;
-            let (name, value, by) = (self.name.clone(), value.clone(), self.by.clone());
-            Ok(Command::SetVariable { run, name, value, expected_version: self.if_version, by })
+            let (name, value, origin) =
+                (self.name.clone(), value.clone(), Actor::of(&self.by).origin());
+            Ok(Command::SetVariable { run, name, value, expected_version: self.if_version, origin })
         };
         context.execute(&make, |state, events| {
             let set = events.iter().find_map(|(_, event)| match event {

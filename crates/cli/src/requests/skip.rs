@@ -44,7 +44,7 @@ pub struct SkipAnswer {
 }
 
 impl RequestKind for SkipRequest {
-    const RULES: Rules = Rules::of(Role::Operator);
+    const RULES: Rules = Rules::of(Role::Operator).of_person();
 
     type Answer = SkipAnswer;
 

@@ -334,7 +334,7 @@ impl ExternalWork<'_> {
             ("LEDGER_TOKEN", self.text("token").into()),
             ("LEDGER_IDEMPOTENCY_KEY", self.text("idempotency_key").into()),
             ("LEDGER_RECEIPT", receipt.into()),
-            ("LEDGER_BY", self.text("worker").into()),
+            ("LEDGER_WORKER", self.text("worker").into()),
             ("TRACEPARENT", self.text("traceparent").into()),
         ];
         own.into_iter().chain(servers).map(|(name, value)| (name.to_owned(), value)).collect()

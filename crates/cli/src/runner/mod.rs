@@ -54,9 +54,9 @@ pub use helpers::commands::{FailureDecider, Helpers, Judge, PlannedWork, Planner
 pub(crate) use helpers::folder_state::FolderState;
 pub(crate) use helpers::planner_request::first_request;
 pub use imported_status::{ImportResult, ImportedStatuses, import_statuses};
+pub(crate) use own_folder::{OwnFolder, create_own_folder};
 #[cfg(feature = "store")]
 pub(crate) use process::end_workers;
-pub(crate) use own_folder::{OwnFolder, create_own_folder};
 pub use process::{ProcessOptions, ProcessWorkers, WorkerLimits, scratch_folder};
 pub(crate) use process::{act_or_enable, end_all_workers, not_ignored, unusable};
 pub use progress::{Fence, Observer, Progress, StopRequest};

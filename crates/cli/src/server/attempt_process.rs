@@ -1,5 +1,7 @@
-//! Whether a process works on a step of a ledger: a worker reports about its own step, and controls
-//! neither its run nor other steps. And whether it is this program, which alone runs commands that check.
+//! Who a process acts for. One that works on a step of a ledger acts for that step: a worker reports about
+//! its own step, and controls neither its run nor other steps. One in the shell of an agent session acts
+//! for that session, and decides nothing for a person. And whether it is this program, which alone runs
+//! commands that check.
 //!
 //! The runner names the ledger and the job in the environment of a worker, and its descendants inherit
 //! both. A process that clears these variables and leaves its parents is not recognized: workers that
@@ -11,8 +13,14 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use std::sync::OnceLock;
+
+use plan_ledger::{AttemptToken, StepNumber};
+
 use crate::protocol::Failure;
-use crate::requests::Request;
+use crate::requests::{Actor, Request, TokenRule};
+
+use super::agent_session::AgentSession;
 
 /// How many ancestors of a process are looked at.
 const ANCESTORS_MAX: usize = 64;
@@ -23,11 +31,64 @@ const ENVIRONMENT_LENGTH_MAX: usize = 4 << 20;
 /// The start of the names of variables that the program keeps for itself.
 const OWN_VARIABLES: &str = "ledger.";
 
-/// Rejects a request that a worker may not make, if this process is inside an attempt of the ledger.
+/// Where the author of this process's command line comes from, if it has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AuthorSource {
+    /// `--by`.
+    Option,
+    /// `LEDGER_BY`.
+    Variable,
+}
+
+/// The source of the author in the command line of this process.
+static AUTHOR_SOURCE: OnceLock<AuthorSource> = OnceLock::new();
+
+/// Keeps where the author in the command line of this process comes from.
+pub(crate) fn note_author_source(source: AuthorSource) {
+    AUTHOR_SOURCE.get_or_init(|| source);
+}
+
+/// Who makes a request of a process; `None` if the request itself says who.
 ///
 /// # Errors
-/// `InsideAttempt`.
-pub(super) fn expect_allowed(request: &Request, process: u32, dir: &Path) -> Result<(), Failure> {
+/// `InsideAttempt` for a request that a worker may not make, if the process is inside an attempt of the
+/// ledger; `AgentSession` for a decision of a person, if it is in the shell of an agent session.
+pub(super) fn actor_of(
+    request: &Request,
+    process: u32,
+    dir: &Path,
+) -> Result<Option<Actor>, Failure> {
+    let rules = request.rules();
+    // A request that proves its attempt has no author.
+    if rules.from_attempt && rules.token == TokenRule::Required && names_author(process).is_none() {
+        return Ok(None);
+    }
+    if let Some(attempt) = attempt_of(process, dir) {
+        expect_allowed(request, process, &attempt)?;
+        return attempt.actor(process);
+    }
+    if matches!(request, Request::Verdict(_)) {
+        expect_this_program(process)?;
+    }
+    let Some(session) = AgentSession::of(process) else { return Ok(None) };
+    let is_decision = rules.decides || names_author(process) == Some(AuthorSource::Option);
+    if is_decision && !session.may_decide(dir) {
+        return Err(Failure::AgentSession { session: session.name });
+    }
+    Ok(Some(Actor::Agent(session.name)))
+}
+
+/// Where this process has the author from, if it is the one that is meant.
+fn names_author(process: u32) -> Option<AuthorSource> {
+    AUTHOR_SOURCE.get().copied().filter(|_| process == std::process::id())
+}
+
+/// Rejects a request that a worker may not make.
+fn expect_allowed(
+    request: &Request,
+    process: u32,
+    attempt: &AttemptProcess,
+) -> Result<(), Failure> {
     // With these variables the program tells workers which files changed: they are not a worker's.
     let is_own = matches!(request, Request::Set(set) if set.name.starts_with(OWN_VARIABLES));
     if request.rules().from_attempt && !is_own {
@@ -36,18 +97,23 @@ pub(super) fn expect_allowed(request: &Request, process: u32, dir: &Path) -> Res
     if matches!(request, Request::Verdict(_)) {
         expect_this_program(process)?;
     }
-    expect_outside(process, dir)
+    attempt.refused()
 }
 
 /// Rejects a verdict on a command of a process that is another program: this one sends a verdict only
 /// after it has run the command, and no worker's word counts.
 fn expect_this_program(process: u32) -> Result<(), Failure> {
-    let file = |path: &str| fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
-    let (own, peer) = (file("/proc/self/exe"), file(&format!("/proc/{process}/exe")));
-    if peer.is_some() && own == peer || plan_ledger::mutant!(VerdictOfAnyProcess) {
+    if is_this_program(process) || plan_ledger::mutant!(VerdictOfAnyProcess) {
         return Ok(());
     }
     Err(verdict_without_its_process())
+}
+
+/// Whether a process runs the same program as this one.
+pub(super) fn is_this_program(process: u32) -> bool {
+    let file = |path: &str| fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
+    let (own, peer) = (file("/proc/self/exe"), file(&format!("/proc/{process}/exe")));
+    peer.is_some() && own == peer
 }
 
 /// The rejection of a verdict on a command that does not come from the process that ran it.
@@ -64,16 +130,71 @@ pub(crate) fn verdict_without_its_process() -> Failure {
 /// # Errors
 /// `InsideAttempt`.
 pub(crate) fn expect_outside(process: u32, dir: &Path) -> Result<(), Failure> {
-    match attempt_of(process, dir) {
-        Some(step) if !plan_ledger::mutant!(WorkerControlsRun) => {
-            Err(Failure::InsideAttempt { step })
-        }
-        _ => Ok(()),
+    attempt_of(process, dir).map_or(Ok(()), |attempt| attempt.refused())
+}
+
+/// Who decides with this process: the named person, or an agent that the owner of the ledger allowed to.
+///
+/// # Errors
+/// `InsideAttempt`; `AgentSession`.
+pub(crate) fn expect_person(dir: &Path, by: &str) -> Result<String, Failure> {
+    expect_outside(std::process::id(), dir)?;
+    match AgentSession::of_this_process() {
+        Some(session) if session.may_decide(dir) => Ok(Actor::Agent(session.name).to_string()),
+        Some(session) => Err(Failure::AgentSession { session: session.name }),
+        None => Ok(by.to_owned()),
     }
 }
 
-/// The step of this ledger on which a process, or an ancestor of it, works.
-fn attempt_of(process: u32, dir: &Path) -> Option<String> {
+/// The job of a runner that a process is in.
+#[derive(Debug, PartialEq, Eq)]
+struct AttemptProcess {
+    /// The step's id; empty if it is a job without a step, such as that of a planner.
+    step: String,
+    /// The step and the attempt, if the job has them.
+    attempt: Option<(StepNumber, AttemptToken)>,
+    /// The name that the runner gave to the job, if it has one.
+    name: Option<String>,
+}
+
+impl AttemptProcess {
+    fn of(environment: &[u8]) -> Self {
+        let text = |name: &str| {
+            value_of(environment, name).map(|value| String::from_utf8_lossy(value).into_owned())
+        };
+        let attempt = || {
+            let number = text("LEDGER_STEP_NUMBER")?.parse().ok()?;
+            let token = text("LEDGER_TOKEN")?.split('-').next()?.parse().ok()?;
+            Some((StepNumber(number), AttemptToken(token)))
+        };
+        let name = text("LEDGER_BY").filter(|name| !name.is_empty());
+        Self { step: text("LEDGER_STEP").unwrap_or_default(), attempt: attempt(), name }
+    }
+
+    /// The failure of a request that a worker may not make.
+    fn refused(&self) -> Result<(), Failure> {
+        if plan_ledger::mutant!(WorkerControlsRun) {
+            return Ok(());
+        }
+        Err(Failure::InsideAttempt { step: self.step.clone() })
+    }
+
+    /// Who acts in it: the step, or the planner, judge or decider that the runner named.
+    fn actor(self, process: u32) -> Result<Option<Actor>, Failure> {
+        plan_ledger::mutant!(AttemptActsAsPerson => return Ok(None));
+        let source = names_author(process);
+        match (self.attempt, source) {
+            (_, Some(AuthorSource::Option)) | (Some(_), Some(AuthorSource::Variable)) => {
+                Err(Failure::AuthorInsideAttempt { step: self.step })
+            }
+            (Some((step, token)), None) => Ok(Some(Actor::Step { step, token })),
+            (None, _) => Ok(self.name.map(Actor::Named)),
+        }
+    }
+}
+
+/// The job of a runner of this ledger that a process, or an ancestor of it, is in.
+fn attempt_of(process: u32, dir: &Path) -> Option<AttemptProcess> {
     let ledger = fs::metadata(dir).ok()?;
     let is_ledger = |path: &[u8]| {
         let found = fs::metadata(Path::new(OsStr::from_bytes(path)));
@@ -86,15 +207,14 @@ fn attempt_of(process: u32, dir: &Path) -> Option<String> {
             && value_of(&environment, "LEDGER_WORK").is_some()
             && value_of(&environment, "LEDGER_DIR").is_some_and(is_ledger)
         {
-            let step = value_of(&environment, "LEDGER_STEP").unwrap_or_default();
-            return Some(String::from_utf8_lossy(step).into_owned());
+            return Some(AttemptProcess::of(&environment));
         }
         process = parent_of(process).filter(|parent| *parent > 1)?;
     }
     None
 }
 
-fn value_of<'a>(environment: &'a [u8], name: &str) -> Option<&'a [u8]> {
+pub(super) fn value_of<'a>(environment: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let mut variables = environment.split(|byte| *byte == 0);
     variables.find_map(|variable| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
 }
@@ -119,6 +239,8 @@ mod tests {
             .env("LEDGER_DIR", ledger)
             .env("LEDGER_WORK", "/x/7")
             .env("LEDGER_STEP", "build")
+            .env("LEDGER_STEP_NUMBER", "3")
+            .env("LEDGER_TOKEN", "412-9f2c")
             .stdout(Stdio::piped())
             .spawn()
             .unwrap()
@@ -135,7 +257,9 @@ mod tests {
         std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).unwrap();
         let inner: u32 = line.trim().parse().unwrap();
         for process in [child.id(), inner] {
-            assert_eq!(attempt_of(process, ledger.path()).as_deref(), Some("build"));
+            let found = attempt_of(process, ledger.path()).unwrap();
+            assert_eq!(found.step, "build");
+            assert_eq!(found.attempt, Some((StepNumber(3), AttemptToken(412))));
             assert_eq!(attempt_of(process, other.path()), None);
         }
         assert_eq!(attempt_of(std::process::id(), ledger.path()), None);

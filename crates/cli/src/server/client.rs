@@ -28,9 +28,9 @@ use crate::protocol::{
     Answer, Code, Failure, Peer, encode, hex, ledger_option, option, plan_too_long, receive,
     too_long,
 };
-use crate::requests::{GoneLooks, Origin, Repetition, Request};
+use crate::requests::{GoneLooks, Origin, Repetition, Request, as_actor};
 
-use super::attempt_process::expect_allowed;
+use super::attempt_process::actor_of;
 use super::known_root::{check_root, keep_root};
 #[cfg(feature = "store")]
 use super::over_http::Servers;
@@ -177,7 +177,9 @@ impl Client {
         (key, mut was_sent): (&str, bool),
         is_final: &mut dyn FnMut(&Result<Answer, Failure>) -> bool,
     ) -> Result<Answer, Failure> {
-        expect_allowed(request, std::process::id(), &self.dir)?;
+        let actor = actor_of(request, std::process::id(), &self.dir)?;
+        let acting = actor.map(|actor| as_actor(request, &actor)).transpose()?;
+        let request = acting.as_ref().unwrap_or(request);
         // `was_sent`: a server may have received the request, now or in an earlier call.
         let message = encode_request(request, key)?;
         #[cfg(feature = "store")]

@@ -24,9 +24,9 @@ use plan_ledger::internals::plan::EvaluationPool;
 use crate::protocol::{
     Answer, Failure, MESSAGE_LENGTH_MAX, Peer, encode, expect_short_numbers, too_long,
 };
-use crate::requests::{QUICK_LENGTH_MAX, Request};
+use crate::requests::{QUICK_LENGTH_MAX, Request, as_actor};
 
-use super::attempt_process::expect_allowed;
+use super::attempt_process::actor_of;
 use super::connection::{Connection, Interest, NextMessage, chunk};
 use super::shared::{CONNECTIONS_MAX, ServerShared, SubmittedRequest, catch_panic};
 use super::waker::ServerPhase;
@@ -230,11 +230,13 @@ impl<'scope, 'env, 'l> EventLoop<'scope, 'env, 'l> {
         let failed = |failure| shared.ledger.submit_nothing().with(Err(failure));
         // However many requests have arrived: each waits for at most this many evaluations.
         let evaluations = EvaluationPool::new(EvaluationPool::ROUND);
-        let allowed = |parsed: Parsed, peer: Option<i32>| {
-            if let Some(process) = peer.and_then(|peer| u32::try_from(peer).ok()) {
-                expect_allowed(&parsed.0, process, shared.dir)?;
+        let allowed = |(request, key): Parsed, peer: Option<i32>| {
+            let peer = peer.and_then(|peer| u32::try_from(peer).ok());
+            let actor = peer.map(|process| actor_of(&request, process, shared.dir)).transpose()?;
+            match actor.flatten() {
+                Some(actor) => Ok((as_actor(&request, &actor)?, key)),
+                None => Ok((request, key)),
             }
-            Ok(parsed)
         };
         let mut arrived = Vec::new();
         // Every response wakes this loop, which then submits the client's next pipelined request.

@@ -15,6 +15,7 @@
 //! `format/socket.md` specifies the messages. Reads need no server: they take no lock. `over_http` sends requests to
 //! servers on other machines instead, where the log is in a store.
 
+mod agent_session;
 mod attempt_process;
 mod client;
 mod connection;
@@ -31,9 +32,12 @@ mod stop;
 mod store_health;
 mod waker;
 
-pub(crate) use attempt_process::expect_outside;
+#[cfg(test)]
+pub(crate) use agent_session::hosts_of_sessions;
+pub(crate) use agent_session::{AgentSession, agents_may_decide, set_agents_may_decide};
 #[cfg(feature = "http")]
 pub(crate) use attempt_process::verdict_without_its_process;
+pub(crate) use attempt_process::{AuthorSource, expect_outside, expect_person, note_author_source};
 pub use client::{Client, LOCK_WAIT, open_in_turn};
 pub(crate) use client::{expect_unbound, expect_writer};
 pub(crate) use known_root::{

@@ -179,7 +179,7 @@ impl TestRng {
                 name: self.pick(&["u", "v", "w"]).to_owned(),
                 value: Json::from(serde_json::json!(self.below(6))),
                 expected_version: self.pick(&[None, None, Some(0), Some(1)]),
-                by,
+                origin: Origin::person(by),
             },
             11 | 12 => {
                 let tag = CapScope::Tag { tag: self.pick(&["gpu", "db"]).to_owned() };

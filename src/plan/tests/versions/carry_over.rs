@@ -326,7 +326,13 @@ fn value_age_is_inherited_by_a_fork() {
             let mut ledger = TestLedger::with(&both, RunPolicy::default());
             let (value, by) = (Json::new(&serde_json::json!(5)), "ann".to_owned());
             let (name, expected_version) = (name.clone(), None);
-            let set = Command::SetVariable { run: RUN, name, value, expected_version, by };
+            let set = Command::SetVariable {
+                run: RUN,
+                name,
+                value,
+                expected_version,
+                origin: Origin::person(by),
+            };
             ledger.execute(set).unwrap();
             ledger.now += 40 * SECOND;
             fork(&mut ledger);

@@ -17,8 +17,8 @@ use plan_ledger::{
 
 use crate::commands::last_runner::RunnerStatus;
 use crate::output::{
-    decision_commands, escape_control, outcome_commands, pending_commands, shell_command,
-    step_argument,
+    decision_commands, escape_control, is_for_reader, outcome_commands, pending_commands,
+    shell_command, step_argument,
 };
 use crate::protocol::{StepName, WorkerKind, counted};
 use crate::runner::{GoneClaim, Pending, may_hold, pending};
@@ -58,12 +58,13 @@ impl NextAction {
     }
 
     fn with_command(mut self, command: String) -> Self {
-        self.commands.push(command);
+        self.commands.extend(Some(command).filter(|command| is_for_reader(command)));
         self
     }
 
     fn with_commands(mut self, commands: &[String]) -> Self {
-        self.commands.extend(commands.iter().map(|command| escape_control(command)));
+        let commands = commands.iter().filter(|command| is_for_reader(command));
+        self.commands.extend(commands.map(|command| escape_control(command)));
         self
     }
 }

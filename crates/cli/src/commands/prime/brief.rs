@@ -104,8 +104,6 @@ pub(crate) struct ReadyStepJson {
 /// An item that waits for a person.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct WaitingJson {
-    /// Commands, one of which is enough.
-    pub(super) commands: Vec<String>,
     /// The item, for people.
     pub(super) text: String,
 }
@@ -220,10 +218,8 @@ impl PrimeLine {
                 title: name_and_title(run, number).1,
             })
         };
-        let item = |item: &Pending| {
-            let (text, commands) = pending_commands(item, &run.name, from.dir);
-            WaitingJson { commands, text }
-        };
+        let item =
+            |item: &Pending| WaitingJson { text: pending_commands(item, &run.name, from.dir).0 };
         Self {
             budget_left: budget_left(run, from.now),
             changes: from.changes(run),

@@ -97,10 +97,7 @@ fn sections(line: &PrimeLine) -> Vec<Section> {
         let (number, id, worker) = (step.number, &step.step, &step.worker);
         format!("#{number} {id}: by {worker}, lease until {until}: {}", step.title)
     });
-    let waiting = line.waiting.iter().map(|item| {
-        let command = item.commands.first().map_or_else(String::new, |it| format!(" -> {it}"));
-        format!("{}{command}", item.text)
-    });
+    let waiting = line.waiting.iter().map(|item| item.text.clone());
     let ready = line.ready.iter().map(|step| {
         let owner = step.owner.as_ref().map_or_else(String::new, |it| format!(" (for {it})"));
         format!("#{} {}{owner}: {}", step.number, step.step, step.title)
@@ -164,7 +161,7 @@ mod tests {
         });
         let change =
             |number: StepNumber| ChangeJson { seq: u64::from(number.0), text: words.to_owned() };
-        let waiting = || WaitingJson { commands: vec![words.to_owned()], text: words.to_owned() };
+        let waiting = || WaitingJson { text: words.to_owned() };
         PrimeLine {
             changes: many(5).map(change).collect(),
             claimed: claimed.collect(),

@@ -55,7 +55,7 @@ fn author(event: &Event) -> Option<&str> {
         },
         Event::VariableSet(event) => match &event.origin {
             Origin::Person { who } => Some(who),
-            Origin::Step { .. } | Origin::Fallback { .. } => None,
+            Origin::Step { .. } | Origin::Fallback { .. } | Origin::Agent { .. } => None,
         },
         Event::Step(record) => match &record.event {
             StepEvent::StepAnswered(event) => Some(&event.by),

@@ -16,14 +16,17 @@ mod placement;
 mod target;
 mod toml_file;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::options::Host;
+use plan_ledger::Error;
+
+use crate::options::{Host, default_ledger};
 use crate::output::{Code, Failure, print_result};
+use crate::server::{AgentSession, agents_may_decide, expect_outside, set_agents_may_decide};
 
 use edit::{Direction, FileEdit};
 use own::Program;
@@ -35,6 +38,12 @@ Examples:
   ledger setup codex --user                        in your own settings, for all projects
   ledger setup cursor --check                      exit code 1 if something is missing
   ledger setup gemini --remove                     as it was before
+  ledger setup codex --agents-decide               agents may decide for you in this ledger
+  ledger setup codex --agents-ask                  take that back
+
+In the shell of an agent session, the commands that decide for a person are refused: accept, reject, answer,
+plan approve, plan reject, decide, retry, skip, budget, cap, erase, and --by. With --agents-decide the owner of
+the ledger allows them to the agents of a host; their records name the agent.
 
 What other tools and you wrote into these files stays. A file that is not valid is an error, and no
 file is changed. Run it again after a new version of `ledger`.";
@@ -51,6 +60,12 @@ pub(crate) struct SetupArgs {
     /// Remove what it added
     #[arg(long)]
     remove: bool,
+    /// Let agents of the host decide for a person in the ledger of this folder
+    #[arg(long, conflicts_with_all = ["check", "remove"])]
+    agents_decide: bool,
+    /// Refuse to agents of the host what decides for a person: take back --agents-decide
+    #[arg(long, conflicts_with_all = ["check", "agents_decide"])]
+    agents_ask: bool,
     /// Your own settings, for all projects [default: those of the project in this folder]
     #[arg(long)]
     user: bool,
@@ -62,6 +77,8 @@ pub(crate) struct SetupArgs {
 /// What the setup of a host did.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct SetupLine {
+    /// Whether agents of the host may decide for a person in the ledger of this folder.
+    agents_decide: bool,
     /// The files with settings.
     files: Vec<SetupFileJson>,
     /// The host.
@@ -118,6 +135,11 @@ impl SetupAction {
 }
 
 pub(crate) fn setup(args: &SetupArgs) -> Result<Code, Failure> {
+    let named = std::env::var_os("LEDGER_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    let ledger = Some(named.unwrap_or_else(default_ledger)).filter(|ledger| ledger.is_dir());
+    if args.agents_decide {
+        allow_decisions(args.host, ledger.as_deref())?;
+    }
     let place = if args.user { SettingsPlace::of_user()? } else { SettingsPlace::OfProject };
     let program = Program::this(args.host)?;
     let direction = if args.remove { Direction::Remove } else { Direction::Add };
@@ -129,16 +151,40 @@ pub(crate) fn setup(args: &SetupArgs) -> Result<Code, Failure> {
     if !args.check {
         edits.iter().try_for_each(FileEdit::write)?;
     }
+    if let (true, Some(ledger)) = (args.agents_ask || args.remove, &ledger) {
+        set_decisions(args.host, ledger, false)?;
+    }
     let files = edits.iter().map(|edit| SetupFileJson {
         action: SetupAction::of(edit, args.check),
         path: edit.path.clone(),
     });
     let files: Vec<SetupFileJson> = files.collect();
     let is_incomplete = files.iter().any(|file| file.action == SetupAction::Incomplete);
-    let line =
-        SetupLine { files, host: args.host.name(), is_complete: !args.remove && !is_incomplete };
+    let host = args.host.name();
+    let agents_decide = ledger.is_some_and(|ledger| agents_may_decide(&ledger, host));
+    let is_complete = !args.remove && !is_incomplete;
+    let line = SetupLine { agents_decide, files, host, is_complete };
     print_result(args.json, &line, &text(&line))?;
     Ok(if is_incomplete { Code::Failed } else { Code::Success })
+}
+
+/// Allows the agents of a host to decide for a person.
+fn allow_decisions(host: Host, ledger: Option<&Path>) -> Result<(), Failure> {
+    let Some(ledger) = ledger else {
+        let message = "no ledger here\nhint: run `ledger init`, or change to its folder";
+        return Err(Failure::Usage(message.to_owned()));
+    };
+    // An agent cannot allow it to itself: not even one that may decide.
+    expect_outside(std::process::id(), ledger)?;
+    if let Some(session) = AgentSession::of_this_process() {
+        return Err(Failure::AgentSession { session: session.name });
+    }
+    set_decisions(host, ledger, true)
+}
+
+fn set_decisions(host: Host, ledger: &Path, may: bool) -> Result<(), Failure> {
+    set_agents_may_decide(ledger, host.name(), may)
+        .map_err(|error| Error::io("write the settings for agents", ledger, error).into())
 }
 
 fn text(line: &SetupLine) -> String {
@@ -146,5 +192,8 @@ fn text(line: &SetupLine) -> String {
         .files
         .iter()
         .map(|file| format!("{}: {} {}", line.host, file.action.word(), file.path.display()));
-    files.collect::<Vec<_>>().join("\n")
+    let decide = line
+        .agents_decide
+        .then(|| format!("{}: agents may decide for a person in this ledger", line.host));
+    files.chain(decide).collect::<Vec<_>>().join("\n")
 }

@@ -95,7 +95,7 @@ impl From<Failure> for Problem {
 pub(super) fn status_of(kind: &str, rejection: &str) -> StatusCode {
     match rejection {
         "" => {}
-        "inside_attempt" | "wrong_role" => return StatusCode::FORBIDDEN,
+        "inside_attempt" | "agent_session" | "wrong_role" => return StatusCode::FORBIDDEN,
         "invalid_plan" | "missing_inputs" | "invalid_input" | "bad_name" | "not_an_option"
         | "zero_cap" | "too_deep" | "too_many_events" => return StatusCode::UNPROCESSABLE_ENTITY,
         "version_differs" | "hash_differs" | "charged_differs" => {
@@ -154,6 +154,7 @@ mod tests {
         let rejections = [
             "wrong_role",
             "inside_attempt",
+            "agent_session",
             "no_such_run",
             "no_such_step",
             "held_by",

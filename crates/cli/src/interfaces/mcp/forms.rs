@@ -3,7 +3,7 @@
 //!
 //! In the protocol with `initialize` the server sends the form while the call runs. In the stateless one
 //! the call is answered with the form, and the client repeats it with what the user entered. A client
-//! that can show no form gets the commands that a person can type.
+//! that can show no form gets the text of what waits for a person.
 //!
 //! Invariants:
 //! - What the person chose is recorded, not what the model proposed. Without a choice nothing is.

@@ -2,6 +2,7 @@
 
 use crate::commands::inspect::inspect_words;
 use crate::commands::prime::{PRIME_LENGTH_MAX, ReadFrom, prime_text, read_prime};
+use crate::output::for_agents;
 use crate::protocol::Failure;
 
 use super::arguments::{ShowArguments, ShowWhat, StatusArguments};
@@ -47,7 +48,7 @@ pub(super) fn inspect_text(server: &ToolServer, words: &[String]) -> Result<Stri
         ToolRefusal::from(Failure::Usage("the path of the ledger is not text".to_owned()))
     })?;
     let mut text = Vec::new();
-    inspect_words(dir, words, &server.environment, &mut text)?;
+    for_agents(|| inspect_words(dir, words, &server.environment, &mut text))?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 

@@ -108,12 +108,10 @@ fn decide_next(
     Ok(false)
 }
 
-/// What a person decides, with the commands to type, one of which is enough.
+/// What waits for a person. A model would type a command that it reads here.
 fn decision_json(decision: &OpenDecision) -> Value {
-    let OpenDecision { text, commands, .. } = decision;
-    let commands: Value = commands.iter().cloned().collect();
-    let members = [("text", Value::from(text.as_str())), ("commands", commands)];
-    Value::Object(members.map(|(name, value)| (name.to_owned(), value)).into_iter().collect())
+    let text = Value::from(decision.text.as_str());
+    Value::Object([("text".to_owned(), text)].into_iter().collect())
 }
 
 pub(super) fn report(call: &ToolCall<'_>, arguments: ReportArguments) -> ToolOutcome {

@@ -13,6 +13,7 @@ use plan_ledger::internals::plan::Route;
 
 use crate::options::amounts::parse_seconds;
 use crate::options::run::parse_name;
+use crate::server::AgentSession;
 
 pub(crate) use guards::GuardArgs;
 pub(crate) use ledger::WorkerLedgerArgs;
@@ -24,9 +25,14 @@ pub(crate) use servers::prefer_folder;
 #[derive(Debug, Args)]
 pub(crate) struct WorkerOption {
     /// The worker's name
-    #[arg(long, value_name = "NAME", default_value = "worker", env = "LEDGER_WORKER")]
+    #[arg(long, value_name = "NAME", default_value_t = default_worker(), env = "LEDGER_WORKER")]
     #[arg(hide_env_values = true)]
     pub(crate) worker: String,
+}
+
+/// The session, in the shell of an agent session: its hooks know its claims by this name.
+fn default_worker() -> String {
+    AgentSession::of_this_process().map_or_else(|| "worker".to_owned(), |session| session.name)
 }
 
 /// Which steps a worker takes.

@@ -8,7 +8,7 @@ use crate::runner::check::Check;
 use crate::runner::{Guards, OnStale};
 use plan_ledger::internals::plan::{ResolvedOutcome, Route};
 use plan_ledger::internals::sim::SimDisk;
-use plan_ledger::{AttemptToken, Command, Timestamp};
+use plan_ledger::{AttemptToken, Command, Origin, Timestamp};
 
 /// A clock that runs an action just before its n-th reading.
 struct Acting<'a> {
@@ -89,7 +89,7 @@ impl Slow<'_> {
                 name: "filling".to_owned(),
                 value: plan_ledger::Json::new(&"x".repeat(length).into()),
                 expected_version: None,
-                by: "ana".to_owned(),
+                origin: Origin::person("ana"),
             };
             let error = loop {
                 if let Err(error) = self.ledger.execute(&filling()) {

@@ -30,7 +30,7 @@ use crate::runner::process::supervisor;
 use crate::runner::workers::StartFailure;
 
 /// Variables of an outer runner that a job must not inherit.
-const OWN_VARIABLES: [&str; 12] = [
+const OWN_VARIABLES: [&str; 13] = [
     "LEDGER_DIR",
     "LEDGER_RUN",
     "LEDGER_STEP",
@@ -40,6 +40,7 @@ const OWN_VARIABLES: [&str; 12] = [
     "LEDGER_IDEMPOTENCY_KEY",
     "LEDGER_RECEIPT",
     "LEDGER_BY",
+    "LEDGER_WORKER",
     "TRACEPARENT",
     JOB_VARIABLE,
     IDENTITY_VARIABLE,

@@ -181,7 +181,7 @@ impl ProcessWorkers {
             ("LEDGER_TOKEN", task.token.to_string().into()),
             ("LEDGER_IDEMPOTENCY_KEY", task.idempotency_key.clone().into()),
             ("LEDGER_RECEIPT", receipt.into()),
-            ("LEDGER_BY", self.kind().as_str().into()),
+            ("LEDGER_WORKER", self.kind().as_str().into()),
             ("TRACEPARENT", traceparent(&task.ledger, task.run, task.token.seq).into()),
         ]
         .into_iter()

@@ -115,7 +115,7 @@ impl RunModel {
         assert!(self.is_forked || set.version == before + 1, "a variable update was lost");
         let writer = match &set.origin {
             Origin::Step { step, .. } | Origin::Fallback { step } => Some(*step),
-            Origin::Person { .. } => None,
+            Origin::Person { .. } | Origin::Agent { .. } => None,
         };
         let value = Value { json: set.value.clone(), version: set.version, writer };
         self.values.insert(set.name.clone(), value);

@@ -298,7 +298,7 @@ pub(crate) fn basis_text(basis: &AcceptedBasis) -> String {
 fn variable_text(event: &VariableSet) -> String {
     let origin = match &event.origin {
         Origin::Step { step, .. } => format!("step #{step}"),
-        Origin::Person { who } => escape_control(who),
+        Origin::Person { who } | Origin::Agent { who } => escape_control(who),
         Origin::Fallback { step } => format!("the fallback of step #{step}"),
     };
     let value = cut(&escape_control(event.value.as_str()), SHORT);

@@ -88,7 +88,7 @@ fn print(ledger: &LedgerAt<'_>, run: &Run, out: &mut Output<'_>) -> Result<(), F
 pub(crate) fn origin_text(run: &Run, origin: &Origin) -> String {
     match origin {
         Origin::Step { step, .. } => step_name(run, *step),
-        Origin::Person { who } => escape_control(who),
+        Origin::Person { who } | Origin::Agent { who } => escape_control(who),
         Origin::Fallback { step } => format!("fallback of {}", step_name(run, *step)),
     }
 }

@@ -17,8 +17,8 @@ use plan_ledger::{ContentHash, Plan, Question, Run};
 use crate::commands::read_state::read_state;
 use crate::options::{LedgerArgs, RunArg};
 use crate::output::{
-    Code, Failure, PlanDiffJson, cost_text, plan_diff_text, print_result, redone_steps,
-    redone_text, shell_command,
+    Code, Failure, PlanDiffJson, cost_text, is_for_reader, plan_diff_text, print_result,
+    redone_steps, redone_text, shell_command,
 };
 use crate::protocol::counted;
 use crate::requests::{question_about, run_or_only};
@@ -188,5 +188,9 @@ fn question_text(question: &Question) -> String {
 
 fn commands(args: &PlanReviewArgs, run: &Run) -> String {
     let line = |verb: &str| shell_command(verb, args.ledger.dir(), &[&run.name, "--by", "WHO"]);
-    format!("to answer:\n  {}\n  {}", line("plan approve"), line("plan reject"))
+    let lines = ["plan approve", "plan reject"].map(line);
+    if !lines.iter().all(|line| is_for_reader(line)) {
+        return "it waits for a person".to_owned();
+    }
+    format!("to answer:\n  {}", lines.join("\n  "))
 }

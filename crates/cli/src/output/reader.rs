@@ -1,0 +1,53 @@
+//! Whom the output of a process is for: a person, or an agent.
+//!
+//! A text for an agent has no command that decides for a person: an agent that follows it would type it.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The commands that decide for a person.
+const OF_PERSONS: [&str; 11] = [
+    "accept",
+    "reject",
+    "answer",
+    "plan approve",
+    "plan reject",
+    "decide",
+    "retry",
+    "skip",
+    "budget",
+    "cap",
+    "erase",
+];
+
+/// Whether all output of this process is for an agent.
+static PROCESS_FOR_AGENTS: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    static THREAD_FOR_AGENTS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// From now on all output of this process is for an agent.
+pub(crate) fn write_for_agents() {
+    PROCESS_FOR_AGENTS.store(true, Ordering::Relaxed);
+}
+
+/// Makes a text for an agent.
+#[cfg_attr(not(feature = "mcp"), expect(dead_code, reason = "only MCP needs it"))]
+pub(crate) fn for_agents<T>(make: impl FnOnce() -> T) -> T {
+    let before = THREAD_FOR_AGENTS.replace(true);
+    let made = make();
+    THREAD_FOR_AGENTS.set(before);
+    made
+}
+
+/// Whether the reader of the output may type this command line: an agent decides for no person.
+pub(crate) fn is_for_reader(line: &str) -> bool {
+    if !PROCESS_FOR_AGENTS.load(Ordering::Relaxed) && !THREAD_FOR_AGENTS.get() {
+        return true;
+    }
+    let Some(rest) = line.strip_prefix("ledger ") else { return true };
+    !OF_PERSONS.iter().any(|verb| {
+        rest.strip_prefix(verb).is_some_and(|after| after.is_empty() || after.starts_with(' '))
+    })
+}

@@ -1,0 +1,125 @@
+//! Who makes a request: a name that its client gives, the step whose attempt its process is in, or the
+//! session of an agent host.
+//!
+//! The process that executes a request knows its client, so the name of a person that an attempt or a
+//! session gives counts for nothing. As a name, a step is `step:#3@412` and a session
+//! `agent:claude-code/4f2c1d3e`; every record that has an author has one of these.
+
+use std::fmt;
+
+use plan_ledger::{AttemptToken, Origin, StepNumber};
+
+use crate::protocol::Failure;
+
+use super::Request;
+
+/// The start of the names of steps and of sessions.
+const STEP: &str = "step:#";
+const AGENT: &str = "agent:";
+
+/// Who makes a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Actor {
+    /// A person, or a program: the request says which.
+    Named(String),
+    /// The step of the attempt that its process is in.
+    Step { step: StepNumber, token: AttemptToken },
+    /// A session of an agent host: the host and the session.
+    Agent(String),
+}
+
+impl Actor {
+    /// Whom the author of a request names.
+    pub(crate) fn of(by: &str) -> Self {
+        let step = |text: &str| {
+            let (step, token) = text.split_once('@')?;
+            let (step, token) = (step.parse().ok()?, token.parse().ok()?);
+            Some(Self::Step { step: StepNumber(step), token: AttemptToken(token) })
+        };
+        match (by.strip_prefix(STEP), by.strip_prefix(AGENT)) {
+            (Some(text), _) => step(text).unwrap_or_else(|| Self::Named(by.to_owned())),
+            (None, Some(who)) if !who.is_empty() => Self::Agent(who.to_owned()),
+            _ => Self::Named(by.to_owned()),
+        }
+    }
+
+    /// The origin of a value that it sets.
+    pub(super) fn origin(self) -> Origin {
+        match self {
+            Self::Named(who) => Origin::Person { who },
+            Self::Step { step, token } => Origin::Step { step, token },
+            Self::Agent(_) => Origin::Agent { who: self.to_string() },
+        }
+    }
+}
+
+impl fmt::Display for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Named(name) => f.write_str(name),
+            Self::Step { step, token } => write!(f, "{STEP}{step}@{}", token.0),
+            Self::Agent(who) => write!(f, "{AGENT}{who}"),
+        }
+    }
+}
+
+/// The request with its author, whatever its client says.
+///
+/// # Errors
+/// `Usage` if it cannot be written as JSON.
+pub(crate) fn as_actor(request: &Request, actor: &Actor) -> Result<Request, Failure> {
+    let unwritable = |error: serde_json::Error| {
+        Failure::Usage(format!("the request cannot be written as JSON: {error}"))
+    };
+    let mut value = serde_json::to_value(request).map_err(unwritable)?;
+    let name = actor.to_string();
+    if let Some(by) = value.get_mut("by") {
+        *by = name.clone().into();
+    }
+    // The author of a plan.
+    if let Some(author) = value.pointer_mut("/provenance/author") {
+        *author = name.into();
+    }
+    serde_json::from_value(value).map_err(unwritable)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: an actor and its name are the same, and no request keeps another author.
+
+    use super::*;
+    use crate::requests::{NoteRequest, SetRequest};
+
+    #[test]
+    fn names_of_actors_are_read_back() {
+        for (by, actor) in [
+            ("ana", Actor::Named("ana".to_owned())),
+            ("step:3", Actor::Named("step:3".to_owned())),
+            ("step:#3@x", Actor::Named("step:#3@x".to_owned())),
+            ("agent:", Actor::Named("agent:".to_owned())),
+            ("step:#3@412", Actor::Step { step: StepNumber(3), token: AttemptToken(412) }),
+            ("agent:codex/4f2c", Actor::Agent("codex/4f2c".to_owned())),
+        ] {
+            assert_eq!(Actor::of(by), actor);
+            assert_eq!(actor.to_string(), by);
+        }
+    }
+
+    #[test]
+    fn author_of_a_request_is_replaced() {
+        let actor = Actor::of("agent:codex/4f2c");
+        let by = || "ana".to_owned();
+        let note = NoteRequest { run: None, step: None, text: "x".to_owned(), by: by() };
+        let set = SetRequest {
+            run: None,
+            name: "x".to_owned(),
+            value: 1.into(),
+            if_version: None,
+            by: by(),
+        };
+        for request in [Request::from(note), set.into()] {
+            let text = serde_json::to_string(&as_actor(&request, &actor).unwrap()).unwrap();
+            assert!(!text.contains("ana") && text.contains("agent:codex/4f2c"), "{text}");
+        }
+    }
+}

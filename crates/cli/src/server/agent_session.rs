@@ -1,0 +1,220 @@
+//! Whether a process is in the shell of an agent session, and of which one: hosts mark the environment of
+//! the commands that their model runs.
+//!
+//! This is a guard against agents that follow their instructions too well. A process that removes the
+//! marks is not recognized (`docs/src/security.md`).
+//!
+//! Invariants:
+//! - `ledger mcp` and `ledger hook` are the host's, not its model's, though some hosts mark them alike. A
+//!   server, and a runner, answer for other processes than their own.
+//! - A mark is a whole variable: a host is recognized by what it sets for its model's shell alone.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::attempt_process::{is_this_program, value_of};
+
+/// A host and its marks.
+struct HostMarks {
+    /// Its name, as `ledger setup` calls it.
+    host: &'static str,
+    /// Variables, one of which the shell of its model has. With a value, it has that one.
+    marks: &'static [(&'static str, Option<&'static str>)],
+    /// A variable, and the end of its value with which the environment is not the model's shell.
+    unless: Option<(&'static str, &'static str)>,
+    /// The variable with the session.
+    session: Option<&'static str>,
+}
+
+/// The marks of each host, as `tests/interfaces/marks.py` captures them. A host without one is not
+/// recognized.
+const HOSTS: [HostMarks; 6] = [
+    HostMarks {
+        host: "claude-code",
+        marks: &[("CLAUDECODE", Some("1"))],
+        unless: Some(("AI_AGENT", "_harness")),
+        session: Some("CLAUDE_CODE_SESSION_ID"),
+    },
+    HostMarks {
+        host: "codex",
+        marks: &[("CODEX_THREAD_ID", None), ("CODEX_TOOL_CALL_ID", None)],
+        unless: None,
+        session: Some("CODEX_THREAD_ID"),
+    },
+    HostMarks { host: "gemini", marks: &[("GEMINI_CLI", Some("1"))], unless: None, session: None },
+    HostMarks { host: "opencode", marks: &[("OPENCODE", Some("1"))], unless: None, session: None },
+    HostMarks { host: "cursor", marks: &[], unless: None, session: None },
+    HostMarks { host: "vscode", marks: &[], unless: None, session: None },
+];
+
+/// Commands that are not the model's, or that answer for other processes.
+const EXEMPT: [&str; 5] = ["mcp", "hook", "serve", "run", "resume"];
+
+/// How many characters of a session's identifier are used.
+const SHORT_ID_LENGTH: usize = 8;
+
+/// The file in the folder of a ledger with the hosts whose agents may decide for a person.
+const SETTINGS: &str = "AGENTS.json";
+
+/// A session of an agent host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AgentSession {
+    /// The host.
+    pub(crate) host: &'static str,
+    /// The host, and the short identifier of the session if the host tells it.
+    pub(crate) name: String,
+}
+
+/// The settings of a ledger for agents.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct AgentSettings {
+    /// The hosts whose agents may decide for a person.
+    decide: Vec<String>,
+}
+
+impl AgentSession {
+    /// The session in whose shell this process is.
+    pub(crate) fn of_this_process() -> Option<Self> {
+        Self::of(std::process::id())
+    }
+
+    /// The session in whose shell this process was started, whatever its command is.
+    pub(crate) fn of_environment() -> Option<Self> {
+        Self::in_environment(|name| std::env::var(name).ok())
+    }
+
+    /// The session in whose shell a process is; `None` if it is in none, or is a part of the host.
+    pub(super) fn of(process: u32) -> Option<Self> {
+        let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+        let session = Self::in_environment(|name| {
+            if process == std::process::id() {
+                return std::env::var(name).ok();
+            }
+            value_of(&environment, name).map(|value| String::from_utf8_lossy(value).into_owned())
+        })?;
+        Some(session).filter(|_| !is_exempt(process))
+    }
+
+    fn in_environment(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        plan_ledger::mutant!(AgentActsAsPerson => return None);
+        let variable = |name| variable(name).filter(|value| !value.is_empty());
+        let is_marked = |row: &&HostMarks| {
+            let mut marks = row.marks.iter();
+            marks.any(|(name, value)| match (variable(name), value) {
+                (Some(found), Some(value)) => found == *value,
+                (found, None) => found.is_some(),
+                (None, Some(_)) => false,
+            }) && !row
+                .unless
+                .is_some_and(|(name, end)| variable(name).is_some_and(|it| it.ends_with(end)))
+        };
+        let row = HOSTS.iter().find(is_marked)?;
+        let id = row.session.and_then(variable).unwrap_or_default();
+        let short: String =
+            id.chars().filter(char::is_ascii_alphanumeric).take(SHORT_ID_LENGTH).collect();
+        let name =
+            if short.is_empty() { row.host.to_owned() } else { format!("{}/{short}", row.host) };
+        Some(Self { host: row.host, name })
+    }
+
+    /// Whether the owner of a ledger allowed the agents of this host to decide for a person.
+    pub(super) fn may_decide(&self, ledger: &Path) -> bool {
+        agents_may_decide(ledger, self.host)
+    }
+}
+
+/// Whether a process is this program with a command that is not the model's.
+fn is_exempt(process: u32) -> bool {
+    let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    let mut words = line.split(|byte| *byte == 0).skip(1).map(String::from_utf8_lossy);
+    let mut command = None;
+    while let Some(word) = words.next() {
+        if word == "--color" || word == "--cache" {
+            words.next();
+        } else if !word.starts_with('-') {
+            command = Some(word);
+            break;
+        }
+    }
+    command.is_some_and(|command| EXEMPT.contains(&command.as_ref())) && is_this_program(process)
+}
+
+/// Whether the owner of a ledger allowed the agents of a host to decide for a person.
+pub(crate) fn agents_may_decide(ledger: &Path, host: &str) -> bool {
+    settings(ledger).decide.iter().any(|allowed| allowed == host)
+}
+
+/// Allow the agents of a host to decide for a person in a ledger, or take it back.
+///
+/// # Errors
+/// The file cannot be written.
+pub(crate) fn set_agents_may_decide(ledger: &Path, host: &str, may: bool) -> std::io::Result<()> {
+    let mut settings = settings(ledger);
+    settings.decide.retain(|allowed| allowed != host);
+    if may {
+        settings.decide.push(host.to_owned());
+    }
+    let path = ledger.join(SETTINGS);
+    if settings.decide.is_empty() {
+        return match fs::remove_file(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
+    }
+    let text = serde_json::to_string(&settings).map_err(std::io::Error::other)?;
+    let mut file = tempfile::NamedTempFile::new_in(ledger)?;
+    std::io::Write::write_all(&mut file, format!("{text}\n").as_bytes())?;
+    file.persist(path).map(drop).map_err(|error| error.error)
+}
+
+/// Settings that cannot be read allow nothing.
+fn settings(ledger: &Path) -> AgentSettings {
+    let text = fs::read_to_string(ledger.join(SETTINGS)).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+/// The hosts of the table.
+#[cfg(test)]
+pub(crate) fn hosts_of_sessions() -> Vec<&'static str> {
+    HOSTS.iter().map(|row| row.host).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: each host is recognized by its marks, and by nothing else.
+
+    use super::*;
+
+    fn session(variables: &[(&str, &str)]) -> Option<String> {
+        let value = |name: &str| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        };
+        AgentSession::in_environment(value).map(|session| session.name)
+    }
+
+    #[test]
+    fn each_host_is_recognized_by_its_marks() {
+        let id = "4f2c1d3e-aaaa-bbbb";
+        for (variables, name) in [
+            (
+                vec![("CLAUDECODE", "1"), ("CLAUDE_CODE_SESSION_ID", id)],
+                Some("claude-code/4f2c1d3e"),
+            ),
+            (vec![("CLAUDECODE", "1"), ("AI_AGENT", "claude-code_2-1_agent")], Some("claude-code")),
+            (vec![("CLAUDECODE", "1"), ("AI_AGENT", "claude-code_2-1_harness")], None),
+            (vec![("CLAUDECODE", "0"), ("CLAUDE_PROJECT_DIR", "/x")], None),
+            (vec![("CODEX_THREAD_ID", id)], Some("codex/4f2c1d3e")),
+            (vec![("CODEX_TOOL_CALL_ID", "call_1")], Some("codex")),
+            (vec![("CODEX_THREAD_ID", "")], None),
+            (vec![("CODEX_HOME", "/x")], None),
+            (vec![("GEMINI_CLI", "1")], Some("gemini")),
+            (vec![("GEMINI_SESSION_ID", id)], None),
+            (vec![("OPENCODE", "1")], Some("opencode")),
+            (vec![], None),
+        ] {
+            assert_eq!(session(&variables).as_deref(), name, "{variables:?}");
+        }
+    }
+}

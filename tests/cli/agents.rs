@@ -1,0 +1,325 @@
+//! Goal: in the shell of an agent session nothing decides for a person, unless the owner of the ledger
+//! allowed it; every record that an agent makes names it; and no text for an agent has a command that decides
+//! for a person.
+
+use std::process::Command;
+
+use regex::Regex;
+use serde_json::{Value, json};
+
+use super::command::{Ended, PROGRAM, Place, start};
+
+/// The environment of the shell of each host that marks it, and the name of the session.
+const SHELLS: [(&[(&str, &str)], &str, &str); 5] = [
+    (
+        &[
+            ("CLAUDECODE", "1"),
+            ("CLAUDE_CODE_SESSION_ID", "4f2c1d3e-aaaa-bbbb"),
+            ("AI_AGENT", "claude-code_2-1-197_agent"),
+        ],
+        "claude-code",
+        "claude-code/4f2c1d3e",
+    ),
+    (&[("CLAUDECODE", "1")], "claude-code", "claude-code"),
+    (&[("CODEX_THREAD_ID", "0199-7a11-aaaa")], "codex", "codex/01997a11"),
+    (&[("GEMINI_CLI", "1")], "gemini", "gemini"),
+    (&[("OPENCODE", "1"), ("AGENT", "1")], "opencode", "opencode"),
+];
+
+/// The environment of a hook or a server of Claude Code.
+const HARNESS: &[(&str, &str)] = &[
+    ("CLAUDECODE", "1"),
+    ("CLAUDE_CODE_SESSION_ID", "4f2c1d3e-aaaa-bbbb"),
+    ("AI_AGENT", "claude-code_2-1-197_harness"),
+];
+
+/// One step of each kind that waits for a person: an approval, a verdict, a decision, a person's work.
+const WAITING: &str = "\
+failure: {rules: [{id: ask, then: {escalate: {to: ana}}}]}
+steps:
+  - {id: judged, goal: Look at it, acceptance: [it looks good]}
+  - {id: gated, goal: Publish it, gate: {question: Publish now?}}
+  - {id: broken, goal: Fail}
+  - {id: once, goal: Pay, idempotent: no}
+  - {id: called, goal: Call them, owner: human}
+";
+
+/// A decision in every form.
+const DECISIONS: [&str; 12] = [
+    "accept plan judged",
+    "reject plan judged",
+    "answer 9 yes",
+    "answer plan judged retry",
+    "plan approve plan",
+    "plan reject plan",
+    "decide judged retry --run plan",
+    "retry plan judged",
+    "skip plan judged --reason none",
+    "budget plan --attempts 99",
+    "cap --run plan 9",
+    "erase --record 1 --yes",
+];
+
+fn in_shell(place: &Place, marks: &[(&str, &str)], words: &[&str]) -> Ended {
+    let mut command: Command = place.command(words);
+    command.env_remove("LEDGER_BY").envs(marks.iter().copied());
+    start(&mut command).end()
+}
+
+fn as_agent(place: &Place, marks: &[(&str, &str)], line: &str) -> Ended {
+    in_shell(place, marks, &line.split(' ').collect::<Vec<_>>())
+}
+
+/// The events of a kind, oldest first.
+fn events(place: &Place, kind: &str) -> Vec<Value> {
+    let lines = place.ledger(&format!("inspect records --kind {kind} --json")).code(0).lines();
+    let records = lines.into_iter().filter(|line| line["type"] == "record");
+    records.map(|line| line["event"].clone()).collect()
+}
+
+/// The commands in a text that decide for a person.
+pub(crate) fn commands_of_persons(text: &str) -> Vec<String> {
+    let pattern = r"ledger (--ledger \S+ )?(accept|reject|answer|plan approve|plan reject|decide|retry|skip|budget|cap|erase)\b[^\n]*";
+    let pattern = Regex::new(pattern).unwrap();
+    pattern.find_iter(text).map(|found| found.as_str().to_owned()).collect()
+}
+
+/// Regression: an agent typed the command that its hook had shown, and the log said that its user did it.
+#[test]
+fn decision_in_an_agent_session_is_refused() {
+    let place = Place::planned("steps: [{id: judged, acceptance: [it looks good]}]");
+    let token = place.ledger("claim").code(0).token();
+    place.ledger(&format!("receipt {token} --output done")).code(0);
+    let before = place.ledger("inspect records --json").out;
+    for (marks, _, session) in SHELLS {
+        for line in DECISIONS {
+            let refused = as_agent(&place, marks, line).code(6);
+            let refused = refused.complains(&["agent session", session, "only a person"]);
+            assert_eq!(commands_of_persons(&refused.err), Vec::<String>::new());
+        }
+        as_agent(&place, marks, "note hello --by ana").code(6).complains(&["agent session"]);
+        let refused = as_agent(&place, marks, "accept plan judged --json").code(6);
+        assert_eq!(refused.lines()[0]["rejection"], "agent_session");
+    }
+    assert_eq!(place.ledger("inspect records --json").out, before);
+    // Through a server, too, and by a client of its socket.
+    let serving = place.serve();
+    for (marks, ..) in SHELLS {
+        as_agent(&place, marks, "accept plan judged").code(6);
+    }
+    serving.dismiss();
+    // A hook or a server of the host is not the model's shell, and neither is the user's.
+    in_shell(&place, HARNESS, &["note", "hello", "--by", "ana"]).code(0);
+    place.ledger("accept plan judged --by ana").code(0);
+}
+
+/// The socket tells by the process at its other end, whatever that process says.
+#[test]
+fn socket_refuses_decisions_of_an_agent_session() {
+    let place = Place::planned("steps: [{id: judged, acceptance: [it looks good]}]");
+    place.write(
+        "ask.py",
+        "import socket, json, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect('.ledger/serve.sock')
+f = s.makefile('rw')
+for request in [{'act': 'judge', 'run': 'plan', 'step': 'judged', 'ruling': 'pass', 'by': 'ana', 'evidence': ''},
+                {'act': 'set', 'name': 'x', 'value': 1, 'by': 'ana'}]:
+    f.write(json.dumps(request) + '\\n')
+    f.flush()
+    print(f.readline(), end='')
+",
+    );
+    if Command::new("python3").arg("--version").output().is_err() {
+        return super::command::report_skipped("python3 is not installed");
+    }
+    let serving = place.serve();
+    let mut python = Command::new("python3");
+    python.arg("ask.py").current_dir(place.path("")).env("CODEX_THREAD_ID", "0199-7a11-aaaa");
+    let out = start(&mut python).end().code(0).out;
+    serving.dismiss();
+    let answers: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(answers[0]["lines"][0]["rejection"], "agent_session", "{answers:?}");
+    assert_eq!(answers[1]["code"], 0, "{answers:?}");
+    let set = events(&place, "variable_set");
+    assert_eq!(set[0]["origin"], json!({ "is": "agent", "who": "agent:codex/01997a11" }));
+}
+
+#[test]
+fn record_of_an_agent_names_it() {
+    for (marks, _, session) in SHELLS {
+        let place = Place::planned("steps: [{id: one}, {id: two}]");
+        let agent = format!("agent:{session}");
+        // The name of the user in the environment is not the agent's.
+        let marks = [marks, &[("LEDGER_BY", "ana")]].concat();
+        let run = |line: &str| {
+            let mut command = place.command(&line.split(' ').collect::<Vec<_>>());
+            command.envs(marks.iter().copied());
+            start(&mut command).end().code(0)
+        };
+        run("note hello");
+        run("set flag true");
+        run("plan request plan --kind scope-change --reason more");
+        run("pause plan");
+        run("unpause plan");
+        assert_eq!(events(&place, "note")[0]["by"], agent.as_str());
+        let set = events(&place, "variable_set");
+        assert_eq!(set[0]["origin"], json!({ "is": "agent", "who": agent }));
+        let requested = events(&place, "replan_requested");
+        assert!(requested[0].to_string().contains(&agent), "{requested:?}");
+        place.ledger("inspect variables").code(0).says(&[&agent]);
+        place.ledger("plan withdraw plan").code(0);
+        // A worker without a name is the session, so that its hooks know its claims.
+        run("claim plan");
+        let attempt =
+            place.state().runs.values().next().unwrap().steps[0].attempt().unwrap().clone();
+        assert_eq!(attempt.worker, session);
+        place.write("other.yaml", "steps: [{id: one}]");
+        run("plan propose other.yaml");
+        let proposed = events(&place, "plan_proposed").pop().unwrap();
+        let author = proposed["provenance"]["author"].as_str();
+        assert_eq!(author, Some(agent.as_str()), "{proposed}");
+    }
+}
+
+#[test]
+fn agents_decide_only_where_the_owner_allowed_it() {
+    for (marks, host, session) in SHELLS {
+        let place = Place::planned("steps: [{id: one, acceptance: [it works]}]");
+        let token = place.ledger("claim").code(0).token();
+        place.ledger(&format!("receipt {token} --output done")).code(0);
+        let allow = format!("setup {host} --agents-decide");
+        as_agent(&place, marks, &allow).code(6).complains(&["agent session"]);
+        as_agent(&place, marks, "accept plan one").code(6);
+        place.ledger(&allow).code(0).says(&["agents may decide for a person"]);
+        place.ledger(&format!("setup {host}")).code(0).says(&["agents may decide"]);
+        // Not another host, and it cannot give what it has.
+        let other = if host == "codex" { "gemini" } else { "codex" };
+        let other_marks = SHELLS.iter().find(|(_, known, _)| *known == other).unwrap().0;
+        as_agent(&place, other_marks, "accept plan one").code(6);
+        as_agent(&place, marks, &format!("setup {other} --agents-decide")).code(6);
+        place.ledger(&format!("setup {host} --agents-ask")).code(0);
+        as_agent(&place, marks, "accept plan one").code(6);
+        place.ledger(&allow).code(0);
+        as_agent(&place, marks, "accept plan one").code(0);
+        let judged = events(&place, "verdict_recorded").pop().unwrap().to_string();
+        assert!(judged.contains(&format!("agent:{session}")), "{judged}");
+        place.ledger(&format!("setup {host} --remove")).code(0);
+        as_agent(&place, marks, "budget plan --attempts 9").code(6);
+        assert!(!place.path(".ledger/AGENTS.json").exists());
+    }
+    let place = Place::new();
+    place.ledger("setup codex --agents-decide").code(2).complains(&["no ledger"]);
+}
+
+/// A runner that an agent starts acts for no person, and its workers act for their steps.
+#[test]
+fn worker_of_a_runner_in_an_agent_session_acts_for_its_step() {
+    for (marks, _, session) in SHELLS {
+        let place = Place::new();
+        place.write("plan.yaml", "steps: [{id: one, command: '$LEDGER note from-the-worker'}]");
+        let mut run = place.command(&["run", "plan.yaml"]);
+        run.env("LEDGER", PROGRAM).envs(marks.iter().copied());
+        start(&mut run).end().code(0);
+        let by = events(&place, "note")[0]["by"].as_str().unwrap().to_owned();
+        assert!(by.starts_with("step:#1@"), "{by}");
+        let proposed = events(&place, "plan_proposed").pop().unwrap().to_string();
+        assert!(proposed.contains(&format!("agent:{session}")), "{proposed}");
+    }
+}
+
+/// What the page of a server decides is a person's, whoever started the server; the same for forms.
+#[test]
+fn server_that_an_agent_started_serves_persons() {
+    let place = Place::planned("steps: [{id: one, acceptance: [it works]}]");
+    let token = place.ledger("claim").code(0).token();
+    place.ledger(&format!("receipt {token} --output done")).code(0);
+    let mut serve = place.command(&["serve"]);
+    serve.env("GEMINI_CLI", "1");
+    let serving = start(&mut serve);
+    super::command::wait_until("it serves", || serving.said("serving"));
+    place.ledger("accept plan one --by ana").code(0);
+    let judged = events(&place, "verdict_recorded").pop().unwrap().to_string();
+    assert!(judged.contains("\"ana\""), "{judged}");
+    serving.dismiss();
+}
+
+/// A ledger in which everything waits for a person.
+pub(crate) fn waiting_place() -> Place {
+    let place = Place::planned(WAITING);
+    let claim = |words: &str| place.ledger(&format!("claim plan --step {words}")).code(0).token();
+    claim("once --lease 1s");
+    place.ledger(&format!("receipt {} --output done", claim("judged"))).code(0);
+    let token = claim("broken");
+    place.ledger(&format!("receipt {token} --failed deterministic --message no")).code(0);
+    super::command::wait_until("the outcome is unknown", || {
+        place.ledger("tick");
+        place.ledger("questions").out.contains("is unknown")
+    });
+    place.write("other.yaml", "steps: [{id: one}]");
+    place.ledger("plan propose other.yaml --approval required").code(0);
+    place
+}
+
+#[test]
+fn texts_for_agents_have_no_command_of_a_person() {
+    let place = waiting_place();
+    let of_person = place.ledger("questions").code(0).out;
+    for verb in ["accept", "answer", "plan approve", "skip"] {
+        let found = commands_of_persons(&of_person);
+        assert!(found.iter().any(|line| line.contains(verb)), "{verb} in {of_person}");
+    }
+    let mut texts = vec![
+        place.ledger("prime plan").code(0).out,
+        place.ledger("prime other").code(0).out,
+        place.ledger("prime plan --json").code(0).out,
+    ];
+    for part in ["it looks good", "Publish now?", "a person"] {
+        assert!(texts[0].contains(part), "{part} in {}", texts[0]);
+    }
+    for (host, event) in [
+        ("claude-code", "SessionStart"),
+        ("claude-code", "UserPromptSubmit"),
+        ("claude-code", "PostToolUse"),
+        ("claude-code", "Stop"),
+        ("claude-code", "TaskCompleted"),
+        ("gemini", "AfterAgent"),
+        ("opencode", "session.created"),
+    ] {
+        let input = json!({
+            "session_id": "4f2c1d3e", "cwd": place.path(""), "task_subject": "judged: look",
+        });
+        let path = place.write("input", input.to_string());
+        let mut hook = place.command(&["hook", host, event]);
+        hook.env("XDG_STATE_HOME", place.path("state")).env_remove("CLAUDE_ENV_FILE");
+        hook.stdin(std::fs::File::open(path).unwrap());
+        let ended = start(&mut hook).end();
+        texts.extend([ended.out, ended.err]);
+    }
+    for (marks, ..) in SHELLS {
+        for line in [
+            "status --run plan",
+            "questions",
+            "next plan",
+            "next plan --json",
+            "inspect approvals --run plan",
+            "inspect view operator --run plan",
+            "inspect why judged --run plan",
+            "inspect why gated --run plan",
+            "inspect why broken --run plan",
+            "inspect why once --run plan",
+            "inspect why called --run plan",
+            "inspect step plan judged",
+            "claim plan --worker w",
+            "plan review other",
+            "prime",
+        ] {
+            let ended = as_agent(&place, marks, line);
+            assert!(matches!(ended.status.code(), Some(0 | 3)), "{line}: {ended:?}");
+            texts.extend([ended.out, ended.err]);
+        }
+    }
+    for text in texts {
+        assert_eq!(commands_of_persons(&text), Vec::<String>::new(), "{text}");
+    }
+}
