@@ -9,8 +9,11 @@ use serde_json::{Value, json};
 
 use super::command::{Ended, PROGRAM, Place, start};
 
+/// The marks in an environment.
+type Marks = &'static [(&'static str, &'static str)];
+
 /// The environment of the shell of each host that marks it, and the name of the session.
-const SHELLS: [(&[(&str, &str)], &str, &str); 5] = [
+const SHELLS: [(Marks, &str, &str); 5] = [
     (
         &[
             ("CLAUDECODE", "1"),
@@ -27,7 +30,7 @@ const SHELLS: [(&[(&str, &str)], &str, &str); 5] = [
 ];
 
 /// The environment of a hook or a server of Claude Code.
-const HARNESS: &[(&str, &str)] = &[
+const HARNESS: Marks = &[
     ("CLAUDECODE", "1"),
     ("CLAUDE_CODE_SESSION_ID", "4f2c1d3e-aaaa-bbbb"),
     ("AI_AGENT", "claude-code_2-1-197_harness"),
@@ -228,7 +231,7 @@ fn worker_of_a_runner_in_an_agent_session_acts_for_its_step() {
     }
 }
 
-/// What the page of a server decides is a person's, whoever started the server; the same for forms.
+/// What is decided through a server is a person's, also if an agent started the server.
 #[test]
 fn server_that_an_agent_started_serves_persons() {
     let place = Place::planned("steps: [{id: one, acceptance: [it works]}]");

@@ -127,7 +127,9 @@ fn ledger() -> Command {
         command.args([DEFAULT_SIGINT, PROGRAM]);
     }
     // The tests may run in the shell of an agent session.
-    MARKS.iter().for_each(|mark| _ = command.env_remove(mark));
+    for mark in MARKS {
+        command.env_remove(mark);
+    }
     command.env("LEDGER_BY", "operator");
     command
 }

@@ -99,7 +99,7 @@ pub fn main() -> ExitCode {
             };
         }
     };
-    // The page of a server is for persons, whoever started it.
+    // The page of a server is for persons, also if an agent started it.
     if server::AgentSession::of_environment().is_some()
         && !matches!(cli.command, CliCommand::Serve(_))
     {

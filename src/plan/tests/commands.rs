@@ -60,7 +60,7 @@ fn approval_activates_the_shown_plan() {
         version: 1,
         hash,
         review: Review::Approved,
-        origin: Origin::person("ann"),
+        by: "ann".to_owned(),
         note: String::new(),
     };
     let expected = draft(&one).hash;
@@ -339,7 +339,7 @@ fn variable_update_requires_the_expected_version() {
         name: "x".to_owned(),
         value: Json::from(serde_json::json!({ "n": 1 })),
         expected_version,
-        by: "ann".to_owned(),
+        origin: Origin::person("ann"),
     };
     ledger.execute(set(Some(0))).unwrap();
     let differs = Rejection::VersionDiffers { expected: 0, found: 1 };

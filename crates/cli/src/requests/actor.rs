@@ -9,10 +9,6 @@ use std::fmt;
 
 use plan_ledger::{AttemptToken, Origin, StepNumber};
 
-use crate::protocol::Failure;
-
-use super::Request;
-
 /// The start of the names of steps and of sessions.
 const STEP: &str = "step:#";
 const AGENT: &str = "agent:";
@@ -63,32 +59,11 @@ impl fmt::Display for Actor {
     }
 }
 
-/// The request with its author, whatever its client says.
-///
-/// # Errors
-/// `Usage` if it cannot be written as JSON.
-pub(crate) fn as_actor(request: &Request, actor: &Actor) -> Result<Request, Failure> {
-    let unwritable = |error: serde_json::Error| {
-        Failure::Usage(format!("the request cannot be written as JSON: {error}"))
-    };
-    let mut value = serde_json::to_value(request).map_err(unwritable)?;
-    let name = actor.to_string();
-    if let Some(by) = value.get_mut("by") {
-        *by = name.clone().into();
-    }
-    // The author of a plan.
-    if let Some(author) = value.pointer_mut("/provenance/author") {
-        *author = name.into();
-    }
-    serde_json::from_value(value).map_err(unwritable)
-}
-
 #[cfg(test)]
 mod tests {
-    //! Goal: an actor and its name are the same, and no request keeps another author.
+    //! Goal: the name of an actor is read back as the same actor.
 
     use super::*;
-    use crate::requests::{NoteRequest, SetRequest};
 
     #[test]
     fn names_of_actors_are_read_back() {
@@ -102,24 +77,6 @@ mod tests {
         ] {
             assert_eq!(Actor::of(by), actor);
             assert_eq!(actor.to_string(), by);
-        }
-    }
-
-    #[test]
-    fn author_of_a_request_is_replaced() {
-        let actor = Actor::of("agent:codex/4f2c");
-        let by = || "ana".to_owned();
-        let note = NoteRequest { run: None, step: None, text: "x".to_owned(), by: by() };
-        let set = SetRequest {
-            run: None,
-            name: "x".to_owned(),
-            value: 1.into(),
-            if_version: None,
-            by: by(),
-        };
-        for request in [Request::from(note), set.into()] {
-            let text = serde_json::to_string(&as_actor(&request, &actor).unwrap()).unwrap();
-            assert!(!text.contains("ana") && text.contains("agent:codex/4f2c"), "{text}");
         }
     }
 }

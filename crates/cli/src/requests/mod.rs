@@ -50,7 +50,7 @@ mod unpause;
 mod verdict;
 mod withdraw;
 
-pub(crate) use actor::{Actor, as_actor};
+pub(crate) use actor::Actor;
 pub use add_step::AddStepRequest;
 pub use answer::{AnswerAnswer, AnswerRequest};
 pub(crate) use answer_line::AnswerLine;
@@ -285,6 +285,26 @@ impl Request {
         submitted.wait().map(|pending| pending.finish(ledger))
     }
 
+    /// The request with its author, whatever its client says.
+    ///
+    /// # Errors
+    /// `Usage` if it cannot be written as JSON.
+    pub(crate) fn of_actor(&self, actor: &Actor) -> Result<Self, Failure> {
+        let unwritable = |error: serde_json::Error| {
+            Failure::Usage(format!("the request cannot be written as JSON: {error}"))
+        };
+        let mut value = serde_json::to_value(self).map_err(unwritable)?;
+        let name = actor.to_string();
+        if let Some(by) = value.get_mut("by") {
+            *by = name.clone().into();
+        }
+        // The author of a plan.
+        if let Some(author) = value.pointer_mut("/provenance/author") {
+            *author = name.into();
+        }
+        serde_json::from_value(value).map_err(unwritable)
+    }
+
     /// The key as the name of this request. Equal requests have equal texts, whichever process wrote
     /// them.
     fn name_with(&self, key: &BatchKey) -> Result<BatchKey, Failure> {
@@ -368,6 +388,24 @@ mod tests {
             published == schema,
             "format/requests.schema.json is stale; run with UPDATE_GOLDEN=1"
         );
+    }
+
+    #[test]
+    fn author_of_a_request_is_replaced() {
+        let actor = Actor::of("agent:codex/4f2c");
+        let by = || "ana".to_owned();
+        let note = NoteRequest { run: None, step: None, text: "x".to_owned(), by: by() };
+        let set = SetRequest {
+            run: None,
+            name: "x".to_owned(),
+            value: 1.into(),
+            if_version: None,
+            by: by(),
+        };
+        for request in [Request::from(note), set.into()] {
+            let text = serde_json::to_string(&request.of_actor(&actor).unwrap()).unwrap();
+            assert!(!text.contains("ana") && text.contains("agent:codex/4f2c"), "{text}");
+        }
     }
 
     #[test]

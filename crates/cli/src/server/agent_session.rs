@@ -10,11 +10,10 @@
 //! - A mark is a whole variable: a host is recognized by what it sets for its model's shell alone.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-
-use super::attempt_process::{is_this_program, value_of};
 
 /// A host and its marks.
 struct HostMarks {
@@ -139,6 +138,19 @@ fn is_exempt(process: u32) -> bool {
         }
     }
     command.is_some_and(|command| EXEMPT.contains(&command.as_ref())) && is_this_program(process)
+}
+
+/// Whether a process runs the same program as this one.
+pub(super) fn is_this_program(process: u32) -> bool {
+    let file = |path: &str| fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
+    let (own, peer) = (file("/proc/self/exe"), file(&format!("/proc/{process}/exe")));
+    peer.is_some() && own == peer
+}
+
+/// The value of a variable in the environment of a process.
+pub(super) fn value_of<'a>(environment: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    let mut variables = environment.split(|byte| *byte == 0);
+    variables.find_map(|variable| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
 }
 
 /// Whether the owner of a ledger allowed the agents of a host to decide for a person.

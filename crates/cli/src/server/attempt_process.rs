@@ -20,7 +20,7 @@ use plan_ledger::{AttemptToken, StepNumber};
 use crate::protocol::Failure;
 use crate::requests::{Actor, Request, TokenRule};
 
-use super::agent_session::AgentSession;
+use super::agent_session::{AgentSession, is_this_program, value_of};
 
 /// How many ancestors of a process are looked at.
 const ANCESTORS_MAX: usize = 64;
@@ -107,13 +107,6 @@ fn expect_this_program(process: u32) -> Result<(), Failure> {
         return Ok(());
     }
     Err(verdict_without_its_process())
-}
-
-/// Whether a process runs the same program as this one.
-pub(super) fn is_this_program(process: u32) -> bool {
-    let file = |path: &str| fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
-    let (own, peer) = (file("/proc/self/exe"), file(&format!("/proc/{process}/exe")));
-    peer.is_some() && own == peer
 }
 
 /// The rejection of a verdict on a command that does not come from the process that ran it.
@@ -212,11 +205,6 @@ fn attempt_of(process: u32, dir: &Path) -> Option<AttemptProcess> {
         process = parent_of(process).filter(|parent| *parent > 1)?;
     }
     None
-}
-
-pub(super) fn value_of<'a>(environment: &'a [u8], name: &str) -> Option<&'a [u8]> {
-    let mut variables = environment.split(|byte| *byte == 0);
-    variables.find_map(|variable| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
 }
 
 /// The parent of a process; `None` if it is gone, or unknown here.

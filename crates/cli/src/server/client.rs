@@ -28,7 +28,7 @@ use crate::protocol::{
     Answer, Code, Failure, Peer, encode, hex, ledger_option, option, plan_too_long, receive,
     too_long,
 };
-use crate::requests::{GoneLooks, Origin, Repetition, Request, as_actor};
+use crate::requests::{GoneLooks, Origin, Repetition, Request};
 
 use super::attempt_process::actor_of;
 use super::known_root::{check_root, keep_root};
@@ -178,7 +178,7 @@ impl Client {
         is_final: &mut dyn FnMut(&Result<Answer, Failure>) -> bool,
     ) -> Result<Answer, Failure> {
         let actor = actor_of(request, std::process::id(), &self.dir)?;
-        let acting = actor.map(|actor| as_actor(request, &actor)).transpose()?;
+        let acting = actor.map(|actor| request.of_actor(&actor)).transpose()?;
         let request = acting.as_ref().unwrap_or(request);
         // `was_sent`: a server may have received the request, now or in an earlier call.
         let message = encode_request(request, key)?;

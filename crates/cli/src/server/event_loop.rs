@@ -24,7 +24,7 @@ use plan_ledger::internals::plan::EvaluationPool;
 use crate::protocol::{
     Answer, Failure, MESSAGE_LENGTH_MAX, Peer, encode, expect_short_numbers, too_long,
 };
-use crate::requests::{QUICK_LENGTH_MAX, Request, as_actor};
+use crate::requests::{QUICK_LENGTH_MAX, Request};
 
 use super::attempt_process::actor_of;
 use super::connection::{Connection, Interest, NextMessage, chunk};
@@ -234,7 +234,7 @@ impl<'scope, 'env, 'l> EventLoop<'scope, 'env, 'l> {
             let peer = peer.and_then(|peer| u32::try_from(peer).ok());
             let actor = peer.map(|process| actor_of(&request, process, shared.dir)).transpose()?;
             match actor.flatten() {
-                Some(actor) => Ok((as_actor(&request, &actor)?, key)),
+                Some(actor) => Ok((request.of_actor(&actor)?, key)),
                 None => Ok((request, key)),
             }
         };
