@@ -6,8 +6,8 @@
 )]
 
 mod acts;
-mod approval_shows;
 mod agents;
+mod approval_shows;
 mod authority;
 mod backups;
 mod blobs;
