@@ -81,7 +81,9 @@ impl SessionClaims {
                     }
                     claims.push(claim);
                 }
-                None => session.forget_token(ledger, seq),
+                // A claim that is newer than the state was kept by a hook that runs beside this one.
+                None if seq.0 <= state.seq => session.forget_token(ledger, seq),
+                None => {}
             }
         }
         Self { claims }
