@@ -38,6 +38,9 @@ pub(crate) use print::{
 pub(crate) use progress_bar::{LongTask, ProgressUnit, progress_bar};
 pub(crate) use question::question_subject_text;
 
+#[cfg(feature = "mcp")]
+pub(crate) use reader::for_agents;
+pub(crate) use reader::{is_for_reader, write_for_agents};
 pub(crate) use render::{
     escape_control, escape_lines, escape_path, is_printable, local_moment, parse_since, time_of_day,
 };
@@ -47,9 +50,6 @@ pub(crate) use run_text::{
     decision_commands, outcome_commands, pending_commands, pending_text, step_argument,
     summary_text,
 };
-#[cfg(feature = "mcp")]
-pub(crate) use reader::for_agents;
-pub(crate) use reader::{is_for_reader, write_for_agents};
 pub(crate) use word::phrase;
 
 pub(crate) use crate::protocol::{

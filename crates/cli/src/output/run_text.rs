@@ -12,9 +12,9 @@ use crate::runner::{Pending, Progress, RunOutcome, RunSummary, Unrecorded};
 
 use super::budget::{cost_text, paused_text};
 use super::question::question_subject_text;
+use super::reader::is_for_reader;
 use super::render::local_moment;
 use crate::protocol::{option, shell_command};
-use super::reader::is_for_reader;
 
 /// The maximum number of items of a list that are shown.
 const SHOWN_MAX: usize = 10;
