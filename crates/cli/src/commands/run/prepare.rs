@@ -74,17 +74,9 @@ pub(super) fn prepare(
     let is_same_work = is_exact || is_same_work(run.plan().map(CompactPlan::decode), imported);
     // With --replan, a step that is over is changed deliberately.
     let is_same = is_same_work || !args.replan && is_same_open_work(run, imported);
-    if source.is_from_ledger {
-        print_message(&from_ledger(run, args));
-    } else if is_same_work && !is_exact && !differs_in_commands(run, imported) {
-        print_message(&format!(
-            "run {name}: the text around the tasks has changed; the run continues with its plan"
-        ));
-    } else if is_same && !is_same_work {
-        print_message(&format!(
-            "run {name}: the file differs from the plan, but not in the work that is left; the run \
-             continues with its plan"
-        ));
+    let sameness = (is_exact, is_same_work, is_same);
+    if let Some(text) = continued_text(run, source, args, sameness) {
+        print_message(&text);
     }
     // A version that waits for approval is not proposed again.
     let is_proposed = !is_same && run.newest_proposal().is_some_and(|(_, each)| each.hash == hash);
@@ -253,6 +245,25 @@ fn is_same_open_work(run: &Run, imported: &PlanFile) -> bool {
     };
     let active = run.plan().map(CompactPlan::decode);
     active.is_some_and(|active| work(active) == work(imported.plan.clone()))
+}
+
+/// What a person is told about a run that continues with its plan, although the file is gone or differs.
+fn continued_text(
+    run: &Run,
+    source: &PlanSource,
+    args: &RunArgs,
+    (is_exact, is_same_work, is_same): (bool, bool, bool),
+) -> Option<String> {
+    if source.is_from_ledger {
+        return Some(from_ledger(run, args));
+    }
+    let differs = if is_same_work {
+        let is_told = !is_exact && !differs_in_commands(run, &source.plan);
+        is_told.then_some("the text around the tasks has changed")
+    } else {
+        is_same.then_some("the file differs from the plan, but not in the work that is left")
+    };
+    Some(format!("run {}: {}; the run continues with its plan", run.name, differs?))
 }
 
 /// The message of a run that continues without its plan file.
