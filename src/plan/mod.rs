@@ -43,7 +43,7 @@ pub use event::step_event::*;
 pub use event::step_status::StepStatus;
 pub(crate) use event::table::with_events;
 pub use event::table::{StepEvent, StepRecord};
-pub use event::text::Text;
+
 pub use execute::execute;
 pub(crate) use execute::{Executed, execute_within};
 pub use explain::explain;
@@ -116,6 +116,7 @@ pub use value::nearest::closest_name;
 #[doc(hidden)]
 pub use value::numbers::{find_long_number, quote_long_numbers};
 pub use value::rare_field::{RareField, StaticDefault};
+pub use value::text::Text;
 pub use value::time::{UtcTime, time_text};
 pub use value::token::{Proof, Secret, SecretHash, Token};
 pub use view::execution::{ExecutionState, Remaining, execution_state};

@@ -59,6 +59,7 @@ mutants! {
     ErasureForgotten, "H erasure", "an opening forgets an erasure whose note is not known to be durable";
     LogTailKept, "H erasure", "the error output of a worker cannot be erased with its receipt";
     DetachedValueUnchecked, "H erasure", "a detached value is read without comparing it with its digest";
+    EvidenceKeepsValue, "H erasure", "the evidence of an expression keeps a value that is erased";
     EraseLeavesCopies, "H erasure", "values that came with an erased one are kept";
     ErasedSegmentUnsynced, "H12", "a segment without the erased values replaces the old one unsynced";
     SnapshotSurvivesErase, "H erasure", "an erasure keeps snapshots that hold the value";

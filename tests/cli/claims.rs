@@ -254,7 +254,7 @@ fn worker_cannot_judge_its_own_attempt() {
         criterion: 0,
         ruling: Ruling::Pass,
         by: by.to_owned(),
-        evidence: "checked it".to_owned(),
+        evidence: "checked it".into(),
     };
     let own = scenario.ledger().judge(task.token, vec![verdict("worker of a")]);
     assert_eq!(refusal(own), Rejection::JudgedByWorker("worker of a".to_owned()));

@@ -59,9 +59,11 @@ fn note(place: &Place) -> u64 {
 fn erased_output_is_gone_and_the_ledger_is_whole() {
     let place = place();
     let root = place.ledger("root").code(0).out;
-    let plan = place.ledger("erase --output login --json").code(0).out;
+    // The note has a copy of it, which must be erased by its own record.
+    let plan = place.ledger("erase --output login --json").code(1).out;
     let plan = line(&plan);
     assert_eq!(plan["type"], "erase_plan");
+    assert_eq!(plan["left"][0]["kind"], "note");
     let kinds: Vec<&str> =
         plan["records"].as_array().unwrap().iter().filter_map(|it| it["kind"].as_str()).collect();
     assert_eq!(kinds, ["receipt_recorded", "variable_set"]);
@@ -113,4 +115,93 @@ fn erasure_needs_a_target_and_the_lock() {
     assert!(!busy.err.is_empty());
     server.signal("TERM");
     server.end();
+}
+
+/// Conditions, preconditions and criteria that read a value quote it, and so do decisions, questions,
+/// reasons and the next worker's task. All of it is erased with the value.
+#[test]
+fn evidence_and_what_quotes_it_are_erased() {
+    let place = Place::planned(
+        "failure: {max_replans: 1}
+test_criteria: [{cel: 'later == token'}]
+steps:
+  - {id: login, outputs: [token]}
+  - {id: use, after: [login], condition: \"token != ''\", preconditions: [\"token != 'x'\"]}
+  - id: check
+    after: [login]
+    retry: {max_attempts: 3}
+    acceptance: [{cel: \"token == 'other'\"}, {cel: \"output.said == 'other'\"}]
+  - {id: sum, after: [login], acceptance: [{cel: 'token > 1'}], retry: {max_attempts: 1}}
+",
+    );
+    let claim = |step: &str| {
+        place.ledger(&format!("claim plan --step {step} --worker w --json")).code(0).token()
+    };
+    let report = |step: &str, output: &str| {
+        place.ledger_with(&["receipt", &claim(step), "--output", output]).code(0)
+    };
+    report("login", &format!("\"{NEEDLE}\""));
+    report("check", r#"{"said": "nothing"}"#);
+    report("sum", "1");
+    let seen = place.ledger("inspect .ledger records").code(0).out;
+    for kind in ["condition_judged", "verdict_recorded", "failure_decided"] {
+        let quotes = |line: &str| line.contains(kind) && line.contains(NEEDLE);
+        assert!(seen.lines().any(quotes), "{kind}: {seen}");
+    }
+    let plan = line(&place.ledger("erase --output login --json").code(0).out);
+    assert_eq!(plan["left"].as_array().unwrap().len(), 0, "{plan}");
+    let states = place.ledger("verify .ledger --level replay").code(0);
+    place.ledger("erase --output login --yes --by ana").code(0);
+    assert!(files_with_needle(&place.path(".ledger")).is_empty());
+    place.ledger("verify .ledger --level replay").code(0);
+    drop(states);
+    for line in
+        ["inspect .ledger records --json", "inspect .ledger history", "status", "next", "questions"]
+    {
+        let shown = place.ledger(line);
+        assert!(!shown.out.contains(NEEDLE) && !shown.err.contains(NEEDLE), "{line}");
+    }
+    let task = place.ledger("claim plan --step check --worker w --json").code(0).out;
+    assert!(!task.contains(NEEDLE) && task.contains("(erased "), "{task}");
+    place.ledger("snapshot").code(0);
+    place.ledger("verify .ledger --level replay").code(0);
+}
+
+/// Where a text of an erased value stays, it is listed, before and after, and the exit code says so.
+#[test]
+fn texts_that_cannot_be_erased_are_listed() {
+    let place = Place::planned("steps: [{id: login, outputs: [token]}, {id: other}]\n");
+    let token = place.ledger("claim plan --step login --worker w --json").code(0).token();
+    place.ledger_with(&["receipt", &token, "--output", &format!("\"{NEEDLE}\"")]).code(0);
+    let token = place.ledger("claim plan --step other --worker w --json").code(0).token();
+    let message = format!("login with {NEEDLE} was refused");
+    place
+        .ledger_with(&["receipt", &token, "--failed", "deterministic", "--message", &message])
+        .code(0);
+    let preview = place.ledger("erase --output login").code(1);
+    preview.says(&["still in these records", "receipt_recorded", "replace it"]);
+    let plan = line(&place.ledger("erase --output login --json").code(1).out);
+    let done = line(&place.ledger("erase --output login --json --yes --by ana").code(1).out);
+    assert_eq!(done["left"], plan["left"]);
+    let kinds: Vec<&str> =
+        done["left"].as_array().unwrap().iter().filter_map(|it| it["kind"].as_str()).collect();
+    assert!(kinds.contains(&"receipt_recorded") && kinds.contains(&"failure_decided"), "{kinds:?}");
+}
+
+/// A ledger that was rolled back is neither erased from nor fenced, unless that is accepted.
+#[test]
+fn rolled_back_ledger_is_not_erased_from() {
+    let place = place();
+    let old = place.snapshot();
+    place.ledger_with(&["note", "later", "--by", "ana"]).code(0);
+    for (path, bytes) in &old {
+        if let Some(bytes) = bytes {
+            fs::write(path, bytes).unwrap();
+        }
+    }
+    for line in ["erase --output login --yes --by ana", "recover .ledger --fence --yes"] {
+        place.ledger(line).code(6).complains(&["--accept-rollback"]);
+    }
+    place.ledger("erase --output login --yes --by ana --accept-rollback");
+    place.ledger("recover .ledger --fence --yes --accept-rollback").code(0);
 }

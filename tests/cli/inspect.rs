@@ -626,7 +626,7 @@ fn every_member_is_documented() {
         criterion: 0,
         ruling: Ruling::Pass,
         by: "ana".to_owned(),
-        evidence: String::new(),
+        evidence: plan_ledger::Text::default(),
     };
     ledger.judge(token, vec![verdict]).unwrap();
     ledger.close().unwrap();

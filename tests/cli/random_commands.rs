@@ -266,7 +266,7 @@ fn any_attempt(rng: &mut Rng, state: &State) -> AttemptToken {
 
 fn verdict(rng: &mut Rng) -> Verdict {
     let ruling = rng.pick(&[Ruling::Pass, Ruling::Pass, Ruling::Fail]);
-    Verdict { criterion: 0, ruling, by: "judge".to_owned(), evidence: "looked".to_owned() }
+    Verdict { criterion: 0, ruling, by: "judge".to_owned(), evidence: "looked".into() }
 }
 
 fn operator_command(rng: &mut Rng, state: &State, run: &Run, targets: Targets) -> Command {

@@ -204,7 +204,7 @@ impl Rng {
 
 fn verdict() -> Verdict {
     let (by, evidence) = (String::new(), String::new());
-    Verdict { criterion: 0, ruling: Ruling::Pass, by, evidence }
+    Verdict { criterion: 0, ruling: Ruling::Pass, by, evidence: evidence.into() }
 }
 
 pub(crate) fn ignore_rejection(result: Result<(), plan_ledger::Error>) {

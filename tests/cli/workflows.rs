@@ -63,7 +63,7 @@ fn broken_assumption_replans_from_the_step_that_caused_it() {
     scenario.lose_power();
     let request = scenario.run().request.unwrap();
     assert_eq!(request.trigger, ReplanTrigger::AssumptionBroken { token: second.token.seq });
-    assert_eq!((request.from, request.reason.as_str()), (Some(locate), message));
+    assert_eq!((request.from, &*request.reason), (Some(locate), message));
     assert_eq!(scenario.ended(), None, "the run waits for the planner");
 
     // The new version changes step 2 and whatever follows it.
@@ -232,7 +232,7 @@ fn gate_escalates_to_a_second_person_at_its_deadline() {
     let mut scenario = loan_in_review();
     let asked = scenario.question();
     let gate = &asked.question.asked;
-    assert_eq!((gate.to.as_deref(), gate.text.as_str()), (Some("ann"), "May this loan go ahead?"));
+    assert_eq!((gate.to.as_deref(), &*gate.text), (Some("ann"), "May this loan go ahead?"));
     assert_eq!(gate.deadline, Some(scenario.now() + 48 * HOUR * 1_000_000));
     assert_eq!((asked.run, asked.question.step), (scenario.run, Some(scenario.number("review"))));
     assert_eq!(scenario.status("review"), StepStatus::Gated);
@@ -546,7 +546,7 @@ fn worker_cannot_accept_its_own_attempt() {
         criterion: 0,
         ruling: Ruling::Pass,
         by: by.to_owned(),
-        evidence: "counted them".to_owned(),
+        evidence: "counted them".into(),
     };
     let itself = "worker of migrate";
     let judged = refusal(scenario.ledger().judge(task.token, vec![verdict(itself)]));

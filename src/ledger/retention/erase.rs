@@ -1,4 +1,5 @@
-//! Erases values: outputs, variables, details of failures, error output and texts of notes, and blobs
+//! Erases values: outputs, variables, details of failures, error output and texts of notes, and blobs,
+//! with what quotes them
 //! (`format/retention.md`, *Erasure*). The log, its chain and every state keep the digests of erased
 //! values, and so their hashes.
 //!
@@ -24,7 +25,10 @@ use crate::log::{
     ArchiveReference, BlobId, ErasedFiles, ErasureNote, KIND_RETENTION_NOTE, LogReader,
     LoggedRetentionNote,
 };
-use crate::plan::{ContentHash, Event, Output, Receipt, RunId, Salt, State, StepEvent, StepNumber};
+use crate::plan::{
+    ContentHash, Event, Output, Receipt, Run, RunId, Salt, State, StepEvent, StepNumber, StepState,
+    Text,
+};
 use crate::storage::{Access, EntryKind, Storage};
 
 /// What to erase.
@@ -49,6 +53,8 @@ pub struct ErasePreview {
     pub values: Vec<[u8; 32]>,
     /// The blobs.
     pub blobs: Vec<BlobId>,
+    /// The records that hold a text of an erased value where it cannot be erased, and their kinds.
+    pub left: Vec<(u64, Kind)>,
     /// The archives of this ledger that hold one of the records, as far as the log names them.
     pub archives: Vec<ArchiveReference>,
 }
@@ -165,8 +171,9 @@ impl LedgerView {
             }
         }
         let archives = archives_with(&self.reader, records.first().map_or(0, |(seq, _)| *seq))?;
+        let left = leftovers(&self.reader, &salts)?;
         let (values, blobs) = (values.into_iter().collect(), blobs.into_iter().collect());
-        Ok(ErasePreview { records, values, blobs, archives })
+        Ok(ErasePreview { records, values, blobs, left, archives })
     }
 
     fn nothing_to_erase(&self, target: &EraseTarget) -> Error {
@@ -268,6 +275,77 @@ fn holders(reader: &LogReader) -> Result<BTreeMap<u64, Holder>> {
     Ok(holders)
 }
 
+/// The least length of a text whose copies are looked for. Shorter ones are in many records.
+const COPY_MIN: usize = 6;
+
+/// The records that keep a text of the values with these salts: in a name, a message, a plan, or a value
+/// of another source.
+fn leftovers(reader: &LogReader, salts: &BTreeSet<Salt>) -> Result<Vec<(u64, Kind)>> {
+    let is_erased = |value: &crate::format::Detached<'_>| {
+        value.content.is_some_and(|(salt, _)| salts.contains(&Salt(salt)))
+    };
+    let mut texts = BTreeSet::new();
+    for record in reader.records(reader.first_seq()) {
+        let record = record?;
+        let parts = (record.codec == Codec::Detached).then(|| split_detached(&record.payload));
+        for value in parts.flatten().iter().flat_map(|parts| parts.values.iter()) {
+            if is_erased(value)
+                && let Some((_, bytes)) = value.content
+            {
+                collect_texts(bytes, &mut texts);
+            }
+        }
+    }
+    let mut left = Vec::new();
+    if texts.is_empty() {
+        return Ok(left);
+    }
+    for record in reader.records(reader.first_seq()) {
+        let record = record?;
+        let Some(kind) = Kind::from_number(record.kind) else { continue };
+        let holds = |bytes: &[u8]| {
+            let shown = String::from_utf8_lossy(bytes);
+            texts.iter().any(|text| shown.contains(text.as_str()))
+        };
+        let is_left = match (record.codec == Codec::Detached)
+            .then(|| split_detached(&record.payload))
+        {
+            Some(Some(parts)) => {
+                let kept = parts.values.iter().filter(|value| !is_erased(value));
+                holds(parts.body) || kept.filter_map(|value| value.content).any(|(_, it)| holds(it))
+            }
+            _ => holds(&record.payload),
+        };
+        if is_left {
+            left.push((record.seq, kind));
+        }
+    }
+    Ok(left)
+}
+
+/// The texts of a value: its strings and numbers, or its lines if it is no JSON.
+fn collect_texts(bytes: &[u8], texts: &mut BTreeSet<String>) {
+    fn of_json(value: &serde_json::Value, texts: &mut BTreeSet<String>) {
+        match value {
+            serde_json::Value::String(text) => drop(texts.insert(text.clone())),
+            serde_json::Value::Number(number) => drop(texts.insert(number.to_string())),
+            serde_json::Value::Array(items) => items.iter().for_each(|item| of_json(item, texts)),
+            serde_json::Value::Object(members) => {
+                members.values().for_each(|value| of_json(value, texts));
+            }
+            serde_json::Value::Null | serde_json::Value::Bool(_) => {}
+        }
+    }
+    match serde_json::from_slice(bytes) {
+        Ok(value) => of_json(&value, texts),
+        Err(_) => {
+            let text = String::from_utf8_lossy(bytes);
+            texts.extend(text.lines().map(|line| line.trim().to_owned()));
+        }
+    }
+    texts.retain(|text| text.len() >= COPY_MIN);
+}
+
 /// Reject an erasure of a value that an anchor of a pruned log holds: it is the only record of the
 /// pruned ones.
 fn expect_no_anchor(reader: &LogReader, salts: &BTreeSet<Salt>) -> Result<()> {
@@ -294,6 +372,7 @@ fn salts_of(state: &State) -> BTreeSet<Salt> {
     let mut salts = BTreeSet::new();
     for run in state.runs.values() {
         salts.extend(run.variables.values().map(|variable| variable.value.own_salt()));
+        salts.extend(texts_of(run).flat_map(Text::salts));
         let attempts = run.steps.iter().filter_map(|step| step.attempt());
         for receipt in attempts.filter_map(|attempt| attempt.receipt.as_ref()) {
             salts.extend(receipt_salts(receipt));
@@ -303,10 +382,25 @@ fn salts_of(state: &State) -> BTreeSet<Salt> {
     salts
 }
 
+/// The texts of a step that quote values.
+fn texts_of_step(step: &StepState) -> impl Iterator<Item = &Text> {
+    let attempts = step.attempt().into_iter().flat_map(|attempt| attempt.verdicts.values());
+    let verdicts = attempts.chain(step.failed_criteria()).map(|verdict| &verdict.evidence);
+    verdicts.chain(step.last_failure().map(|(_, message)| message))
+}
+
+/// The texts of a run that quote values.
+fn texts_of(run: &Run) -> impl Iterator<Item = &Text> {
+    let verdicts = run.plan_verdicts.values().map(|verdict| &verdict.evidence);
+    let questions = run.questions.values().map(|question| &question.asked.text);
+    let reasons = run.request.iter().map(|request| &request.reason).chain(&run.abort_reason);
+    run.steps.iter().flat_map(texts_of_step).chain(verdicts).chain(questions).chain(reasons)
+}
+
 fn receipt_salts(receipt: &Receipt) -> Vec<Salt> {
     let mut salts: Vec<Salt> =
         receipt.variables.iter().map(|(_, value)| value.own_salt()).collect();
-    salts.push(receipt.log_tail.own_salt());
+    salts.extend(receipt.log_tail.salts());
     match &receipt.output {
         Output::Inline(value) => salts.push(value.own_salt()),
         Output::Blob(blob) => salts.extend(blob.values.iter().map(|(_, value)| value.own_salt())),

@@ -23,7 +23,7 @@ use crate::log::parallel_map;
 use crate::plan::{
     Account, CompactPlan, ContentHash, FailureSettings, PackedPlan, PackedRun, PauseCause, Plan,
     PlanVersion, Provenance, Queue, ReplanRequest, Review, Run, RunCounters, RunForked, RunId,
-    RunOverview, RunPolicy, RunStatus, Step, Timestamp, canonical,
+    RunOverview, RunPolicy, RunStatus, Step, Text, Timestamp, canonical,
 };
 
 use crate::ledger::codec::detached;
@@ -43,7 +43,7 @@ struct RunScalars {
     status: RunStatus,
     ended: Option<(u64, Timestamp)>,
     pause: Option<PauseCause>,
-    abort: Option<String>,
+    abort: Option<Text>,
     active: u32,
     activated: Timestamp,
     request: Option<ReplanRequest>,

@@ -95,7 +95,7 @@ impl Task {
             attempt,
             lease_until,
             idempotency_key,
-            last_failure: state.last_failure().map(|(_, message)| message.clone()),
+            last_failure: state.last_failure().map(|(_, message)| message.to_string()),
             failed_criteria: state.failed_criteria().to_vec(),
             earlier: Vec::new(),
             finished: Finished::before(run, number),

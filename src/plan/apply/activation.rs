@@ -21,6 +21,7 @@ use crate::plan::state::run::{Run, RunStatus};
 use crate::plan::state::step_state::{Hold, StepState};
 use crate::plan::value::ids::{Micros, StepNumber, Timestamp};
 use crate::plan::value::rare_field::RareField;
+use crate::plan::value::text::Text;
 
 impl Run {
     pub(super) fn activate(&mut self, activated: &PlanActivated, time: Timestamp) {
@@ -31,7 +32,8 @@ impl Run {
         // The workers of steps that are done again get the reason.
         let request = self.request.as_ref();
         let request = request.filter(|request| request.trigger != ReplanTrigger::Extension);
-        let why = request.map(|request| format!("to be done again: {}", request.reason));
+        let why =
+            request.map(|request| Text::concat([&"to be done again: ".into(), &request.reason]));
         let highest = activated.numbers.iter().map(|number| number.index()).max();
         let steps = highest.map_or(0, |last| last.saturating_add(1));
         self.steps.reserve_exact(steps.saturating_sub(self.steps.len()));

@@ -11,6 +11,7 @@ use crate::plan::state::barrier_state::BarrierStatus;
 use crate::plan::state::run::{Run, Timer};
 use crate::plan::state::step_state::Hold;
 use crate::plan::value::ids::{StepNumber, Timestamp};
+use crate::plan::value::text::Text;
 
 impl Run {
     /// Opens or closes the question about a step.
@@ -131,8 +132,10 @@ impl Run {
         }
         let Some(question) = self.close(answered.question) else { return };
         if answered.answer == ABORT {
-            self.abort_reason =
-                Some(format!("{} answered abort: {}", answered.by, question.asked.text));
+            self.abort_reason = Some(Text::concat([
+                &format!("{} answered abort: ", answered.by).into(),
+                &question.asked.text,
+            ]));
         }
         if let QuestionSubject::Barrier { barrier: id } = question.asked.subject {
             self.barrier_answered(&id, &answered.answer);
@@ -173,7 +176,8 @@ impl Run {
             Some(OnTimeout::EscalateTo(_) | OnTimeout::Answer(_)) => self.close(id),
             Some(OnTimeout::Abort) => {
                 let question = self.close(id)?;
-                self.abort_reason = Some(format!("question timed out: {}", question.asked.text));
+                self.abort_reason =
+                    Some(Text::concat([&"question timed out: ".into(), &question.asked.text]));
                 Some(question)
             }
             None => {

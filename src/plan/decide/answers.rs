@@ -18,6 +18,7 @@ use crate::plan::rejection::Rejection;
 use crate::plan::state::State;
 use crate::plan::state::run::Run;
 use crate::plan::value::ids::{ContentHash, RunId, StepNumber, Timestamp};
+use crate::plan::value::text::Text;
 
 /// An answer.
 pub(super) struct Reply<'a> {
@@ -93,7 +94,10 @@ pub(crate) fn answer_events(
                 run: run.id,
                 trigger: ReplanTrigger::BudgetExhausted,
                 from: None,
-                reason: format!("{by} answered replan: {}", question.asked.text),
+                reason: Text::concat([
+                    &format!("{by} answered replan: ").into(),
+                    &question.asked.text,
+                ]),
             }));
         }
         QuestionSubject::Barrier { barrier } if answer == RELEASE => {

@@ -51,7 +51,7 @@ pub(crate) fn plan_question(
     let deadline = |seconds: u64| now.saturating_add(seconds.saturating_mul(1_000_000));
     let asked = QuestionBody {
         subject: QuestionSubject::Plan { version },
-        text: gate.question.clone(),
+        text: gate.question.clone().into(),
         shown: draft.hash,
         options: [YES, NO, ABORT].map(str::to_owned).to_vec(),
         to: gate.to.clone(),

@@ -63,6 +63,6 @@ pub(super) fn skip_failed(run: &Run, number: StepNumber) -> Event {
 }
 
 fn skip_event(run: &Run, number: StepNumber, reason: &str) -> Event {
-    let skipped = Skipped { by: "policy:fallback".to_owned(), reason: reason.to_owned() };
+    let skipped = Skipped { by: "policy:fallback".to_owned(), reason: reason.into() };
     Event::step(run.id, number, StepEvent::Skipped(skipped))
 }

@@ -39,7 +39,7 @@ pub(super) fn request(
         run: run.id,
         trigger: trigger.clone(),
         from,
-        reason: reason.to_owned(),
+        reason: reason.into(),
     })])
 }
 
@@ -110,7 +110,7 @@ fn fail_without_replan(run: &Run, trigger: &ReplanTrigger, by: &str) -> Option<E
         let failed = StepFailed {
             class: FailureClass::AssumptionBroken,
             rule: "precondition.withdrawn".to_owned(),
-            reason: format!("{by} withdrew the replan request for a false precondition"),
+            reason: format!("{by} withdrew the replan request for a false precondition").into(),
         };
         let event = Event::step(run.id, *number, StepEvent::StepFailed(failed));
         return (*ruling == Ruling::Fail).then_some(event);
@@ -119,7 +119,7 @@ fn fail_without_replan(run: &Run, trigger: &ReplanTrigger, by: &str) -> Option<E
     let ending = Ending::Failed;
     let reason = format!("{by} withdrew the replan request, and a plan criterion does not hold");
     (run.all_closed() && has_failed && *trigger != ReplanTrigger::Extension)
-        .then_some(Event::RunEnded(RunEnded { run: run.id, ending, reason }))
+        .then_some(Event::RunEnded(RunEnded { run: run.id, ending, reason: reason.into() }))
 }
 
 /// A decision of the external decider about a failure.
@@ -159,7 +159,7 @@ pub(super) fn decide_failure(
         class,
         decision: *decision,
         rule: rule.to_owned(),
-        reason: reason.to_owned(),
+        reason: reason.into(),
         disposition,
         then: AfterFailure::Over,
         by: by.to_owned(),

@@ -87,7 +87,7 @@ pub(super) fn skip(
     if step.status.is_closed() || step.status == StepStatus::Dispatched || is_over {
         return Err(not_available(step, number));
     }
-    let skipped = Skipped { by: by.to_owned(), reason: reason.to_owned() };
+    let skipped = Skipped { by: by.to_owned(), reason: reason.into() };
     let mut events: Vec<Event> = reopen_run_event(run, retried, by).into_iter().collect();
     events.push(Event::step(run.id, number, StepEvent::Skipped(skipped)));
     events.extend(fallbacks::skip_unused(run, BTreeSet::from([number])));
@@ -190,7 +190,7 @@ fn rejudge_plan(run: &Run, by: &str) -> Result<Vec<Event>, Rejection> {
     let again = |asked: &QuestionBody| {
         Event::QuestionAsked(QuestionAsked { run: run.id, asked: asked.clone() })
     };
-    let ended = Event::RunEnded(RunEnded { run: run.id, ending, reason });
+    let ended = Event::RunEnded(RunEnded { run: run.id, ending, reason: reason.into() });
     let reopened = Event::RunReopened(RunReopened { run: run.id, by });
     Ok([ended, reopened].into_iter().chain(reviews.map(again)).collect())
 }
@@ -311,6 +311,6 @@ pub(super) fn cancel(
     let mut events = revoke_attempts(run, run.step_numbers(), "the run was cancelled");
     let ending = Ending::Cancelled;
     let reason = format!("{by}: {reason}");
-    events.push(Event::RunEnded(RunEnded { run: run.id, ending, reason }));
+    events.push(Event::RunEnded(RunEnded { run: run.id, ending, reason: reason.into() }));
     Ok(events)
 }

@@ -20,6 +20,5 @@ pub(crate) mod run_event;
 pub(crate) mod step_event;
 pub(crate) mod step_status;
 pub(crate) mod table;
-pub(crate) mod text;
 
 pub use table::Event;

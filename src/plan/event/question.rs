@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::json_form::{json_form, tagged};
 use crate::plan::model::step::OnTimeout;
 use crate::plan::value::ids::{AttemptToken, ContentHash, StepNumber, Timestamp};
+use crate::plan::value::text::Text;
 use crate::plan::value::time;
 #[cfg(feature = "schema")]
 use crate::plan::value::time::UtcTime;
@@ -30,7 +31,7 @@ pub struct QuestionBody {
     /// What the question is about.
     pub subject: QuestionSubject,
     /// Text of the question.
-    pub text: String,
+    pub text: Text,
     /// Hash of what is shown with it: the step's work, or the plan.
     pub shown: ContentHash,
     /// The valid answers.

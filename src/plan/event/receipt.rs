@@ -17,7 +17,7 @@ use crate::plan::value::ids::{ContentHash, Micros, SECOND};
 use crate::plan::value::json::Json;
 
 use super::json_form::{self, flattened, json_form, tagged};
-use super::text::Text;
+use crate::plan::value::text::Text;
 
 /// The output of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

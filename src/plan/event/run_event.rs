@@ -14,6 +14,7 @@ use crate::plan::model::policy::FailureSettings;
 use crate::plan::model::step::FailureClass;
 use crate::plan::value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber, Timestamp};
 use crate::plan::value::json::Json;
+use crate::plan::value::text::Text;
 use crate::plan::value::time;
 #[cfg(feature = "schema")]
 use crate::plan::value::time::UtcTime;
@@ -134,7 +135,7 @@ pub struct ReplanRequested {
     /// The first step whose work should be redone, if known.
     pub from: Option<StepNumber>,
     /// Reason, shown to people and to the planner.
-    pub reason: String,
+    pub reason: Text,
 }
 
 /// Why a new plan version is needed.
@@ -269,7 +270,7 @@ pub struct InheritedStep {
     /// Class and message of the last failure.
     #[serde(serialize_with = "failure")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<Failure<'static>>"))]
-    pub last_failure: Option<(FailureClass, String)>,
+    pub last_failure: Option<(FailureClass, Text)>,
 }
 
 /// A run was started.
@@ -468,7 +469,7 @@ pub struct RunEnded {
     /// How the run ended.
     pub ending: Ending,
     /// Human-readable reason.
-    pub reason: String,
+    pub reason: Text,
 }
 
 /// How a run ended.
@@ -568,7 +569,7 @@ struct Failure<'a> {
 
 #[expect(clippy::ref_option, reason = "serde passes references")]
 fn failure<S: Serializer>(
-    failure: &Option<(FailureClass, String)>,
+    failure: &Option<(FailureClass, Text)>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     if !serializer.is_human_readable() {

@@ -10,6 +10,7 @@ use crate::plan::model::budget::Cost;
 use crate::plan::model::policy::Disposition;
 use crate::plan::model::step::FailureClass;
 use crate::plan::value::ids::{AttemptToken, StepNumber, Timestamp, WorkerProcess};
+use crate::plan::value::text::Text;
 use crate::plan::value::time;
 #[cfg(feature = "schema")]
 use crate::plan::value::time::UtcTime;
@@ -161,7 +162,7 @@ pub struct Verdict {
     /// The judge: never the worker itself. `policy:trust` marks a trusted receipt.
     pub by: String,
     /// Evidence.
-    pub evidence: String,
+    pub evidence: Text,
 }
 
 /// Whether a criterion holds.
@@ -235,7 +236,7 @@ pub struct FailureDecided {
     /// Name of the rule that decided.
     pub rule: String,
     /// Human-readable reason.
-    pub reason: String,
+    pub reason: Text,
     /// Whether the work of the attempt took effect, as far as is known.
     pub disposition: Disposition,
     /// What happens to the attempt if the step failed.
@@ -293,7 +294,7 @@ pub struct Skipped {
     /// Actor.
     pub by: String,
     /// Why.
-    pub reason: String,
+    pub reason: Text,
 }
 
 /// A failed step was reopened.
@@ -340,7 +341,7 @@ pub struct ConditionJudged {
     /// Whether the expression holds.
     pub ruling: Ruling,
     /// The variables that it read, or why it could not be evaluated.
-    pub evidence: String,
+    pub evidence: Text,
 }
 
 /// A condition of a step.
@@ -435,7 +436,7 @@ pub struct StepFailed {
     /// Name of the rule that decided.
     pub rule: String,
     /// Human-readable reason.
-    pub reason: String,
+    pub reason: Text,
 }
 
 json_form! {

@@ -10,6 +10,7 @@ use crate::plan::model::budget::BudgetPart;
 use crate::plan::model::step::FailureClass;
 use crate::plan::state::barrier_state::BarrierStatus;
 use crate::plan::value::ids::{AttemptToken, ContentHash, RunId, StepNumber, Timestamp};
+use crate::plan::value::text::Text;
 
 /// A reason that blocks a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,12 +120,12 @@ pub enum BlockReason {
         /// The indices of the criteria without a verdict.
         unjudged: Vec<u32>,
         /// Class and message of its failure, if an external decider must decide about it.
-        undecided: Option<(FailureClass, String)>,
+        undecided: Option<(FailureClass, Text)>,
     },
     /// The outcome of an attempt is unknown, and a person must resolve it.
     OutcomeUnknown(BlockingAttempt),
     /// The step failed permanently.
-    Failed(Option<(FailureClass, String)>),
+    Failed(Option<(FailureClass, Text)>),
     /// The run ended before the step was done.
     Cancelled,
 }

@@ -31,12 +31,12 @@ impl Context<'_> {
         }
         let mut reasons: Vec<BlockReason> =
             run.pause.iter().cloned().map(BlockReason::Paused).collect();
-        reasons.extend(run.why_stopping().map(BlockReason::Stopping));
+        reasons.extend(run.why_stopping().map(|why| BlockReason::Stopping(why.into())));
         if run.step(number).is_some_and(|step| step.status.is_open()) {
             let hold = run.replan_hold().filter(|hold| hold.holds(number));
             reasons.extend(hold.map(|hold| {
                 let ReplanRequest { seq, from, reason, .. } = hold.request();
-                BlockReason::Replan { request: *seq, from: *from, reason: reason.clone() }
+                BlockReason::Replan { request: *seq, from: *from, reason: reason.to_string() }
             }));
             reasons.extend(limits::reached(self, number));
         }
@@ -77,7 +77,7 @@ impl Context<'_> {
         reasons.extend(self.gate_reason(number, step));
         reasons.extend(step.hold().delay.map(|until| {
             let after = step.last_failure().map(|(_, message)| message.clone());
-            BlockReason::Delay { until, after: after.unwrap_or_default() }
+            BlockReason::Delay { until, after: after.unwrap_or_default().into() }
         }));
         reasons
     }
@@ -173,7 +173,7 @@ fn question_reason(id: QuestionId, question: &Question) -> BlockReason {
     BlockReason::Question {
         question: id,
         subject: question.asked.subject.clone(),
-        text: question.asked.text.clone(),
+        text: question.asked.text.to_string(),
         to: question.asked.to.clone(),
         deadline: question.asked.deadline,
         options: question.asked.options.clone(),

@@ -59,7 +59,7 @@ pub(super) fn answer_events(run: &Run, number: StepNumber, time: Timestamp) -> V
         return Vec::new();
     };
     if answer == SKIP {
-        let reason = "the answer to its failure".to_owned();
+        let reason = "the answer to its failure".into();
         let skipped = Skipped { by: by.clone(), reason };
         return vec![Event::step(run.id, number, StepEvent::Skipped(skipped))];
     }

@@ -33,7 +33,7 @@ pub(crate) fn pause_and_ask(run: &Run, cause: PauseCause) -> [Event; 2] {
     };
     let asked = QuestionBody {
         subject: QuestionSubject::Budget,
-        text: format!("{what}: {how} to continue"),
+        text: format!("{what}: {how} to continue").into(),
         shown: run.active_version().map(|version| version.hash).unwrap_or_default(),
         options: [REPLAN, ABORT].map(str::to_owned).to_vec(),
         to: None,

@@ -12,6 +12,7 @@ use crate::plan::state::step_state::Attempt;
 use crate::plan::value::evaluator::{Evaluation, Evaluator, Exhausted, Inputs};
 use crate::plan::value::ids::StepNumber;
 use crate::plan::value::json::Json;
+use crate::plan::value::text::Text;
 
 /// Judge of `text` criteria in runs that trust the worker.
 pub(crate) const TRUST: &str = "policy:trust";
@@ -19,12 +20,13 @@ pub(crate) const TRUST: &str = "policy:trust";
 /// Judge of expressions.
 pub(crate) const CEL: &str = "policy:cel";
 
-pub(crate) fn failed_criterion(criteria: &[Criterion], verdict: &Verdict) -> String {
+pub(crate) fn failed_criterion(criteria: &[Criterion], verdict: &Verdict) -> Text {
     let place = usize::try_from(verdict.criterion).ok();
     let body = place.and_then(|place| criteria.get(place)).map_or("", Criterion::body);
     // Messages count from 1.
     let number = u64::from(verdict.criterion) + 1;
-    format!("criterion {number} (`{body}`) does not hold: {}", verdict.evidence)
+    let what = format!("criterion {number} (`{body}`) does not hold: ");
+    Text::concat([&what.into(), &verdict.evidence])
 }
 
 /// The criteria without a verdict.
@@ -67,7 +69,7 @@ pub(crate) fn trusted_verdict(criterion: u32) -> Verdict {
         criterion,
         ruling: Ruling::Pass,
         by: TRUST.to_owned(),
-        evidence: "the run trusts the worker on text criteria".to_owned(),
+        evidence: "the run trusts the worker on text criteria".into(),
     }
 }
 
@@ -91,7 +93,10 @@ pub(super) fn output_of(attempt: &Attempt) -> Option<Json> {
         // The declared outputs, which are stored with the blob reference.
         Output::Blob(blob) => {
             let values = blob.values.iter().map(|(name, value)| (name.clone(), value.value()));
-            Json::new(&serde_json::Value::Object(values.collect()))
+            let salt =
+                blob.values.iter().map(|(_, value)| value.own_salt()).find(|it| it.is_some());
+            let output = Json::new(&serde_json::Value::Object(values.collect()));
+            output.with_salt(salt.unwrap_or_default())
         }
     })
 }

@@ -21,6 +21,7 @@ use crate::plan::state::State;
 use crate::plan::state::barrier_state::{BarrierState, BarrierStatus};
 use crate::plan::state::run::Run;
 use crate::plan::value::evaluator::{Evaluator, Exhausted};
+use crate::plan::value::text::Text;
 
 /// The actor of a replan request for a plan criterion that does not hold.
 pub(crate) const BY_CRITERIA: &str = "policy:test_criteria";
@@ -40,7 +41,7 @@ pub(super) fn barrier_events(run: &Run, id: &str) -> Vec<Event> {
     let how = barrier.broken_phrase();
     let asked = QuestionBody {
         subject: QuestionSubject::Barrier { barrier: id.to_owned() },
-        text: format!("barrier {id} {how}: {arrived} of {needed} arrived"),
+        text: format!("barrier {id} {how}: {arrived} of {needed} arrived").into(),
         shown: run.active_version().map(|version| version.hash).unwrap_or_default(),
         options: [WAIT, RELEASE, FAIL].map(str::to_owned).to_vec(),
         to: None,
@@ -88,7 +89,7 @@ fn withdraw_question(run: &Run, question: QuestionId) -> Event {
 /// The end of a run that was aborted before its first version became active.
 pub(super) fn proposed_run_events(run: &Run) -> Vec<Event> {
     let ending = Ending::Aborted;
-    let end = |reason: &String| RunEnded { run: run.id, ending, reason: reason.clone() };
+    let end = |reason: &Text| RunEnded { run: run.id, ending, reason: reason.clone() };
     run.abort_reason.as_ref().map(end).map(Event::RunEnded).into_iter().collect()
 }
 
@@ -139,7 +140,7 @@ pub(super) fn run_events(
     let failed = run.count(StepStatus::Failed);
     let waiting = run.count(StepStatus::Waiting);
     let reason = format!("no step can continue: {failed} failed, {waiting} blocked");
-    end(Ending::Failed, reason)
+    end(Ending::Failed, reason.into())
 }
 
 /// Whether the cause of the replan request no longer applies: the step that caused it continues or
@@ -201,7 +202,7 @@ fn extension_request(run: &Run) -> Option<Event> {
             run: run.id,
             trigger: ReplanTrigger::Extension,
             from: None,
-            reason: format!("{open} steps are open"),
+            reason: format!("{open} steps are open").into(),
         })
     })
 }
@@ -221,7 +222,8 @@ fn closed_run_events(run: &Run, evaluator: &mut Evaluator) -> Result<Vec<Event>,
     if missing.is_empty() {
         let accepted = run.count(StepStatus::Accepted);
         let skipped = run.count(StepStatus::Skipped);
-        return end(Ending::Done, format!("{accepted} steps accepted, {skipped} skipped"));
+        let reason = format!("{accepted} steps accepted, {skipped} skipped");
+        return end(Ending::Done, reason.into());
     }
     let event = |verdict: Verdict| {
         Event::PlanVerdict(PlanVerdict { run: run.id, version: run.active, verdict })
@@ -242,7 +244,7 @@ fn closed_run_events(run: &Run, evaluator: &mut Evaluator) -> Result<Vec<Event>,
 }
 
 /// A plan whose criteria do not hold is replanned if its replan limit allows that.
-fn failed_plan_events(run: &Run, reason: String) -> Vec<Event> {
+fn failed_plan_events(run: &Run, reason: Text) -> Vec<Event> {
     let max = run.max_replans();
     if max.is_none_or(|max| run.replans >= max) {
         let ending = Ending::Failed;
@@ -301,18 +303,21 @@ impl Run {
 
     /// Why the run ends once no attempt is in flight, if it does. No step is dispatched until then.
     #[must_use]
-    pub fn why_stopping(&self) -> Option<String> {
+    pub fn why_stopping(&self) -> Option<Text> {
         if let Some(reason) = &self.abort_reason {
             return Some(reason.clone());
         }
         if let Some(id) = self.late_barrier() {
-            return Some(format!("barrier {id} was not released in time"));
+            return Some(format!("barrier {id} was not released in time").into());
         }
         if let Some(id) = self.fatal_barriers.first() {
-            return Some(format!("barrier {id} is broken: too few members can still arrive"));
+            return Some(
+                format!("barrier {id} is broken: too few members can still arrive").into(),
+            );
         }
         let failed = self.count(StepStatus::Failed);
-        (self.policy.on_failure == OnFailure::FailFast && failed > 0)
-            .then(|| format!("{failed} failed, and the failure policy of the run is fail-fast"))
+        (self.policy.on_failure == OnFailure::FailFast && failed > 0).then(|| {
+            format!("{failed} failed, and the failure policy of the run is fail-fast").into()
+        })
     }
 }

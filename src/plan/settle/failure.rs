@@ -31,6 +31,7 @@ use crate::plan::state::step_state::Attempt;
 use crate::plan::value::evaluator::{Evaluator, Exhausted};
 use crate::plan::value::ids::{Micros, SECOND, StepNumber, Timestamp};
 use crate::plan::value::json::Json;
+use crate::plan::value::text::Text;
 
 /// A failed attempt, with everything that a rule can match.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ pub(crate) struct FailedAttempt<'a> {
     number: StepNumber,
     attempt: &'a Attempt,
     class: FailureClass,
-    message: String,
+    message: Text,
     disposition: Disposition,
     /// Number of failures of the step, this one included.
     failures: u32,
@@ -50,7 +51,7 @@ pub(crate) struct FailedAttempt<'a> {
 struct RuleDecision {
     decision: Decision,
     rule: String,
-    reason: String,
+    reason: Text,
     from: Option<StepNumber>,
     escalation: Option<Escalation>,
 }
@@ -90,7 +91,7 @@ impl Escalation {
 }
 
 impl RuleDecision {
-    fn new(decision: Decision, rule: &str, reason: impl Into<String>) -> Self {
+    fn new(decision: Decision, rule: &str, reason: impl Into<Text>) -> Self {
         Self {
             decision,
             rule: rule.to_owned(),
@@ -107,7 +108,7 @@ impl<'a> FailedAttempt<'a> {
         number: StepNumber,
         attempt: &'a Attempt,
         class: FailureClass,
-        message: String,
+        message: Text,
     ) -> Self {
         let step = run.plan_step(number);
         let retry = run.plan().zip(step).map(|(plan, step)| plan.retry_of(step));
@@ -160,12 +161,12 @@ impl<'a> FailedAttempt<'a> {
                 return Ok(RuleDecision::new(
                     Decision::OutcomeUnknown,
                     "outcome_unknown.disposition",
-                    &*self.message,
+                    self.message.clone(),
                 ));
             }
             Disposition::Landed if !self.is_idempotent() => {
-                let reason =
-                    format!("the work took effect, but the attempt failed: {}", self.message);
+                let what = Text::from("the work took effect, but the attempt failed: ");
+                let reason = Text::concat([&what, &self.message]);
                 return Ok(RuleDecision::new(Decision::Escalate, "escalate.landed", reason));
             }
             _ => {}
@@ -173,7 +174,7 @@ impl<'a> FailedAttempt<'a> {
         for rule in self.matching_rules() {
             let Some(seen) = self.evidence(rule, time, evaluator)? else { continue };
             if let Some(mut decided) = self.apply_rule(&rule.id, &rule.then, time) {
-                decided.reason.push_str(&seen);
+                decided.reason = Text::concat([&decided.reason, &seen]);
                 return Ok(decided);
             }
         }
@@ -192,32 +193,37 @@ impl<'a> FailedAttempt<'a> {
         rule: &FailureRule,
         time: Timestamp,
         evaluator: &mut Evaluator,
-    ) -> Result<Option<String>, Exhausted> {
-        let Some(body) = &rule.when.cel else { return Ok(Some(String::new())) };
+    ) -> Result<Option<Text>, Exhausted> {
+        let Some(body) = &rule.when.cel else { return Ok(Some(Text::default())) };
         let values = BTreeMap::from([
             ("failure".to_owned(), self.described()),
             ("budget".to_owned(), budget_left(self.run, time)),
         ]);
         let output = output_of(self.attempt).unwrap_or_default();
         let judged = evaluate_with(self.run, body, (&output, &values), evaluator)?;
-        let seen = || format!(" (`{body}` holds: {})", judged.evidence);
+        let before = Text::from(format!(" (`{body}` holds: "));
+        let seen = || Text::concat([&before, &judged.evidence, &")".into()]);
         Ok((judged.holds || mutant!(FailureExpressionIgnored)).then(seen))
     }
 
     /// The failure as expressions read it.
     fn described(&self) -> Json {
         let payload = self.attempt.receipt.as_ref().and_then(|receipt| match &receipt.outcome {
-            Outcome::Failed { payload, .. } => Some(payload.value()),
+            Outcome::Failed { payload, .. } => Some(payload),
             Outcome::Succeeded | Outcome::ReplanRequested { .. } => None,
         });
+        let (payload_salt, payload) = (payload.map(Json::own_salt), payload.map(Json::value));
         let step = self.run.plan_step(self.number);
-        Json::new(&json!({
+        let described = Json::new(&json!({
             "class": self.class,
             "message": self.message,
             "payload": payload,
             "number": self.failures,
             "failure_class": step.and_then(CompactStep::failure_class),
-        }))
+        }));
+        // What quotes it is erased with its payload, or with what its message quotes.
+        let salt = payload_salt.into_iter().chain(self.message.salts()).find(|salt| salt.is_some());
+        described.with_salt(salt.unwrap_or_default())
     }
 
     /// The question of the first matching `escalate` rule. Earlier rules did not apply when the
@@ -262,7 +268,7 @@ impl<'a> FailedAttempt<'a> {
         action: &FailureAction,
         time: Timestamp,
     ) -> Option<RuleDecision> {
-        let decided = |decision| RuleDecision::new(decision, id, &*self.message);
+        let decided = |decision| RuleDecision::new(decision, id, self.message.clone());
         match action {
             FailureAction::Retry => {
                 let limit = self.class_limit().unwrap_or(self.retry.max_attempts);
@@ -310,7 +316,7 @@ impl<'a> FailedAttempt<'a> {
         }
         if self.is_replan_requested() {
             let rule = "replan.requested";
-            return Ok(RuleDecision::new(Decision::Replan, rule, &*self.message));
+            return Ok(RuleDecision::new(Decision::Replan, rule, self.message.clone()));
         }
         if let Some(decided) = self.fallback_decision("fallback.attempts_exhausted", time) {
             return Ok(decided);
@@ -321,12 +327,10 @@ impl<'a> FailedAttempt<'a> {
             (Some(_), _) => "fail.attempts_exhausted",
         };
         let mut reason = match limit {
-            Some(limit) => {
-                format!("failure {} of at most {limit}: {}", self.failures, self.message)
-            }
+            Some(limit) => self.counted(limit),
             None => self.message.clone(),
         };
-        let decided = |decision, word: &str, reason: String| {
+        let decided = |decision, word: &str, reason: Text| {
             RuleDecision::new(decision, &rule.replacen("fail", word, 1), reason)
         };
         let is_open = self.class == FailureClass::Unknown
@@ -339,14 +343,15 @@ impl<'a> FailedAttempt<'a> {
                 let is_input_bad = limit.is_none() && self.class == FailureClass::Deterministic;
                 let upstream = if is_input_bad { self.upstream(evaluator)? } else { None };
                 if let Some((_, why)) = &upstream {
-                    reason = format!("{reason} ({why})");
+                    reason = Text::concat([&reason, &format!(" ({why})").into()]);
                 }
                 let from = upstream.map(|(step, _)| step);
                 Ok(RuleDecision { from, ..decided(Decision::Replan, "replan", reason) })
             }
             max => {
                 if let Some(max) = max.filter(|max| *max > 0) {
-                    reason = format!("{reason} (all {max} replans are used)");
+                    let used = format!(" (all {max} replans are used)");
+                    reason = Text::concat([&reason, &used.into()]);
                 }
                 let is_used_up = limit.is_none() && self.class == FailureClass::BudgetExhausted;
                 Ok(if is_used_up || is_open && self.is_unexpected() {
@@ -417,8 +422,14 @@ impl<'a> FailedAttempt<'a> {
         Ok(found)
     }
 
+    /// The message, with the number of the failure.
+    fn counted(&self, limit: u32) -> Text {
+        let number = format!("failure {} of at most {limit}: ", self.failures);
+        Text::concat([&number.into(), &self.message])
+    }
+
     fn retry_decision(&self, rule: &str, limit: u32, time: Timestamp) -> RuleDecision {
-        let reason = format!("failure {} of at most {limit}: {}", self.failures, self.message);
+        let reason = self.counted(limit);
         let asked = self.attempt.receipt.as_ref().and_then(|receipt| receipt.outcome.delay());
         let wait = backoff(&self.retry, self.failures, self.attempt.token.0);
         let wait = wait.max(if mutant!(RetryAfterIgnored) { 0 } else { asked.unwrap_or(0) });
@@ -431,7 +442,7 @@ impl<'a> FailedAttempt<'a> {
 
     fn fallback_decision(&self, rule: &str, time: Timestamp) -> Option<RuleDecision> {
         may_fall_back(self.run, self.number, time)
-            .then(|| RuleDecision::new(Decision::Fallback, rule, &*self.message))
+            .then(|| RuleDecision::new(Decision::Fallback, rule, self.message.clone()))
     }
 
     fn events(&self, decision: RuleDecision, time: Timestamp) -> Vec<Event> {

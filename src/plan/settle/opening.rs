@@ -24,6 +24,7 @@ use crate::plan::state::step_state::StepState;
 use crate::plan::value::evaluator::{Evaluation, Evaluator, Exhausted};
 use crate::plan::value::ids::{StepNumber, Timestamp};
 use crate::plan::value::json::Json;
+use crate::plan::value::text::Text;
 
 /// The consequence of an open step.
 enum OpenConsequence<'a> {
@@ -206,7 +207,7 @@ pub(super) fn consequence_events(
         OpenConsequence::ConditionFalse => {
             let body = run.plan_step(number).and_then(CompactStep::condition);
             let how = how_it_fails(run, body.unwrap_or_default(), evaluator)?;
-            event(skip_event("policy:condition", &format!("its condition {how}")))
+            event(skip_event("policy:condition", Text::concat([&"its condition ".into(), &how])))
         }
         OpenConsequence::EvaluatePreconditions(places) => {
             let bodies = run.plan_step(number).map(CompactStep::preconditions).unwrap_or_default();
@@ -237,7 +238,7 @@ fn condition_event(
 
 /// Why the condition of a skipped step cannot be evaluated; `None` if it can.
 #[must_use]
-pub fn condition_problem(run: &Run, number: StepNumber) -> Option<String> {
+pub fn condition_problem(run: &Run, number: StepNumber) -> Option<Text> {
     let step = run.step(number).filter(|step| step.status == StepStatus::Skipped)?;
     step.hold().condition.filter(|ruling| *ruling == Ruling::Fail)?;
     let evaluator = &mut Evaluator::default();
@@ -245,19 +246,19 @@ pub fn condition_problem(run: &Run, number: StepNumber) -> Option<String> {
 }
 
 /// Whether an expression that does not hold is false, or cannot be evaluated.
-fn how_it_fails(run: &Run, body: &str, evaluator: &mut Evaluator) -> Result<String, Exhausted> {
+fn how_it_fails(run: &Run, body: &str, evaluator: &mut Evaluator) -> Result<Text, Exhausted> {
     Ok(match evaluate_again(run, body, evaluator)?.problem {
-        None => "does not hold".to_owned(),
-        Some(problem) => format!("cannot be evaluated: {problem}"),
+        None => "does not hold".into(),
+        Some(problem) => Text::concat([&"cannot be evaluated: ".into(), &problem]),
     })
 }
 
-fn skip_event(by: &str, reason: &str) -> StepEvent {
-    StepEvent::Skipped(Skipped { by: by.to_owned(), reason: reason.to_owned() })
+fn skip_event(by: &str, reason: impl Into<Text>) -> StepEvent {
+    StepEvent::Skipped(Skipped { by: by.to_owned(), reason: reason.into() })
 }
 
-fn fail_event(class: FailureClass, rule: &str, reason: String) -> StepEvent {
-    StepEvent::StepFailed(StepFailed { class, rule: rule.to_owned(), reason })
+fn fail_event(class: FailureClass, rule: &str, reason: impl Into<Text>) -> StepEvent {
+    StepEvent::StepFailed(StepFailed { class, rule: rule.to_owned(), reason: reason.into() })
 }
 
 fn refusal_event(answer: &str, by: &str) -> StepEvent {
@@ -284,11 +285,12 @@ fn precondition_false(
         .unwrap_or_default();
     // Messages count from 1.
     let precondition = u64::from(place) + 1;
-    let what =
-        format!("precondition {precondition} (`{body}`) {}", how_it_fails(run, body, evaluator)?);
+    let before = Text::from(format!("precondition {precondition} (`{body}`) "));
+    let what = Text::concat([&before, &how_it_fails(run, body, evaluator)?]);
+    let is_final = || Text::concat([&what, &", and no remaining step can change that".into()]);
     Ok(match on_false {
         OnFalse::Skip => {
-            vec![Event::step(run.id, number, skip_event("policy:precondition", &what))]
+            vec![Event::step(run.id, number, skip_event("policy:precondition", what))]
         }
         OnFalse::Fail => {
             let class = FailureClass::AssumptionBroken;
@@ -296,15 +298,14 @@ fn precondition_false(
         }
         OnFalse::Abort => {
             let class = FailureClass::AssumptionBroken;
-            let reason = format!("{what}, and no remaining step can change that");
-            let failed = fail_event(class, ABORT_BY_PRECONDITION, reason);
+            let failed = fail_event(class, ABORT_BY_PRECONDITION, is_final());
             vec![Event::step(run.id, number, failed)]
         }
         OnFalse::Wait => vec![Event::ReplanRequested(ReplanRequested {
             run: run.id,
             trigger: ReplanTrigger::PreconditionFalse { step: number, precondition: place },
             from: Some(number),
-            reason: format!("{what}, and no remaining step can change that"),
+            reason: is_final(),
         })],
     })
 }
@@ -326,7 +327,7 @@ fn gate_question(run: &Run, number: StepNumber, time: Timestamp) -> Option<StepE
     options.push(SKIP.to_owned());
     Some(StepEvent::StepAsked(QuestionBody {
         subject: QuestionSubject::Gate,
-        text: gate.question,
+        text: gate.question.into(),
         shown: run.step_hash(number).unwrap_or_default(),
         options,
         to: gate.to,
@@ -358,10 +359,11 @@ fn answered_events(
         let output = Json::new(&serde_json::Value::Object(output.clone()));
         let judged = evaluate_with(run, body, (&output, &values), evaluator)?;
         if !judged.holds {
-            let problem = format!("`{answer}` was rejected: `{body}` does not hold");
+            let problem = format!(" (`{answer}` was rejected: `{body}` does not hold: ");
             let mut asked = gate_question(run, number, time);
             if let Some(StepEvent::StepAsked(asked)) = &mut asked {
-                asked.text = format!("{} ({problem}: {})", asked.text, judged.evidence);
+                let parts = [&asked.text, &problem.into(), &judged.evidence, &")".into()];
+                asked.text = Text::concat(parts);
             }
             return Ok(asked.map(|asked| Event::step(run.id, number, asked)).into_iter().collect());
         }

@@ -15,6 +15,7 @@ use crate::plan::event::table::StepEvent;
 use crate::plan::model::step::FailureClass;
 use crate::plan::state::run::Run;
 use crate::plan::value::ids::{AttemptToken, StepNumber, Timestamp};
+use crate::plan::value::text::Text;
 
 /// The events of a decision about a failed attempt.
 pub(crate) fn decision_events(
@@ -83,7 +84,7 @@ pub(crate) fn failure_question(
     run: &Run,
     number: StepNumber,
     token: AttemptToken,
-    text: String,
+    text: Text,
 ) -> Event {
     let asked = QuestionBody {
         subject: QuestionSubject::Failure { token },

@@ -13,6 +13,7 @@ use crate::plan::state::compact::step::CompactStep;
 use crate::plan::state::run::Run;
 use crate::plan::state::step_state::Attempt;
 use crate::plan::value::ids::StepNumber;
+use crate::plan::value::text::Text;
 
 /// The class of a failure: the reported class. If that is `Unknown`, `failure_hints` of the plan
 /// may give a class for a word in the message, then `failure_class` for the step.
@@ -40,7 +41,7 @@ pub(crate) enum ReportedConsequence<'a> {
     /// Accept the step.
     Accept,
     /// Decide about the failure: its class, message and attempt.
-    Decide(FailureClass, String, &'a Attempt),
+    Decide(FailureClass, Text, &'a Attempt),
 }
 
 /// Whether the rules of the plan decide about failures, not an external decider.
@@ -61,7 +62,7 @@ pub(crate) fn is_settled_without_criteria(run: &Run, number: StepNumber) -> bool
 
 /// Class and message of the failure of a reported step, if it failed.
 #[must_use]
-pub fn failure_of(run: &Run, number: StepNumber) -> Option<(FailureClass, String)> {
+pub fn failure_of(run: &Run, number: StepNumber) -> Option<(FailureClass, Text)> {
     match reported_consequence(run, number)? {
         ReportedConsequence::Decide(class, message, _) => Some((class, message)),
         ReportedConsequence::Evaluate(_)
@@ -94,20 +95,21 @@ pub(crate) fn reported_consequence(
         Outcome::Succeeded => {}
         Outcome::Failed { class, message, .. } => {
             let class = classify(run, number, *class, message);
-            return Some(ReportedConsequence::Decide(class, message.clone(), attempt));
+            let message = Text::from(message.as_str());
+            return Some(ReportedConsequence::Decide(class, message, attempt));
         }
         Outcome::ReplanRequested { reason, .. } => {
             let message = format!("the worker requested a new plan: {reason}");
             return Some(ReportedConsequence::Decide(
                 FailureClass::AssumptionBroken,
-                message,
+                message.into(),
                 attempt,
             ));
         }
     }
     let missing = missing_outputs(run, number, attempt);
     if !missing.is_empty() {
-        let message = missing_text(&missing);
+        let message = Text::from(missing_text(&missing));
         let class = classify(run, number, FailureClass::Unknown, &message);
         return Some(ReportedConsequence::Decide(class, message, attempt));
     }

@@ -27,6 +27,7 @@ use crate::plan::state::compact::step::CompactStep;
 use crate::plan::value::ids::{AttemptToken, ContentHash, RunId, StepNumber, Timestamp};
 use crate::plan::value::json::Json;
 use crate::plan::value::names::{is_number, parse_number};
+use crate::plan::value::text::Text;
 
 impl Run {
     /// Direct dependencies and dependents of a step. The cost depends on their number only.
@@ -188,7 +189,7 @@ pub struct Run {
     /// Why it is paused, if it is.
     pub pause: Option<PauseCause>,
     /// Why the run is aborted, if it is; the run ends once no attempt is in flight.
-    pub abort_reason: Option<String>,
+    pub abort_reason: Option<Text>,
     /// All plan versions in order: version n is at index n - 1.
     pub versions: Vec<PlanVersion>,
     /// Number of the active version; 0 if there is none.
@@ -316,7 +317,7 @@ pub struct ReplanRequest {
     /// The first step whose work should be redone, if known.
     pub from: Option<StepNumber>,
     /// Reason, shown to people and to the planner.
-    pub reason: String,
+    pub reason: Text,
 }
 
 /// A variable of a run.

@@ -17,6 +17,7 @@ use crate::plan::model::budget::Cost;
 use crate::plan::model::step::FailureClass;
 use crate::plan::value::ids::{AttemptToken, StepNumber, Timestamp, WorkerProcess};
 use crate::plan::value::rare_field::{RareField, StaticDefault};
+use crate::plan::value::text::Text;
 use crate::plan::value::token::SecretHash;
 
 /// The state of a step.
@@ -48,7 +49,7 @@ pub(crate) struct StepDetail {
     pub(crate) tags: RareField<BTreeSet<String>>,
     pub(crate) hold: RareField<Hold>,
     pub(crate) attempt: Option<Box<Attempt>>,
-    pub(crate) last_failure: Option<Box<(FailureClass, String)>>,
+    pub(crate) last_failure: Option<Box<(FailureClass, Text)>>,
     pub(crate) failed_criteria: RareField<Vec<Verdict>>,
     /// Why it was accepted, if the reason is not one of `FrequentBasis`.
     basis: Option<Box<AcceptedBasis>>,
@@ -167,7 +168,7 @@ impl StepState {
 
     /// Class and message of the last failure, until the step is accepted.
     #[must_use]
-    pub fn last_failure(&self) -> Option<&(FailureClass, String)> {
+    pub fn last_failure(&self) -> Option<&(FailureClass, Text)> {
         self.detail.last_failure.as_deref()
     }
 
@@ -232,7 +233,7 @@ struct StepFields<'a> {
     hold: &'a Hold,
     attempt: Option<&'a Attempt>,
     accepted: Option<&'a AcceptedBasis>,
-    last_failure: Option<&'a (FailureClass, String)>,
+    last_failure: Option<&'a (FailureClass, Text)>,
     failed_criteria: &'a [Verdict],
     has_fallen_back: bool,
 }
@@ -252,7 +253,7 @@ struct OwnedStepFields {
     hold: RareField<Hold>,
     attempt: Option<Box<Attempt>>,
     accepted: Option<AcceptedBasis>,
-    last_failure: Option<Box<(FailureClass, String)>>,
+    last_failure: Option<Box<(FailureClass, Text)>>,
     failed_criteria: RareField<Vec<Verdict>>,
     has_fallen_back: bool,
 }

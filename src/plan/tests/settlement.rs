@@ -55,7 +55,7 @@ fn failed_verdict_is_retried() {
     assert_eq!(kinds(&events), "VerdictRecorded FailureDecided");
     assert_eq!(ledger.status("a"), StepStatus::Ready);
     let message = "criterion 1 (`x`) does not hold: seen".to_owned();
-    assert_eq!(ledger.step("a").last_failure(), Some(&(FailureClass::Unknown, message)));
+    assert_eq!(ledger.step("a").last_failure(), Some(&(FailureClass::Unknown, message.into())));
     let token = ledger.dispatch("a");
     ledger.report(token, Receipt::default());
     assert_eq!(
@@ -84,7 +84,7 @@ fn failures_are_retried_up_to_the_attempt_limit() {
     let events = ledger.fail("a", FailureClass::Unknown);
     assert_eq!(decided(&events), (Decision::Fail, "fail.attempts_exhausted".to_owned()));
     assert_eq!(ledger.status("a"), StepStatus::Failed);
-    let last = (FailureClass::Unknown, "it broke".to_owned());
+    let last = (FailureClass::Unknown, "it broke".into());
     assert_eq!(ledger.step("a").last_failure(), Some(&last));
 }
 
@@ -176,7 +176,7 @@ fn declared_output_that_does_not_arrive_fails_the_attempt() {
         ledger.report(token, Receipt { output, variables, ..Receipt::default() });
         let failure =
             ledger.run().step(StepNumber(1)).and_then(|step| step.last_failure().cloned());
-        (ledger.status("a"), failure.map_or_else(String::new, |(_, message)| message))
+        (ledger.status("a"), failure.map_or_else(String::new, |(_, message)| message.to_string()))
     };
     let (status, message) = report(serde_json::json!({ "x": 1 }), Vec::new());
     assert_eq!(status, StepStatus::Ready);

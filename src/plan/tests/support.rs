@@ -128,7 +128,7 @@ pub(in crate::plan) fn failed(class: FailureClass) -> Receipt {
 }
 
 pub(in crate::plan) fn verdict(criterion: u32, ruling: Ruling, by: &str) -> Verdict {
-    Verdict { criterion, ruling, by: by.to_owned(), evidence: "seen".to_owned() }
+    Verdict { criterion, ruling, by: by.to_owned(), evidence: "seen".into() }
 }
 
 pub(in crate::plan) fn trust() -> RunPolicy {

@@ -76,6 +76,11 @@ pub(crate) fn without_collecting<T>(measure: impl FnOnce() -> T) -> T {
     measure()
 }
 
+/// Whether an encoder collects values.
+pub(crate) fn is_collecting() -> bool {
+    VALUES.with_borrow(Option::is_some)
+}
+
 /// Detaches a value; `false` if no encoder collects values.
 pub(crate) fn put(value: impl FnOnce() -> DetachedText) -> bool {
     VALUES.with_borrow_mut(|values| {

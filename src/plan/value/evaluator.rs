@@ -17,10 +17,12 @@ use std::sync::{Arc, LazyLock};
 use cel::{Context, Env, ExecutionError, Program, Value as Cel};
 use serde_json::Value;
 
+use super::detached::Salt;
 use super::effort::{Estimate, STEPS_MAX, check_steps, size_of, size_of_text};
 use super::expression::{ALL, EXPRESSION_MAX, OUTPUT, compile, output_members};
 use super::ids::RunId;
 use super::json::Json;
+use crate::plan::value::text::Text;
 
 /// The steps that count for compiling one byte of an expression.
 const COMPILE_STEPS: u64 = 100;
@@ -38,21 +40,25 @@ pub(crate) struct Evaluation {
     /// Whether the expression holds.
     pub(crate) holds: bool,
     /// The values that it read, and why it could not be evaluated.
-    pub(crate) evidence: String,
+    pub(crate) evidence: Text,
     /// Why it could not be evaluated.
-    pub(crate) problem: Option<String>,
+    pub(crate) problem: Option<Text>,
 }
 
 impl Evaluation {
     /// The result of an expression that was evaluated.
-    fn evaluated(holds: bool, evidence: String) -> Self {
+    fn evaluated(holds: bool, evidence: Text) -> Self {
         Self { holds, evidence, problem: None }
     }
 
     /// The result of an expression that could not be evaluated.
-    fn impossible(evidence: &str, problem: String) -> Self {
-        let evidence =
-            if evidence.is_empty() { problem.clone() } else { format!("{evidence}; {problem}") };
+    fn impossible(evidence: &Text, problem: impl Into<Text>) -> Self {
+        let problem = problem.into();
+        let evidence = if evidence.is_empty() {
+            problem.clone()
+        } else {
+            Text::concat([evidence, &"; ".into(), &problem])
+        };
         Self { holds: false, evidence, problem: Some(problem) }
     }
 }
@@ -126,7 +132,9 @@ impl Evaluator {
     ) -> Result<Evaluation, Exhausted> {
         let program = match self.program(expression)? {
             Ok(program) => program,
-            Err(what) => return Ok(Evaluation::impossible("", format!("not judged: {what}"))),
+            Err(what) => {
+                return Ok(Evaluation::impossible(&Text::default(), format!("not judged: {what}")));
+            }
         };
         let references = program.references();
         let names: BTreeSet<&str> = references.variables().into_iter().collect();
@@ -158,7 +166,7 @@ impl Evaluator {
             Err(ExecutionError::UndeclaredReference(name)) => {
                 Evaluation::impossible(&evidence, format!("`{name}` is not set"))
             }
-            Err(error) => Evaluation::impossible(&evidence, error.to_string()),
+            Err(error) => Evaluation::impossible(&evidence, values.error_text(&error)),
         };
         if inputs.output.is_none() && values.all.is_none() {
             let read = names.iter().map(|name| ((*name).to_owned(), (inputs.variable)(name)));
@@ -320,17 +328,44 @@ impl<'a> ReadValues<'a> {
     }
 
     /// The variables that the expression names, and these members of the output, with their values.
-    fn evidence(&self, of_output: &BTreeSet<String>) -> String {
-        let mut shown = Vec::new();
+    fn evidence(&self, of_output: &BTreeSet<String>) -> Text {
+        let mut shown: Vec<Text> = Vec::new();
+        let mut show = |before: String, value: Option<(&str, Salt)>| {
+            let comma = if shown.is_empty() { "" } else { ", " };
+            shown.push(format!("{comma}{before}").into());
+            shown.extend(value.map(|(text, salt)| quoted(&shortened(text), salt)));
+        };
         for (name, json) in &self.named {
             if *name != OUTPUT {
-                shown.push(format!("{name} = {}", shortened(json.as_str())));
+                show(format!("{name} = "), Some((json.as_str(), json.own_salt())));
             } else if !of_output.is_empty() {
                 let output = json.value();
-                shown.extend(of_output.iter().map(|member| saw(member, output.get(member))));
+                for member in of_output {
+                    match output.get(member).map(Value::to_string) {
+                        Some(text) => {
+                            show(format!("{member} was "), Some((&text, json.own_salt())));
+                        }
+                        None => show(format!("the output has no `{member}`"), None),
+                    }
+                }
             }
         }
-        shown.join(", ")
+        Text::concat(&shown)
+    }
+
+    /// The text of an error, which may quote the values. It is erased with them.
+    fn error_text(&self, error: &ExecutionError) -> Text {
+        let all = self.all.iter().flat_map(BTreeMap::values);
+        let values = self.named.iter().map(|(_, value)| value).chain(all);
+        let salts: BTreeSet<Salt> =
+            values.map(Json::own_salt).filter(|salt| salt.is_some()).collect();
+        let mut salts = salts.into_iter();
+        match (salts.next(), salts.next()) {
+            (None, _) => error.to_string().into(),
+            (Some(salt), None) => quoted(&error.to_string(), salt),
+            // A part of a text has one salt.
+            (Some(_), Some(_)) => "it cannot be evaluated with these values".into(),
+        }
     }
 
     /// Lower bound of the sizes of all values, which is known without looking into them.
@@ -344,12 +379,10 @@ impl<'a> ReadValues<'a> {
     }
 }
 
-/// What an expression saw of the output.
-fn saw(member: &str, value: Option<&Value>) -> String {
-    match value {
-        Some(value) => format!("{member} was {}", shortened(&value.to_string())),
-        None => format!("the output has no `{member}`"),
-    }
+/// A quoted value, which is erased with it.
+fn quoted(text: &str, salt: Salt) -> Text {
+    mutant!(EvidenceKeepsValue => return Text::from(text));
+    Text::salted(text, salt)
 }
 
 /// How many bytes of a value the evidence shows.

@@ -12,5 +12,6 @@ pub(crate) mod names;
 pub(crate) mod nearest;
 pub(crate) mod numbers;
 pub(crate) mod rare_field;
+pub(crate) mod text;
 pub(crate) mod time;
 pub(crate) mod token;

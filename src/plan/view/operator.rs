@@ -133,7 +133,7 @@ pub fn operator_view(run: &Run, now: Timestamp) -> OperatorView {
         name: run.name.clone(),
         status: run.status,
         pause: run.pause.clone(),
-        stopping: run.why_stopping(),
+        stopping: run.why_stopping().map(String::from),
         elapsed,
         versions: versions(run),
         active: run.active,
@@ -168,7 +168,7 @@ fn last_failure(run: &Run) -> Option<(StepNumber, FailureClass, String)> {
     let failed = failed.filter(|(step, _)| step.last_failure().is_some());
     let (step, number) = failed.max_by_key(|(step, _)| step.last_seq)?;
     let (class, message) = step.last_failure().cloned()?;
-    Some((number, class, message))
+    Some((number, class, message.into()))
 }
 
 fn attempts_in_status(run: &Run, status: StepStatus) -> Vec<AttemptSummary> {

@@ -164,9 +164,10 @@ fn activities(run: &Run) -> Vec<Activity> {
     let mut activities = Vec::new();
     activities
         .extend(run.pause.as_ref().map(|cause| Activity::Paused { cause: cause.to_string() }));
-    activities.extend(run.why_stopping().map(|reason| Activity::Stopping { reason }));
+    activities
+        .extend(run.why_stopping().map(|reason| Activity::Stopping { reason: reason.into() }));
     activities.extend(
-        run.request.as_ref().map(|each| Activity::Replanning { reason: each.reason.clone() }),
+        run.request.as_ref().map(|each| Activity::Replanning { reason: each.reason.to_string() }),
     );
     let working = run.steps.iter().zip((1..).map(StepNumber));
     let working = working.filter(|(step, _)| step.status == StepStatus::Dispatched);
@@ -204,7 +205,7 @@ fn required_actions(run: &Run) -> Vec<RequiredAction> {
         .iter()
         .map(|(id, question)| RequiredAction::Answer {
             question: *id,
-            text: question.asked.text.clone(),
+            text: question.asked.text.to_string(),
             to: question.asked.to.clone(),
             options: question.asked.options.clone(),
             deadline: question.asked.deadline,

@@ -17,7 +17,7 @@ use crate::options::{ByOption, LedgerFolder, RunOption, environment};
 use crate::output::{Code, Failure, print_line, print_message, print_text};
 use crate::protocol::counted;
 use crate::requests::{run_or_only, step_of};
-use crate::server::expect_person;
+use crate::server::{check_root_of_folder, expect_person};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,8 +27,10 @@ Examples:
   ledger erase --record 412 --yes                  the values of a record: a receipt, the text of a note
   ledger erase --blob 9f2c... --yes                a large output by its hash: `ledger blobs`
 
-The bytes are gone from the log, the snapshots and the blobs; the record of the erasure stays. Every
-other record, the chain and the hash of every state stay as they were, so `ledger verify` and roots
+The bytes are gone from the log, the snapshots and the blobs, and so is what quotes the value: evidence,
+reasons and questions. The record of the erasure stays. Names, plans, messages of failures, answers and
+notes by people stay: records that hold a text of the value (6 characters or more) there are listed, and
+the exit code is 1. If it is a key or a password, replace it. Every other record, the chain and the hash of every state stay as they were, so `ledger verify` and roots
 that are kept elsewhere still hold. Values of one receipt are erased together. Copies are not:
 exports and archives that the command finds are listed, and so are files of attempts in the ledger's
 folder. Stop the lock holder first (`ledger serve`, `ledger run`).";
@@ -98,24 +100,27 @@ pub(crate) fn erase(args: &EraseArgs) -> Result<Code, Failure> {
     if !args.yes {
         let preview = view.preview_erase(&targets)?;
         let erased = Erased::of(&preview, &dir, &view, &environment);
+        let code = erased.code();
         if args.json {
             print_line(&ErasePlanLine { erased })?;
         } else {
             print_text(&erased.text("would erase"))?;
             print_message("nothing was erased: add --yes to erase it");
         }
-        return Ok(Code::Success);
+        return Ok(code);
     }
     let by = expect_person(&dir, &args.author.by)?;
+    check_root_of_folder(&dir, &environment)?;
     let report = ledger::erase(&dir, &environment, &targets, &by)?;
     let erased = Erased::of(&report.preview, &dir, &view, &environment);
+    let code = erased.code();
     if args.json {
         print_line(&ErasedLine { seq: report.note_seq, erased })?;
     } else {
         let seq = report.note_seq;
         print_text(&format!("{}the erasure is record {seq}\n", erased.text("erased")))?;
     }
-    Ok(Code::Success)
+    Ok(code)
 }
 
 /// What an erasure would remove; nothing was erased.
@@ -143,6 +148,8 @@ struct Erased {
     values: u64,
     /// Hashes of the blobs.
     blobs: Vec<String>,
+    /// The records that keep a text of a value where it cannot be erased, in order.
+    left: Vec<ErasedRecord>,
     /// Exports and archives that may still hold a value: those that the log names, and those in the
     /// folder of the ledger and in the current folder.
     copies: Vec<String>,
@@ -150,7 +157,7 @@ struct Erased {
     work_files: Vec<String>,
 }
 
-/// A record with an erased value.
+/// A record with a value.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ErasedRecord {
     /// Its number.
@@ -186,12 +193,18 @@ impl Erased {
         let mut work_files = Vec::new();
         files_below(environment, &dir.join("work"), &mut work_files);
         Self {
+            left: preview.left.iter().map(record).collect(),
             records: records.map(record).collect(),
             values: u64::try_from(preview.values.len()).unwrap_or(u64::MAX),
             blobs: preview.blobs.iter().map(plan_ledger::internals::log::BlobId::hex).collect(),
             copies,
             work_files,
         }
+    }
+
+    /// The code that the command ends with: 1 if a text of a value stays in the log.
+    fn code(&self) -> Code {
+        if self.left.is_empty() { Code::Success } else { Code::Failed }
     }
 
     /// The extent for people, after a verb.
@@ -207,6 +220,14 @@ impl Erased {
         }
         for blob in &self.blobs {
             let _ = writeln!(text, "  blob {blob}");
+        }
+        if !self.left.is_empty() {
+            text.push_str(
+                "still in these records, where it cannot be erased; if it is a key or a password, replace it:\n",
+            );
+        }
+        for ErasedRecord { seq, kind } in &self.left {
+            let _ = writeln!(text, "  record {seq}: {kind}");
         }
         for (what, files) in [
             ("copies that may still hold it; remove them yourself", &self.copies),

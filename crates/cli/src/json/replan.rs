@@ -28,7 +28,7 @@ impl From<&ReplanRequest> for ReplanRequestJson {
         let ReplanRequest { seq, time, trigger, from, reason } = request;
         Self {
             from: *from,
-            reason: reason.clone(),
+            reason: reason.to_string(),
             seq: *seq,
             time: (*time).into(),
             trigger: trigger.clone(),

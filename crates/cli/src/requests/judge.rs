@@ -89,7 +89,7 @@ impl JudgeRequest {
             criterion,
             ruling: self.ruling,
             by: self.by.clone(),
-            evidence: self.evidence.clone(),
+            evidence: self.evidence.as_str().into(),
         };
         open.into_iter().map(verdict).collect()
     }

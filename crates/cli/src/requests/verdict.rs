@@ -48,7 +48,7 @@ impl RequestKind for VerdictRequest {
                 criterion: self.criterion,
                 ruling: self.ruling,
                 by: self.by.clone(),
-                evidence: self.evidence.clone(),
+                evidence: self.evidence.as_str().into(),
             }];
             Ok(match token {
                 Some(token) => Command::Judge { token, verdicts },

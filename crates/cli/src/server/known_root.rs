@@ -116,7 +116,6 @@ pub(crate) fn check_root(
 ///
 /// # Errors
 /// As [`check_root`].
-#[cfg(feature = "store")]
 pub(crate) fn check_root_of_folder(dir: &Path, environment: &Environment) -> Result<(), Failure> {
     refused(dir, rollback_text(dir, environment))
 }

@@ -40,11 +40,12 @@ pub(crate) use attempt_process::verdict_without_its_process;
 pub(crate) use attempt_process::{AuthorSource, expect_outside, expect_person, note_author_source};
 pub use client::{Client, LOCK_WAIT, open_in_turn};
 pub(crate) use client::{expect_unbound, expect_writer};
-pub(crate) use known_root::{
-    accept_rollback, check_root, expect_not_gone, is_gone, keep_root, rollback_text, with_gone,
-};
 #[cfg(feature = "store")]
-pub(crate) use known_root::{check_root_of_folder, forget_root};
+pub(crate) use known_root::forget_root;
+pub(crate) use known_root::{
+    accept_rollback, check_root, check_root_of_folder, expect_not_gone, is_gone, keep_root,
+    rollback_text, with_gone,
+};
 #[cfg(feature = "store")]
 pub(crate) use over_http::{ServerAddress, Servers};
 pub use serve::while_serving;

@@ -137,7 +137,7 @@ pub(super) fn propose(
             run: run.id,
             trigger: trigger.clone(),
             from: None,
-            reason: reason.to_owned(),
+            reason: reason.into(),
         }));
     }
     events.extend(proposal_events(run.id, version, draft, count, reason));
@@ -199,7 +199,7 @@ pub(super) fn redo(
         run: run.id,
         trigger: ReplanTrigger::Requested { by: by.to_owned() },
         from: Some(number),
-        reason: reason.to_owned(),
+        reason: reason.into(),
     })];
     events.extend(proposal_events(run.id, version, &draft, active.step_count, reason));
     events.push(Event::PlanReviewed(PlanReviewed {
@@ -363,7 +363,7 @@ fn initial_activation_request(run: &Run, version: u32, by: &str) -> Option<Event
             run: run.id,
             trigger: ReplanTrigger::ScopeChange { by: by.to_owned() },
             from: None,
-            reason: "no version before this one became active".to_owned(),
+            reason: "no version before this one became active".into(),
         })
     })
 }

@@ -92,7 +92,10 @@ fn events_of_unknown_runs_change_nothing() {
     let ledger = TestLedger::with(&plan(vec![step("a", &[])]), RunPolicy::default());
     let run = RunId(7);
     let reason = String::new();
-    unchanged(&ledger, Event::RunEnded(RunEnded { run, ending: Ending::Done, reason }));
+    unchanged(
+        &ledger,
+        Event::RunEnded(RunEnded { run, ending: Ending::Done, reason: reason.into() }),
+    );
     unchanged(&ledger, Event::RunReopened(RunReopened { run, by: String::new() }));
     let change = BarrierChange::Released;
     let barrier = "gate".to_owned();
@@ -150,7 +153,7 @@ impl TestRng {
                 3 => QuestionSubject::Budget,
                 _ => QuestionSubject::Barrier { barrier: self.word() },
             },
-            text: self.word(),
+            text: self.word().into(),
             shown: ContentHash::default(),
             options: vec![self.word()],
             to: None,
@@ -232,12 +235,12 @@ impl TestRng {
                     _ => Decision::OutcomeUnknown,
                 },
                 rule: self.word(),
-                reason: self.word(),
+                reason: self.word().into(),
                 disposition: self.disposition(),
                 then: self.pick(&[AfterFailure::Over, AfterFailure::Held]),
                 by: self.word(),
             }),
-            11 => StepEvent::Skipped(Skipped { by: self.word(), reason: String::new() }),
+            11 => StepEvent::Skipped(Skipped { by: self.word(), reason: Text::default() }),
             12 => StepEvent::Reopened(Reopened { by: self.word() }),
             13 => StepEvent::OutcomeResolved(OutcomeResolved {
                 token,
@@ -248,7 +251,7 @@ impl TestRng {
             14 => StepEvent::ConditionJudged(ConditionJudged {
                 which: self.pick(&[Condition::RunIf, Condition::Pre(0), Condition::Pre(u32::MAX)]),
                 ruling: self.pick(&[Ruling::Pass, Ruling::Fail]),
-                evidence: String::new(),
+                evidence: Text::default(),
             }),
             15 => StepEvent::DelayElapsed(DelayElapsed { due: self.time() }),
             16 => StepEvent::StepAsked(self.asked_of()),
@@ -273,7 +276,7 @@ impl TestRng {
                 _ => StepEvent::StepFailed(StepFailed {
                     class: self.class(),
                     rule: self.word(),
-                    reason: self.word(),
+                    reason: self.word().into(),
                 }),
             },
         }
@@ -339,7 +342,7 @@ impl TestRng {
             8 => Event::RunEnded(RunEnded {
                 run,
                 ending: self.pick(&[Ending::Done, Ending::Failed, Ending::Aborted]),
-                reason: String::new(),
+                reason: Text::default(),
             }),
             9 => Event::RunReopened(RunReopened { run, by: String::new() }),
             10 => {
@@ -359,7 +362,7 @@ impl TestRng {
                 run,
                 trigger: self.forged_trigger(),
                 from: Some(self.number()),
-                reason: String::new(),
+                reason: Text::default(),
             }),
             17 => {
                 let (by, reason) = (String::new(), String::new());

@@ -340,7 +340,7 @@ fn lacks_replans(run: &Run, failed: &[StepNumber]) -> bool {
 
 /// A failed run that only a new plan version can continue.
 fn other_plan(run: &Run, dir: &Path) -> NextAction {
-    let why = run.why_stopping().unwrap_or_else(|| "no step can continue".to_owned());
+    let why = run.why_stopping().unwrap_or_else(|| "no step can continue".into());
     let text = format!("the run failed: {}; change the plan and propose it", escape_control(&why));
     let command = shell_command("plan propose", dir, &["PLAN", "--run", &run.name]);
     NextAction::new("replan", text).with_command(escape_control(&command))

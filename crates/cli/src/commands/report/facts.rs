@@ -155,7 +155,7 @@ impl Facts {
                 let class = phrase(&event.class);
                 let by = if event.by.is_empty() { &event.rule } else { &event.by };
                 let text = format!("{class} failure: {}, by {by}", decision_text(&event.decision));
-                let bodies = self.bodies([("reason", event.reason.as_str())]);
+                let bodies = self.bodies([("reason", &*event.reason)]);
                 self.fact(event.token, Fact { seq, mark: Mark::Bad, text, bodies });
             }
             StepEvent::OutcomeResolved(event) => {
@@ -247,7 +247,7 @@ impl Facts {
         // Criteria count from 1 in text.
         let number = u64::from(verdict.criterion) + 1;
         let text = format!("criterion {number} {word}, judged by {}", verdict.by);
-        Fact { seq, mark, text, bodies: self.bodies([("evidence", verdict.evidence.as_str())]) }
+        Fact { seq, mark, text, bodies: self.bodies([("evidence", &*verdict.evidence)]) }
     }
 
     /// The texts that are not empty, as far as they fit.

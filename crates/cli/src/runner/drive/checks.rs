@@ -104,7 +104,8 @@ impl Drive<'_> {
         let Some(ruling) = ruling else {
             return self.without_verdict((subject, criterion), step.as_ref(), &by, &evidence);
         };
-        let verdict = Verdict { criterion, ruling, by: by.clone(), evidence: evidence.clone() };
+        let verdict =
+            Verdict { criterion, ruling, by: by.clone(), evidence: evidence.as_str().into() };
         let judged = match subject {
             Subject::Attempt(token) | Subject::Probe(token) | Subject::Decision(token) => {
                 self.ledger.judge(token, vec![verdict]).map(Some)

@@ -24,7 +24,7 @@ pub(crate) fn failed_criteria(run: &Run) -> Vec<(String, String)> {
         .filter_map(|(index, criterion)| {
             let verdict = run.plan_verdicts.get(&index)?;
             (verdict.ruling == Ruling::Fail)
-                .then(|| (criterion.body().to_owned(), verdict.evidence.clone()))
+                .then(|| (criterion.body().to_owned(), verdict.evidence.to_string()))
         })
         .collect()
 }

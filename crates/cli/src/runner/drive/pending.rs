@@ -156,7 +156,7 @@ pub fn pending(run: &Run, route: &Route) -> Vec<Pending> {
                 .from
                 .and_then(|from| run.step(from))
                 .is_some_and(|step| step.status == StepStatus::Failed),
-            reason: request.reason.clone(),
+            reason: request.reason.to_string(),
         }
     }));
     pending.extend(run.reported.iter().map(|number| reported(run, *number)));

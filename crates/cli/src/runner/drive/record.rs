@@ -120,7 +120,7 @@ impl Drive<'_> {
         let state = self.state();
         let run = state.as_ref().and_then(|state| state.runs.get(&self.run));
         let failure = run.and_then(|run| run.step(step.number)?.last_failure());
-        failure.map(|(_, message)| message.clone()).unwrap_or_default()
+        failure.map(|(_, message)| message.to_string()).unwrap_or_default()
     }
 
     fn record(&mut self, token: AttemptToken, step: StepName, receipt: Receipt) {

@@ -170,7 +170,7 @@ pub(crate) fn failures(run: &Run) -> Vec<(StepName, FailureClass, String)> {
         let step = run.step(*number)?;
         (step.status == StepStatus::Failed).then(|| {
             let (class, message) = step.last_failure().cloned().unwrap_or_default();
-            (StepName::of(run, *number), class, message)
+            (StepName::of(run, *number), class, message.into())
         })
     };
     version.numbers.iter().filter_map(failed).collect()

@@ -80,7 +80,7 @@ fn task(token: u64, step: Step) -> Task {
             criterion: 1,
             ruling: Ruling::Fail,
             by: "ann".to_owned(),
-            evidence: "no tests".to_owned(),
+            evidence: "no tests".into(),
         }],
         earlier: Vec::new(),
         planned_files: Vec::new(),

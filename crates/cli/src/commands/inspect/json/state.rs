@@ -8,7 +8,7 @@ use serde::Serialize;
 use plan_ledger::internals::plan::{BarrierState, BarrierStatus, OnBreak, Origin, QuestionBody};
 use plan_ledger::{
     AttemptToken, FailureClass, Question, QuestionId, Run, RunId, StepNumber, StepState,
-    StepStatus, Variable,
+    StepStatus, Text, Variable,
 };
 
 use crate::json::{AnyJson, TimeJson};
@@ -22,8 +22,8 @@ pub(crate) struct FailureJson<'a> {
     message: &'a str,
 }
 
-impl<'a> From<&'a (FailureClass, String)> for FailureJson<'a> {
-    fn from((class, message): &'a (FailureClass, String)) -> Self {
+impl<'a> From<&'a (FailureClass, Text)> for FailureJson<'a> {
+    fn from((class, message): &'a (FailureClass, Text)) -> Self {
         Self { class: *class, message }
     }
 }

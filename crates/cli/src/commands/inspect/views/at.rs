@@ -221,7 +221,7 @@ impl<'a> RunStateLine<'a> {
             run: run.id,
             started: run.started.into(),
             status: run.status.into(),
-            stopping: run.why_stopping(),
+            stopping: run.why_stopping().map(String::from),
             version: run.active,
             versions: run.versions.len(),
         }

@@ -126,7 +126,7 @@ fn print_replans(
                     continue;
                 }
                 let request = requests.get(&activated.request);
-                let reason = request.map(|request| request.reason.as_str());
+                let reason = request.map(|request| &*request.reason);
                 let reason = reason.or_else(|| reasons.get(&activated.version).copied());
                 let gone = [&activated.invalidated[..], &activated.removed[..]].concat();
                 let kind = request.and_then(|it| serde_json::to_value(&it.trigger).ok());

@@ -166,7 +166,12 @@ impl Drive<'_> {
                 self.note(None, note);
                 return Ok(None);
             };
-            format!("{by}: {}", open.reason)
+            // The reason of a version cannot be erased.
+            if open.reason.is_erasable() {
+                format!("{by}: the request of record {request}")
+            } else {
+                format!("{by}: {}", open.reason)
+            }
         };
         let proposed = match reply {
             PlannerReply::NoMore(why) => {
