@@ -37,8 +37,7 @@ use plan_ledger::{Environment, Error, ErrorKind, Ledger};
 
 use crate::options::{create_parents, parse_seconds};
 use crate::output::{Failure, print_message, progress_bar};
-use crate::protocol::{counted, hex, ledger_option, quoted};
-use crate::runner::this_machine;
+use crate::protocol::{counted, hex, ledger_option, quoted, this_machine};
 use crate::server::{expect_not_gone, open_in_turn};
 
 use super::copy::{
@@ -368,7 +367,7 @@ impl<'a> Place<'a> {
         let Some(owner) = first.owner.clone().filter(|_| !first.is_free()) else { return Ok(true) };
         // In the same folder, the lock says whether it lives.
         if owner.machine.is_some()
-            && owner.machine == this_machine()
+            && owner.machine.as_deref() == this_machine()
             && owner.folder == folder_text(self.dir)
         {
             return Ok(true);
@@ -449,7 +448,7 @@ impl<'a> Place<'a> {
             epoch,
             folder: folder_text(self.dir),
             http: None,
-            machine: this_machine(),
+            machine: this_machine().map(str::to_owned),
             node: node.clone(),
             process: environment.holder.clone(),
             state: OwnerState::Open,
@@ -539,7 +538,7 @@ impl HeldInStore {
         let who = known.clone().unwrap_or_else(|| format!("process {node}"));
         let fenced =
             format!("fenced: {who} took over the ledger with epoch {epoch}, and this process ends");
-        let (url, dir) = (quoted(&self.json.url), ledger_option(self.dir));
+        let (url, dir) = (quoted(&self.json.url), ledger_option(&self.dir));
         Failure::Rejected(match self.unshipped() {
             Some(records) => format!(
                 "{fenced}; {records}, which may be acknowledged, are only in this folder\nhint: `ledger store rejoin \
@@ -654,7 +653,7 @@ impl HeldLog for HeldInStore {
                     "they are acknowledged and safe here; `ledger serve --store {} {}` ships them, unless \
                      another machine takes over first",
                     quoted(&self.json.url),
-                    ledger_option(self.dir)
+                    ledger_option(&self.dir)
                 );
                 Error::new(ErrorKind::Io, message).with_hint(hint).into()
             }
