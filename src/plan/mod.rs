@@ -98,7 +98,7 @@ pub use validate::validator::VALUE_DEPTH_MAX;
 pub use validate::{STEPS_MAX, validate};
 pub use value::canonical::canonical;
 pub(crate) use value::detached::{DetachedText, Salt, collect, supply, without_collecting};
-pub use value::evaluation_pool::EvaluationPool;
+pub use value::effort::EvaluationPool;
 pub use value::evaluator::{Evaluator, Exhausted};
 #[cfg(feature = "plan-files")]
 pub(crate) use value::expression::problem as expression_problem;

@@ -231,6 +231,25 @@ fn worker_of_a_runner_in_an_agent_session_acts_for_its_step() {
     }
 }
 
+/// Commands in the list of another tool are approved by a person; a run of approved ones goes on.
+#[test]
+fn agent_session_approves_no_commands() {
+    for (marks, ..) in SHELLS {
+        let place = Place::new();
+        place.write(
+            "tasks.json",
+            r#"[{"id": "a", "title": "Make it", "command": "touch made"}, {"id": "b", "title": "Look"}]"#,
+        );
+        for line in ["run tasks.json --yes", "plan propose tasks.json --yes"] {
+            as_agent(&place, marks, line).code(6).complains(&["touch made", "agent session"]);
+        }
+        assert!(!place.path("made").exists());
+        place.ledger("plan propose tasks.json --yes").code(0);
+        as_agent(&place, marks, "run tasks.json --worker true").code(0);
+        assert!(place.path("made").exists());
+    }
+}
+
 /// What is decided through a server is a person's, also if an agent started the server.
 #[test]
 fn server_that_an_agent_started_serves_persons() {

@@ -3,7 +3,6 @@
 pub(crate) mod canonical;
 pub(crate) mod detached;
 pub(crate) mod effort;
-pub(crate) mod evaluation_pool;
 pub(crate) mod evaluator;
 pub(crate) mod expression;
 pub(crate) mod ids;

@@ -48,7 +48,7 @@ fn s11_commands_of_a_file_run_only_after_approval() {
     // Stub workers execute nothing.
     place.ledger("run plan.json --stub --run drill").code(0);
     std::fs::remove_dir_all(place.path(".ledger")).unwrap();
-    place.ledger(&format!("run plan.json --yes {LAZY}")).code(0);
+    place.ledger(&format!("run plan.json --yes --accept-rollback {LAZY}")).code(0);
     // The plan was approved in this ledger.
     place.ledger(&format!("run plan.json --run again {LAZY}")).code(0);
     // A native plan says what is a command, and needs no question.
@@ -238,10 +238,10 @@ fn s6_commands_inside_an_attempt_print_to_standard_error_only() {
     let of = |name: &str| lines.iter().find(|line| line["name"] == name).unwrap().clone();
     assert_eq!(of("x")["value"], 1);
     assert_eq!(
-        (of("seen")["value"].clone(), &of("seen")["origin"]["who"]),
-        (1.into(), &"process".into())
+        (of("seen")["value"].clone(), &of("seen")["origin"]["is"]),
+        (1.into(), &"step".into())
     );
-    place.ledger("inspect .ledger records --kind note").code(0).says(&["process"]);
+    place.ledger("inspect .ledger records --kind note").code(0).says(&["step:#1@"]);
     // Outside of an attempt the answer is the output.
     place.ledger("note outside").code(0).says(&["noted"]);
 }

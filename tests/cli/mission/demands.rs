@@ -241,7 +241,7 @@ const PARTS: [Part; 11] = [
                 &[
                     "s19_diagnosis_is_done_again_with_the_reason",
                     "planner_is_not_asked_beyond_the_replan_limit",
-                    "s15_request_without_allowed_replans_names_what_is_missing",
+                    "s15_broken_assumption_without_allowed_replans_names_what_is_missing",
                 ],
             ),
             (

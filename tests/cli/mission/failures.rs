@@ -393,7 +393,7 @@ fn s28_plan_of_a_run_is_written_back_with_its_progress() {
     // The next session continues with it, in a ledger of its own.
     for file in ["next.yaml", "next.md"] {
         std::fs::remove_dir_all(place.path(".ledger")).unwrap();
-        place.ledger(&format!("run {file} --run p")).code(3);
+        place.ledger(&format!("run {file} --run p --accept-rollback")).code(3);
         assert_eq!(place.read("tally"), "a\n", "{file}");
     }
 }

@@ -656,13 +656,13 @@ fn s6_text_around_the_tasks_stops_no_run() {
     let place = Place::new();
     place.write("plan.md", "# P\n\n- [ ] a\n- [ ] b\n\n## Log\n\nnothing yet\n");
     place.ledger("run plan.md --stub --kill-at 2");
+    place.write("plan.md", "# P\n\n- [x] a\n- [ ] b and c\n\n## Log\n\na is done\n");
+    place.ledger("run plan.md --stub").code(6).complains(&["has another plan", "step changed"]);
     place.write("plan.md", "# P\n\n- [x] a\n- [ ] b\n\n## Log\n\na is done\n");
     place
         .ledger("run plan.md --stub")
         .code(0)
         .complains(&["the text around the tasks has changed"]);
-    place.write("plan.md", "# P\n\n- [x] a\n- [ ] b and c\n\n## Log\n\na is done\n");
-    place.ledger("run plan.md --stub").code(6).complains(&["has another plan", "step changed"]);
 }
 
 // S2: forms that other tools write.

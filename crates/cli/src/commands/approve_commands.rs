@@ -3,6 +3,7 @@
 //!
 //! The form of a native plan says what is a command, so only the files of other tools are asked
 //! about. A command is asked about once in a ledger: it is approved with the plan version that has it.
+//! In the shell of an agent session nothing is approved, unless the owner of the ledger allowed it.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -14,6 +15,7 @@ use plan_ledger::{Environment, LedgerView};
 use crate::output::Failure;
 use crate::protocol::counted;
 use crate::runner::approved_commands;
+use crate::server::{AgentSession, agents_may_decide};
 
 /// What is to be approved, and where.
 #[derive(Debug, Clone, Copy)]
@@ -35,12 +37,20 @@ pub(super) fn approve_commands(
 ) -> Result<(), Failure> {
     let open = imported.commands.iter().filter(|each| each.step.as_ref().is_none_or(&is_open));
     let mut commands: BTreeSet<&str> = open.map(|each| each.command.as_str()).collect();
-    if commands.is_empty() || approval.yes {
+    if commands.is_empty() {
         return Ok(());
     }
     let known = known_commands(approval.ledger);
     commands.retain(|command| !known.contains(*command));
     if commands.is_empty() {
+        return Ok(());
+    }
+    // The approval is a person's: an agent that may start a run may not approve what it executes.
+    let session = AgentSession::of_environment();
+    if let Some(session) = session.filter(|it| !agents_may_decide(approval.ledger, it.host)) {
+        return Err(Failure::AgentSession { session: session.name });
+    }
+    if approval.yes {
         return Ok(());
     }
     if io::stdin().is_terminal() && io::stderr().is_terminal() {
