@@ -236,11 +236,12 @@ fn worker_of_a_runner_in_an_agent_session_acts_for_its_step() {
 fn agent_session_approves_no_commands() {
     for (marks, ..) in SHELLS {
         let place = Place::new();
+        place.ledger("init").code(0);
         place.write(
             "tasks.json",
             r#"[{"id": "a", "title": "Make it", "command": "touch made"}, {"id": "b", "title": "Look"}]"#,
         );
-        for line in ["run tasks.json --yes", "plan propose tasks.json --yes"] {
+        for line in ["run tasks.json --yes --worker true", "plan propose tasks.json --yes"] {
             as_agent(&place, marks, line).code(6).complains(&["touch made", "agent session"]);
         }
         assert!(!place.path("made").exists());

@@ -307,7 +307,8 @@ fn run_with_faults(place: &Place, library: &Path, [call, how, nth, every]: [&str
         let _ = std::fs::remove_file(place.path(name));
     }
     let _ = std::fs::remove_dir_all(place.path("x.ledger"));
-    let mut command = place.command(&["run", "plan.yaml", "--ledger", "x.ledger", "--quiet"]);
+    let words = "run plan.yaml --ledger x.ledger --quiet --accept-rollback";
+    let mut command = place.command(&words.split(' ').collect::<Vec<_>>());
     command.env("LD_PRELOAD", library).env("UNRELIABLE_LOG", place.path("injected"));
     command.env("UNRELIABLE_CALL", call).env("UNRELIABLE_HOW", how);
     command.env("UNRELIABLE_NTH", nth).env("UNRELIABLE_EVERY", every);

@@ -68,7 +68,8 @@ fn s23_printed_loan_runs_to_its_decision() {
     std::fs::remove_dir_all(place.path(".ledger")).unwrap();
 
     place.write("compliance_check.wait", "1");
-    let args: Vec<&str> = "run loan.txt --set applicant_id=A-7291 --worker".split(' ').collect();
+    let args: Vec<&str> =
+        "run loan.txt --accept-rollback --set applicant_id=A-7291 --worker".split(' ').collect();
     let runner = start(&mut place.command(&[args, vec!["sh worker.sh"]].concat()));
     wait_until("the check is at work", || begun(&place, "compliance_check") == 1);
     place.ledger("inspect .ledger view execution-state").code(0).says(&[

@@ -89,6 +89,8 @@ pub(crate) fn forget_root(dir: &Path) {
 }
 
 fn keep(dir: &Path, ledger: &Ledger) -> Option<()> {
+    // A ledger that is not on a real disk leaves nothing behind.
+    fs::metadata(dir).ok()?;
     let head = ledger.head();
     let (path, folder) = file_of(dir)?;
     let (seq, chain, time) = (head.seq, head.chain.to_string(), ledger.now());

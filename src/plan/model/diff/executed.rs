@@ -198,6 +198,14 @@ fn one_line(value: &Value) -> String {
 }
 
 impl ExecutedPart {
+    /// The shell command, if it is one.
+    #[must_use]
+    pub fn command(&self) -> Option<&str> {
+        let is_command =
+            matches!(self.kind, ExecutedKind::Command | ExecutedKind::Probe | ExecutedKind::Check);
+        self.value.as_str().filter(|_| is_command)
+    }
+
     /// Its name: `build.command`, `plan.budget`.
     #[must_use]
     pub fn name(&self) -> String {

@@ -72,8 +72,9 @@ pub(super) fn prepare(
     let is_exact =
         source.is_from_ledger || run.active_version().is_some_and(|version| version.hash == hash);
     let is_same_work = is_exact || is_same_work(run.plan().map(CompactPlan::decode), imported);
-    // With --replan, a step that is over is changed deliberately.
-    let is_same = is_same_work || !args.replan && is_same_open_work(run, imported);
+    // With --replan, a step that is over is changed deliberately. An earlier version is reported as one.
+    let may_differ = !args.replan && !is_superseded(run, hash);
+    let is_same = is_same_work || may_differ && is_same_open_work(run, imported);
     let sameness = (is_exact, is_same_work, is_same);
     if let Some(text) = continued_text(run, source, args, sameness) {
         print_message(&text);

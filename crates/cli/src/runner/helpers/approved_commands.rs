@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use plan_ledger::internals::plan::{CompactStep, Criterion, PlanVersion, Review};
+use plan_ledger::internals::plan::{ExecutedPart, PlanVersion, Review, executed};
 use plan_ledger::{Run, State};
 
-/// The command criteria of the plan versions that became active or that a person approved.
+/// The commands of the plan versions that became active or that a person approved.
 pub(crate) fn approved_commands(state: &State) -> BTreeSet<String> {
     let of_run = |run: &Run| {
         let is_approved = |number: u32, version: &PlanVersion| {
@@ -19,11 +19,6 @@ pub(crate) fn approved_commands(state: &State) -> BTreeSet<String> {
 }
 
 fn commands_of(version: &PlanVersion) -> Vec<String> {
-    let of_steps = version.plan.steps().flat_map(CompactStep::acceptance);
-    let criteria = of_steps.chain(version.plan.header().test_criteria.iter().cloned());
-    let command = |criterion| match criterion {
-        Criterion::Command(command) => Some(command),
-        Criterion::Text(_) | Criterion::Cel(_) => None,
-    };
-    criteria.filter_map(command).collect()
+    let parts = executed(&version.plan.decode());
+    parts.iter().filter_map(ExecutedPart::command).map(str::to_owned).collect()
 }
