@@ -1,10 +1,10 @@
 //! An open request for a new plan is never lost: the run waits for the version, the withdrawal or the
 //! planner, and what the version may change is not dispatched meanwhile.
 
-use plan_ledger::{Ending, Run, RunStatus};
+use plan_ledger::{Ending, Run, RunStatus, StepStatus};
 use serde_json::json;
 
-use super::command::{PROGRAM, Place, start, wait_until};
+use super::command::{Ended, PROGRAM, Place, start, wait_until};
 
 fn run_of(place: &Place) -> Run {
     place.state().run_named("plan").unwrap().clone()
@@ -153,18 +153,119 @@ fn request_outlives_a_retry_of_the_attempt_that_made_it() {
     assert!(run_of(&place).request.is_some());
 }
 
-/// A person who retries the failed step that asked decides about its request.
-#[test]
-fn retry_by_a_person_resolves_the_request_of_the_step() {
-    let place = Place::planned("steps: [{id: a}]\n");
-    let token = place.ledger("claim --worker w --json").token();
-    let asks = json!({ "outcome": "replan_requested", "message": "unclear" });
+/// Reports that the worker of a step requests another plan from a step on.
+fn report_request(place: &Place, step: &str, from: &str, why: &str) -> Ended {
+    let claim = format!("claim plan --step {step} --worker {step}-worker --json");
+    let token = place.ledger(&claim).code(0).token();
+    let asks = json!({ "outcome": "replan_requested", "message": why, "from": from });
     place.write("asks.json", asks.to_string());
-    place.ledger_with(&["receipt", &token, "--receipt", "asks.json"]).code(0);
-    assert!(run_of(&place).request.is_some());
-    place.ledger("retry plan a --by ana").code(0);
+    place.ledger_with(&["receipt", &token, "--receipt", "asks.json"]).code(0)
+}
+
+/// A person who retries or skips the failed step that asked does not decide about its request: it stays
+/// open and holds what it names, until it is withdrawn.
+#[test]
+fn retry_and_skip_by_a_person_leave_the_request_open() {
+    for line in ["retry plan a --by ana", "skip plan a --by ana --reason useless"] {
+        let place = Place::planned("steps: [{id: a}, {id: b, idempotent: no, after: [a]}]\n");
+        report_request(&place, "a", "b", "unclear");
+        let status = place.ledger("status").out;
+        let next = place.ledger("next").out;
+        assert!(!next.contains("ledger retry") && !next.contains("ledger skip"), "{next}");
+        for offer in ["ledger plan propose", "ledger plan withdraw"] {
+            assert!(status.contains(offer), "{offer}: {status}");
+        }
+        let request = run_of(&place).request.unwrap().seq;
+        place.ledger(line).code(0).complains(&[&format!(
+            "the request for a new plan (record {request}) stays open: `ledger plan withdraw plan \
+             --reason WHY` rejects it"
+        )]);
+        if line.starts_with("retry") {
+            let token = place.ledger("claim plan --step a --worker w --json").code(0).token();
+            place.ledger(&format!("receipt {token}")).code(0);
+        }
+        place.ledger("claim plan --step b --worker w").code(3);
+        place.ledger("run plan.yaml --run plan --worker true").code(3).says(&["unclear"]);
+        place.ledger("plan withdraw plan --by ana --reason fine").code(0);
+        place.ledger("run plan.yaml --run plan --worker true").code(0);
+        assert_eq!(run_of(&place).status, RunStatus::Ended(Ending::Done));
+    }
+}
+
+/// A worker's request while another one is open waits: what both name is held, and each is resolved by
+/// itself.
+#[test]
+fn second_request_waits_for_the_first() {
+    let place = Place::planned(
+        "steps: [{id: a}, {id: b}, {id: c, after: [a]}, {id: d, after: [b]}, {id: e}, {id: f, after: [e]}]\n",
+    );
+    report_request(&place, "a", "c", "c is wrong");
+    let first = run_of(&place).request.unwrap().seq;
+    report_request(&place, "b", "f", "f is wrong").says(&[
+        "another plan is requested from step f on",
+        &format!("it waits until the request for a new plan (record {first}) is resolved"),
+    ]);
+    place.ledger("status").says(&["c is wrong", "f is wrong"]);
+    let refused = place.ledger("skip plan b --by ana --reason useless").code(6);
+    assert!(refused.err.contains(&format!("record {first}")), "{}", refused.err);
+    let run = ["run", "plan.yaml", "--run", "plan", "--worker", "true"];
+    place.ledger_with(&run).code(3).says(&["c is wrong", "f is wrong"]);
+    let status = |step: &str| {
+        let run = run_of(&place);
+        run.step(run.step_named(step).unwrap()).unwrap().status
+    };
+    assert_eq!([status("e"), status("f")], [StepStatus::Accepted, StepStatus::Ready]);
+
+    // The second request is open once the first is rejected.
+    place.ledger("plan withdraw plan --by ana --reason fine").code(0);
+    let second = run_of(&place).request.unwrap();
+    assert!(second.seq > first && second.reason.contains("f is wrong"), "{second:?}");
+    place.ledger_with(&run).code(3).says(&["f is wrong"]);
+    assert_eq!(status("f"), StepStatus::Ready);
+    place.ledger("plan withdraw plan --by ana --reason fine").code(0);
     assert!(run_of(&place).request.is_none());
-    place.ledger("claim --worker w").code(0);
+}
+
+/// A version that leaves the step of the second request alone does not answer it.
+#[test]
+fn version_for_the_first_request_keeps_the_second() {
+    let place = Place::planned("steps: [{id: a}, {id: b}]\n");
+    report_request(&place, "a", "a", "a is wrong");
+    report_request(&place, "b", "b", "b is wrong");
+    place.write("plan.yaml", "steps: [{id: a, goal: better}, {id: b}]\n");
+    place.ledger("plan propose plan.yaml --run plan").code(0);
+    let second = run_of(&place).request.unwrap();
+    assert!(second.reason.contains("b is wrong"), "{second:?}");
+    place.write("plan.yaml", "steps: [{id: a, goal: better}, {id: b, goal: better}]\n");
+    place.ledger("plan propose plan.yaml --run plan").code(0);
+    assert!(run_of(&place).request.is_none());
+    place.ledger("run plan.yaml --run plan --worker true").code(0);
+}
+
+/// A worker's request waits for a person, although the plan's limit of replans is used up. The person
+/// makes it a change of scope, or rejects it.
+#[test]
+fn request_over_the_replan_limit_asks_a_person() {
+    let plan = "failure: {max_replans: 0}\nsteps: [{id: a}, {id: b, after: [a]}]\n";
+    let place = Place::planned(plan);
+    report_request(&place, "a", "b", "unclear").says(&["another plan is requested from step b on"]);
+    place
+        .ledger("run plan.yaml --run plan --worker true")
+        .code(3)
+        .says(&["unclear", "the replan limit (0) is reached"]);
+    place.ledger("status").says(&[
+        "the replan limit (0) is reached",
+        "ledger plan request plan --kind scope-change --reason WHY",
+        "ledger plan withdraw plan",
+    ]);
+    let better = plan.replace("{id: a}", "{id: a, goal: better}");
+    place.write("plan.yaml", better);
+    place.ledger("plan propose plan.yaml --run plan").code(6);
+    place.ledger("plan request plan --kind scope-change --reason better --by ana").code(0);
+    assert_eq!(run_of(&place).request.unwrap().from.map(|from| from.0), Some(2));
+    place.ledger("plan propose plan.yaml --run plan").code(0);
+    place.ledger("run plan.yaml --run plan --worker true").code(0);
+    assert_eq!((run_of(&place).replans, run_of(&place).active), (0, 2));
 }
 
 /// A runner that waits does not hide a request that arrives while it is at work.

@@ -160,6 +160,8 @@ impl Run {
         let request = self.request.take();
         self.is_complete |=
             request.is_some_and(|request| request.trigger == ReplanTrigger::Extension);
+        // What other workers requested meanwhile comes next.
+        self.reported.clone().into_iter().for_each(|number| self.refresh_pending(number));
     }
 
     pub(super) fn set_pause(&mut self, cause: Option<PauseCause>) {

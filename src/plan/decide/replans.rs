@@ -29,18 +29,27 @@ pub(super) fn request(
     reason: &str,
 ) -> Result<Vec<Event>, Rejection> {
     let run = running_run(state, run)?;
-    if let Some(request) = &run.request {
-        return Err(Rejection::ReplanIsOpen(request.seq));
-    }
     if let Some(from) = from {
         step_of(run, from)?;
     }
-    Ok(vec![Event::ReplanRequested(ReplanRequested {
-        run: run.id,
-        trigger: trigger.clone(),
-        from,
-        reason: reason.into(),
-    })])
+    let mut events = Vec::new();
+    let mut requested =
+        ReplanRequested { run: run.id, trigger: trigger.clone(), from, reason: reason.into() };
+    if let Some(open) = &run.request {
+        let ReplanTrigger::ScopeChange { by } = trigger else {
+            return Err(Rejection::ReplanIsOpen(open.seq));
+        };
+        if run.used_up_replans().is_none() {
+            return Err(Rejection::ReplanIsOpen(open.seq));
+        }
+        // No other version may answer the open request: the change of scope takes it over.
+        let reason = "it is requested as a change of scope".to_owned();
+        let withdrawn = ReplanWithdrawn { run: run.id, by: by.clone(), reason };
+        events.push(Event::ReplanWithdrawn(withdrawn));
+        requested.from = from.or(open.from);
+    }
+    events.push(Event::ReplanRequested(requested));
+    Ok(events)
 }
 
 /// Sets what a run does about failures beyond its plan, unless it does so already.
@@ -74,31 +83,6 @@ pub(super) fn withdraw(
 /// Whether a request was made because a criterion of the plan does not hold.
 pub(super) fn is_for_criteria(trigger: &ReplanTrigger) -> bool {
     matches!(trigger, ReplanTrigger::NewEvidence { by } if by == BY_CRITERIA)
-}
-
-/// Withdraws the request of a worker whose failed step a person retries or skips, unless another step has
-/// failed or a version waits for a review.
-pub(super) fn withdraw_of_worker(
-    state: &State,
-    run: &Run,
-    taken: &[StepNumber],
-    by: &str,
-) -> Option<Event> {
-    let Some(ReplanTrigger::ExecutorRequest { token }) = run.request.as_ref().map(|it| &it.trigger)
-    else {
-        return None;
-    };
-    let (_, number, _) = state.dispatched.get(token)?;
-    let has_failed = |number: &StepNumber| {
-        run.step(*number).is_some_and(|step| step.status == StepStatus::Failed)
-    };
-    let is_own = taken.contains(number) && has_failed(number);
-    let others =
-        run.step_numbers().filter(|each| has_failed(each) && !taken.contains(each)).count();
-    let reason = format!("step #{number} is retried or skipped");
-    let withdrawn = ReplanWithdrawn { run: run.id, by: by.to_owned(), reason };
-    (is_own && others == 0 && run.newest_proposal().is_none())
-        .then_some(Event::ReplanWithdrawn(withdrawn))
 }
 
 /// Fails the step or the run for which the withdrawn request was made. Otherwise `settle` would
@@ -142,6 +126,9 @@ pub(super) fn decide_failure(
     let (Some((reported, message)), Some(attempt)) = (failure, step.attempt()) else {
         return Err(Rejection::NothingFailed);
     };
+    if let Some(open) = run.open_replan().filter(|_| run.waits_to_request(number)) {
+        return Err(Rejection::ReplanIsOpen(open.seq));
+    }
     let class = class.unwrap_or(reported);
     if let Some(from) = from {
         step_of(run, from)?;

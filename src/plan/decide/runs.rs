@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::attempts::{check_criterion, revoke_attempts};
 use super::lookup::{expect_name, not_available, open_run, run_of, running_run, step_of};
-use super::replans::{is_for_criteria, withdraw_of_worker};
+use super::replans::is_for_criteria;
 use crate::plan::decide::fallbacks;
 use crate::plan::event::Event;
 use crate::plan::event::plan_event::PlanVerdict;
@@ -82,6 +82,10 @@ pub(super) fn skip(
     let run = run_of(state, run)?;
     let retried = check_retry(run)?;
     let step = step_of(run, number)?;
+    // What its worker requested is recorded once the open request is resolved; only then it may be skipped.
+    if let Some(open) = run.open_replan().filter(|_| run.waits_to_request(number)) {
+        return Err(Rejection::ReplanIsOpen(open.seq));
+    }
     // A failed run continues without a step that failed.
     let is_over = retried == RetriedRun::Failed && step.status != StepStatus::Failed;
     if step.status.is_closed() || step.status == StepStatus::Dispatched || is_over {
@@ -91,7 +95,6 @@ pub(super) fn skip(
     let mut events: Vec<Event> = reopen_run_event(run, retried, by).into_iter().collect();
     events.push(Event::step(run.id, number, StepEvent::Skipped(skipped)));
     events.extend(fallbacks::skip_unused(run, BTreeSet::from([number])));
-    events.extend(withdraw_of_worker(state, run, &[number], by));
     Ok(events)
 }
 
@@ -138,11 +141,9 @@ pub(super) fn retry_failed(state: &State, run: RunId, by: &str) -> Result<Vec<Ev
             reopen_event(run, number, by)
         }
     };
-    let failed: Vec<StepNumber> = failed_steps(run).collect();
-    let mut events: Vec<Event> = failed.iter().copied().map(tried).collect();
+    let mut events: Vec<Event> = failed_steps(run).map(tried).collect();
     events.extend(asked);
     events.extend(reopen_run_event(run, retried, by));
-    events.extend(withdraw_of_worker(state, run, &failed, by));
     Ok(events)
 }
 
@@ -213,7 +214,6 @@ pub(super) fn retry(
         fallbacks::failed_chain(run, number).map(|fallback| fallbacks::skip_failed(run, fallback)),
     );
     events.extend(reopen_run_event(run, retried, by));
-    events.extend(withdraw_of_worker(state, run, &[number], by));
     Ok(events)
 }
 

@@ -13,10 +13,10 @@ use serde_json::json;
 use super::criteria::{CEL, evaluate, evaluate_with, output_of};
 use super::disposition::{disposition_of, must_not_repeat};
 use super::fallback::may_fall_back;
-use super::outcome::{decision_events, request_of_worker};
+use super::outcome::decision_events;
 use super::reported::is_decided_by_rules;
 use crate::plan::event::Event;
-use crate::plan::event::receipt::{Outcome, ReplanKind};
+use crate::plan::event::receipt::Outcome;
 use crate::plan::event::run_event::Origin;
 use crate::plan::event::step_event::{AfterFailure, Decision, FailureDecided, Ruling};
 use crate::plan::event::step_status::StepStatus;
@@ -314,7 +314,8 @@ impl<'a> FailedAttempt<'a> {
         {
             return Ok(self.retry_decision("retry.attempts_left", limit, time));
         }
-        if self.is_replan_requested() {
+        // The limit of replans does not refuse a worker's request: a person decides about it then.
+        if self.run.request_of_worker(self.number).is_some() {
             let rule = "replan.requested";
             return Ok(RuleDecision::new(Decision::Replan, rule, self.message.clone()));
         }
@@ -361,13 +362,6 @@ impl<'a> FailedAttempt<'a> {
                 })
             }
         }
-    }
-
-    /// Whether the worker requested a new plan that the plan's limit does not forbid.
-    fn is_replan_requested(&self) -> bool {
-        let Some((_, kind, _)) = request_of_worker(self.run, self.number) else { return false };
-        let limit = self.run.max_replans().filter(|_| kind != ReplanKind::ScopeChange);
-        limit.is_none_or(|max| self.run.replans < max)
     }
 
     /// Whether a failure whose class does not forbid it is retried. One of unknown class is, if a

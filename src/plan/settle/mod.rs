@@ -74,6 +74,9 @@ pub fn settle(
 
 /// Whether a step has a consequence.
 pub(crate) fn has_consequence(run: &Run, number: StepNumber) -> bool {
+    if run.waits_to_request(number) {
+        return false;
+    }
     if is_settled_without_criteria(run, number) {
         return true;
     }
@@ -94,6 +97,9 @@ fn step_events(
     time: Timestamp,
     evaluator: &mut Evaluator,
 ) -> Result<Vec<Event>, Exhausted> {
+    if run.waits_to_request(number) {
+        return Ok(Vec::new());
+    }
     let Some(attempt) = run.step(number).and_then(|step| step.attempt()) else {
         return opening::consequence_events(run, number, time, evaluator);
     };

@@ -8,7 +8,7 @@ use crate::plan::event::Event;
 use crate::plan::event::question::{
     ABORT, FAIL, QuestionBody, QuestionSubject, REPLAN, RETRY, SKIP,
 };
-use crate::plan::event::receipt::{Outcome, ReplanKind};
+use crate::plan::event::receipt::ReplanKind;
 use crate::plan::event::run_event::{ReplanRequested, ReplanTrigger};
 use crate::plan::event::step_event::{AfterFailure, Decision, FailureDecided};
 use crate::plan::event::table::StepEvent;
@@ -33,7 +33,7 @@ pub(crate) fn decision_events(
         decided.then = AfterFailure::Held;
     }
     let mut events = vec![Event::step(run.id, number, StepEvent::FailureDecided(decided))];
-    let own = request_of_worker(run, number);
+    let own = run.request_of_worker(number);
     // A lost outcome is found out first; what the worker requested stays requested.
     let requests =
         decision == Decision::Replan || decision == Decision::OutcomeUnknown && own.is_some();
@@ -42,7 +42,7 @@ pub(crate) fn decision_events(
             // A rule that names a step comes first.
             let from = from.or_else(|| own.as_ref()?.0);
             let trigger = match class {
-                FailureClass::AssumptionBroken if own.is_some() => match own {
+                _ if own.is_some() => match own {
                     Some((_, ReplanKind::NewEvidence, by)) => ReplanTrigger::NewEvidence { by },
                     Some((_, ReplanKind::ScopeChange, by)) => ReplanTrigger::ScopeChange { by },
                     _ => ReplanTrigger::ExecutorRequest { token },
@@ -96,20 +96,4 @@ pub(crate) fn failure_question(
         on_timeout: None,
     };
     Event::step(run.id, number, StepEvent::StepAsked(asked))
-}
-
-/// The request for another plan that the worker of the attempt made: the step from which work is done
-/// again, its kind, and the worker. A name that the plan does not have is the step itself.
-pub(super) fn request_of_worker(
-    run: &Run,
-    number: StepNumber,
-) -> Option<(Option<StepNumber>, ReplanKind, String)> {
-    let attempt = run.step(number)?.attempt()?;
-    match &attempt.receipt.as_ref()?.outcome {
-        Outcome::ReplanRequested { from, kind, .. } => {
-            let from = from.as_ref().and_then(|id| run.step_named(id));
-            Some((from, *kind, attempt.worker.clone()))
-        }
-        Outcome::Succeeded | Outcome::Failed { .. } => None,
-    }
 }

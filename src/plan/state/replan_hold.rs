@@ -3,12 +3,18 @@
 //! A request that names a step holds this step and all that depends on it. A request that names none
 //! holds each step that is not idempotent, since what such a step does cannot be done again.
 //!
+//! One request is open at a time. The step of a worker that requests another plan meanwhile stays
+//! reported, and what this worker names is held, too; its request is recorded once the open one is
+//! resolved, unless a new version does the step again.
+//!
 //! Invariant: a request for more steps holds nothing; it does not say that the plan is wrong.
 
 use std::collections::BTreeSet;
 
 use super::run::{ReplanRequest, Run};
+use crate::plan::event::receipt::{Outcome, ReplanKind};
 use crate::plan::event::run_event::ReplanTrigger;
+use crate::plan::event::step_status::StepStatus;
 use crate::plan::model::step::Idempotence;
 use crate::plan::value::ids::StepNumber;
 
@@ -17,8 +23,8 @@ use crate::plan::value::ids::StepNumber;
 pub struct ReplanHold<'a> {
     run: &'a Run,
     request: &'a ReplanRequest,
-    /// The step that the request names, and its dependents.
-    named: Option<BTreeSet<StepNumber>>,
+    /// The steps that the request and the waiting ones name, and their dependents.
+    named: BTreeSet<StepNumber>,
 }
 
 impl Run {
@@ -42,8 +48,51 @@ impl Run {
     pub fn replan_hold(&self) -> Option<ReplanHold<'_>> {
         let request = self.open_replan()?;
         mutant!(RequestedReplanHoldsNothing => return None);
-        let named = request.from.map(|from| self.step_and_dependents(from));
+        let waiting = self.waiting_requests().map(|(number, from)| from.unwrap_or(number));
+        let from: BTreeSet<StepNumber> = request.from.into_iter().chain(waiting).collect();
+        let named = from.into_iter().flat_map(|from| self.step_and_dependents(from)).collect();
         Some(ReplanHold { run: self, request, named })
+    }
+
+    /// The request for another plan that the worker of the attempt made: the step from which work is
+    /// done again, its kind, and the worker. A name that the plan does not have is the step itself.
+    pub(crate) fn request_of_worker(
+        &self,
+        number: StepNumber,
+    ) -> Option<(Option<StepNumber>, ReplanKind, String)> {
+        let attempt = self.step(number)?.attempt()?;
+        match &attempt.receipt.as_ref()?.outcome {
+            Outcome::ReplanRequested { from, kind, .. } => {
+                let from = from.as_ref().and_then(|id| self.step_named(id));
+                Some((from, *kind, attempt.worker.clone()))
+            }
+            Outcome::Succeeded | Outcome::Failed { .. } => None,
+        }
+    }
+
+    /// Whether the worker of a reported step requested another plan while a request is open.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn waits_to_request(&self, number: StepNumber) -> bool {
+        self.open_replan().is_some()
+            && self.step(number).is_some_and(|step| step.status == StepStatus::Reported)
+            && self.request_of_worker(number).is_some()
+    }
+
+    /// The steps whose worker requested another plan while a request is open, and the step that each
+    /// names.
+    #[doc(hidden)]
+    pub fn waiting_requests(&self) -> impl Iterator<Item = (StepNumber, Option<StepNumber>)> {
+        let waiting = self.reported.iter().filter(|number| self.waits_to_request(**number));
+        waiting.filter_map(|number| Some((*number, self.request_of_worker(*number)?.0)))
+    }
+
+    /// The limit of replans, if it is used up and the open request counts as a replan.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn used_up_replans(&self) -> Option<u32> {
+        self.open_replan().filter(|open| !open.trigger.is_change_of_scope())?;
+        self.max_replans().filter(|max| self.replans >= *max)
     }
 }
 
@@ -57,12 +106,11 @@ impl<'a> ReplanHold<'a> {
     /// Whether the request holds a step.
     #[must_use]
     pub fn holds(&self, number: StepNumber) -> bool {
-        match &self.named {
-            Some(named) => named.contains(&number),
-            None => {
-                let planned = self.run.plan().zip(self.run.plan_step(number));
-                planned.is_some_and(|(plan, step)| plan.idempotence_of(step) == Idempotence::No)
-            }
+        if self.named.contains(&number) {
+            return true;
         }
+        let planned = self.run.plan().zip(self.run.plan_step(number));
+        self.request.from.is_none()
+            && planned.is_some_and(|(plan, step)| plan.idempotence_of(step) == Idempotence::No)
     }
 }

@@ -246,16 +246,22 @@ fn all_commands(item: &Pending, run: &str, ledger: &Path) -> (String, Vec<String
             };
             (format!("the run is {}", paused_text(cause)), vec![command])
         }
-        Pending::Replan { trigger, from, is_failed, reason } => {
+        Pending::Replan { trigger, from, is_failed, limit, reason } => {
             let mut commands = Vec::new();
             if let Some(step) = from.as_ref().filter(|_| *is_failed) {
                 let step = step_argument(step);
                 commands.push(line("retry", &[run, &step]));
                 commands.push(format!("{} --reason WHY", line("skip", &[run, &step])));
             }
-            commands.push(line("plan propose", &["PLAN", "--run", run]));
+            commands.push(match limit {
+                Some(_) => {
+                    let request = line("plan request", &[run, "--kind", "scope-change"]);
+                    format!("{request} --reason WHY")
+                }
+                None => line("plan propose", &["PLAN", "--run", run]),
+            });
             commands.push(format!("{} --reason WHY", line("plan withdraw", &[run])));
-            (replan(trigger, from.as_ref(), reason), commands)
+            (replan(trigger, from.as_ref(), reason, *limit), commands)
         }
         Pending::Decision { step, message } => {
             let commands = decision_commands(step, run, ledger);
@@ -326,7 +332,12 @@ fn question(id: QuestionId, step: Option<&StepName>, asked: &QuestionBody) -> St
     format!("question {}{to}{until}: {about}{subject}: {}", id.0, asked.text)
 }
 
-fn replan(trigger: &ReplanTrigger, from: Option<&StepName>, reason: &str) -> String {
+fn replan(
+    trigger: &ReplanTrigger,
+    from: Option<&StepName>,
+    reason: &str,
+    limit: Option<u32>,
+) -> String {
     if *trigger == ReplanTrigger::Extension {
         return format!(
             "the plan needs more steps ({reason}): add them and repeat the command with --replan, \
@@ -334,6 +345,12 @@ fn replan(trigger: &ReplanTrigger, from: Option<&StepName>, reason: &str) -> Str
         );
     }
     let from = from.map(|step| format!(" from {step} on")).unwrap_or_default();
+    if let Some(max) = limit {
+        return format!(
+            "a new plan version is needed{from}: {reason}; the replan limit ({max}) is reached: \
+             request it as a change of scope, or withdraw the request"
+        );
+    }
     format!(
         "a new plan version is needed{from}: {reason}; change the plan and repeat the command \
          with --replan, or withdraw the request"

@@ -150,6 +150,19 @@ pub(crate) fn run_status(run: &Run) -> String {
     word.to_owned()
 }
 
+/// The record of the open request for a new plan of a run.
+pub(crate) fn open_request(run: &Run) -> Option<u64> {
+    Some(run.replan_hold()?.request().seq)
+}
+
+/// That a request for a new plan stays open, and how a person rejects it.
+pub(crate) fn open_request_text(run: &str, seq: u64) -> String {
+    format!(
+        "the request for a new plan (record {seq}) stays open: `ledger plan withdraw {run} --reason \
+         WHY` rejects it"
+    )
+}
+
 /// Whether the typed digits are a long enough prefix of a hash.
 pub(crate) fn begins_with(hash: ContentHash, typed: &str) -> bool {
     const DIGITS_MIN: usize = 8;

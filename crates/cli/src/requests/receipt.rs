@@ -91,6 +91,9 @@ pub struct ReplanAsked {
     pub from: Option<String>,
     /// Why the plan should change.
     pub kind: ReplanKind,
+    /// The record of the open request that is resolved first, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<u64>,
 }
 
 /// The outcome of a receipt.
@@ -147,7 +150,7 @@ impl RequestKind for ReceiptRequest {
                 Warning::SlowStep { .. } | Warning::Stalled { .. } => None,
             };
             let budget_used = used.unwrap_or_default().iter().filter_map(part).collect();
-            let (attempt, replan) = (AttemptStatus::of(state, token)?, self.replan());
+            let (attempt, replan) = (AttemptStatus::of(state, token)?, self.replan(state));
             let answer = ReceiptAnswer { attempt, budget_used, replan };
             // Under its key a receipt may be answered again after the next claim is over.
             let next = self.next.as_ref();
@@ -171,9 +174,14 @@ impl RequestKind for ReceiptRequest {
 }
 
 impl ReceiptRequest {
-    fn replan(&self) -> Option<ReplanAsked> {
+    fn replan(&self, state: &State) -> Option<ReplanAsked> {
         let ReceiptFile { outcome, from, kind, .. } = &self.receipt;
-        let asked = ReplanAsked { from: from.clone(), kind: kind.unwrap_or_default() };
+        let of = state.dispatched.get(&self.token.seq);
+        let waiting = of.and_then(|(run, number, _)| {
+            state.runs.get(run).filter(|run| run.waits_to_request(*number))
+        });
+        let after = waiting.and_then(|run| Some(run.request.as_ref()?.seq));
+        let asked = ReplanAsked { from: from.clone(), kind: kind.unwrap_or_default(), after };
         (*outcome == OutcomeWord::ReplanRequested).then_some(asked)
     }
 
@@ -266,8 +274,11 @@ impl AnswerLine for ReceiptAnswer {
 impl fmt::Display for ReceiptAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: receipt; the step is {}", self.attempt.step, self.attempt.status)?;
-        let Some(ReplanAsked { from, kind }) = &self.replan else { return Ok(()) };
+        let Some(ReplanAsked { from, kind, after }) = &self.replan else { return Ok(()) };
         write!(f, "; another plan is requested{}", kind.note())?;
-        from.as_ref().map_or(Ok(()), |from| write!(f, " from step {from} on"))
+        from.as_ref().map_or(Ok(()), |from| write!(f, " from step {from} on"))?;
+        after.map_or(Ok(()), |seq| {
+            write!(f, "; it waits until the request for a new plan (record {seq}) is resolved")
+        })
     }
 }

@@ -12,7 +12,7 @@ use crate::protocol::{Failure, StepName};
 
 use super::answer_line::AnswerLine;
 use super::context::RequestContext;
-use super::find::{run_of, run_status, step_to_change};
+use super::find::{open_request, open_request_text, run_of, run_status, step_to_change};
 use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
@@ -47,6 +47,9 @@ pub struct RetryAnswer {
     pub steps: Vec<String>,
     /// The status of the run.
     pub status: String,
+    /// The record of a request for a new plan that stays open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_request: Option<u64>,
 }
 
 impl RequestKind for RetryRequest {
@@ -90,18 +93,28 @@ impl RequestKind for RetryRequest {
             });
             let reopened = reopened.map(|step| StepName::of(run, step));
             let (numbers, steps) = reopened.map(|step| (step.number.0, step.id)).unzip();
-            Ok(RetryAnswer { run: run.name.clone(), numbers, steps, status: run_status(run) })
+            Ok(RetryAnswer {
+                run: run.name.clone(),
+                numbers,
+                steps,
+                status: run_status(run),
+                open_request: open_request(run),
+            })
         })?
     }
 }
 
 impl AnswerLine for RetryAnswer {
     const WORD: &'static str = "retried";
+
+    fn messages(&self) -> Vec<String> {
+        self.open_request.map(|seq| open_request_text(&self.run, seq)).into_iter().collect()
+    }
 }
 
 impl fmt::Display for RetryAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { run, numbers, steps, status } = self;
+        let Self { run, numbers, steps, status, .. } = self;
         let name = |(number, id): (&u32, &String)| {
             StepName { number: StepNumber(*number), id: id.clone() }.to_string()
         };

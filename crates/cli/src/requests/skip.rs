@@ -11,7 +11,10 @@ use crate::protocol::Failure;
 
 use super::answer_line::AnswerLine;
 use super::context::RequestContext;
-use super::find::{StepOfRun, run_of, run_status, step_of, step_status, step_to_change};
+use super::find::{
+    StepOfRun, open_request, open_request_text, run_of, run_status, step_of, step_status,
+    step_to_change,
+};
 use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
@@ -41,6 +44,9 @@ pub struct SkipAnswer {
     pub status: StepStatus,
     /// The status of the run.
     pub run_status: String,
+    /// The record of a request for a new plan that stays open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_request: Option<u64>,
 }
 
 impl RequestKind for SkipRequest {
@@ -61,6 +67,7 @@ impl RequestKind for SkipRequest {
                 step: StepOfRun::new(run, number),
                 status: step_status(run, number),
                 run_status: run_status(run),
+                open_request: open_request(run),
             })
         })?
     }
@@ -68,11 +75,15 @@ impl RequestKind for SkipRequest {
 
 impl AnswerLine for SkipAnswer {
     const WORD: &'static str = "skipped";
+
+    fn messages(&self) -> Vec<String> {
+        self.open_request.map(|seq| open_request_text(&self.step.run, seq)).into_iter().collect()
+    }
 }
 
 impl fmt::Display for SkipAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { step, status, run_status } = self;
+        let Self { step, status, run_status, .. } = self;
         write!(f, "{step}: the step is {status}; the run is {run_status}")
     }
 }

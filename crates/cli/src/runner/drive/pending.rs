@@ -9,8 +9,8 @@ use plan_ledger::internals::plan::{
     Attempt, CompactStep, Criterion, QuestionBody, QuestionSubject, Route, is_person,
 };
 use plan_ledger::{
-    ContentHash, Outcome, PauseCause, QuestionId, ReplanTrigger, Ruling, Run, StepNumber,
-    StepState, StepStatus, Timestamp,
+    AttemptToken, ContentHash, Outcome, PauseCause, QuestionId, ReplanTrigger, Ruling, Run,
+    StepNumber, StepState, StepStatus, Timestamp,
 };
 
 use crate::protocol::StepName;
@@ -68,6 +68,8 @@ pub enum Pending {
         from: Option<StepName>,
         /// Whether that step has failed, so that it can be retried instead.
         is_failed: bool,
+        /// The limit of replans, if it is used up.
+        limit: Option<u32>,
         /// The reason, for people.
         reason: String,
     },
@@ -152,14 +154,18 @@ pub fn pending(run: &Run, route: &Route) -> Vec<Pending> {
         Pending::Replan {
             trigger: request.trigger.clone(),
             from: request.from.map(|from| StepName::of(run, from)),
-            is_failed: request
-                .from
-                .and_then(|from| run.step(from))
-                .is_some_and(|step| step.status == StepStatus::Failed),
+            is_failed: is_of_failure(&request.trigger)
+                && request
+                    .from
+                    .and_then(|from| run.step(from))
+                    .is_some_and(|step| step.status == StepStatus::Failed),
+            limit: run.used_up_replans(),
             reason: request.reason.to_string(),
         }
     }));
-    pending.extend(run.reported.iter().map(|number| reported(run, *number)));
+    pending.extend(run.waiting_requests().map(|(number, from)| waiting_request(run, number, from)));
+    let others = run.reported.iter().filter(|number| !run.waits_to_request(**number));
+    pending.extend(others.map(|number| reported(run, *number)));
     for number in &run.outcome_unknown {
         pending.push(Pending::OutcomeUnknown { step: StepName::of(run, *number) });
     }
@@ -245,6 +251,30 @@ fn reported(run: &Run, number: StepNumber) -> Pending {
             Pending::Verdicts { step, criteria: texts.into_iter().chain(checks).collect() }
         }
         Some(attempt) => Pending::Decision { step, message: failure(attempt) },
+    }
+}
+
+/// Whether a request is withdrawn when its failed step is retried or skipped.
+fn is_of_failure(trigger: &ReplanTrigger) -> bool {
+    matches!(
+        trigger,
+        ReplanTrigger::AssumptionBroken { .. }
+            | ReplanTrigger::RetriesExhausted { .. }
+            | ReplanTrigger::Failure { .. }
+    )
+}
+
+/// The request of a worker that is recorded once the open one is resolved.
+fn waiting_request(run: &Run, number: StepNumber, from: Option<StepNumber>) -> Pending {
+    let attempt = run.step(number).and_then(|step| step.attempt());
+    Pending::Replan {
+        trigger: ReplanTrigger::ExecutorRequest {
+            token: attempt.map_or(AttemptToken(0), |attempt| attempt.token),
+        },
+        from: Some(StepName::of(run, from.unwrap_or(number))),
+        is_failed: false,
+        limit: run.used_up_replans(),
+        reason: attempt.map(failure).unwrap_or_default(),
     }
 }
 
