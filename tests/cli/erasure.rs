@@ -63,7 +63,7 @@ fn erased_output_is_gone_and_the_ledger_is_whole() {
     let plan = place.ledger("erase --output login --json").code(1).out;
     let plan = line(&plan);
     assert_eq!(plan["type"], "erase_plan");
-    assert_eq!(plan["left"][0]["kind"], "note");
+    assert_eq!(plan["erasable"][0]["kind"], "note");
     let kinds: Vec<&str> =
         plan["records"].as_array().unwrap().iter().filter_map(|it| it["kind"].as_str()).collect();
     assert_eq!(kinds, ["receipt_recorded", "variable_set"]);
@@ -186,6 +186,87 @@ fn texts_that_cannot_be_erased_are_listed() {
     let kinds: Vec<&str> =
         done["left"].as_array().unwrap().iter().filter_map(|it| it["kind"].as_str()).collect();
     assert!(kinds.contains(&"receipt_recorded") && kinds.contains(&"failure_decided"), "{kinds:?}");
+}
+
+/// A text with characters that JSON escapes, several lines or space at its ends is found in other values, in
+/// messages and in variables.
+#[test]
+fn copies_of_texts_with_special_characters_are_listed() {
+    let pem = "-----BEGIN KEY-----\nSEKRETpemLine1+/\nSEKRETpemLine2==\n-----END KEY-----\n";
+    for text in ["\"SEK\"RETzz91\"", "C:\\key\\SEKRETwin", pem, "SEKRETtrim\n"] {
+        let place = Place::planned(
+            "steps: [{id: login, outputs: [token]}, {id: copy}, {id: fail}, {id: line}]\n",
+        );
+        let claim = |step: &str| {
+            place.ledger(&format!("claim plan --step {step} --worker w --json")).code(0).token()
+        };
+        let value = serde_json::to_string(text).unwrap();
+        let nested = serde_json::json!({ "deep": [format!("it is {text}!")] }).to_string();
+        place.ledger_with(&["receipt", &claim("login"), "--output", &value]).code(0);
+        place.ledger_with(&["receipt", &claim("copy"), "--output", &nested]).code(0);
+        let failed = ["--failed", "deterministic", "--message", text];
+        place.ledger_with(&[&["receipt", &claim("fail")], &failed[..]].concat()).code(0);
+        let one = text.lines().find(|line| line.contains("SEK")).unwrap().trim();
+        let one = serde_json::to_string(one).unwrap();
+        place.ledger_with(&["receipt", &claim("line"), "--output", &one]).code(0);
+        place.ledger_with(&["set", "other", &value, "--run", "plan", "--by", "ana"]).code(0);
+        place.ledger_with(&["note", text, "--by", "ana"]).code(0);
+        let plan = line(&place.ledger("erase --output login --json").code(1).out);
+        let kinds = |list: &str| -> Vec<String> {
+            let records = plan[list].as_array().unwrap().iter();
+            records.map(|it| it["kind"].as_str().unwrap().to_owned()).collect()
+        };
+        let expected = ["receipt_recorded", "receipt_recorded", "variable_set", "note"];
+        assert_eq!(kinds("erasable"), expected, "{text:?}: {plan}");
+        assert!(kinds("left").contains(&"receipt_recorded".to_owned()), "{text:?}: {plan}");
+
+        // The command that is printed erases the first kind.
+        let shown = place.ledger("erase --output login").code(1).out;
+        let (_, rest) = shown.split_once("`ledger ").unwrap();
+        let command = format!("{} --by ana", rest.split('`').next().unwrap());
+        place.ledger(&command).code(1);
+        let plan = line(&place.ledger("erase --output login --json").code(1).out);
+        assert_eq!(plan["erasable"].as_array().unwrap().len(), 0, "{plan}");
+    }
+}
+
+/// The default of an input is part of the plan: what shows it is listed, also after the variable got
+/// another value.
+#[test]
+fn default_of_an_input_is_listed_as_what_stays() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "inputs: {tok: {default: SEKRETdef}}\nsteps: [{id: a, condition: \"tok != ''\"}]\n",
+    );
+    place.ledger("run plan.yaml --worker true").code(0);
+    let kinds = |words: &str| -> Vec<String> {
+        let plan = line(&place.ledger(words).code(1).out);
+        let left = plan["left"].as_array().unwrap().iter();
+        left.map(|it| it["kind"].as_str().unwrap().to_owned()).collect()
+    };
+    for words in ["erase --variable tok --json", "erase --variable tok --json --yes --by ana"] {
+        let kinds = kinds(words);
+        for kind in ["variable_set", "plan_proposed", "condition_judged"] {
+            assert!(kinds.iter().any(|it| it == kind), "{kind}: {kinds:?}");
+        }
+    }
+    place.ledger("erase --variable tok").code(1).says(&["nothing can be erased"]);
+}
+
+/// The command of a runner is kept outside the ledger, with the values of its inputs.
+#[test]
+fn command_of_a_runner_with_the_value_is_listed() {
+    let place = Place::new();
+    place.write("plan.yaml", "inputs: {tok: {}}\nsteps: [{id: a}]\n");
+    place.ledger("run plan.yaml --worker true --set tok=SEKRETset").code(0);
+    let plan = line(&place.ledger("erase --variable tok --json").code(1).out);
+    let file = plan["runner_files"][0].as_str().unwrap();
+    assert!(fs::read_to_string(file).unwrap().contains("SEKRETset"), "{plan}");
+    place
+        .ledger("erase --variable tok --yes --by ana")
+        .code(1)
+        .says(&["commands of runners that hold it", file]);
 }
 
 /// A ledger that was rolled back is neither erased from nor fenced, unless that is accepted.

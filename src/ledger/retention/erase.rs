@@ -53,8 +53,13 @@ pub struct ErasePreview {
     pub values: Vec<[u8; 32]>,
     /// The blobs.
     pub blobs: Vec<BlobId>,
+    /// The records that hold a text of an erased value in a value of their own, and their kinds: they can
+    /// be erased, too.
+    pub erasable: Vec<(u64, Kind)>,
     /// The records that hold a text of an erased value where it cannot be erased, and their kinds.
     pub left: Vec<(u64, Kind)>,
+    /// The texts of the values, in each form that is looked for.
+    pub texts: BTreeSet<String>,
     /// The archives of this ledger that hold one of the records, as far as the log names them.
     pub archives: Vec<ArchiveReference>,
 }
@@ -134,6 +139,7 @@ impl LedgerView {
     /// As [`erase`].
     pub fn preview_erase(&self, targets: &[EraseTarget]) -> Result<ErasePreview> {
         let holders = holders(&self.reader)?;
+        let defaults = defaults(&self.reader, targets)?;
         let (mut salts, mut blobs) = (BTreeSet::new(), BTreeSet::new());
         for target in targets {
             let before = (salts.len(), blobs.len());
@@ -141,7 +147,7 @@ impl LedgerView {
                 salts.extend(holder.values.iter().map(|(salt, _)| *salt));
                 blobs.extend(holder.blob);
             }
-            if (salts.len(), blobs.len()) == before {
+            if (salts.len(), blobs.len()) == before && !defaults.iter().any(|it| it.is_of(target)) {
                 return Err(self.nothing_to_erase(target));
             }
         }
@@ -171,9 +177,9 @@ impl LedgerView {
             }
         }
         let archives = archives_with(&self.reader, records.first().map_or(0, |(seq, _)| *seq))?;
-        let left = leftovers(&self.reader, &salts)?;
+        let Leftovers { erasable, left, texts } = leftovers(&self.reader, &salts, &defaults)?;
         let (values, blobs) = (values.into_iter().collect(), blobs.into_iter().collect());
-        Ok(ErasePreview { records, values, blobs, left, archives })
+        Ok(ErasePreview { records, values, blobs, erasable, left, texts, archives })
     }
 
     fn nothing_to_erase(&self, target: &EraseTarget) -> Error {
@@ -278,13 +284,63 @@ fn holders(reader: &LogReader) -> Result<BTreeMap<u64, Holder>> {
 /// The least length of a text whose copies are looked for. Shorter ones are in many records.
 const COPY_MIN: usize = 6;
 
-/// The records that keep a text of the values with these salts: in a name, a message, a plan, or a value
-/// of another source.
-fn leftovers(reader: &LogReader, salts: &BTreeSet<Salt>) -> Result<Vec<(u64, Kind)>> {
+/// The default of an input as the value of a variable: the plan states it, so it cannot be erased.
+#[derive(Debug)]
+struct DefaultValue {
+    seq: u64,
+    run: RunId,
+    name: String,
+    value: Vec<u8>,
+}
+
+impl DefaultValue {
+    fn is_of(&self, target: &EraseTarget) -> bool {
+        matches!(target, EraseTarget::Variable(run, name) if *run == self.run && *name == self.name)
+    }
+}
+
+/// The defaults that the variables to erase had as values.
+fn defaults(reader: &LogReader, targets: &[EraseTarget]) -> Result<Vec<DefaultValue>> {
+    let mut found = Vec::new();
+    if !targets.iter().any(|target| matches!(target, EraseTarget::Variable(..))) {
+        return Ok(found);
+    }
+    for record in reader.records_of_kind(Kind::VariableSet.number(), reader.first_seq()) {
+        let record = record?;
+        let Some(Event::VariableSet(set)) = decode(&record)? else { continue };
+        if record.codec == Codec::Detached {
+            continue;
+        }
+        let value = set.value.as_str().as_bytes().to_vec();
+        let default = DefaultValue { seq: record.seq, run: set.run, name: set.name, value };
+        if targets.iter().any(|target| default.is_of(target)) {
+            found.push(default);
+        }
+    }
+    Ok(found)
+}
+
+/// Where texts of erased values are, apart from these values.
+#[derive(Debug, Default)]
+struct Leftovers {
+    erasable: Vec<(u64, Kind)>,
+    left: Vec<(u64, Kind)>,
+    texts: BTreeSet<String>,
+}
+
+/// The records that keep a text of the values with these salts, or of these defaults: in a value of
+/// another source, which can be erased, too, or in a name, a message or a plan.
+fn leftovers(
+    reader: &LogReader,
+    salts: &BTreeSet<Salt>,
+    defaults: &[DefaultValue],
+) -> Result<Leftovers> {
     let is_erased = |value: &crate::format::Detached<'_>| {
         value.content.is_some_and(|(salt, _)| salts.contains(&Salt(salt)))
     };
+    let mut found = Leftovers::default();
     let mut texts = BTreeSet::new();
+    defaults.iter().for_each(|default| collect_texts(&default.value, &mut texts));
     for record in reader.records(reader.first_seq()) {
         let record = record?;
         let parts = (record.codec == Codec::Detached).then(|| split_detached(&record.payload));
@@ -296,54 +352,72 @@ fn leftovers(reader: &LogReader, salts: &BTreeSet<Salt>) -> Result<Vec<(u64, Kin
             }
         }
     }
-    let mut left = Vec::new();
-    if texts.is_empty() {
-        return Ok(left);
+    found.texts = forms_of(&texts);
+    if found.texts.is_empty() && defaults.is_empty() {
+        return Ok(found);
     }
     for record in reader.records(reader.first_seq()) {
         let record = record?;
         let Some(kind) = Kind::from_number(record.kind) else { continue };
         let holds = |bytes: &[u8]| {
             let shown = String::from_utf8_lossy(bytes);
-            texts.iter().any(|text| shown.contains(text.as_str()))
+            found.texts.iter().any(|text| shown.contains(text.as_str()))
         };
-        let is_left = match (record.codec == Codec::Detached)
-            .then(|| split_detached(&record.payload))
-        {
-            Some(Some(parts)) => {
+        let parts = (record.codec == Codec::Detached).then(|| split_detached(&record.payload));
+        let (is_erasable, is_left) = match parts.flatten() {
+            Some(parts) => {
                 let kept = parts.values.iter().filter(|value| !is_erased(value));
-                holds(parts.body) || kept.filter_map(|value| value.content).any(|(_, it)| holds(it))
+                let is_kept = kept.filter_map(|value| value.content).any(|(_, it)| holds(it));
+                (is_kept, holds(parts.body))
             }
-            _ => holds(&record.payload),
+            None => (false, holds(&record.payload)),
         };
-        if is_left {
-            left.push((record.seq, kind));
+        if is_erasable {
+            found.erasable.push((record.seq, kind));
+        }
+        if is_left || defaults.iter().any(|default| default.seq == record.seq) {
+            found.left.push((record.seq, kind));
         }
     }
-    Ok(left)
+    Ok(found)
 }
 
-/// The texts of a value: its strings and numbers, or its lines if it is no JSON.
+/// The forms in which a text may stand elsewhere: as it is, its lines, and both as parts of a JSON string,
+/// and of a JSON text in a JSON string.
+fn forms_of(texts: &BTreeSet<String>) -> BTreeSet<String> {
+    let mut forms = texts.clone();
+    for text in texts {
+        forms.insert(text.trim().to_owned());
+        forms.extend(text.lines().map(|line| line.trim().to_owned()));
+    }
+    for _ in 0..2 {
+        forms = forms.iter().flat_map(|form| [form.clone(), escaped(form)]).collect();
+    }
+    forms.retain(|form| form.len() >= COPY_MIN);
+    forms
+}
+
+/// A text as the inside of a JSON string.
+fn escaped(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    let inside = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    inside.unwrap_or(text).to_owned()
+}
+
+/// The texts of a value: its strings and numbers, or all of it if it is no JSON.
 fn collect_texts(bytes: &[u8], texts: &mut BTreeSet<String>) {
-    fn of_json(value: &serde_json::Value, texts: &mut BTreeSet<String>) {
-        match value {
-            serde_json::Value::String(text) => drop(texts.insert(text.clone())),
-            serde_json::Value::Number(number) => drop(texts.insert(number.to_string())),
-            serde_json::Value::Array(items) => items.iter().for_each(|item| of_json(item, texts)),
-            serde_json::Value::Object(members) => {
-                members.values().for_each(|value| of_json(value, texts));
-            }
-            serde_json::Value::Null | serde_json::Value::Bool(_) => {}
+    match serde_json::from_slice::<serde_json::Value>(bytes) {
+        Ok(serde_json::Value::String(text)) => drop(texts.insert(text)),
+        Ok(serde_json::Value::Number(number)) => drop(texts.insert(number.to_string())),
+        Ok(serde_json::Value::Array(items)) => {
+            items.iter().for_each(|item| collect_texts(item.to_string().as_bytes(), texts));
         }
-    }
-    match serde_json::from_slice(bytes) {
-        Ok(value) => of_json(&value, texts),
-        Err(_) => {
-            let text = String::from_utf8_lossy(bytes);
-            texts.extend(text.lines().map(|line| line.trim().to_owned()));
+        Ok(serde_json::Value::Object(members)) => {
+            members.values().for_each(|item| collect_texts(item.to_string().as_bytes(), texts));
         }
+        Ok(serde_json::Value::Null | serde_json::Value::Bool(_)) => {}
+        Err(_) => drop(texts.insert(String::from_utf8_lossy(bytes).into_owned())),
     }
-    texts.retain(|text| text.len() >= COPY_MIN);
 }
 
 /// Reject an erasure of a value that an anchor of a pruned log holds: it is the only record of the

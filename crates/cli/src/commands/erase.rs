@@ -3,6 +3,7 @@
 //! Nothing is erased without `--yes`; without it, the command prints exactly what would be erased. The
 //! JSON lines are described in `format/cli-json.md`.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +14,7 @@ use serde::Serialize;
 use plan_ledger::internals::ledger::{self, ErasePreview, EraseTarget};
 use plan_ledger::{ContentHash, Environment, LedgerView};
 
+use crate::commands::last_runner::{ledger_id, record_path};
 use crate::options::{ByOption, LedgerFolder, RunOption, environment};
 use crate::output::{Code, Failure, print_line, print_message, print_text};
 use crate::protocol::counted;
@@ -28,9 +30,10 @@ Examples:
   ledger erase --blob 9f2c... --yes                a large output by its hash: `ledger blobs`
 
 The bytes are gone from the log, the snapshots and the blobs, and so is what quotes the value: evidence,
-reasons and questions. The record of the erasure stays. Names, plans, messages of failures, answers and
-notes by people stay: records that hold a text of the value (6 characters or more) there are listed, and
-the exit code is 1. If it is a key or a password, replace it. Every other record, the chain and the hash of every state stay as they were, so `ledger verify` and roots
+reasons and questions. The record of the erasure stays. Names, plans with the defaults of their inputs,
+messages of failures and answers stay: records that hold a text of the value (6 characters or more) there
+are listed, and the exit code is 1. So are values of other sources, notes and commands of runners that
+hold it, with the command that erases them. If it is a key or a password, replace it. Every other record, the chain and the hash of every state stay as they were, so `ledger verify` and roots
 that are kept elsewhere still hold. Values of one receipt are erased together. Copies are not:
 exports and archives that the command finds are listed, and so are files of attempts in the ledger's
 folder. Stop the lock holder first (`ledger serve`, `ledger run`).";
@@ -109,6 +112,17 @@ pub(crate) fn erase(args: &EraseArgs) -> Result<Code, Failure> {
         }
         return Ok(code);
     }
+    let preview = view.preview_erase(&targets)?;
+    if preview.records.is_empty() && preview.blobs.is_empty() {
+        let erased = Erased::of(&preview, &dir, &view, &environment);
+        let code = erased.code();
+        if args.json {
+            print_line(&ErasePlanLine { erased })?;
+        } else {
+            print_text(&erased.text("nothing can be erased"))?;
+        }
+        return Ok(code);
+    }
     let by = expect_person(&dir, &args.author.by)?;
     check_root_of_folder(&dir, &environment)?;
     let report = ledger::erase(&dir, &environment, &targets, &by)?;
@@ -148,6 +162,9 @@ struct Erased {
     values: u64,
     /// Hashes of the blobs.
     blobs: Vec<String>,
+    /// The records that keep a text of a value in a value of their own, which can be erased with
+    /// `--record`, in order.
+    erasable: Vec<ErasedRecord>,
     /// The records that keep a text of a value where it cannot be erased, in order.
     left: Vec<ErasedRecord>,
     /// Exports and archives that may still hold a value: those that the log names, and those in the
@@ -155,6 +172,8 @@ struct Erased {
     copies: Vec<String>,
     /// Files of attempts in the ledger's folder, which may still hold a value.
     work_files: Vec<String>,
+    /// The files outside the ledger that hold a text of a value in the command of a runner.
+    runner_files: Vec<String>,
 }
 
 /// A record with a value.
@@ -193,7 +212,9 @@ impl Erased {
         let mut work_files = Vec::new();
         files_below(environment, &dir.join("work"), &mut work_files);
         Self {
+            erasable: preview.erasable.iter().map(record).collect(),
             left: preview.left.iter().map(record).collect(),
+            runner_files: runner_files(view, &preview.texts),
             records: records.map(record).collect(),
             values: u64::try_from(preview.values.len()).unwrap_or(u64::MAX),
             blobs: preview.blobs.iter().map(plan_ledger::internals::log::BlobId::hex).collect(),
@@ -202,9 +223,11 @@ impl Erased {
         }
     }
 
-    /// The code that the command ends with: 1 if a text of a value stays in the log.
+    /// The code that the command ends with: 1 if a text of a value stays.
     fn code(&self) -> Code {
-        if self.left.is_empty() { Code::Success } else { Code::Failed }
+        let stays =
+            !self.left.is_empty() || !self.erasable.is_empty() || !self.runner_files.is_empty();
+        if stays { Code::Failed } else { Code::Success }
     }
 
     /// The extent for people, after a verb.
@@ -221,6 +244,17 @@ impl Erased {
         for blob in &self.blobs {
             let _ = writeln!(text, "  blob {blob}");
         }
+        if !self.erasable.is_empty() {
+            let records = self.erasable.iter().map(|each| format!(" --record {}", each.seq));
+            let records = records.collect::<String>();
+            let _ = writeln!(
+                text,
+                "still in values of these records; `ledger erase{records} --yes` erases them:"
+            );
+        }
+        for ErasedRecord { seq, kind } in &self.erasable {
+            let _ = writeln!(text, "  record {seq}: {kind}");
+        }
         if !self.left.is_empty() {
             text.push_str(
                 "still in these records, where it cannot be erased; if it is a key or a password, replace it:\n",
@@ -232,6 +266,7 @@ impl Erased {
         for (what, files) in [
             ("copies that may still hold it; remove them yourself", &self.copies),
             ("files of attempts that may still hold it; remove them yourself", &self.work_files),
+            ("commands of runners that hold it; remove the file yourself", &self.runner_files),
         ] {
             if !files.is_empty() {
                 let _ = writeln!(text, "{what}:");
@@ -242,6 +277,16 @@ impl Erased {
         }
         text
     }
+}
+
+/// The file with the commands of the last runners of the ledger, if it holds one of the texts.
+fn runner_files(view: &LedgerView, texts: &BTreeSet<String>) -> Vec<String> {
+    let path = ledger_id(view.log()).and_then(|ledger| record_path(&ledger));
+    let holds = |path: &PathBuf| {
+        let content = std::fs::read_to_string(path).unwrap_or_default();
+        texts.iter().any(|text| content.contains(text.as_str()))
+    };
+    path.filter(holds).map(|path| path.display().to_string()).into_iter().collect()
 }
 
 /// The files below a folder; none if it does not exist.

@@ -271,7 +271,7 @@ fn probe(path: &Path) -> io::Result<Option<String>> {
 const HOLDER_LENGTH_MAX: u64 = 1024;
 
 /// The file with the last runner of a ledger: in the state folder of the user (`XDG_STATE_HOME`).
-fn record_path(ledger: &str) -> Option<PathBuf> {
+pub(crate) fn record_path(ledger: &str) -> Option<PathBuf> {
     Some(state_folder("runners")?.join(format!("{ledger}.json")))
 }
 
