@@ -251,6 +251,27 @@ fn agent_session_approves_no_commands() {
     }
 }
 
+/// An option of a runner that decides about failures is a person's.
+#[test]
+fn agent_session_retries_no_failed_steps() {
+    for (marks, host, session) in SHELLS {
+        let place = Place::new();
+        place.write("plan.yaml", "steps: [{id: one, command: 'test -e fixed'}]");
+        place.ledger("run plan.yaml --on-unknown fail").code(1);
+        place.write("fixed", "");
+        let before = place.ledger("inspect records --json").out;
+        for line in ["run plan.yaml --retry-failed", "resume --retry-failed --yes"] {
+            as_agent(&place, marks, line).code(6).complains(&["agent session", session]);
+        }
+        assert_eq!(place.ledger("inspect records --json").out, before);
+        place.ledger(&format!("setup {host} --agents-decide")).code(0);
+        as_agent(&place, marks, "resume --retry-failed --yes").code(0);
+        let by = format!("agent:{session}");
+        assert_eq!(events(&place, "reopened")[0]["by"], by.as_str());
+        assert_eq!(events(&place, "run_reopened")[0]["by"], by.as_str());
+    }
+}
+
 /// What is decided through a server is a person's, also if an agent started the server.
 #[test]
 fn server_that_an_agent_started_serves_persons() {

@@ -131,8 +131,21 @@ pub(crate) fn expect_outside(process: u32, dir: &Path) -> Result<(), Failure> {
 /// # Errors
 /// `InsideAttempt`; `AgentSession`.
 pub(crate) fn expect_person(dir: &Path, by: &str) -> Result<String, Failure> {
+    person(dir, by, AgentSession::of_this_process())
+}
+
+/// As [`expect_person`], for an option that decides, of a command that does not: `ledger run` answers for
+/// its workers, but its command line was typed in a shell.
+///
+/// # Errors
+/// `InsideAttempt`; `AgentSession`.
+pub(crate) fn expect_person_in_shell(dir: &Path, by: &str) -> Result<String, Failure> {
+    person(dir, by, AgentSession::of_environment())
+}
+
+fn person(dir: &Path, by: &str, session: Option<AgentSession>) -> Result<String, Failure> {
     expect_outside(std::process::id(), dir)?;
-    match AgentSession::of_this_process() {
+    match session {
         Some(session) if session.may_decide(dir) => Ok(Actor::Agent(session.name).to_string()),
         Some(session) => Err(Failure::AgentSession { session: session.name }),
         None => Ok(by.to_owned()),

@@ -19,6 +19,7 @@ use crate::output::{
     Code, Failure, escape_control, escape_path, print_message, print_text, quoted, shell_command,
 };
 use crate::requests::run_of;
+use crate::server::expect_person_in_shell;
 
 use place::ResumePlace;
 
@@ -68,6 +69,9 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
         // As for `ledger run` beside another runner.
         let error = Error::new(ErrorKind::Locked, format!("a runner is at work: {process}"));
         return Err(error.with_hint("`ledger status` shows what it does").into());
+    }
+    if args.retry_failed && !args.show {
+        expect_person_in_shell(dir, "operator")?;
     }
     let id = ledger_id(view.log()).unwrap_or_default();
     let known = LastRunners::at(&id, dir);

@@ -50,15 +50,15 @@ use crate::runner::{
     release_dead_claims, take_over_dead_claims,
 };
 use crate::server::{
-    check_root, expect_not_gone, expect_outside, expect_unbound, keep_root, open_in_turn,
-    while_serving,
+    check_root, expect_not_gone, expect_outside, expect_person_in_shell, expect_unbound, keep_root,
+    open_in_turn, while_serving,
 };
 
 #[cfg(feature = "store")]
 use holding::{Holding, Wait};
 use notify::{Notifier, NotifyingObserver};
 use plan_source::PlanSource;
-use prepare::{PreparedRun, prepare, take_over_marks};
+use prepare::{OPERATOR, PreparedRun, prepare, take_over_marks};
 use wait::{next_due, wait_for_change};
 
 pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
@@ -71,6 +71,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
     let environment = environment();
     create_parents(&args.ledger)?;
     expect_outside(std::process::id(), &args.ledger)?;
+    if args.retry_failed {
+        expect_person_in_shell(&args.ledger, OPERATOR)?;
+    }
     #[cfg(feature = "store")]
     if args.store.is_given() {
         let Some(held) = holding::open(&args.store, &args.ledger, &environment)? else {

@@ -11,13 +11,15 @@ use plan_ledger::{
 
 use crate::options::ReadPlanArgs;
 use crate::output::{Failure, option, print_message};
+use crate::requests::Actor;
 use crate::runner::{ImportedStatuses, import_statuses, is_by_planner};
+use crate::server::{AgentSession, expect_person_in_shell};
 
 use super::args::RunArgs;
 use super::plan_source::PlanSource;
 
-/// The author of a retry by a command-line option.
-const OPERATOR: &str = "operator";
+/// The person who decides with an option of the command line.
+pub(super) const OPERATOR: &str = "operator";
 
 /// A run that is prepared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +123,8 @@ pub(super) fn prepare(
         ));
     }
     if args.retry_failed {
-        match ledger.execute(&Command::RetryFailed { run: run.id, by: OPERATOR.to_owned() }) {
+        let by = expect_person_in_shell(&args.ledger, OPERATOR)?;
+        match ledger.execute(&Command::RetryFailed { run: run.id, by }) {
             Err(error) if error.rejection() == Some(&Rejection::NothingFailed) => {
                 print_message(&format!("run {name}: no step has failed, so none is retried"));
             }
@@ -162,7 +165,9 @@ fn set_failure_settings(ledger: &Ledger, run: RunId, args: &RunArgs) -> Result<(
             found.name
         ));
     }
-    let by = OPERATOR.to_owned();
+    let session = AgentSession::of_environment();
+    let by = session
+        .map_or_else(|| OPERATOR.to_owned(), |session| Actor::Agent(session.name).to_string());
     ledger.execute(&Command::SetFailureSettings { run, settings, by })?;
     Ok(())
 }
