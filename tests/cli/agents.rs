@@ -272,6 +272,34 @@ fn agent_session_retries_no_failed_steps() {
     }
 }
 
+/// Another plan version can drop gates, criteria and budgets: from an agent it waits for a person.
+#[test]
+fn plan_version_of_an_agent_waits_for_a_person() {
+    for (marks, host, _) in SHELLS {
+        for line in ["run plan.yaml --replan", "plan propose plan.yaml"] {
+            let place = Place::new();
+            place.write("plan.yaml", "steps: [{id: one, command: 'true', gate: {question: Go?}}]");
+            place.ledger("run plan.yaml").code(3);
+            let active = || place.state().runs.values().next().unwrap().active;
+            place.write("plan.yaml", "steps: [{id: one, command: touch made}]");
+            as_agent(&place, marks, line);
+            assert_eq!(active(), 1, "{line}");
+            assert_eq!(place.state().runs.values().next().unwrap().versions.len(), 2, "{line}");
+            assert!(!place.path("made").exists());
+            place.ledger("questions").code(0).says(&["Go?"]);
+            // What waits is not proposed again, and a person approves it.
+            as_agent(&place, marks, "run plan.yaml --replan");
+            assert_eq!(place.state().runs.values().next().unwrap().versions.len(), 2, "{line}");
+            place.ledger("plan approve plan").code(0);
+            assert_eq!(active(), 2, "{line}");
+            place.ledger(&format!("setup {host} --agents-decide")).code(0);
+            place.write("plan.yaml", "steps: [{id: one, command: touch other}]");
+            as_agent(&place, marks, line).code(0);
+            assert_eq!(active(), 3, "{line}");
+        }
+    }
+}
+
 /// What is decided through a server is a person's, also if an agent started the server.
 #[test]
 fn server_that_an_agent_started_serves_persons() {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use plan_ledger::internals::ledger::plan_draft;
 use plan_ledger::internals::plan::CompactPlan;
-use plan_ledger::{ContentHash, Error, ErrorKind, Rejection, RunId, State, Step};
+use plan_ledger::{ApprovalPolicy, ContentHash, Error, ErrorKind, Rejection, RunId, State, Step};
 
 use crate::protocol::Failure;
 
@@ -47,7 +47,7 @@ impl RequestKind for AddStepRequest {
                 if self.base(state)?.hash != base.hash {
                     return Err(Error::new(ErrorKind::Conflict, "the plan has changed").into());
                 }
-                Ok(next_version(base.run, draft.clone(), &self.reason))
+                Ok(next_version(base.run, draft.clone(), &self.reason, ApprovalPolicy::Automatic))
             };
             match context.execute(&make, ProposeAnswer::of) {
                 Err(Failure::Ledger(error)) if error.kind() == ErrorKind::Conflict => {}

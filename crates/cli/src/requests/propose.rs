@@ -47,6 +47,9 @@ pub struct ProposeRequest {
     /// The plan with its hashes, once it was checked.
     #[serde(skip)]
     pub draft: CheckedPlan,
+    /// Whether an agent makes it that decides for no person: the next version of a run's plan waits for one.
+    #[serde(skip)]
+    pub is_of_agent: bool,
 }
 
 /// A planner that made a plan.
@@ -103,7 +106,12 @@ impl RequestKind for ProposeRequest {
                         self.run
                     )));
                 }
-                return Ok(next_version(*run, draft.clone(), &self.reason));
+                let approval = if self.is_of_agent {
+                    ApprovalPolicy::Required
+                } else {
+                    ApprovalPolicy::Automatic
+                };
+                return Ok(next_version(*run, draft.clone(), &self.reason, approval));
             }
             check_name(NameKind::Run, &self.run)?;
             Ok(Command::StartRun {
@@ -128,14 +136,13 @@ fn input((name, value): (&String, &Value)) -> (String, Json) {
 }
 
 /// The command that proposes the next version of a run's plan.
-pub(super) fn next_version(run: RunId, draft: PlanDraft, reason: &str) -> Command {
-    Command::ProposePlan {
-        run,
-        draft,
-        reason: reason.to_owned(),
-        trigger: None,
-        approval: ApprovalPolicy::Automatic,
-    }
+pub(super) fn next_version(
+    run: RunId,
+    draft: PlanDraft,
+    reason: &str,
+    approval: ApprovalPolicy,
+) -> Command {
+    Command::ProposePlan { run, draft, reason: reason.to_owned(), trigger: None, approval }
 }
 
 impl ProposeAnswer {

@@ -53,11 +53,7 @@ pub(crate) fn note_author_source(source: AuthorSource) {
 /// # Errors
 /// `InsideAttempt` for a request that a worker may not make, if the process is inside an attempt of the
 /// ledger; `AgentSession` for a decision of a person, if it is in the shell of an agent session.
-pub(super) fn actor_of(
-    request: &Request,
-    process: u32,
-    dir: &Path,
-) -> Result<Option<Actor>, Failure> {
+fn actor_of(request: &Request, process: u32, dir: &Path) -> Result<Option<Actor>, Failure> {
     let rules = request.rules();
     // A request that proves its attempt has no author.
     if rules.from_attempt && rules.token == TokenRule::Required && names_author(process).is_none() {
@@ -76,6 +72,25 @@ pub(super) fn actor_of(
         return Err(Failure::AgentSession { session: session.name });
     }
     Ok(Some(Actor::Agent(session.name)))
+}
+
+/// The request as the one who makes it with a process makes it, with that author; `None` if the request itself
+/// says who.
+///
+/// # Errors
+/// As [`actor_of`].
+pub(super) fn made_by(
+    request: &Request,
+    process: u32,
+    dir: &Path,
+) -> Result<Option<Request>, Failure> {
+    let Some(actor) = actor_of(request, process, dir)? else { return Ok(None) };
+    let mut made = request.of_actor(&actor)?;
+    if let Request::Propose(request) = &mut made {
+        let session = AgentSession::of(process).filter(|_| matches!(actor, Actor::Agent(_)));
+        request.is_of_agent = session.is_some_and(|session| !session.may_decide(dir));
+    }
+    Ok(Some(made))
 }
 
 /// Where this process has the author from, if it is the one that is meant.

@@ -30,7 +30,7 @@ use crate::protocol::{
 };
 use crate::requests::{GoneLooks, Origin, Repetition, Request};
 
-use super::attempt_process::actor_of;
+use super::attempt_process::made_by;
 use super::known_root::{check_root, keep_root};
 #[cfg(feature = "store")]
 use super::over_http::Servers;
@@ -177,9 +177,8 @@ impl Client {
         (key, mut was_sent): (&str, bool),
         is_final: &mut dyn FnMut(&Result<Answer, Failure>) -> bool,
     ) -> Result<Answer, Failure> {
-        let actor = actor_of(request, std::process::id(), &self.dir)?;
-        let acting = actor.map(|actor| request.of_actor(&actor)).transpose()?;
-        let request = acting.as_ref().unwrap_or(request);
+        let made = made_by(request, std::process::id(), &self.dir)?;
+        let request = made.as_ref().unwrap_or(request);
         // `was_sent`: a server may have received the request, now or in an earlier call.
         let message = encode_request(request, key)?;
         #[cfg(feature = "store")]
@@ -481,6 +480,7 @@ mod tests {
             planner: None,
             provenance: None,
             draft,
+            is_of_agent: false,
         }
         .into();
         let message = encode_request(&request, "key").unwrap_err().to_string();

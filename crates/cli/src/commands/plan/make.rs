@@ -101,7 +101,18 @@ pub(super) fn make(args: &PlanMakeArgs) -> Result<Code, Failure> {
     };
     let (plan, planner, draft) = (Box::new(plan), Some(planner_use), CheckedPlan::default());
     let provenance = None;
-    let request = ProposeRequest { run, plan, reason, policy, inputs, planner, provenance, draft };
+    let is_of_agent = false;
+    let request = ProposeRequest {
+        run,
+        plan,
+        reason,
+        policy,
+        inputs,
+        planner,
+        provenance,
+        draft,
+        is_of_agent,
+    };
     execute_and_note(&args.ledger, request)
 }
 

@@ -108,7 +108,17 @@ pub(super) fn propose(args: &PlanProposeArgs) -> Result<Code, Failure> {
         if is_stdin { Provenance::default() } else { ReadPlanArgs::provenance(&args.plan) };
     let provenance = Provenance { author: args.by.clone(), ..provenance };
     let provenance = Some(provenance).filter(|known| *known != Provenance::default());
-    let planner = None;
-    let request = ProposeRequest { run, plan, reason, policy, inputs, planner, provenance, draft };
+    let (planner, is_of_agent) = (None, false);
+    let request = ProposeRequest {
+        run,
+        plan,
+        reason,
+        policy,
+        inputs,
+        planner,
+        provenance,
+        draft,
+        is_of_agent,
+    };
     execute_and_note(&args.ledger, request)
 }

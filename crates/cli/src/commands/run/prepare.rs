@@ -5,15 +5,15 @@ use plan_ledger::internals::files::{PlanFile, PlanFormat, as_written_commands};
 use plan_ledger::internals::ledger::expect_valid;
 use plan_ledger::internals::plan::{CompactPlan, Decider, PlanDraft, Review, diff, executed_text};
 use plan_ledger::{
-    Command, ContentHash, Ending, Json, Ledger, OnFailure, Plan, Rejection, Run, RunId, RunPolicy,
-    RunStatus, State, TextPolicy, plan_hash,
+    ApprovalPolicy, Command, ContentHash, Ending, Json, Ledger, OnFailure, Plan, Rejection, Run,
+    RunId, RunPolicy, RunStatus, State, TextPolicy, plan_hash,
 };
 
 use crate::options::ReadPlanArgs;
 use crate::output::{Failure, option, print_message};
 use crate::requests::Actor;
 use crate::runner::{ImportedStatuses, import_statuses, is_by_planner};
-use crate::server::{AgentSession, expect_person_in_shell};
+use crate::server::{AgentSession, agents_may_decide, expect_person_in_shell};
 
 use super::args::RunArgs;
 use super::plan_source::PlanSource;
@@ -112,7 +112,15 @@ pub(super) fn prepare(
             )));
         }
         let reason = args.reason.as_deref().unwrap_or("the plan file changed");
-        let version = ledger.propose_draft(run.id, draft, reason)?;
+        // Another version drops gates, criteria and budgets: an agent decides that for no person.
+        let session = AgentSession::of_environment();
+        let approval = match session {
+            Some(session) if !agents_may_decide(&args.ledger, session.host) => {
+                ApprovalPolicy::Required
+            }
+            _ => ApprovalPolicy::Automatic,
+        };
+        let version = ledger.propose_with(run.id, draft, reason, None, approval)?;
         let is_active = ledger.state()?.runs.get(&run.id).is_some_and(|run| run.active == version);
         let how = if is_active { "is active" } else { "waits for approval" };
         print_message(&format!("run {name}: plan version {version} {how}"));

@@ -110,6 +110,7 @@ fn propose(call: &ToolCall<'_>, arguments: PlanArguments) -> ToolOutcome {
         inputs: std::collections::BTreeMap::new(),
         planner: None,
         draft: CheckedPlan::default(),
+        is_of_agent: false,
     };
     let proposed = call.request(request, &key)?;
     let mut answer = answer;
