@@ -34,7 +34,13 @@ pub(super) struct Client {
 
 impl Client {
     fn start(place: &Place, words: &[&str]) -> Self {
+        Self::start_in(place, words, &[])
+    }
+
+    /// A client of a server in the environment of a host.
+    fn start_in(place: &Place, words: &[&str], marks: &[(&str, &str)]) -> Self {
         let mut command = place.command(&[&["mcp"], words].concat());
+        command.envs(marks.iter().copied());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let (to, from) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
@@ -541,6 +547,33 @@ fn operator_tools_plan_answer_and_control() {
     }
     control(&mut client, json!({ "action": "cancel", "reason": "enough" }));
     assert_eq!(client.call("ledger_claim", &json!({}))["status"], "cancelled");
+}
+
+/// A server that a model starts in its shell decides for no person. Where a host marks its servers like its
+/// shell, the two are not told apart.
+#[test]
+fn server_in_the_shell_of_a_model_decides_for_no_person() {
+    let claude = [("CLAUDECODE", "1"), ("CLAUDE_CODE_SESSION_ID", "4f2c1d3e-aaaa-bbbb")];
+    for (marks, agent) in [
+        ([claude[0], claude[1], ("AI_AGENT", "claude-code_2-1-197_agent")], true),
+        ([claude[0], claude[1], ("AI_AGENT", "claude-code_2-1-197_harness")], false),
+        ([("CODEX_THREAD_ID", "0199-7a11"), ("A", "1"), ("B", "1")], true),
+        ([("GEMINI_CLI", "1"), ("A", "1"), ("B", "1")], false),
+        ([("OPENCODE", "1"), ("A", "1"), ("B", "1")], false),
+    ] {
+        let place = Place::planned(PLAN);
+        let words = ["--role", "operator", "--run", "plan"];
+        let mut client = Client::start_in(&place, &words, &marks);
+        client.is_stateless = true;
+        let cap = json!({ "action": "cap", "value": 1, "by": "ana" });
+        if agent {
+            let refused = client.refused("ledger_control", &cap);
+            assert!(refused.contains("agent session"), "{refused}");
+        } else {
+            client.call("ledger_control", &cap);
+        }
+        client.call("ledger_claim", &json!({}));
+    }
 }
 
 /// Two winners of one claim are the most frequent complaint about other tools. The lock holder is killed

@@ -5,8 +5,8 @@
 //! marks is not recognized (`docs/src/security.md`).
 //!
 //! Invariants:
-//! - `ledger mcp` and `ledger hook` are the host's, not its model's, though some hosts mark them alike. A
-//!   server, and a runner, answer for other processes than their own.
+//! - `ledger hook` is the host's, not its model's, and so is `ledger mcp`, unless its environment is that of the
+//!   shell alone. A server, and a runner, answer for other processes than their own.
 //! - A mark is a whole variable: a host is recognized by what it sets for its model's shell alone.
 
 use std::fs;
@@ -23,6 +23,9 @@ struct HostMarks {
     marks: &'static [(&'static str, Option<&'static str>)],
     /// A variable, and the end of its value with which the environment is not the model's shell.
     unless: Option<(&'static str, &'static str)>,
+    /// Variables, and the ends of their values, that only the shell of its model has, and its servers do not.
+    /// With none, its servers have the same marks.
+    shell_alone: &'static [(&'static str, &'static str)],
     /// The variable with the session.
     session: Option<&'static str>,
 }
@@ -34,22 +37,39 @@ const HOSTS: [HostMarks; 6] = [
         host: "claude-code",
         marks: &[("CLAUDECODE", Some("1"))],
         unless: Some(("AI_AGENT", "_harness")),
+        shell_alone: &[("AI_AGENT", "_agent")],
         session: Some("CLAUDE_CODE_SESSION_ID"),
     },
     HostMarks {
         host: "codex",
         marks: &[("CODEX_THREAD_ID", None), ("CODEX_TOOL_CALL_ID", None)],
         unless: None,
+        shell_alone: &[("CODEX_THREAD_ID", ""), ("CODEX_TOOL_CALL_ID", "")],
         session: Some("CODEX_THREAD_ID"),
     },
-    HostMarks { host: "gemini", marks: &[("GEMINI_CLI", Some("1"))], unless: None, session: None },
-    HostMarks { host: "opencode", marks: &[("OPENCODE", Some("1"))], unless: None, session: None },
-    HostMarks { host: "cursor", marks: &[], unless: None, session: None },
-    HostMarks { host: "vscode", marks: &[], unless: None, session: None },
+    HostMarks {
+        host: "gemini",
+        marks: &[("GEMINI_CLI", Some("1"))],
+        unless: None,
+        shell_alone: &[],
+        session: None,
+    },
+    HostMarks {
+        host: "opencode",
+        marks: &[("OPENCODE", Some("1"))],
+        unless: None,
+        shell_alone: &[],
+        session: None,
+    },
+    HostMarks { host: "cursor", marks: &[], unless: None, shell_alone: &[], session: None },
+    HostMarks { host: "vscode", marks: &[], unless: None, shell_alone: &[], session: None },
 ];
 
 /// Commands that are not the model's, or that answer for other processes.
-const EXEMPT: [&str; 5] = ["mcp", "hook", "serve", "run", "resume"];
+const EXEMPT: [&str; 4] = ["hook", "serve", "run", "resume"];
+
+/// The command that is exempt, too, where the servers of a host have the marks of its model's shell.
+const SERVER: &str = "mcp";
 
 /// How many characters of a session's identifier are used.
 const SHORT_ID_LENGTH: usize = 8;
@@ -64,6 +84,8 @@ pub(crate) struct AgentSession {
     pub(crate) host: &'static str,
     /// The host, and the short identifier of the session if the host tells it.
     pub(crate) name: String,
+    /// Whether the environment is that of its model's shell, and of none of its servers.
+    is_shell_alone: bool,
 }
 
 /// The settings of a ledger for agents.
@@ -93,7 +115,8 @@ impl AgentSession {
             }
             value_of(&environment, name).map(|value| String::from_utf8_lossy(value).into_owned())
         })?;
-        Some(session).filter(|_| !is_exempt(process))
+        let is_exempt = is_exempt(process, session.is_shell_alone);
+        Some(session).filter(|_| !is_exempt)
     }
 
     fn in_environment(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
@@ -115,7 +138,10 @@ impl AgentSession {
             id.chars().filter(char::is_ascii_alphanumeric).take(SHORT_ID_LENGTH).collect();
         let name =
             if short.is_empty() { row.host.to_owned() } else { format!("{}/{short}", row.host) };
-        Some(Self { host: row.host, name })
+        let mut alone = row.shell_alone.iter();
+        let is_shell_alone =
+            alone.any(|(name, end)| variable(name).is_some_and(|it| it.ends_with(end)));
+        Some(Self { host: row.host, name, is_shell_alone })
     }
 
     /// Whether the owner of a ledger allowed the agents of this host to decide for a person.
@@ -124,8 +150,9 @@ impl AgentSession {
     }
 }
 
-/// Whether a process is this program with a command that is not the model's.
-fn is_exempt(process: u32) -> bool {
+/// Whether a process is this program with a command that is not the model's. A server that was started in
+/// what is only the model's shell is the model's.
+fn is_exempt(process: u32, is_shell_alone: bool) -> bool {
     let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     let mut words = line.split(|byte| *byte == 0).skip(1).map(String::from_utf8_lossy);
     let mut command = None;
@@ -137,7 +164,10 @@ fn is_exempt(process: u32) -> bool {
             break;
         }
     }
-    command.is_some_and(|command| EXEMPT.contains(&command.as_ref())) && is_this_program(process)
+    let is_named = command.is_some_and(|command| {
+        EXEMPT.contains(&command.as_ref()) || command == SERVER && !is_shell_alone
+    });
+    is_named && is_this_program(process)
 }
 
 /// Whether a process runs the same program as this one.
