@@ -300,6 +300,29 @@ fn plan_version_of_an_agent_waits_for_a_person() {
     }
 }
 
+/// An agent can tell its user only what it is told; the commands are the user's.
+#[test]
+fn agent_is_told_what_waits_for_a_person() {
+    let place = waiting_place();
+    let (marks, host, _) = SHELLS[0];
+    let shown = |line: &str| as_agent(&place, marks, line).code(0).out;
+    let status = shown("status --run plan");
+    for part in ["waits for a person", "it looks good", "Publish now?", "called", "once", "broken"]
+    {
+        assert!(status.contains(part), "{part} in {status}");
+    }
+    assert_eq!(commands_of_persons(&status), Vec::<String>::new());
+    let other = shown("status --run other");
+    assert!(other.contains("waits for a person") && other.contains("version 1"), "{other}");
+    // Where it may decide, it is shown everything that a person is.
+    place.ledger(&format!("setup {host} --agents-decide")).code(0);
+    let of_person = commands_of_persons(&place.ledger("status --run plan").code(0).out);
+    assert!(!of_person.is_empty());
+    assert_eq!(commands_of_persons(&shown("status --run plan")), of_person);
+    let line = format!("status --run plan --ledger {}", place.path(".ledger").display());
+    assert!(!commands_of_persons(&shown(&line)).is_empty());
+}
+
 /// What is decided through a server is a person's, also if an agent started the server.
 #[test]
 fn server_that_an_agent_started_serves_persons() {

@@ -32,6 +32,7 @@ pub use interfaces::http::{serve_router, tool_router};
 pub use commands::store::open_objects;
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -100,8 +101,10 @@ pub fn main() -> ExitCode {
         }
     };
     // The page of a server is for persons, also if an agent started it.
-    if server::AgentSession::of_environment().is_some()
+    let ledger = named_ledger();
+    if let Some(session) = server::AgentSession::of_environment()
         && !matches!(cli.command, CliCommand::Serve(_))
+        && !server::agents_may_decide(&ledger, session.host)
     {
         output::write_for_agents();
     }
@@ -142,6 +145,24 @@ fn names_folder(matches: &ArgMatches) -> bool {
             && matches.value_source(id) == Some(ValueSource::CommandLine)
     };
     is_given("dir") && !is_given("servers")
+}
+
+/// The ledger that this command line names with `--ledger`, else `LEDGER_DIR`, else the one that is found.
+fn named_ledger() -> PathBuf {
+    let mut words = std::env::args_os();
+    while let Some(word) = words.next() {
+        let word = word.to_string_lossy();
+        let named = match word.strip_prefix("--ledger") {
+            Some("") => words.next().map(PathBuf::from),
+            Some(rest) => rest.strip_prefix('=').map(PathBuf::from),
+            None => None,
+        };
+        if let Some(named) = named {
+            return named;
+        }
+    }
+    let named = std::env::var_os("LEDGER_DIR").filter(|named| !named.is_empty());
+    named.map_or_else(options::default_ledger, PathBuf::from)
 }
 
 /// Where the author comes from, if the command line has one.

@@ -40,7 +40,7 @@ pub(crate) use question::question_subject_text;
 
 #[cfg(feature = "mcp")]
 pub(crate) use reader::for_agents;
-pub(crate) use reader::{is_for_reader, write_for_agents};
+pub(crate) use reader::{is_for_agent, is_for_reader, write_for_agents};
 pub(crate) use render::{
     escape_control, escape_lines, escape_path, is_printable, local_moment, parse_since, time_of_day,
 };

@@ -41,9 +41,14 @@ pub(crate) fn for_agents<T>(make: impl FnOnce() -> T) -> T {
     made
 }
 
+/// Whether the output is for an agent.
+pub(crate) fn is_for_agent() -> bool {
+    PROCESS_FOR_AGENTS.load(Ordering::Relaxed) || THREAD_FOR_AGENTS.get()
+}
+
 /// Whether the reader of the output may type this command line: an agent decides for no person.
 pub(crate) fn is_for_reader(line: &str) -> bool {
-    if !PROCESS_FOR_AGENTS.load(Ordering::Relaxed) && !THREAD_FOR_AGENTS.get() {
+    if !is_for_agent() {
         return true;
     }
     let Some(rest) = line.strip_prefix("ledger ") else { return true };

@@ -17,8 +17,8 @@ use plan_ledger::{
 
 use crate::commands::last_runner::RunnerStatus;
 use crate::output::{
-    decision_commands, escape_control, is_for_reader, outcome_commands, pending_commands,
-    shell_command, step_argument,
+    decision_commands, escape_control, is_for_agent, is_for_reader, outcome_commands,
+    pending_commands, shell_command, step_argument,
 };
 use crate::protocol::{StepName, WorkerKind, counted};
 use crate::runner::{GoneClaim, Pending, may_hold, pending};
@@ -314,9 +314,13 @@ fn failed_run(run: &Run, dir: &Path) -> NextAction {
         names.push(format!("{rest} more"));
     }
     let what = if names.is_empty() { "its own criteria".to_owned() } else { names.join(", ") };
+    let all_failed = if is_for_agent() {
+        ""
+    } else {
+        ", or retry all failed steps with `ledger resume --retry-failed`"
+    };
     let text = format!(
-        "the run failed because of {what}; retry it, or retry all failed steps with `ledger resume \
-         --retry-failed`{}",
+        "the run failed because of {what}; retry it{all_failed}{}",
         if lacks_replans(run, &failed) { NO_REPLANS } else { "" }
     );
     let action = NextAction { step: failed.first().copied(), ..NextAction::new("retry", text) };

@@ -18,7 +18,7 @@ use crate::commands::inspect::next_action::{NextAction, actions, gone_steps, hos
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::units::{span, words};
 use crate::output::render::Paint;
-use crate::output::{Failure, cost_text, escape_control, warning_text};
+use crate::output::{Failure, cost_text, escape_control, is_for_agent, warning_text};
 use crate::protocol::hand_off::files::{stale_steps, stale_text};
 use crate::protocol::trusted_text;
 
@@ -52,7 +52,8 @@ pub(crate) fn show_user(
         out.line(&format!("  about {} more", whole_seconds(left)))?;
     }
     let (needs, next): (Vec<_>, Vec<_>) = actions.iter().partition(|action| needs_person(action));
-    print_actions("needs you", &needs, out)?;
+    let heading = if is_for_agent() { "waits for a person" } else { "needs you" };
+    print_actions(heading, &needs, out)?;
     print_actions("next", &next, out)
 }
 
@@ -227,8 +228,12 @@ fn print_actions(
     actions: &[&NextAction],
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
-    // Without a command, the lines above say it.
-    let actions: Vec<_> = actions.iter().filter(|action| !action.commands.is_empty()).collect();
+    // Without a command, the lines above say it; but an agent is told what waits for a person, without the
+    // command.
+    let is_shown = |action: &&&NextAction| {
+        !action.commands.is_empty() || is_for_agent() && needs_person(action)
+    };
+    let actions: Vec<_> = actions.iter().filter(is_shown).collect();
     if actions.is_empty() {
         return Ok(());
     }
