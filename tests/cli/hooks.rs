@@ -185,6 +185,33 @@ fn usage_errors_of_a_hook_never_have_the_code_that_blocks_a_host() {
     place.ledger("help --unknown hook").code(2);
 }
 
+/// Regression: the hook named the number of the claim as its token, which is refused without its secret.
+#[test]
+fn hook_names_no_token_that_it_does_not_know() {
+    let place = Place::planned(PLAN);
+    let token = place.ledger(&format!("claim --worker {WORKER}")).code(0).token();
+    let number = token.split('-').next().unwrap().to_owned();
+    let held = answer(&place, "claude-code", "Stop", &json!({})).unwrap()["reason"].to_string();
+    let release = "ledger release --step build-wheel --run plan";
+    assert!(held.contains(release) && held.contains("ledger claim"), "{held}");
+    let prime = context(answer(&place, "claude-code", "SessionStart", &json!({})));
+    for text in [held, prime] {
+        for wrong in [format!("token {number}"), format!("receipt {number}")] {
+            assert!(!text.contains(&wrong), "{wrong} in {text}");
+        }
+    }
+    // It is its own claim, so the session may release it.
+    let words: Vec<&str> = release.split(' ').skip(1).collect();
+    let mut command = place.command(&words);
+    command.env_remove("LEDGER_BY").envs([
+        ("CLAUDECODE", "1"),
+        ("CLAUDE_CODE_SESSION_ID", SESSION),
+        ("AI_AGENT", "claude-code_2-1-197_agent"),
+    ]);
+    start(&mut command).end().code(0);
+    assert_eq!(answer(&place, "claude-code", "Stop", &json!({})), None);
+}
+
 #[test]
 fn claim_under_the_name_of_the_session_is_its_own() {
     let place = Place::planned(PLAN);

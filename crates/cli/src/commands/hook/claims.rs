@@ -12,7 +12,7 @@ use plan_ledger::{AttemptToken, Run, State, StepNumber, StepState, StepStatus, T
 
 use crate::commands::inspect::name_and_title;
 use crate::commands::prime::ReadFrom;
-use crate::output::escape_control;
+use crate::output::{escape_control, quoted, step_argument};
 use crate::protocol::StepName;
 use crate::runner::{Pending, pending};
 
@@ -22,6 +22,9 @@ use super::session::HostSession;
 const TASK_JSON: &str = "\"type\":\"task\"";
 const TOKEN_JSON: &str = "\"token\":\"";
 const TOKEN_TEXT: &str = "token";
+
+/// Stands for a token of which only the claim knew the secret.
+const NO_TOKEN: &str = "a claim whose token only its answer had";
 
 /// How many claims a text names.
 const NAMED_MAX: usize = 3;
@@ -35,6 +38,8 @@ struct SessionClaim {
     run: String,
     /// Number and id of the step.
     step: String,
+    /// The options of `ledger release` that name the step.
+    options: String,
     title: String,
     state: ClaimState,
 }
@@ -136,15 +141,19 @@ impl SessionClaims {
     /// for a verdict, which the agent cannot give, it is never held.
     pub(super) fn hold_text(&self) -> Option<String> {
         let held = self.claims.iter().filter_map(|claim| {
-            let SessionClaim { run, step, .. } = claim;
-            let token = claim.token_text();
-            match &claim.state {
-                ClaimState::Open { .. } => Some(format!(
+            let SessionClaim { run, step, options, .. } = claim;
+            match (&claim.state, claim.token) {
+                (ClaimState::Open { .. }, Some(token)) => Some(format!(
                     "{step} of run {run} is claimed by this session and not reported: finish it and \
                      report it (`ledger_report` with token {token}, or `ledger receipt {token}`), or \
                      release it (`ledger_release`, or `ledger release {token}`)."
                 )),
-                ClaimState::Unverified { .. } | ClaimState::Lost(_) => None,
+                (ClaimState::Open { .. }, None) => Some(format!(
+                    "{step} of run {run} is claimed by this session and not reported: finish it and \
+                     report it with the token that the claim printed. Without that token, release it \
+                     (`ledger release {options}`), and claim it again (`ledger claim`)."
+                )),
+                (ClaimState::Unverified { .. } | ClaimState::Lost(_), _) => None,
             }
         });
         joined(held.collect())
@@ -156,7 +165,7 @@ impl SessionClaims {
             format!("The worker name of this session is {worker}: pass it when you claim.\n");
         for claim in self.claims.iter().take(NAMED_MAX) {
             let SessionClaim { run, step, title, state, .. } = claim;
-            let token = claim.token_text();
+            let token = claim.token.map_or_else(|| NO_TOKEN.to_owned(), |it| format!("token {it}"));
             let title: String = title.chars().take(80).collect();
             let state = match state {
                 ClaimState::Open { lease_until, .. } => {
@@ -167,17 +176,10 @@ impl SessionClaims {
                 }
                 ClaimState::Lost(why) => format!("lost: {why}"),
             };
-            let line = format!("token {token}: {step} of run {run}, {state}: {title}");
+            let line = format!("{token}: {step} of run {run}, {state}: {title}");
             text.extend(["This session has ", &line, "\n"]);
         }
         text
-    }
-}
-
-impl SessionClaim {
-    /// Its token, or the number of it if that is all that is known.
-    fn token_text(&self) -> String {
-        self.token.map_or_else(|| self.seq.to_string(), |token| token.to_string())
     }
 }
 
@@ -233,10 +235,13 @@ fn claim_of(
         _ => return None,
     };
     let (name, title) = name_and_title(run, number);
+    let argument = step_argument(&StepName::of(run, number));
+    let options = format!("--step {} --run {}", quoted(&argument), quoted(&run.name));
     Some(SessionClaim {
         seq,
         token,
         run: escape_control(&run.name),
+        options: escape_control(&options),
         step: name,
         title,
         state: claim_state,
