@@ -323,6 +323,41 @@ fn agent_is_told_what_waits_for_a_person() {
     assert!(!commands_of_persons(&shown(&line)).is_empty());
 }
 
+/// The names of steps and of agents are given by the ledger: nobody takes one.
+#[test]
+fn reserved_name_is_refused_as_an_author() {
+    let place = Place::planned("steps: [{id: judged, acceptance: [it looks good]}]");
+    let before = place.ledger("inspect records --json").out;
+    place.write(
+        "ask.py",
+        "import socket, json, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect('.ledger/serve.sock')
+f = s.makefile('rw')
+f.write(json.dumps({'act': 'note', 'text': 'x', 'by': sys.argv[1]}) + '\\n')
+f.flush()
+print(f.readline(), end='')
+",
+    );
+    let has_python = Command::new("python3").arg("--version").output().is_ok();
+    let serving = place.serve();
+    for name in ["step:#1@7", "agent:claude-code/4f2c1d3e", "agent:"] {
+        for line in ["note hello", "cap --run plan 9", "pause plan"] {
+            let refused = place.ledger(&format!("{line} --by {name}")).code(2);
+            refused.complains(&["reserved", "hint"]);
+        }
+        if has_python {
+            let mut python = Command::new("python3");
+            python.args(["ask.py", name]).current_dir(place.path(""));
+            let out = start(&mut python).end().code(0).out;
+            assert!(out.contains("reserved"), "{out}");
+        }
+    }
+    serving.dismiss();
+    assert_eq!(place.ledger("inspect records --json").out, before);
+    place.ledger("note hello --by agent").code(0);
+}
+
 /// What is decided through a server is a person's, also if an agent started the server.
 #[test]
 fn server_that_an_agent_started_serves_persons() {

@@ -12,8 +12,14 @@ use super::run::parse_name;
 pub(crate) struct ByOption {
     /// Your name, for the record [default: the login name]
     #[arg(long, value_name = "WHO", env = "LEDGER_BY", hide_env_values = true)]
-    #[arg(default_value_t = login_name(), hide_default_value = true, value_parser = parse_name)]
+    #[arg(default_value_t = login_name(), hide_default_value = true, value_parser = parse_author)]
     pub(crate) by: String,
+}
+
+/// Rejects an author whose name is empty or reserved.
+pub(crate) fn parse_author(text: &str) -> Result<String, String> {
+    Actor::expect_own_name(text)?;
+    parse_name(text)
 }
 
 /// Who reads a plan file: the agent in an agent session, else `LEDGER_BY`.

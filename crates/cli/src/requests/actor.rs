@@ -39,6 +39,20 @@ impl Actor {
         }
     }
 
+    /// Rejects the name of a person or a program that begins like that of a step or of a session.
+    ///
+    /// # Errors
+    /// The reason, with a hint.
+    pub(crate) fn expect_own_name(by: &str) -> Result<(), String> {
+        if by.starts_with(STEP) || by.starts_with(AGENT) {
+            return Err(format!(
+                "the author `{by}` has a reserved name: the ledger itself names steps `{STEP}...` and \
+                 agents `{AGENT}...`\nhint: give the name of a person or a program"
+            ));
+        }
+        Ok(())
+    }
+
     /// The origin of a value that it sets.
     pub(super) fn origin(self) -> Origin {
         match self {

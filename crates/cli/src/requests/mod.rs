@@ -305,6 +305,15 @@ impl Request {
         serde_json::from_value(value).map_err(unwritable)
     }
 
+    /// The author that its client gives, if it has one. A request that proves its attempt has none.
+    pub(crate) fn author(&self) -> Option<String> {
+        match self {
+            Self::Propose(propose) => propose.provenance.as_ref()?.author.clone(),
+            _ if self.rules().token == TokenRule::Required => None,
+            _ => Some(serde_json::to_value(self).ok()?.get("by")?.as_str()?.to_owned()),
+        }
+    }
+
     /// The key as the name of this request. Equal requests have equal texts, whichever process wrote
     /// them.
     fn name_with(&self, key: &BatchKey) -> Result<BatchKey, Failure> {

@@ -78,13 +78,20 @@ fn actor_of(request: &Request, process: u32, dir: &Path) -> Result<Option<Actor>
 /// says who.
 ///
 /// # Errors
-/// As [`actor_of`].
+/// As [`actor_of`]; `Usage` for an author with a reserved name.
 pub(super) fn made_by(
     request: &Request,
     process: u32,
     dir: &Path,
 ) -> Result<Option<Request>, Failure> {
-    let Some(actor) = actor_of(request, process, dir)? else { return Ok(None) };
+    let Some(actor) = actor_of(request, process, dir)? else {
+        // What a client on another machine does not decide is its step's, or its agent's.
+        if process != std::process::id() || request.rules().decides {
+            let named = request.author().map_or(Ok(()), |by| Actor::expect_own_name(&by));
+            named.map_err(Failure::Usage)?;
+        }
+        return Ok(None);
+    };
     let mut made = request.of_actor(&actor)?;
     if let Request::Propose(request) = &mut made {
         let session = AgentSession::of(process).filter(|_| matches!(actor, Actor::Agent(_)));

@@ -8,6 +8,8 @@ use serde_json::{Map, Value};
 
 use plan_ledger::Token;
 
+use crate::requests::Actor;
+
 /// Reads a token. Some models write its number alone.
 fn token<'de, D: Deserializer<'de>>(from: D) -> Result<Token, D::Error> {
     let value = Value::deserialize(from)?;
@@ -21,7 +23,11 @@ fn token<'de, D: Deserializer<'de>>(from: D) -> Result<Token, D::Error> {
 fn author<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     let name = String::deserialize(from)?;
     let is_name = !name.trim().is_empty();
-    is_name.then_some(name).ok_or_else(|| D::Error::custom("by: expected the name of a person"))
+    if !is_name {
+        return Err(D::Error::custom("by: expected the name of a person"));
+    }
+    Actor::expect_own_name(&name).map_err(|error| D::Error::custom(format!("by: {error}")))?;
+    Ok(name)
 }
 
 /// `ledger_claim`.
