@@ -48,7 +48,7 @@ steps:
 ";
 
 /// A decision in every form.
-const DECISIONS: [&str; 12] = [
+const DECISIONS: [&str; 17] = [
     "accept plan judged",
     "reject plan judged",
     "answer 9 yes",
@@ -61,6 +61,11 @@ const DECISIONS: [&str; 12] = [
     "budget plan --attempts 99",
     "cap --run plan 9",
     "erase --record 1 --yes",
+    "unpause plan",
+    "cancel plan",
+    "plan withdraw plan",
+    "recover .ledger --fence --yes",
+    "note hello --accept-rollback",
 ];
 
 fn in_shell(place: &Place, marks: &[(&str, &str)], words: &[&str]) -> Ended {
@@ -82,7 +87,7 @@ fn events(place: &Place, kind: &str) -> Vec<Value> {
 
 /// The commands in a text that decide for a person.
 pub(crate) fn commands_of_persons(text: &str) -> Vec<String> {
-    let pattern = r"ledger (--ledger \S+ )?(accept|reject|answer|plan approve|plan reject|decide|retry|skip|budget|cap|erase)\b[^\n]*";
+    let pattern = r"ledger (--ledger \S+ )?(accept|reject|answer|plan approve|plan reject|decide|retry|skip|budget|cap|erase|unpause|cancel|plan withdraw|resume --retry-failed)\b[^\n]*";
     let pattern = Regex::new(pattern).unwrap();
     pattern.find_iter(text).map(|found| found.as_str().to_owned()).collect()
 }
@@ -164,7 +169,7 @@ fn record_of_an_agent_names_it() {
         run("set flag true");
         run("plan request plan --kind scope-change --reason more");
         run("pause plan");
-        run("unpause plan");
+        place.ledger("unpause plan").code(0);
         assert_eq!(events(&place, "note")[0]["by"], agent.as_str());
         let set = events(&place, "variable_set");
         assert_eq!(set[0]["origin"], json!({ "is": "agent", "who": agent }));
@@ -356,6 +361,24 @@ print(f.readline(), end='')
     serving.dismiss();
     assert_eq!(place.ledger("inspect records --json").out, before);
     place.ledger("note hello --by agent").code(0);
+}
+
+/// An agent releases its own claims; those of others are a person's to release.
+#[test]
+fn agent_releases_no_claim_of_another_worker() {
+    for (marks, host, _) in SHELLS {
+        let place = Place::planned("steps: [{id: one}, {id: two}]");
+        place.ledger("claim plan --step one --worker other").code(0);
+        as_agent(&place, marks, "claim plan --step two").code(0);
+        let refused = as_agent(&place, marks, "release --step one --run plan").code(6);
+        refused.complains(&["agent session"]);
+        as_agent(&place, marks, "release --step two --run plan").code(0);
+        let serving = place.serve();
+        as_agent(&place, marks, "release --step one --run plan").code(6);
+        serving.dismiss();
+        place.ledger(&format!("setup {host} --agents-decide")).code(0);
+        as_agent(&place, marks, "release --step one --run plan").code(0);
+    }
 }
 
 /// What is decided through a server is a person's, also if an agent started the server.

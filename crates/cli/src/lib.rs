@@ -121,6 +121,9 @@ pub fn main() -> ExitCode {
         options::prefer_folder();
     }
     if cli.accept_rollback {
+        if let Err(failure) = server::expect_person_in_shell(&ledger, "") {
+            return fail(&failure);
+        }
         server::accept_rollback();
     }
     #[cfg(feature = "store")]

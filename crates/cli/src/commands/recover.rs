@@ -13,7 +13,7 @@ use plan_ledger::{Environment, OnAmbiguous};
 
 use crate::options::{LedgerFolder, environment, open_ledger};
 use crate::output::{Code, Failure, print_line, print_text};
-use crate::server::{check_root_of_folder, expect_outside};
+use crate::server::{check_root_of_folder, expect_person};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -81,7 +81,7 @@ fn fence(args: &RecoverArgs, dir: &Path) -> Result<Code, Failure> {
             dir.display()
         )));
     }
-    expect_outside(std::process::id(), dir)?;
+    expect_person(dir, "")?;
     check_root_of_folder(dir, &environment())?;
     let environment = Environment { on_ambiguous: OnAmbiguous::Fence, ..environment() };
     let ledger = open_ledger(dir, &environment)?;

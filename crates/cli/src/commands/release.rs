@@ -48,7 +48,9 @@ pub(crate) fn release(args: &ReleaseArgs) -> Result<Code, Failure> {
     let token = match (&args.step, args.token) {
         (Some(step), _) => {
             let (run, step, by) = (args.run.clone(), step.clone(), args.author.by.clone());
-            return args.ledger.execute(ReleaseStepRequest { run, step, by, reason });
+            let is_of_agent = false;
+            let request = ReleaseStepRequest { run, step, by, reason, is_of_agent };
+            return args.ledger.execute(request);
         }
         (None, Some(token)) => token,
         // The command line has one of them.

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The commands that decide for a person.
-const OF_PERSONS: [&str; 11] = [
+const OF_PERSONS: [&str; 15] = [
     "accept",
     "reject",
     "answer",
@@ -18,6 +18,10 @@ const OF_PERSONS: [&str; 11] = [
     "budget",
     "cap",
     "erase",
+    "unpause",
+    "cancel",
+    "plan withdraw",
+    "resume --retry-failed",
 ];
 
 /// Whether all output of this process is for an agent.

@@ -39,7 +39,7 @@ pub struct CancelAnswer {
 }
 
 impl RequestKind for CancelRequest {
-    const RULES: Rules = Rules::of(Role::Operator);
+    const RULES: Rules = Rules::of(Role::Operator).of_person();
 
     type Answer = CancelAnswer;
 

@@ -8,6 +8,7 @@ use plan_ledger::{AttemptToken, Command, Event, LostCause, State};
 
 use crate::protocol::Failure;
 
+use super::actor::Actor;
 use super::attempt_status::AttemptStatus;
 use super::context::RequestContext;
 use super::find::{name, run_or_only, step_status, step_to_change};
@@ -31,6 +32,9 @@ pub struct ReleaseStepRequest {
     /// The reason.
     #[serde(default)]
     pub reason: String,
+    /// Whether an agent makes it that decides for no person: it may release its own claims alone.
+    #[serde(skip)]
+    pub is_of_agent: bool,
 }
 
 impl RequestKind for ReleaseStepRequest {
@@ -54,6 +58,12 @@ impl RequestKind for ReleaseStepRequest {
                 );
                 return Err(Failure::Rejected(message));
             };
+            if self.is_of_agent
+                && let Actor::Agent(session) = Actor::of(&self.by)
+                && attempt.worker != session
+            {
+                return Err(Failure::AgentSession { session });
+            }
             let (proof, cause) = (Proof::LockHolder, LostCause::RunnerDied);
             Ok(Command::ReportLost { token: attempt.token, proof, cause, detail: detail.clone() })
         };

@@ -36,7 +36,7 @@ pub struct UnpauseAnswer {
 }
 
 impl RequestKind for UnpauseRequest {
-    const RULES: Rules = Rules::of(Role::Operator);
+    const RULES: Rules = Rules::of(Role::Operator).of_person();
 
     type Answer = UnpauseAnswer;
 

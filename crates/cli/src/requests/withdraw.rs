@@ -39,7 +39,7 @@ pub struct WithdrawAnswer {
 }
 
 impl RequestKind for WithdrawRequest {
-    const RULES: Rules = Rules::of(Role::Operator);
+    const RULES: Rules = Rules::of(Role::Operator).of_person();
 
     type Answer = WithdrawAnswer;
 

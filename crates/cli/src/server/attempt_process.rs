@@ -93,9 +93,14 @@ pub(super) fn made_by(
         return Ok(None);
     };
     let mut made = request.of_actor(&actor)?;
-    if let Request::Propose(request) = &mut made {
+    let is_of_agent = || {
         let session = AgentSession::of(process).filter(|_| matches!(actor, Actor::Agent(_)));
-        request.is_of_agent = session.is_some_and(|session| !session.may_decide(dir));
+        session.is_some_and(|session| !session.may_decide(dir))
+    };
+    match &mut made {
+        Request::Propose(request) => request.is_of_agent = is_of_agent(),
+        Request::ReleaseStep(request) => request.is_of_agent = is_of_agent(),
+        _ => {}
     }
     Ok(Some(made))
 }
