@@ -279,7 +279,7 @@ impl fmt::Display for Rejection {
                 ENDED_KEPT
             ),
             Self::NoActivePlan => {
-                f.write_str("the run has no active plan version; approve one first")
+                f.write_str("the run has no active plan version: a person approves one first")
             }
             Self::NoSuchVersion(version) => {
                 write!(f, "version {version} does not wait for a review")
