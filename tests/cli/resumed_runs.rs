@@ -92,6 +92,16 @@ fn copied_ledger_without_its_folder_is_refused() {
     let refused = ledger(&place, "old", &["resume", "--ledger", "backup", "--yes"]).code(6);
     refused.complains(&["this ledger is a copy of", "belongs to that one"]);
     assert_eq!(made(&place.path("old")), [true, false, false]);
+    // Neither is the folder around the copy, or around a ledger that was moved alone, the working folder.
+    fs::create_dir(place.path("kept")).unwrap();
+    copy(&place.path("old/.ledger"), &place.path("kept/.ledger"));
+    let refused = ledger(&place, "kept", &["resume", "--yes"]).code(6);
+    refused.complains(&["the last runner worked in", "plan.yaml", "there is none"]);
+    fs::rename(place.path("old/.ledger"), place.path("moved")).unwrap();
+    let refused = ledger(&place, "old", &["resume", "--ledger", "../moved", "--yes"]).code(6);
+    refused.complains(&["the last runner worked in", "plan.yaml", "there is none"]);
+    assert_eq!(made(&place.path("old")), [true, false, false]);
+    assert_eq!(made(&place.path("kept")), [false, false, false]);
     // One that was started elsewhere with the ledger of this folder.
     let place = Place::new();
     fs::create_dir(place.path("work")).unwrap();

@@ -10,7 +10,7 @@ use plan_ledger::{ApprovalPolicy, OnFailure, RunPolicy, TextPolicy};
 use crate::commands::approve_commands::{CommandApproval, approve_commands};
 use crate::commands::read_report::{keep_ids, print_read_report};
 use crate::options::{
-    InputArgs, LedgerArgs, ReadPlanArgs, parse_author, parse_name, parse_text_policy, parse_words,
+    InputArgs, LedgerArgs, ReadPlanArgs, parse_author, parse_text_policy, parse_words,
 };
 use crate::output::{Code, Failure, print_message};
 use crate::requests::{CheckedPlan, ProposeRequest};

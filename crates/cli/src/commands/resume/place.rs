@@ -60,6 +60,14 @@ impl ResumePlace {
                 escape_path(&folder)
             )));
         }
+        if let Some(file) = left_behind(&last.arguments, old, &folder) {
+            return Err(Failure::Rejected(format!(
+                "the ledger was at {there}, and the last runner worked in {}, where {file} is; there is none \
+                 in {}\nhint: move or copy the working folder, too, or start a runner there with `ledger run`",
+                escape_path(old),
+                escape_path(&folder)
+            )));
+        }
         let is_parent_there = last.ledger.parent().is_some_and(Path::exists);
         let doubt = if is_copy {
             Some(format!("this ledger is a copy of {there}, which is still there"))
@@ -68,6 +76,14 @@ impl ResumePlace {
         };
         Ok(Self { folder, doubt })
     }
+}
+
+/// A file that the command line names and that is in the old working folder only: the ledger was moved or
+/// copied without it.
+fn left_behind<'a>(arguments: &'a [String], old: &Path, folder: &Path) -> Option<&'a String> {
+    let is_in = |folder: &Path, word: &String| folder.join(word).is_file();
+    let mut words = arguments.iter().filter(|word| Path::new(word.as_str()).is_relative());
+    words.find(|word| folder != old && is_in(old, word) && !is_in(folder, word))
 }
 
 /// What became of a working folder when its ledger was moved or copied.
