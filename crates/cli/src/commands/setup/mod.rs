@@ -42,8 +42,9 @@ Examples:
   ledger setup codex --agents-ask                  take that back
 
 In the shell of an agent session, the commands that decide for a person are refused: accept, reject, answer,
-plan approve, plan reject, decide, retry, skip, budget, cap, erase, unpause, cancel, plan withdraw, and --by. With --agents-decide the owner of
-the ledger allows them to the agents of a host; their records name the agent.
+plan approve, plan reject, plan withdraw, decide, retry, skip, budget, cap, erase, unpause, cancel, and --by.
+With --agents-decide the owner of the ledger allows them to the agents of a host; their records name the
+agent.
 
 What other tools and you wrote into these files stays. A file that is not valid is an error, and no
 file is changed. Run it again after a new version of `ledger`.";
