@@ -74,7 +74,7 @@ fn erased_output_is_gone_and_the_ledger_is_whole() {
     let record = note(&place).to_string();
     let done = place
         .ledger_with(&["erase", "--output", "login", "--record", &record, "--yes", "--by", "ana"])
-        .code(0);
+        .code(1);
     assert!(done.out.contains("copies that may still hold it"), "{}", done.out);
     let work = place.path(".ledger/work");
     let left = files_with_needle(&place.path(".ledger"));
@@ -204,13 +204,14 @@ fn copies_of_texts_with_special_characters_are_listed() {
         let nested = serde_json::json!({ "deep": [format!("it is {text}!")] }).to_string();
         place.ledger_with(&["receipt", &claim("login"), "--output", &value]).code(0);
         place.ledger_with(&["receipt", &claim("copy"), "--output", &nested]).code(0);
-        let failed = ["--failed", "deterministic", "--message", text];
-        place.ledger_with(&[&["receipt", &claim("fail")], &failed[..]].concat()).code(0);
         let one = text.lines().find(|line| line.contains("SEK")).unwrap().trim();
         let one = serde_json::to_string(one).unwrap();
         place.ledger_with(&["receipt", &claim("line"), "--output", &one]).code(0);
         place.ledger_with(&["set", "other", &value, "--run", "plan", "--by", "ana"]).code(0);
-        place.ledger_with(&["note", text, "--by", "ana"]).code(0);
+        place.ledger_with(&["note", &format!("it is {text}"), "--by", "ana"]).code(0);
+        let message = format!("refused: {text}");
+        let failed = ["--failed", "deterministic", "--message", &message];
+        place.ledger_with(&[&["receipt", &claim("fail")], &failed[..]].concat()).code(0);
         let plan = line(&place.ledger("erase --output login --json").code(1).out);
         let kinds = |list: &str| -> Vec<String> {
             let records = plan[list].as_array().unwrap().iter();
@@ -234,24 +235,23 @@ fn copies_of_texts_with_special_characters_are_listed() {
 /// another value.
 #[test]
 fn default_of_an_input_is_listed_as_what_stays() {
-    let place = Place::new();
-    place.write(
-        "plan.yaml",
-        "inputs: {tok: {default: SEKRETdef}}\nsteps: [{id: a, condition: \"tok != ''\"}]\n",
-    );
-    place.ledger("run plan.yaml --worker true").code(0);
-    let kinds = |words: &str| -> Vec<String> {
+    let plan = "inputs: {tok: {default: SEKRETdef}}\nsteps: [{id: a, condition: \"tok != ''\"}]\n";
+    let place = Place::planned(plan);
+    let expect_listed = |words: &str| {
         let plan = line(&place.ledger(words).code(1).out);
-        let left = plan["left"].as_array().unwrap().iter();
-        left.map(|it| it["kind"].as_str().unwrap().to_owned()).collect()
+        for kind in ["variable_set", "plan_proposed", "condition_judged"] {
+            let mut left = plan["left"].as_array().unwrap().iter();
+            assert!(left.any(|it| it["kind"] == kind), "{kind}: {plan}");
+        }
     };
     for words in ["erase --variable tok --json", "erase --variable tok --json --yes --by ana"] {
-        let kinds = kinds(words);
-        for kind in ["variable_set", "plan_proposed", "condition_judged"] {
-            assert!(kinds.iter().any(|it| it == kind), "{kind}: {kinds:?}");
-        }
+        expect_listed(words);
     }
-    place.ledger("erase --variable tok").code(1).says(&["nothing can be erased"]);
+    place.ledger("erase --variable tok --yes --by ana").code(1).says(&["nothing can be erased"]);
+    place.ledger("set tok another-value --run plan --by ana").code(0);
+    expect_listed("erase --variable tok --json --yes --by ana");
+    let values = place.ledger("inspect .ledger records").out;
+    assert!(!values.contains("another-value"), "{values}");
 }
 
 /// The command of a runner is kept outside the ledger, with the values of its inputs.
