@@ -155,3 +155,30 @@ fn differences_show_old_and_new_commands() {
     place.ledger("plan propose new.json --run r").code(0);
     check(&place.ledger("inspect .ledger plan r --diff 1 2").code(0).out);
 }
+
+/// A command of two lines and a command with the two characters `\n` never look alike.
+#[test]
+fn newline_and_its_escape_look_different() {
+    let place = Place::new();
+    place.ledger("init").code(0);
+    for (name, command, shown) in
+        [("two", "true\nfalse", r"true\nfalse"), ("one", r"true\nfalse", r"true\\nfalse")]
+    {
+        place.write(
+            &format!("{name}.json"),
+            json!({"steps": [{"id": "a", "command": command}]}).to_string(),
+        );
+        place.ledger(&format!("plan propose {name}.json --run {name}"));
+        let words = format!("a.command: {shown}");
+        for line in [
+            format!("plan show {name}.json"),
+            format!("plan review {name}"),
+            format!("inspect .ledger plan {name}"),
+        ] {
+            let ended = place.ledger(&line);
+            assert!(ended.out.contains(&words), "expected {words:?} in\n{}", ended.out);
+        }
+    }
+    let changed = place.ledger("plan diff two.json one.json").code(0).out;
+    assert!(changed.contains(r"- true\nfalse") && changed.contains(r"+ true\\nfalse"), "{changed}");
+}

@@ -268,7 +268,7 @@ fn native_fields_in_a_list_of_another_tool_are_read() {
             "costLimit": {"tokens": 5}, "timeout_seconds": 30, "lease_seconds": 60,
             "retry": {"max_attempts": 2, "per_class": {"transient": 9}},
             "acceptance": ["good", {"command": "false"}, {"cel": "output.x > 5"}],
-            "verification": {"automated": "npm test", "by": "ana"},
+            "verification": {"coverage": "80 percent", "by": "ana", "automated": true},
             "checks": [{"id": "c1", "command": "true"}]"#,
         r#""budget": {"attempts": 3}, "caps": {"run": 1}, "failure": {"max_replans": 2},
             "defaults": {"retry": {"max_attempts": 4}}, "gate": {"question": "start?"},
@@ -283,7 +283,7 @@ fn native_fields_in_a_list_of_another_tool_are_read() {
     assert_eq!((step.timeout_seconds, step.lease_seconds), (Some(30), Some(60)));
     assert_eq!(step.retry.as_ref().unwrap().per_class["transient"], 9);
     let criteria = json!([{"text": "good"}, {"command": "false"}, {"cel": "output.x > 5"},
-        {"text": "automated: npm test; by: ana"}, {"command": "true"}]);
+        {"text": "automated: true; by: ana; coverage: 80 percent"}, {"command": "true"}]);
     assert_eq!(json!(step.acceptance), criteria);
     assert_eq!((plan.budget.attempts, plan.caps.run), (Some(3), Some(1)));
     assert_eq!(plan.failure.max_replans, Some(2));
@@ -352,4 +352,168 @@ fn checks_and_limits_that_cannot_be_read_are_refused_with_their_place() {
         assert!(report.plan_file.is_none(), "{text}");
         assert_eq!(report.diagnostics[0].line, Some(line), "{text}{:?}", report.diagnostics);
     }
+}
+
+/// A budget beside the tasks of task-master is read whole, also where it has a word that the tool uses for
+/// the progress of its work; a limit in another form is refused.
+#[test]
+fn budget_in_a_task_master_file_is_read() {
+    let tasks = r#""tasks": [{"id": "1", "title": "A", "description": "d"},
+        {"id": "2", "title": "B", "description": "e", "dependencies": ["1"]}]"#;
+    let budget = r#""budget": {"attempts": 1}"#;
+    let texts = [
+        format!("{{{tasks}, {budget}}}"),
+        format!(r#"{{"master": {{{tasks}, {budget}}}}}"#),
+        format!(r#"{{"master": {{{tasks}}}, {budget}}}"#),
+    ];
+    for text in texts {
+        let read = files::parse("tasks.json", &text).unwrap();
+        assert_eq!(read.plan.budget.attempts, Some(1), "{text}");
+    }
+    for (text, expected) in [
+        (format!(r#"{{{tasks}, "limits": {{"attempts": 1}}}}"#), "limits"),
+        (format!(r#"{{"master": {{{tasks}, "limits": {{"attempts": 1}}}}}}"#), "master.limits"),
+        // Two budgets: which one counts is not known.
+        (format!(r#"{{"master": {{{tasks}, {budget}}}, {budget}}}"#), "master.budget"),
+    ] {
+        let report = lint_text("tasks.json", &text, None);
+        assert!(report.plan_file.is_none(), "{text}");
+        assert_eq!(report.diagnostics[0].place, expected, "{text}");
+    }
+    // The run of such a file stops at its budget.
+    let place = Place::new();
+    place.write("tasks.json", format!("{{{tasks}, {budget}}}"));
+    place.ledger("run tasks.json --run r --worker true");
+    assert_eq!(
+        place.state().run_named("r").unwrap().versions[0].plan.decode().budget.attempts,
+        Some(1)
+    );
+}
+
+/// A check that a program judges never becomes a text, which the receipt of a worker satisfies.
+#[test]
+fn check_with_a_command_is_a_command_or_refused() {
+    let names = [
+        "acceptance",
+        "verification",
+        "testStrategy",
+        "definition_of_done",
+        "checks",
+        "tests",
+        "test",
+    ];
+    for name in names {
+        for (item, expected) in [
+            (r#"{"Command": "false"}"#, json!({"command": "false"})),
+            (r#"{"type": "shell", "command": "false"}"#, json!({"command": "false"})),
+            (r#"{"name": "x", "CEL": "output.x > 5"}"#, json!({"cel": "output.x > 5"})),
+            (r#"{"name": "It is good", "type": "manual"}"#, json!({"text": "It is good"})),
+        ] {
+            let text = list(&format!(r#", "{name}": [{item}]"#), "");
+            let read = files::parse("tasks.json", &text).unwrap();
+            assert_eq!(json!(read.plan.steps[0].acceptance), json!([expected]), "{name} {item}");
+        }
+        for item in [
+            r#"{"command": ["false"]}"#,
+            r#"{"type": "shell", "value": "false"}"#,
+            r#"{"type": "cel", "expression": "output.x > 5"}"#,
+            r#"{"cli": "false"}"#,
+            r#"{"automated": "false"}"#,
+            r#"{"name": "x", "check": {"command": "false"}}"#,
+            r#"{"command": "test", "args": ["-e", "x"]}"#,
+            r#"{"command": "true", "cel": "false"}"#,
+        ] {
+            let text = list(&format!(r#", "{name}": [{item}]"#), "");
+            let report = lint_text("tasks.json", &text, None);
+            assert!(report.plan_file.is_none(), "{name} {item}");
+            let found = &report.diagnostics[0];
+            assert_eq!(found.place, format!("tasks[0].{name}[0]"), "{item}: {found}");
+            assert!(found.message.contains("acceptance: [{command: "), "{found}");
+        }
+    }
+}
+
+/// Other names of checks, commands, gates, limits and rules are refused with their place, and prose and
+/// data under such a name are kept.
+#[test]
+fn other_names_of_checks_and_limits_are_refused_and_prose_is_kept() {
+    let tasks = [
+        ("testCommand", r#""false""#, "acceptance: "),
+        ("verify_command", r#""false""#, "acceptance: "),
+        ("test", r#""npm test""#, "acceptance: "),
+        ("run", r#""make""#, "command: "),
+        ("cmd", r#""make""#, "command: "),
+        ("script", r#""make""#, "command: "),
+        ("shell", r#"["make"]"#, "command: "),
+        ("success", r#"[{"command": "false"}]"#, "acceptance: "),
+        ("requires_approval", "true", "gate: {question"),
+        ("approval", r#"{"by": "ana"}"#, "gate: {question"),
+        ("qualityGate", r#"{"question": "really?"}"#, "gate: {question"),
+        ("max_cost", "5", "cost_limit"),
+        ("maxTokens", "1000", "tokens"),
+        ("token_limit", "1000", "tokens"),
+        ("time_limit", r#""2h""#, "timeout_seconds"),
+        ("timeout_ms", "5000", "timeout_seconds"),
+        ("deadline", "3600", "timeout_seconds"),
+        ("rate_limit", "3", "caps"),
+        ("on_failure", r#""abort""#, "failure: {rules"),
+        ("failure", r#"{"max_replans": 0}"#, "failure: {rules"),
+        ("defaults", r#"{"command": "make"}"#, "task itself"),
+        ("barriers", r#"[{"id": "x", "members": ["1"]}]"#, "native"),
+    ];
+    for (name, value, hint) in tasks {
+        let report = lint_text("tasks.json", &list(&format!(r#", "{name}": {value}"#), ""), None);
+        assert!(report.plan_file.is_none(), "{name}");
+        let found = &report.diagnostics[0];
+        assert_eq!(found.place, format!("tasks[0].{name}"), "{found}");
+        assert!(found.message.contains(hint), "{found}");
+    }
+    let plans = [
+        (r#""failure_policy": "stop","#, "failure_policy", "failure: {rules"),
+        (r#""max_parallel": 2,"#, "max_parallel", "caps: {run"),
+        (r#""concurrency": 2,"#, "concurrency", "caps: {run"),
+        (r#""testCommand": "false","#, "testCommand", "test_criteria"),
+        (r#""preconditions": ["has(variables.x)"],"#, "preconditions", "each step"),
+        (r#""metadata": {"budget": {"attempts": 1}},"#, "metadata.budget", "beside the tasks"),
+        (r#""metadata": {"gate": {"question": "q"}},"#, "metadata.gate", "beside the tasks"),
+        (r#""metadata": {"command": "make"},"#, "metadata.command", "beside the tasks"),
+        (r#""metadata": {"checks": [{"command": "x"}]},"#, "metadata.checks", "beside the tasks"),
+    ];
+    for (field, place, hint) in plans {
+        let report = lint_text("tasks.json", &list("", field), None);
+        assert!(report.plan_file.is_none(), "{field}");
+        let found = &report.diagnostics[0];
+        assert_eq!(found.place, place, "{found}");
+        assert!(found.message.contains(hint), "{found}");
+    }
+    for field in [
+        r#""test": "The login works with a wrong password""#,
+        r#""tests": ["tests/login.py"]"#,
+        r#""deadline": "2026-12-24""#,
+        r#""run": 7"#,
+        r#""failure": "It timed out""#,
+        r#""barriers": ["no budget yet"]"#,
+        r#""requires_approval": false"#,
+        r#""approval": "none""#,
+        r#""metadata": {"commit": {"sha": "x"}}"#,
+    ] {
+        let text = list(&format!(", {field}"), r#""preconditions": ["Docker is installed"],"#);
+        files::parse("tasks.json", &text).unwrap_or_else(|error| panic!("{field}: {error}"));
+    }
+}
+
+/// A budget above the checkboxes of a text is refused with its place, also in its native form.
+#[test]
+fn native_budget_above_checkboxes_is_refused_with_its_place() {
+    for front in
+        ["budget: {attempts: 1}", "title: A\nbudget: {attempts: 1}", "checks: [{command: x}]"]
+    {
+        let report = lint_text("a.md", &format!("---\n{front}\n---\n- [ ] a\n"), None);
+        assert!(report.plan_file.is_none(), "{front}");
+        let found = &report.diagnostics[0];
+        assert_eq!(found.line, Some(1), "{found}");
+        assert!(found.message.contains("in a native plan"), "{found}");
+    }
+    let read = files::parse("a.md", "---\ntitle: A\n---\n- [ ] a\n").unwrap();
+    assert_eq!(read.plan.steps.len(), 1);
 }

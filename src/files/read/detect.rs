@@ -169,6 +169,8 @@ fn parse_yaml(name: &str, text: &str) -> ReadResult<PlanDraft> {
 fn parse_embedded<'a>(name: &str, text: &'a str) -> ReadResult<Option<Parsed<'a>>> {
     if let Some((front, body)) = embedded::front_matter(text)
         && let Some(mut draft) = native::parse_valid_yaml(front)
+        // The tasks below fields without steps are those of the text.
+        && (!draft.plan_file.plan.steps.is_empty() || !markdown::has_checkboxes(body))
     {
         let first = front.lines().count().saturating_add(1);
         markdown::report_unread(&mut draft, body, first);

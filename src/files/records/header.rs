@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 use super::field_names::{COMMAND_LISTS, PROGRESS};
 use super::list_finder::{FoundList, RecordPhase, without_path};
 use super::mapping::Mapping;
-use super::native_fields::{self, Unread, take_criteria, unread_plan_fields};
+use super::must_read::{Unread, unread_plan_fields};
+use super::native_fields::{self, take_criteria};
 use super::record_fields::{RecordFields, plain_name, text_list};
 use crate::files::diagnostic::{Diagnostic, Severity};
 use crate::files::draft::{PlanDraft, tool_extra};
@@ -84,21 +85,29 @@ impl Header {
         let named = known.iter().find_map(|path| body.pointer(path)?.as_str());
         let title = named.or(tag).unwrap_or_default().to_owned();
         let is_tag = |value: &Value| value.get("tasks").is_some_and(Value::is_array);
-        let of_file = file.as_object().into_iter().flatten().filter(|(_, value)| !is_tag(value));
-        let of_body = body.as_object().into_iter().flatten();
-        let mut fields = Map::new();
-        for (name, value) in of_file.chain(of_body).filter(|(name, _)| *name != "tasks") {
-            let value = match value {
-                Value::Object(inner) => Value::Object(without_progress(inner.clone(), mapping)),
-                other => other.clone(),
-            };
-            fields.insert(name.clone(), value);
-        }
-        fields.extend(tag.map(|tag| ("tag".to_owned(), json!(tag))));
         let mut plan = Plan { title, ..Plan::default() };
-        let (mut listed, mut fields) = (Vec::new(), RecordFields::new(&fields));
-        let unread = read_checks(&mut plan, &mut fields, &mut listed, tag.unwrap_or_default());
-        plan.extra = tool_extra(mapping.extra, without_progress(fields.rest(), mapping));
+        let (mut listed, mut unread) = (Vec::new(), Vec::new());
+        let mut rest = Map::new();
+        // Checks and limits are read before the progress of the tool is left out.
+        let around: Vec<(&Value, &str)> = match tag {
+            Some(tag) => vec![(file, ""), (body, tag)],
+            None => vec![(body, "")],
+        };
+        for (value, path) in around {
+            let fields = value.as_object().into_iter().flatten();
+            let fields = fields.filter(|(name, value)| *name != "tasks" && !is_tag(value));
+            let fields = fields.map(|(name, value)| (name.clone(), value.clone())).collect();
+            let mut fields = RecordFields::new(&fields);
+            unread.extend(read_checks(&mut plan, &mut fields, &mut listed, path));
+            rest.extend(fields.rest());
+        }
+        for value in rest.values_mut() {
+            if let Value::Object(inner) = value {
+                *inner = without_progress(std::mem::take(inner), mapping);
+            }
+        }
+        rest.extend(tag.map(|tag| ("tag".to_owned(), json!(tag))));
+        plan.extra = tool_extra(mapping.extra, without_progress(rest, mapping));
         Self { plan, others: Vec::new(), listed, unread }
     }
 

@@ -6,10 +6,12 @@
 //! `format/plan-files.md` has the complete mapping.
 
 mod beads;
+mod described_check;
 mod field_names;
 mod header;
 mod list_finder;
 mod mapping;
+mod must_read;
 mod native_fields;
 mod reader;
 mod record_fields;

@@ -18,7 +18,8 @@ use super::field_names::{
 };
 use super::list_finder::{FoundList, Record};
 use super::mapping::{Mapping, Order, Priority};
-use super::native_fields::{self, Unread, take_criteria, unread_step_fields};
+use super::must_read::{Unread, unread_step_fields};
+use super::native_fields::{self, take_criteria};
 use super::record_fields::{
     RecordFields, field, field_in, fractional_id, id_text, is_all_ticked, name_list, path_list,
     text_list, truth,
@@ -568,8 +569,11 @@ impl<'a> RecordReader<'a> {
             step.goal = goal.trim().into();
         }
         if let Some(questions) = self.blockers.get(&task.id) {
-            let question = questions.join("; ");
-            step.gate = Some(Box::new(Gate { question, ..Gate::default() }));
+            let mut gate = step.gate.take().map_or_else(Gate::default, |gate| *gate);
+            let own = Some(&gate.question).filter(|question| !question.is_empty());
+            let all: Vec<&str> = own.into_iter().chain(questions).map(String::as_str).collect();
+            gate.question = all.join("; ");
+            step.gate = Some(Box::new(gate));
         }
         let rest = fields.rest();
         unread.extend(unread_step_fields(&rest));

@@ -180,18 +180,27 @@ pub(super) fn executed_changes(old: &Plan, new: &Plan) -> Vec<ExecutedChange> {
     changes
 }
 
-/// A value in one line, whole. Control characters are escaped.
+/// A value in one line, whole. Control characters are escaped, and so is a backslash that would look like
+/// the start of such an escape: different texts have different lines.
 fn one_line(value: &Value) -> String {
-    let text = match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
+    // In JSON the backslashes of a text are escaped already.
+    let (text, is_escaped) = match value {
+        Value::String(text) => (text.clone(), false),
+        other => (other.to_string(), true),
     };
     let mut line = String::with_capacity(text.len());
-    for char in text.chars() {
+    let mut chars = text.chars().peekable();
+    while let Some(char) = chars.next() {
+        let begins_escape = |next: &char| {
+            next.is_control() || !next.is_ascii() || ['n', 'r', 't', 'u', '\\'].contains(next)
+        };
         if char.is_control() {
             line.extend(char.escape_default());
         } else {
             line.push(char);
+            if char == '\\' && !is_escaped && chars.peek().is_some_and(begins_escape) {
+                line.push(char);
+            }
         }
     }
     line
@@ -304,6 +313,27 @@ mod tests {
             "  plan.caps: {\"run\":2}",
         ];
         assert_eq!(found, expected.join("\n"));
+    }
+
+    #[test]
+    fn different_commands_never_look_alike() {
+        let parts = ["\n", "\\", "n", "u{202e}", "\u{202e}", "\u{1b}", "u{1b}", "x"];
+        let mut seen = std::collections::BTreeMap::new();
+        for first in parts {
+            for second in parts {
+                for third in parts {
+                    let text = [first, second, third].concat();
+                    // As a terminal shows it, where invisible characters are escaped, too.
+                    let shown = one_line(&json!(text)).replace('\u{202e}', "\\u{202e}");
+                    if let Some(other) = seen.insert(shown.clone(), text.clone()) {
+                        assert_eq!(other, text, "{shown}");
+                    }
+                }
+            }
+        }
+        assert_eq!(one_line(&json!(r"sed 's/\./x/'")), r"sed 's/\./x/'");
+        assert_eq!(one_line(&json!("a\nb")), r"a\nb");
+        assert_eq!(one_line(&json!(r"a\nb")), r"a\\nb");
     }
 
     #[test]
