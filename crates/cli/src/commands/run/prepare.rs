@@ -1,6 +1,8 @@
 //! Finds the run of a plan file and prepares it: starts it, resumes it, proposes a new plan version
 //! or retries failed steps.
 
+use std::path::Path;
+
 use plan_ledger::internals::files::{PlanFile, PlanFormat, as_written_commands};
 use plan_ledger::internals::ledger::expect_valid;
 use plan_ledger::internals::plan::{CompactPlan, Decider, PlanDraft, Review, diff, executed_text};
@@ -112,14 +114,7 @@ pub(super) fn prepare(
             )));
         }
         let reason = args.reason.as_deref().unwrap_or("the plan file changed");
-        // Another version drops gates, criteria and budgets: an agent decides that for no person.
-        let session = AgentSession::of_environment();
-        let approval = match session {
-            Some(session) if !agents_may_decide(&args.ledger, session.host) => {
-                ApprovalPolicy::Required
-            }
-            _ => ApprovalPolicy::Automatic,
-        };
+        let approval = approval_of_version(&args.ledger);
         let version = ledger.propose_with(run.id, draft, reason, None, approval)?;
         let is_active = ledger.state()?.runs.get(&run.id).is_some_and(|run| run.active == version);
         let how = if is_active { "is active" } else { "waits for approval" };
@@ -143,6 +138,15 @@ pub(super) fn prepare(
     }
     set_failure_settings(ledger, run.id, args)?;
     current(ledger, run.id)
+}
+
+/// Whether another version waits for approval: it can drop gates, criteria and budgets, which an agent decides
+/// for no person.
+fn approval_of_version(ledger: &Path) -> ApprovalPolicy {
+    match AgentSession::of_environment() {
+        Some(session) if !agents_may_decide(ledger, session.host) => ApprovalPolicy::Required,
+        _ => ApprovalPolicy::Automatic,
+    }
 }
 
 /// How many versions a planner may make if the plan does not say so.
