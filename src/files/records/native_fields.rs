@@ -2,7 +2,7 @@
 //!
 //! A field that says what is checked, asked, executed, limited or spent is never kept as data of a
 //! tool. It is read as in `format/plan.md`, or it is a problem with its place and the form that is
-//! read. Criteria are read in any form: an object that is no native criterion becomes a text.
+//! read. A criterion that is an object of another tool becomes a text, unless it has a command.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
