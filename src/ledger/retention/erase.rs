@@ -340,7 +340,9 @@ fn leftovers(
     };
     let mut found = Leftovers::default();
     let mut texts = BTreeSet::new();
-    defaults.iter().for_each(|default| collect_texts(&default.value, &mut texts));
+    for default in defaults {
+        collect_texts(&default.value, &mut texts);
+    }
     for record in reader.records(reader.first_seq()) {
         let record = record?;
         let parts = (record.codec == Codec::Detached).then(|| split_detached(&record.payload));
@@ -410,10 +412,14 @@ fn collect_texts(bytes: &[u8], texts: &mut BTreeSet<String>) {
         Ok(serde_json::Value::String(text)) => drop(texts.insert(text)),
         Ok(serde_json::Value::Number(number)) => drop(texts.insert(number.to_string())),
         Ok(serde_json::Value::Array(items)) => {
-            items.iter().for_each(|item| collect_texts(item.to_string().as_bytes(), texts));
+            for item in items {
+                collect_texts(item.to_string().as_bytes(), texts);
+            }
         }
         Ok(serde_json::Value::Object(members)) => {
-            members.values().for_each(|item| collect_texts(item.to_string().as_bytes(), texts));
+            for item in members.values() {
+                collect_texts(item.to_string().as_bytes(), texts);
+            }
         }
         Ok(serde_json::Value::Null | serde_json::Value::Bool(_)) => {}
         Err(_) => drop(texts.insert(String::from_utf8_lossy(bytes).into_owned())),

@@ -112,6 +112,8 @@ pub(crate) fn erase(args: &EraseArgs) -> Result<Code, Failure> {
         }
         return Ok(code);
     }
+    let by = expect_person(&dir, &args.author.by)?;
+    check_root_of_folder(&dir, &environment)?;
     let preview = view.preview_erase(&targets)?;
     if preview.records.is_empty() && preview.blobs.is_empty() {
         let erased = Erased::of(&preview, &dir, &view, &environment);
@@ -123,8 +125,6 @@ pub(crate) fn erase(args: &EraseArgs) -> Result<Code, Failure> {
         }
         return Ok(code);
     }
-    let by = expect_person(&dir, &args.author.by)?;
-    check_root_of_folder(&dir, &environment)?;
     let report = ledger::erase(&dir, &environment, &targets, &by)?;
     let erased = Erased::of(&report.preview, &dir, &view, &environment);
     let code = erased.code();
