@@ -328,7 +328,7 @@ fn agent_is_told_what_waits_for_a_person() {
     assert!(!commands_of_persons(&shown(&line)).is_empty());
 }
 
-/// The names of steps and of agents are given by the ledger: nobody takes one.
+/// The names of steps and of agents are given by the ledger: no person takes one.
 #[test]
 fn reserved_name_is_refused_as_an_author() {
     let place = Place::planned("steps: [{id: judged, acceptance: [it looks good]}]");

@@ -14,7 +14,8 @@
 //!    verdict is by the worker itself, and expressions are judged by their value.
 //! 7. A stale token never changes a step, and the reserved cost of a lost attempt stays charged
 //!    until its real cost is known.
-//! 8. Every failure has exactly one decision, with a rule; an escalated failure has one more.
+//! 8. Every failure has exactly one decision, with a rule; an escalated failure has one more. A worker's
+//!    request for another plan has it once no other request is open.
 //! 9. At most one replan request is open; any other request replaces a request for more steps. While it
 //!    is open, the run neither is done nor fails, and what it holds is not dispatched.
 //! 10. No step that depends on invalidated work stays accepted or in flight.

@@ -46,13 +46,38 @@ impl RunModel {
             && !work.is_uncalled_fallback
     }
 
-    /// Whether the open replan request holds a step. Invariant 9.
+    /// Whether the open replan request holds a step, or one that waits for it. Invariant 9.
     fn is_held(&self, number: StepNumber) -> bool {
-        match &self.request {
+        let is_named = match &self.request {
             None | Some((_, ReplanTrigger::Extension, _)) => false,
             Some((_, _, None)) => self.idempotence(number) == Idempotence::No,
             Some((_, _, Some(from))) => self.follows(number, *from),
-        }
+        };
+        let waiting = |each: &StepNumber| {
+            let work = self.work(*each);
+            self.waits_to_request(work) && self.follows(number, self.requested_from(*each, work))
+        };
+        is_named || self.numbers.iter().any(waiting)
+    }
+
+    /// Whether a step waits until the open request is resolved, since its worker requested a plan, too.
+    fn waits_to_request(&self, work: &StepModel) -> bool {
+        let is_open =
+            self.request.as_ref().is_some_and(|(_, it, _)| *it != ReplanTrigger::Extension);
+        let is_requested = |it: &Receipt| matches!(it.outcome, Outcome::ReplanRequested { .. });
+        is_open
+            && work.phase == StepPhase::Reported
+            && work.receipt.as_ref().is_some_and(is_requested)
+    }
+
+    /// The step from which the worker of a step requested another plan.
+    fn requested_from(&self, number: StepNumber, work: &StepModel) -> StepNumber {
+        let outcome = work.receipt.as_ref().map(|receipt| &receipt.outcome);
+        let Some(Outcome::ReplanRequested { from: Some(from), .. }) = outcome else {
+            return number;
+        };
+        let found = self.numbers.iter().find(|each| self.work(**each).id == **from);
+        found.copied().unwrap_or(number)
     }
 
     /// Whether a step is another one, or depends on it, directly or through others.
@@ -459,6 +484,9 @@ impl RunModel {
     /// No verdict or decision is pending.
     fn check_decided(&self, number: StepNumber, work: &StepModel) {
         let is_external = self.plan().failure.decider == Decider::External;
+        if self.waits_to_request(work) {
+            return;
+        }
         let has_failed = work.has_failed() || self.lacks_output(number, work);
         assert!(is_external || !has_failed, "8: {work:?}");
         if work.phase == StepPhase::Reported && !has_failed {
