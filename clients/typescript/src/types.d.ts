@@ -770,7 +770,8 @@ export interface DecideRequest {
 }
 
 /**
- * Retry one failed step, or all of them; or do a step that is accepted or skipped again, and what
+ * Retry one failed step, or all of them, whether they failed finally or a question about their failure is open; or do a
+ * step that is accepted or skipped again, and what
  * follows from it.
  */
 export interface RetryRequest {
@@ -1722,6 +1723,8 @@ export interface ReceiptLine {
 
 /** The new plan version that a receipt requests. */
 export interface ReplanAsked {
+  /** The record of the open request that is resolved first, if there is one. */
+  after?: number | null;
   /** The id of the first step to do again, as the receipt names it. */
   from: string | null;
   /** Why the plan should change. */
@@ -1764,6 +1767,8 @@ export interface RenewedLine {
 export interface RetriedLine {
   /** The numbers of the steps. */
   numbers: Array<number>;
+  /** The record of a request for a new plan that stays open. */
+  open_request?: number | null;
   /** The run. */
   run: string;
   /** The status of the run. */
@@ -1788,6 +1793,8 @@ export interface SetLine {
 export interface SkippedLine {
   /** The step number. */
   number: number;
+  /** The record of a request for a new plan that stays open. */
+  open_request?: number | null;
   /** The run. */
   run: string;
   /** The status of the run. */

@@ -817,7 +817,8 @@ class _RetryRequestRequired(TypedDict):
 
 
 class RetryRequest(_RetryRequestRequired, total=False):
-    """Retry one failed step, or all of them; or do a step that is accepted or skipped again, and what
+    """Retry one failed step, or all of them, whether they failed finally or a question about their failure is open; or do a
+    step that is accepted or skipped again, and what
     follows from it."""
     # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
     once: str
@@ -1804,14 +1805,16 @@ class ReceiptLine(_ReceiptLineRequired, total=False):
     budget_used: list[BudgetPart]
 
 
-_ReplanAskedMembers = TypedDict("_ReplanAskedMembers", {
+_ReplanAskedRequired = TypedDict("_ReplanAskedRequired", {
     "from": "Union[str, None]",
     "kind": "ReplanKind",
 })
 
 
-class ReplanAsked(_ReplanAskedMembers):
+class ReplanAsked(_ReplanAskedRequired, total=False):
     """The new plan version that a receipt requests."""
+    # The record of the open request that is resolved first, if there is one.
+    after: Union[int, None]
 
 
 class ReleasedLine(TypedDict):
@@ -1846,8 +1849,7 @@ class RenewedLine(TypedDict):
     type: Literal["renewed"]
 
 
-class RetriedLine(TypedDict):
-    """Failed steps are tried again."""
+class _RetriedLineRequired(TypedDict):
     # The numbers of the steps.
     numbers: list[int]
     # The run.
@@ -1857,6 +1859,12 @@ class RetriedLine(TypedDict):
     # Their ids.
     steps: list[str]
     type: Literal["retried"]
+
+
+class RetriedLine(_RetriedLineRequired, total=False):
+    """Failed steps are tried again."""
+    # The record of a request for a new plan that stays open.
+    open_request: Union[int, None]
 
 
 class SetLine(TypedDict):
@@ -1870,8 +1878,7 @@ class SetLine(TypedDict):
     version: int
 
 
-class SkippedLine(TypedDict):
-    """A step was skipped."""
+class _SkippedLineRequired(TypedDict):
     # The step number.
     number: int
     # The run.
@@ -1883,6 +1890,12 @@ class SkippedLine(TypedDict):
     # The step's id.
     step: str
     type: Literal["skipped"]
+
+
+class SkippedLine(_SkippedLineRequired, total=False):
+    """A step was skipped."""
+    # The record of a request for a new plan that stays open.
+    open_request: Union[int, None]
 
 
 class SnapshotLine(TypedDict):
