@@ -224,6 +224,17 @@ fn watch_input(dir: &Path) -> Result<Arc<AtomicBool>, Failure> {
     Ok(is_ended)
 }
 
+/// Ends the claims whose processes are gone. Damage ends no server: it is answered to each request that
+/// meets it.
+fn end_dead_claims(ledger: &Ledger, dir: &Path) -> Result<(), Failure> {
+    let notes = match take_over_dead_claims(ledger, dir).map_err(Failure::from) {
+        Err(failure) if failure.code() == Code::Damaged => Vec::new(),
+        found => found?,
+    };
+    notes.iter().for_each(|note| print_message(note));
+    Ok(())
+}
+
 /// Serves a ledger until a signal.
 pub(crate) fn serve(args: &ServeArgs, http: &mut dyn HttpServer) -> Result<Code, Failure> {
     let http = EndOnDrop(http);
@@ -243,7 +254,7 @@ pub(crate) fn serve(args: &ServeArgs, http: &mut dyn HttpServer) -> Result<Code,
     let ledger = Arc::new(ledger);
     check_root(dir, &ledger, &environment())?;
     // The worker that starts this server may be the next of one that was killed.
-    take_over_dead_claims(&ledger, dir)?.iter().for_each(|note| print_message(note));
+    end_dead_claims(&ledger, dir)?;
     let seq = ledger.head().seq;
     let served = while_serving(&ledger, dir, print_message, || {
         // It ends before the ledger is closed.
@@ -281,7 +292,7 @@ pub(crate) fn serve(args: &ServeArgs, http: &mut dyn HttpServer) -> Result<Code,
             ledger.tick()?;
             if looked.elapsed() >= DEAD_CLAIMS_EVERY {
                 looked = Instant::now();
-                take_over_dead_claims(&ledger, dir)?.iter().for_each(|note| print_message(note));
+                end_dead_claims(&ledger, dir)?;
             }
             // After a failed write, stop and release the lock, so that another process can open the
             // ledger.
