@@ -59,7 +59,7 @@ pub(super) fn described_criterion(item: &Value) -> Option<Criterion> {
     let signs = object.iter().filter(|(name, value)| is_command(name, value)).count();
     let is_bare = |name: &String, value: &Value| {
         let plain = plain_name(name);
-        let is_plain = is_empty(value) || *value == Value::from(0);
+        let is_plain = is_empty(value) || value.as_i64() == Some(0);
         is_plain || !COMMAND_FIELDS.iter().any(|known| plain_name(known) == plain)
     };
     let is_bare = object.iter().all(|(name, value)| is_bare(name, value));

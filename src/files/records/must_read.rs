@@ -254,7 +254,7 @@ pub(super) fn unread_plan_fields(fields: &Map<String, Value>) -> Vec<Unread> {
 pub(super) fn unread_kept_fields(fields: &Map<String, Value>) -> Vec<Unread> {
     let mut found = unread_plan_fields(fields);
     for (name, value) in fields {
-        if let Some(Some(form)) = listed_form(name, value, CHECKS) {
+        if let Some(form) = listed(name, CHECKS).and_then(|row| refused_form(row, value)) {
             found.push((name.clone(), format!("this check is not read here; write {form}")));
         }
     }
@@ -283,7 +283,7 @@ fn unread_settings(name: &str, value: &Value, owner: Owner) -> Vec<Unread> {
     let mut found = Vec::new();
     let fields = value.as_object().into_iter().flatten();
     for (inner, value) in fields.filter(|(_, value)| !is_empty(value)) {
-        let check = listed_form(inner, value, CHECKS).flatten();
+        let check = listed(inner, CHECKS).and_then(|row| refused_form(row, value));
         if let Some(form) = check.or_else(|| form_of(inner, value, owner)) {
             let message = format!("{} is not read here; write {form}, {place}", kind_of(value));
             found.push((format!("{name}.{inner}"), message));
@@ -298,8 +298,8 @@ fn form_of(name: &str, value: &Value, owner: Owner) -> Option<&'static str> {
         Owner::Step => (STEP_FORMS, CRITERION, COMMAND, SECONDS),
         Owner::Plan => (PLAN_FORMS, PLAN_CRITERION, PLAN_COMMAND, PLAN_SECONDS),
     };
-    if let Some(form) = listed_form(name, value, forms) {
-        return form;
+    if let Some(row) = listed(name, forms) {
+        return refused_form(row, value);
     }
     // Every name of a command and of a time limit: `testCommand`, `verify_cmd`, `timeout_ms`.
     let plain = plain_name(name);
@@ -310,10 +310,14 @@ fn form_of(name: &str, value: &Value, owner: Owner) -> Option<&'static str> {
     plain.starts_with("timeout").then_some(seconds)
 }
 
-/// The form of a listed name, if this value of it is refused.
-fn listed_form(name: &str, value: &Value, forms: &[Form]) -> Option<Option<&'static str>> {
-    let (_, refused, form) = forms.iter().find(|(names, ..)| is_one_of(name, names))?;
-    Some(is_refused(*refused, value).then_some(*form))
+/// The row of a name.
+fn listed<'a>(name: &str, forms: &'a [Form]) -> Option<&'a Form> {
+    forms.iter().find(|(names, ..)| is_one_of(name, names))
+}
+
+/// What is to be written instead of this value, if the row refuses it.
+fn refused_form((_, refused, form): &Form, value: &Value) -> Option<&'static str> {
+    is_refused(*refused, value).then_some(*form)
 }
 
 fn is_one_of(name: &str, names: &[&str]) -> bool {

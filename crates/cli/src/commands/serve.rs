@@ -231,7 +231,9 @@ fn end_dead_claims(ledger: &Ledger, dir: &Path) -> Result<(), Failure> {
         Err(failure) if failure.code() == Code::Damaged => Vec::new(),
         found => found?,
     };
-    notes.iter().for_each(|note| print_message(note));
+    for note in notes {
+        print_message(&note);
+    }
     Ok(())
 }
 
