@@ -187,3 +187,41 @@ fn drill_names_what_its_plan_waits_for() {
     let told = drill(&place, "plan.yaml", &["--kill-at", "1"]).code(6);
     told.complains(&["waits for something that a drill cannot resolve: paused"]);
 }
+
+/// A stub is paid nothing: a lost attempt of one is not charged its estimate, however it was killed.
+#[test]
+fn estimates_cost_nothing_in_a_drill() {
+    let place = Place::new();
+    let plan = "steps: [{id: a, cost_estimate: {money_micros: 20000}},
+      {id: b, after: [a], cost_estimate: {money_micros: 20000}}, {id: c, after: [b], cost_limit: {money_micros: 9}}]";
+    place.write("loan.yaml", plan);
+    drill(&place, "loan.yaml", &["--kill-at", "2"]).code(0).says(&["ok      cost 0: $0.00 and"]);
+    drill(&place, "loan.yaml", &["--every-crash"]).code(0);
+    place.ledger_with(&["run", "loan.yaml", "--stub", "--kill-at", "2"]);
+    let ended = place.ledger_with(&["run", "loan.yaml", "--stub", "--json"]).code(0);
+    let summary = ended.lines().pop().unwrap();
+    assert_eq!(summary["cost"]["money_micros"].as_u64().unwrap_or_default(), 0, "{summary}");
+}
+
+/// If the run does not execute the step that was chosen, the drill kills the next one that it does.
+#[test]
+fn skipped_step_is_not_killed() {
+    let place = Place::new();
+    place.write(
+        "score.yaml",
+        "steps:
+  - {id: score, outputs: [credit_score], extra: {stub: {credit_score: 400}}}
+  - {id: big, after: [score], condition: credit_score > 500}
+  - {id: end, after: [big]}
+",
+    );
+    for more in [&[][..], &["--kill-at", "2"]] {
+        let ended = drill(&place, "score.yaml", more).code(0);
+        ended.says(&["killed at step 3 (step 2 is not executed)", "all checks hold"]);
+    }
+    let lines = drill(&place, "score.yaml", &["--json"]).code(0).lines();
+    assert_eq!(lines.last().unwrap()["kill_at"], 3);
+    drill(&place, "score.yaml", &["--kill-at", "1"]).code(0).says(&["killed at step 1\n"]);
+    place.write("none.yaml", "steps: [{id: a, condition: 1 > 2}]");
+    drill(&place, "none.yaml", &[]).code(6).complains(&["there is nothing to kill"]);
+}

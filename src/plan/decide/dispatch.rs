@@ -50,8 +50,8 @@ pub(super) fn dispatch(
     let step = step_of(run, number)?;
     let (plan, plan_step) =
         run.plan().zip(run.plan_step(number)).ok_or(Rejection::NoSuchStep(number))?;
-    let reserved =
-        if mutant!(BudgetNotReserved) { Cost::default() } else { reservation(plan_step) };
+    let is_free = route.is_stub || mutant!(BudgetNotReserved);
+    let reserved = if is_free { Cost::default() } else { reservation(plan_step) };
     match check_budget(state, run, now, reserved) {
         BudgetCheck::Covered => {}
         BudgetCheck::Reserved(part) => return Err(Rejection::BudgetReserved(part)),

@@ -23,8 +23,8 @@ pub struct Route {
     pub owners: BTreeSet<String>,
     /// Only steps with one of these tags; empty: all.
     pub tags: BTreeSet<String>,
-    /// Also the steps of people, for stub workers, which do nothing.
-    pub with_people: bool,
+    /// For stub workers, which do nothing: also the steps of people, and no cost is reserved.
+    pub is_stub: bool,
 }
 
 impl Route {
@@ -32,7 +32,7 @@ impl Route {
     #[must_use]
     pub fn of(owners: &[String], tags: &[String]) -> Self {
         let set = |names: &[String]| names.iter().cloned().collect();
-        Self { owners: set(owners), tags: set(tags), with_people: false }
+        Self { owners: set(owners), tags: set(tags), is_stub: false }
     }
 
     /// Whether the worker takes the steps of this owner.
@@ -40,7 +40,7 @@ impl Route {
     pub fn admits_owner(&self, owner: Option<&str>) -> bool {
         match owner {
             Some(owner) if self.owners.contains(owner) => true,
-            Some(owner) if is_person(owner) => self.with_people || mutant!(PersonStepRouted),
+            Some(owner) if is_person(owner) => self.is_stub || mutant!(PersonStepRouted),
             Some(_) => self.owners.is_empty(),
             None => self.owners.is_empty() || self.owners.iter().any(|owner| !is_person(owner)),
         }
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(owned(&route(&["human"])), [false, false, false, true, false, false]);
         assert_eq!(owned(&route(&["human:ana"])), [false, false, false, false, true, false]);
         assert_eq!(owned(&route(&["dba", "human"])), [true, true, false, true, false, false]);
-        let all = Route { with_people: true, ..Route::default() };
+        let all = Route { is_stub: true, ..Route::default() };
         assert_eq!(owned(&all), [true; 6]);
     }
 

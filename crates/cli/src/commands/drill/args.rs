@@ -29,8 +29,8 @@ pub(crate) struct DrillArgs {
     /// OpenSpec, any JSON list of tasks, any Markdown with tasks (format/plan-files.md)
     #[arg(value_name = "PLAN")]
     pub(super) plan: PathBuf,
-    /// The number of the step that is in flight when the run is killed [default: 37, or the middle
-    /// of a shorter plan]
+    /// The number of the step that is in flight when the run is killed, or the next one if that one
+    /// is skipped [default: 37, or the middle of a shorter plan]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) kill_at: Option<u32>,
     /// How many stub workers may run at once

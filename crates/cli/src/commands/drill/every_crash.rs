@@ -24,7 +24,7 @@ use plan_ledger::{
     TextPolicy, Timestamp, state_hash,
 };
 
-use crate::output::{Code, Failure, phrase, progress_bar};
+use crate::output::{Code, Failure, cost_text, phrase, progress_bar};
 use crate::protocol::WorkerKind;
 use crate::runner::{
     CannedOutputs, Check, Guards, Observer, OnStale, Options, Progress, Report, RunOutcome,
@@ -167,7 +167,7 @@ impl Drill<'_> {
             let options = Options {
                 max_parallel: usize::from(self.args.max_parallel),
                 marks: None,
-                route: &Route { with_people: true, ..Route::default() },
+                route: &Route { is_stub: true, ..Route::default() },
                 guards: Guards::NONE,
                 on_stale: OnStale::Warn,
                 take_over: None,
@@ -215,7 +215,7 @@ impl Drill<'_> {
         let twice = before.iter().filter(|number| again.contains(number)).count();
         same_result(&first.run, &second.run)?;
         if second.run.spent() != Cost::default() {
-            return Err(format!("it cost {:?}", second.run.spent()));
+            return Err(format!("it cost {}", cost_text(second.run.spent())));
         }
         Ok(u64::try_from(twice).unwrap_or(u64::MAX))
     }

@@ -33,24 +33,23 @@ use super::kill_report::{FinishedRun, KillEvidence, report};
 
 /// Runs the drill with one kill.
 pub(super) fn kill_and_resume(args: &DrillArgs) -> Result<Code, Failure> {
-    let kill_at = kill_at(args)?;
+    let chosen = kill_at(args)?;
     let folder = DrillFolder::new(args)?;
+    let whole = folder.run_whole(args, "whole", "whole")?;
+    let kill_at = executed_near(chosen, &whole.executions).ok_or_else(|| {
+        Failure::Rejected("no step of this plan is executed: there is nothing to kill".to_owned())
+    })?;
     let number = kill_at.to_string();
     let first = folder.run_to_end(args, "killed", "killed-first", &["--kill-at", &number])?;
-    let second = folder.run_to_end(args, "killed", "killed-second", &[])?;
-    let whole = folder.run_to_end(args, "whole", "whole", &[])?;
-    for child in [&second, &whole] {
-        if !child.is_done() {
-            return Err(folder.child_failed(&child.name, child.status));
-        }
-    }
+    let killed = folder.run_whole(args, "killed", "killed-second")?;
     let found = folder.number("killed-second", "opened", "last_seq")?;
     let evidence = KillEvidence {
-        kill_at: StepNumber(kill_at),
+        kill_at,
+        skipped: Some(chosen).filter(|chosen| *chosen != kill_at),
         first: first.status,
         at_kill: folder.state_at("killed", found)?,
-        killed: folder.finished_run("killed", &second)?,
-        whole: folder.finished_run("whole", &whole)?,
+        killed,
+        whole,
     };
     report(&evidence, args)
 }
@@ -137,20 +136,26 @@ const KILL_AT: u32 = 37;
 ///
 /// # Errors
 /// `Usage` if the plan cannot be run or has no such step.
-fn kill_at(args: &DrillArgs) -> Result<u32, Failure> {
+fn kill_at(args: &DrillArgs) -> Result<StepNumber, Failure> {
     let plan = args.read.read(&args.plan)?.plan;
     args.canned_outputs(&plan)?;
     let file = args.plan.display();
     let steps = u32::try_from(plan.steps.len()).unwrap_or(u32::MAX);
     match args.kill_at {
-        None if KILL_AT <= steps => Ok(KILL_AT),
-        None => Ok(steps.div_ceil(2)),
-        Some(number) if number <= steps => Ok(number),
+        None if KILL_AT <= steps => Ok(StepNumber(KILL_AT)),
+        None => Ok(StepNumber(steps.div_ceil(2))),
+        Some(number) if number <= steps => Ok(StepNumber(number)),
         Some(number) => {
             let steps = counted(steps.into(), "step");
             Err(Failure::Usage(format!("--kill-at {number}: {file} has {steps}")))
         }
     }
+}
+
+/// The chosen step if the run executes it; else the next one that it executes, or the last one before.
+fn executed_near(chosen: StepNumber, executions: &BTreeMap<StepNumber, u32>) -> Option<StepNumber> {
+    let next = executions.range(chosen..).next();
+    next.or_else(|| executions.range(..chosen).next_back()).map(|(number, _)| *number)
 }
 
 /// The folder of a drill: ledgers, executions that the workers counted, output of the processes.
@@ -221,6 +226,20 @@ impl DrillFolder {
             }
         }
         Err(Failure::Rejected("the plan asks questions without end".to_owned()))
+    }
+
+    /// As [`Self::run_to_end`] for a process that must complete the run.
+    fn run_whole(
+        &self,
+        args: &DrillArgs,
+        ledger: &str,
+        child: &str,
+    ) -> Result<FinishedRun, Failure> {
+        let ended = self.run_to_end(args, ledger, child, &[])?;
+        if !ended.is_done() {
+            return Err(self.child_failed(&ended.name, ended.status));
+        }
+        self.finished_run(ledger, &ended)
     }
 
     /// Answers all open questions of a ledger.
@@ -349,7 +368,11 @@ fn open(ledger: &Path) -> Result<Ledger, Failure> {
 
 /// How often each step was executed, as counted by the workers.
 fn executions(tally: &Path) -> Result<BTreeMap<StepNumber, u32>, Failure> {
-    let text = fs::read_to_string(tally).map_err(|error| io("read", tally, error))?;
+    let text = match fs::read_to_string(tally) {
+        // The first execution creates the file.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        read => read.map_err(|error| io("read", tally, error))?,
+    };
     let mut executions = BTreeMap::new();
     for line in text.lines() {
         let number = line.split(' ').next().and_then(|number| number.parse().ok());

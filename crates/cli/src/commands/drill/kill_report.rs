@@ -19,6 +19,8 @@ const SIGKILL: i32 = 9;
 
 pub(super) struct KillEvidence {
     pub(super) kill_at: StepNumber,
+    /// The step that was chosen first, if the run does not execute it.
+    pub(super) skipped: Option<StepNumber>,
     /// How the first process ended.
     pub(super) first: ExitStatus,
     /// The killed ledger as the second process found it.
@@ -99,8 +101,13 @@ pub(crate) struct DrillLine {
 }
 
 fn text_lines(checks: &[DrillCheck], evidence: &KillEvidence, args: &DrillArgs) -> Vec<String> {
-    let mut lines =
-        vec![format!("drill of {}: killed at step {}", args.plan.display(), evidence.kill_at)];
+    let skipped = evidence.skipped.map(|step| format!(" (step {step} is not executed)"));
+    let mut lines = vec![format!(
+        "drill of {}: killed at step {}{}",
+        args.plan.display(),
+        evidence.kill_at,
+        skipped.unwrap_or_default()
+    )];
     for DrillCheck { name, holds, detail } in checks {
         let mark = if *holds { "ok    " } else { "FAILED" };
         lines.push(format!("  {mark}  {name}: {detail}"));

@@ -72,6 +72,7 @@ fn evidence() -> KillEvidence {
     work(&ledger, 2, "x", Cost::default());
     KillEvidence {
         kill_at: KILL_AT,
+        skipped: None,
         first: ExitStatus::from_raw(SIGKILL),
         at_kill,
         killed: finished(&ledger, [1, 2, 1]),

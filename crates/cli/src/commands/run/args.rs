@@ -176,7 +176,7 @@ impl RunArgs {
 
     /// Which steps the workers take. Stub workers also take those of people.
     pub(super) fn route(&self) -> Route {
-        Route { with_people: self.stub, ..self.route.route() }
+        Route { is_stub: self.stub, ..self.route.route() }
     }
 
     /// Whether workers run one after the other, because they would share a git checkout, and no

@@ -44,7 +44,7 @@ fn record_during_loop_end_is_after_the_seen_position() {
     // The loop reads the clock when it begins, before it looks for work, and for its summary.
     let (reads, nth) = (AtomicU32::new(0), 3);
     let clock = Acting { clock: &*bench.clock, reads, nth, act: &resume };
-    let route = Route { with_people: true, ..Route::default() };
+    let route = Route { is_stub: true, ..Route::default() };
     let on_stale = OnStale::Warn;
     let guards = Guards::NONE;
     let options =
@@ -168,7 +168,7 @@ fn lease_survives_a_briefly_full_disk() {
     let run = ledger.start_run("test", &plan, RunPolicy::default()).unwrap();
     let (inner, second) = (Scripted::new(), 0);
     let mut workers = Slow { inner, ledger: &ledger, clock: &clock, disk: &disk, run, second };
-    let route = Route { with_people: true, ..Route::default() };
+    let route = Route { is_stub: true, ..Route::default() };
     let on_stale = OnStale::Warn;
     let guards = Guards::NONE;
     let options =

@@ -161,7 +161,7 @@ impl Bench {
     }
 
     fn drive(&self, workers: &mut dyn Workers, observer: &mut Quiet) -> RunSummary {
-        let route = Route { with_people: true, ..Route::default() };
+        let route = Route { is_stub: true, ..Route::default() };
         let (guards, on_stale) = (Guards::NONE, OnStale::Warn);
         let options = Options {
             max_parallel: 3,
