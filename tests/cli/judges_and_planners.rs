@@ -465,3 +465,30 @@ fn waiting_run_takes_answers_from_other_terminals() {
         assert_eq!(ids(&run, StepStatus::Accepted), ["a"]);
     }
 }
+
+/// What a planner made is kept: a missing ledger is created and a bad file is refused before it is called,
+/// the plan is in the file, and the run is done by name.
+#[test]
+fn made_plan_is_kept_and_run_by_name() {
+    let place = Place::new();
+    let planner = "echo called >> calls; echo 'steps: [{id: a, command: echo done}]'";
+    let make = |more: &[&str]| {
+        let words = ["plan", "make", "--goal", "g", "--run", "made", "--planner", planner];
+        place.ledger_with(&[&words[..], more].concat())
+    };
+    place.write("taken.yaml", "steps: []");
+    make(&["-o", "taken.yaml"]).code(2).complains(&["cannot write taken.yaml: it exists"]);
+    make(&["-o", "no/where.yaml"]).code(2).complains(&["its folder does not exist"]);
+    assert!(!place.path("calls").exists(), "the planner was called in vain");
+    let ended = make(&["-o", "plan.json"]).code(0);
+    ended.complains(&[".ledger: created an empty ledger", "plan.json: the plan"]);
+    assert_eq!(place.read("calls"), "called\n");
+    let written: Value = serde_json::from_str(&place.read("plan.json")).unwrap();
+    assert_eq!(written["steps"][0]["command"], "echo done");
+    let active = place.ledger("plan approve made --by ana").code(0);
+    active.says(&["is approved"]);
+    let hint = place.ledger("resume made").code(2);
+    hint.complains(&["start one with `ledger run made`"]);
+    place.ledger("run made").code(0).says(&["run made: done"]);
+    place.ledger("plan diff plan.json made").code(0);
+}

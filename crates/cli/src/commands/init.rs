@@ -47,10 +47,7 @@ pub(crate) struct InitializedLine {
 
 pub(crate) fn init(args: &InitArgs) -> Result<Code, Failure> {
     let dir = &args.ledger;
-    expect_not_gone(dir)?;
-    create_parents(dir)?;
-    // If another process is creating it, wait for that.
-    let is_new = open_in_turn(dir, || create_if_absent(dir, args.shared))?;
+    let is_new = ensure_ledger(dir, args.shared)?;
     let shown = dir.display().to_string();
     let text = if is_new {
         format!("{shown}: created an empty ledger")
@@ -62,7 +59,13 @@ pub(crate) fn init(args: &InitArgs) -> Result<Code, Failure> {
     Ok(Code::Success)
 }
 
-/// Creates a ledger if there is none. Returns whether it did.
+/// Creates a ledger if there is none, and waits if another process is creating it. Returns whether it did.
+pub(super) fn ensure_ledger(dir: &Path, for_group: bool) -> Result<bool, Failure> {
+    expect_not_gone(dir)?;
+    create_parents(dir)?;
+    Ok(open_in_turn(dir, || create_if_absent(dir, for_group))?)
+}
+
 fn create_if_absent(dir: &Path, for_group: bool) -> Result<bool, Error> {
     if exists(dir)? {
         return Ok(false);

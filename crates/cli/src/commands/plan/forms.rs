@@ -100,6 +100,15 @@ pub(super) fn lost_in(imported: &PlanFile, form: FormChoice, text: &str) -> Opti
     })
 }
 
+/// The form of our own that the name of a file asks for.
+pub(super) fn form_of_name(path: &Path) -> FormChoice {
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some("json") => FormChoice::Json,
+        Some("md" | "markdown") => FormChoice::Md,
+        _ => FormChoice::Yaml,
+    }
+}
+
 /// Writes a plan into a new file.
 pub(super) fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
     let target = AtomicFile::beside(path)?;

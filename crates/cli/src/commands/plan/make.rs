@@ -1,7 +1,8 @@
 //! `ledger plan make`: a planner command makes the first plan of a run from a goal.
 //!
 //! The plan is completed from a registry of tools, checked, and proposed; a person approves it. The
-//! planner's time and cost are part of the run.
+//! planner's time and cost are part of the run. Whatever could refuse the plan is checked before the
+//! planner is called, because its work costs money.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,14 +11,16 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::Value;
 
-use plan_ledger::internals::files;
+use plan_ledger::internals::files::{self, PlanFile};
 use plan_ledger::internals::plan::{NameKind, lint, validate};
 use plan_ledger::{
     ApprovalPolicy, Cost, Error, Json, Plan, Result as LedgerResult, Ruling, RunId, RunPolicy,
     TextPolicy,
 };
 
+use crate::commands::init::ensure_ledger;
 use crate::commands::run::read_answer;
+use crate::commands::source::is_store;
 use crate::options::{InputArgs, LedgerArgs, parse_text_policy};
 use crate::output::{Code, Failure, print_message};
 use crate::requests::{CheckedPlan, PlannerUse, ProposeRequest, check_name};
@@ -26,6 +29,7 @@ use crate::runner::{
     Report, Subject, TIMEOUT_SECONDS, Workers as _, first_request,
 };
 
+use super::forms::{converted, form_of_name, write_new};
 use super::planned_files::execute_and_note;
 
 const EXAMPLES: &str = "\
@@ -33,10 +37,12 @@ Examples:
   ledger plan make --goal 'Move the users to the new API' --planner ./planner.sh
   ledger plan make --goal 'Process a loan' --planner ./planner.sh --tools tools.yaml --run loan
   ledger plan review loan                          what it made
-  ledger plan approve loan --by ana                then `ledger work` or `ledger run` does it
+  ledger plan approve loan --by ana
+  ledger run loan --worker ./agent.sh              does it; so does `ledger work`
+  ledger plan make --goal 'Process a loan' --planner ./planner.sh -o loan.yaml
 
 The planner reads JSON from its standard input and prints a plan (format/hand-off.md, Planners). If
-that is not a plan, it is asked again, at most three times.";
+that is not a plan, it is asked again, at most three times. A missing ledger is created.";
 
 /// The pause between two looks at the planner.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -64,6 +70,9 @@ pub(super) struct PlanMakeArgs {
     /// The run's name [default: the first words of the goal]
     #[arg(long, value_name = "NAME")]
     run: Option<String>,
+    /// Also write the plan to this file, which must not exist: YAML, or by its ending JSON or Markdown
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
     #[command(flatten)]
     inputs: InputArgs,
     /// How text criteria are judged [default: judge]
@@ -85,9 +94,19 @@ pub(super) fn make(args: &PlanMakeArgs) -> Result<Code, Failure> {
     };
     // The types of the inputs are not known before there is a plan.
     let given = args.inputs.values(&Plan::default())?;
+    check_output(args.output.as_deref())?;
+    let dir = args.ledger.dir();
+    if !is_store(dir) && ensure_ledger(dir, false)? {
+        print_message(&format!("{}: created an empty ledger", dir.display()));
+    }
     let (PlannedWork { plan, commands }, planner_use) = ask(args, &run, &planner, &given)?;
     if !commands.is_empty() {
         print_message(&format!("commands: {}", commands.join("; ")));
+    }
+    if let Some(file) = &args.output {
+        let made = PlanFile::of_run(plan.clone(), BTreeMap::new(), BTreeMap::new());
+        write_new(file, &converted(file, &made, form_of_name(file))?)?;
+        print_message(&format!("{}: the plan", file.display()));
     }
     let inputs = args.inputs.values(&plan)?;
     for warning in lint(&plan) {
@@ -114,6 +133,23 @@ pub(super) fn make(args: &PlanMakeArgs) -> Result<Code, Failure> {
         is_of_agent,
     };
     execute_and_note(&args.ledger, request)
+}
+
+/// Rejects a file that cannot be created.
+fn check_output(file: Option<&Path>) -> Result<(), Failure> {
+    let Some(file) = file else { return Ok(()) };
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let problem = if file.symlink_metadata().is_ok() {
+        "it exists"
+    } else if folder.is_some_and(|folder| !folder.is_dir()) {
+        "its folder does not exist"
+    } else {
+        return Ok(());
+    };
+    Err(Failure::Usage(format!(
+        "cannot write {}: {problem}\nhint: name a new file",
+        file.display()
+    )))
 }
 
 /// The plan that the planner made, and what it took.
