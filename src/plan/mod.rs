@@ -36,7 +36,8 @@ pub use event::question::{
     QuestionSubject, RELEASE, REPLAN, RETRY, SKIP, TimeoutAction, VALUE, WAIT, WITHDRAWN, YES,
 };
 pub use event::receipt::{
-    Artifact, BACKOFF, BlobOutput, Outcome, Output, RETRY_AFTER, Receipt, ReplanKind,
+    Artifact, BACKOFF, BlobOutput, Outcome, Output, RETRY_AFTER, Receipt, ReplanKind, USAGE_LIMIT,
+    UsageLimit,
 };
 pub use event::run_event::*;
 pub use event::step_event::*;

@@ -61,6 +61,7 @@ mod kill_pacing;
 mod lab;
 mod laboratory;
 mod ledger_time;
+mod limits_of_agents;
 mod log_crash;
 mod log_damage;
 mod log_faults;

@@ -235,18 +235,37 @@ fn transient_failure_waits_by_default() {
 fn workers_that_fail_at_once_pause_the_run() {
     let place = Place::new();
     let steps: Vec<String> = (0..40).map(|n| format!("{{id: s{n}}}")).collect();
-    place.write("plan.yaml", format!("steps: [{}]", steps.join(", ")));
-    let worker = "echo $LEDGER_STEP >> $TALLY; echo usage limit reached >&2; exit 1";
-    let words = ["run", "plan.yaml", "--worker", worker, "--on-unknown", "retry"];
-    let reason = "paused by its runner: 3 workers in a row failed within 5 s, the last with: exit \
-                  status 1: usage limit reached";
+    place.write(
+        "plan.yaml",
+        format!("defaults: {{retry: {{max_attempts: 9}}}}\nsteps: [{}]", steps.join(", ")),
+    );
+    let worker = "echo $LEDGER_STEP >> $TALLY; echo not logged in >&2; exit 1";
+    let words = [
+        "run",
+        "plan.yaml",
+        "--worker",
+        worker,
+        "--on-unknown",
+        "retry",
+        "--limit-waits",
+        "1s,1s,1s",
+        "--notify",
+        "echo \"$LEDGER_EVENT: $LEDGER_MESSAGE\" >> notified",
+    ];
+    let reason = "paused by its runner: the next worker failed within 5 s, too: exit status 1: not logged in";
     place.ledger_with(&words).code(3).says(&["run plan: waiting", reason, "ledger unpause plan"]);
-    assert!(place.tally().len() <= 8, "{:?}", place.tally());
+    assert!((6..=10).contains(&place.tally().len()), "{:?}", place.tally());
+    let notified = place.read("notified");
+    let events: Vec<&str> =
+        notified.lines().filter_map(|line| line.split_once(": steps")).map(|it| it.0).collect();
+    assert_eq!(events, ["held"], "{notified}");
+    assert!(notified.contains("3 workers in a row failed within 5 s"), "{notified}");
     assert_eq!(ids(&run_of(&place), StepStatus::Failed), Vec::<String>::new());
     place.ledger("status").code(0).says(&[reason]);
-    place.ledger("inspect .ledger why plan s39").code(0).says(&["usage limit reached"]);
+    place.ledger("inspect .ledger why plan s39").code(0).says(&["not logged in"]);
+    let before = place.tally();
     place.ledger_with(&words).code(3);
-    assert!(place.tally().len() <= 8, "a paused run dispatches nothing");
+    assert_eq!(place.tally(), before, "a paused run dispatches nothing");
     place.ledger("unpause").code(0);
     place.ledger_with(&["run", "plan.yaml", "--worker", "true"]).code(0);
 }
@@ -574,14 +593,14 @@ fn workers_that_fail_at_once_pause_the_run_of_ledger_work() {
     let steps: Vec<String> =
         (0..12).map(|n| format!("{{id: s{n}, retry: {{max_attempts: 1}}}}")).collect();
     let place = Place::planned(&format!("steps: [{}]", steps.join(", ")));
-    let command = "echo $LEDGER_STEP >> $TALLY; echo usage limit reached >&2; exit 1";
+    let command = "echo $LEDGER_STEP >> $TALLY; echo not logged in >&2; exit 1";
     let work = |more: &[&str]| {
         let words: Vec<&str> =
             ["work"].iter().chain(more).chain(&["--", "sh", "-c", command]).copied().collect();
         start(&mut place.command(&words)).end()
     };
-    let reason = "3 workers in a row failed within 5 s, the last with: exit status 1: usage limit \
-                  reached";
+    let reason = "3 workers in a row failed within 5 s, the last with: exit status 1: not logged \
+                  in";
     work(&[]).code(3).complains(&["run plan is paused: ", reason]);
     assert_eq!(place.tally(), ["s0", "s1", "s2"]);
     let paused = format!("paused by its runner: {reason}");
@@ -624,9 +643,7 @@ fn limit_of_a_worker_holds_its_claims() {
             ["work"].iter().chain(more).chain(&["--", "sh", "-c", command]).copied().collect();
         start(&mut place.command(&words)).end()
     };
-    work(&[])
-        .code(3)
-        .complains(&["nothing is claimed before ", "the worker said to try again then"]);
+    work(&[]).code(3).complains(&["nothing is claimed before ", "a worker said to try again then"]);
     assert_eq!(place.tally().len(), 1);
     std::fs::remove_file(place.path("limited")).unwrap();
     // Another process does not know it; it learns from its own command.

@@ -145,7 +145,7 @@ impl Run {
         let Some(step) = self.steps.get_mut(number.index()) else { return };
         // Count a failure once: a decision after an answer must not count it again.
         if step.status == StepStatus::Reported {
-            step.failures = step.failures.saturating_add(1);
+            step.failures = step.failures.saturating_add(u32::from(!decided.is_usage_limit()));
             self.counters.failures = self.counters.failures.saturating_add(1);
         }
         step.change_hold(|hold| hold.answer = None);

@@ -199,6 +199,45 @@ pub const RETRY_AFTER: &str = "retry_after_seconds";
 /// The member of a failure's payload in which a runner says how long to wait by default.
 pub const BACKOFF: &str = "backoff_seconds";
 
+/// The member of a failure's payload in which a runner says that the attempt met a usage limit: a word
+/// of [`UsageLimit`].
+pub const USAGE_LIMIT: &str = "usage_limit";
+
+/// What says that an attempt met a usage limit, and what ends the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UsageLimit {
+    /// The worker said when to try again.
+    Worker,
+    /// The last output says it, and time ends the limit.
+    Output,
+    /// The last output says it, and only a person ends the limit.
+    Person,
+}
+
+impl UsageLimit {
+    /// The usage limit that the attempt met, as its runner found.
+    #[must_use]
+    pub fn of(outcome: &Outcome) -> Option<Self> {
+        let Outcome::Failed { payload, .. } = outcome else { return None };
+        if !payload.as_str().contains(USAGE_LIMIT) {
+            return None;
+        }
+        let value = payload.value();
+        let word = value.get(USAGE_LIMIT)?.as_str()?;
+        [Self::Worker, Self::Output, Self::Person].into_iter().find(|limit| limit.word() == word)
+    }
+
+    /// The word in a payload.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Worker => "worker",
+            Self::Output => "output",
+            Self::Person => "person",
+        }
+    }
+}
+
 /// The longest time that a failure can ask for, in seconds: 30 days.
 const DELAY_MAX: u64 = 30 * 24 * 3600;
 

@@ -23,6 +23,12 @@ impl FailureDecided {
     pub fn is_exhausted(&self) -> bool {
         self.rule.ends_with(".attempts_exhausted")
     }
+
+    /// Whether the attempt met a usage limit, which uses up no attempt of the step.
+    #[must_use]
+    pub fn is_usage_limit(&self) -> bool {
+        self.rule.ends_with(".usage_limit")
+    }
 }
 
 /// Rule of a precondition that is false permanently, with `on_false: abort`.

@@ -25,6 +25,8 @@ pub struct Route {
     pub tags: BTreeSet<String>,
     /// For stub workers, which do nothing: also the steps of people, and no cost is reserved.
     pub is_stub: bool,
+    /// No steps of these owners, and with `None` no steps without one: they wait.
+    pub held: BTreeSet<Option<String>>,
 }
 
 impl Route {
@@ -32,12 +34,15 @@ impl Route {
     #[must_use]
     pub fn of(owners: &[String], tags: &[String]) -> Self {
         let set = |names: &[String]| names.iter().cloned().collect();
-        Self { owners: set(owners), tags: set(tags), is_stub: false }
+        Self { owners: set(owners), tags: set(tags), ..Self::default() }
     }
 
     /// Whether the worker takes the steps of this owner.
     #[must_use]
     pub fn admits_owner(&self, owner: Option<&str>) -> bool {
+        if self.held.iter().any(|held| held.as_deref() == owner) {
+            return false;
+        }
         match owner {
             Some(owner) if self.owners.contains(owner) => true,
             Some(owner) if is_person(owner) => self.is_stub || mutant!(PersonStepRouted),
@@ -81,6 +86,10 @@ mod tests {
     #[test]
     fn tags_select_steps_with_one_of_them() {
         let tags = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        let held = BTreeSet::from([None, Some("claude".to_owned())]);
+        let others = Route { held, ..Route::default() };
+        let admits = [None, Some("claude"), Some("codex")].map(|owner| others.admits_owner(owner));
+        assert_eq!(admits, [false, false, true]);
         let gpu = Route { tags: tags(&["gpu", "tpu"]), ..Route::default() };
         assert!(gpu.admits_tags(&tags(&["big", "tpu"])) && !gpu.admits_tags(&tags(&["big"])));
         assert!(!gpu.admits_tags(&tags(&[])) && Route::default().admits_tags(&tags(&[])));

@@ -16,7 +16,7 @@ use super::fallback::may_fall_back;
 use super::outcome::decision_events;
 use super::reported::is_decided_by_rules;
 use crate::plan::event::Event;
-use crate::plan::event::receipt::Outcome;
+use crate::plan::event::receipt::{Outcome, UsageLimit};
 use crate::plan::event::run_event::Origin;
 use crate::plan::event::step_event::{AfterFailure, Decision, FailureDecided, Ruling};
 use crate::plan::event::step_status::StepStatus;
@@ -32,6 +32,9 @@ use crate::plan::value::evaluator::{Evaluator, Exhausted};
 use crate::plan::value::ids::{Micros, SECOND, StepNumber, Timestamp};
 use crate::plan::value::json::Json;
 use crate::plan::value::text::Text;
+
+/// How long a usage limit is waited for if the receipt does not say.
+const USAGE_LIMIT_WAIT: Micros = 300 * SECOND;
 
 /// A failed attempt, with everything that a rule can match.
 #[derive(Debug)]
@@ -171,14 +174,44 @@ impl<'a> FailedAttempt<'a> {
             }
             _ => {}
         }
-        for rule in self.matching_rules() {
+        let limit = self.usage_limit();
+        // A rule that names the words of a limit is about it; the others are about failures of the work.
+        let is_meant = |rule: &&FailureRule| limit.is_none() || rule.when.message.is_some();
+        for rule in self.matching_rules().filter(is_meant) {
             let Some(seen) = self.evidence(rule, time, evaluator)? else { continue };
             if let Some(mut decided) = self.apply_rule(&rule.id, &rule.then, time) {
                 decided.reason = Text::concat([&decided.reason, &seen]);
                 return Ok(decided);
             }
         }
-        self.built_in(time, evaluator)
+        match limit {
+            Some(limit) => Ok(self.limit_decision(limit, time)),
+            None => self.built_in(time, evaluator),
+        }
+    }
+
+    /// The usage limit that the attempt met, unless the step must not be repeated.
+    fn usage_limit(&self) -> Option<UsageLimit> {
+        UsageLimit::of(&self.attempt.receipt.as_ref()?.outcome).filter(|_| self.is_idempotent())
+    }
+
+    /// The decision about an attempt that met a usage limit: it is repeated when the limit ends, and a
+    /// person is asked if no time ends it.
+    fn limit_decision(&self, limit: UsageLimit, time: Timestamp) -> RuleDecision {
+        let rule = |decision, rule| RuleDecision::new(decision, rule, self.message.clone());
+        if limit == UsageLimit::Person {
+            let fallback = self.fallback_decision("fallback.usage_limit", time);
+            return fallback.unwrap_or_else(|| rule(Decision::Escalate, "escalate.usage_limit"));
+        }
+        let asked = self.attempt.receipt.as_ref().and_then(|receipt| receipt.outcome.delay());
+        let asked = if mutant!(RetryAfterIgnored) { Some(0) } else { asked };
+        match asked.unwrap_or(USAGE_LIMIT_WAIT) {
+            0 => rule(Decision::Retry, "retry.usage_limit"),
+            wait => {
+                let due = time.saturating_add(wait);
+                rule(Decision::RetryAt { due }, "retry.usage_limit")
+            }
+        }
     }
 
     /// The rules of the plan that match, apart from their expressions.

@@ -47,7 +47,7 @@ pub(crate) use render::{
 pub(crate) use reporter::{Audience, RunReporter};
 pub(crate) use run_json::{PendingJson, ProgressLine, SummaryLine, WaitsLine};
 pub(crate) use run_text::{
-    decision_commands, outcome_commands, pending_commands, pending_text, step_argument,
+    decision_commands, held_text, outcome_commands, pending_commands, pending_text, step_argument,
     summary_text,
 };
 pub(crate) use word::phrase;

@@ -114,6 +114,15 @@ pub(crate) enum ProgressLine<'a> {
         /// The end of the wait.
         until_micros: Timestamp,
     },
+    /// The steps of an owner are not dispatched until then.
+    Held {
+        /// The owner, or null for the steps without one.
+        owner: Option<&'a str>,
+        /// The reason, for people.
+        reason: &'a str,
+        /// The end of the wait.
+        until_micros: Timestamp,
+    },
     /// No more steps are dispatched.
     Draining {
         /// The reason, for people.
@@ -198,6 +207,9 @@ impl<'a> ProgressLine<'a> {
                 step: &step.id,
             },
             Progress::Waiting { until, reason } => Self::Waiting { reason, until_micros: *until },
+            Progress::Held { owner, until, reason, .. } => {
+                Self::Held { owner: owner.as_deref(), reason, until_micros: *until }
+            }
             Progress::BudgetUsed { part } => Self::BudgetUsed { part: *part },
             Progress::Draining { reason, running } => Self::Draining { reason, running: *running },
             Progress::Proposed { version, by, is_active } => {

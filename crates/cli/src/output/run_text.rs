@@ -5,7 +5,7 @@ use std::path::Path;
 
 use plan_ledger::internals::ledger::time_text;
 use plan_ledger::internals::plan::{BudgetPart, QuestionBody, ResolvedOutcome, VALUE};
-use plan_ledger::{Micros, PauseCause, QuestionId, ReplanTrigger, Ruling};
+use plan_ledger::{Micros, PauseCause, QuestionId, ReplanTrigger, Ruling, Timestamp};
 
 use crate::protocol::{StepName, budget_used_text, class_word, counted};
 use crate::runner::{Pending, Progress, RunOutcome, RunSummary, Unrecorded};
@@ -81,12 +81,19 @@ pub(super) fn progress_text(progress: &Progress) -> Option<String> {
         Progress::Waiting { until, reason } => {
             format!("waiting until {}: {reason}", local_moment(*until))
         }
+        Progress::Held { owner, until, reason, .. } => held_text(owner.as_deref(), *until, reason),
         Progress::Draining { reason, running } => {
             format!("{reason}: no more steps are dispatched; {running} still running")
         }
         Progress::BudgetUsed { part } => budget_used_text(*part),
         Progress::Started { .. } | Progress::Counted { .. } => return None,
     })
+}
+
+/// Whose steps wait, until when, and why.
+pub(crate) fn held_text(owner: Option<&str>, until: Timestamp, reason: &str) -> String {
+    let whose = owner.map_or_else(|| "steps".to_owned(), |owner| format!("steps of {owner}"));
+    format!("{whose} wait until {}, then one is tried: {reason}", local_moment(until))
 }
 
 fn first_line(text: &str) -> &str {

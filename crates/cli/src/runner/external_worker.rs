@@ -17,7 +17,6 @@ use plan_ledger::{
 };
 
 use crate::protocol::hand_off::files;
-use crate::runner::backoff::Backoff;
 use crate::runner::check::{Check, Checked, Criteria};
 use crate::runner::dead_letter::{dead_letter, lost_before_task};
 use crate::runner::drive::checks::{Judging, output_of};
@@ -30,6 +29,7 @@ use crate::runner::process::receipt as worked;
 use crate::runner::process::receipt::WorkerEnd;
 use crate::runner::process::scratch::Scratch;
 use crate::runner::process::workers::{ProcessOptions, ProcessWorkers, no_servers};
+use crate::runner::waits::backoff::Backoff;
 use crate::runner::workers::{Report, StartFailure, Workers as _};
 
 /// How often a running process checks for a stop request.

@@ -18,7 +18,6 @@
 //! - Judges, planners and deciders run through [`Workers`], as workers do. A usable reply is recorded under
 //!   their name; any other reply has no effect.
 
-mod backoff;
 mod check;
 mod check_lock;
 mod claims;
@@ -31,6 +30,7 @@ mod own_folder;
 mod process;
 mod progress;
 mod stub;
+mod waits;
 mod workers;
 
 pub(crate) use check::Criteria;
@@ -40,11 +40,14 @@ pub(crate) use claims::{
     ClaimsLook, DeadClaim, GoneClaim, KeptClaim, claimed_files, release_dead_claims,
     take_over_dead_claims,
 };
+pub(crate) use drive::{
+    Consequence, EndedAttempt, GuardState, HeldOwner, disk_problem, is_by_planner, may_hold,
+    may_pause,
+};
 pub use drive::{
     Counts, Guards, OnStale, Options, Pending, Recovered, RunOutcome, RunSummary, Session,
     TakeOver, Unrecorded, drive, pending, recover,
 };
-pub(crate) use drive::{GuardState, disk_problem, is_by_planner, may_hold, may_pause};
 pub(crate) use external_worker::{
     End, ExternalWork, Order, check_external, forget_external, has_check,
 };

@@ -152,6 +152,17 @@ pub enum Progress {
         /// The reason.
         reason: String,
     },
+    /// The steps of an owner are not dispatched until a time.
+    Held {
+        /// The owner; `None`: the steps without one.
+        owner: Option<String>,
+        /// The time in microseconds since the Unix epoch. Then one step is dispatched, as a probe.
+        until: Timestamp,
+        /// The reason.
+        reason: String,
+        /// Whether a person should know it, although nothing waits for an answer.
+        is_unexplained: bool,
+    },
     /// Dispatch stopped; the loop waits for running workers and checks.
     Draining {
         /// The reason.

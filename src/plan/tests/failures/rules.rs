@@ -413,3 +413,48 @@ fn deterministic_failure_asks_for_a_plan_from_the_step_that_set_its_input() {
     assert_eq!(found.decision, Decision::Fail);
     assert!(found.reason.contains("all 1 replans are used"), "{found:?}");
 }
+
+/// A usage limit is no failure of the work: it uses up no attempt, a rule that does not name its words leaves
+/// it alone, and a step that must not be repeated is decided as after any failure.
+#[test]
+fn usage_limit_uses_up_no_attempt() {
+    let when = FailureMatch { class: Some(FailureClass::Transient), ..FailureMatch::default() };
+    let rule = FailureRule { id: "any".to_owned(), when, then: FailureAction::Fail };
+    let when = FailureMatch { message: Some("weekly".to_owned()), ..FailureMatch::default() };
+    let named = FailureRule { id: "named".to_owned(), when, then: FailureAction::Fail };
+    let failure = FailurePolicy { rules: vec![named, rule], ..FailurePolicy::default() };
+    let retry = Some(RetryPolicy { max_attempts: 1, ..RetryPolicy::default() }.into());
+    let once = Step { retry, ..step("a", &[]) };
+    let pay = Step { idempotent: Some(Idempotence::No), ..step("pay", &[]) };
+    let steps = vec![once, step("b", &[]), step("c", &[]), pay];
+    let mut ledger = TestLedger::with(&Plan { failure, ..plan(steps) }, RunPolicy::default());
+    let mut limited = |id: &str, word: &str, message: &str| {
+        let token = ledger.dispatch(id);
+        let payload = serde_json::json!({USAGE_LIMIT: word, RETRY_AFTER: 60});
+        let outcome = Outcome::Failed {
+            class: FailureClass::Transient,
+            message: message.to_owned(),
+            payload: Json::new(&payload),
+        };
+        let now = ledger.now;
+        let events = ledger.report(token, Receipt { outcome, ..Receipt::default() });
+        let FailureDecided { decision, rule, .. } = decided(&events);
+        ledger.now += 61 * SECOND;
+        ledger.execute(Command::Tick).unwrap();
+        (decision, rule, now, ledger.step(id).failures)
+    };
+    for word in ["worker", "output", "output", "output"] {
+        let (decision, rule, now, failures) = limited("a", word, "session limit");
+        let due = now + 60 * SECOND;
+        assert_eq!(
+            (decision, &*rule, failures),
+            (Decision::RetryAt { due }, "retry.usage_limit", 0)
+        );
+    }
+    let (decision, rule, _, failures) = limited("b", "person", "spend limit");
+    assert_eq!((decision, &*rule, failures), (Decision::Escalate, "escalate.usage_limit", 0));
+    let (decision, rule, ..) = limited("c", "output", "weekly limit");
+    assert_eq!((decision, &*rule), (Decision::Fail, "named"));
+    let (decision, rule, _, failures) = limited("pay", "output", "session limit");
+    assert_eq!((decision, &*rule, failures), (Decision::Fail, "any", 1));
+}

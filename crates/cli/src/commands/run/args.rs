@@ -38,7 +38,7 @@ The first Ctrl-C stops dispatching and waits for running workers; the second one
 them (SIGTERM, then SIGKILL after --grace).
 
 The command of --notify gets LEDGER_EVENT (waiting, done, failed, cancelled, aborted, interrupted,
-stopped or budget), LEDGER_MESSAGE, LEDGER_RUN and LEDGER_DIR.",
+stopped, budget or held), LEDGER_MESSAGE, LEDGER_RUN and LEDGER_DIR.",
             $text
         )
     };

@@ -7,7 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::output::{RunReporter, escape_lines, pending_text, print_message, summary_text};
+use crate::output::{
+    RunReporter, escape_lines, held_text, pending_text, print_message, summary_text,
+};
 use crate::protocol::budget_used_text;
 use crate::runner::{Observer, Pending, Progress, RunOutcome, RunSummary, StopRequest};
 
@@ -97,8 +99,14 @@ pub(super) struct NotifyingObserver<'a> {
 impl Observer for NotifyingObserver<'_> {
     fn progress(&mut self, progress: &Progress) {
         self.reporter.progress(progress);
-        if let (Progress::BudgetUsed { part }, Some(notifier)) = (progress, &mut self.notifier) {
-            notifier.notify("budget", &budget_used_text(*part));
+        let Some(notifier) = &mut self.notifier else { return };
+        match progress {
+            Progress::BudgetUsed { part } => notifier.notify("budget", &budget_used_text(*part)),
+            Progress::Held { owner, until, reason, is_unexplained: true } => {
+                let text = held_text(owner.as_deref(), *until, reason);
+                notifier.notify("held", &escape_lines(&text));
+            }
+            _ => {}
         }
     }
 

@@ -4,13 +4,13 @@
 
 use serde_json::Value;
 
-use plan_ledger::{Receipt, Run, State};
+use plan_ledger::{Receipt, Run, State, Timestamp};
 
 use crate::options::WaitLoop;
-use crate::output::{Code, Failure, local_moment, print_message};
+use crate::output::{Code, Failure, escape_control, held_text, local_moment, print_message};
 use crate::protocol::Answer;
 use crate::requests::{PauseRequest, run_or_only};
-use crate::runner::{disk_problem, may_pause};
+use crate::runner::{Consequence, EndedAttempt, HeldOwner, disk_problem, may_pause};
 
 use super::worker::Worker;
 
@@ -18,9 +18,14 @@ use super::worker::Worker;
 const RUNNER: &str = "runner";
 
 impl Worker<'_> {
-    /// Takes note of a receipt of the command that steps without their own command share. Returns the
-    /// reason to pause the run, if there is one.
-    pub(super) fn note_receipt(&mut self, task: &Value, receipt: &Receipt) -> Option<String> {
+    /// Takes note of a receipt of the command that steps without their own command share, before it is
+    /// reported. Returns the reason to pause the run, if there is one.
+    pub(super) fn note_receipt(
+        &mut self,
+        task: &Value,
+        begun: Timestamp,
+        receipt: &mut Receipt,
+    ) -> Option<String> {
         if task.pointer("/step/command").is_some_and(Value::is_string) {
             return None;
         }
@@ -28,12 +33,24 @@ impl Worker<'_> {
         // Steps of several runs have the same numbers.
         let step = format!("{} {}", text("run"), text("number"));
         let guards = self.args.guards.guards();
-        self.guard.take(guards, step, receipt, &*self.clock)
+        let owner = task.pointer("/step/owner").and_then(Value::as_str).map(str::to_owned);
+        let attempt = EndedAttempt { step, owner, begun };
+        match self.guard.take(guards, attempt, receipt, &*self.clock)? {
+            Consequence::Pause(reason) => Some(reason),
+            // This worker does not wait, and the next one would not know why it should.
+            Consequence::Hold(held) if held.is_unexplained && self.args.wait.is_none() => {
+                Some(held.reason)
+            }
+            Consequence::Hold(HeldOwner { owner, until, reason, .. }) => {
+                print_message(&escape_control(&held_text(owner.as_deref(), until, &reason)));
+                None
+            }
+        }
     }
 
     /// Whether the command said to try again later.
     pub(super) fn is_held(&self) -> bool {
-        self.guard.held_until(&*self.clock).is_some()
+        self.guard.next_end(&*self.clock).is_some()
     }
 
     /// Pauses a run as its runner would. Returns whether it was paused now: it may be paused already, or have ended, or
@@ -58,16 +75,15 @@ impl Worker<'_> {
     ) -> Result<Option<Answer>, Failure> {
         let mut is_told = false;
         loop {
-            let until = self.guard.held_until(&*self.clock);
+            let held = self.guard.next_end(&*self.clock);
             let disk = disk_problem(self.args.guards.guards(), &self.ledger);
-            if until.is_none() && disk.is_none() {
+            if held.is_none() && disk.is_none() {
                 return Ok(None);
             }
-            if let Some(until) = until.filter(|_| !is_told) {
+            if let Some((until, reason)) = held.filter(|_| !is_told) {
                 let time = local_moment(until);
-                print_message(&format!(
-                    "nothing is claimed before {time}: the worker said to try again then"
-                ));
+                let text = format!("nothing is claimed before {time}: {reason}");
+                print_message(&escape_control(&text));
             }
             if let Some(reason) = disk.filter(|_| !is_told) {
                 if self.is_remote() {

@@ -142,13 +142,15 @@ impl Worker<'_> {
         let mut attempt = ClaimedAttempt::of(task, &self.time());
         // Without the record, the claim of a worker that is killed holds until its lease expires.
         self.kept = KeptClaim::keep(&self.ledger, task, self.files.path()).ok();
+        let begun = self.clock.now();
         match self.run_attempt(task, &mut attempt) {
-            AttemptEnd::Reported(receipt, note) => {
+            AttemptEnd::Reported(mut receipt, note) => {
                 if let Some(note) = note {
                     let step = task.pointer("/step/id").and_then(Value::as_str).unwrap_or_default();
                     print_message(&escape_control(&format!("step {step}: {note}")));
                 }
-                self.report_and_continue(task, attempt, &receipt)
+                let problem = self.note_receipt(task, begun, &mut receipt);
+                self.report_and_continue(task, attempt, &receipt, problem)
             }
             AttemptEnd::Over => {
                 self.remove_files(attempt);
@@ -167,10 +169,10 @@ impl Worker<'_> {
         task: &Value,
         attempt: ClaimedAttempt,
         receipt: &Receipt,
+        problem: Option<String>,
     ) -> Result<NextAction, Failure> {
         let is_max = self.args.max.is_some_and(|max| self.tally.reported + 1 >= max);
         let is_last = is_max || self.is_stopping();
-        let problem = self.note_receipt(task, receipt);
         let is_alone = is_last || self.is_held() || problem.is_some() || has_command_criteria(task);
         let worker = Some(self.args.worker.worker.clone());
         let (owners, tags) = self.args.route.lists();

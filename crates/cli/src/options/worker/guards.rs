@@ -2,14 +2,20 @@
 
 use clap::Args;
 
+use crate::options::amounts::parse_seconds;
 use crate::runner::Guards;
 
 /// When a run is paused so that a person looks at it.
 #[derive(Debug, Args)]
 pub(crate) struct GuardArgs {
-    /// Pause the run after this many workers in a row failed at once, at several steps; 0: never
+    /// Hold the steps of an owner, and at last pause the run, after this many workers in a row failed at
+    /// once, at several steps; 0: never
     #[arg(long, value_name = "N", default_value_t = 3)]
     max_quick_failures: u32,
+    /// How long to wait before one step is tried, after quick failures and at a usage limit without a time: the
+    /// first time, the second and the third; then quick failures pause the run
+    #[arg(long, value_name = "DURATIONS", default_value = "5m,15m,1h", value_parser = parse_waits)]
+    limit_waits: [u64; 3],
     /// Pause the run while the ledger's disk has less room than this many MB [default: 64, or
     /// nothing on disks of less than 1 GB]
     #[arg(long, value_name = "MB")]
@@ -21,7 +27,14 @@ impl GuardArgs {
     pub(crate) fn guards(&self) -> Guards {
         Guards {
             max_quick_failures: self.max_quick_failures,
+            waits: self.limit_waits,
             free_min: self.min_free.map(|mb| mb.saturating_mul(1_000_000)),
         }
     }
+}
+
+/// Three durations, with commas between them.
+fn parse_waits(text: &str) -> Result<[u64; 3], String> {
+    let waits: Vec<u64> = text.split(',').map(parse_seconds).collect::<Result<_, _>>()?;
+    waits.try_into().map_err(|_| "expected three times, such as 5m,15m,1h".to_owned())
 }

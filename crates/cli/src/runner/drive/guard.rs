@@ -1,21 +1,26 @@
 //! Guards of `ledger run` and `ledger work`: reasons to dispatch nothing more, or nothing for a while, before every step has failed.
 //!
-//! - Workers that fail at once, several in a row and at several steps, pause the run: a usage limit or
-//!   a wrong option would otherwise use up the attempts of every step within seconds.
-//! - A worker that says when to try again holds all steps of the same worker until then.
+//! - A worker that meets a usage limit, or says when to try again, holds the steps of its owner until then.
+//!   Then one step is dispatched, as a probe; the others follow when it did not meet the limit again.
+//! - Workers that fail at once, several in a row and at several steps, hold the steps of their owner, too,
+//!   each time longer, and at last pause the run: a wrong option would otherwise use up the attempts of every step
+//!   within seconds.
 //! - A disk that is nearly full pauses the run while there is room to record it.
 //! - Most of a budget being spent is reported once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use rustix::fs::statvfs;
 use rustix::process::geteuid;
 
-use plan_ledger::internals::plan::BudgetPart;
+use plan_ledger::internals::plan::{BudgetPart, UsageLimit};
 use plan_ledger::{Clock, Limits, Micros, Outcome, Receipt, Run, RunStatus, Timestamp};
 
 use crate::protocol::hand_off::describe;
+use crate::runner::waits::hold::{Hold, Now};
+use crate::runner::waits::mark::{resets_at, set_wait, unmark};
+use crate::runner::waits::wall_now;
 
 /// A worker that fails sooner than this has failed at once.
 const AT_ONCE: Micros = 5_000_000;
@@ -23,6 +28,9 @@ const AT_ONCE: Micros = 5_000_000;
 /// The number of steps at which workers must have failed at once before the run is paused. A single
 /// step may be the cause itself.
 const STEPS_MIN: usize = 2;
+
+/// How many failures of a step in a row are taken as usage limits while other steps of its owner succeed.
+const LIMITS_MAX: u32 = 3;
 
 /// The share of a budget that is reported when it is spent, in percent.
 const BUDGET_SHARE: u64 = 80;
@@ -40,66 +48,210 @@ pub struct Guards {
     pub max_quick_failures: u32,
     /// The room below which the disk is nearly full, in bytes; `None` is the default.
     pub free_min: Option<u64>,
+    /// How long an owner is held after quick failures, and at usage limits without a time, in seconds: the first
+    /// time, the second and each further one.
+    pub waits: [u64; 3],
 }
 
 impl Guards {
+    /// How long to wait after this many waits in a row, in seconds.
+    fn wait(self, before: usize) -> u64 {
+        let [.., last] = self.waits;
+        self.waits.get(before).copied().unwrap_or(last)
+    }
+
     /// No guard pauses the run.
-    pub const NONE: Self = Self { max_quick_failures: 0, free_min: Some(0) };
+    pub const NONE: Self = Self { max_quick_failures: 0, free_min: Some(0), waits: [0; 3] };
+}
+
+/// An attempt that ended, of the worker that all steps without a command share.
+#[derive(Debug, Clone)]
+pub(crate) struct EndedAttempt {
+    pub(crate) step: String,
+    pub(crate) owner: Option<String>,
+    /// When it began.
+    pub(crate) begun: Timestamp,
+}
+
+/// What follows from a receipt for the steps after it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Consequence {
+    /// The run is paused, for this reason.
+    Pause(String),
+    /// The steps of an owner are held.
+    Hold(HeldOwner),
+}
+
+/// An owner whose steps are held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HeldOwner {
+    pub(crate) owner: Option<String>,
+    pub(crate) until: Timestamp,
+    pub(crate) reason: String,
+    /// Whether a person should know it, although nothing waits for an answer.
+    pub(crate) is_unexplained: bool,
+}
+
+/// What the guards have seen of the workers of one owner.
+#[derive(Debug, Default)]
+struct OwnerState {
+    /// The workers in a row that failed at once, and their steps.
+    quick: (u32, BTreeSet<String>),
+    /// How often it was held for that in a row.
+    quick_holds: usize,
+    /// The usage limits without a time in a row.
+    untimed: usize,
+    /// The attempts that did not fail.
+    successes: u64,
+    hold: Option<Hold>,
 }
 
 /// The state of the guards of one loop.
 #[derive(Debug, Default)]
 pub(crate) struct GuardState {
-    /// The workers in a row that failed at once, and their steps.
-    quick: (u32, BTreeSet<String>),
-    /// Nothing is dispatched before this time.
-    held_until: Timestamp,
+    owners: BTreeMap<Option<String>, OwnerState>,
+    /// By step: the failures in a row that were taken as limits, and the successes of its owner before them.
+    limits: BTreeMap<String, (u32, u64)>,
     /// The parts of the budget that were reported.
     reported: Vec<BudgetPart>,
 }
 
 impl GuardState {
-    /// Take note of a receipt of the worker that all steps without a command share, at the step of that
-    /// name. Returns the reason to pause the run, if there is one.
+    /// Take note of a receipt of the worker that all steps without a command share, before it is recorded.
+    /// Returns what follows from it.
     pub(crate) fn take(
         &mut self,
         guards: Guards,
-        step: String,
-        receipt: &Receipt,
+        attempt: EndedAttempt,
+        receipt: &mut Receipt,
         clock: &dyn Clock,
-    ) -> Option<String> {
-        let retry_after = receipt.outcome.retry_after();
-        if let Some(wait) = retry_after {
-            self.held_until = self.held_until.max(clock.now().saturating_add(wait));
-        }
-        let is_quick = matches!(receipt.outcome, Outcome::Failed { .. })
-            && receipt.duration < AT_ONCE
-            && retry_after.is_none();
-        if !is_quick {
-            self.quick = (0, BTreeSet::new());
+    ) -> Option<Consequence> {
+        let now = now(clock);
+        let EndedAttempt { step, owner, begun } = attempt;
+        let state = self.owners.entry(owner.clone()).or_default();
+        let is_probe = state.hold.as_ref().is_some_and(|hold| hold.has_probe(begun));
+        if !matches!(receipt.outcome, Outcome::Failed { .. }) {
+            self.limits.remove(&step);
+            let successes = state.successes.saturating_add(1);
+            // What began before a hold says nothing about it.
+            let keeps = state.hold.is_some() && !is_probe;
+            let before = std::mem::take(state);
+            *state = if keeps { before } else { OwnerState::default() };
+            (state.successes, state.quick) = (successes, (0, BTreeSet::new()));
             return None;
         }
-        let (count, steps) = &mut self.quick;
+        let (successes, untimed) = (state.successes, state.untimed);
+        if matches!(UsageLimit::of(&receipt.outcome), Some(UsageLimit::Worker | UsageLimit::Output))
+        {
+            let (count, before) = self.limits.entry(step.clone()).or_insert((0, successes));
+            if *count >= LIMITS_MAX && successes > *before {
+                // The limit is the step's own: others of its owner succeed.
+                unmark(&mut receipt.outcome);
+                self.limits.remove(&step);
+            } else {
+                *count += 1;
+                let is_timed = resets_at(&receipt.outcome).is_some()
+                    || UsageLimit::of(&receipt.outcome) == Some(UsageLimit::Worker);
+                if !is_timed {
+                    let is_next = is_probe || state.hold.is_none();
+                    state.untimed = untimed + usize::from(is_next);
+                    set_wait(&mut receipt.outcome, guards.wait(state.untimed.saturating_sub(1)));
+                }
+            }
+        }
+        let first_line = describe(&receipt.outcome).1.lines().next().unwrap_or_default().to_owned();
+        if let Some(wait) = receipt.outcome.retry_after() {
+            state.quick = (0, BTreeSet::new());
+            let until = now.ledger.saturating_add(wait);
+            let is_read = UsageLimit::of(&receipt.outcome) == Some(UsageLimit::Output);
+            let reason = if is_read {
+                format!("a usage limit: {first_line}")
+            } else {
+                "a worker said to try again then".to_owned()
+            };
+            let wall = resets_at(&receipt.outcome);
+            let hold = Hold { since: now.ledger, until, wall, reason };
+            let earlier = state.hold.take().filter(|_| !is_probe);
+            let hold = state.hold.insert(hold.or_later(earlier, now));
+            let (until, reason) = (hold.end(now), hold.reason.clone());
+            let held = HeldOwner { owner, until, reason, is_unexplained: false };
+            return is_read.then_some(Consequence::Hold(held));
+        }
+        let needs_person = UsageLimit::of(&receipt.outcome) == Some(UsageLimit::Person);
+        if receipt.duration >= AT_ONCE && !needs_person {
+            state.quick = (0, BTreeSet::new());
+            if is_probe {
+                (state.hold, state.quick_holds) = (None, 0);
+            }
+            return None;
+        }
+        let (count, steps) = &mut state.quick;
         *count += 1;
         steps.insert(step);
+        let is_many = *count >= guards.max_quick_failures && steps.len() >= STEPS_MIN;
+        let is_again = is_probe && state.quick_holds > 0;
         let is_tripped = guards.max_quick_failures > 0
-            && *count >= guards.max_quick_failures
-            && steps.len() >= STEPS_MIN
+            && (is_many || is_again || needs_person && state.hold.is_none())
             && !plan_ledger::mutant!(QuickFailuresIgnored);
-        let reason = format!(
-            "{count} workers in a row failed within {} s, the last with: {}",
-            AT_ONCE / 1_000_000,
-            describe(&receipt.outcome).1.lines().next().unwrap_or_default()
-        );
-        if is_tripped {
-            self.quick = (0, BTreeSet::new());
+        if !is_tripped {
+            if is_probe {
+                state.hold = None;
+            }
+            return None;
         }
-        is_tripped.then_some(reason)
+        let reason = if needs_person {
+            format!("a limit that no waiting ends: {first_line}")
+        } else if is_again {
+            format!("the next worker failed within {} s, too: {first_line}", AT_ONCE / 1_000_000)
+        } else {
+            format!(
+                "{count} workers in a row failed within {} s, the last with: {first_line}",
+                AT_ONCE / 1_000_000
+            )
+        };
+        state.quick = (0, BTreeSet::new());
+        let Some(wait) = guards.waits.get(state.quick_holds) else {
+            (state.hold, state.quick_holds) = (None, 0);
+            return Some(Consequence::Pause(reason));
+        };
+        state.quick_holds += 1;
+        let until = now.ledger.saturating_add(wait.saturating_mul(1_000_000));
+        let is_unexplained = state.quick_holds == 1;
+        state.hold = Some(Hold { since: now.ledger, until, wall: None, reason: reason.clone() });
+        Some(Consequence::Hold(HeldOwner { owner, until, reason, is_unexplained }))
     }
 
-    /// The time until which nothing is dispatched, if it is not over.
-    pub(crate) fn held_until(&self, clock: &dyn Clock) -> Option<Timestamp> {
-        (self.held_until > 0 && self.held_until > clock.now()).then_some(self.held_until)
+    /// The owners of which no step is dispatched now: they are held, or their probe is at work. `running` has the
+    /// owners of the attempts at work, and when those began.
+    pub(crate) fn held_owners<'a>(
+        &self,
+        clock: &dyn Clock,
+        running: &(impl Iterator<Item = (&'a Option<String>, Timestamp)> + Clone),
+    ) -> BTreeSet<Option<String>> {
+        let now = now(clock);
+        let is_held = |owner: &Option<String>, hold: &Hold| {
+            let mut probes = running.clone();
+            !hold.is_over(now) || probes.any(|(of, begun)| of == owner && hold.has_probe(begun))
+        };
+        let held = self
+            .owners
+            .iter()
+            .filter(|(owner, state)| state.hold.as_ref().is_some_and(|hold| is_held(owner, hold)));
+        held.map(|(owner, _)| owner.clone()).collect()
+    }
+
+    /// The next time at which a hold ends, and its reason.
+    pub(crate) fn next_end(&self, clock: &dyn Clock) -> Option<(Timestamp, String)> {
+        let now = now(clock);
+        let holds = self.owners.iter().filter_map(|(owner, state)| {
+            let hold = state.hold.as_ref().filter(|hold| !hold.is_over(now))?;
+            let reason = match owner {
+                Some(owner) => format!("{owner}: {}", hold.reason),
+                None => hold.reason.clone(),
+            };
+            Some((hold.end(now), reason))
+        });
+        holds.min()
     }
 
     /// The parts of a run's budget of which most is spent, and that were not reported yet.
@@ -128,6 +280,10 @@ impl GuardState {
         self.reported.extend(&new);
         new
     }
+}
+
+fn now(clock: &dyn Clock) -> Now {
+    Now { ledger: clock.now(), wall: wall_now() }
 }
 
 /// Whether a guard may pause a run: it would dispatch a step.

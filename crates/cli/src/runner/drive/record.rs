@@ -14,7 +14,7 @@ use plan_ledger::{
 use crate::protocol::StepName;
 use crate::protocol::hand_off::describe;
 use crate::protocol::hand_off::files::stale_text;
-use crate::runner::drive::guard::{disk_problem, may_pause};
+use crate::runner::drive::guard::{Consequence, EndedAttempt, HeldOwner, disk_problem, may_pause};
 use crate::runner::drive::recover::status_of;
 use crate::runner::drive::state::{Drive, OnStale, half_way};
 use crate::runner::drive::summary::Unrecorded;
@@ -36,13 +36,15 @@ const RUNNER: &str = "runner";
 impl Drive<'_> {
     pub(crate) fn take(&mut self, report: Report) {
         match report {
-            Report::Finished(token, receipt) => {
+            Report::Finished(token, mut receipt) => {
                 if let Some(running) = self.running.remove(&token) {
                     let step = running.step.number.to_string();
                     let (guards, clock) = (self.options.guards, self.clock);
-                    let problem = running
+                    let (owner, begun) = (running.owner.clone(), running.begun);
+                    let attempt = EndedAttempt { step, owner, begun };
+                    let consequence = running
                         .is_shared
-                        .then(|| self.guard.take(guards, step, &receipt, clock))
+                        .then(|| self.guard.take(guards, attempt, &mut receipt, clock))
                         .flatten();
                     let outside = running.watch.as_ref().and_then(|watch| {
                         let now = FolderState::of_working_folder(self.workers.shared_folder()?);
@@ -52,10 +54,18 @@ impl Drive<'_> {
                         self.note(Some(running.step.clone()), note);
                     }
                     self.record(token, running.step, *receipt);
-                    if let Some(reason) = problem
-                        && let Err(error) = self.pause(&reason)
-                    {
-                        self.fail(error);
+                    match consequence {
+                        Some(Consequence::Pause(reason)) => {
+                            if let Err(error) = self.pause(&reason) {
+                                self.fail(error);
+                            }
+                        }
+                        Some(Consequence::Hold(held)) => {
+                            let HeldOwner { owner, until, reason, is_unexplained } = held;
+                            let held = Progress::Held { owner, until, reason, is_unexplained };
+                            self.observer.progress(&held);
+                        }
+                        None => {}
                     }
                 }
             }

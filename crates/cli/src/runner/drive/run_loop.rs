@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
-use plan_ledger::internals::plan::{STALL_AFTER, condition_problem, is_slow};
+use plan_ledger::internals::plan::{Route, STALL_AFTER, condition_problem, is_slow};
 use plan_ledger::{
     Clock, Error, Ledger, LostCause, Micros, Result, RunId, RunStatus, State, StepStatus, Task,
     Timestamp,
@@ -208,7 +208,7 @@ impl Drive<'_> {
         if self.has_room() && self.is_paused_by_disk()? {
             return Ok(());
         }
-        while self.has_room() && self.guard.held_until(self.clock).is_none() {
+        while self.has_room() {
             let slot = self.free_slot();
             let worker = format!("{}/{slot}", self.workers.kind().as_str());
             let task = match self.dispatch(&worker) {
@@ -233,7 +233,10 @@ impl Drive<'_> {
     fn dispatch(&self, worker: &str) -> Result<Option<Task>> {
         let active = |state: &State| state.runs.get(&self.run).map_or(0, |run| run.active);
         let is_prepared = |state: &State| active(state) == self.prepared_version;
-        self.ledger.dispatch_if(self.run, (worker, self.options.route), &is_prepared)
+        let running = self.running.values().map(|running| (&running.owner, running.begun));
+        let held = self.guard.held_owners(self.clock, &running);
+        let route = Route { held, ..self.options.route.clone() };
+        self.ledger.dispatch_if(self.run, (worker, &route), &is_prepared)
     }
 
     fn start(&mut self, task: &Task, slot: usize, worker: String) -> Result<()> {
@@ -263,11 +266,13 @@ impl Drive<'_> {
         }
         let renew_at = half_way(self.clock.now(), task.lease_until);
         let is_shared = task.step.command.is_none();
+        let owner = task.step.owner.clone();
         let (begun, estimate) = (self.clock.now(), task.step.estimate_seconds);
         self.quiet_since = begun;
         let running = Running {
             step: step.clone(),
             slot,
+            owner,
             is_shared,
             renew_at,
             begun,
@@ -305,7 +310,8 @@ impl Drive<'_> {
     fn wait(&self) -> Duration {
         let now = self.clock.now();
         let next = self.running.values().map(|running| running.renew_at);
-        let next = next.chain(self.guard.held_until(self.clock)).min();
+        let held = self.guard.next_end(self.clock).map(|(until, _)| until);
+        let next = next.chain(held).min();
         let until = next.unwrap_or(Micros::MAX).saturating_sub(now);
         Duration::from_micros(until).min(WAIT_MAX)
     }

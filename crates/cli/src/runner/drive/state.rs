@@ -61,6 +61,8 @@ pub enum OnStale {
 pub(crate) struct Running {
     pub(crate) step: StepName,
     pub(crate) slot: usize,
+    /// The owner of its step.
+    pub(crate) owner: Option<String>,
     /// Whether its step has no command of its own: other steps have the same worker.
     pub(crate) is_shared: bool,
     /// When to renew its lease.

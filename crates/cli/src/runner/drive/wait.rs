@@ -6,11 +6,14 @@
 use std::time::Duration;
 
 use plan_ledger::internals::plan::Timer;
-use plan_ledger::{AttemptToken, Result, RunStatus, StepStatus, Timestamp};
+use plan_ledger::{AttemptToken, Micros, Result, RunStatus, StepStatus, Timestamp};
 
 use crate::protocol::{StepName, WorkerKind};
 use crate::runner::drive::state::Drive;
 use crate::runner::progress::Progress;
+
+/// How much earlier a wait must end before the loop looks again.
+const JUMP_MIN: Micros = 1_000_000;
 
 impl Drive<'_> {
     /// If idle, wait for the next due time and record it. Returns whether the loop continues.
@@ -29,6 +32,10 @@ impl Drive<'_> {
                 // The ledger has recorded everything that was due. If the timer is still due, stop
                 // waiting, or the wait would never end.
                 return Ok(self.due().is_none_or(|(next, _)| next > until));
+            }
+            // The wall clock was set, and a hold ends earlier.
+            if self.due().is_some_and(|(next, _)| next.saturating_add(JUMP_MIN) < until) {
+                return Ok(true);
             }
             if self.ledger.head().seq != self.seen {
                 // Another process appended records, so there may be work now.
@@ -56,8 +63,8 @@ impl Drive<'_> {
         if run.pause.is_some() {
             return None;
         }
-        if let Some(until) = self.guard.held_until(self.clock).filter(|_| run.has_dispatchable()) {
-            return Some((until, "a worker said to try again then".to_owned()));
+        if let Some(held) = self.guard.next_end(self.clock).filter(|_| run.has_dispatchable()) {
+            return Some(held);
         }
         // An idle loop hosts nothing: what a runner hosts is at work on another machine, or was.
         let hosted = |token: AttemptToken| {

@@ -28,7 +28,7 @@ pub(crate) const LOG_TAIL_LENGTH_MAX: u64 = 4 << 10;
 const LINE_LENGTH_MAX: usize = 300;
 
 /// The exit status for "try again later" (`EX_TEMPFAIL`).
-const EXIT_TRY_AGAIN: i32 = 75;
+pub(crate) const EXIT_TRY_AGAIN: i32 = 75;
 
 /// The exit statuses of a shell that cannot execute, or cannot find, the command.
 const EXIT_NOT_EXECUTABLE: [i32; 2] = [126, 127];

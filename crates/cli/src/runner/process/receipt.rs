@@ -4,6 +4,7 @@
 use std::io;
 use std::process::ExitStatus;
 
+use jiff::tz::TimeZone;
 use rustix::io::Errno;
 
 use plan_ledger::internals::plan::Idempotence;
@@ -12,10 +13,16 @@ use plan_ledger::{Disposition, FailureClass, Outcome, Receipt};
 use crate::runner::process::exit_record::ExitRecord;
 use crate::runner::process::limits::EndedBy;
 use crate::runner::process::output::{
-    LOG_TAIL_LENGTH_MAX, Worked, WorkerOutput, failed, read_output, result_of, tail,
+    EXIT_TRY_AGAIN, LOG_TAIL_LENGTH_MAX, Worked, WorkerOutput, failed, read_output, result_of, tail,
 };
 use crate::runner::process::receipt_file;
 use crate::runner::process::scratch::Scratch;
+use crate::runner::waits::limit::{LastOutput, Limit, LimitEnd, limit_in};
+use crate::runner::waits::mark::{mark, mark_said, unmark};
+use crate::runner::waits::wall_now;
+
+/// The number of bytes at the end of a stream in which a usage limit is looked for.
+const LAST_OUTPUT_LENGTH_MAX: u64 = 64 << 10;
 
 /// How a worker ended, and why.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +36,54 @@ pub(crate) struct WorkerEnd {
 
 /// The result of a worker that exited or that the runner ended.
 pub(crate) fn result(
+    scratch: &Scratch,
+    stem: &str,
+    WorkerEnd { status, ended_by, is_disk_full }: WorkerEnd,
+    idempotence: Idempotence,
+) -> Worked {
+    let mut worked =
+        found(scratch, stem, WorkerEnd { status, ended_by, is_disk_full }, idempotence);
+    // A step that must not be repeated is put to a person, as after any failure.
+    if idempotence != Idempotence::No {
+        find_limit(&mut worked.receipt.outcome, scratch, stem, status.code());
+    }
+    worked
+}
+
+/// Finds the usage limit that a failed attempt met. A worker that reports its failure itself is taken at its
+/// word.
+fn find_limit(outcome: &mut Outcome, scratch: &Scratch, stem: &str, code: Option<i32>) {
+    unmark(outcome);
+    let Outcome::Failed { class, message, .. } = &*outcome else { return };
+    if !matches!(class, FailureClass::Transient | FailureClass::Unknown) {
+        return;
+    }
+    if outcome.retry_after().is_some_and(|wait| wait > 0) {
+        mark_said(outcome);
+        return;
+    }
+    let paths = ["out", "err"].map(|suffix| scratch.path(stem, suffix));
+    let now = wall_now();
+    let written = paths.iter().filter_map(|path| path.metadata().ok()?.modified().ok()).max();
+    let printed = written
+        .and_then(|time| jiff::Timestamp::try_from(time).ok())
+        .or_else(|| jiff::Timestamp::from_microsecond(i64::try_from(now).ok()?).ok());
+    let Some(printed) = printed.map(|time| time.to_zoned(TimeZone::system())) else { return };
+    let limit = if scratch.path(stem, "receipt").exists() {
+        limit_in(message, &printed)
+    } else {
+        let [out, err] = paths.map(|path| tail(&path, LAST_OUTPUT_LENGTH_MAX));
+        LastOutput { code, out: &out, err: &err, printed: &printed }.limit()
+    };
+    // Without a time, the delay of the exit status or of the plan holds.
+    let says_more = |limit: &Limit| code != Some(EXIT_TRY_AGAIN) || limit.ends != LimitEnd::Later;
+    if let Some(limit) = limit.filter(says_more) {
+        mark(outcome, &limit, now);
+    }
+}
+
+/// The result of a worker, as it left it.
+fn found(
     scratch: &Scratch,
     stem: &str,
     WorkerEnd { status, ended_by, is_disk_full }: WorkerEnd,
@@ -91,7 +146,13 @@ pub(crate) fn left(
             result(scratch, stem, ending, idempotence)
         }
         // It was killed; only a receipt says what it did.
-        None => complete_receipt(scratch, stem)?,
+        None => {
+            let mut worked = complete_receipt(scratch, stem)?;
+            if idempotence != Idempotence::No {
+                find_limit(&mut worked.receipt.outcome, scratch, stem, None);
+            }
+            worked
+        }
     };
     worked.receipt.duration = record.map_or(0, |record| record.duration);
     Some(worked)

@@ -15,7 +15,6 @@ use plan_ledger::{AttemptToken, Error, ErrorKind, FailureClass, Receipt, Result,
 use crate::protocol::hand_off::files;
 use crate::protocol::hand_off::{HandOff, PlanContext};
 use crate::protocol::{StepName, WorkerKind, traceparent};
-use crate::runner::backoff::Backoff;
 use crate::runner::check::{Check, CheckAnswer, Subject};
 use crate::runner::dead_letter::{dead_letter, lost_before};
 use crate::runner::helpers::commands::Helpers;
@@ -29,6 +28,7 @@ use crate::runner::process::receipt as worked;
 use crate::runner::process::receipt::{failed_receipt, with_notes};
 use crate::runner::process::scratch::{COST, LeftJobs, Scratch};
 use crate::runner::progress::Fence;
+use crate::runner::waits::backoff::Backoff;
 use crate::runner::workers::{Report, StartFailure, WorkerNote, Workers};
 
 /// Options of process workers.

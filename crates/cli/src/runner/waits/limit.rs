@@ -1,0 +1,90 @@
+//! Usage limits: what the last output of a failed attempt says about the time at which another one may
+//! succeed.
+//!
+//! Structured signs come first: JSON events and exit statuses of agent hosts. Without them the last lines
+//! are compared with the sentences that the hosts print. Only the attempt's own last message counts: the
+//! same words stand in code and in texts that an agent reads.
+
+use jiff::{Timestamp, Zoned};
+
+use super::last_message::{LastMessage, last_message};
+use super::{moment, sentence};
+
+/// The exit status of the Gemini CLI for status 429, modulo 256.
+const EXIT_TOO_MANY_REQUESTS: i32 = 173;
+
+/// The end of what a failed attempt printed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LastOutput<'a> {
+    /// The exit status, if the worker exited.
+    pub(crate) code: Option<i32>,
+    /// The end of standard output.
+    pub(crate) out: &'a str,
+    /// The end of standard error.
+    pub(crate) err: &'a str,
+    /// When it was printed, in the machine's zone.
+    pub(crate) printed: &'a Zoned,
+}
+
+/// A limit that an attempt met.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Limit {
+    pub(crate) ends: LimitEnd,
+    /// What the worker said; empty if only a number says it.
+    pub(crate) sentence: String,
+}
+
+/// What ends a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LimitEnd {
+    /// That time.
+    At(Timestamp),
+    /// Time, but the worker does not say how much.
+    Later,
+    /// No waiting: a person must pay or allow something.
+    Person,
+}
+
+impl LastOutput<'_> {
+    /// The limit that the attempt met, if it met one.
+    pub(crate) fn limit(self) -> Option<Limit> {
+        let structured = last_message(self.out).or_else(|| last_message(self.err));
+        let found = match &structured {
+            Some(message) => self.limit_of(message),
+            None => [self.err, self.out].into_iter().find_map(|text| limit_in(text, self.printed)),
+        };
+        let is_coded = self.code == Some(EXIT_TOO_MANY_REQUESTS);
+        let sentence = structured.map(|message| message.text).unwrap_or_default();
+        found.or_else(|| is_coded.then_some(Limit { ends: LimitEnd::Later, sentence }))
+    }
+
+    fn limit_of(self, message: &LastMessage) -> Option<Limit> {
+        let said = limit_in(&message.text, self.printed);
+        if said.is_none() && !message.is_limit {
+            return None;
+        }
+        let ends = match (message.resets_at, said) {
+            (Some(time), _) if time > self.printed.timestamp() => LimitEnd::At(time),
+            (_, Some(said)) => said.ends,
+            (_, None) => moment::time_in(&sentence::plain(&message.text), self.printed)
+                .map_or(LimitEnd::Later, LimitEnd::At),
+        };
+        Some(Limit { ends, sentence: message.text.clone() })
+    }
+}
+
+/// The limit that the last lines of a text state.
+pub(crate) fn limit_in(text: &str, printed: &Zoned) -> Option<Limit> {
+    let sentence = sentence::last_sentence(text)?;
+    let plain = sentence::plain(&sentence);
+    let ends = match moment::time_in(&plain, printed) {
+        Some(time) => LimitEnd::At(time),
+        None if sentence::needs_person(&plain) => LimitEnd::Person,
+        None => LimitEnd::Later,
+    };
+    Some(Limit { ends, sentence })
+}
+
+#[cfg(test)]
+#[path = "limit_tests.rs"]
+mod tests;

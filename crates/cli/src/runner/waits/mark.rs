@@ -1,0 +1,101 @@
+//! Writes the usage limit that an attempt met into its failure, where the rules of the ledger read it
+//! (`usage_limit` in `format/hand-off.md`).
+
+use serde_json::{Map, Value};
+
+use plan_ledger::internals::plan::{RETRY_AFTER, USAGE_LIMIT, UsageLimit};
+use plan_ledger::{FailureClass, Json, Outcome, Timestamp};
+
+use super::limit::{Limit, LimitEnd};
+
+/// The member of a payload with the time at which the limit ends.
+const RESETS_AT: &str = "resets_at";
+
+/// How long a limit whose end is not known is waited for, in seconds, unless the guards know better.
+const WAIT: u64 = 300;
+
+/// Mark a failure of an attempt that met this limit.
+pub(crate) fn mark(outcome: &mut Outcome, limit: &Limit, now: Timestamp) {
+    let Some(mut members) = members(outcome) else { return };
+    let word = |limit: UsageLimit| Value::from(limit.word());
+    match limit.ends {
+        LimitEnd::At(time) => {
+            let end = Timestamp::try_from(time.as_microsecond()).unwrap_or(0);
+            let seconds = end.saturating_sub(now).div_ceil(1_000_000);
+            members.insert(USAGE_LIMIT.to_owned(), word(UsageLimit::Output));
+            members.insert(RETRY_AFTER.to_owned(), seconds.into());
+            members.insert(RESETS_AT.to_owned(), time.to_string().into());
+        }
+        LimitEnd::Later => {
+            members.insert(USAGE_LIMIT.to_owned(), word(UsageLimit::Output));
+            members.insert(RETRY_AFTER.to_owned(), WAIT.into());
+        }
+        LimitEnd::Person => {
+            members.insert(USAGE_LIMIT.to_owned(), word(UsageLimit::Person));
+        }
+    }
+    set_members(outcome, members);
+    if let Outcome::Failed { class, message, .. } = outcome {
+        *class = FailureClass::Transient;
+        if !message.contains(limit.sentence.as_str()) {
+            message.push_str(": ");
+            message.push_str(&limit.sentence);
+        }
+    }
+}
+
+/// Mark a failure of an attempt whose worker said when to try again.
+pub(crate) fn mark_said(outcome: &mut Outcome) {
+    let Some(mut members) = members(outcome) else { return };
+    members.insert(USAGE_LIMIT.to_owned(), UsageLimit::Worker.word().into());
+    set_members(outcome, members);
+}
+
+/// Make an ordinary failure of one that was taken as a limit.
+pub(crate) fn unmark(outcome: &mut Outcome) {
+    let is_read = UsageLimit::of(outcome) != Some(UsageLimit::Worker);
+    let Some(mut members) = members(outcome) else { return };
+    if members.remove(USAGE_LIMIT).is_none() {
+        return;
+    }
+    if is_read {
+        members.remove(RETRY_AFTER);
+        members.remove(RESETS_AT);
+    }
+    set_members(outcome, members);
+    if is_read && let Outcome::Failed { class, .. } = outcome {
+        *class = FailureClass::Unknown;
+    }
+}
+
+/// When the limit ends by the wall clock, if the worker said it.
+pub(crate) fn resets_at(outcome: &Outcome) -> Option<Timestamp> {
+    let Outcome::Failed { payload, .. } = outcome else { return None };
+    let value = payload.value();
+    let time: jiff::Timestamp = value.get(RESETS_AT)?.as_str()?.parse().ok()?;
+    Timestamp::try_from(time.as_microsecond()).ok()
+}
+
+/// Let the next attempt wait so long.
+pub(crate) fn set_wait(outcome: &mut Outcome, seconds: u64) {
+    if let Some(mut members) = members(outcome) {
+        members.insert(RETRY_AFTER.to_owned(), seconds.into());
+        set_members(outcome, members);
+    }
+}
+
+/// The members of a failure's payload; `None` for another outcome, and for a payload that is no object.
+fn members(outcome: &Outcome) -> Option<Map<String, Value>> {
+    let Outcome::Failed { payload, .. } = outcome else { return None };
+    match payload.value() {
+        Value::Null => Some(Map::new()),
+        Value::Object(members) => Some(members),
+        _ => None,
+    }
+}
+
+fn set_members(outcome: &mut Outcome, members: Map<String, Value>) {
+    if let Outcome::Failed { payload, .. } = outcome {
+        *payload = if members.is_empty() { Json::default() } else { Value::Object(members).into() };
+    }
+}

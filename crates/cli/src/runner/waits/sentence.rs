@@ -1,0 +1,119 @@
+//! The sentences by which agent hosts and their providers state a usage limit.
+//!
+//! A sentence must begin a line, after words such as `error:`, and be among the last lines.
+
+/// The number of last lines that are read.
+const LINES_MAX: usize = 3;
+
+/// The length up to which a line is read, in characters.
+const LINE_LENGTH_MAX: usize = 1000;
+
+/// The beginning of a sentence, and words of which the sentence has one.
+const SENTENCES: &[(&str, &[&str])] = &[
+    ("you've hit your", &["limit", "quota"]),
+    ("you have hit your", &["limit", "quota"]),
+    ("you've reached your", &["limit", "quota"]),
+    ("you have reached your", &["limit", "quota"]),
+    ("you have exhausted your", &["capacity", "quota"]),
+    ("attempt ", &["exhausted your capacity", "exhausted your daily quota"]),
+    ("your quota will reset", &[""]),
+    ("you've hit a rate limit", &[""]),
+    ("sorry, you've hit a rate limit", &[""]),
+    ("you're out of usage", &[""]),
+    ("your org is out of usage", &[""]),
+    ("your group's usage limit", &[""]),
+    ("your usage allocation", &["disabled"]),
+    ("claude ai usage limit reached", &[""]),
+    ("claude usage limit reached", &[""]),
+    ("the usage limit has been reached", &[""]),
+    ("free usage exceeded", &[""]),
+    ("quota exceeded", &[""]),
+    ("rate limit exceeded", &[""]),
+    ("request rejected (429)", &[""]),
+    ("429 ", &["rate limit", "rate_limit", "too many requests", "quota"]),
+    ("too many requests", &[""]),
+    ("exceeded retry limit, last status: 429", &[""]),
+    ("to use codex with your chatgpt plan, upgrade", &[""]),
+    ("credit balance is too low", &[""]),
+];
+
+/// What is reached in a sentence that ends with `limit reached`, such as `5-hour limit reached`.
+const KINDS: &[&str] =
+    &["usage", "rate", "hour", "session", "daily", "weekly", "monthly", "opus", "sonnet", "haiku"];
+
+/// Words of a limit that a person ends, if the sentence names no time.
+const FOR_PERSON: &[&str] = &[
+    "spend limit",
+    "disabled by your admin",
+    "ask your admin",
+    "add funds",
+    "set to $0",
+    "out of usage credits",
+    "plan and billing",
+    "with your chatgpt plan, upgrade",
+    "credit balance is too low",
+];
+
+/// Words before a sentence.
+const LABELS: &[&str] = &["api error:"];
+
+/// The text in lower case, with straight apostrophes and without separators.
+pub(super) fn plain(text: &str) -> String {
+    let plain = |character: char| match character {
+        '\u{2019}' | '\u{2018}' => '\'',
+        '\u{b7}' | '\u{2219}' | '\u{2022}' | '\u{202f}' | '\u{a0}' | '\n' | '\r' | '\t' => ' ',
+        other => other,
+    };
+    text.chars().map(plain).collect::<String>().to_lowercase()
+}
+
+/// The sentence about a limit in the last lines of a text, with the lines after it.
+pub(super) fn last_sentence(text: &str) -> Option<String> {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let last = lines.get(lines.len().saturating_sub(LINES_MAX)..).unwrap_or_default();
+    let at = last.iter().rposition(|line| states_limit(line))?;
+    let joined = last.get(at..).unwrap_or_default().join(" ");
+    Some(joined.chars().take(LINE_LENGTH_MAX).collect())
+}
+
+/// Whether a limit that no time ends is stated.
+pub(super) fn needs_person(plain: &str) -> bool {
+    FOR_PERSON.iter().any(|words| plain.contains(words))
+}
+
+fn states_limit(line: &str) -> bool {
+    let start: String = line.chars().take(LINE_LENGTH_MAX).collect();
+    let line = plain(&start);
+    let line = without_labels(&line);
+    let has_one = |words: &[&str]| words.iter().any(|word| line.contains(word));
+    SENTENCES.iter().any(|(start, words)| line.starts_with(start) && has_one(words))
+        || names_kind(line)
+}
+
+/// Whether a line begins with words such as `5-hour limit reached`.
+fn names_kind(line: &str) -> bool {
+    let Some((before, _)) = line.split_once(" limit reached") else { return false };
+    let mut words = before.split([' ', '-']);
+    let last = words.next_back().unwrap_or_default();
+    KINDS.contains(&last) && words.count() <= 1
+}
+
+/// The line without words such as `error:`, and without signs before it. Quotes and places in files stay:
+/// they stand before a sentence that is quoted.
+fn without_labels(line: &str) -> &str {
+    let mut line = line;
+    loop {
+        let is_sign = |sign: char| !sign.is_alphanumeric() && !"\"'`/<([{#$".contains(sign);
+        line = line.trim_start_matches(is_sign);
+        let label = LABELS.iter().find_map(|label| line.strip_prefix(label));
+        let word = || {
+            let (word, rest) = line.split_once(' ')?;
+            let name = word.strip_suffix(':').or_else(|| (word == "error").then_some(word))?;
+            name.chars().all(char::is_alphabetic).then_some(rest)
+        };
+        match label.or_else(word) {
+            Some(rest) => line = rest,
+            None => return line,
+        }
+    }
+}
