@@ -5,11 +5,11 @@
 #
 # Requires claude and jq. The `tools` of a step are the tools that the agent may use without asking.
 # CLAUDE_FLAGS adds options, such as CLAUDE_FLAGS='--model sonnet --max-turns 40'. The receipt has the
-# cost of the agent, so that the plan's budget is enforced. At a usage limit the receipt says when to try
-# again. After an interruption the next attempt continues the same session.
+# cost of the agent, so that the plan's budget is enforced. At a usage limit the run waits until it
+# ends. After an interruption the next attempt continues the same session.
 set -eu
 
-. "$(dirname "$0")/limit.sh"
+. "$(dirname "$0")/errors.sh"
 for program in claude jq; do
     command -v "$program" > /dev/null || { echo "$program is not installed" >&2; exit 127; }
 done
@@ -45,8 +45,7 @@ printf '%s' "$answer" | jq -r '
     (.permission_denials // [] | .[] | "permission denied: \(.tool_name) \(.tool_input | tojson | .[:200])")' >&2
 said=$(printf '%s' "$answer" | jq -r '.result // "" | tostring')
 kind=$(kind_of_error "$said")
-seconds=$(seconds_until_reset "$said")
-printf '%s' "$answer" | jq --arg kind "$kind" --argjson seconds "$seconds" '
+printf '%s' "$answer" | jq --arg kind "$kind" '
     (.result // "" | tostring) as $said
     | (.usage // {} | [.input_tokens, .cache_creation_input_tokens, .cache_read_input_tokens,
         .output_tokens] | map(. // 0) | add) as $tokens
@@ -54,7 +53,6 @@ printf '%s' "$answer" | jq --arg kind "$kind" --argjson seconds "$seconds" '
     + if .is_error then
         {outcome: "failed", message: (if $said == "" then .subtype else $said end)}
         + if .subtype == "error_max_budget_usd" then {class: "budget_exhausted"}
-          elif $kind == "limit" then {class: "transient", retry_after_seconds: $seconds}
           elif $kind == "overload" then {class: "transient", retry_after_seconds: 60}
           elif $kind == "account" then {class: "deterministic"}
           else {class: "unknown"} end

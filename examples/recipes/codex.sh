@@ -5,11 +5,11 @@
 #
 # Requires codex and jq. CODEX_FLAGS adds options, such as CODEX_FLAGS='--model gpt-5-codex' or
 # --skip-git-repo-check. The receipt has the number of tokens that the agent used, so that the plan's
-# budget is enforced. At a usage limit it says when to try again. After an interruption the next attempt
+# budget is enforced. At a usage limit the run waits until it ends. After an interruption the next attempt
 # continues the same session.
 set -eu
 
-. "$(dirname "$0")/limit.sh"
+. "$(dirname "$0")/errors.sh"
 for program in codex jq; do
     command -v "$program" > /dev/null || { echo "$program is not installed" >&2; exit 127; }
 done
@@ -49,17 +49,15 @@ if [ -z "$error" ] && [ ! -s "$files/last" ]; then
     error='codex ended without a message'
 fi
 kind=$(kind_of_error "$error")
-seconds=$(seconds_until_reset "$error")
 jq -n --rawfile said "$files/last" --slurpfile events "$files/good" \
-    --arg error "$error" --arg kind "$kind" --argjson seconds "$seconds" '
+    --arg error "$error" --arg kind "$kind" '
     ([$events[] | select(.type == "turn.completed") | .usage | (.input_tokens // 0) + (.output_tokens // 0)]
         | add // 0) as $tokens
     | ($said | rtrimstr("\n")) as $said
     | {cost: {tokens: $tokens, money_micros: 0}}
     + if $error != "" then
         {outcome: "failed", message: $error}
-        + if $kind == "limit" then {class: "transient", retry_after_seconds: $seconds}
-          elif $kind == "overload" then {class: "transient", retry_after_seconds: 60}
+        + if $kind == "overload" then {class: "transient", retry_after_seconds: 60}
           elif $kind == "account" then {class: "deterministic"}
           else {class: "unknown"} end
       elif ($said | startswith("REPLAN:")) then {

@@ -6,10 +6,10 @@
 # Requires gemini and jq. Gemini may edit files without asking (--approval-mode auto_edit); the `tools` of
 # a step are further tools that it may use, such as "run_shell_command(make)". GEMINI_FLAGS adds options,
 # such as GEMINI_FLAGS='--model gemini-2.5-pro'. The receipt has the number of tokens, so that the plan's
-# budget is enforced. At a limit of the quota it says when to try again.
+# budget is enforced. At a limit of the quota the run waits until it ends.
 set -eu
 
-. "$(dirname "$0")/limit.sh"
+. "$(dirname "$0")/errors.sh"
 for program in gemini jq; do
     command -v "$program" > /dev/null || { echo "$program is not installed" >&2; exit 127; }
 done
@@ -46,15 +46,13 @@ jq -r '.session_id // empty | "session: \(.)"' "$files/answer" >&2
 error=$(jq -r '.error // empty | .message // tojson' "$files/answer")
 [ -n "$error" ] || [ "$status" -eq 0 ] || error="gemini ended with exit status $status"
 kind=$(kind_of_error "$error $(jq -c '.error // {} | {code}' "$files/answer")")
-seconds=$(seconds_until_reset "$error")
-jq --arg error "$error" --arg kind "$kind" --argjson seconds "$seconds" --argjson status "$status" '
+jq --arg error "$error" --arg kind "$kind" --argjson status "$status" '
     ([.stats.models // {} | .[] | .tokens.total // 0] | add // 0) as $tokens
     | (.response // "" | tostring) as $said
     | {cost: {tokens: $tokens, money_micros: 0}}
     + if $error != "" then
         {outcome: "failed", message: $error}
-        + if $kind == "limit" then {class: "transient", retry_after_seconds: $seconds}
-          elif $kind == "overload" then {class: "transient", retry_after_seconds: 60}
+        + if $kind == "overload" then {class: "transient", retry_after_seconds: 60}
           # No account, invalid input, no sandbox, invalid settings: a retry fails, too.
           elif $kind == "account" or ([41, 42, 44, 52] | index($status)) then {class: "deterministic"}
           else {class: "unknown"} end

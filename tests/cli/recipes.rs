@@ -235,11 +235,11 @@ fn codex_and_gemini_recipes_wait_for_limits() {
             "codex",
             codex("You've hit your usage limit. Upgrade, or try again in 2 hours 13 minutes."),
             limit,
-            8_010,
+            7_980,
         ),
         ("codex", codex("stream error: stream disconnected before completion"), limit, 60),
         ("codex", codex("unexpected status 401 Unauthorized"), FailureClass::Deterministic, 0),
-        ("gemini", gemini("Your quota will reset after 2h15m30s.", 429), limit, 8_160),
+        ("gemini", gemini("Your quota will reset after 2h15m30s.", 429), limit, 8_130),
         ("gemini", gemini("The model is overloaded. Please try again later.", 503), limit, 60),
     ];
     for (agent, answer, class, wait) in cases {
