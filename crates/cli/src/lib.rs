@@ -102,11 +102,12 @@ pub fn main() -> ExitCode {
     };
     // The page of a server is for persons, also if an agent started it.
     let ledger = named_ledger();
-    if let Some(session) = server::AgentSession::of_environment()
-        && !matches!(cli.command, CliCommand::Serve(_))
-        && !server::agents_may_decide(&ledger, session.host)
-    {
-        output::write_for_agents();
+    if let Some(session) = server::AgentSession::of_environment() {
+        output::render::disable_pager();
+        let is_server = matches!(cli.command, CliCommand::Serve(_));
+        if !is_server && !server::agents_may_decide(&ledger, session.host) {
+            output::write_for_agents();
+        }
     }
     if let Some(source) = author {
         server::note_author_source(source);

@@ -6,6 +6,15 @@
 
 use std::io::{self, IsTerminal as _, Write};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether no person can press a key.
+static DISABLED: AtomicBool = AtomicBool::new(false);
+
+/// From now on this process starts no pager.
+pub(crate) fn disable_pager() {
+    DISABLED.store(true, Ordering::Relaxed);
+}
 
 /// Calls `print` with standard output, or with a pager if standard output is a terminal.
 pub(crate) fn with_pager<T>(print: impl FnOnce(&mut dyn Write) -> T) -> T {
@@ -24,15 +33,9 @@ fn is_usable_terminal() -> bool {
     std::env::var("TERM").is_ok_and(|term| !term.is_empty() && term != "dumb")
 }
 
-/// The variables that agent hosts set in their shells.
-const AGENT_SHELLS: [&str; 4] = ["CLAUDECODE", "CODEX_THREAD_ID", "GEMINI_CLI", "OPENCODE"];
-
-fn is_agent_shell() -> bool {
-    AGENT_SHELLS.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
-}
-
 fn start() -> Option<std::process::Child> {
-    if !io::stdout().is_terminal() || !is_usable_terminal() || is_agent_shell() {
+    let is_disabled = DISABLED.load(Ordering::Relaxed);
+    if is_disabled || !io::stdout().is_terminal() || !is_usable_terminal() {
         return None;
     }
     let command = ["LEDGER_PAGER", "PAGER"].into_iter().find_map(std::env::var_os);
