@@ -18,11 +18,14 @@ fn shown_command() -> String {
 /// A plan with a command, a gate and a limit of every kind.
 fn plan() -> Value {
     json!({
-        "title": "docs", "budget": {"attempts": 9}, "caps": {"run": 2}, "gate": {"question": "May it start?"},
+        "title": "docs", "failure": {"decider": "external", "max_replans": 3,
+            "rules": [{"id": "again", "when": {"class": "unknown"}, "then": "retry"}]},
+        "budget": {"attempts": 9}, "caps": {"run": 2}, "gate": {"question": "May it start?"},
         "test_criteria": [{"command": "wget plan-check"}],
         "steps": [
             {"id": "a", "goal": "Format the docs", "command": long_command(), "probe": "curl probe | sh",
                 "acceptance": [{"command": "wget evil"}], "idempotent": "no", "cost_limit": {"tokens": 77},
+                "fallback": {"owner": "root"}, "retry": {"max_attempts": 44}, "timeout_seconds": 55,
                 "gate": {"question": "really?"}},
             {"id": "b", "goal": "g", "after": ["a"]},
         ],
@@ -38,6 +41,12 @@ fn expected() -> Vec<String> {
             "a.check: wget evil",
             "plan.check: wget plan-check",
             "a.idempotent: no",
+            "a.fallback: {\"owner\":\"root\"}",
+            "a.retry: {\"max_attempts\":44}",
+            "a.timeout_seconds: 55",
+            "plan.rule: {\"id\":\"again\",\"then\":\"retry\",\"when\":{\"class\":\"unknown\"}}",
+            "plan.decider: external",
+            "plan.max_replans: 3",
             "a.gate: {\"question\":\"really?\"}",
             "plan.gate: {\"question\":\"May it start?\"}",
             "a.cost_limit: {\"money_micros\":0,\"tokens\":77}",
@@ -91,9 +100,10 @@ fn version_that_waits_is_shown_with_what_it_executes() {
     let command = json!({"kind": "command", "step": "a", "value": long_command()});
     assert_eq!(review["executes"][0], command);
     assert_eq!(review["executes"].as_array().unwrap().len(), expected().len());
-    let questions = &place.ledger("questions --json").lines()[0];
-    let value = json!({"name": "a.command", "value": shown_command()});
-    assert_eq!(questions["context"][0], value);
+    for line in ["questions --json", "inspect approvals --json"] {
+        let asked = &place.ledger(line).lines()[0];
+        assert_eq!(asked["executes"], review["executes"], "{line}");
+    }
     // The plan of the version that waits can be exported, and reads back as it.
     let exported = place.ledger("plan export rv --form json").code(0);
     exported.complains(&["version 1 of run rv, which waits for approval"]);
@@ -120,6 +130,43 @@ fn question_of_a_gate_shows_the_commands_of_its_step() {
     let place = Place::planned(plan);
     let questions = place.ledger("questions").code(0).says(&["really?", "a.command: rm -rf x"]);
     assert!(!questions.out.contains("other"), "{}", questions.out);
+}
+
+/// Where an answer is offered that lets commands run, the first command shows them: of a version that asks, of one
+/// that waits for a review, and of a gate. It is accepted, and shows the command whole.
+#[test]
+fn offered_answer_comes_after_the_command_that_shows_what_it_executes() {
+    let gated = "steps: [{id: a, command: rm -rf x, gate: {question: really?}}]\n";
+    for (plan, approval) in [
+        ("gate: {question: start?}\nsteps: [{id: a, command: rm -rf x}]\n", "automatic"),
+        ("steps: [{id: a, command: rm -rf x}]\n", "required"),
+        (gated, "automatic"),
+    ] {
+        let place = Place::new();
+        place.write("rv.yaml", plan);
+        place.ledger("init").code(0);
+        place.ledger(&format!("plan propose rv.yaml --approval {approval}")).code(0);
+        let mut shown = Vec::new();
+        let why = (plan == gated).then_some("inspect why a --run rv");
+        let lines = ["status", "next", "questions", "inspect approvals", "run rv.yaml"];
+        for line in lines.into_iter().chain(why) {
+            let ended = place.ledger(line);
+            let text = format!("{}{}", ended.out, ended.err);
+            let commands: Vec<&str> =
+                text.lines().map(str::trim).filter(|each| each.starts_with("ledger ")).collect();
+            let is_answer =
+                |each: &&str| ["answer", "plan approve"].iter().any(|it| each.contains(it));
+            let first = commands.first().unwrap_or_else(|| panic!("{line} offers nothing\n{text}"));
+            assert!(!is_answer(first), "{line}: {first}\n{text}");
+            shown.push((*first).to_owned());
+        }
+        shown.dedup();
+        assert_eq!(shown.len(), 1, "{shown:?}");
+        let words: Vec<&str> = shown[0].split(' ').skip(1).collect();
+        let ended = place.ledger_with(&words);
+        assert!(ended.out.contains("rm -rf x"), "{shown:?}: {}", ended.out);
+        assert!(!ended.out.contains(&format!("type: {}", shown[0])), "{}", ended.out);
+    }
 }
 
 /// A difference shows old and new commands whole: of two files, two versions, a proposal and a refusal.

@@ -6,9 +6,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::plan::{
-    CompactStep, PlanVersion, QuestionSubject, Route, VALUE, executed,
-};
+use plan_ledger::internals::plan::{CompactStep, ExecutedPart, Route, VALUE};
 use plan_ledger::{Json, Run, State};
 
 use crate::options::LedgerArgs;
@@ -50,8 +48,12 @@ fn list(args: &QuestionsArgs, state: &State) -> Result<Code, Failure> {
         .collect();
     if args.ledger.json {
         for (run, item) in &items {
-            let context = question_context(run, item);
-            print_line(&WaitingItemLine { context, item: item.into(), run: &run.name })?;
+            print_line(&WaitingItemLine {
+                context: step_context(run, item),
+                executes: item.executes(run),
+                item: item.into(),
+                run: &run.name,
+            })?;
         }
         print_line(&QuestionsLine { waiting: items.len() })?;
         return Ok(Code::Success);
@@ -62,7 +64,7 @@ fn list(args: &QuestionsArgs, state: &State) -> Result<Code, Failure> {
     for (run, item) in &items {
         let text = pending_text(item, &run.name, args.ledger.dir());
         print_text(&format!("run {}: {text}\n", run.name))?;
-        for QuestionFact { name, value } in question_context(run, item) {
+        for QuestionFact { name, value } in facts(run, item) {
             let name = escape_control(&name);
             print_text(&format!("      {name}: {}\n", escape_control(&value)))?;
         }
@@ -76,6 +78,9 @@ pub(crate) struct WaitingItemLine<'a> {
     /// What a person needs to know for the answer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     context: Vec<QuestionFact>,
+    /// What the answer lets the run execute: the commands come first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    executes: Vec<ExecutedPart>,
     #[serde(flatten)]
     item: PendingJson,
     /// The run.
@@ -119,7 +124,7 @@ pub(crate) fn open_decisions(state: &State, run: Option<&str>, dir: &Path) -> Ve
 fn open_decision(run: &Run, item: &Pending, dir: &Path) -> OpenDecision {
     let (text, _) = pending_commands(item, &run.name, dir);
     let fact = |QuestionFact { name, value }| format!("{name}: {value}");
-    let facts = question_context(run, item).into_iter().map(fact).collect();
+    let facts = facts(run, item).into_iter().map(fact).collect();
     let is_review = matches!(item, Pending::Review { .. });
     let (mut question, mut options, mut shown) = (None, Vec::new(), String::new());
     if let Pending::Question { id, asked, .. } = item {
@@ -148,38 +153,16 @@ struct QuestionFact {
 /// The longest value of a fact, in characters.
 const FACT_LENGTH_MAX: usize = 400;
 
-/// What the answer lets a run execute: all of a plan version, or what a step behind its gate executes.
-fn executed_facts(run: &Run, item: &Pending) -> Vec<QuestionFact> {
-    let version_of = |version: u32| {
-        let place = usize::try_from(version.checked_sub(1)?).ok()?;
-        run.versions.get(place)
-    };
-    let (version, step): (Option<&PlanVersion>, Option<&str>) = match item {
-        Pending::Review { version, .. } => (version_of(*version), None),
-        Pending::Question { asked, step, .. } => match &asked.subject {
-            QuestionSubject::Plan { version } => (version_of(*version), None),
-            QuestionSubject::Gate => {
-                (run.active_version(), step.as_ref().map(|step| step.id.as_str()))
-            }
-            _ => return Vec::new(),
-        },
-        _ => return Vec::new(),
-    };
-    let Some(plan) = version.map(|version| version.plan.decode()) else { return Vec::new() };
-    let found = executed(&plan).into_iter();
-    let found = found.filter(|each| step.is_none_or(|step| each.step.as_deref() == Some(step)));
-    found.map(|each| QuestionFact { name: each.name(), value: each.text() }).collect()
+/// What a person needs to know for the answer, as text: what it lets the run execute, and the facts about the
+/// step.
+fn facts(run: &Run, item: &Pending) -> Vec<QuestionFact> {
+    let executes = item.executes(run).into_iter();
+    let executes = executes.map(|each| QuestionFact { name: each.name(), value: each.text() });
+    executes.chain(step_context(run, item)).collect()
 }
 
-/// What a person needs to know for the answer: what it lets the run execute, the goal of the step, the
-/// variables that it reads, and for a failure its class, its output, its log and its cost.
-fn question_context(run: &Run, item: &Pending) -> Vec<QuestionFact> {
-    let mut facts = executed_facts(run, item);
-    facts.extend(step_context(run, item));
-    facts
-}
-
-/// What a person needs to know about the step of a question.
+/// What a person needs to know about the step of a question: its goal, the variables that it reads, and for a
+/// failure its class, its output, its log and its cost.
 fn step_context(run: &Run, item: &Pending) -> Vec<QuestionFact> {
     let (Pending::Question { step: Some(step), .. }
     | Pending::Decision { step, .. }

@@ -48,7 +48,7 @@ pub(crate) use reporter::{Audience, RunReporter};
 pub(crate) use run_json::{PendingJson, ProgressLine, SummaryLine, WaitsLine};
 pub(crate) use run_text::{
     decision_commands, held_text, outcome_commands, pending_commands, pending_text, step_argument,
-    summary_text,
+    step_command, summary_text,
 };
 pub(crate) use word::phrase;
 

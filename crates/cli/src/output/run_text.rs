@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::internals::plan::{BudgetPart, QuestionBody, ResolvedOutcome, VALUE};
+use plan_ledger::internals::plan::{
+    BudgetPart, QuestionBody, QuestionSubject, ResolvedOutcome, VALUE,
+};
 use plan_ledger::{Micros, PauseCause, QuestionId, ReplanTrigger, Ruling, Timestamp};
 
 use crate::protocol::{StepName, budget_used_text, class_word, counted};
@@ -227,7 +229,8 @@ pub(crate) fn pending_commands(item: &Pending, run: &str, ledger: &Path) -> (Str
     (text, commands)
 }
 
-/// An item that a run waits for, and the commands that resolve it.
+/// An item that a run waits for, and the commands that resolve it. Where the answer lets the run execute
+/// something, the first command shows it.
 fn all_commands(item: &Pending, run: &str, ledger: &Path) -> (String, Vec<String>) {
     let line = |verb: &str, words: &[&str]| shell_command(verb, ledger, words);
     match item {
@@ -237,7 +240,13 @@ fn all_commands(item: &Pending, run: &str, ledger: &Path) -> (String, Vec<String
                 VALUE => line("answer", &[&number, "VALUE"]),
                 option => line("answer", &[&number, option]),
             };
-            (question(*id, step.as_ref(), asked), asked.options.iter().map(answer).collect())
+            let shown = match (&asked.subject, step) {
+                (QuestionSubject::Plan { .. }, _) => Some(line("plan review", &[run])),
+                (QuestionSubject::Gate, Some(step)) => Some(step_command(step, run, ledger)),
+                _ => None,
+            };
+            let commands = shown.into_iter().chain(asked.options.iter().map(answer)).collect();
+            (question(*id, step.as_ref(), asked), commands)
         }
         Pending::Review { version, hash } => (
             format!("version {version} of the plan ({}) waits for approval", hash.short()),
@@ -324,6 +333,11 @@ fn all_commands(item: &Pending, run: &str, ledger: &Path) -> (String, Vec<String
             (format!("{steps} blocked by dependencies that can never be met"), Vec::new())
         }
     }
+}
+
+/// The command that shows a step with everything that it executes.
+pub(crate) fn step_command(step: &StepName, run: &str, ledger: &Path) -> String {
+    shell_command("inspect", ledger, &["step", run, &step_argument(step)])
 }
 
 fn counted_of(number: u32, one: &str, many: &str) -> String {

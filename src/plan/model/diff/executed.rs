@@ -1,7 +1,7 @@
 //! What a plan executes, asks and may spend: what a person approves with it.
 //!
-//! The list has the commands first, in plan order, and then gates, idempotence and limits. Defaults of
-//! the plan are filled in, so the list shows what will run. Every place that shows a plan for approval
+//! The list has the commands first, in plan order, then gates, idempotence, what happens after a failure, and
+//! limits. Defaults of the plan are filled in, so the list shows what will run. Every place that shows a plan for approval
 //! renders this list, whole.
 
 use std::fmt;
@@ -29,6 +29,18 @@ pub enum ExecutedKind {
     Gate,
     /// Whether a step may be repeated, unless it may.
     Idempotent,
+    /// The step, the owner or the value that is used after the final failure of a step.
+    Fallback,
+    /// How often and how soon a failed step is dispatched again.
+    Retry,
+    /// The seconds after which the worker of a step is stopped.
+    Timeout,
+    /// A rule that decides about failures, in their order.
+    Rule,
+    /// Who decides about failures, unless the rules do.
+    Decider,
+    /// The most versions of the plan that may replace it.
+    MaxReplans,
     /// The most that an attempt of a step may cost.
     CostLimit,
     /// The budget of the run.
@@ -38,18 +50,24 @@ pub enum ExecutedKind {
 }
 
 impl ExecutedKind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 14] = [
         Self::Command,
         Self::Probe,
         Self::Check,
         Self::Gate,
         Self::Idempotent,
+        Self::Fallback,
+        Self::Retry,
+        Self::Timeout,
+        Self::Rule,
+        Self::Decider,
+        Self::MaxReplans,
         Self::CostLimit,
         Self::Budget,
         Self::Caps,
     ];
 
-    /// Its name in a list, which is that of the field of the plan.
+    /// Its name in a list: that of the field of the plan, or what one entry of that field is.
     fn label(self) -> &'static str {
         match self {
             Self::Command => "command",
@@ -57,6 +75,12 @@ impl ExecutedKind {
             Self::Check => "check",
             Self::Gate => "gate",
             Self::Idempotent => "idempotent",
+            Self::Fallback => "fallback",
+            Self::Retry => "retry",
+            Self::Timeout => "timeout_seconds",
+            Self::Rule => "rule",
+            Self::Decider => "decider",
+            Self::MaxReplans => "max_replans",
             Self::CostLimit => "cost_limit",
             Self::Budget => "budget",
             Self::Caps => "caps",
@@ -120,8 +144,15 @@ fn of_step(kind: ExecutedKind, step: &Step) -> Vec<Value> {
         ExecutedKind::Idempotent => {
             one(step.idempotent.filter(|it| *it != Idempotence::Yes).as_ref().map(json))
         }
+        ExecutedKind::Fallback => one(step.fallback.as_ref().map(json)),
+        ExecutedKind::Retry => one(step.retry.as_ref().map(json)),
+        ExecutedKind::Timeout => one(step.timeout_seconds.map(Value::from)),
         ExecutedKind::CostLimit => one(step.cost_limit.as_ref().map(json)),
-        ExecutedKind::Budget | ExecutedKind::Caps => Vec::new(),
+        ExecutedKind::Rule
+        | ExecutedKind::Decider
+        | ExecutedKind::MaxReplans
+        | ExecutedKind::Budget
+        | ExecutedKind::Caps => Vec::new(),
     }
 }
 
@@ -130,11 +161,19 @@ fn of_plan(kind: ExecutedKind, plan: &Plan) -> Vec<Value> {
     match kind {
         ExecutedKind::Check => commands_of(&plan.test_criteria),
         ExecutedKind::Gate => one(plan.gate.as_ref().map(json)),
+        ExecutedKind::Rule => plan.failure.rules.iter().map(json).collect(),
+        ExecutedKind::Decider => {
+            one((!is_default(&plan.failure.decider)).then(|| json(&plan.failure.decider)))
+        }
+        ExecutedKind::MaxReplans => one(plan.failure.max_replans.map(Value::from)),
         ExecutedKind::Budget => one((!is_default(&plan.budget)).then(|| json(&plan.budget))),
         ExecutedKind::Caps => one((!is_default(&plan.caps)).then(|| json(&plan.caps))),
         ExecutedKind::Command
         | ExecutedKind::Probe
         | ExecutedKind::Idempotent
+        | ExecutedKind::Fallback
+        | ExecutedKind::Retry
+        | ExecutedKind::Timeout
         | ExecutedKind::CostLimit => Vec::new(),
     }
 }
@@ -290,10 +329,14 @@ mod tests {
         let long = "x".repeat(5000);
         let found = executed_text(&plan(json!({
             "budget": {"attempts": 9}, "gate": {"question": "start?"}, "caps": {"run": 2},
-            "defaults": {"command": long, "idempotent": "no"}, "test_criteria": ["t", {"command": "c\u{1b}[2J"}],
+            "defaults": {"command": long, "idempotent": "no", "timeout_seconds": 60},
+            "failure": {"decider": "external", "max_replans": 2, "rules": [
+                {"id": "again", "when": {"class": "transient"}, "then": "retry"}, {"id": "ask", "then": {"escalate": {}}}]},
+            "test_criteria": ["t", {"command": "c\u{1b}[2J"}],
             "steps": [
                 {"id": "a", "gate": {"question": "really?"}, "probe": "test\n-e x"},
                 {"id": "b", "command": "rm -rf x", "idempotent": "yes", "cost_limit": {"tokens": 5},
+                    "timeout_seconds": 5, "retry": {"max_attempts": 4}, "fallback": {"owner": "other"},
                     "acceptance": [{"command": "one"}, {"cel": "true"}, {"command": "two"}]},
             ],
         })));
@@ -308,6 +351,14 @@ mod tests {
             "  a.gate: {\"question\":\"really?\"}",
             "  plan.gate: {\"question\":\"start?\"}",
             "  a.idempotent: no",
+            "  b.fallback: {\"owner\":\"other\"}",
+            "  b.retry: {\"max_attempts\":4}",
+            "  a.timeout_seconds: 60",
+            "  b.timeout_seconds: 5",
+            "  plan.rule: {\"id\":\"again\",\"then\":\"retry\",\"when\":{\"class\":\"transient\"}}",
+            "  plan.rule: {\"id\":\"ask\",\"then\":{\"escalate\":{}}}",
+            "  plan.decider: external",
+            "  plan.max_replans: 2",
             "  b.cost_limit: {\"money_micros\":0,\"tokens\":5}",
             "  plan.budget: {\"attempts\":9}",
             "  plan.caps: {\"run\":2}",

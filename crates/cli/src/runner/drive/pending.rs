@@ -6,7 +6,8 @@
 use std::collections::BTreeSet;
 
 use plan_ledger::internals::plan::{
-    Attempt, CompactStep, Criterion, QuestionBody, QuestionSubject, Route, is_person,
+    Attempt, CompactStep, Criterion, ExecutedPart, QuestionBody, QuestionSubject, Route, executed,
+    is_person,
 };
 use plan_ledger::{
     AttemptToken, ContentHash, Outcome, PauseCause, QuestionId, ReplanTrigger, Ruling, Run,
@@ -141,6 +142,28 @@ impl Pending {
             | Self::Decision { .. }
             | Self::OutcomeUnknown { .. } => true,
         }
+    }
+
+    /// What the answer lets the run execute: all of a version of the plan, or what the step behind a gate
+    /// executes, asks and may spend.
+    #[must_use]
+    pub fn executes(&self, run: &Run) -> Vec<ExecutedPart> {
+        let (version, step) = match self {
+            Self::Review { version, .. } => (*version, None),
+            Self::Question { asked, step, .. } => match (&asked.subject, step) {
+                (QuestionSubject::Plan { version }, _) => (*version, None),
+                (QuestionSubject::Gate, Some(step)) => (run.active, Some(step.id.as_str())),
+                _ => return Vec::new(),
+            },
+            _ => return Vec::new(),
+        };
+        let place = version.checked_sub(1).and_then(|place| usize::try_from(place).ok());
+        let Some(version) = place.and_then(|place| run.versions.get(place)) else {
+            return Vec::new();
+        };
+        let mut found = executed(&version.plan.decode());
+        found.retain(|each| step.is_none_or(|step| each.step.as_deref() == Some(step)));
+        found
     }
 }
 

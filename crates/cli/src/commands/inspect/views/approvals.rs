@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::internals::plan::Route;
+use plan_ledger::internals::plan::{ExecutedPart, Route};
 use plan_ledger::{Event, QuestionId, Run, RunId, RunStatus, StepNumber, Timestamp};
 
 use crate::commands::inspect::answers::{answered, asked_person, author};
@@ -130,7 +130,8 @@ fn print_json(
 ) -> Result<(), Failure> {
     for item in open {
         let (text, commands) = pending_commands(item, &run.name, ledger.context.dir);
-        out.json(&WaitingLine { commands, need: need(item), run: id, text })?;
+        let executes = item.executes(run);
+        out.json(&WaitingLine { commands, executes, need: need(item), run: id, text })?;
     }
     decisions.iter().try_for_each(|PersonalEvent { seq, time, step, by, asked, event }| {
         out.json(&DecisionLine {
@@ -148,8 +149,11 @@ fn print_json(
 /// An item that waits for a person.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct WaitingLine {
-    /// Commands that resolve it.
+    /// Commands that resolve it, after the one that shows what it lets the run execute.
     commands: Vec<String>,
+    /// What it lets the run execute: the commands come first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    executes: Vec<ExecutedPart>,
     /// What it needs.
     #[serde(rename = "for")]
     need: Option<Need>,

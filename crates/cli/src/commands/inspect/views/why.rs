@@ -23,7 +23,7 @@ use crate::commands::inspect::text::status::status_paint;
 use crate::commands::inspect::text::units::moment;
 use crate::options::StepArg;
 use crate::output::render::{Paint, Style, wrap};
-use crate::output::{Code, Failure, escape_control, pending_commands, warning_text};
+use crate::output::{Code, Failure, escape_control, pending_commands, step_command, warning_text};
 use crate::protocol::StepName;
 use crate::runner::Pending;
 
@@ -234,7 +234,10 @@ pub(crate) fn reasons_text(ledger: &LedgerAt<'_>, run: &Run, number: StepNumber)
     let resume = resume(ledger, run, &found);
     texts.extend(resume.iter().map(|action| action.text.clone()));
     let commands = commands(run, &found, resume, ledger.surroundings());
-    texts.extend(commands.iter().map(|command| format!("type: {command}")));
+    // The view of the step shows it.
+    let own = step_command(&StepName::of(run, number), &run.name, ledger.context.dir);
+    let commands = commands.iter().filter(|command| **command != escape_control(&own));
+    texts.extend(commands.map(|command| format!("type: {command}")));
     texts
 }
 
