@@ -179,6 +179,13 @@ fn usage_errors_of_a_hook_never_have_the_code_that_blocks_a_host() {
         let ended = place.ledger(line).code(1);
         assert!(ended.out.is_empty() && !ended.err.is_empty(), "{line}: {ended:?}");
     }
+    // The code in the JSON is that of the process.
+    for line in ["hook claude-code Stop --json", "--json hook", "hook --json --unknown codex Stop"]
+    {
+        let ended = place.ledger(line).code(1);
+        assert_eq!(ended.lines()[0]["exit_code"], 1, "{line}: {ended:?}");
+    }
+    assert_eq!(place.ledger("note --unknown --json").code(2).lines()[0]["exit_code"], 2);
     place.ledger("hook --help").code(0);
     // Other commands keep the code of wrong usage, whatever their words are.
     place.ledger("note --unknown hook").code(2);
@@ -277,6 +284,61 @@ fn task_of_the_host_is_completed_only_when_its_step_is_accepted() {
     complete("build-wheel").code(2).complains(&["it is reported", "not yours to give"]);
     place.ledger("accept plan build-wheel").code(0);
     complete("build-wheel").code(0);
+}
+
+/// A task of the host is held back at most twice in a session; then its user is told that the step is not accepted.
+#[test]
+fn task_of_the_host_is_held_back_at_most_twice() {
+    let place = Place::planned(PLAN);
+    let complete = |session: Option<&str>, subject: &str| {
+        let mut input = json!({ "cwd": place.path(""), "task_subject": subject });
+        input["session_id"] = session.into();
+        send(&place, "claude-code", "TaskCompleted", input.to_string())
+    };
+    let told = |ended: Ended| -> String {
+        let out: Value = serde_json::from_str(&ended.code(0).out).unwrap();
+        out["systemMessage"].as_str().unwrap().to_owned()
+    };
+    for (session, subject) in [("s1", "build-wheel"), ("s1", "Do #1 first"), ("s2", "build-wheel")]
+    {
+        for _ in 0..2 {
+            complete(Some(session), subject).code(2).complains(&["has not accepted"]);
+        }
+        for _ in 0..20 {
+            let text = told(complete(Some(session), subject));
+            assert!(text.contains("has not accepted #1 build-wheel"), "{text}");
+        }
+    }
+    // Its stops are counted on their own.
+    place.ledger("claim --worker claude-code/s1").code(0);
+    let stop = || answer(&place, "claude-code", "Stop", &json!({ "session_id": "s1" }));
+    assert_eq!((0..9).filter(|_| stop().is_some()).count(), 2);
+    // Without an identifier there is no count.
+    assert!(told(complete(None, "build-wheel")).contains("the step stays as it is"));
+}
+
+/// A claim in the shell of a host that tells no session is the session's once a hook sees the answer; one whose
+/// answer no hook sees is not.
+#[test]
+fn claim_in_a_shell_without_a_session_is_known_by_its_answer() {
+    for (mark, host, used, stops) in [
+        ("GEMINI_CLI", "gemini", "AfterTool", "AfterAgent"),
+        ("OPENCODE", "opencode", "tool.execute.after", "session.idle"),
+    ] {
+        let place = Place::planned(PLAN);
+        let claim = || {
+            let mut command = place.command(&["claim"]);
+            start(command.env(mark, "1")).end().code(0)
+        };
+        let hidden = claim().token();
+        assert_eq!(answer(&place, host, stops, &json!({})), None, "{host}");
+        place.ledger(&format!("release {hidden}")).code(0);
+        let shown = claim().out;
+        let used_tool = json!({ "tool_response": { "llmContent": format!("Output: {shown}") } });
+        assert_eq!(answer(&place, host, used, &used_tool), None, "{host}");
+        let held = answer(&place, host, stops, &json!({})).unwrap().to_string();
+        assert!(held.contains("build-wheel"), "{host}: {held}");
+    }
 }
 
 #[test]

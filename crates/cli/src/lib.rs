@@ -262,14 +262,15 @@ fn misspelled_view(words: &[String]) -> Option<String> {
 /// Reports why a command failed. With `--json`, the failure is also a JSON line, even if the rest
 /// of the command line could not be parsed.
 fn fail(failure: &Failure) -> ExitCode {
+    let blocks_host = failure.code() == Code::Usage && is_hook(std::env::args_os().skip(1));
+    let code = if blocks_host { Code::Failed } else { failure.code() };
     let mut words = std::env::args_os().skip(1).take_while(|word| word != "--");
     if words.any(|word| word == "--json") {
-        let _ = print_json(&failure.json());
+        let mut line = failure.json();
+        line["exit_code"] = code.number().into();
+        let _ = print_json(&line);
     }
     print_error(&failure.to_string());
-    if failure.code() == Code::Usage && is_hook(std::env::args_os().skip(1)) {
-        return Code::Failed.into();
-    }
     if failure.code() == Code::Damaged {
         let error = if let Failure::Ledger(error) = failure { Some(error) } else { None };
         let place = error.and_then(|error| error.location().path.as_deref());
@@ -280,7 +281,7 @@ fn fail(failure: &Failure) -> ExitCode {
             print_message(&format!("to continue: {}", damage_hint(place)));
         }
     }
-    failure.code().into()
+    code.into()
 }
 
 /// Whether these words call `ledger hook`, however wrong they are. The exit code of wrong usage is the one

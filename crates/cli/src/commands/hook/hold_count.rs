@@ -1,39 +1,65 @@
-//! How often each session was held in a ledger: the length of a file below `work/holds`.
+//! How often each session was held in a ledger, and for what: the lines of a file below `work/holds`.
 //!
 //! Invariants:
 //! - A hold is counted before it is answered. A session whose count cannot be written is not held.
-//! - The folder has at most [`SESSIONS_MAX`] files of a few bytes. Without one, a session counts from zero.
+//! - The folder has at most [`SESSIONS_MAX`] files of at most [`FILE_LENGTH_MAX`] bytes. Without one, a session
+//!   counts from zero; one whose file is full is not held.
 
+use std::collections::hash_map::DefaultHasher;
 use std::fs;
-use std::io::{Seek as _, Write as _};
+use std::hash::{Hash as _, Hasher as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::Path;
 use std::time::SystemTime;
 
 use crate::runner::{OwnFolder, create_own_folder};
 
-/// How often a session is held.
-const HOLDS_MAX: u64 = 2;
+/// How often a session is held for the same.
+const HOLDS_MAX: usize = 2;
 
 /// For how many sessions a ledger keeps a count.
 const SESSIONS_MAX: usize = 128;
 
-/// Counts a hold of a session; `false` if it was held often enough, or if the count cannot be written.
-pub(super) fn count_hold(ledger: &Path, session: &str) -> bool {
+/// The longest file of a session.
+const FILE_LENGTH_MAX: u64 = 4096;
+
+/// Counts a hold of a session at a stop, or at the completion of a task; `false` if it was held for that often
+/// enough, or if the count cannot be written.
+pub(super) fn count_hold(ledger: &Path, session: &str, task: Option<&str>) -> bool {
     plan_ledger::mutant!(SessionHeldWithoutEnd => return true);
     let folder = ledger.join("work").join("holds");
-    let counted = || {
-        create_own_folder(&folder).ok()?;
-        let mut file = OwnFolder::open(&folder).ok()?.append(session).ok()?;
-        if file.metadata().ok()?.len() >= HOLDS_MAX {
-            return None;
-        }
-        // Of two hooks at once, each gets a position of its own.
-        file.write_all(b".").ok()?;
-        file.stream_position().ok()
-    };
-    let is_held = counted().is_some_and(|count| count <= HOLDS_MAX);
+    let is_held = add_line(&folder, session, &line_of(task)).is_ok_and(|count| count <= HOLDS_MAX);
     forget_oldest(&folder);
     is_held
+}
+
+/// Adds a line to the file of a session, unless it has the line often enough or is full. Returns how often it has
+/// the line now; one more if it was not added.
+fn add_line(folder: &Path, session: &str, line: &str) -> io::Result<usize> {
+    create_own_folder(folder).map_err(io::Error::other)?;
+    let folder = OwnFolder::open(folder)?;
+    let mut file = folder.append(session)?;
+    let lines_until = |end: u64| -> io::Result<usize> {
+        let mut text = String::new();
+        folder.read(session)?.take(end).read_to_string(&mut text)?;
+        Ok(text.lines().filter(|known| *known == line).count())
+    };
+    let length = file.metadata()?.len();
+    if length >= FILE_LENGTH_MAX || lines_until(length)? >= HOLDS_MAX {
+        return Ok(HOLDS_MAX.saturating_add(1));
+    }
+    // Of two hooks at once, each counts until the end of its own line.
+    file.write_all(format!("{line}\n").as_bytes())?;
+    let end = file.stream_position()?;
+    lines_until(end)
+}
+
+/// The line of a hold at a stop, or for a task.
+fn line_of(task: Option<&str>) -> String {
+    let Some(task) = task else { return "stop".to_owned() };
+    let mut hasher = DefaultHasher::new();
+    task.hash(&mut hasher);
+    format!("task {:016x}", hasher.finish())
 }
 
 /// Removes the oldest counts if there are too many.
@@ -55,7 +81,8 @@ fn forget_oldest(folder: &Path) {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: a session is held at most twice, and the counts of many sessions stay few.
+    //! Goal: a session is held at most twice at its stops and twice for each task, and the counts of many
+    //! sessions stay few.
 
     use std::os::unix::fs::MetadataExt as _;
 
@@ -64,10 +91,18 @@ mod tests {
     #[test]
     fn counts_are_bounded_and_private() {
         let ledger = tempfile::tempdir().unwrap();
-        let counts: Vec<bool> = (0..5).map(|_| count_hold(ledger.path(), "codex-1")).collect();
-        assert_eq!(counts, [true, true, false, false, false]);
+        let counts = |task: Option<&str>| -> Vec<bool> {
+            (0..5).map(|_| count_hold(ledger.path(), "codex-1", task)).collect()
+        };
+        for task in [None, Some("one"), Some("two")] {
+            assert_eq!(counts(task), [true, true, false, false, false]);
+        }
+        let tasks = (0..1000).map(|task| format!("task {task}"));
+        let held = tasks.filter(|task| count_hold(ledger.path(), "codex-2", Some(task))).count();
+        assert!((100..500).contains(&held), "{held}");
+        assert!(!count_hold(ledger.path(), "codex-2", None));
         for session in 0..SESSIONS_MAX + 40 {
-            assert!(count_hold(ledger.path(), &format!("codex-x{session}")));
+            assert!(count_hold(ledger.path(), &format!("codex-x{session}"), None));
         }
         let folder = ledger.path().join("work/holds");
         let files: Vec<_> = fs::read_dir(folder).unwrap().flatten().collect();
@@ -75,7 +110,7 @@ mod tests {
         for file in files {
             let found = file.metadata().unwrap();
             assert_eq!(found.mode() & 0o777, 0o600);
-            assert!(found.len() <= HOLDS_MAX);
+            assert!(found.len() < FILE_LENGTH_MAX + 32);
         }
     }
 
@@ -83,6 +118,6 @@ mod tests {
     fn count_that_cannot_be_written_holds_nothing() {
         let ledger = tempfile::tempdir().unwrap();
         fs::write(ledger.path().join("work"), "in the way").unwrap();
-        assert!(!count_hold(ledger.path(), "codex-1"));
+        assert!(!count_hold(ledger.path(), "codex-1", None));
     }
 }

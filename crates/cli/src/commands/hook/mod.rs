@@ -6,7 +6,8 @@
 //! continue.
 //!
 //! Invariants:
-//! - A session is held at most twice, never twice in a row, and never for what only a person can do.
+//! - A session is held at most twice, never twice in a row, and never for what only a person can do. A task of the
+//!   host is held back at most twice in a session.
 //! - A hook that fails never blocks a session: it prints a message and ends with exit code 1. Exit
 //!   code 2, which some hosts take as a veto, is used for an answer only.
 //! - A folder without a ledger gets no answer.
@@ -48,7 +49,7 @@ Examples:
 Agent hosts call it: `ledger setup HOST` adds it to their settings. The input of the event is read
 from standard input. HOST is claude-code, codex, gemini, opencode, cursor or vscode; EVENT is the
 host's own name. Exit code 1: the hook failed, which blocks nothing. 2: the host must not complete
-the task; the reason is on standard error.";
+the task, at most twice in a session; the reason is on standard error.";
 
 /// How long a renewal waits for a ledger that another process has locked.
 const RENEWAL_WAIT: Duration = Duration::from_secs(1);
@@ -145,8 +146,12 @@ fn respond(
             Ok(held.map_or(Reply::Nothing, Reply::Hold))
         }
         HookEvent::TaskCompleted => {
-            let reason = claims::unaccepted_step(read.state(), &input.task());
-            Ok(reason.map_or(Reply::Nothing, Reply::Veto))
+            let task = input.task();
+            let Some(reason) = claims::unaccepted_step(read.state(), &task) else {
+                return Ok(Reply::Nothing);
+            };
+            let is_held = session.name().is_some_and(|name| count_hold(dir, name, Some(&task)));
+            Ok(if is_held { Reply::Veto(reason) } else { Reply::Notice(completed_text(&reason)) })
         }
         HookEvent::Compacting => Ok(Reply::Nothing),
     }
@@ -159,8 +164,13 @@ fn may_hold(input: &HookInput, session: &HostSession, dir: &Path) -> bool {
     match (input.was_held(), session.name()) {
         (Some(true), _) | (None, None) => false,
         (Some(false), None) => true,
-        (_, Some(name)) => count_hold(dir, name),
+        (_, Some(name)) => count_hold(dir, name, None),
     }
+}
+
+/// What the user is told when the host completes a task although its step is not accepted.
+fn completed_text(reason: &str) -> String {
+    format!("{reason}. The host completes its own task; the step stays as it is.")
 }
 
 /// The prime, the claims of the session, and its worker name.

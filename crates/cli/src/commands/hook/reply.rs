@@ -15,6 +15,8 @@ pub(super) enum Reply {
     Hold(String),
     /// The task must not be completed, for this reason.
     Veto(String),
+    /// A text for the user: the session continues.
+    Notice(String),
 }
 
 /// What the process prints.
@@ -32,6 +34,8 @@ impl Reply {
         let output = match self {
             Self::Nothing => return Rendered::default(),
             Self::Veto(reason) => return Rendered { output: None, veto: Some(reason) },
+            // Only hosts with tasks of their own get one, and these read it in this form.
+            Self::Notice(text) => json!({ "systemMessage": text }),
             Self::Context(text) => context(host, event, &text),
             Self::Hold(reason) => hold(host, event, &reason),
         };
