@@ -8,6 +8,7 @@ use plan_ledger::internals::plan::StepEvent;
 use plan_ledger::{Event, PauseCause, QuestionId, Run, RunId, StepNumber};
 
 use crate::output::escape_control;
+use crate::protocol::WorkerKind;
 
 use super::ledger_at::LedgerAt;
 use super::lookup::step_name;
@@ -90,7 +91,7 @@ pub(super) fn answered(event: &Event) -> Option<QuestionId> {
     }
 }
 
-/// The person who caused an event; `None` for workers, policies and the runner.
+/// The person who caused an event; `None` for workers, policies, the runner and its helpers.
 pub(super) fn author(event: &Event) -> Option<&str> {
     let by = match event {
         Event::PlanReviewed(event) => &event.by,
@@ -116,6 +117,12 @@ pub(super) fn author(event: &Event) -> Option<&str> {
         },
         _ => return None,
     };
-    let is_person = !(by.is_empty() || by.starts_with("policy:") || by.starts_with("runner:"));
-    is_person.then_some(by.as_str())
+    (!is_program(by)).then_some(by.as_str())
+}
+
+/// Whether rules of the plan, a runner or its helpers decided, and no person.
+pub(crate) fn is_program(by: &str) -> bool {
+    let judges = [WorkerKind::Process, WorkerKind::Stub].map(WorkerKind::judge);
+    let programs = ["policy:", "runner:", "judge:", "planner:", "decider:"];
+    by.is_empty() || judges.contains(&by) || programs.iter().any(|name| by.starts_with(name))
 }

@@ -28,6 +28,7 @@ pub(crate) mod text;
 pub(crate) mod views;
 
 #[cfg(any(feature = "mcp", feature = "http"))]
+pub(crate) use answers::is_program;
 pub(crate) use command::inspect_words;
 pub(crate) use command::{InspectArgs, inspect, logs, status};
 pub(super) use health::newest_state;

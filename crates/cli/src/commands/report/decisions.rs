@@ -3,8 +3,8 @@
 use plan_ledger::internals::plan::{Origin, PauseCause, ReplanTrigger, StepEvent};
 use plan_ledger::{Event, StepNumber, Timestamp};
 
+use crate::commands::inspect::is_program;
 use crate::commands::inspect::text::event::event_text;
-use crate::protocol::WorkerKind;
 
 /// A decision, and its author.
 pub(super) struct Decision {
@@ -23,13 +23,6 @@ pub(super) fn decision(seq: u64, time: Timestamp, event: &Event) -> Option<Decis
         _ => None,
     };
     Some(Decision { seq, time, by, step, text: event_text(event) })
-}
-
-/// Whether rules of the plan, a runner or its helpers decided.
-fn is_program(by: &str) -> bool {
-    let judges = [WorkerKind::Process, WorkerKind::Stub].map(WorkerKind::judge);
-    let helpers = ["policy:", "judge:", "planner:", "decider:"];
-    by.is_empty() || judges.contains(&by) || helpers.iter().any(|name| by.starts_with(name))
 }
 
 fn author(event: &Event) -> Option<&str> {
