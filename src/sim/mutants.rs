@@ -286,6 +286,7 @@ mutants! {
     BuffersUnlimited, "S quota", "messages without an end fill the memory of a server";
     AttemptActsAsPerson, "S authority", "what a worker does is recorded as an act of a person";
     AgentActsAsPerson, "S authority", "an agent accepts a step in the name of its user";
+    AgentVersionRuns, "S authority", "a plan version of an agent runs its commands before a person approved it";
     WorkerControlsRun, "S authority", "a worker accepts its own step, raises the budget, or cancels the run";
     OtherAnswererSilent, "S authority", "the answer of another person than the one who was asked is not reported";
     VerdictOfAnyProcess, "S authority", "any process asserts that a command criterion holds";

@@ -305,6 +305,105 @@ fn plan_version_of_an_agent_waits_for_a_person() {
     }
 }
 
+/// A step with a command that an agent adds runs only after a person approved it, on the command line and through
+/// a server.
+#[test]
+fn step_that_an_agent_adds_waits_for_a_person() {
+    for (marks, host, _) in SHELLS {
+        let place = Place::planned("steps: [{id: one}]");
+        let versions = || {
+            let state = place.state();
+            let run = state.runs.values().next().unwrap();
+            (run.active, run.versions.len())
+        };
+        as_agent(&place, marks, "plan add two --command make").says(&["waiting for review"]);
+        assert_eq!(versions(), (1, 2));
+        let serving = place.serve();
+        as_agent(&place, marks, "plan add three --command make").says(&["waiting for review"]);
+        serving.dismiss();
+        assert_eq!(versions(), (1, 3));
+        place.ledger("questions").code(0).says(&["two.command: make", "three.command: make"]);
+        place.ledger("plan approve plan").code(0);
+        assert_eq!(versions(), (3, 3));
+        place.ledger("plan add four --command make").code(0).says(&["active"]);
+        place.ledger(&format!("setup {host} --agents-decide")).code(0);
+        as_agent(&place, marks, "plan add five --command make").code(0).says(&["active"]);
+        assert_eq!(versions(), (5, 5));
+    }
+}
+
+/// `--approve auto` lets the versions of a planner run without a person, so an agent does not choose it.
+#[test]
+fn agent_session_lets_no_planner_approve_itself() {
+    for (marks, host, session) in SHELLS {
+        let place = Place::new();
+        place.write("plan.yaml", "steps: [{id: one, command: 'true'}]");
+        place.ledger("init").code(0);
+        let before = place.ledger("inspect records --json").out;
+        let line = "run plan.yaml --planner true";
+        let refused = as_agent(&place, marks, &format!("{line} --approve auto")).code(6);
+        refused.complains(&["agent session", session, "only a person decides this"]);
+        assert_eq!(place.ledger("inspect records --json").out, before);
+        as_agent(&place, marks, line).code(0);
+        place.ledger(&format!("setup {host} --agents-decide")).code(0);
+        as_agent(&place, marks, &format!("{line} --approve auto --run other")).code(0);
+    }
+}
+
+/// What a judge or a check decided is no decision of a person.
+#[test]
+fn verdict_of_a_judge_is_no_decision_of_a_person() {
+    let (marks, ..) = SHELLS[0];
+    let place = Place::new();
+    place.write("judge.sh", r#"echo '{"verdict": "pass", "evidence": "read it"}'"#);
+    let plan = "steps: [{id: one, command: 'true', acceptance: [it works, {command: 'true'}]}]";
+    place.write("plan.yaml", plan);
+    in_shell(&place, marks, &["run", "plan.yaml", "--judge", "sh judge.sh"]).code(0);
+    let judged = events(&place, "verdict_recorded");
+    let judge = |it: &Value| it["verdict"]["by"].as_str().unwrap().to_owned();
+    let mut judges: Vec<String> = judged.iter().map(judge).collect();
+    judges.sort_unstable();
+    assert_eq!(judges, ["judge:judge.sh", "runner"], "{judged:?}");
+    place.ledger("inspect approvals").code(0).says(&["no decision by a person"]);
+    assert_eq!(place.ledger("inspect approvals --json").code(0).out, "");
+}
+
+/// A mark in a file that an agent imports is the agent's word.
+#[test]
+fn mark_that_an_agent_imports_names_it() {
+    for (marks, _, session) in SHELLS {
+        let place = Place::new();
+        place.write(
+            "tasks.json",
+            r#"{"master": {"tasks": [
+                {"id": 1, "title": "one", "status": "done", "dependencies": []},
+                {"id": 2, "title": "two", "status": "cancelled", "dependencies": []}]}}"#,
+        );
+        as_agent(&place, marks, "run tasks.json --worker true").code(0);
+        let agent = format!("agent:{session}");
+        assert_eq!(events(&place, "skipped")[0]["by"], agent.as_str());
+        let accepted = events(&place, "accepted")[0].to_string();
+        assert!(accepted.contains(&format!("imported by {agent}")), "{accepted}");
+    }
+}
+
+/// The refusal of an author says what the agent can do; the refusal of a decision says whose it is.
+#[test]
+fn refusal_in_an_agent_session_says_what_it_is_about() {
+    let place = Place::planned("steps: [{id: one}]");
+    let (marks, _, session) = SHELLS[0];
+    let author = as_agent(&place, marks, "note hello --by ana --json").code(6);
+    let author = &author.lines()[0];
+    assert_eq!(author["rejection"], "agent_session");
+    let message = author["message"].as_str().unwrap();
+    assert!(message.contains(session) && message.contains("its records name the agent"));
+    assert!(message.contains("leave out `--by`") && !message.contains("a person"), "{message}");
+    let decision = as_agent(&place, marks, "skip plan one --reason x --by ana").code(6);
+    let decision =
+        decision.complains(&[session, "only a person decides this", "hint: tell the user"]);
+    assert!(!decision.err.contains("--by"), "{}", decision.err);
+}
+
 /// An agent can tell its user only what it is told; the commands are the user's.
 #[test]
 fn agent_is_told_what_waits_for_a_person() {
@@ -351,6 +450,8 @@ print(f.readline(), end='')
             let refused = place.ledger(&format!("{line} --by {name}")).code(2);
             refused.complains(&["reserved", "hint"]);
         }
+        let refused = place.ledger(&format!("claim --worker {name}")).code(2);
+        refused.complains(&["reserved", "hint"]);
         if has_python {
             let mut python = Command::new("python3");
             python.args(["ask.py", name]).current_dir(place.path(""));

@@ -226,6 +226,49 @@ fn plan_is_done_over_http() {
     place.ledger("verify --level replay").code(0);
 }
 
+/// Goal: a step that a worker adds waits for a person; that of an operator is active at once.
+#[test]
+fn step_that_a_worker_adds_over_http_waits_for_a_person() {
+    let (place, server, http) = served(PLAN);
+    let active = |role: &str, id: &str| {
+        let body = json!({ "step": { "id": id, "command": "make" }, "waits_for_approval": false });
+        http.lines(role, "POST /v1/runs/r/steps", &[], &body)[0]["active"].clone()
+    };
+    assert_eq!(active("worker", "more"), false);
+    let body = json!({ "act": "add_step", "run": "r", "step": { "id": "raw", "command": "make" } });
+    assert_eq!(http.lines("worker", "POST /v1/requests", &[], &body)[0]["active"], false);
+    let asked = http.view("/v1/runs/r/questions").json();
+    let command = json!({ "kind": "command", "step": "raw", "value": "make" });
+    let mut lines = asked["lines"].as_array().unwrap().iter();
+    let shows = |line: &Value| line["executes"].as_array().is_some_and(|it| it.contains(&command));
+    assert!(lines.any(shows), "{asked}");
+    place.ledger("plan approve r").code(0);
+    assert_eq!(active("operator", "last"), true);
+    stop(server).code(0);
+}
+
+/// Goal: no client over HTTP takes the name of a step or of an agent, as author or as worker, for any request.
+#[test]
+fn reserved_names_are_refused_over_http() {
+    let (place, server, http) = served(PLAN);
+    let before = place.ledger("inspect records --json").out;
+    for name in ["agent:codex/4f2c", "step:#1@7"] {
+        let secret = "0".repeat(32);
+        for (line, body) in [
+            ("POST /v1/notes", json!({ "text": "x", "by": name })),
+            ("POST /v1/claims", json!({ "worker": name, "secret": secret })),
+            ("POST /v1/requests", json!({ "act": "set", "name": "x", "value": 1, "by": name })),
+            ("POST /v1/requests", json!({ "act": "pause", "run": "r", "by": name })),
+        ] {
+            let refused = http.ask("operator", line, &[], &body.to_string());
+            assert_eq!(refused.status, 400, "{line} {refused:?}");
+            assert!(refused.body.contains("is reserved"), "{line} {refused:?}");
+        }
+    }
+    assert_eq!(place.ledger("inspect records --json").out, before);
+    stop(server).code(0);
+}
+
 /// Goal: what the description lists is there, needs a token, and belongs to the role that it says.
 #[test]
 fn every_operation_of_the_description_is_served() {

@@ -576,6 +576,39 @@ fn server_in_the_shell_of_a_model_decides_for_no_person() {
     }
 }
 
+/// The versions that a model makes over its server wait for a person, in every host; where the owner allowed its
+/// agents to decide, they are active at once.
+#[test]
+fn plan_version_of_a_model_waits_for_a_person() {
+    let harness: [(&str, &str); 2] =
+        [("CLAUDECODE", "1"), ("AI_AGENT", "claude-code_2-1-197_harness")];
+    for (marks, host, other) in [
+        (&harness[..], "claude-code", "codex"),
+        (&[("GEMINI_CLI", "1")], "gemini", "codex"),
+        (&[], "codex", "gemini"),
+    ] {
+        let place = Place::planned(PLAN);
+        let active = |id: &str| {
+            let mut client =
+                Client::start_in(&place, &["--role", "operator", "--run", "plan"], marks);
+            client.is_stateless = true;
+            let step = json!({ "mode": "add_step", "id": id, "goal": "more" });
+            let added = client.call("ledger_plan", &step)["active"].clone();
+            let plan = format!("steps: [{{id: {id}, command: make}}]");
+            let new = json!({ "mode": "propose", "plan": plan, "run": "plan" });
+            let proposed = client.call("ledger_plan", &new)["active"].clone();
+            assert_eq!(added, proposed, "{id}");
+            proposed
+        };
+        assert_eq!(active("waits"), false, "{host}");
+        place.ledger(&format!("setup {other} --agents-decide")).code(0);
+        assert_eq!(active("still"), false, "{host}");
+        place.ledger("plan approve plan").code(0);
+        place.ledger(&format!("setup {host} --agents-decide")).code(0);
+        assert_eq!(active("decides"), true, "{host}");
+    }
+}
+
 /// Two winners of one claim are the most frequent complaint about other tools. The lock holder is killed
 /// again and again meanwhile.
 #[test]

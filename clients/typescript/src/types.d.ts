@@ -22,6 +22,11 @@ export interface ProposeRequest {
   reason?: string;
   /** The run's name. */
   run: string;
+  /**
+   * Whether the next version of a run's plan waits for approval, whatever the policy of the run says. It does so
+   * if an agent makes the request that decides for no person, and over HTTP with the role of a worker.
+   */
+  waits_for_approval?: boolean;
 }
 
 /** A plan, as its author wrote it. */
@@ -433,6 +438,11 @@ export interface AddStepRequest {
   run?: string | null;
   /** The step (`plan.md`). */
   step: Step;
+  /**
+   * Whether the next version of a run's plan waits for approval, whatever the policy of the run says. It does so
+   * if an agent makes the request that decides for no person, and over HTTP with the role of a worker.
+   */
+  waits_for_approval?: boolean;
 }
 
 /**

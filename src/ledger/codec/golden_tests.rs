@@ -364,6 +364,14 @@ fn of_rare_variants() -> Vec<Event> {
             origin: Origin::Fallback { step: StepNumber(3) },
             since: 0,
         }),
+        Event::VariableSet(VariableSet {
+            run,
+            name: "x".into(),
+            value: Json::default(),
+            version: 1,
+            origin: Origin::Agent { who: "agent:codex/4f2c1d3e".into() },
+            since: 0,
+        }),
         Event::BarrierChanged(BarrierChanged {
             run,
             barrier: "gate".into(),

@@ -27,6 +27,9 @@ class ProposeRequest(_ProposeRequestRequired, total=False):
     provenance: Union[Provenance, None]
     # The reason.
     reason: str
+    # Whether the next version of a run's plan waits for approval, whatever the policy of the run says. It does so
+    # if an agent makes the request that decides for no person, and over HTTP with the role of a worker.
+    waits_for_approval: bool
 
 
 class Plan(TypedDict, total=False):
@@ -449,6 +452,9 @@ class AddStepRequest(_AddStepRequestRequired, total=False):
     reason: str
     # The run's name or number; by default the only run that has not ended.
     run: Union[str, None]
+    # Whether the next version of a run's plan waits for approval, whatever the policy of the run says. It does so
+    # if an agent makes the request that decides for no person, and over HTTP with the role of a worker.
+    waits_for_approval: bool
 
 
 class _ReviewRequestRequired(TypedDict):

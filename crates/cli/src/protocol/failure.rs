@@ -117,6 +117,11 @@ pub enum Failure {
         /// The host, and the session if it is known.
         session: String,
     },
+    /// It names an author, and comes from the shell of an agent session.
+    AuthorInAgentSession {
+        /// The host, and the session if it is known.
+        session: String,
+    },
     /// An error of the library.
     Ledger(Error),
     /// Standard output cannot be written.
@@ -167,7 +172,8 @@ impl Failure {
             Self::Rejected(_)
             | Self::InsideAttempt { .. }
             | Self::AuthorInsideAttempt { .. }
-            | Self::AgentSession { .. } => Code::Rejected,
+            | Self::AgentSession { .. }
+            | Self::AuthorInAgentSession { .. } => Code::Rejected,
             Self::Ledger(error) => code_of(error),
             Self::Output(_) => Code::Io,
         }
@@ -218,7 +224,9 @@ impl Failure {
             Self::InsideAttempt { .. } | Self::AuthorInsideAttempt { .. } => {
                 ("rejected".to_owned(), Some("inside_attempt"))
             }
-            Self::AgentSession { .. } => ("rejected".to_owned(), Some("agent_session")),
+            Self::AgentSession { .. } | Self::AuthorInAgentSession { .. } => {
+                ("rejected".to_owned(), Some("agent_session"))
+            }
             Self::Output(_) => ("output".to_owned(), None),
             Self::Ledger(error) => {
                 (error.kind().name().to_owned(), error.rejection().map(Rejection::name))
@@ -393,9 +401,13 @@ impl fmt::Display for Failure {
             ),
             Self::AgentSession { session } => write!(
                 f,
-                "this is an agent session ({session}), and only a person decides this, or uses \
-                 `--by`\nhint: tell the \
+                "this is an agent session ({session}), and only a person decides this\nhint: tell the \
                  user what waits; a person decides it in a shell that no agent host started"
+            ),
+            Self::AuthorInAgentSession { session } => write!(
+                f,
+                "this is an agent session ({session}), and its records name the agent\nhint: leave out \
+                 `--by`"
             ),
             Self::Ledger(error) => match error.rejection() {
                 // The library does not format times.

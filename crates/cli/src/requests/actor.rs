@@ -39,18 +39,26 @@ impl Actor {
         }
     }
 
-    /// Rejects the name of a person or a program that begins like that of a step or of a session.
+    /// Rejects the name of a person, a program or a worker that begins like that of a step or of a session.
     ///
     /// # Errors
     /// The reason, with a hint.
     pub(crate) fn expect_own_name(by: &str) -> Result<(), String> {
         if by.starts_with(STEP) || by.starts_with(AGENT) {
             return Err(format!(
-                "the author `{by}` has a reserved name: the ledger itself names steps `{STEP}...` and \
-                 agents `{AGENT}...`\nhint: give the name of a person or a program"
+                "the name `{by}` is reserved: the ledger itself names steps `{STEP}...` and agents \
+                 `{AGENT}...`\nhint: give the name of a person or a program"
             ));
         }
         Ok(())
+    }
+
+    /// The same with a name that is not reserved, for a server that sees no process.
+    pub(crate) fn without_reserved_name(&self) -> Self {
+        Self::Named(match self {
+            Self::Named(name) | Self::Agent(name) => name.clone(),
+            Self::Step { step, token } => format!("step {step}, attempt token {}", token.0),
+        })
     }
 
     /// The origin of a value that it sets.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use plan_ledger::internals::ledger::plan_draft;
 use plan_ledger::internals::plan::CompactPlan;
-use plan_ledger::{ApprovalPolicy, ContentHash, Error, ErrorKind, Rejection, RunId, State, Step};
+use plan_ledger::{ContentHash, Error, ErrorKind, Rejection, RunId, State, Step};
 
 use crate::protocol::Failure;
 
@@ -29,6 +29,10 @@ pub struct AddStepRequest {
     /// The reason.
     #[serde(default)]
     pub reason: String,
+    /// Whether the next version of a run's plan waits for approval, whatever the policy of the run says. It does so
+    /// if an agent makes the request that decides for no person, and over HTTP with the role of a worker.
+    #[serde(default)]
+    pub waits_for_approval: bool,
 }
 
 impl RequestKind for AddStepRequest {
@@ -47,7 +51,7 @@ impl RequestKind for AddStepRequest {
                 if self.base(state)?.hash != base.hash {
                     return Err(Error::new(ErrorKind::Conflict, "the plan has changed").into());
                 }
-                Ok(next_version(base.run, draft.clone(), &self.reason, ApprovalPolicy::Automatic))
+                Ok(next_version(base.run, draft.clone(), &self.reason, self.waits_for_approval))
             };
             match context.execute(&make, ProposeAnswer::of) {
                 Err(Failure::Ledger(error)) if error.kind() == ErrorKind::Conflict => {}

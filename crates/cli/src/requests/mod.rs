@@ -305,6 +305,24 @@ impl Request {
         serde_json::from_value(value).map_err(unwritable)
     }
 
+    /// Lets the plan version that it makes for a run that exists wait for approval, if it makes one.
+    pub(crate) fn wait_for_approval(&mut self) {
+        match self {
+            Self::Propose(request) => request.waits_for_approval = true,
+            Self::AddStep(request) => request.waits_for_approval = true,
+            _ => {}
+        }
+    }
+
+    /// The worker that its client names, if it names one.
+    pub(crate) fn worker(&self) -> Option<&str> {
+        match self {
+            Self::Claim(request) => Some(&request.worker),
+            Self::Receipt(request) => request.next.as_ref()?.worker.as_deref(),
+            _ => None,
+        }
+    }
+
     /// The author that its client gives, if it has one. A request that proves its attempt has none.
     pub(crate) fn author(&self) -> Option<String> {
         match self {

@@ -47,9 +47,10 @@ pub struct ProposeRequest {
     /// The plan with its hashes, once it was checked.
     #[serde(skip)]
     pub draft: CheckedPlan,
-    /// Whether an agent makes it that decides for no person: the next version of a run's plan waits for one.
-    #[serde(skip)]
-    pub is_of_agent: bool,
+    /// Whether the next version of a run's plan waits for approval, whatever the policy of the run says. It does so
+    /// if an agent makes the request that decides for no person, and over HTTP with the role of a worker.
+    #[serde(default)]
+    pub waits_for_approval: bool,
 }
 
 /// A planner that made a plan.
@@ -106,12 +107,8 @@ impl RequestKind for ProposeRequest {
                         self.run
                     )));
                 }
-                let approval = if self.is_of_agent {
-                    ApprovalPolicy::Required
-                } else {
-                    ApprovalPolicy::Automatic
-                };
-                return Ok(next_version(*run, draft.clone(), &self.reason, approval));
+                let waits = self.waits_for_approval;
+                return Ok(next_version(*run, draft.clone(), &self.reason, waits));
             }
             check_name(NameKind::Run, &self.run)?;
             Ok(Command::StartRun {
@@ -135,13 +132,16 @@ fn input((name, value): (&String, &Value)) -> (String, Json) {
     (name.clone(), Json::new(value))
 }
 
-/// The command that proposes the next version of a run's plan.
+/// The command that proposes the next version of a run's plan. It waits for approval, or as the policy of the run
+/// says.
 pub(super) fn next_version(
     run: RunId,
     draft: PlanDraft,
     reason: &str,
-    approval: ApprovalPolicy,
+    waits_for_approval: bool,
 ) -> Command {
+    let approval =
+        if waits_for_approval { ApprovalPolicy::Required } else { ApprovalPolicy::Automatic };
     Command::ProposePlan { run, draft, reason: reason.to_owned(), trigger: None, approval }
 }
 

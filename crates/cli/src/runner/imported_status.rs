@@ -16,7 +16,7 @@ use plan_ledger::{
     Step, StepNumber, StepState, plan_hash,
 };
 
-/// The actor of the records that skip marked steps.
+/// The author of the records, unless another one imports the marks.
 const OPERATOR: &str = "operator";
 
 /// The maximum number of steps that one batch accepts, so that their consequences also fit into it.
@@ -29,6 +29,8 @@ pub struct ImportedStatuses {
     plan: ContentHash,
     done: Vec<Mark>,
     skipped: Vec<Mark>,
+    /// Who imports them.
+    by: String,
 }
 
 #[derive(Debug, Clone)]
@@ -68,7 +70,14 @@ impl ImportedStatuses {
             };
             marked.map(mark).collect()
         };
-        Self { plan: plan_hash(plan), done: of(done), skipped: of(skipped) }
+        let (done, skipped, by) = (of(done), of(skipped), OPERATOR.to_owned());
+        Self { plan: plan_hash(plan), done, skipped, by }
+    }
+
+    /// The same marks, imported by another one than the operator.
+    #[must_use]
+    pub fn imported_by(self, by: String) -> Self {
+        Self { by, ..self }
     }
 
     /// Whether the run has replaced the file's plan by another one.
@@ -146,7 +155,7 @@ pub fn import_statuses(
 ) -> Result<ImportResult> {
     let mut taken = ImportResult::default();
     for (step, reason) in marks.open(&*ledger.state()?, run, &marks.skipped) {
-        let by = OPERATOR.to_owned();
+        let by = marks.by.clone();
         match ledger.execute(&Command::Skip { run, step, by, reason }) {
             // Another process settled it first, or an earlier mark did.
             Err(error) if error.rejection().is_some() => {}
@@ -172,6 +181,11 @@ fn take_over(ledger: &Ledger, run: RunId, marks: &ImportedStatuses) -> Result<us
     let command = |state: &State| -> Result<Command> {
         let mut steps = marks.open(state, run, &marks.done);
         steps.truncate(BATCH);
+        if marks.by != OPERATOR {
+            let named =
+                |source: &mut String| *source = format!("{source}, imported by {}", marks.by);
+            steps.iter_mut().for_each(|(_, source)| named(source));
+        }
         Ok(Command::MarkDoneBefore { run, steps })
     };
     let is_taken = |(_, event): &&(u64, Event)| match event {

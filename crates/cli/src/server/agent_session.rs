@@ -30,6 +30,24 @@ struct HostMarks {
     session: Option<&'static str>,
 }
 
+impl HostMarks {
+    /// Whether an environment has one of the marks.
+    fn marks_environment(&self, variable: &impl Fn(&str) -> Option<String>) -> bool {
+        self.marks.iter().any(|(name, value)| match (variable(name), value) {
+            (Some(found), Some(value)) => found == *value,
+            (found, None) => found.is_some(),
+            (None, Some(_)) => false,
+        })
+    }
+
+    /// Whether its servers have none of the marks.
+    #[cfg(feature = "mcp")]
+    fn leaves_servers_unmarked(&self) -> bool {
+        let mut marks = self.marks.iter();
+        marks.all(|(mark, _)| self.shell_alone.iter().any(|(name, _)| name == mark))
+    }
+}
+
 /// The marks of each host, as `tests/interfaces/marks.py` captures them. A host without one is not
 /// recognized.
 const HOSTS: [HostMarks; 6] = [
@@ -121,18 +139,12 @@ impl AgentSession {
 
     fn in_environment(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
         plan_ledger::mutant!(AgentActsAsPerson => return None);
-        let variable = |name| variable(name).filter(|value| !value.is_empty());
-        let is_marked = |row: &&HostMarks| {
-            let mut marks = row.marks.iter();
-            marks.any(|(name, value)| match (variable(name), value) {
-                (Some(found), Some(value)) => found == *value,
-                (found, None) => found.is_some(),
-                (None, Some(_)) => false,
-            }) && !row
-                .unless
+        let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let is_shell = |row: &&HostMarks| {
+            !row.unless
                 .is_some_and(|(name, end)| variable(name).is_some_and(|it| it.ends_with(end)))
         };
-        let row = HOSTS.iter().find(is_marked)?;
+        let row = HOSTS.iter().filter(|row| row.marks_environment(&variable)).find(is_shell)?;
         let id = row.session.and_then(variable).unwrap_or_default();
         let short: String =
             id.chars().filter(char::is_ascii_alphanumeric).take(SHORT_ID_LENGTH).collect();
@@ -186,6 +198,20 @@ pub(super) fn value_of<'a>(environment: &'a [u8], name: &str) -> Option<&'a [u8]
 /// Whether the owner of a ledger allowed the agents of a host to decide for a person.
 pub(crate) fn agents_may_decide(ledger: &Path, host: &str) -> bool {
     settings(ledger).decide.iter().any(|allowed| allowed == host)
+}
+
+/// Whether the owner of a ledger allowed the model that uses this server to decide for a person. Without a mark in
+/// its environment, it may be of any host that leaves its servers unmarked.
+#[cfg(feature = "mcp")]
+pub(crate) fn client_may_decide(ledger: &Path) -> bool {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    match HOSTS.iter().find(|row| row.marks_environment(&variable)) {
+        Some(row) => agents_may_decide(ledger, row.host),
+        None => {
+            let mut hosts = HOSTS.iter().filter(|row| row.leaves_servers_unmarked());
+            hosts.any(|row| agents_may_decide(ledger, row.host))
+        }
+    }
 }
 
 /// Allow the agents of a host to decide for a person in a ledger, or take it back.

@@ -31,6 +31,16 @@ const ENVIRONMENT_LENGTH_MAX: usize = 4 << 20;
 /// The start of the names of variables that the program keeps for itself.
 const OWN_VARIABLES: &str = "ledger.";
 
+/// Where a request is executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Executor {
+    /// By a process of this machine.
+    ThisMachine,
+    /// By a server that is reached over HTTP.
+    #[cfg_attr(not(feature = "store"), expect(dead_code, reason = "another build asks servers"))]
+    Elsewhere,
+}
+
 /// Where the author of this process's command line comes from, if it has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AuthorSource {
@@ -67,40 +77,47 @@ fn actor_of(request: &Request, process: u32, dir: &Path) -> Result<Option<Actor>
         expect_this_program(process)?;
     }
     let Some(session) = AgentSession::of(process) else { return Ok(None) };
-    let is_decision = rules.decides || names_author(process) == Some(AuthorSource::Option);
-    if is_decision && !session.may_decide(dir) {
-        return Err(Failure::AgentSession { session: session.name });
+    if !session.may_decide(dir) {
+        if rules.decides {
+            return Err(Failure::AgentSession { session: session.name });
+        }
+        if names_author(process) == Some(AuthorSource::Option) {
+            return Err(Failure::AuthorInAgentSession { session: session.name });
+        }
     }
     Ok(Some(Actor::Agent(session.name)))
 }
 
 /// The request as the one who makes it with a process makes it, with that author; `None` if the request itself
-/// says who.
+/// says who. A server on another machine sees no process, and takes no reserved name: it gets a name without the
+/// reserved start.
 ///
 /// # Errors
-/// As [`actor_of`]; `Usage` for an author with a reserved name.
+/// As [`actor_of`]; `Usage` for an author or a worker with a reserved name.
 pub(super) fn made_by(
     request: &Request,
     process: u32,
     dir: &Path,
+    executor: Executor,
 ) -> Result<Option<Request>, Failure> {
+    request.worker().map_or(Ok(()), Actor::expect_own_name).map_err(Failure::Usage)?;
     let Some(actor) = actor_of(request, process, dir)? else {
-        // What a client on another machine does not decide is its step's, or its agent's.
-        if process != std::process::id() || request.rules().decides {
-            let named = request.author().map_or(Ok(()), |by| Actor::expect_own_name(&by));
-            named.map_err(Failure::Usage)?;
-        }
+        let named = request.author().map_or(Ok(()), |by| Actor::expect_own_name(&by));
+        named.map_err(Failure::Usage)?;
         return Ok(None);
     };
-    let mut made = request.of_actor(&actor)?;
-    let is_of_agent = || {
-        let session = AgentSession::of(process).filter(|_| matches!(actor, Actor::Agent(_)));
-        session.is_some_and(|session| !session.may_decide(dir))
-    };
-    match &mut made {
-        Request::Propose(request) => request.is_of_agent = is_of_agent(),
-        Request::ReleaseStep(request) => request.is_of_agent = is_of_agent(),
-        _ => {}
+    let mut made = request.of_actor(&match executor {
+        Executor::ThisMachine => actor.clone(),
+        Executor::Elsewhere => actor.without_reserved_name(),
+    })?;
+    let session = AgentSession::of(process).filter(|_| matches!(actor, Actor::Agent(_)));
+    if session.is_some_and(|session| !session.may_decide(dir)) {
+        if !plan_ledger::mutant!(AgentVersionRuns) {
+            made.wait_for_approval();
+        }
+        if let Request::ReleaseStep(request) = &mut made {
+            request.is_of_agent = true;
+        }
     }
     Ok(Some(made))
 }

@@ -30,7 +30,7 @@ use crate::protocol::{
 };
 use crate::requests::{GoneLooks, Origin, Repetition, Request};
 
-use super::attempt_process::made_by;
+use super::attempt_process::{Executor, made_by};
 use super::known_root::{check_root, keep_root};
 #[cfg(feature = "store")]
 use super::over_http::Servers;
@@ -177,7 +177,14 @@ impl Client {
         (key, mut was_sent): (&str, bool),
         is_final: &mut dyn FnMut(&Result<Answer, Failure>) -> bool,
     ) -> Result<Answer, Failure> {
-        let made = made_by(request, std::process::id(), &self.dir)?;
+        #[cfg(feature = "store")]
+        let executor = match self.servers {
+            Some(_) => Executor::Elsewhere,
+            None => Executor::ThisMachine,
+        };
+        #[cfg(not(feature = "store"))]
+        let executor = Executor::ThisMachine;
+        let made = made_by(request, std::process::id(), &self.dir, executor)?;
         let request = made.as_ref().unwrap_or(request);
         // `was_sent`: a server may have received the request, now or in an earlier call.
         let message = encode_request(request, key)?;
@@ -480,7 +487,7 @@ mod tests {
             planner: None,
             provenance: None,
             draft,
-            is_of_agent: false,
+            waits_for_approval: false,
         }
         .into();
         let message = encode_request(&request, "key").unwrap_err().to_string();

@@ -26,7 +26,7 @@ use crate::protocol::{
 };
 use crate::requests::{QUICK_LENGTH_MAX, Request};
 
-use super::attempt_process::made_by;
+use super::attempt_process::{Executor, made_by};
 use super::connection::{Connection, Interest, NextMessage, chunk};
 use super::shared::{CONNECTIONS_MAX, ServerShared, SubmittedRequest, catch_panic};
 use super::waker::ServerPhase;
@@ -232,7 +232,8 @@ impl<'scope, 'env, 'l> EventLoop<'scope, 'env, 'l> {
         let evaluations = EvaluationPool::new(EvaluationPool::ROUND);
         let allowed = |(request, key): Parsed, peer: Option<i32>| {
             let peer = peer.and_then(|peer| u32::try_from(peer).ok());
-            let made = peer.map(|process| made_by(&request, process, shared.dir)).transpose()?;
+            let by_peer = |process| made_by(&request, process, shared.dir, Executor::ThisMachine);
+            let made = peer.map(by_peer).transpose()?;
             Ok((made.flatten().unwrap_or(request), key))
         };
         let mut arrived = Vec::new();

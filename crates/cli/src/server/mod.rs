@@ -32,6 +32,8 @@ mod stop;
 mod store_health;
 mod waker;
 
+#[cfg(feature = "mcp")]
+pub(crate) use agent_session::client_may_decide;
 #[cfg(test)]
 pub(crate) use agent_session::hosts_of_sessions;
 pub(crate) use agent_session::{AgentSession, agents_may_decide, set_agents_may_decide};

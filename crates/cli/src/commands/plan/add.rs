@@ -19,7 +19,7 @@ Examples:
   ledger plan add --step '{\"id\": \"lint\", \"after\": [\"build\"]}' --reason 'found on the way'
 
 It proposes a version of the plan with one more step; the run's policy decides whether the version
-waits for approval. Finished steps stay finished.";
+waits for approval. A version that an agent adds waits for a person. Finished steps stay finished.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -90,5 +90,9 @@ pub(super) fn add(args: &PlanAddArgs) -> Result<Code, Failure> {
         }
     };
     let (run, reason) = (args.run.run.clone(), args.reason.clone());
-    execute_and_note(&args.ledger, AddStepRequest { run, step: Box::new(step), reason })
+    let waits_for_approval = false;
+    execute_and_note(
+        &args.ledger,
+        AddStepRequest { run, step: Box::new(step), reason, waits_for_approval },
+    )
 }

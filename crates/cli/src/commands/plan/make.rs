@@ -120,7 +120,7 @@ pub(super) fn make(args: &PlanMakeArgs) -> Result<Code, Failure> {
     };
     let (plan, planner, draft) = (Box::new(plan), Some(planner_use), CheckedPlan::default());
     let provenance = None;
-    let is_of_agent = false;
+    let waits_for_approval = false;
     let request = ProposeRequest {
         run,
         plan,
@@ -130,7 +130,7 @@ pub(super) fn make(args: &PlanMakeArgs) -> Result<Code, Failure> {
         planner,
         provenance,
         draft,
-        is_of_agent,
+        waits_for_approval,
     };
     execute_and_note(&args.ledger, request)
 }

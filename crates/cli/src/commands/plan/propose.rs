@@ -108,7 +108,7 @@ pub(super) fn propose(args: &PlanProposeArgs) -> Result<Code, Failure> {
         if is_stdin { Provenance::default() } else { ReadPlanArgs::provenance(&args.plan) };
     let provenance = Provenance { author: args.by.clone(), ..provenance };
     let provenance = Some(provenance).filter(|known| *known != Provenance::default());
-    let (planner, is_of_agent) = (None, false);
+    let (planner, waits_for_approval) = (None, false);
     let request = ProposeRequest {
         run,
         plan,
@@ -118,7 +118,7 @@ pub(super) fn propose(args: &PlanProposeArgs) -> Result<Code, Failure> {
         planner,
         provenance,
         draft,
-        is_of_agent,
+        waits_for_approval,
     };
     execute_and_note(&args.ledger, request)
 }

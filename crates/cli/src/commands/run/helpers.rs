@@ -44,7 +44,7 @@ pub(super) struct HelperArgs {
 enum PlannerApproval {
     /// It waits for `ledger plan approve`, unless the plan itself asks a person
     Ask,
-    /// It becomes active, unless the run or the plan requires approval
+    /// It becomes active, unless the run or the plan requires approval; only a person chooses this
     Auto,
 }
 
@@ -77,6 +77,11 @@ impl HelperArgs {
         });
         let decider = self.decider.clone().map(|command| FailureDecider { command });
         Ok(Helpers { judge, planner, decider })
+    }
+
+    /// Whether versions of the planner become active without a person.
+    pub(super) fn approves_versions(&self) -> bool {
+        self.planner.is_some() && self.approve == PlannerApproval::Auto
     }
 
     /// Whether there is a planner.

@@ -58,7 +58,7 @@ use crate::server::{
 use holding::{Holding, Wait};
 use notify::{Notifier, NotifyingObserver};
 use plan_source::PlanSource;
-use prepare::{OPERATOR, PreparedRun, prepare, take_over_marks};
+use prepare::{OPERATOR, PreparedRun, author_in_shell, prepare, take_over_marks};
 use wait::{next_due, wait_for_change};
 
 pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
     let environment = environment();
     create_parents(&args.ledger)?;
     expect_outside(std::process::id(), &args.ledger)?;
-    if args.retry_failed {
+    if args.retry_failed || args.helpers.approves_versions() {
         expect_person_in_shell(&args.ledger, OPERATOR)?;
     }
     #[cfg(feature = "store")]
@@ -89,7 +89,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
     let mut next = begin(&ledger, (&source, draft), args, &reporter)?;
     let mut notifier =
         args.notify.as_ref().map(|command| Notifier::new(command, name, &args.ledger));
-    let marks = ImportedStatuses::new(&imported.plan, &imported.done, &imported.skipped);
+    let marks = ImportedStatuses::new(&imported.plan, &imported.done, &imported.skipped)
+        .imported_by(author_in_shell());
     let request = RunRequest { name, args, marks: (!args.fresh).then_some(&marks) };
     // All sessions of this process: with --wait there can be several.
     let mut done = Session::default();
@@ -181,7 +182,8 @@ fn run_held(
     reporter.message_unless_json(&format!("the log is in {}", json.text()));
     let mut notifier =
         args.notify.as_ref().map(|command| Notifier::new(command, name, &args.ledger));
-    let marks = ImportedStatuses::new(&imported.plan, &imported.done, &imported.skipped);
+    let marks = ImportedStatuses::new(&imported.plan, &imported.done, &imported.skipped)
+        .imported_by(author_in_shell());
     let request = RunRequest { name, args, marks: (!args.fresh).then_some(&marks) };
     let drive = || {
         let mut next = begin(&ledger, (source, draft), args, &reporter)?;

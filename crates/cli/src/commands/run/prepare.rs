@@ -177,11 +177,15 @@ fn set_failure_settings(ledger: &Ledger, run: RunId, args: &RunArgs) -> Result<(
             found.name
         ));
     }
-    let session = AgentSession::of_environment();
-    let by = session
-        .map_or_else(|| OPERATOR.to_owned(), |session| Actor::Agent(session.name).to_string());
+    let by = author_in_shell();
     ledger.execute(&Command::SetFailureSettings { run, settings, by })?;
     Ok(())
+}
+
+/// Who typed the command line: the agent of the session, or the operator.
+pub(super) fn author_in_shell() -> String {
+    let session = AgentSession::of_environment();
+    session.map_or_else(|| OPERATOR.to_owned(), |session| Actor::Agent(session.name).to_string())
 }
 
 /// Applies the file's marks of done or dropped steps that the run has not applied.

@@ -163,9 +163,12 @@ async fn make(
         let detail = format!("Idempotency-Key: expected 1 to {KEY_LENGTH_MAX} bytes");
         return Err(usage(detail));
     }
-    let request: Request = serde_json::from_value(Value::Object(members))
+    let mut request: Request = serde_json::from_value(Value::Object(members))
         .map_err(|error| usage(format!("invalid request: {error}")))?;
     expect_role(arrived.role, request.rules().role)?;
+    if arrived.role < Role::Operator {
+        request.wait_for_approval();
+    }
     if matches!(request, Request::Verdict(_)) {
         // The socket would take it for one of this process.
         return Err(verdict_without_its_process().into());

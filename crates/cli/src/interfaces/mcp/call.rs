@@ -12,7 +12,7 @@ use plan_ledger::Environment;
 use crate::output::Code;
 use crate::protocol::{Answer, Failure, hex};
 use crate::requests::{BoundTo, Request, Role};
-use crate::server::Client;
+use crate::server::{Client, client_may_decide};
 
 use super::forms::{Form, PersonAnswer, PersonAnswers};
 use super::key::{KEY_LENGTH_MAX, key_of, user_seed};
@@ -108,6 +108,12 @@ impl ToolServer {
     /// The same for a client over HTTP, which may be on any machine: its lease alone decides.
     pub(super) fn over_http(self) -> Self {
         Self { bound_to: BoundTo::Lease, ..self }
+    }
+
+    /// Whether a plan version that the client makes for a run that exists waits for a person: a model is the
+    /// client, and of one on any machine it is not known whether it may decide.
+    pub(super) fn versions_wait(&self) -> bool {
+        self.bound_to == BoundTo::Lease || !client_may_decide(&self.dir)
     }
 
     /// Notes that the client is gone.

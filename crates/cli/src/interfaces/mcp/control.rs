@@ -110,7 +110,7 @@ fn propose(call: &ToolCall<'_>, arguments: PlanArguments) -> ToolOutcome {
         inputs: std::collections::BTreeMap::new(),
         planner: None,
         draft: CheckedPlan::default(),
-        is_of_agent: false,
+        waits_for_approval: call.server.versions_wait(),
     };
     let proposed = call.request(request, &key)?;
     let mut answer = answer;
@@ -133,6 +133,7 @@ fn add_step(call: &ToolCall<'_>, arguments: PlanArguments) -> ToolOutcome {
         run: call.run(arguments.run),
         step: Box::new(step),
         reason: arguments.reason.unwrap_or_default(),
+        waits_for_approval: call.server.versions_wait(),
     };
     let key = call_key(call, &["add_step"])?;
     let answer = call.request(request, &key)?;
