@@ -267,7 +267,9 @@ fn fail(failure: &Failure) -> ExitCode {
     let mut words = std::env::args_os().skip(1).take_while(|word| word != "--");
     if words.any(|word| word == "--json") {
         let mut line = failure.json();
-        line["exit_code"] = code.number().into();
+        if let Some(number) = line.get_mut("exit_code") {
+            *number = code.number().into();
+        }
         let _ = print_json(&line);
     }
     print_error(&failure.to_string());

@@ -240,12 +240,8 @@ fn all_commands(item: &Pending, run: &str, ledger: &Path) -> (String, Vec<String
                 VALUE => line("answer", &[&number, "VALUE"]),
                 option => line("answer", &[&number, option]),
             };
-            let shown = match (&asked.subject, step) {
-                (QuestionSubject::Plan { .. }, _) => Some(line("plan review", &[run])),
-                (QuestionSubject::Gate, Some(step)) => Some(step_command(step, run, ledger)),
-                _ => None,
-            };
-            let commands = shown.into_iter().chain(asked.options.iter().map(answer)).collect();
+            let shown = showing_command(step.as_ref(), asked, run, ledger).into_iter();
+            let commands = shown.chain(asked.options.iter().map(answer)).collect();
             (question(*id, step.as_ref(), asked), commands)
         }
         Pending::Review { version, hash } => (
@@ -332,6 +328,20 @@ fn all_commands(item: &Pending, run: &str, ledger: &Path) -> (String, Vec<String
             let steps = counted_of(*steps, "step is", "steps are");
             (format!("{steps} blocked by dependencies that can never be met"), Vec::new())
         }
+    }
+}
+
+/// The command that shows what the answer to a question lets the run execute, if it lets it.
+fn showing_command(
+    step: Option<&StepName>,
+    asked: &QuestionBody,
+    run: &str,
+    ledger: &Path,
+) -> Option<String> {
+    match (&asked.subject, step) {
+        (QuestionSubject::Plan { .. }, _) => Some(shell_command("plan review", ledger, &[run])),
+        (QuestionSubject::Gate, Some(step)) => Some(step_command(step, run, ledger)),
+        _ => None,
     }
 }
 

@@ -182,9 +182,9 @@ fn take_over(ledger: &Ledger, run: RunId, marks: &ImportedStatuses) -> Result<us
         let mut steps = marks.open(state, run, &marks.done);
         steps.truncate(BATCH);
         if marks.by != OPERATOR {
-            let named =
-                |source: &mut String| *source = format!("{source}, imported by {}", marks.by);
-            steps.iter_mut().for_each(|(_, source)| named(source));
+            for (_, source) in &mut steps {
+                *source = format!("{source}, imported by {}", marks.by);
+            }
         }
         Ok(Command::MarkDoneBefore { run, steps })
     };
