@@ -549,3 +549,85 @@ fn ids_with_a_fraction_are_warned_about() {
         assert!(found.iter().all(|it| it.severity == Severity::Warning && it.line.is_some()));
     }
 }
+
+/// The parsers know types; an author knows fields. Each field that takes one of several words or objects is given
+/// values of other forms.
+#[test]
+fn wrong_value_of_a_field_is_explained_without_words_of_the_parser() {
+    const STEP: [&str; 4] = ["fallback", "idempotent", "on_false", "acceptance"];
+    const PARSER: [&str; 13] = [
+        "variant",
+        "enum",
+        "tagged",
+        "serde",
+        "newtype",
+        "unit",
+        "struct",
+        "sequence",
+        "scalar",
+        "mapping",
+        "deserialize",
+        "Option",
+        "a map",
+    ];
+    let values =
+        ["3", "x", "[1]", "{}", "{value: 3}", "{step: [1]}", "{yes: 1}", "{abort: 1}", "null"];
+    let mut texts = Vec::new();
+    for value in values {
+        for field in STEP {
+            texts.push((
+                field,
+                value,
+                format!("{{id: a, goal: A, {field}: {value}}}"),
+                String::new(),
+            ));
+        }
+        let gate = format!("{{id: a, goal: A, gate: {{question: Q, on_timeout: {value}}}}}");
+        texts.push(("on_timeout", value, gate, String::new()));
+        for (field, rest) in [
+            ("then", format!("failure: {{rules: [{{id: r, then: {value}}}]}}")),
+            (
+                "disposition",
+                format!(
+                    "failure: {{rules: [{{id: r, when: {{disposition: {value}}}, then: retry}}]}}"
+                ),
+            ),
+            ("decider", format!("failure: {{decider: {value}}}")),
+            ("needs", format!("barriers: [{{id: m, members: [a], needs: {value}}}]")),
+            ("on_break", format!("barriers: [{{id: m, members: [a], on_break: {value}}}]")),
+        ] {
+            texts.push((field, value, "{id: a, goal: A}".to_owned(), rest));
+        }
+    }
+    let mut explained = 0;
+    for (field, value, step, rest) in texts {
+        let yaml = format!("title: t\nsteps:\n  - {step}\n{rest}\n");
+        let value_of: serde_json::Value = serde_saphyr::from_str(&yaml).unwrap();
+        for (name, text) in [("p.yaml", yaml), ("p.json", value_of.to_string())] {
+            let Err(error) = parse(name, &text) else { continue };
+            let message = error.to_string();
+            let words = message.split(|c: char| !c.is_alphanumeric() && c != ' ');
+            for word in words {
+                let found = PARSER.iter().find(|parser| word.contains(**parser));
+                assert_eq!(found, None, "{name} {field}: {value}: {message}");
+            }
+            explained += 1;
+        }
+    }
+    assert!(explained > 100, "{explained}");
+}
+
+#[test]
+fn value_of_another_form_is_answered_with_the_forms() {
+    let forms =
+        "expected {step: ID}, {owner: NAME}, {value: {value: 3}} or {variable: {name: NAME}}";
+    let block = "title: t\nsteps:\n  - id: a\n    goal: A\n    fallback:\n      value: 3\n";
+    let flow = "title: t\nsteps:\n  - {id: a, goal: A, fallback: {value: 3}}\n";
+    let word = "title: t\nsteps:\n  - {id: a, goal: A, fallback: [3]}\n";
+    let json = "{\"title\": \"t\", \"steps\": [{\"id\": \"a\", \"goal\": \"A\", \"fallback\": 3}]}";
+    for text in [block, flow, word, json] {
+        let message = parse_error(text);
+        assert!(message.contains(forms), "{message}");
+        assert_eq!(message.matches("expected").count(), 1, "{message}");
+    }
+}

@@ -12,7 +12,7 @@ use super::marks::MarkedPlan;
 use crate::files::diagnostic::{Diagnostic, ReadError, ReadResult, Severity};
 use crate::files::draft::{PlanDraft, SourceMap};
 use crate::files::plan_file::{PlanFile, PlanFormat};
-use crate::files::syntax::{LineIndex, parse_yaml, plain_message};
+use crate::files::syntax::{LineIndex, parse_yaml, plain_message, with_form};
 use crate::plan::{Plan, Step};
 
 /// How many errors are collected.
@@ -124,7 +124,8 @@ impl JsonCheck {
         match serde_json::from_value::<T>(Value::Object(fields.clone())) {
             Ok(_) => true,
             Err(error) => {
-                self.report(path, &plain_message(&error.to_string()));
+                let field = path.rsplit('.').next().unwrap_or(path);
+                self.report(path, &with_form(&plain_message(&error.to_string()), field));
                 false
             }
         }
@@ -210,7 +211,13 @@ impl YamlRecovery<'_> {
             let is_blanked = place.is_some() && self.last_entry == place;
             let is_blanked_out = is_missing && self.is_blanked_out(at, error.message());
             if !is_blanked && !is_blanked_out && self.is_new(line, is_missing) {
-                self.errors.push(Diagnostic::from_error(Some(line), &error));
+                let found = Diagnostic::from_error(Some(line), &error);
+                let is_same =
+                    |other: &Diagnostic| other.line == found.line && other.message == found.message;
+                // The rest of a value of which an entry was blanked out.
+                if !self.errors.iter().any(is_same) {
+                    self.errors.push(found);
+                }
             }
             let entry_column = column.filter(|_| !is_missing && !is_blanked);
             let line_at = self.lines.get(at);

@@ -44,5 +44,6 @@ fn with_all_errors(first: ReadError, collect: impl Fn(ReadError) -> Vec<Diagnost
     let ReadError::Syntax { line, column, error } = first else { return first };
     let copy = || ReadError::Syntax { line, column, error: plan_error(error.message()) };
     let all = collect(copy());
-    if all.len() > 1 { ReadError::Invalid(all) } else { copy() }
+    let is_plain = all.len() == 1 && !syntax::is_vague(error.message());
+    if all.is_empty() || is_plain { copy() } else { ReadError::Invalid(all) }
 }

@@ -18,6 +18,9 @@ pub(crate) fn plain_message(message: &str) -> String {
     };
     let invalid = ["invalid type: ", "invalid value: "];
     if let Some(found) = invalid.iter().find_map(|prefix| start.strip_prefix(prefix)) {
+        if is_choice(expected) || found.ends_with(" variant") {
+            return form_message(form_of_type(expected));
+        }
         let hint = if expected == "a string" { "; write it in quotes" } else { "" };
         return format!(
             "found {}, expected {}{hint}",
@@ -36,6 +39,70 @@ pub(crate) fn plain_message(message: &str) -> String {
     }
     message.to_owned()
 }
+
+/// Whether a library expected one value of a list of words and objects.
+fn is_choice(expected: &str) -> bool {
+    expected.ends_with("variant")
+        || expected.starts_with("struct variant ")
+        || ["string or map", "map with a single key", "unit"].contains(&expected)
+}
+
+/// The message about a value that is none of those that its field takes.
+fn form_message(form: Option<&str>) -> String {
+    form.map_or_else(|| FORM_EXPECTED.to_owned(), |form| format!("expected {form}"))
+}
+
+/// The end of the message about a value that is none of those that a field takes, if the field is unknown.
+pub(super) const FORM_EXPECTED: &str =
+    "expected another value here; `ledger help plan-file` lists what the field takes";
+
+/// A message with the values that its field takes, where the library knew no more than that the value is none of
+/// them.
+pub(crate) fn with_form(message: &str, field: &str) -> String {
+    match form_of(field) {
+        Some(form) if is_vague(message) => form_message(Some(form)),
+        _ => message.to_owned(),
+    }
+}
+
+/// Whether a message does not say what its field takes.
+pub(crate) fn is_vague(message: &str) -> bool {
+    let any_value = SYNTAX_MESSAGES.iter().find(|(known, _)| *known == "expected value");
+    let is_any_value = any_value.is_some_and(|(_, text)| message.ends_with(text));
+    is_any_value || message.ends_with(FORM_EXPECTED)
+}
+
+/// What a field takes that takes one of several words or objects.
+pub(super) fn form_of(field: &str) -> Option<&'static str> {
+    FORMS.iter().find(|(name, ..)| *name == field).map(|(.., form)| *form)
+}
+
+/// The same for a variant of its type.
+fn form_of_type(variant: &str) -> Option<&'static str> {
+    let of = variant.strip_prefix("struct variant ")?.split("::").next()?;
+    FORMS.iter().find(|(_, name, _)| *name == of).map(|(.., form)| *form)
+}
+
+/// The fields that take one of several words or objects, their types, and what they take.
+const FORMS: [(&str, &str, &str); 9] = [
+    (
+        "fallback",
+        "Fallback",
+        "{step: ID}, {owner: NAME}, {value: {value: 3}} or {variable: {name: NAME}}",
+    ),
+    (
+        "then",
+        "FailureAction",
+        "retry, fallback, {replan: {}}, {escalate: {to: NAME}}, fail or abort",
+    ),
+    ("on_timeout", "OnTimeout", "abort, {answer: TEXT} or {escalate_to: NAME}"),
+    ("needs", "BarrierNeeds", "all, any or {at_least: 2}"),
+    ("on_break", "OnBreak", "fail or wait"),
+    ("on_false", "OnFalse", "wait, fail, skip or abort"),
+    ("idempotent", "Idempotence", "yes, no or with_key"),
+    ("decider", "Decider", "rules or external"),
+    ("disposition", "Disposition", "did_not_happen, unknown or landed"),
+];
 
 /// Messages of the JSON library about syntax, and their replacements.
 const SYNTAX_MESSAGES: &[(&str, &str)] = &[

@@ -5,7 +5,10 @@ use std::borrow::Cow;
 use serde::de::DeserializeOwned;
 use serde_saphyr::{DefaultMessageFormatter, Error as YamlError, MessageFormatter, Options};
 
-use super::messages::{did_you_mean, example_of, number_range, plain_message, without_list};
+use super::messages::{
+    FORM_EXPECTED, did_you_mean, example_of, form_of, number_range, plain_message, with_form,
+    without_list,
+};
 use crate::files::diagnostic::{ReadError, ReadResult, plan_error};
 
 /// The nesting limit. JSON readers stop at 128, and a plan is stored as JSON.
@@ -32,20 +35,73 @@ fn with_example(error: ReadError, text: &str) -> ReadError {
     let ReadError::Syntax { line: Some(line), column: Some(column), error: inner } = &error else {
         return error;
     };
+    let (row, length) = (line.saturating_sub(1), column.saturating_sub(1));
+    if inner.message().ends_with(FORM_EXPECTED) {
+        let field = field_with_form(text, row, length);
+        return match field {
+            Some(field) => ReadError::at(*line, *column, &with_form(FORM_EXPECTED, field)),
+            None => error,
+        };
+    }
     if !inner.message().ends_with(FIELDS_EXPECTED) {
         return error;
     }
-    let (row, length) = (line.saturating_sub(1), column.saturating_sub(1));
     let row = usize::try_from(row).ok().and_then(|row| text.lines().nth(row)).unwrap_or_default();
     let before: String = row.chars().take(usize::try_from(length).unwrap_or(0)).collect();
     let before = before.trim_end().trim_end_matches(':');
     let field = before.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next();
-    match field.and_then(example_of) {
-        Some(example) => {
-            ReadError::at(*line, *column, &format!("expected an object, such as {example}"))
-        }
+    if let Some(example) = field.and_then(example_of) {
+        return ReadError::at(*line, *column, &format!("expected an object, such as {example}"));
+    }
+    let outer = field.and_then(|word| field_of_choice(text, *line, before.strip_suffix(word)?));
+    match outer {
+        Some(outer) => ReadError::at(*line, *column, &with_form(FORM_EXPECTED, outer)),
         None => error,
     }
+}
+
+/// The field that takes one of several words or objects, if the object that begins with a word is its value.
+/// `before` is the text of the line before that word.
+fn field_of_choice<'a>(text: &'a str, line: u64, before: &'a str) -> Option<&'a str> {
+    let indent = before.len();
+    let field = match before.trim_end().strip_suffix('{') {
+        Some(before) => before.trim_end().strip_suffix(':')?,
+        None if before.trim().is_empty() => {
+            let above: Vec<&str> = text.lines().take(usize::try_from(line).ok()?).collect();
+            let is_around = |line: &&&str| {
+                let own = line.len().saturating_sub(line.trim_start().len());
+                own < indent && !line.trim().is_empty()
+            };
+            let around = above.iter().rev().skip(1).find(is_around)?;
+            around.trim_end().strip_suffix(':')?
+        }
+        None => return None,
+    };
+    let field = field.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next()?;
+    form_of(field).map(|_| field)
+}
+
+/// The field around a place that takes one of several words or objects: on its line, or on one above that is
+/// indented less.
+fn field_with_form(text: &str, row: u64, length: u64) -> Option<&str> {
+    let (row, length) = (usize::try_from(row).ok()?, usize::try_from(length).ok()?);
+    let lines: Vec<&str> = text.lines().take(row.saturating_add(1)).collect();
+    let (last, above) = lines.split_last()?;
+    let end = last.char_indices().nth(length).map_or(last.len(), |(at, _)| at);
+    let mut indent = usize::MAX;
+    for line in std::iter::once(last.get(..end)?).chain(above.iter().rev().copied()) {
+        let own = line.len().saturating_sub(line.trim_start_matches([' ', '-']).len());
+        let is_around = own < indent && !line.trim().is_empty();
+        let names = line.split(|c: char| !c.is_alphanumeric() && !"_:".contains(c));
+        let mut names = names.filter_map(|word| word.split_once(':')).map(|(name, _)| name);
+        if let Some(field) = names.rfind(|name| is_around && form_of(name).is_some()) {
+            return Some(field);
+        }
+        if is_around {
+            indent = own;
+        }
+    }
+    None
 }
 
 fn options() -> Options {
@@ -122,6 +178,29 @@ impl MessageFormatter for PlainMessages {
             }
             YamlError::DuplicateMappingKey { key: Some(key), .. } => {
                 format!("duplicate field `{key}`; remove one").into()
+            }
+            YamlError::DuplicateMappingKey { key: None, .. } => {
+                "a field is there twice; remove one".into()
+            }
+            YamlError::ExpectedStringKeyForExternallyTaggedEnum { .. }
+            | YamlError::ExternallyTaggedEnumExpectedScalarOrMapping { .. }
+            | YamlError::UnexpectedValueForUnitEnumVariant { .. }
+            | YamlError::ExpectedMappingEndAfterEnumVariantValue { .. }
+            | YamlError::UnexpectedValueForUnit { .. }
+            | YamlError::ExpectedEmptyMappingForUnitStruct { .. } => FORM_EXPECTED.into(),
+            YamlError::UnsupportedTag { .. }
+            | YamlError::TaggedEnumMismatch { .. }
+            | YamlError::TaggedScalarCannotDeserializeIntoString { .. }
+            | YamlError::InvalidBinaryBase64 { .. }
+            | YamlError::BinaryNotUtf8 { .. }
+            | YamlError::BytesNotSupportedMissingBinaryTag { .. } => {
+                "YAML tags (`!name`) are not read; remove the tag".into()
+            }
+            YamlError::MergeValueNotMapOrSeqOfMaps { .. } => {
+                "`<<` takes an object or a list of objects".into()
+            }
+            YamlError::MergeKeyNotAllowed { .. } => {
+                "`<<` is not read; write the fields themselves".into()
             }
             YamlError::UnknownAnchor { .. } => {
                 "the alias has no anchor; define it with `&`, or write the name in quotes".into()

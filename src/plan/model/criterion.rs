@@ -42,7 +42,7 @@ impl<'de> Visitor<'de> for CriterionVisitor {
     type Value = Criterion;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a criterion: a string, or a map with one key of `text`, `command`, `cel`")
+        f.write_str("a criterion: text, or an object with one of `text`, `command`, `cel`")
     }
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Criterion, E> {
