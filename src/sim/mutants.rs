@@ -232,6 +232,8 @@ mutants! {
     VariableVersionUnchecked, "P variable", "a variable is set without a check of the expected version";
     BudgetNotReserved, "P budget", "a dispatch reserves no budget";
     EvaluationBudgetIgnored, "P evaluation", "a commit evaluates all expressions, however long that takes";
+    LabelsOfChecksIgnored, "P import", "a label of a gate or a limit in Markdown is text without a notice";
+    DeepSettingsUnread, "P import", "a check deep in the settings of a task is dropped without a notice";
     RecordFieldOutvotesPlan, "P plan", "a field that other tools have, too, makes a valid plan another tool's list";
     ApprovedCommandHidden, "P guard", "a person approves a plan without seeing one of its commands";
     PersonStepRouted, "P route", "a step of a person is dispatched to any worker";
@@ -241,6 +243,7 @@ mutants! {
     FailureExpressionIgnored, "P guard", "a failure rule decides although its expression does not hold";
     LostAttemptUncounted, "P guard", "a step is dispatched again however often its attempts are lost";
     RunEndsWithOpenRequest, "P replan", "a run ends although a new plan was requested";
+    ForkLosesRequest, "P replan", "a fork drops the request for a new plan";
     RequestedReplanHoldsNothing, "P replan", "a step is dispatched that a requested plan may change";
     RedoneStepKept, "P guard", "a replan from a step keeps the work of that step";
     BarrierReleasedEarly, "P barrier", "a barrier opens one member too early";

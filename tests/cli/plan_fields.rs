@@ -502,6 +502,72 @@ fn other_names_of_checks_and_limits_are_refused_and_prose_is_kept() {
     }
 }
 
+/// Settings are looked at as deep as they are, also those that a tool updates during the work.
+#[test]
+fn checks_deep_in_settings_are_refused_with_their_place() {
+    for (field, place) in [
+        (r#""metadata": {"ci": {"gate": "ask Bob"}}"#, "metadata.ci.gate"),
+        (r#""config": {"a": [{"b": {"budget": 3}}]}"#, "config.a[0].b.budget"),
+        (r#""options": {"checks": [{"command": "x"}]}"#, "options.checks"),
+    ] {
+        let report = lint_text("tasks.json", &list(&format!(", {field}"), ""), None);
+        assert!(report.plan_file.is_none(), "{field}");
+        assert_eq!(report.diagnostics[0].place, format!("tasks[0].{place}"));
+    }
+    let dex = |metadata: &str| {
+        let task = |id: &str| {
+            format!(
+                r#"{{"id": "{id}", "parent_id": null, "name": "A", "blockedBy": [], "completed": false, "metadata": {metadata}}}"#
+            )
+        };
+        format!("{}\n{}\n", task("a"), task("b"))
+    };
+    let report = lint_text("tasks.jsonl", &dex(r#"{"github": {"command": "make"}}"#), None);
+    assert!(report.plan_file.is_none());
+    assert!(report.diagnostics[0].place.ends_with("metadata.github.command"));
+    files::parse("tasks.jsonl", &dex(r#"{"commit": {"sha": "x", "message": "y"}}"#)).unwrap();
+}
+
+/// A label of a Markdown task that names a gate, a limit or a command is no text.
+#[test]
+fn label_of_a_check_in_markdown_is_refused_with_its_line() {
+    for (label, form) in [
+        ("- Gate: ask Bob", "`gate: {question"),
+        ("- **Gate**: ask Bob", "`gate: {question"),
+        ("- Approval required: yes", "`gate: {question"),
+        ("- Limit: $3", "`cost_limit"),
+        ("- Budget:\n    - 100k tokens", "`cost_limit"),
+        ("- Command: make all", "`command"),
+        ("- Max time: 5 min", "`timeout_seconds"),
+        ("- Rate limit: 3", "`caps"),
+        ("Gate: ask Bob", "`gate: {question"),
+    ] {
+        let below = label.lines().map(|line| format!("  {line}\n")).collect::<String>();
+        let boxes = format!("# Plan\n\n- [ ] Do it\n{below}- [ ] Then this\n");
+        let heading = format!("# Plan\n\n## Step 1: Do it\n\n{}\n\n## Step 2: Then this\n", label);
+        for (text, line) in [(boxes, 4), (heading, 5)] {
+            let report = lint_text("plan.md", &text, None);
+            assert!(report.plan_file.is_none(), "{text}");
+            let found = &report.diagnostics[0];
+            assert_eq!(found.line, Some(line), "{text}: {found}");
+            assert!(found.message.contains(form), "{text}: {found}");
+        }
+    }
+    for label in [
+        "- Gate: none",
+        "- Limit: as few as possible",
+        "- Run: `make`",
+        "- Retries: 3",
+        "- Note: the gate is open at 9:00",
+        "- [ ] Command: write it",
+        "```\n  command: make\n  ```",
+        "**Acceptance**:\n  - Limit: 5 requests are answered",
+    ] {
+        let text = format!("# Plan\n\n- [ ] Do it\n  {label}\n- [ ] Then this\n");
+        files::parse("plan.md", &text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+}
+
 /// A budget above the checkboxes of a text is refused with its place, also in its native form.
 #[test]
 fn native_budget_above_checkboxes_is_refused_with_its_place() {

@@ -81,10 +81,16 @@ pub(super) fn is_acceptance_title(title: &str) -> bool {
 
 /// Parses the label at the start of a line, and the text after it.
 pub(super) fn parse_label(line: &str) -> Option<(Label, &str)> {
+    let (words, rest) = label_words(line)?;
+    Some((label_of_words(words)?, rest))
+}
+
+/// The words of a label at the start of a line, whatever they are, and the text after it.
+pub(super) fn label_words(line: &str) -> Option<(&str, &str)> {
     let line = strip_marker(line.trim());
     if let Some(title) = line.strip_prefix("##") {
         let title = title.trim_start_matches('#').trim().trim_end_matches(':');
-        return Some((label_of_words(title)?, ""));
+        return Some((title, ""));
     }
     let marks: &[char] = &['*', '_'];
     let start = line.trim_start_matches(marks);
@@ -103,7 +109,7 @@ pub(super) fn parse_label(line: &str) -> Option<(Label, &str)> {
         _ => return None,
     };
     let words = words.trim_matches(marks).trim();
-    Some((label_of_words(words)?, rest.trim_start_matches(marks).trim()))
+    Some((words, rest.trim_start_matches(marks).trim()))
 }
 
 /// The labelled fields of a step.
@@ -135,6 +141,11 @@ impl LabelledText {
     /// The label that a line belongs to.
     pub(super) fn label_at(&self, line: u64) -> Option<Label> {
         self.lines.get(&line).copied()
+    }
+
+    /// The lines that belong to a label.
+    pub(super) fn lines(&self) -> impl Iterator<Item = u64> {
+        self.lines.keys().copied()
     }
 
     /// The values of the fields that are written in words.

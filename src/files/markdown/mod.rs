@@ -16,6 +16,7 @@ mod labels;
 mod list_markers;
 mod plan;
 mod recognize;
+mod refused_labels;
 mod remaining_text;
 mod spelling;
 mod surrounding;

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::document::Document;
 use super::labels::Label;
 use super::list_markers::Checkbox;
+use super::refused_labels;
 use super::spelling::{in_common_spelling, step_lines};
 use super::surrounding;
 use super::task_ids::{self, IdStyle};
@@ -76,6 +77,7 @@ fn build_plan(
             order.begin_phase(concurrency);
         }
         builder.add_task(task, task_phase.as_deref(), &mut order);
+        refused_labels::report(&mut builder.draft, document, task);
     }
     let mut draft = builder.draft;
     if builder.uses_order && draft.plan_file.plan.steps.len() > 1 {

@@ -274,23 +274,70 @@ fn unread(fields: &Map<String, Value>, owner: Owner) -> Vec<Unread> {
     found
 }
 
-/// The fields in an object with settings that must be read, which they are only outside of it.
+/// The fields in objects with settings that must be read, of those that a tool updates during the work.
+pub(super) fn unread_progress_fields(fields: &Map<String, Value>) -> Vec<Unread> {
+    let settings = fields.iter().filter(|(name, _)| is_one_of(name, SETTINGS));
+    settings.flat_map(|(name, value)| unread_settings(name, value, Owner::Step)).collect()
+}
+
+/// The fields at any depth of an object with settings that must be read, which they are only outside of it.
 fn unread_settings(name: &str, value: &Value, owner: Owner) -> Vec<Unread> {
     let place = match owner {
         Owner::Step => "in the task itself",
         Owner::Plan => "beside the tasks",
     };
     let mut found = Vec::new();
+    if mutant!(DeepSettingsUnread) && name.contains('.') {
+        return found;
+    }
+    let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
+    for (at, item) in (0..).zip(items) {
+        found.extend(unread_settings(&format!("{name}[{at}]"), item, owner));
+    }
     let fields = value.as_object().into_iter().flatten();
     for (inner, value) in fields.filter(|(_, value)| !is_empty(value)) {
+        let path = format!("{name}.{inner}");
         let check = listed(inner, CHECKS).and_then(|row| refused_form(row, value));
         if let Some(form) = check.or_else(|| form_of(inner, value, owner)) {
             let message = format!("{} is not read here; write {form}, {place}", kind_of(value));
-            found.push((format!("{name}.{inner}"), message));
+            found.push((path, message));
+        } else {
+            found.extend(unread_settings(&path, value, owner));
         }
     }
     found
 }
+
+/// What is to be written instead of a labelled text of a Markdown task, if it is a gate, a command, a probe, a limit
+/// or a cap: such a text is none. An amount has a number, and other words are prose.
+pub(in crate::files) fn form_of_label(words: &str, text: &str) -> Option<&'static str> {
+    let has_number = || text.contains(|c: char| c.is_ascii_digit());
+    let (names, form) = LABELS.iter().find(|(names, _)| is_one_of(words, names))?;
+    let is_meant = if DECISIONS.contains(names) {
+        is_refused(Refused::Decision, &Value::from(text))
+    } else {
+        AMOUNTS.iter().all(|amounts| amounts != names) || has_number()
+    };
+    is_meant.then_some(*form)
+}
+
+/// Labels that name what must be read.
+const LABELS: &[(&[&str], &str)] = &[
+    (GATES, GATE),
+    (APPROVALS, GATE),
+    (COMMANDS, COMMAND),
+    (PROBES, PROBE),
+    (COSTS, COST),
+    (TIMES, SECONDS),
+    (TRIES, RETRY),
+    (CAP_NAMES, TAG_CAPS),
+];
+
+/// Labels whose text may say that nothing is asked.
+const DECISIONS: &[&[&str]] = &[GATES, APPROVALS];
+
+/// Labels whose text is an amount.
+const AMOUNTS: &[&[&str]] = &[COSTS, TIMES, TRIES, CAP_NAMES];
 
 /// What is to be written instead of a value that is refused.
 fn form_of(name: &str, value: &Value, owner: Owner) -> Option<&'static str> {

@@ -18,7 +18,7 @@ use super::field_names::{
 };
 use super::list_finder::{FoundList, Record};
 use super::mapping::{Mapping, Order, Priority};
-use super::must_read::{Unread, unread_step_fields};
+use super::must_read::{Unread, unread_progress_fields, unread_step_fields};
 use super::native_fields::{self, take_criteria};
 use super::record_fields::{
     RecordFields, field, field_in, fractional_id, id_text, is_all_ticked, name_list, path_list,
@@ -521,7 +521,8 @@ impl<'a> RecordReader<'a> {
 
     fn write_step(&mut self, task: &Task<'_>, after: Vec<String>, inferred: Vec<String>) {
         let mut fields = RecordFields::new(&task.fields);
-        self.read_status(&task.id, &mut fields);
+        let unread = self.read_status(&task.id, &mut fields);
+        self.add_unread_fields(task, unread);
         for key in &task.subtask_keys {
             fields.remove(key);
         }
@@ -638,11 +639,12 @@ impl<'a> RecordReader<'a> {
     }
 
     /// Reads the status and the fields that the tool updates during the work.
-    fn read_status(&mut self, id: &str, fields: &mut RecordFields) {
+    fn read_status(&mut self, id: &str, fields: &mut RecordFields) -> Vec<Unread> {
         let mut progress = fields.take_all(PROGRESS);
         progress.extend(fields.take_all(self.mapping.progress));
         let reason =
             field_in(&progress, &["closeReason"]).and_then(Value::as_str).map(str::to_owned);
+        let unread = unread_progress_fields(&progress);
         if !progress.is_empty() {
             let progress = tool_extra(self.mapping.extra, progress);
             self.draft.plan_file.progress.insert(id.to_owned(), progress);
@@ -674,6 +676,7 @@ impl<'a> RecordReader<'a> {
             let source = format!("{}: all criteria are ticked", self.name);
             self.draft.plan_file.done.insert(id.to_owned(), source);
         }
+        unread
     }
 }
 
