@@ -280,9 +280,77 @@ fn rolled_back_ledger_is_not_erased_from() {
             fs::write(path, bytes).unwrap();
         }
     }
+    place.ledger("erase --output login").complains(&["the ledger was rolled back", "is refused"]);
     for line in ["erase --output login --yes --by ana", "recover .ledger --fence --yes"] {
         place.ledger(line).code(6).complains(&["--accept-rollback"]);
     }
     place.ledger("erase --output login --yes --by ana --accept-rollback");
     place.ledger("recover .ledger --fence --yes --accept-rollback").code(0);
+}
+
+/// What stays is listed each time: the note of an erasure keeps its records. Nothing else is known of a text that is
+/// gone.
+#[test]
+fn what_stays_is_listed_again_after_the_erasure() {
+    let place =
+        Place::planned("steps: [{id: login, outputs: [token]}, {id: other}, {id: third}]\n");
+    let token = place.ledger("claim plan --step login --worker w --json").code(0).token();
+    place.ledger_with(&["receipt", &token, "--output", &format!("\"{NEEDLE}\"")]).code(0);
+    let token = place.ledger("claim plan --step other --worker w --json").code(0).token();
+    let message = format!("login with {NEEDLE} was refused");
+    place
+        .ledger_with(&["receipt", &token, "--failed", "deterministic", "--message", &message])
+        .code(0);
+    let token = place.ledger("claim plan --step third --worker w --json").code(0).token();
+    place.ledger_with(&["receipt", &token, "--output", &format!("\"{NEEDLE} again\"")]).code(0);
+    let done = line(&place.ledger("erase --output login --json --yes --by ana").code(1).out);
+    for line_of in ["erase --output login --json", "erase --output login --json --yes --by ana"] {
+        let again = line(&place.ledger(line_of).code(1).out);
+        assert_eq!((&again["left"], &again["erasable"]), (&done["left"], &done["erasable"]));
+        assert_eq!(again["values"], 0);
+    }
+    place.ledger("erase --output login").code(1).says(&["nothing is left to erase", "replace it"]);
+    // What was erased since is no longer listed.
+    place.ledger("erase --output third --yes --by ana").code(0);
+    let again = line(&place.ledger("erase --output login --json").code(1).out);
+    assert_eq!((&again["left"], &again["erasable"]), (&done["left"], &serde_json::json!([])));
+    place.ledger("verify .ledger --level replay").code(0);
+    // Where nothing stays, there is nothing to list.
+    let place = Place::planned("steps: [{id: login, outputs: [token]}]\n");
+    let token = place.ledger("claim plan --worker w --json").code(0).token();
+    place.ledger_with(&["receipt", &token, "--output", &format!("\"{NEEDLE}\"")]).code(0);
+    place.ledger("erase --output login --yes --by ana").code(0);
+    place.ledger("erase --output login --yes --by ana").code(6).complains(&["erased before"]);
+}
+
+/// The expression of a failure rule sees a failure that quotes two values of other steps. With each of them, every
+/// copy is gone.
+#[test]
+fn text_of_a_rule_is_erased_with_each_value_that_it_quotes() {
+    const OTHER: &str = "another-secret-phrase";
+    for (step, needle) in [("one", NEEDLE), ("two", OTHER)] {
+        let place = Place::planned(
+            "failure: {rules: [{id: seen, when: {cel: 'failure.message.contains(\"hold\")'}, then: retry}]}
+steps:
+  - {id: one, outputs: [x]}
+  - {id: two, outputs: [y], after: [one]}
+  - {id: three, after: [two], retry: {max_attempts: 2}, acceptance: [{cel: 'x == y'}]}
+",
+        );
+        for (step, output) in [("one", NEEDLE), ("two", OTHER), ("three", "done")] {
+            let token = place.ledger(&format!("claim plan --step {step} --worker w --json"));
+            let token = token.code(0).token();
+            place.ledger_with(&["receipt", &token, "--output", &format!("\"{output}\"")]).code(0);
+        }
+        place.ledger("tick").code(0);
+        let decided = place.ledger("inspect .ledger records --kind failure_decided").code(0);
+        assert!(decided.out.contains("seen"), "{}", decided.out);
+        place.ledger(&format!("erase --output {step} --yes --by ana")).code(0);
+        for path in fs::read_dir(place.path(".ledger/log")).unwrap() {
+            let bytes = fs::read(path.unwrap().path()).unwrap();
+            let text = String::from_utf8_lossy(&bytes);
+            assert!(!text.contains(needle), "{step}: a copy of the value is left");
+        }
+        place.ledger("verify .ledger --level replay").code(0);
+    }
 }

@@ -22,8 +22,8 @@ use crate::ledger::open;
 use crate::ledger::snapshot::load::load_validated;
 use crate::ledger::view::LedgerView;
 use crate::log::{
-    ArchiveReference, BlobId, ErasedFiles, ErasureNote, KIND_RETENTION_NOTE, LogReader,
-    LoggedRetentionNote,
+    ArchiveReference, BlobId, ErasedFiles, ErasureNote, KIND_ERASURE, KIND_RETENTION_NOTE,
+    LogReader, LoggedRetentionNote,
 };
 use crate::plan::{
     ContentHash, Event, Output, Receipt, Run, RunId, Salt, State, StepEvent, StepNumber, StepState,
@@ -82,6 +82,8 @@ struct Holder {
     values: Vec<(Salt, [u8; 32])>,
     blob: Option<BlobId>,
     subject: Subject,
+    /// Whether a value of it was erased before.
+    is_erased: bool,
 }
 
 /// What a record is about, as far as a target can name it.
@@ -123,9 +125,12 @@ pub fn erase(
 
 fn note_of(preview: &ErasePreview, by: &str) -> ErasureNote {
     let hex = |hash: &[u8; 32]| ContentHash(*hash).to_string();
+    let seqs = |list: &[(u64, Kind)]| list.iter().map(|(seq, _)| *seq).collect();
     ErasureNote {
         by: by.to_owned(),
-        records: preview.records.iter().map(|(seq, _)| *seq).collect(),
+        records: seqs(&preview.records),
+        erasable: seqs(&preview.erasable),
+        left: seqs(&preview.left),
         values: preview.values.iter().map(hex).collect(),
         blobs: preview.blobs.iter().map(|id| hex(&id.hash)).collect(),
     }
@@ -141,15 +146,28 @@ impl LedgerView {
         let holders = holders(&self.reader)?;
         let defaults = defaults(&self.reader, targets)?;
         let (mut salts, mut blobs) = (BTreeSet::new(), BTreeSet::new());
+        let mut erased_before = BTreeSet::new();
         for target in targets {
-            let before = (salts.len(), blobs.len());
-            for holder in holders.iter().filter(|each| is_target(each, target)).map(|each| each.1) {
+            let before = (salts.len(), blobs.len(), erased_before.len());
+            for (seq, holder) in holders.iter().filter(|each| is_target(each, target)) {
                 salts.extend(holder.values.iter().map(|(salt, _)| *salt));
                 blobs.extend(holder.blob);
+                if holder.is_erased {
+                    erased_before.insert(*seq);
+                }
             }
-            if (salts.len(), blobs.len()) == before && !defaults.iter().any(|it| it.is_of(target)) {
+            let after = (salts.len(), blobs.len(), erased_before.len());
+            if after == before && !defaults.iter().any(|it| it.is_of(target)) {
                 return Err(self.nothing_to_erase(target));
             }
+        }
+        let kept = kept_before(&self.reader, &holders, &erased_before)?;
+        let is_nothing_left = kept.erasable.is_empty() && kept.left.is_empty();
+        let is_old = !erased_before.is_empty() && salts.is_empty() && blobs.is_empty();
+        if let (true, true, true, Some(target)) =
+            (is_old, is_nothing_left, defaults.is_empty(), targets.first())
+        {
+            return Err(self.nothing_to_erase(target));
         }
         // Values that came with an erased one, or with an erased blob, are erased, too.
         loop {
@@ -177,7 +195,9 @@ impl LedgerView {
             }
         }
         let archives = archives_with(&self.reader, records.first().map_or(0, |(seq, _)| *seq))?;
-        let Leftovers { erasable, left, texts } = leftovers(&self.reader, &salts, &defaults)?;
+        let mut found = leftovers(&self.reader, &salts, &defaults)?;
+        found.add(kept);
+        let Leftovers { erasable, left, texts } = found;
         let (values, blobs) = (values.into_iter().collect(), blobs.into_iter().collect());
         Ok(ErasePreview { records, values, blobs, erasable, left, texts, archives })
     }
@@ -257,13 +277,14 @@ fn holders(reader: &LogReader) -> Result<BTreeMap<u64, Holder>> {
         }
         let parts = (record.codec == Codec::Detached).then(|| split_detached(&record.payload));
         let values = parts.flatten().map(|parts| parts.values).unwrap_or_default();
+        let is_erased = values.iter().any(|value| value.content.is_none());
         let present = |value: &crate::format::Detached<'_>| Some((value.content?.0, value.digest));
         let values: Vec<(Salt, [u8; 32])> =
             values.iter().filter_map(present).map(|(salt, digest)| (Salt(salt), digest)).collect();
         let event = decode(&record)?;
         let blob = event.as_ref().and_then(blob_of);
         let blob = blob.filter(|blob| blobs.check(blob) != crate::log::BlobState::Missing);
-        if values.is_empty() && blob.is_none() {
+        if values.is_empty() && blob.is_none() && !is_erased {
             continue;
         }
         let subject = match event {
@@ -276,9 +297,42 @@ fn holders(reader: &LogReader) -> Result<BTreeMap<u64, Holder>> {
             },
             _ => Subject::Other,
         };
-        holders.insert(record.seq, Holder { kind, values, blob, subject });
+        holders.insert(record.seq, Holder { kind, values, blob, subject, is_erased });
     }
     Ok(holders)
+}
+
+/// What kept a text of values that were erased before from these records: their notes list it. A value that was
+/// erased since keeps nothing.
+fn kept_before(
+    reader: &LogReader,
+    holders: &BTreeMap<u64, Holder>,
+    erased: &BTreeSet<u64>,
+) -> Result<Leftovers> {
+    let (mut erasable, mut left) = (BTreeSet::new(), BTreeSet::new());
+    if erased.is_empty() {
+        return Ok(Leftovers::default());
+    }
+    for record in reader.records_of_kind(KIND_ERASURE, reader.first_seq()) {
+        let Some(note) = ErasureNote::from_record(&record?) else { continue };
+        if note.records.iter().any(|seq| erased.contains(seq)) {
+            erasable.extend(note.erasable);
+            left.extend(note.left);
+        }
+    }
+    erasable.retain(|seq| holders.get(seq).is_some_and(|holder| !holder.values.is_empty()));
+    let mut found = Leftovers::default();
+    for record in reader.records(reader.first_seq()) {
+        let record = record?;
+        let Some(kind) = Kind::from_number(record.kind) else { continue };
+        if erasable.contains(&record.seq) {
+            found.erasable.push((record.seq, kind));
+        }
+        if left.contains(&record.seq) {
+            found.left.push((record.seq, kind));
+        }
+    }
+    Ok(found)
 }
 
 /// The least length of a text whose copies are looked for. Shorter ones are in many records.
@@ -326,6 +380,19 @@ struct Leftovers {
     erasable: Vec<(u64, Kind)>,
     left: Vec<(u64, Kind)>,
     texts: BTreeSet<String>,
+}
+
+impl Leftovers {
+    /// Adds those of earlier erasures.
+    fn add(&mut self, earlier: Self) {
+        for (own, earlier) in
+            [(&mut self.erasable, earlier.erasable), (&mut self.left, earlier.left)]
+        {
+            own.extend(earlier);
+            own.sort_by_key(|(seq, _)| *seq);
+            own.dedup_by_key(|(seq, _)| *seq);
+        }
+    }
 }
 
 /// The records that keep a text of the values with these salts, or of these defaults: in a value of

@@ -20,6 +20,10 @@ pub struct ErasureNote {
     pub values: Vec<String>,
     /// The hashes of the removed blobs, in hexadecimal, in order.
     pub blobs: Vec<String>,
+    /// The records that kept a text of an erased value in a value of their own, in order.
+    pub erasable: Vec<u64>,
+    /// The records that kept a text of an erased value where it cannot be erased, in order.
+    pub left: Vec<u64>,
 }
 
 impl ErasureNote {

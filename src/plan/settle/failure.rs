@@ -28,6 +28,7 @@ use crate::plan::model::step::{FailureClass, OnTimeout, RetryPolicy};
 use crate::plan::state::compact::step::CompactStep;
 use crate::plan::state::run::Run;
 use crate::plan::state::step_state::Attempt;
+use crate::plan::value::detached::Salt;
 use crate::plan::value::evaluator::{Evaluator, Exhausted};
 use crate::plan::value::ids::{Micros, SECOND, StepNumber, Timestamp};
 use crate::plan::value::json::Json;
@@ -255,7 +256,8 @@ impl<'a> FailedAttempt<'a> {
             "failure_class": step.and_then(CompactStep::failure_class),
         }));
         // What quotes it is erased with its payload, or with what its message quotes.
-        let salt = payload_salt.into_iter().chain(self.message.salts()).find(|salt| salt.is_some());
+        let mut salts = payload_salt.into_iter().chain(self.message.salts());
+        let salt = salts.find(|salt| salt.is_some() && *salt != Salt::ERASED);
         described.with_salt(salt.unwrap_or_default())
     }
 

@@ -19,7 +19,7 @@ use crate::options::{ByOption, LedgerFolder, RunOption, environment};
 use crate::output::{Code, Failure, print_line, print_message, print_text};
 use crate::protocol::counted;
 use crate::requests::{run_or_only, step_of};
-use crate::server::{check_root_of_folder, expect_person};
+use crate::server::{check_root_of_folder, expect_person, rollback_text};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -101,14 +101,23 @@ pub(crate) fn erase(args: &EraseArgs) -> Result<Code, Failure> {
     let view = LedgerView::open(&dir, &environment)?;
     let targets = targets(args, &view)?;
     if !args.yes {
+        if let Some(text) = rollback_text(&dir, &environment) {
+            print_message(&format!(
+                "warning: {text}; an erasure is refused, unless --accept-rollback is added"
+            ));
+        }
         let preview = view.preview_erase(&targets)?;
         let erased = Erased::of(&preview, &dir, &view, &environment);
         let code = erased.code();
         if args.json {
             print_line(&ErasePlanLine { erased })?;
         } else {
-            print_text(&erased.text("would erase"))?;
-            print_message("nothing was erased: add --yes to erase it");
+            let is_any = !preview.records.is_empty() || !preview.blobs.is_empty();
+            let verb = if is_any { "would erase" } else { "nothing is left to erase" };
+            print_text(&erased.text(verb))?;
+            if !preview.records.is_empty() || !preview.blobs.is_empty() {
+                print_message("nothing was erased: add --yes to erase it");
+            }
         }
         return Ok(code);
     }
