@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,7 @@ use plan_ledger::{
     StepState, StepStatus,
 };
 
-use crate::protocol::{Failure, StepName};
+use crate::protocol::{Failure, StepName, shell_command};
 
 /// The run with a name or a number (`#3`).
 pub(crate) fn run_of<'a>(state: &'a State, name: &str) -> Result<&'a Run, Failure> {
@@ -141,6 +142,7 @@ impl fmt::Display for StepOfRun {
 pub(crate) fn run_status(run: &Run) -> String {
     let word = match run.status {
         RunStatus::Proposed => "waiting for its plan",
+        RunStatus::Running if run.pause.is_some() => "paused",
         RunStatus::Running => "running",
         RunStatus::Ended(Ending::Done) => "done",
         RunStatus::Ended(Ending::Failed) => "failed",
@@ -150,6 +152,14 @@ pub(crate) fn run_status(run: &Run) -> String {
     word.to_owned()
 }
 
+/// A command line for a message of an answer. It names no ledger: the client knows which one it has.
+pub(crate) fn request_command(verb: &str, words: &[&str]) -> String {
+    shell_command(verb, Path::new(LEDGER_FOLDER), words)
+}
+
+/// The ledger that a command line does not name.
+const LEDGER_FOLDER: &str = ".ledger";
+
 /// The record of the open request for a new plan of a run.
 pub(crate) fn open_request(run: &Run) -> Option<u64> {
     Some(run.replan_hold()?.request().seq)
@@ -157,9 +167,9 @@ pub(crate) fn open_request(run: &Run) -> Option<u64> {
 
 /// That a request for a new plan stays open, and how a person rejects it.
 pub(crate) fn open_request_text(run: &str, seq: u64) -> String {
+    let withdraw = request_command("plan withdraw", &[run]);
     format!(
-        "the request for a new plan (record {seq}) stays open: `ledger plan withdraw {run} --reason \
-         WHY` rejects it"
+        "the request for a new plan (record {seq}) stays open: `{withdraw} --reason WHY` rejects it"
     )
 }
 

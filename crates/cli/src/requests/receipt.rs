@@ -232,6 +232,10 @@ fn why_none(
     now: Timestamp,
 ) -> Result<NothingAnswer, Failure> {
     let (run, ..) = attempt_of(state, token)?;
+    if worker.is_empty() {
+        let error = Error::from(Rejection::InvalidName(WORKER_UNKNOWN));
+        return Ok(NothingAnswer::new(state, run, Some(&error)));
+    }
     let (worker, route) = (worker.to_owned(), route.clone());
     let command = Command::Dispatch {
         process: None,
@@ -245,6 +249,11 @@ fn why_none(
     let why = decide(state, now, &command).err().map(Error::from);
     Ok(NothingAnswer::new(state, run, why.as_ref()))
 }
+
+/// Why a repeated receipt gets no next step, unless it names the worker.
+const WORKER_UNKNOWN: &str = "this receipt was recorded before, and the worker of a finished attempt is not \
+                              kept: name the worker of the next step (`--worker NAME`), or claim it with \
+                              `ledger claim`";
 
 /// The worker of an attempt, if the state knows it.
 fn worker_of(state: &State, token: AttemptToken) -> Option<String> {

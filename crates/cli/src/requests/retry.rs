@@ -6,13 +6,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use plan_ledger::internals::plan::StepEvent;
-use plan_ledger::{Command, Event, State, StepNumber};
+use plan_ledger::{Command, Event, Rejection, State, StepNumber, StepStatus};
 
 use crate::protocol::{Failure, StepName};
 
 use super::answer_line::AnswerLine;
 use super::context::RequestContext;
-use super::find::{open_request, open_request_text, run_of, run_status, step_to_change};
+use super::find::{
+    open_request, open_request_text, request_command, run_of, run_status, step_to_change,
+};
 use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
@@ -50,6 +52,9 @@ pub struct RetryAnswer {
     /// The record of a request for a new plan that stays open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_request: Option<u64>,
+    /// Why the run is paused, if it is: its steps are not dispatched until it is unpaused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<String>,
 }
 
 impl RequestKind for RetryRequest {
@@ -77,7 +82,7 @@ impl RequestKind for RetryRequest {
                 None => Command::RetryFailed { run: run.id, by },
             })
         };
-        context.execute(&make, |state, events| {
+        let retried = context.execute(&make, |state, events| {
             let run = run_of(state, &self.run)?;
             let reopened = events.iter().flat_map(|(_, event)| match event {
                 Event::Step(record)
@@ -99,8 +104,56 @@ impl RequestKind for RetryRequest {
                 steps,
                 status: run_status(run),
                 open_request: open_request(run),
+                paused: run.pause.as_ref().map(ToString::to_string),
             })
-        })?
+        });
+        retried.map_err(|failure| self.explained(failure, context))?
+    }
+}
+
+impl RetryRequest {
+    /// The failure that nothing can be retried, with what resolves the step that is named, or those of the run.
+    fn explained(&self, failure: Failure, context: RequestContext<'_, '_>) -> Failure {
+        match failure {
+            Failure::Ledger(error) if error.rejection() == Some(&Rejection::NothingFailed) => {
+                let hint = context.read(|state| self.hint(state)).ok().flatten();
+                Failure::Ledger(match hint {
+                    Some(hint) => error.with_hint(hint),
+                    None => error,
+                })
+            }
+            failure => failure,
+        }
+    }
+
+    fn hint(&self, state: &State) -> Option<String> {
+        let run = run_of(state, &self.run).ok()?;
+        let unknown = run.outcome_unknown.iter().next().copied();
+        let number = match &self.step {
+            Some(step) => step_to_change(run, step).ok()?,
+            None => unknown?,
+        };
+        let (step, status) = (StepName::of(run, number), run.step(number)?.status);
+        let answer = |word| request_command("answer", &[&run.name, &step.id, word]);
+        Some(match status {
+            StepStatus::OutcomeUnknown => format!(
+                "the outcome of {step} is unknown: find out whether the lost attempt did its work, then `{}` or `{}`",
+                answer("landed"),
+                answer("did-not-happen")
+            ),
+            StepStatus::Reported if run.waits_to_request(number) => format!(
+                "the worker of {step} requests another plan, which waits for an earlier request: `{}`",
+                request_command("status", &[&run.name])
+            ),
+            StepStatus::Reported => format!(
+                "{step} waits for a verdict or a decision: `{}`",
+                request_command("status", &[&run.name])
+            ),
+            StepStatus::Gated => {
+                format!("{step} waits for an answer: `{}`", request_command("questions", &[]))
+            }
+            status => format!("{step} is {status}"),
+        })
     }
 }
 
@@ -108,7 +161,12 @@ impl AnswerLine for RetryAnswer {
     const WORD: &'static str = "retried";
 
     fn messages(&self) -> Vec<String> {
-        self.open_request.map(|seq| open_request_text(&self.run, seq)).into_iter().collect()
+        let request = self.open_request.map(|seq| open_request_text(&self.run, seq));
+        let pause = self.paused.as_ref().map(|cause| {
+            let unpause = request_command("unpause", &[&self.run]);
+            format!("the run is paused ({cause}): nothing is dispatched until `{unpause}`")
+        });
+        request.into_iter().chain(pause).collect()
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) fn dead_letter(lost: usize) -> Option<Receipt> {
     }
     let message = format!(
         "its last {lost} attempts were lost: each time the runner or the worker ended before it \
-         reported; `ledger retry` tries again"
+         reported"
     );
     let outcome =
         Outcome::Failed { class: FailureClass::Deterministic, message, payload: Json::default() };

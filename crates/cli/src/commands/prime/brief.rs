@@ -229,7 +229,7 @@ impl PrimeLine {
             ready: run.ready().filter_map(|(_, number)| ready(number)).take(LISTED_MAX).collect(),
             ready_count: run.ready_count(),
             run: Some(run.name.clone()),
-            status: Some(status(run)),
+            status: Some(run_status(run)),
             steps: view.total_steps,
             title: view.title,
             waiting: waiting.iter().take(LISTED_MAX).map(item).collect(),
@@ -237,10 +237,6 @@ impl PrimeLine {
             ..self
         }
     }
-}
-
-fn status(run: &Run) -> String {
-    if run.pause.is_some() { "paused".to_owned() } else { run_status(run) }
 }
 
 /// What is left of a run's budget, without what attempts in flight may still spend.
