@@ -35,6 +35,7 @@ fn open_request_keeps_the_run_from_ending() {
     let place = asking("--kind scope-change", REST);
     let words = ["a new plan version is needed: also business", "ledger plan withdraw plan"];
     place.ledger("run plan.yaml").code(3).says(&words);
+    place.ledger("status").says(&["ledger plan propose plan.yaml --run plan"]);
     assert_eq!(done(&place), ["a", "b"]);
     for line in ["status", "next", "questions", "prime", "inspect .ledger approvals"] {
         let shown = place.ledger(line);
@@ -295,4 +296,62 @@ fn request_of_a_person_during_a_run_holds_later_steps() {
     std::fs::remove_file(place.path("hold")).unwrap();
     runner.end().code(3).says(&["fraud"]);
     assert_eq!(done(&place), ["a"]);
+}
+
+/// A fork has the request that was open at its record.
+#[test]
+fn fork_keeps_the_open_request() {
+    let place = asking("--kind scope-change", REST);
+    place.ledger("run plan.yaml").code(3);
+    let seq = place.state().seq;
+    let forked = place.ledger(&format!("fork plan --at {seq} --name other")).code(0);
+    forked.complains(&["stays open", "`ledger plan withdraw other --reason WHY`"]);
+    place.ledger("run plan.yaml --run other").code(3).says(&["also business"]);
+    place.ledger("plan withdraw other --by ana --reason fine").code(0);
+    place.ledger("run plan.yaml --run other").code(0);
+    assert!(run_of(&place).request.is_some(), "that of the other run is its own");
+}
+
+/// A planner plans once for all that was requested.
+#[test]
+fn planner_gets_every_request() {
+    let place = Place::planned(
+        "failure: {max_replans: 2}\nsteps: [{id: a}, {id: b}, {id: c, after: [b]}]\n",
+    );
+    report_request(&place, "a", "a", "a is wrong");
+    report_request(&place, "b", "c", "c is wrong");
+    let run = ["run", "plan.yaml", "--worker", "true", "--planner", "cat > asked; exit 1"];
+    place.ledger_with(&run).code(3);
+    let asked: serde_json::Value = serde_json::from_str(&place.read("asked")).unwrap();
+    assert_eq!(asked["request"]["reason"], "the worker requested a new plan: a is wrong");
+    let waiting = json!([{"step": "b", "from": "c", "reason": "c is wrong"}]);
+    assert_eq!(asked["waiting_requests"], waiting);
+}
+
+/// The runner was killed while its planner was at work: its next start asks the planner again.
+#[test]
+fn runner_that_waited_for_its_planner_is_offered_again() {
+    let place = asking("--kind scope-change", REST);
+    place.write("planner.sh", "touch asked; while [ -e asked ]; do sleep 0.05; done; exit 1");
+    let run = ["run", "plan.yaml", "--planner", "sh planner.sh"];
+    let runner = start(&mut place.command(&run));
+    wait_until("the planner is asked", || place.path("asked").exists());
+    wait_until("all steps are done", || done(&place).len() == 2);
+    assert!(runner.kill().was_killed());
+    let status = place.ledger("status").code(0);
+    std::fs::remove_file(place.path("asked")).unwrap();
+    status.says(&["its planner is to make a new plan version: start it again", "ledger resume"]);
+}
+
+/// One item is enough: the version that waits for approval answers the request.
+#[test]
+fn request_is_not_shown_beside_the_version_that_answers_it() {
+    let place = asking("--kind scope-change", REST);
+    let better = format!("{}  - {{id: more, command: 'true'}}\n", place.read("plan.yaml"));
+    place.write("answer", better);
+    let run = ["run", "plan.yaml", "--planner", "cat answer"];
+    let waiting = place.ledger_with(&run).code(3).says(&["version 2 of the plan"]);
+    assert!(!waiting.out.contains("a new plan version is needed"), "{}", waiting.out);
+    place.ledger_with(&["plan", "reject", "plan", "--by", "ana", "--note", "no"]).code(0);
+    place.ledger("status").says(&["a new plan version is needed: also business"]);
 }

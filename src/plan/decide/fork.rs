@@ -9,8 +9,8 @@ use crate::plan::decide::versions;
 use crate::plan::event::Event;
 use crate::plan::event::plan_event::{HashedStep, PlanActivated, PlanReviewed};
 use crate::plan::event::run_event::{
-    BarrierChange, BarrierChanged, FailureSettingsChanged, InheritedStep, RunForked, RunStarted,
-    StepsInherited, VariableSet,
+    BarrierChange, BarrierChanged, FailureSettingsChanged, InheritedStep, ReplanRequested,
+    ReplanTrigger, RunForked, RunStarted, StepsInherited, VariableSet,
 };
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::model::policy::FailureSettings;
@@ -72,7 +72,19 @@ pub(super) fn fork(
         events.push(Event::StepsInherited(StepsInherited { run, steps: chunk.to_vec() }));
     }
     events.extend(released_barriers(parent, run));
+    events.extend(open_request(parent, run));
     Ok(events)
+}
+
+/// The request for a new version that is open in the parent. The budget of the fork is not exhausted.
+fn open_request(parent: &Run, run: RunId) -> Option<Event> {
+    mutant!(ForkLosesRequest => return None);
+    let request = parent.open_replan()?;
+    let is_of_budget = request.trigger == ReplanTrigger::BudgetExhausted;
+    let (trigger, reason) = (request.trigger.clone(), request.reason.clone());
+    let from = request.from;
+    let copy = ReplanRequested { run, trigger, from, reason };
+    (!is_of_budget).then_some(Event::ReplanRequested(copy))
 }
 
 /// The releases of barriers that a decision released in the parent.

@@ -229,6 +229,13 @@ impl RunnerStatus {
         matches!(self, Self::Absent(_))
     }
 
+    /// Whether the last runner of a run, which is not at work, had a planner.
+    pub(crate) fn had_planner(&self, run: &str) -> bool {
+        let (Self::Absent(last) | Self::Unseen(_, last)) = self else { return false };
+        let is_planner = |word: &String| word == "--planner" || word.starts_with("--planner=");
+        last.of_run(run).is_some_and(|runner| runner.arguments.iter().any(is_planner))
+    }
+
     /// The words after `ledger resume` that start the last runner of a run again; `None` if it is not
     /// known. Where it may still be at work, that command asks.
     pub(crate) fn resume_words<'a>(&self, run: &'a str) -> Option<Vec<&'a str>> {
@@ -297,7 +304,7 @@ fn forget_removed_ledgers(folder: &Path, now: Timestamp) {
 /// The arguments without those that count only once, and without the ledger, which
 /// `LEDGER_DIR` names.
 fn lasting(arguments: Vec<String>) -> Vec<String> {
-    const FLAGS: [&str; 2] = ["--replan", "--retry-failed"];
+    const FLAGS: [&str; 3] = ["--keep-plan", "--replan", "--retry-failed"];
     const WITH_VALUE: [&str; 3] = ["--kill-at", "--ledger", "--reason"];
     let mut lasting = Vec::new();
     let mut arguments = arguments.into_iter();
@@ -322,7 +329,7 @@ mod tests {
     #[test]
     fn options_that_count_once_are_not_kept() {
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let line = "run p.yaml --worker x --ledger d --kill-at 37 --replan --reason why --kill-at=3 --wait";
+        let line = "run p.yaml --worker x --ledger d --kill-at 37 --replan --reason why --kill-at=3 --keep-plan --wait";
         assert_eq!(lasting(words(line)), words("run p.yaml --worker x --wait"));
     }
 

@@ -581,7 +581,7 @@ impl From<&Pending> for PendingJson {
             Pending::Verdicts { step: StepName { number, id: step }, criteria } => {
                 Self::Verdicts { criteria, number, step }
             }
-            Pending::Checks { step: StepName { number, id: step }, criteria } => {
+            Pending::Checks { step: StepName { number, id: step }, criteria, .. } => {
                 Self::Checks { criteria, number, step }
             }
             Pending::PlanVerdicts { criteria } => Self::PlanVerdicts { criteria },

@@ -258,7 +258,7 @@ fn all_commands(item: &Pending, run: &str, ledger: &Path) -> (String, Vec<String
             };
             (format!("the run is {}", paused_text(cause)), vec![command])
         }
-        Pending::Replan { trigger, from, is_failed, limit, reason } => {
+        Pending::Replan { trigger, from, is_failed, limit, reason, file } => {
             let mut commands = Vec::new();
             if let Some(step) = from.as_ref().filter(|_| *is_failed) {
                 let step = step_argument(step);
@@ -270,7 +270,7 @@ fn all_commands(item: &Pending, run: &str, ledger: &Path) -> (String, Vec<String
                     let request = line("plan request", &[run, "--kind", "scope-change"]);
                     format!("{request} --reason WHY")
                 }
-                None => line("plan propose", &["PLAN", "--run", run]),
+                None => line("plan propose", &[file, "--run", run]),
             });
             commands.push(format!("{} --reason WHY", line("plan withdraw", &[run])));
             (replan(trigger, from.as_ref(), reason, *limit), commands)
@@ -283,9 +283,9 @@ fn all_commands(item: &Pending, run: &str, ledger: &Path) -> (String, Vec<String
             format!("{step} waits for a verdict on: {}", criteria.join("; ")),
             vec![line("accept", &[run, &step_argument(step)])],
         ),
-        Pending::Checks { step, criteria } => (
+        Pending::Checks { step, criteria, file } => (
             format!("{step} waits for a runner to check: {}", criteria.join("; ")),
-            vec![line("run", &["PLAN", "--run", run])],
+            vec![line("run", &[file, "--run", run])],
         ),
         Pending::PlanVerdicts { criteria } => (
             format!("the plan waits for a verdict on: {}", criteria.join("; ")),

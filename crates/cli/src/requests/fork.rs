@@ -12,7 +12,7 @@ use crate::protocol::Failure;
 
 use super::answer_line::AnswerLine;
 use super::context::RequestContext;
-use super::find::{check_name, run_of, run_status, step_of};
+use super::find::{check_name, open_request, open_request_text, run_of, run_status, step_of};
 use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
@@ -47,6 +47,9 @@ pub struct ForkAnswer {
     pub at_seq: u64,
     /// The status of the new run.
     pub status: String,
+    /// The record of the request for a new plan that was open, which the new run has, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_request: Option<u64>,
 }
 
 impl RequestKind for ForkRequest {
@@ -79,6 +82,7 @@ impl RequestKind for ForkRequest {
                 parent: self.run.clone(),
                 at_seq: run.fork.as_ref().map_or(0, |forked| forked.at_seq),
                 status: run_status(run),
+                open_request: open_request(run),
             })
         })?
     }
@@ -86,11 +90,15 @@ impl RequestKind for ForkRequest {
 
 impl AnswerLine for ForkAnswer {
     const WORD: &'static str = "forked";
+
+    fn messages(&self) -> Vec<String> {
+        self.open_request.map(|seq| open_request_text(&self.run, seq)).into_iter().collect()
+    }
 }
 
 impl fmt::Display for ForkAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { run, parent, at_seq, status } = self;
+        let Self { run, parent, at_seq, status, .. } = self;
         write!(f, "run {run}: forked from run {parent} at record {at_seq}; it is {status}")
     }
 }

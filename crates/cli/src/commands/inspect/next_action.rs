@@ -21,7 +21,7 @@ use crate::output::{
     pending_commands, shell_command, step_argument,
 };
 use crate::protocol::{StepName, WorkerKind, counted};
-use crate::runner::{GoneClaim, Pending, may_hold, pending};
+use crate::runner::{GoneClaim, Pending, may_ask_planner, may_hold, pending, plan_file};
 
 use super::lookup::{in_flight, step_name, steps_in_status};
 use crate::commands::inspect::text::units::moment;
@@ -194,6 +194,11 @@ fn running(state: &State, run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
     let abandoned = if is_absence { hosted_steps(state, run).count() } else { 0 };
     if abandoned > 0 {
         actions.push(resume_action(run, abandoned, at));
+    } else if runner.had_planner(&run.name) && may_ask_planner(run) {
+        let absence = runner.absence().unwrap_or_default();
+        let text =
+            format!("{absence}, and its planner is to make a new plan version: start it again");
+        actions.push(with_runner(NextAction::new("resume", text), run, at));
     }
     let gone = gone_steps(state, run, at.dead);
     push_limited(&mut actions, gone.iter(), |(number, dead)| take_over(run, *number, dead, at));
@@ -219,8 +224,9 @@ fn running(state: &State, run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
     let failed = failed_steps(run);
     push_limited(&mut actions, failed.iter(), |number| failed_step(run, *number, dir));
     if actions.is_empty() {
-        let text = "no automatic progress is possible; `ledger run PLAN` checks again".to_owned();
-        actions.push(NextAction::new("none", text));
+        let check = shell_command("run", dir, &[&plan_file(run), "--run", &run.name]);
+        let text = format!("no automatic progress is possible; `{check}` checks again");
+        actions.push(NextAction::new("none", escape_control(&text)));
     }
     actions
 }
@@ -290,7 +296,7 @@ pub(crate) fn resume_action(run: &Run, abandoned: usize, at: Surroundings<'_>) -
 fn with_runner(action: NextAction, run: &Run, at: Surroundings<'_>) -> NextAction {
     let command = match at.runner.resume_words(&run.name) {
         Some(words) => shell_command("resume", at.dir, &words),
-        None => shell_command("run", at.dir, &["PLAN", "--run", &run.name]),
+        None => shell_command("run", at.dir, &[&plan_file(run), "--run", &run.name]),
     };
     action.with_command(escape_control(&command))
 }
@@ -346,7 +352,7 @@ fn lacks_replans(run: &Run, failed: &[StepNumber]) -> bool {
 fn other_plan(run: &Run, dir: &Path) -> NextAction {
     let why = run.why_stopping().unwrap_or_else(|| "no step can continue".into());
     let text = format!("the run failed: {}; change the plan and propose it", escape_control(&why));
-    let command = shell_command("plan propose", dir, &["PLAN", "--run", &run.name]);
+    let command = shell_command("plan propose", dir, &[&plan_file(run), "--run", &run.name]);
     NextAction::new("replan", text).with_command(escape_control(&command))
 }
 

@@ -21,7 +21,8 @@ pub use guard::Guards;
 pub(crate) use guard::{Consequence, EndedAttempt, GuardState, HeldOwner, disk_problem, may_pause};
 #[cfg(test)]
 pub(crate) use helpers::decider::{DeciderReply, DeciderRequest};
-pub(crate) use helpers::planner::is_by_planner;
+pub(crate) use helpers::planner::{is_by_planner, may_ask_planner};
+pub(crate) use pending::plan_file;
 pub use pending::{Pending, pending};
 pub use recover::{Recovered, recover};
 pub use run_loop::drive;

@@ -34,6 +34,8 @@ pub enum Pending {
         step: StepName,
         /// The criteria without a verdict.
         criteria: Vec<String>,
+        /// The plan file of the run.
+        file: String,
     },
     /// Verdicts on the plan's own criteria.
     PlanVerdicts {
@@ -73,6 +75,8 @@ pub enum Pending {
         limit: Option<u32>,
         /// The reason, for people.
         reason: String,
+        /// The plan file of the run.
+        file: String,
     },
     /// A decision about a failure that the plan leaves to a person.
     Decision {
@@ -173,7 +177,9 @@ impl Pending {
 pub fn pending(run: &Run, route: &Route) -> Vec<Pending> {
     let mut pending: Vec<Pending> = questions(run).chain(reviews(run)).collect();
     pending.extend(run.pause.clone().map(|cause| Pending::Paused { cause }));
-    pending.extend(run.request.as_ref().map(|request| {
+    // The version that waits for approval answers it.
+    let request = run.request.as_ref().filter(|_| run.newest_proposal().is_none());
+    pending.extend(request.map(|request| {
         Pending::Replan {
             trigger: request.trigger.clone(),
             from: request.from.map(|from| StepName::of(run, from)),
@@ -184,6 +190,7 @@ pub fn pending(run: &Run, route: &Route) -> Vec<Pending> {
                     .is_some_and(|step| step.status == StepStatus::Failed),
             limit: run.used_up_replans(),
             reason: request.reason.to_string(),
+            file: plan_file(run),
         }
     }));
     pending.extend(run.waiting_requests().map(|(number, from)| waiting_request(run, number, from)));
@@ -269,7 +276,7 @@ fn reported(run: &Run, number: StepNumber) -> Pending {
         None => {
             let (texts, checks) = open_criteria(run, number);
             if texts.is_empty() && !checks.is_empty() {
-                return Pending::Checks { step, criteria: checks };
+                return Pending::Checks { step, criteria: checks, file: plan_file(run) };
             }
             Pending::Verdicts { step, criteria: texts.into_iter().chain(checks).collect() }
         }
@@ -298,7 +305,16 @@ fn waiting_request(run: &Run, number: StepNumber, from: Option<StepNumber>) -> P
         is_failed: false,
         limit: run.used_up_replans(),
         reason: attempt.map(failure).unwrap_or_default(),
+        file: plan_file(run),
     }
+}
+
+/// The file from which the newest version was read that came from a file, for command lines.
+pub(crate) fn plan_file(run: &Run) -> String {
+    let mut files = run.versions.iter().rev().filter_map(|version| {
+        version.provenance.as_ref()?.file.as_ref().filter(|file| !file.is_empty())
+    });
+    files.next().map_or_else(|| "PLAN".to_owned(), Clone::clone)
 }
 
 /// The reason why an attempt failed.

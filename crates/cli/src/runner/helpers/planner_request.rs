@@ -9,7 +9,8 @@ use serde_json::Value;
 use plan_ledger::internals::ledger::PLANNED_FILES;
 use plan_ledger::internals::plan::{CompactPlan, ReplanRequest, Review};
 use plan_ledger::{
-    Cost, FailureClass, Limits, Plan, ReplanTrigger, Ruling, Run, StepNumber, StepState, StepStatus,
+    Cost, FailureClass, Limits, Outcome, Plan, ReplanTrigger, Ruling, Run, StepNumber, StepState,
+    StepStatus,
 };
 
 use crate::json::AnyJson;
@@ -25,6 +26,8 @@ pub(crate) struct PlannerRequest<'a> {
     run: &'a str,
     /// Why another plan is requested.
     request: RequestReason<'a>,
+    /// The requests of workers that are recorded once this one is resolved, unless the plan does their steps again.
+    waiting_requests: Vec<WaitingRequest<'a>>,
     /// For the first plan of a run: what it is to achieve.
     #[serde(skip_serializing_if = "Option::is_none")]
     goal: Option<&'a str>,
@@ -70,6 +73,17 @@ struct RequestReason<'a> {
     trigger: Option<&'a ReplanTrigger>,
     /// The id of the first step whose work should be done again, if known.
     from: Option<&'a str>,
+    /// The reason, for people and planners.
+    reason: &'a str,
+}
+
+/// A request of a worker that waits until the open one is resolved.
+#[derive(Serialize, JsonSchema)]
+struct WaitingRequest<'a> {
+    /// The id of the worker's step.
+    step: &'a str,
+    /// The id of the first step whose work should be done again.
+    from: &'a str,
     /// The reason, for people and planners.
     reason: &'a str,
 }
@@ -141,6 +155,7 @@ pub(crate) fn replan_request(
             from: request.from.and_then(|number| run.step(number)).map(StepState::id),
             reason: &request.reason,
         },
+        waiting_requests: waiting_requests(run),
         goal: None,
         version: run.active,
         plan: run.plan(),
@@ -169,6 +184,7 @@ pub(crate) fn first_request(
         schema: SCHEMA,
         run,
         request: RequestReason { seq: 0, trigger: None, from: None, reason: goal },
+        waiting_requests: Vec::new(),
         goal: Some(goal),
         version: 0,
         plan: None,
@@ -183,6 +199,18 @@ pub(crate) fn first_request(
     };
     // Serialization fails only for map keys that are not strings, and there are none.
     serde_json::to_value(input).unwrap_or_default()
+}
+
+/// The requests that wait until the open one is resolved.
+fn waiting_requests(run: &Run) -> Vec<WaitingRequest<'_>> {
+    let waiting = run.waiting_requests().filter_map(|(number, from)| {
+        let step = run.step(number)?;
+        let outcome = &step.attempt()?.receipt.as_ref()?.outcome;
+        let Outcome::ReplanRequested { reason, .. } = outcome else { return None };
+        let from = from.and_then(|from| run.step(from)).unwrap_or(step);
+        Some(WaitingRequest { step: step.id(), from: from.id(), reason })
+    });
+    waiting.collect()
 }
 
 /// The progress of a step in the planner's input.

@@ -55,6 +55,13 @@ pub(crate) fn is_by_planner(version: &PlanVersion) -> bool {
     version.reason.starts_with(PLANNER_PREFIX)
 }
 
+/// Whether a runner with a planner would ask it for a new version now.
+pub(crate) fn may_ask_planner(run: &Run) -> bool {
+    let request = run.request.as_ref().filter(|request| may_be_asked(run, request));
+    request
+        .is_some_and(|request| reason_not_to_ask(run, request, &unusable(run, request)).is_none())
+}
+
 impl Drive<'_> {
     /// Start the planner if a replan request is open.
     pub(crate) fn queue_planner(&mut self) {
