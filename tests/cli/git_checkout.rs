@@ -36,6 +36,22 @@ fn ledger_of_the_main_worktree_is_found_from_a_linked_one() {
     in_folder(&place, "linked/src", "status").code(0).says(&["no run has been started"]);
 }
 
+/// The ledger of the main worktree is gone: a command in a linked one begins no other one.
+#[test]
+fn ledger_of_a_main_worktree_that_is_gone_is_known_in_a_linked_one() {
+    let place = Place::new();
+    worktrees(&place);
+    place.write("main/plan.yaml", "steps: [{id: a}]\n");
+    place.write("linked/plan.yaml", "steps: [{id: a}]\n");
+    in_folder(&place, "main", "run plan.yaml --stub").code(0);
+    fs::remove_dir_all(place.path("main/.ledger")).unwrap();
+    let said = ["a ledger with at least ", "it is gone"];
+    in_folder(&place, "linked", "run plan.yaml --stub").code(6).complains(&said);
+    in_folder(&place, "linked/src", "status").code(2).complains(&said);
+    in_folder(&place, "linked/src", "prime").code(0).says(&said);
+    assert!(!place.path("linked/.ledger").exists());
+}
+
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {

@@ -51,6 +51,20 @@ fn claim_with_a_tool(place: &Place, name: &str, answer_of_tool: impl Fn(&str) ->
     token
 }
 
+/// A session learns that its ledger is gone, and decides nothing about it.
+#[test]
+fn session_is_told_of_a_ledger_that_is_gone() {
+    let place = Place::new();
+    place.write("plan.yaml", PLAN);
+    let mut run = place.command(&["run", "plan.yaml", "--stub"]);
+    start(run.env("XDG_STATE_HOME", place.path("state"))).end().code(0);
+    std::fs::remove_dir_all(place.path(".ledger")).unwrap();
+    let text = context(answer(&place, "claude-code", "SessionStart", &json!({})));
+    assert!(text.contains("a ledger with at least ") && text.contains("it is gone"), "{text}");
+    assert!(text.contains("tell the user") && !text.contains("--accept-rollback"), "{text}");
+    assert_eq!(answer(&place, "claude-code", "Stop", &json!({})), None);
+}
+
 #[test]
 fn session_gets_the_prime_at_its_start_and_after_a_compaction() {
     let place = Place::planned(PLAN);

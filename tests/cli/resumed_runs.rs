@@ -147,13 +147,16 @@ fn ledger_that_is_gone_is_not_begun_anew() {
     place.ledger_with(&run).code(0);
     let records = state_of(&place.path(".ledger")).seq;
     fs::remove_dir_all(place.path(".ledger")).unwrap();
-    let gone = format!("a ledger with {records} records was here until ");
+    let gone = format!("a ledger with at least {records} records was here until ");
     let said = [gone.as_str(), "it is gone", "restore a backup", "--accept-rollback"];
     place.ledger_with(&run).code(6).complains(&said);
     place.ledger("init").code(6).complains(&said);
     for line in ["status", "resume", "next", "claim", "inspect runs", "plan propose plan.yaml"] {
         place.ledger(line).code(2).complains(&said);
     }
+    place.ledger("prime").code(0).says(&said);
+    let line = &place.ledger("prime --json").code(0).lines()[0];
+    assert!(line["damage"].as_str().unwrap().contains(&gone), "{line}");
     assert_eq!(place.tally().len(), 3, "nothing was done again");
     assert!(!place.path(".ledger").exists());
     // What is left of it, such as the files of a worker, is no ledger.
@@ -179,17 +182,119 @@ fn ledger_that_a_worker_removed_is_known() {
     wait_until("the worker removed the ledger", || !place.path(".ledger/HEAD").exists());
     assert!(runner.kill().was_killed());
     place.ledger("run plan.yaml").code(6).complains(&["a ledger with", "it is gone"]);
-    // Another folder in the place of this one has no such ledger.
-    fs::create_dir(place.path("other")).unwrap();
-    place.write("other/plan.yaml", "steps: [{id: a, command: 'true'}]");
-    for _ in 0..2 {
-        ledger(&place, "other", &["run", "plan.yaml"]).code(0);
-        fs::rename(place.path("other"), place.path("aside")).unwrap();
+}
+
+/// The whole folder was removed or moved away and made again, as scripts do: what was there is told, once.
+#[test]
+fn folder_that_was_made_again_tells_of_its_ledger() {
+    let place = Place::new();
+    let make = || {
         fs::create_dir(place.path("other")).unwrap();
         place.write("other/plan.yaml", "steps: [{id: a, command: 'true'}]");
-        ledger(&place, "other", &["run", "plan.yaml"]).code(0);
-        fs::remove_dir_all(place.path("aside")).unwrap();
+    };
+    make();
+    ledger(&place, "other", &["run", "plan.yaml"]).code(0);
+    for is_moved in [true, false] {
+        if is_moved {
+            fs::rename(place.path("other"), place.path("aside")).unwrap();
+        } else {
+            fs::remove_dir_all(place.path("other")).unwrap();
+        }
+        make();
+        let said =
+            ["a ledger with at least ", " was in the folder that was here until ", "it is gone"];
+        ledger(&place, "other", &["status"]).code(2).complains(&said);
+        ledger(&place, "other", &["prime"]).code(0).says(&said);
+        ledger(&place, "other", &["run", "plan.yaml"]).code(0).complains(&said);
+        let again = ledger(&place, "other", &["run", "plan.yaml"]).code(0);
+        assert!(!again.err.contains("it is gone"), "{}", again.err);
     }
+    // The ledger that was moved away is whole.
+    ledger(&place, "aside", &["status"]).code(0);
+}
+
+/// The plan file and the worker are named by absolute paths: after a move or in a copy, those in the new folder are
+/// meant.
+#[test]
+fn absolute_paths_in_the_working_folder_move_with_it() {
+    let place = Place::new();
+    fs::create_dir(place.path("old")).unwrap();
+    let old = fs::canonicalize(place.path("old")).unwrap();
+    place.write("old/plan.yaml", PLAN);
+    place.write(
+        "old/worker.sh",
+        "if [ $LEDGER_STEP$LEDGER_ATTEMPT = b1 ]; then sleep 60; fi; touch ${0%/*}/$LEDGER_STEP.made\n",
+    );
+    let (plan, script) = (old.join("plan.yaml"), old.join("worker.sh"));
+    let worker = format!("sh {}", script.display());
+    let plan = plan.to_str().unwrap();
+    let killed = ledger(&place, "old", &["run", plan, "--worker", &worker, "--kill-at", "2"]);
+    assert!(killed.was_killed());
+    copy(&old, &place.path("copy"));
+    ledger(&place, "copy", &["resume", "--yes"]).code(0);
+    assert_eq!(made(&place.path("copy")), [true, true, true]);
+    assert_eq!(made(&old), [true, false, false]);
+    fs::rename(&old, place.path("new")).unwrap();
+    ledger(&place, "new", &["resume"]).code(0);
+    assert_eq!(made(&place.path("new")), [true, true, true]);
+    assert!(!old.exists());
+    // Where the plan file stayed behind, nothing is started.
+    let killed = ledger(
+        &place,
+        "copy",
+        &[
+            "run",
+            plan.replace("/old/", "/copy/").as_str(),
+            "--run",
+            "again",
+            "--worker",
+            &worker.replace("/old/", "/copy/"),
+            "--kill-at",
+            "2",
+        ],
+    );
+    assert!(killed.was_killed());
+    copy(&place.path("copy"), &place.path("third"));
+    fs::remove_file(place.path("third/worker.sh")).unwrap();
+    fs::remove_file(place.path("third/plan.yaml")).unwrap();
+    let refused = ledger(&place, "third", &["resume", "again", "--yes"]).code(6);
+    refused.complains(&["plan.yaml", "there is none"]);
+}
+
+/// A file that is broken or another plan by now: `ledger run` says what there is, and `ledger resume` continues with
+/// the plan in the ledger.
+#[test]
+fn run_of_a_file_that_is_another_plan_now_is_resumed_with_its_own() {
+    let other = "steps: [{id: x, goal: other}]\n";
+    for (content, code, run_says, resume_says) in [
+        (other, 6, "has another plan than the file", "plan.yaml is another plan"),
+        ("steps: [{id: a\n", 2, "run plan has a plan in the ledger", "plan.yaml is no valid plan"),
+    ] {
+        let place = killed();
+        place.write("old/plan.yaml", content);
+        let refused = ledger(&place, "old", &["run", "plan.yaml", "--worker", WORKER]).code(code);
+        refused.complains(&[run_says, "--keep-plan"]);
+        let resumed = ledger(&place, "old", &["resume"]).code(0);
+        resumed.complains(&[
+            resume_says,
+            "the run continues with plan version 1, which the ledger has",
+        ]);
+        assert_eq!(accepted(&place.path("old")), ["a", "b", "c"]);
+        // A command line that is resumed twice has the option once.
+        ledger(&place, "old", &["resume"]).code(0);
+    }
+}
+
+/// A new plan version that is asked for is not left out because there is no file.
+#[test]
+fn replan_without_its_file_is_an_error() {
+    let place = killed();
+    fs::remove_file(place.path("old/plan.yaml")).unwrap();
+    let words = ["run", "plan.yaml", "--worker", WORKER, "--replan"];
+    let refused = ledger(&place, "old", &words).code(2);
+    refused.complains(&["plan.yaml", "run plan has a plan in the ledger", "`ledger resume plan`"]);
+    assert_eq!(accepted(&place.path("old")), ["a"]);
+    ledger(&place, "old", &["resume"]).code(0);
 }
 
 /// The folder is moved while a worker works: its result is no failure, and the next runner records it.
@@ -300,4 +405,45 @@ fn retry_answers_the_question_about_a_failure() {
     place.ledger("resume").code(3);
     place.write("ok", "");
     place.ledger("resume --retry-failed").code(0);
+}
+
+/// A retry that changes nothing yet says what does.
+#[test]
+fn retry_in_a_paused_run_names_what_continues_it() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a, command: 'false'}]\n");
+    place.ledger("run plan.yaml").code(3);
+    place.ledger("pause plan --by ana").code(0);
+    let retried = place.ledger("retry a").code(0).says(&["retried; the run is paused"]);
+    retried.complains(&["nothing is dispatched until `ledger unpause plan`"]);
+    place.ledger("prime").code(0).says(&["is paused"]);
+    place.ledger("unpause plan").code(0);
+    // Nothing is left to retry: the step is ready.
+    place.ledger("retry a").code(6).complains(&["nothing to retry", "step 1 (a) is ready"]);
+}
+
+#[test]
+fn retry_of_an_unknown_outcome_names_its_answers() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a, idempotent: 'no', command: 'sleep 60'}]\n");
+    assert!(place.ledger("run plan.yaml --kill-at 1").was_killed());
+    place.ledger("run plan.yaml").code(3);
+    for line in ["retry a", "retry"] {
+        let refused = place.ledger(line).code(6);
+        refused
+            .complains(&["`ledger answer plan a landed`", "`ledger answer plan a did-not-happen`"]);
+    }
+    place.ledger("answer plan a did-not-happen").code(0);
+    assert_eq!(ids(place.state().run_named("plan").unwrap(), StepStatus::Ready), ["a"]);
+}
+
+/// The worker of an attempt that is over is not kept.
+#[test]
+fn repeated_receipt_says_how_to_get_the_next_step() {
+    let place = Place::planned("steps: [{id: a}, {id: b, after: [a]}]\n");
+    let token = place.ledger("claim plan --worker w --json").code(0).token();
+    let receipt = format!("receipt {token} --output done --next");
+    place.ledger(&receipt).code(0);
+    let again = place.ledger(&receipt).code(3);
+    again.complains(&["recorded before", "`--worker NAME`", "`ledger claim`"]);
 }

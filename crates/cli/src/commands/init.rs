@@ -9,7 +9,7 @@ use serde::Serialize;
 use plan_ledger::{Environment, Error, ErrorKind, Ledger, LedgerView};
 
 use crate::options::{LEDGER_NAME, create_parents, environment};
-use crate::output::{Code, Failure, print_result};
+use crate::output::{Code, Failure, print_message, print_result};
 use crate::server::{expect_not_gone, open_in_turn};
 
 const EXAMPLES: &str = "\
@@ -61,7 +61,9 @@ pub(crate) fn init(args: &InitArgs) -> Result<Code, Failure> {
 
 /// Creates a ledger if there is none, and waits if another process is creating it. Returns whether it did.
 pub(super) fn ensure_ledger(dir: &Path, for_group: bool) -> Result<bool, Failure> {
-    expect_not_gone(dir)?;
+    if let Some(text) = expect_not_gone(dir)? {
+        print_message(&text);
+    }
     create_parents(dir)?;
     Ok(open_in_turn(dir, || create_if_absent(dir, for_group))?)
 }

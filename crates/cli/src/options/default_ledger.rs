@@ -4,7 +4,7 @@
 //! else the first `.ledger` in the working folder or above it, else the one in the main worktree of
 //! the git repository, else `.ledger` in the working folder. The main worktree is found by git's own
 //! files, without the program. A ledger that this user wrote to and that is gone is found like one
-//! that is there, up to the top of the git checkout: the command says that it is gone.
+//! that is there, up to the top of the git checkout, and in the main worktree: the command says that it is gone.
 //!
 //! Invariant: a ledger of another user is only used if it is named. In a shared folder such as `/tmp`
 //! anybody can put one above a folder of this user.
@@ -32,12 +32,21 @@ pub(crate) fn default_ledger() -> PathBuf {
             return here.to_owned();
         }
         let working_dir = std::env::current_dir().ok();
-        let gone = working_dir.as_deref().and_then(gone_ledger);
+        let gone = working_dir.as_deref().and_then(gone_ledger_of);
         let found = gone.or_else(|| working_dir.as_deref().and_then(ledger_of));
         let is_elsewhere = |found: &PathBuf| found.parent() != working_dir.as_deref();
         found.filter(is_elsewhere).unwrap_or_else(|| here.to_owned())
     };
     FOUND.get_or_init(find).clone()
+}
+
+/// The ledger that a command in this folder would use and that is gone: the nearest one, or that of the main worktree.
+pub(crate) fn gone_ledger_of(folder: &Path) -> Option<PathBuf> {
+    let of_main = || {
+        let ledger = main_worktree(folder)?.join(LEDGER_NAME);
+        (ledger_of(folder).is_none() && is_gone(&ledger)).then_some(ledger)
+    };
+    gone_ledger(folder).or_else(of_main)
 }
 
 /// The nearest ledger in this folder and those above it in the same checkout, if it is gone.

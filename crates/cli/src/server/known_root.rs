@@ -4,7 +4,8 @@
 //! nothing in it tells that records are missing. Their work would be dispatched again. So each
 //! process that writes keeps the last record and its chain value in the user's state folder, and
 //! compares them when a ledger is opened for writing. A ledger that is gone, by `git clean` or `rm`, is
-//! an extreme case: a new one would begin at the first step.
+//! an extreme case: a new one would begin at the first step. If the folder around it is another one by now, as in a
+//! script that makes its folder anew, a person is told, and the new ledger is made.
 //!
 //! Invariants:
 //! - A root belongs to one folder and one ledger: a copy in another folder, and a new ledger in the
@@ -46,7 +47,7 @@ pub(crate) fn accept_rollback() {
 struct KnownRoot {
     /// The ledger's folder, absolute.
     folder: PathBuf,
-    /// The folder around it: another one that is made in its place later has no ledger that is gone.
+    /// The folder around it, to tell it from one that is made in its place later.
     around: Option<FolderIdentity>,
     /// The identifier of the ledger.
     ledger: String,
@@ -122,17 +123,20 @@ pub(crate) fn check_root_of_folder(dir: &Path, environment: &Environment) -> Res
     refused(dir, rollback_text(dir, environment))
 }
 
-/// Checks before a ledger is created that this user wrote to none in its folder.
+/// Checks before a ledger is created that this user wrote to none in its folder. Returns what a person is told where
+/// the folder around it is another one by now.
 ///
 /// # Errors
-/// `Rejected` if there was one, unless that is accepted.
-pub(crate) fn expect_not_gone(dir: &Path) -> Result<(), Failure> {
-    plan_ledger::mutant!(GoneLedgerForgotten => return Ok(()));
-    match gone_text(dir) {
-        Some(text) if !ROLLBACK_ACCEPTED.load(Ordering::Relaxed) => {
-            Err(Failure::Rejected(format!("{}: {text}\nhint: {GONE_HINT}", dir.display())))
+/// `Rejected` if there was one in the same folder, unless that is accepted.
+pub(crate) fn expect_not_gone(dir: &Path) -> Result<Option<String>, Failure> {
+    plan_ledger::mutant!(GoneLedgerForgotten => return Ok(None));
+    let shown = dir.display();
+    match gone(dir).filter(|_| !ROLLBACK_ACCEPTED.load(Ordering::Relaxed)) {
+        Some(gone) if gone.is_folder_there => {
+            Err(Failure::Rejected(format!("{shown}: {}\nhint: {GONE_HINT}", gone.text)))
         }
-        _ => Ok(()),
+        Some(gone) => Ok(Some(format!("{shown}: {}; a new one begins", gone.text))),
+        None => Ok(None),
     }
 }
 
@@ -152,26 +156,49 @@ pub(crate) fn with_gone(error: Error) -> Error {
 const GONE_HINT: &str = "restore a backup; or to begin anew, add --accept-rollback to `ledger run` or \
                          `ledger init`: what was done is done again";
 
-/// Whether this user wrote to a ledger in a folder that has none now.
+/// What is known of a ledger that is gone, and what helps, in one line; `None` if none is gone. An agent is told that
+/// a person decides.
+pub(crate) fn gone_ledger_text(dir: &Path, is_for_agent: bool) -> Option<String> {
+    let help = if is_for_agent {
+        "tell the user: a backup can be restored, and only the user decides to begin anew"
+    } else {
+        GONE_HINT
+    };
+    Some(format!("{}: {}: {help}", dir.display(), gone_text(dir)?))
+}
+
+/// Whether this user wrote to a ledger in a folder that has none now, and the folder around it is still there.
 pub(crate) fn is_gone(dir: &Path) -> bool {
-    gone_text(dir).is_some()
+    gone(dir).is_some_and(|gone| gone.is_folder_there)
 }
 
 /// What is known of a ledger that was in a folder and is gone, for people; `None` if none was there, or if one is.
 fn gone_text(dir: &Path) -> Option<String> {
+    gone(dir).map(|gone| gone.text)
+}
+
+/// A ledger that is gone.
+struct Gone {
+    text: String,
+    /// Whether the folder around it is still the same.
+    is_folder_there: bool,
+}
+
+fn gone(dir: &Path) -> Option<Gone> {
     let (path, folder) = file_of(dir)?;
     let known = read(&path).filter(|known| known.folder == folder)?;
-    if known.around != FolderIdentity::around(&folder) {
-        return None;
-    }
     // A damaged ledger, or one with a link in it, is not gone.
     let is_there = |name: &str| fs::symlink_metadata(folder.join(name)).is_ok();
     if folder.is_file() || ["HEAD", "log"].into_iter().any(is_there) {
         return None;
     }
+    let is_folder_there = known.around == FolderIdentity::around(&folder);
+    let place = if is_folder_there { "here" } else { "in the folder that was here" };
     let records = counted(known.seq, "record");
     let time = moment(known.time);
-    Some(format!("a ledger with {records} was here until {time}; it is gone"))
+    // A process that was killed kept no later one.
+    let text = format!("a ledger with at least {records} was {place} until {time}; it is gone");
+    Some(Gone { text, is_folder_there })
 }
 
 /// A time to the second.

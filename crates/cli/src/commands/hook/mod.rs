@@ -10,7 +10,7 @@
 //!   host is held back at most twice in a session.
 //! - A hook that fails never blocks a session: it prints a message and ends with exit code 1. Exit
 //!   code 2, which some hosts take as a veto, is used for an answer only.
-//! - A folder without a ledger gets no answer.
+//! - A folder without a ledger gets no answer. Of a ledger that is gone, a session is told when it starts.
 //! - A hook only informs and reminds: whatever a host does with the answer, a step is accepted by its
 //!   criteria alone.
 
@@ -29,10 +29,10 @@ use clap::Args;
 use plan_ledger::Environment;
 
 use crate::commands::prime::{PRIME_LENGTH_MAX, ReadFrom, prime_text, read_prime};
-use crate::options::{Host, LEDGER_NAME, environment, ledger_of, read_text};
+use crate::options::{Host, LEDGER_NAME, environment, gone_ledger_of, ledger_of, read_text};
 use crate::output::{Code, Failure, print_error, print_message, print_raw};
 use crate::requests::{RenewRequest, Request};
-use crate::server::Client;
+use crate::server::{Client, gone_ledger_text, is_gone};
 
 use claims::SessionClaims;
 use event::HookEvent;
@@ -90,6 +90,12 @@ fn answer(args: &HookArgs) -> Result<Rendered, Failure> {
     let host = Host::named(&args.host).ok_or_else(|| unknown_host(&args.host))?;
     let event = HookEvent::of(host, &args.event).ok_or_else(|| unknown_event(host, &args.event))?;
     let input = HookInput::parse(&read_text("-")?)?;
+    if let Some(dir) = gone_ledger_for(&input) {
+        let text = gone_ledger_text(&dir, true).filter(|_| event == HookEvent::SessionStart);
+        let reply =
+            text.map_or(Reply::Nothing, |text| Reply::Context(format!("plan-ledger: {text}")));
+        return Ok(reply.render(host, &args.event));
+    }
     let Some(dir) = ledger_for(&input) else { return Ok(Rendered::default()) };
     let session = HostSession::of(host, input.session_id());
     let reply = respond(event, &input, &session, &dir)?;
@@ -103,6 +109,16 @@ fn ledger_for(input: &HookInput) -> Option<PathBuf> {
         (Some(dir), _) => Some(dir).filter(|dir| dir.is_dir()),
         (None, Some(folder)) => ledger_of(folder),
         (None, None) => Some(PathBuf::from(LEDGER_NAME)).filter(|dir| dir.is_dir()),
+    }
+}
+
+/// The ledger that the session would use, if it is gone.
+fn gone_ledger_for(input: &HookInput) -> Option<PathBuf> {
+    let named = std::env::var_os("LEDGER_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    match (named, input.folder()) {
+        (Some(dir), _) => Some(dir).filter(|dir| is_gone(dir)),
+        (None, Some(folder)) => gone_ledger_of(folder),
+        (None, None) => Some(PathBuf::from(LEDGER_NAME)).filter(|dir| is_gone(dir)),
     }
 }
 

@@ -18,7 +18,8 @@ pub(crate) use text::{PRIME_LENGTH_MAX, prime_text};
 use clap::Args;
 
 use crate::options::{LedgerArgs, RunArg, environment};
-use crate::output::{Code, Failure, print_line, print_text};
+use crate::output::{Code, Failure, is_for_agent, print_line, print_text};
+use crate::server::gone_ledger_text;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,7 +27,7 @@ Examples:
   ledger prime my-plan --json
 
 It is the text that `ledger hook` gives to an agent when a session starts and after a compaction.
-It takes no lock. Without a ledger it prints one line. Exit code 0 in any case, except for a run
+It takes no lock. Without a ledger, or where one is gone, it prints one line. Exit code 0 in any case, except for a run
 that does not exist.";
 
 #[derive(Debug, Args)]
@@ -40,6 +41,14 @@ pub(crate) struct PrimeArgs {
 
 pub(crate) fn prime(args: &PrimeArgs) -> Result<Code, Failure> {
     let dir = args.ledger.dir();
+    if let Some(text) = gone_ledger_text(dir, is_for_agent()) {
+        if args.ledger.json {
+            print_line(&PrimeLine { damage: Some(text), ..PrimeLine::default() })?;
+        } else {
+            print_text(&format!("plan-ledger: {text}\n"))?;
+        }
+        return Ok(Code::Success);
+    }
     let read = if dir.is_dir() {
         let read = ReadFrom::open(dir, &environment())?;
         Some(read_prime(&read, args.run.name())?)

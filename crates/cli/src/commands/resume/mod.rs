@@ -34,8 +34,8 @@ It repeats the last `ledger run` of the run, with its options, in its working fo
 line is kept in your state folder (XDG_STATE_HOME), never in the ledger. If the working folder was moved
 with the ledger in it, the run continues in the new place. In a copy, if only the ledger was moved, or
 where there is no /proc to show whether that runner has ended, the command line is shown first, and
---yes starts it. If the plan file is gone, the run continues with the plan in the ledger. To start the
-steps of a paused run, use `ledger unpause`.";
+--yes starts it. If the plan file is gone, broken or another plan by now, the run continues with the plan
+in the ledger. To start the steps of a paused run, use `ledger unpause`.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -79,7 +79,7 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
         choose(&known, args.run.as_deref(), &state)?.ok_or_else(|| unknown_runner(args, &state))?;
     let found = dir.canonicalize().unwrap_or_default();
     let place = ResumePlace::of(last, &id, &found)?;
-    let words = words(last, &place, &found, args.retry_failed);
+    let words = words(last, &place, &found, args.retry_failed)?;
     let line = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
     let line = escape_control(&format!("ledger {line}"));
     let folder = escape_path(&place.folder);
@@ -107,8 +107,13 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
 
 /// The words of the command line. They name the ledger, unless the runner finds it by itself: then its messages
 /// need not name it.
-fn words(last: &LastRunner, place: &ResumePlace, ledger: &Path, retry_failed: bool) -> Vec<String> {
-    let mut words = last.arguments.clone();
+fn words(
+    last: &LastRunner,
+    place: &ResumePlace,
+    ledger: &Path,
+    retry_failed: bool,
+) -> Result<Vec<String>, Failure> {
+    let mut words = place.relocated(last)?;
     let mut added = Vec::new();
     if ledger != place.folder.join(LEDGER_NAME) {
         added.push(format!("--ledger={}", ledger.display()));
@@ -117,8 +122,11 @@ fn words(last: &LastRunner, place: &ResumePlace, ledger: &Path, retry_failed: bo
         added.push("--retry-failed".to_owned());
     }
     let at = words.iter().position(|word| word == "run").map_or(0, |at| at + 1);
+    // After `--` there are no options.
+    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    words.insert(end, "--keep-plan".to_owned());
     words.splice(at..at, added);
-    words
+    Ok(words)
 }
 
 /// The failure for a run whose last runner is not known here.

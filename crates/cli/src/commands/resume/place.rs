@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::commands::last_runner::LastRunner;
 use crate::output::{Failure, escape_path};
+use crate::protocol::sh_word;
 
 /// Where a run is resumed.
 #[derive(Debug)]
@@ -78,12 +79,61 @@ impl ResumePlace {
     }
 }
 
+impl ResumePlace {
+    /// The arguments of the last runner, in which each path in its working folder is one in this place.
+    pub(super) fn relocated(&self, last: &LastRunner) -> Result<Vec<String>, Failure> {
+        let (from, to) = (last.working_dir.to_str(), self.folder.to_str());
+        let Some((from, to)) = from.zip(to).filter(|(from, to)| from != to && *from != "/") else {
+            return Ok(last.arguments.clone());
+        };
+        let moved = last.arguments.iter().map(|word| {
+            moved_word(word, from, to).ok_or_else(|| {
+                Failure::Rejected(format!(
+                    "the command line of the last runner names a path in {from}, and the new folder {to} has \
+                     characters that a shell reads otherwise: {word}\n\
+                     hint: start a runner there with `ledger run`"
+                ))
+            })
+        });
+        moved.collect()
+    }
+}
+
 /// A file that the command line names and that is in the old working folder only: the ledger was moved or
 /// copied without it.
 fn left_behind<'a>(arguments: &'a [String], old: &Path, folder: &Path) -> Option<&'a String> {
-    let is_in = |folder: &Path, word: &String| folder.join(word).is_file();
-    let mut words = arguments.iter().filter(|word| Path::new(word.as_str()).is_relative());
-    words.find(|word| folder != old && is_in(old, word) && !is_in(folder, word))
+    let is_in = |folder: &Path, word: &str| folder.join(word).is_file();
+    arguments.iter().find(|word| {
+        let path = Path::new(word.as_str());
+        let below = if path.is_relative() { Some(path) } else { path.strip_prefix(old).ok() };
+        let below = below.and_then(Path::to_str);
+        below.is_some_and(|below| folder != old && is_in(old, below) && !is_in(folder, below))
+    })
+}
+
+/// A word with each path in the folder `from` as the same path in the folder `to`. `None` if a shell would read the
+/// new path as something else.
+fn moved_word(word: &str, from: &str, to: &str) -> Option<String> {
+    let is_end = |c: char| c == '/' || !(c.is_alphanumeric() || "._-+~".contains(c));
+    let is_start = |c: char| !(c.is_alphanumeric() || "/._-+~".contains(c));
+    let (mut moved, mut rest, mut before) = (String::new(), word, None);
+    while let Some((kept, after)) = rest.split_once(from) {
+        before = kept.chars().next_back().or(before);
+        moved.push_str(kept);
+        if before.is_none_or(is_start) && after.chars().next().is_none_or(is_end) {
+            // The whole word is a path; in a command, a shell splits it.
+            let is_command = word.contains(char::is_whitespace);
+            if is_command && sh_word(to) != to {
+                return None;
+            }
+            moved.push_str(to);
+        } else {
+            moved.push_str(from);
+        }
+        (rest, before) = (after, from.chars().next_back());
+    }
+    moved.push_str(rest);
+    Some(moved)
 }
 
 /// What became of a working folder when its ledger was moved or copied.
@@ -143,5 +193,26 @@ mod tests {
         assert_eq!(folder("/a", "/a/state", "/b"), "unknown");
         assert_eq!(folder("/a", "/a/x", "/a/y"), "apart");
         assert_eq!(folder("/w", "/ledgers", "/other"), "apart");
+    }
+
+    #[test]
+    fn paths_in_a_command_line_move_with_the_folder() {
+        let moved = |word: &str| moved_word(word, "/a/old", "/b/new");
+        for (word, expected) in [
+            ("/a/old/plan.yaml", "/b/new/plan.yaml"),
+            ("/a/old", "/b/new"),
+            ("--worker=/a/old/w.sh", "--worker=/b/new/w.sh"),
+            (
+                "sh '/a/old/w.sh' /a/old/x /a/older/y /x/a/old/z",
+                "sh '/b/new/w.sh' /b/new/x /a/older/y /x/a/old/z",
+            ),
+            ("PATH=/bin:/a/old w", "PATH=/bin:/b/new w"),
+            ("plan.yaml", "plan.yaml"),
+        ] {
+            assert_eq!(moved(word).as_deref(), Some(expected));
+        }
+        let spaced = |word: &str| moved_word(word, "/a/old", "/b/new one");
+        assert_eq!(spaced("/a/old/plan.yaml").as_deref(), Some("/b/new one/plan.yaml"));
+        assert_eq!(spaced("sh /a/old/w.sh"), None);
     }
 }

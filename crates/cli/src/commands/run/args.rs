@@ -125,6 +125,9 @@ pub(crate) struct RunArgs {
     /// Continue with the file's plan if it differs from the run's
     #[arg(long)]
     pub(super) replan: bool,
+    /// Continue with the plan in the ledger if the file is broken or another plan, as `ledger resume` does
+    #[arg(long, conflicts_with = "replan")]
+    pub(super) keep_plan: bool,
     /// The reason for the change of the plan
     #[arg(long, value_name = "TEXT", requires = "replan")]
     pub(super) reason: Option<String>,

@@ -10,6 +10,7 @@ mod holding;
 mod notify;
 mod plan_source;
 mod prepare;
+mod same_work;
 mod wait;
 
 pub(crate) use args::RunArgs;
@@ -82,7 +83,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
         return run_held(held, args, &source, draft);
     }
     expect_unbound(&args.ledger, &environment, "ledger run")?;
-    expect_not_gone(&args.ledger)?;
+    if let Some(text) = expect_not_gone(&args.ledger)? {
+        print_message(&text);
+    }
     let open = || Ledger::open_or_create(&args.ledger, &environment);
     let (mut ledger, mut report) = open_in_turn(&args.ledger, open)?;
     let mut reporter = report_ledger(&ledger, &report, args)?;

@@ -1,21 +1,23 @@
 //! The plan that `ledger run` drives: that of the plan file, or the version that the ledger has.
 //!
 //! A plan file may be gone when its run continues: its branch was switched, it was a temporary file, or an
-//! agent tidied up. The ledger has every version of the plan, so the run continues with that.
+//! agent tidied up. The ledger has every version of the plan, so the run continues with that. A file that is broken
+//! or another plan by now stops `ledger run`, unless it is told to keep the plan, as `ledger resume` tells it.
 
 use std::collections::BTreeMap;
 
 use plan_ledger::internals::files::PlanFile;
-use plan_ledger::{Environment, LedgerView, State};
+use plan_ledger::{Environment, LedgerView, Run, State};
 
 use crate::commands::last_runner::{LastRunners, ledger_id};
 use crate::commands::read_report::keep_ids;
-use crate::output::{Failure, shell_command};
+use crate::output::{Failure, print_message, shell_command};
 use crate::requests::check_name;
 
 use plan_ledger::internals::plan::NameKind;
 
 use super::args::RunArgs;
+use super::same_work::is_plan_of;
 
 /// A plan, and the name of its run.
 pub(super) struct PlanSource {
@@ -23,30 +25,71 @@ pub(super) struct PlanSource {
     pub(super) plan: PlanFile,
     /// The name of the run.
     pub(super) name: String,
-    /// Whether it is a version that the ledger has.
-    pub(super) is_from_ledger: bool,
+    /// Why it is a version that the ledger has, if it is.
+    pub(super) from_ledger: Option<NoPlanOfFile>,
+}
+
+/// Why the plan is not that of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoPlanOfFile {
+    /// There is no such file.
+    Missing,
+    /// The file is no valid plan.
+    Broken,
+    /// The file is another plan.
+    Other,
 }
 
 impl PlanSource {
     /// The plan of the file; where there is no such file, the version in the ledger.
     pub(super) fn find(args: &RunArgs) -> Result<Self, Failure> {
         if !args.plan.exists()
-            && let Some(found) = Self::in_ledger(args)
+            && !args.replan
+            && let Some(found) = Self::in_ledger(args, NoPlanOfFile::Missing)
         {
             return Ok(found);
         }
-        let mut plan = args.read.read(&args.plan)?;
+        let mut plan = match args.read.read(&args.plan) {
+            Ok(plan) => plan,
+            Err(failure) => return Self::without_file(args, failure),
+        };
         let name = match &args.run {
             Some(name) => name.clone(),
             None => stem(args),
         };
         check_name(NameKind::Run, &name)?;
         keep_ids(&mut plan, &args.ledger, &name);
-        Ok(Self { plan, name, is_from_ledger: false })
+        let is_other = |run: &Run| !is_plan_of(run, &plan);
+        if args.keep_plan
+            && state_of(args).is_some_and(|state| state.run_named(&name).is_some_and(is_other))
+            && let Some(found) = Self::in_ledger(args, NoPlanOfFile::Other)
+        {
+            return Ok(found);
+        }
+        Ok(Self { plan, name, from_ledger: None })
+    }
+
+    /// The plan in the ledger, for a file that cannot be read; else the failure to read it, with what the ledger has.
+    fn without_file(args: &RunArgs, failure: Failure) -> Result<Self, Failure> {
+        let Some(found) = Self::in_ledger(args, NoPlanOfFile::Broken) else { return Err(failure) };
+        if args.keep_plan {
+            print_message(&failure.to_string());
+            return Ok(found);
+        }
+        let Failure::Usage(message) = failure else { return Err(failure) };
+        let how =
+            if args.replan { "use --keep-plan instead of --replan" } else { "add --keep-plan" };
+        let resume = found.resume_command(args);
+        let resume = resume.map_or_else(String::new, |command| format!(", or use `{command}`"));
+        let joint = if message.contains("\nhint: ") { ";" } else { "\nhint:" };
+        Err(Failure::Usage(format!(
+            "{message}{joint} run {} has a plan in the ledger: to continue with that, {how}{resume}",
+            found.name
+        )))
     }
 
     /// The active version of the run that is named, or the one that waits for approval.
-    fn in_ledger(args: &RunArgs) -> Option<Self> {
+    fn in_ledger(args: &RunArgs, why: NoPlanOfFile) -> Option<Self> {
         let state = state_of(args)?;
         let names = match &args.run {
             Some(name) => vec![name.clone()],
@@ -56,12 +99,12 @@ impl PlanSource {
         let proposal = || run.newest_proposal().map(|(_, version)| version);
         let version = run.active_version().or_else(proposal)?;
         let plan = PlanFile::of_run(version.plan.decode(), BTreeMap::new(), BTreeMap::new());
-        Some(Self { plan, name: run.name.clone(), is_from_ledger: true })
+        Some(Self { plan, name: run.name.clone(), from_ledger: Some(why) })
     }
 
     /// Where the plan is, for messages.
     pub(super) fn place(&self, args: &RunArgs) -> String {
-        if self.is_from_ledger {
+        if self.from_ledger.is_some() {
             format!("run {}", self.name)
         } else {
             args.plan.display().to_string()
@@ -71,16 +114,20 @@ impl PlanSource {
     /// How the steps without a command get a worker.
     pub(super) fn worker_hint(&self, args: &RunArgs) -> String {
         let add = "add --worker CMD, or try the plan at no cost with --stub";
-        let view = LedgerView::open(&args.ledger, &Environment::system()).ok();
-        let id = view.filter(|_| self.is_from_ledger).and_then(|view| ledger_id(view.log()));
-        let last = id.map(|id| LastRunners::at(&id, &args.ledger)).unwrap_or_default();
-        match last.of_run(&self.name) {
-            Some(_) => {
-                let resume = shell_command("resume", &args.ledger, &[&self.name]);
+        match self.resume_command(args).filter(|_| self.from_ledger.is_some()) {
+            Some(resume) => {
                 format!("`{resume}` repeats the last command line of the run; or {add}")
             }
             None => add.to_owned(),
         }
+    }
+
+    /// The command that starts the last runner of the run again, if it is known.
+    pub(super) fn resume_command(&self, args: &RunArgs) -> Option<String> {
+        let view = LedgerView::open(&args.ledger, &Environment::system()).ok()?;
+        let last = LastRunners::at(&ledger_id(view.log())?, &args.ledger);
+        last.of_run(&self.name)?;
+        Some(shell_command("resume", &args.ledger, &[&self.name]))
     }
 }
 

@@ -12,13 +12,14 @@ use plan_ledger::{
 };
 
 use crate::options::ReadPlanArgs;
-use crate::output::{Failure, option, print_message};
+use crate::output::{Failure, option, print_message, shell_command};
 use crate::requests::Actor;
-use crate::runner::{ImportedStatuses, import_statuses, is_by_planner};
+use crate::runner::{ImportedStatuses, import_statuses};
 use crate::server::{AgentSession, agents_may_decide, expect_person_in_shell};
 
 use super::args::RunArgs;
-use super::plan_source::PlanSource;
+use super::plan_source::{NoPlanOfFile, PlanSource};
+use super::same_work::{is_same_open_work, is_same_work, is_superseded};
 
 /// The person who decides with an option of the command line.
 pub(super) const OPERATOR: &str = "operator";
@@ -73,8 +74,8 @@ pub(super) fn prepare(
         ));
     }
     let hash = draft.hash();
-    let is_exact =
-        source.is_from_ledger || run.active_version().is_some_and(|version| version.hash == hash);
+    let is_exact = source.from_ledger.is_some()
+        || run.active_version().is_some_and(|version| version.hash == hash);
     let is_same_work = is_exact || is_same_work(run.plan().map(CompactPlan::decode), imported);
     // With --replan, a step that is over is changed deliberately. An earlier version is reported as one.
     let may_differ = !args.replan && !is_superseded(run, hash);
@@ -100,7 +101,8 @@ pub(super) fn prepare(
             let hint = if ended {
                 "the run has ended: add --run NEW to start another run"
             } else {
-                "add --replan to continue with the file's plan, or --run NEW to start another run"
+                "add --replan to continue with the file's plan, --keep-plan to continue with the plan in \
+                 the ledger, or --run NEW to start another run"
             };
             if let Some(version) = rejected(run, hash) {
                 return Err(Failure::Rejected(format!(
@@ -226,49 +228,6 @@ fn current(ledger: &Ledger, run: RunId) -> Result<PreparedRun, Failure> {
     })
 }
 
-/// Whether the file of another tool has the same tasks as the plan of the run. Its tool may write
-/// into the text around the tasks while the work continues.
-fn is_same_work(active: Option<Plan>, imported: &PlanFile) -> bool {
-    let tasks = |mut plan: Plan| {
-        plan.context.clear();
-        plan.extra.clear();
-        plan.steps.iter_mut().for_each(|step| step.extra.clear());
-        plan_hash(&as_written_commands(plan))
-    };
-    !imported.format.is_native()
-        && active.is_some_and(|active| tasks(active) == tasks(imported.plan.clone()))
-}
-
-/// Whether the file has the same work as the plan of the run for the steps that are not over. What a finished
-/// step was is in the ledger, and a title is no work.
-fn is_same_open_work(run: &Run, imported: &PlanFile) -> bool {
-    let is_marked = |id: &str| imported.done.contains_key(id) || imported.skipped.contains_key(id);
-    let is_over = |id: &str| match run.step_named(id).and_then(|number| run.step(number)) {
-        Some(step) => step.status.is_closed(),
-        // A step that was done before it was written down.
-        None => is_marked(id),
-    };
-    let work = |mut plan: Plan| {
-        plan.title.clear();
-        plan.extra.clear();
-        if !imported.format.is_native() {
-            plan.context.clear();
-        }
-        plan.steps.retain(|step| !is_over(&step.id));
-        for step in &mut plan.steps {
-            step.after.retain(|id| !is_over(id));
-            step.extra.clear();
-            if !step.goal.is_empty() || step.command.is_some() {
-                step.title.clear();
-            }
-        }
-        plan.barriers.iter_mut().for_each(|barrier| barrier.title.clear());
-        plan_hash(&as_written_commands(plan))
-    };
-    let active = run.plan().map(CompactPlan::decode);
-    active.is_some_and(|active| work(active) == work(imported.plan.clone()))
-}
-
 /// What a person is told about a run that continues with its plan, although the file is gone or differs.
 fn continued_text(
     run: &Run,
@@ -276,8 +235,8 @@ fn continued_text(
     args: &RunArgs,
     (is_exact, is_same_work, is_same): (bool, bool, bool),
 ) -> Option<String> {
-    if source.is_from_ledger {
-        return Some(from_ledger(run, args));
+    if let Some(why) = source.from_ledger {
+        return Some(from_ledger(run, args, why));
     }
     let differs = if is_same_work {
         let is_told = !is_exact && !differs_in_commands(run, &source.plan);
@@ -288,18 +247,26 @@ fn continued_text(
     Some(format!("run {}: {}; the run continues with its plan", run.name, differs?))
 }
 
-/// The message of a run that continues without its plan file.
-fn from_ledger(run: &Run, args: &RunArgs) -> String {
+/// The message of a run that continues without the plan of its file.
+fn from_ledger(run: &Run, args: &RunArgs, why: NoPlanOfFile) -> String {
     let name = &run.name;
     let version = match run.newest_proposal() {
         Some((number, _)) if run.active == 0 => number,
         _ => run.active,
     };
     let how = format!("the run continues with plan version {version}, which the ledger has");
-    if args.plan.to_str() == Some(name) {
-        format!("run {name}: {how}")
-    } else {
-        format!("run {name}: there is no file {}; {how}", args.plan.display())
+    let file = args.plan.display();
+    let replan = || {
+        let shown = args.plan.display().to_string();
+        shell_command("run", &args.ledger, &[&shown, "--run", name, "--replan"])
+    };
+    match why {
+        NoPlanOfFile::Missing if args.plan.to_str() == Some(name) => format!("run {name}: {how}"),
+        NoPlanOfFile::Missing => format!("run {name}: there is no file {file}; {how}"),
+        NoPlanOfFile::Broken => format!("run {name}: {file} is no valid plan; {how}"),
+        NoPlanOfFile::Other => {
+            format!("run {name}: {file} is another plan; {how}; `{}` changes it", replan())
+        }
     }
 }
 
@@ -309,13 +276,6 @@ fn differs_in_commands(run: &Run, imported: &PlanFile) -> bool {
     let written = |plan: Plan| plan_hash(&as_written_commands(plan));
     let active = run.plan().map(|plan| written(plan.decode()));
     active == Some(written(imported.plan.clone()))
-}
-
-/// Whether a plan is an earlier version of the run, and a planner made all later ones.
-fn is_superseded(run: &Run, hash: ContentHash) -> bool {
-    let index = run.versions.iter().rposition(|version| version.hash == hash);
-    let later = index.and_then(|index| run.versions.get(index.saturating_add(1)..));
-    later.is_some_and(|later| !later.is_empty() && later.iter().all(is_by_planner))
 }
 
 /// The policy of a new run. The texts of other tools' files are not meant as criteria.

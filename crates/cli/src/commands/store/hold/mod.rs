@@ -312,7 +312,9 @@ impl<'a> Place<'a> {
         let is_standby = before == Before::StandBy;
         let is_known = has_log(self.client.objects(), self.client.retry())?;
         if !is_known && before == Before::Create && is_free(dir) {
-            expect_not_gone(dir)?;
+            if let Some(text) = expect_not_gone(dir)? {
+                print_message(&text);
+            }
             create_parents(dir)?;
             Ledger::create(dir, self.environment)?.close()?;
             return Ok(false);
