@@ -336,7 +336,8 @@ fn runner_that_waited_for_its_planner_is_offered_again() {
     let run = ["run", "plan.yaml", "--planner", "sh planner.sh"];
     let runner = start(&mut place.command(&run));
     wait_until("the planner is asked", || place.path("asked").exists());
-    wait_until("all steps are done", || done(&place).len() == 2);
+    let accepted = || run_of(&place).count(StepStatus::Accepted);
+    wait_until("all steps are accepted", || accepted() == 2);
     assert!(runner.kill().was_killed());
     let status = place.ledger("status").code(0);
     std::fs::remove_file(place.path("asked")).unwrap();

@@ -1621,6 +1621,8 @@ export interface EffectLine {
 export interface ForkedLine {
   /** The last record of the parent that the new run includes. */
   at_seq: number;
+  /** The record of the request for a new plan that was open, which the new run has, too. */
+  open_request?: number | null;
   /** The run that was forked. */
   parent: string;
   /** The new run. */
@@ -1779,6 +1781,8 @@ export interface RetriedLine {
   numbers: Array<number>;
   /** The record of a request for a new plan that stays open. */
   open_request?: number | null;
+  /** Why the run is paused, if it is: its steps are not dispatched until it is unpaused. */
+  paused?: string | null;
   /** The run. */
   run: string;
   /** The status of the run. */

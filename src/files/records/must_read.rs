@@ -310,7 +310,7 @@ fn unread_settings(name: &str, value: &Value, owner: Owner) -> Vec<Unread> {
 
 /// What is to be written instead of a labelled text of a Markdown task, if it is a gate, a command, a probe, a limit
 /// or a cap: such a text is none. An amount has a number, and other words are prose.
-pub(in crate::files) fn form_of_label(words: &str, text: &str) -> Option<&'static str> {
+pub(crate) fn form_of_label(words: &str, text: &str) -> Option<&'static str> {
     let has_number = || text.contains(|c: char| c.is_ascii_digit());
     let (names, form) = LABELS.iter().find(|(names, _)| is_one_of(words, names))?;
     let is_meant = if DECISIONS.contains(names) {

@@ -1696,8 +1696,7 @@ class EffectLine(TypedDict):
     type: Literal["effect"]
 
 
-class ForkedLine(TypedDict):
-    """A run was forked."""
+class _ForkedLineRequired(TypedDict):
     # The last record of the parent that the new run includes.
     at_seq: int
     # The run that was forked.
@@ -1707,6 +1706,12 @@ class ForkedLine(TypedDict):
     # The status of the new run.
     status: str
     type: Literal["forked"]
+
+
+class ForkedLine(_ForkedLineRequired, total=False):
+    """A run was forked."""
+    # The record of the request for a new plan that was open, which the new run has, too.
+    open_request: Union[int, None]
 
 
 class NotedLine(TypedDict):
@@ -1871,6 +1876,8 @@ class RetriedLine(_RetriedLineRequired, total=False):
     """Failed steps are tried again."""
     # The record of a request for a new plan that stays open.
     open_request: Union[int, None]
+    # Why the run is paused, if it is: its steps are not dispatched until it is unpaused.
+    paused: Union[str, None]
 
 
 class SetLine(TypedDict):
