@@ -85,7 +85,7 @@ fn killed_runner_is_recognized_at_once() {
 fn resume_repeats_the_last_run_in_its_folder() {
     let place = killed();
     let shown = place.ledger("resume --show").code(0);
-    assert_eq!(shown.out, "ledger run release.yaml --text judge --max-parallel 3\n");
+    assert_eq!(shown.out, "ledger run release.yaml --text judge --max-parallel 3 --keep-plan\n");
     assert_eq!(place.tally(), ["build"], "nothing was started");
     end_build(&place);
     // From another folder, and from below.

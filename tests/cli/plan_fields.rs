@@ -544,7 +544,7 @@ fn label_of_a_check_in_markdown_is_refused_with_its_line() {
     ] {
         let below = label.lines().map(|line| format!("  {line}\n")).collect::<String>();
         let boxes = format!("# Plan\n\n- [ ] Do it\n{below}- [ ] Then this\n");
-        let heading = format!("# Plan\n\n## Step 1: Do it\n\n{}\n\n## Step 2: Then this\n", label);
+        let heading = format!("# Plan\n\n## Step 1: Do it\n\n{label}\n\n## Step 2: Then this\n");
         for (text, line) in [(boxes, 4), (heading, 5)] {
             let report = lint_text("plan.md", &text, None);
             assert!(report.plan_file.is_none(), "{text}");

@@ -107,7 +107,13 @@ pub fn erase(
     by: &str,
 ) -> Result<EraseReport> {
     let (engine, _) = open::open(dir, environment)?;
-    let preview = LedgerView::open(dir, environment)?.preview_erase(targets)?;
+    let view = LedgerView::open(dir, environment)?;
+    let preview = view.preview_erase(targets)?;
+    if let (true, true, Some(target)) =
+        (preview.records.is_empty(), preview.blobs.is_empty(), targets.first())
+    {
+        return Err(view.nothing_to_erase(target));
+    }
     engine.log.mark_erasing()?;
     let note_seq = engine.append_note(note_of(&preview, by).record(), None)?.seq;
     // The files are replaced by an opening, while no file of the log is open.
