@@ -41,8 +41,8 @@ pub(crate) use claims::{
     take_over_dead_claims,
 };
 pub(crate) use drive::{
-    Consequence, EndedAttempt, GuardState, HeldOwner, disk_problem, is_by_planner,
-    may_ask_planner, may_hold, may_pause, plan_file,
+    Consequence, EndedAttempt, GuardState, HeldOwner, disk_problem, is_by_planner, may_ask_planner,
+    may_hold, may_pause, plan_file,
 };
 pub use drive::{
     Counts, Guards, OnStale, Options, Pending, Recovered, RunOutcome, RunSummary, Session,
