@@ -388,3 +388,19 @@ fn late_receipt_is_not_counted_as_a_completed_step() {
 
 /// A worker that writes its token to the tally, then waits for a file.
 const WAITING: &str = "echo $LEDGER_TOKEN >> $TALLY; while ! test -e go; do sleep 0.01; done";
+
+/// The answer to a result that does not count says why, in words and in JSON.
+#[test]
+fn receipt_without_a_declared_output_says_so() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a, outputs: [total, count], retry: {max_attempts: 3}}]");
+    place.ledger("init").code(0);
+    place.ledger("plan propose plan.yaml").code(0);
+    let report = |more: &str| {
+        let token = place.ledger("claim --worker w").code(0).token();
+        place.ledger(&format!("receipt {token} --output {{\"count\":1}}{more}")).code(0)
+    };
+    report("").says(&["the step is ready: ", "total"]);
+    let line = report(" --json").lines().remove(0);
+    assert!(line["not_accepted"].as_str().unwrap().contains("total"), "{line}");
+}

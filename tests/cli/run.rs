@@ -439,6 +439,9 @@ fn second_runner_is_rejected_with_the_lock_holder() {
     // The first runner carries out other requests.
     place.ledger("accept plan long --by ana").code(6).complains(&["the step is dispatched"]);
     place.ledger("set colour blue").code(0);
+    place.ledger("set plan colour -1 --if-version 1").code(0);
+    place.ledger("get colour").code(0).says(&["-1"]);
+    place.ledger("set none colour -1").code(2).complains(&["no run `none`"]);
     place.write("open", "");
     running.end().code(0);
     assert_eq!(place.tally().len(), 1);

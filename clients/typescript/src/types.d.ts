@@ -1716,6 +1716,8 @@ export interface WithdrawnLine {
 export interface ReceiptLine {
   /** The parts of the run's budget of which 80 % or more is used. */
   budget_used?: Array<BudgetPart>;
+  /** Why a successful result was not accepted, such as a declared output that is missing. */
+  not_accepted?: string | null;
   /** The step number. */
   number: number;
   /** What the worker asks for instead of a result; null unless it requested a new plan version. */

@@ -17,6 +17,9 @@ use crate::plan::state::run::Run;
 use crate::plan::value::ids::{AttemptToken, StepNumber, Timestamp};
 use crate::plan::value::text::Text;
 
+/// The built-in rule that requests another plan after the last attempt.
+const REPLAN_AT_THE_LIMIT: &str = "replan.attempts_exhausted";
+
 /// The events of a decision about a failed attempt.
 pub(crate) fn decision_events(
     run: &Run,
@@ -28,6 +31,7 @@ pub(crate) fn decision_events(
     let token = decided.token;
     let (class, reason) = (decided.class, decided.reason.clone());
     let decision = decided.decision;
+    let is_exhausted = decided.rule == REPLAN_AT_THE_LIMIT;
     let is_final = matches!(decision, Decision::Fail | Decision::Replan | Decision::Abort);
     if is_final && may_have_landed(run, number) {
         decided.then = AfterFailure::Held;
@@ -48,13 +52,12 @@ pub(crate) fn decision_events(
                     _ => ReplanTrigger::ExecutorRequest { token },
                 },
                 FailureClass::AssumptionBroken => ReplanTrigger::AssumptionBroken { token },
-                FailureClass::Transient | FailureClass::Unknown => {
+                FailureClass::Transient | FailureClass::Unknown if is_exhausted => {
                     ReplanTrigger::RetriesExhausted { token }
                 }
-                // The step ran out of its own limit; the budget of the run may still cover more.
-                FailureClass::Deterministic | FailureClass::BudgetExhausted => {
-                    ReplanTrigger::Failure { token }
-                }
+                // A rule or the decider chose it with attempts left, or the step ran out of its own limit; the
+                // budget of the run may still cover more.
+                _ => ReplanTrigger::Failure { token },
             };
             let from = from.or(Some(number));
             events.push(Event::ReplanRequested(ReplanRequested {

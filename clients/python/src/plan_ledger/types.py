@@ -1814,6 +1814,8 @@ class ReceiptLine(_ReceiptLineRequired, total=False):
     """A receipt was recorded."""
     # The parts of the run's budget of which 80 % or more is used.
     budget_used: list[BudgetPart]
+    # Why a successful result was not accepted, such as a declared output that is missing.
+    not_accepted: Union[str, None]
 
 
 _ReplanAskedRequired = TypedDict("_ReplanAskedRequired", {

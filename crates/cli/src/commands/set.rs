@@ -8,7 +8,7 @@ use crate::requests::SetRequest;
 
 const EXAMPLES: &str = "\
 Examples:
-  ledger set region '\"eu\"' --run my-plan
+  ledger set my-plan region '\"eu\"'                in this run
   ledger set count 12 --if-version 3               only if unchanged since: else exit code 6
   ledger set flag true --if-version 0              only if it is not set
   ledger get count --json";
@@ -20,11 +20,14 @@ pub(crate) struct SetArgs {
     ledger: WorkerLedgerArgs,
     #[command(flatten)]
     run: RunOption,
-    /// The variable's name
+    /// The variable's name, after the run's name if several runs are active
     name: String,
     /// Its value: JSON, or else text; @FILE for a file's content, - for standard input
     #[arg(allow_hyphen_values = true)]
     value: String,
+    /// The value, if the first of three words is the run's name
+    #[arg(allow_hyphen_values = true, hide = true)]
+    value_after_run: Option<String>,
     /// Only if the variable has this version; 0 if it is not set
     #[arg(long, value_name = "N")]
     if_version: Option<u64>,
@@ -33,10 +36,14 @@ pub(crate) struct SetArgs {
 }
 
 pub(crate) fn set(args: &SetArgs) -> Result<Code, Failure> {
+    let (run, name, value) = match &args.value_after_run {
+        None => (args.run.run.clone(), &args.name, &args.value),
+        Some(value) => (Some(args.name.clone()), &args.value, value),
+    };
     args.ledger.execute_for_worker(SetRequest {
-        run: args.run.run.clone(),
-        name: args.name.clone(),
-        value: read_json_value(&args.value)?,
+        run,
+        name: name.clone(),
+        value: read_json_value(value)?,
         if_version: args.if_version,
         by: args.author.by.clone(),
     })

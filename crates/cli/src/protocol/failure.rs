@@ -385,8 +385,12 @@ impl fmt::Display for Failure {
             }
             Self::SeveralRuns(runs) => {
                 let names: Vec<&str> = runs.iter().take(NAMES_MAX).map(String::as_str).collect();
-                let names = names.join(", ");
-                write!(f, "several runs are active: {names}\nhint: name one, or set LEDGER_RUN")
+                let (count, names) = (runs.len(), names.join(", "));
+                match count.saturating_sub(NAMES_MAX) {
+                    0 => write!(f, "several runs are active: {names}")?,
+                    more => write!(f, "{count} runs are active: {names} and {more} more")?,
+                }
+                f.write_str("\nhint: name one, or set LEDGER_RUN")
             }
             Self::InsideAttempt { step } => write!(
                 f,

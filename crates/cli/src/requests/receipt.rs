@@ -13,8 +13,8 @@ use plan_ledger::internals::plan::{
     BudgetPart, ReplanKind, Route, SecretHash, StepEvent, Warning, decide, warnings,
 };
 use plan_ledger::{
-    AttemptToken, Command, Error, Event, Ledger, Micros, Receipt, Rejection, Secret, State, Task,
-    Timestamp, Token, Transaction,
+    AttemptToken, Command, Error, Event, Ledger, Micros, Receipt, Rejection, Secret, State,
+    StepStatus, Task, Timestamp, Token, Transaction,
 };
 
 use crate::protocol::{Answer, Failure, OutcomeWord, ReceiptFile, budget_used_text};
@@ -79,6 +79,9 @@ pub struct ReceiptAnswer {
     /// The parts of the run's budget of which 80 % or more is used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub budget_used: Vec<BudgetPart>,
+    /// Why a successful result was not accepted, such as a declared output that is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_accepted: Option<String>,
     /// What the worker asks for instead of a result; null unless it requested a new plan version.
     #[serde(default)]
     pub replan: Option<ReplanAsked>,
@@ -151,7 +154,8 @@ impl RequestKind for ReceiptRequest {
             };
             let budget_used = used.unwrap_or_default().iter().filter_map(part).collect();
             let (attempt, replan) = (AttemptStatus::of(state, token)?, self.replan(state));
-            let answer = ReceiptAnswer { attempt, budget_used, replan };
+            let not_accepted = self.not_accepted(state, attempt.status);
+            let answer = ReceiptAnswer { attempt, budget_used, not_accepted, replan };
             // Under its key a receipt may be answered again after the next claim is over.
             let next = self.next.as_ref();
             let next = next.and_then(|next| Task::dispatched(state, events, next.secret));
@@ -174,6 +178,16 @@ impl RequestKind for ReceiptRequest {
 }
 
 impl ReceiptRequest {
+    /// The failure of a step whose worker reported success.
+    fn not_accepted(&self, state: &State, status: StepStatus) -> Option<String> {
+        let is_fine = matches!(status, StepStatus::Accepted | StepStatus::Reported);
+        if self.receipt.outcome != OutcomeWord::Succeeded || is_fine {
+            return None;
+        }
+        let (_, message) = attempt_of(state, self.token.seq).ok()?.2.last_failure()?;
+        Some(message.to_string())
+    }
+
     fn replan(&self, state: &State) -> Option<ReplanAsked> {
         let ReceiptFile { outcome, from, kind, .. } = &self.receipt;
         let of = state.dispatched.get(&self.token.seq);
@@ -283,6 +297,7 @@ impl AnswerLine for ReceiptAnswer {
 impl fmt::Display for ReceiptAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: receipt; the step is {}", self.attempt.step, self.attempt.status)?;
+        self.not_accepted.as_ref().map_or(Ok(()), |why| write!(f, ": {why}"))?;
         let Some(ReplanAsked { from, kind, after }) = &self.replan else { return Ok(()) };
         write!(f, "; another plan is requested{}", kind.note())?;
         from.as_ref().map_or(Ok(()), |from| write!(f, " from step {from} on"))?;

@@ -36,6 +36,29 @@ fn failure_replaces_a_request_for_more_steps() {
     invariants::check(&ledger.state);
 }
 
+/// A rule that requests another plan while attempts are left names the failure, not the last attempt.
+#[test]
+fn trigger_of_a_replan_is_the_last_attempt_only_if_none_is_left() {
+    let at_once = FailureRule {
+        id: "at-once".to_owned(),
+        then: FailureAction::Replan { from: None },
+        ..FailureRule::default()
+    };
+    for (rules, attempts) in [(vec![at_once], 1), (Vec::new(), 3)] {
+        let mut limited = with_replans(2, vec![step("a", &[])]);
+        limited.failure.rules = rules;
+        limited.steps[0].retry =
+            Some(Box::new(RetryPolicy { max_attempts: 3, ..RetryPolicy::default() }));
+        let mut ledger = TestLedger::with(&limited, RunPolicy::default());
+        for _ in 0..attempts {
+            ledger.fail("a", FailureClass::Transient);
+        }
+        let trigger = ledger.run().request.as_ref().unwrap().trigger.clone();
+        let is_last = matches!(trigger, ReplanTrigger::RetriesExhausted { .. });
+        assert_eq!(is_last, attempts == 3, "{trigger:?}");
+    }
+}
+
 /// The criteria of the plan are judged again by a retry while a replan request is open.
 #[test]
 fn plan_criteria_are_rejudged_while_a_replan_is_requested() {
