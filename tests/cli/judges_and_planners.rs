@@ -59,7 +59,7 @@ fn hand_off_lists_all_earlier_attempts() {
     let running = start(&mut place.command(&["run", "plan.yaml"]));
     wait_until("the third attempt is running", || place.path("begun").exists());
     assert!(running.kill().was_killed());
-    place.ledger("run plan.yaml").code(0).says(&["run plan: done"]);
+    place.ledger("run plan.yaml --kill-orphans").code(0).says(&["run plan: done"]);
     assert_eq!(hand_off(&place, "a-1")["previous_attempts"], json!([]));
     let attempts = &hand_off(&place, "a-4")["previous_attempts"];
     assert_eq!(attempts.as_array().unwrap().len(), 3);

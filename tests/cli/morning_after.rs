@@ -57,7 +57,7 @@ fn killed_runner_is_recognized_at_once() {
     let status = place.ledger("status").code(0).says(&[
         "Release: 0 of 4 steps",
         "stopped: the runner is gone",
-        "in flight when it stopped: #1 build, by process/",
+        "still at work: #1 build, by process/",
         "failed: #3 lint: unknown: exit status 3: no such rule",
         "needs you",
         "#2 docs waits for a person to judge: A newcomer understands it",

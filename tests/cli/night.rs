@@ -107,8 +107,100 @@ fn accepted_step_that_must_not_be_done_twice_is_asked_about() {
     assert_eq!(place.tally(), ["sent"]);
 }
 
+/// The runner is killed while a worker works, and the next one takes the worker over: it is neither killed nor
+/// paid twice, other steps go on beside it, and `status` names it.
+#[test]
+fn living_worker_of_a_dead_runner_is_taken_over() {
+    let place = Place::new();
+    let work = "echo long >> $TALLY; while [ ! -e go ]; do sleep 0.05; done; echo 7";
+    place.write(
+        "plan.yaml",
+        format!("steps: [{{id: long, outputs: [n], command: '{work}'}}, {{id: next, after: [long]}}, {{id: beside}}]"),
+    );
+    let line = ["run", "plan.yaml", "--worker", "echo $LEDGER_STEP >> $TALLY"];
+    let runner = start(&mut place.command(&line));
+    wait_until("both workers have begun", || {
+        let mut begun = place.tally();
+        begun.sort();
+        begun == ["beside", "long"]
+    });
+    runner.kill();
+    let status = place.ledger("status").says(&["still at work: #1 long", "no time limit"]);
+    assert!(status.out.contains("process "), "{}", status.out);
+    let resumed = start(&mut place.command(&["resume"]));
+    wait_until("the worker is taken over", || {
+        resumed.complained("without a time limit: taken over")
+    });
+    place.write("go", "");
+    resumed.end().code(0);
+    let (state, mut tally) = (run_of(&place), place.tally());
+    tally.sort();
+    assert_eq!(tally, ["beside", "long", "next"]);
+    assert_eq!(state.variables["n"].value.to_string(), "7");
+    assert_eq!(state.account.attempts, 3);
+}
+
+/// With `--kill-orphans` the worker that a dead runner left is killed, and its step is dispatched again.
+#[test]
+fn living_worker_is_killed_on_request() {
+    let place = Place::new();
+    let work = "echo $LEDGER_ATTEMPT >> $TALLY; test $LEDGER_ATTEMPT = 2 || sleep 600";
+    place.write("plan.yaml", format!("steps: [{{id: a, command: '{work}'}}]"));
+    let runner = start(&mut place.command(&["run", "plan.yaml"]));
+    wait_until("the worker has begun", || place.tally() == ["1"]);
+    runner.kill();
+    place.ledger("run plan.yaml --kill-orphans").code(0).complains(&["which were killed"]);
+    assert_eq!(place.tally(), ["1", "2"]);
+}
+
+/// The time limit of a worker holds without its runner, and the next runner records why it ended.
+#[test]
+fn time_limit_holds_without_the_runner() {
+    let place = Place::new();
+    let work = "echo x >> $TALLY; (sleep 600; touch late) & sleep 600";
+    place.write(
+        "plan.yaml",
+        format!(
+            "steps: [{{id: a, timeout_seconds: 1, retry: {{max_attempts: 1}}, command: '{work}'}}]"
+        ),
+    );
+    let runner = start(&mut place.command(&["run", "plan.yaml"]));
+    wait_until("the worker has begun", || place.tally() == ["x"]);
+    runner.kill();
+    wait_until("the supervisor has ended it", || {
+        let work = place.path(".ledger/work/run-1");
+        let names = std::fs::read_dir(work).unwrap().map(|it| it.unwrap().file_name());
+        names.into_iter().any(|name| name.to_string_lossy().ends_with(".exit"))
+    });
+    place.ledger("status").says(&["in flight when it stopped"]);
+    place.ledger("run plan.yaml").complains(&["timed out after 1 s"]);
+    assert_eq!(place.tally(), ["x"]);
+}
+
+/// A worker that was taken over is limited and stopped like any other.
+#[test]
+fn adopted_worker_is_stopped_with_its_runner() {
+    let place = Place::new();
+    let work = "echo $LEDGER_ATTEMPT >> $TALLY; test $LEDGER_ATTEMPT = 3 || sleep 600";
+    let retry = "retry: {max_attempts: 5}";
+    place.write("plan.yaml", format!("steps: [{{id: a, {retry}, command: '{work}'}}]"));
+    let runner = start(&mut place.command(&["run", "plan.yaml"]));
+    wait_until("the worker has begun", || place.tally() == ["1"]);
+    runner.kill();
+    let silent = start(&mut place.command(&["run", "plan.yaml", "--output-timeout", "1"]));
+    wait_until("the second attempt has begun", || place.tally() == ["1", "2"]);
+    assert!(silent.complained("no output for 1 s"));
+    silent.kill();
+    let stopped = start(&mut place.command(&["run", "plan.yaml"]));
+    wait_until("it is taken over", || stopped.complained("taken over"));
+    stopped.signal("TERM");
+    stopped.end();
+    place.ledger("run plan.yaml").code(0);
+    assert_eq!(place.tally(), ["1", "2", "3"]);
+}
+
 /// The runner is killed while its worker pays, and the next one starts while it still does: it waits
-/// for the end, and does not kill what it could only ask a person about.
+/// for the end even if it is to kill workers, and does not kill what it could only ask a person about.
 #[test]
 fn worker_of_a_step_that_must_not_be_done_twice_is_waited_for() {
     let place = Place::new();
@@ -119,7 +211,7 @@ fn worker_of_a_step_that_must_not_be_done_twice_is_waited_for() {
     let runner = start(&mut place.command(&["run", "plan.yaml"]));
     wait_until("the worker is at work", || place.tally() == ["pay"]);
     runner.kill();
-    let ended = place.ledger("run plan.yaml").code(0);
+    let ended = place.ledger("run plan.yaml --kill-orphans").code(0);
     ended.complains(&["its worker is still at work", "waiting for it", "accepted"]);
     assert_eq!(place.tally(), ["pay"]);
     assert_eq!(run_of(&place).variables["paid"].value.to_string(), "12");

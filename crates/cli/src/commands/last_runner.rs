@@ -304,7 +304,7 @@ fn forget_removed_ledgers(folder: &Path, now: Timestamp) {
 /// The arguments without those that count only once, and without the ledger, which
 /// `LEDGER_DIR` names.
 fn lasting(arguments: Vec<String>) -> Vec<String> {
-    const FLAGS: [&str; 3] = ["--keep-plan", "--replan", "--retry-failed"];
+    const FLAGS: [&str; 4] = ["--keep-plan", "--kill-orphans", "--replan", "--retry-failed"];
     const WITH_VALUE: [&str; 3] = ["--kill-at", "--ledger", "--reason"];
     let mut lasting = Vec::new();
     let mut arguments = arguments.into_iter();
@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn options_that_count_once_are_not_kept() {
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let line = "run p.yaml --worker x --ledger d --kill-at 37 --replan --reason why --kill-at=3 --keep-plan --wait";
+        let line = "run p.yaml --worker x --ledger d --kill-at 37 --kill-orphans --replan --reason why --kill-at=3 --keep-plan --wait";
         assert_eq!(lasting(words(line)), words("run p.yaml --worker x --wait"));
     }
 

@@ -45,8 +45,8 @@ pub(crate) use drive::{
     may_hold, may_pause, plan_file,
 };
 pub use drive::{
-    Counts, Guards, OnStale, Options, Pending, Recovered, RunOutcome, RunSummary, Session,
-    TakeOver, Unrecorded, drive, pending, recover,
+    Counts, Guards, LeftWorkers, OnStale, Options, Pending, Recovered, RunOutcome, RunSummary,
+    Session, TakeOver, Unrecorded, drive, pending, recover,
 };
 pub(crate) use external_worker::{
     End, ExternalWork, Order, check_external, forget_external, has_check,
@@ -61,11 +61,11 @@ pub(crate) use own_folder::{OwnFolder, create_own_folder};
 #[cfg(feature = "store")]
 pub(crate) use process::end_workers;
 pub use process::{ProcessOptions, ProcessWorkers, WorkerLimits, scratch_folder};
-pub(crate) use process::{act_or_enable, end_all_workers, not_ignored, unusable};
+pub(crate) use process::{act_or_enable, end_all_workers, not_ignored, unusable, worker_at_work};
 pub use progress::{Fence, Observer, Progress, StopRequest};
 pub(crate) use stub::canned_output;
 pub use stub::{CannedOutputs, StubOptions, StubWorkers};
-pub use workers::{Report, StartFailure, WorkerNote, Workers};
+pub use workers::{LeftAttempt, Report, StartFailure, WorkerNote, Workers};
 
 /// Adds the inputs of workers, judges, planners and deciders, and the replies of judges and deciders,
 /// to a schema.

@@ -47,8 +47,14 @@ pub trait Workers {
         false
     }
 
-    /// Make sure that no worker of an earlier process of this run is alive. Their files stay. Fails
-    /// if a worker is alive and cannot be killed.
+    /// Take over the worker of an attempt of an earlier process, if it is still at work: it reports as if it
+    /// had been started here. Called before [`Self::confirm_dead`].
+    fn adopt(&mut self, _attempt: LeftAttempt) -> bool {
+        false
+    }
+
+    /// Make sure that no worker of an earlier process of this run is alive, except those that were taken
+    /// over. Their files stay. Fails if a worker is alive and cannot be killed.
     fn confirm_dead(&mut self) -> Result<()>;
 
     /// Whether the runner of another machine may host an attempt: the ledger is in a store, and nothing here shows that
@@ -136,6 +142,21 @@ pub trait Workers {
     /// The outcome of a lost attempt of a non-idempotent step, if these workers know it. `None`
     /// leaves it to a person.
     fn resolve_outcome(&self) -> Option<ResolvedOutcome>;
+}
+
+/// An attempt of an earlier process.
+#[derive(Debug)]
+pub struct LeftAttempt {
+    /// The attempt.
+    pub token: AttemptToken,
+    /// Its number, from 1.
+    pub number: u32,
+    /// Whether its step may be done again.
+    pub idempotence: Idempotence,
+    /// Whether its step says how it is retried.
+    pub has_retry: bool,
+    /// The files that its step is expected to change.
+    pub changes: Vec<String>,
 }
 
 /// A note of the workers.

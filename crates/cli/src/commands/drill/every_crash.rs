@@ -27,8 +27,8 @@ use plan_ledger::{
 use crate::output::{Code, Failure, cost_text, phrase, progress_bar};
 use crate::protocol::WorkerKind;
 use crate::runner::{
-    CannedOutputs, Check, Guards, Observer, OnStale, Options, Progress, Report, RunOutcome,
-    StartFailure, StopRequest, StubOptions, StubWorkers, Workers, drive,
+    CannedOutputs, Check, Guards, LeftWorkers, Observer, OnStale, Options, Progress, Report,
+    RunOutcome, StartFailure, StopRequest, StubOptions, StubWorkers, Workers, drive,
 };
 
 use super::args::{AgentBehavior, DrillArgs, RUN};
@@ -170,6 +170,7 @@ impl Drill<'_> {
                 route: &Route { is_stub: true, ..Route::default() },
                 guards: Guards::NONE,
                 on_stale: OnStale::Warn,
+                left_workers: LeftWorkers::Adopt,
                 take_over: None,
             };
             let mut observer = ReceiptCounter(&counter);

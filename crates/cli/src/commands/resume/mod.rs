@@ -51,6 +51,9 @@ pub(crate) struct ResumeArgs {
     /// Retry the failed steps first
     #[arg(long)]
     retry_failed: bool,
+    /// Kill the workers that the last runner left at work, instead of taking them over
+    #[arg(long)]
+    kill_orphans: bool,
     /// Start it without asking, even if the ledger was copied or moved, or if the last runner may be
     /// at work
     #[arg(long)]
@@ -79,7 +82,7 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
         choose(&known, args.run.as_deref(), &state)?.ok_or_else(|| unknown_runner(args, &state))?;
     let found = dir.canonicalize().unwrap_or_default();
     let place = ResumePlace::of(last, &id, &found)?;
-    let words = words(last, &place, &found, args.retry_failed)?;
+    let words = words(last, &place, &found, args)?;
     let line = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
     let line = escape_control(&format!("ledger {line}"));
     let folder = escape_path(&place.folder);
@@ -111,15 +114,18 @@ fn words(
     last: &LastRunner,
     place: &ResumePlace,
     ledger: &Path,
-    retry_failed: bool,
+    args: &ResumeArgs,
 ) -> Result<Vec<String>, Failure> {
     let mut words = place.relocated(last)?;
     let mut added = Vec::new();
     if ledger != place.folder.join(LEDGER_NAME) {
         added.push(format!("--ledger={}", ledger.display()));
     }
-    if retry_failed {
+    if args.retry_failed {
         added.push("--retry-failed".to_owned());
+    }
+    if args.kill_orphans {
+        added.push("--kill-orphans".to_owned());
     }
     let at = words.iter().position(|word| word == "run").map_or(0, |at| at + 1);
     // After `--` there are no options.

@@ -137,6 +137,9 @@ pub(crate) struct RunArgs {
     /// Retry failed steps
     #[arg(long)]
     pub(super) retry_failed: bool,
+    /// Kill the workers that an earlier runner left at work, instead of taking them over
+    #[arg(long)]
+    pub(super) kill_orphans: bool,
     /// Wait for people and deadlines, instead of ending with exit code 3; answer from another shell
     #[arg(long)]
     pub(super) wait: bool,

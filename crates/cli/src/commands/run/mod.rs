@@ -46,8 +46,8 @@ use crate::protocol::{TrustsLine, counted};
 #[cfg(not(feature = "store"))]
 use crate::runner::Fence;
 use crate::runner::{
-    CannedOutputs, ImportedStatuses, Options, ProcessOptions, ProcessWorkers, RunOutcome,
-    RunSummary, Session, StubOptions, StubWorkers, TakeOver, Workers, drive, recover,
+    CannedOutputs, ImportedStatuses, LeftWorkers, Options, ProcessOptions, ProcessWorkers,
+    RunOutcome, RunSummary, Session, StubOptions, StubWorkers, TakeOver, Workers, drive, recover,
     release_dead_claims, take_over_dead_claims,
 };
 use crate::server::{
@@ -390,7 +390,7 @@ fn drive_run(
             run: other,
             worker,
         }));
-        recover(ledger, other, &mut workers, observer)?;
+        recover(ledger, other, &mut workers, observer, LeftWorkers::Kill)?;
     }
     release_dead_claims(ledger, &folder, observer)?;
     let worker = args.worker.clone();
@@ -418,7 +418,9 @@ fn drive_run(
     let on_stale = args.on_stale.unwrap_or_default();
     let max_parallel = args.max_parallel();
     let take_over: Option<TakeOver> = Some(take_over_dead_claims);
-    let options = Options { max_parallel, marks, route: &route, guards, on_stale, take_over };
+    let left_workers = if args.kill_orphans { LeftWorkers::Kill } else { LeftWorkers::Adopt };
+    let route = &route;
+    let options = Options { max_parallel, marks, route, guards, on_stale, left_workers, take_over };
     Ok(drive(ledger, ledger, run, workers.as_mut(), observer, options)?)
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::*;
 use crate::runner::check::Check;
-use crate::runner::{Guards, OnStale};
+use crate::runner::{Guards, LeftWorkers, OnStale};
 use plan_ledger::internals::plan::{ResolvedOutcome, Route};
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::{AttemptToken, Command, Origin, Timestamp};
@@ -47,8 +47,15 @@ fn record_during_loop_end_is_after_the_seen_position() {
     let route = Route { is_stub: true, ..Route::default() };
     let on_stale = OnStale::Warn;
     let guards = Guards::NONE;
-    let options =
-        Options { max_parallel: 3, marks: None, route: &route, guards, on_stale, take_over: None };
+    let options = Options {
+        max_parallel: 3,
+        marks: None,
+        route: &route,
+        guards,
+        on_stale,
+        left_workers: LeftWorkers::Adopt,
+        take_over: None,
+    };
     let (mut workers, mut observer) = (Scripted::new(), Quiet::new());
     let summary = drive(&bench.ledger, &clock, run, &mut workers, &mut observer, options).unwrap();
     assert_eq!((observer.dispatched().len(), summary.session.dispatched), (0, 0), "it paused");
@@ -171,8 +178,15 @@ fn lease_survives_a_briefly_full_disk() {
     let route = Route { is_stub: true, ..Route::default() };
     let on_stale = OnStale::Warn;
     let guards = Guards::NONE;
-    let options =
-        Options { max_parallel: 1, marks: None, route: &route, guards, on_stale, take_over: None };
+    let options = Options {
+        max_parallel: 1,
+        marks: None,
+        route: &route,
+        guards,
+        on_stale,
+        left_workers: LeftWorkers::Adopt,
+        take_over: None,
+    };
     let mut observer = Quiet::new();
     let summary = drive(&ledger, &*clock, run, &mut workers, &mut observer, options).unwrap();
     let RunOutcome::Stopped { error, unrecorded } = &summary.outcome else { panic!() };

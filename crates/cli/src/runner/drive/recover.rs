@@ -1,8 +1,8 @@
 //! Recovery: handles attempts that an earlier runner left in flight.
 //!
 //! Invariants:
-//! - A worker that is still at work on a step that must not be done twice is waited for: its end would
-//!   be unknown if it were killed.
+//! - A worker that is still at work is taken over, unless it is to be killed. Then one on a step that must
+//!   not be done twice is waited for: its end would be unknown if it were killed.
 //! - A result that a worker left is recorded, and its files are deleted only then.
 //! - An attempt is recorded as lost only after its worker is known to be dead. Attempts of workers
 //!   that no runner hosted keep their leases, and so do those that the runner of another machine may host. A stub
@@ -21,15 +21,26 @@ use crate::protocol::hand_off::describe;
 use crate::protocol::{StepName, WorkerKind};
 use crate::runner::process::unusable;
 use crate::runner::progress::{Observer, Progress, StopRequest};
-use crate::runner::workers::Workers;
+use crate::runner::workers::{LeftAttempt, Workers};
 
 /// What an earlier runner left.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recovered {
     /// Attempts that were recorded as lost.
     pub lost: u32,
     /// Receipts that were recorded for it.
     pub receipts: u32,
+    /// The attempts whose workers were taken over.
+    pub adopted: Vec<AttemptToken>,
+}
+
+/// What happens to the workers of an earlier runner that are still at work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeftWorkers {
+    /// They are taken over.
+    Adopt,
+    /// They are killed.
+    Kill,
 }
 
 /// Record what the in-flight attempts of an earlier runner have reported, and the others as lost, once
@@ -42,13 +53,20 @@ pub fn recover(
     run: RunId,
     workers: &mut dyn Workers,
     observer: &mut dyn Observer,
+    left: LeftWorkers,
 ) -> Result<Recovered> {
-    wait_for_unrepeatable(ledger, run, workers, observer)?;
+    let mut recovered = Recovered::default();
+    if left == LeftWorkers::Adopt {
+        recovered.adopted = adopt(ledger, run, workers, observer)?;
+    }
+    wait_for_unrepeatable(ledger, run, workers, observer, &recovered.adopted)?;
     workers.confirm_dead()?;
     let notes = workers.notes();
     let state = ledger.state()?;
-    let mut recovered = Recovered::default();
     for (token, (_, number)) in state.in_flight.iter().filter(|(_, (of, _))| *of == run) {
+        if recovered.adopted.contains(token) {
+            continue;
+        }
         let Some(the_run) = state.runs.get(&run) else { continue };
         let attempt = the_run.step(*number).and_then(|step| step.attempt());
         let Some(attempt) = attempt.filter(|attempt| WorkerKind::hosted(&attempt.worker)) else {
@@ -116,6 +134,50 @@ pub fn recover(
     Ok(recovered)
 }
 
+/// Take over the workers of an earlier runner that are still at work.
+fn adopt(
+    ledger: &Ledger,
+    run: RunId,
+    workers: &mut dyn Workers,
+    observer: &mut dyn Observer,
+) -> Result<Vec<AttemptToken>> {
+    let state = ledger.state()?;
+    let mut adopted = Vec::new();
+    let Some(the_run) = state.runs.get(&run) else { return Ok(adopted) };
+    for (token, (_, number)) in state.in_flight.iter().filter(|(_, (of, _))| *of == run) {
+        let step = the_run.step(*number);
+        let attempt = step.and_then(|step| step.attempt());
+        let is_process =
+            |worker: &str| WorkerKind::hosted(worker) && !WorkerKind::Stub.has_hosted(worker);
+        let planned = the_run.plan().zip(the_run.plan_step(*number));
+        let Some(((step, _), (plan, plan_step))) =
+            step.zip(attempt.filter(|attempt| is_process(&attempt.worker))).zip(planned)
+        else {
+            continue;
+        };
+        let left = LeftAttempt {
+            token: *token,
+            number: step.attempts,
+            idempotence: plan.idempotence_of(plan_step),
+            has_retry: plan_step.decode().retry.is_some(),
+            changes: plan_step.changes().owned(),
+        };
+        if !workers.adopt(left) {
+            continue;
+        }
+        // Its lease may have expired meanwhile: no other worker has the step.
+        ledger.renew_hosted(*token)?;
+        adopted.push(*token);
+        let limit = plan_step.timeout_seconds().or(plan.header().defaults.timeout_seconds);
+        let limit = if limit.is_some() { "" } else { ", without a time limit" };
+        observer.progress(&Progress::Noted {
+            step: Some(StepName::of(the_run, *number)),
+            note: format!("the worker of an earlier runner is still at work{limit}: taken over"),
+        });
+    }
+    Ok(adopted)
+}
+
 /// How long such a worker is waited for if its step has no time limit.
 const WAIT_MAX: Micros = 600_000_000;
 
@@ -129,10 +191,12 @@ fn wait_for_unrepeatable(
     run: RunId,
     workers: &mut dyn Workers,
     observer: &mut dyn Observer,
+    adopted: &[AttemptToken],
 ) -> Result<()> {
     let state = ledger.state()?;
     let Some(the_run) = state.runs.get(&run) else { return Ok(()) };
-    for (token, (_, number)) in state.in_flight.iter().filter(|(_, (of, _))| *of == run) {
+    let of_run = state.in_flight.iter().filter(|(_, (of, _))| *of == run);
+    for (token, (_, number)) in of_run.filter(|(token, _)| !adopted.contains(token)) {
         let attempt = the_run.step(*number).and_then(|step| step.attempt());
         let Some(attempt) = attempt.filter(|attempt| WorkerKind::hosted(&attempt.worker)) else {
             continue;

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use plan_ledger::internals::plan::{Route, STALL_AFTER, condition_problem, is_slow};
 use plan_ledger::{
-    Clock, Error, Ledger, LostCause, Micros, Result, RunId, RunStatus, State, StepStatus, Task,
-    Timestamp,
+    AttemptToken, Clock, Error, Ledger, LostCause, Micros, Result, RunId, RunStatus, State,
+    StepStatus, Task, Timestamp,
 };
 
 use crate::protocol::hand_off::title;
@@ -48,7 +48,8 @@ pub fn drive(
     options: Options<'_>,
 ) -> Result<RunSummary> {
     let started = clock.now();
-    let Recovered { receipts, lost } = recover(ledger, run, workers, observer)?;
+    let Recovered { receipts, lost, adopted } =
+        recover(ledger, run, workers, observer, options.left_workers)?;
     let session = Session { receipts, lost, ..Session::default() };
     let helpers = workers.helpers();
     let drive = Drive {
@@ -60,7 +61,7 @@ pub fn drive(
         options,
         session,
         started,
-        running: BTreeMap::new(),
+        running: adopted_by_token(&*ledger.state()?, run, &adopted, started),
         queued: VecDeque::new(),
         checking: BTreeMap::new(),
         probed: BTreeSet::new(),
@@ -80,6 +81,35 @@ pub fn drive(
         unrecorded: Vec::new(),
     };
     drive.run_to_end()
+}
+
+/// The workers that were taken over, as running ones.
+fn adopted_by_token(
+    state: &State,
+    run: RunId,
+    adopted: &[AttemptToken],
+    now: Timestamp,
+) -> BTreeMap<AttemptToken, Running> {
+    let running = |(index, token): (usize, &AttemptToken)| {
+        let (_, number) = state.in_flight.get(token)?;
+        let the_run = state.runs.get(&run)?;
+        let attempt = the_run.step(*number)?.attempt()?;
+        let step = the_run.plan_step(*number)?.decode();
+        let slot = attempt.worker.rsplit_once('/').and_then(|(_, slot)| slot.parse().ok());
+        let running = Running {
+            step: StepName::of(the_run, *number),
+            slot: slot.unwrap_or(index),
+            owner: step.owner.clone(),
+            is_shared: step.command.is_none(),
+            renew_at: half_way(now, attempt.lease_until),
+            begun: attempt.dispatched,
+            changes: step.changes.to_vec(),
+            watch: None,
+            estimate: step.estimate_seconds,
+        };
+        Some((*token, running))
+    };
+    adopted.iter().enumerate().filter_map(running).collect()
 }
 
 impl Drive<'_> {

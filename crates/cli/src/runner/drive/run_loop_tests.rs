@@ -9,7 +9,7 @@ use crate::protocol::WorkerKind;
 use crate::runner::check::Check;
 use crate::runner::process::output;
 use crate::runner::{Checked, Pending, Report, StubOptions, StubWorkers};
-use crate::runner::{Guards, OnStale};
+use crate::runner::{Guards, LeftWorkers, OnStale};
 use plan_ledger::internals::plan::{
     Barrier, Criterion, Gate, Idempotence, OnTimeout, ResolvedOutcome, Route,
 };
@@ -169,6 +169,7 @@ impl Bench {
             route: &route,
             guards,
             on_stale,
+            left_workers: LeftWorkers::Adopt,
             take_over: None,
         };
         drive(&self.ledger, &*self.clock, self.run, workers, observer, options).unwrap()

@@ -13,6 +13,7 @@ use crate::protocol::StepName;
 use crate::runner::check::{Check, CheckAnswer, Subject};
 use crate::runner::check_lock::CheckLock;
 use crate::runner::drive::guard::{GuardState, Guards};
+use crate::runner::drive::recover::LeftWorkers;
 use crate::runner::drive::summary::{Session, Unrecorded};
 use crate::runner::helpers::commands::Helpers;
 use crate::runner::helpers::folder_state::FolderState;
@@ -36,6 +37,8 @@ pub struct Options<'a> {
     pub guards: Guards,
     /// What happens before a step whose files changed since its plan was made.
     pub on_stale: OnStale,
+    /// What happens to the workers of an earlier runner that are still at work.
+    pub left_workers: LeftWorkers,
     /// How claims of processes that are gone are taken over, if they are.
     pub take_over: Option<TakeOver>,
 }

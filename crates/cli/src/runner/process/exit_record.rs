@@ -41,6 +41,8 @@ pub(crate) struct ExitRecord {
     pub(crate) duration: Micros,
     /// Whether the disk of its output was full when it ended.
     pub(crate) is_disk_full: bool,
+    /// The time limit in seconds, if the supervisor ended it for that.
+    pub(crate) timed_out: Option<u32>,
 }
 
 impl ExitRecord {
@@ -76,7 +78,8 @@ impl ExitRecord {
             CommandEnd::NotStarted(errno) => ("errno", errno),
         };
         let full = if self.is_disk_full { " full" } else { "" };
-        format!("{word} {number} {}{full}\n", self.duration)
+        let limit = self.timed_out.map(|seconds| format!(" timeout {seconds}"));
+        format!("{word} {number} {}{full}{}\n", self.duration, limit.unwrap_or_default())
     }
 
     fn parse(text: &str) -> Option<Self> {
@@ -89,7 +92,15 @@ impl ExitRecord {
             "errno" => CommandEnd::NotStarted(number),
             _ => return None,
         };
-        Some(Self { end, duration, is_disk_full: words.next() == Some("full") })
+        let (mut is_disk_full, mut timed_out) = (false, None);
+        while let Some(word) = words.next() {
+            match word {
+                "full" => is_disk_full = true,
+                "timeout" => timed_out = Some(words.next()?.parse().ok()?),
+                _ => return None,
+            }
+        }
+        Some(Self { end, duration, is_disk_full, timed_out })
     }
 }
 
@@ -105,7 +116,8 @@ mod tests {
         let path = folder.path().join("7.exit");
         for (raw, is_disk_full) in [(0, false), (3 << 8, true), (9, false), (255 << 8, false)] {
             let end = CommandEnd::Ended(ExitStatus::from_raw(raw));
-            let record = ExitRecord { end, duration: 1_234_567, is_disk_full };
+            let timed_out = is_disk_full.then_some(u32::MAX);
+            let record = ExitRecord { end, duration: 1_234_567, is_disk_full, timed_out };
             fs::write(path.with_extension(RESERVED), [b' '; RECORD_LENGTH]).unwrap();
             assert_eq!(ExitRecord::read(&path).map(|record| record.duration), None);
             let own = OwnFolder::open(folder.path()).unwrap();
@@ -114,14 +126,28 @@ mod tests {
             assert_eq!(fs::metadata(&path).unwrap().len(), 64);
             fs::remove_file(&path).unwrap();
         }
-        let refused =
-            ExitRecord { end: CommandEnd::NotStarted(11), duration: 0, is_disk_full: false };
+        let refused = ExitRecord {
+            end: CommandEnd::NotStarted(11),
+            duration: Micros::MAX,
+            is_disk_full: true,
+            timed_out: Some(u32::MAX),
+        };
+        assert!(refused.text().len() <= RECORD_LENGTH);
         assert_eq!(ExitRecord::parse(&refused.text()), Some(refused));
     }
 
     #[test]
     fn anything_else_is_no_record() {
-        for text in ["", &" ".repeat(RECORD_LENGTH), "code", "code x 1", "code 0", "exit 0 1"] {
+        for text in [
+            "",
+            &" ".repeat(RECORD_LENGTH),
+            "code",
+            "code x 1",
+            "code 0",
+            "exit 0 1",
+            "code 0 1 x",
+            "code 0 1 timeout",
+        ] {
             assert_eq!(ExitRecord::parse(text), None, "{text:?}");
         }
     }

@@ -249,8 +249,9 @@ impl Job {
             end: CommandEnd::Ended(status),
             duration: elapsed,
             is_disk_full: false,
+            timed_out: None,
         });
-        let ExitRecord { end, duration, is_disk_full } = record;
+        let ExitRecord { end, duration, is_disk_full, .. } = record;
         Ok(JobEnd { end, ended_by: self.ended_by, duration, is_disk_full })
     }
 }
@@ -279,7 +280,8 @@ fn shell(spec: &JobSpec<'_>, scratch: &Scratch, files: JobFiles) -> io::Result<C
         Streams::Together => errors.try_clone()?,
     };
     let record = scratch.record_path(&spec.stem);
-    let mut command = supervisor::command(&record, spec.command).unwrap_or_else(|| {
+    let limit = spec.limits.timeout_seconds;
+    let mut command = supervisor::command(&record, spec.command, limit).unwrap_or_else(|| {
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(spec.command);
         shell

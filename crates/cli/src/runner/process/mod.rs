@@ -1,6 +1,7 @@
 //! Processes: starts workers and checks under supervisors, reads their output and receipts, and
 //! ends their orphans.
 
+pub(crate) mod adopted;
 pub(crate) mod check_result;
 pub(crate) mod exit_record;
 pub(crate) mod ignored_signals;
@@ -19,7 +20,7 @@ pub(crate) use ignored_signals::not_ignored;
 pub use limits::WorkerLimits;
 pub(crate) use output::unusable;
 pub(crate) use supervisor::act_or_enable;
-pub(crate) use workers::end_all_workers;
 #[cfg(feature = "store")]
 pub(crate) use workers::end_workers;
 pub use workers::{ProcessOptions, ProcessWorkers, scratch_folder};
+pub(crate) use workers::{end_all_workers, worker_at_work};

@@ -21,7 +21,6 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::protocol::ProcessStatus;
-use crate::runner::process::supervisor;
 
 /// The variable that names the job of a process.
 pub(crate) const JOB_VARIABLE: &str = "LEDGER_WORK";
@@ -29,6 +28,10 @@ pub(crate) const JOB_VARIABLE: &str = "LEDGER_WORK";
 /// The variable with the identity of the folder of a job's files. It is still right when the ledger was
 /// moved, or is reached by another path.
 pub(crate) const IDENTITY_VARIABLE: &str = "LEDGER_WORK_ID";
+
+/// The first argument of a supervisor: the process of this program between a runner and the command of a
+/// job. It is not a command of people.
+pub(crate) const SUPERVISOR: &str = "__supervise";
 
 /// The maximum time for the processes to exit.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -104,11 +107,25 @@ pub(crate) fn end(is_job: impl Fn(&JobName) -> bool, leader: Option<Pid>) -> Vec
         for orphan in found {
             // Errors are ignored: the process has already exited, or the note reports that it
             // cannot be killed.
-            let _ = kill(&orphan);
+            let _ = signal(&orphan, Signal::KILL);
             ended.entry(orphan.pid.as_raw_pid()).or_insert(orphan);
         }
         thread::sleep(POLL_INTERVAL);
     }
+}
+
+/// Ask every process that belongs to a matching job to end.
+pub(crate) fn ask_to_end(is_job: impl Fn(&JobName) -> bool) {
+    for orphan in find(&is_job, None) {
+        // It may have exited already.
+        let _ = signal(&orphan, Signal::TERM);
+    }
+}
+
+/// The job of a process that is alive.
+pub(crate) fn job_of_living(process: u32) -> Option<JobName> {
+    let pid = Pid::from_raw(i32::try_from(process).ok()?)?;
+    stat(pid).and_then(|_| job_of(pid))
 }
 
 /// The note about the processes that a job left; `None` if there were none.
@@ -125,23 +142,23 @@ pub(crate) fn note(orphans: &[Orphan]) -> Option<String> {
     (count > 0).then(|| format!("left {what} running, which were killed: {list}{more}{alive}"))
 }
 
-/// Kill a process, but not another one that has got its number since it was found.
+/// Send a signal to a process, but not to another one that has got its number since it was found.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn kill(orphan: &Orphan) -> rustix::io::Result<()> {
+fn signal(orphan: &Orphan, signal: Signal) -> rustix::io::Result<()> {
     use rustix::io::Errno;
     use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
     let is_same = || stat(orphan.pid).is_some_and(|it| it.started == orphan.started);
     match pidfd_open(orphan.pid, PidfdFlags::empty()) {
-        Ok(process) if is_same() => pidfd_send_signal(process, Signal::KILL),
+        Ok(process) if is_same() => pidfd_send_signal(process, signal),
         // A kernel without such descriptors.
-        Err(Errno::NOSYS | Errno::PERM) if is_same() => kill_process(orphan.pid, Signal::KILL),
+        Err(Errno::NOSYS | Errno::PERM) if is_same() => kill_process(orphan.pid, signal),
         _ => Ok(()),
     }
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn kill(orphan: &Orphan) -> rustix::io::Result<()> {
-    kill_process(orphan.pid, Signal::KILL)
+fn signal(orphan: &Orphan, signal: Signal) -> rustix::io::Result<()> {
+    kill_process(orphan.pid, signal)
 }
 
 fn find(is_job: &impl Fn(&JobName) -> bool, leader: Option<Pid>) -> Vec<Orphan> {
@@ -167,7 +184,7 @@ fn orphan_of(pid: Pid, since: u64) -> Option<Orphan> {
 
 fn is_supervisor(pid: Pid) -> bool {
     fs::read(format!("/proc/{}/cmdline", pid.as_raw_pid()))
-        .is_ok_and(|line| supervisor::is_supervisor(&line))
+        .is_ok_and(|line| line.split(|byte| *byte == 0).nth(1) == Some(SUPERVISOR.as_bytes()))
 }
 
 /// The entries of a process that has not exited.

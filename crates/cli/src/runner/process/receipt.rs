@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use plan_ledger::internals::plan::Idempotence;
 use plan_ledger::{Disposition, FailureClass, Outcome, Receipt};
 
-use crate::runner::process::exit_record::ExitRecord;
+use crate::runner::process::exit_record::{CommandEnd, ExitRecord};
 use crate::runner::process::limits::EndedBy;
 use crate::runner::process::output::{
     EXIT_TRY_AGAIN, LOG_TAIL_LENGTH_MAX, Worked, WorkerOutput, failed, read_output, result_of, tail,
@@ -130,8 +130,8 @@ pub(crate) fn complete_receipt(scratch: &Scratch, stem: &str) -> Option<Worked> 
     receipt_in_file(scratch, stem, &log_tail)?.ok()
 }
 
-/// The result of a worker of an earlier process, if it had ended by itself, with that record, or had
-/// written its receipt.
+/// The result of a worker of an earlier process, if it had ended by itself, with that record, if its time
+/// was up, or if it had written its receipt.
 pub(crate) fn left(
     scratch: &Scratch,
     stem: &str,
@@ -139,10 +139,16 @@ pub(crate) fn left(
     idempotence: Idempotence,
 ) -> Option<Worked> {
     plan_ledger::mutant!(LeftReceiptIgnored => return None);
-    let mut worked = match record.and_then(|record| Some((record, record.reported()?))) {
-        Some((record, status)) => {
+    let ended = record.and_then(|record| match (record.end, record.timed_out) {
+        (CommandEnd::Ended(status), Some(seconds)) if status.code().is_none() => {
+            Some((record, status, Some(EndedBy::Timeout(seconds))))
+        }
+        _ => Some((record, record.reported()?, None)),
+    });
+    let mut worked = match ended {
+        Some((record, status, ended_by)) => {
             let is_disk_full = record.is_disk_full;
-            let ending = WorkerEnd { status, ended_by: None, is_disk_full };
+            let ending = WorkerEnd { status, ended_by, is_disk_full };
             result(scratch, stem, ending, idempotence)
         }
         // It was killed; only a receipt says what it did.

@@ -3,7 +3,9 @@
 //! Invariant: slow work, such as hashing artifacts, never runs on the thread that waits for
 //! reports.
 
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
+use std::process::ExitStatus;
 
 use plan_ledger::internals::plan::Idempotence;
 use plan_ledger::{AttemptToken, Cost, FailureClass, Receipt};
@@ -16,18 +18,21 @@ use crate::runner::process::exit_record::CommandEnd;
 use crate::runner::process::job::WaitThread;
 use crate::runner::process::limits::EndedBy;
 use crate::runner::process::orphans;
-use crate::runner::process::output::read_limited;
+use crate::runner::process::output::{Worked, read_limited};
 use crate::runner::process::receipt as worked;
 use crate::runner::process::receipt::{WorkerEnd, failed_receipt, with_notes};
 use crate::runner::process::scratch::COST;
 use crate::runner::process::workers::{Key, Known, ProcessWorkers, Running, WorkerMessage, stem};
-use crate::runner::workers::{Report, WorkerNote};
+use crate::runner::workers::{Report, WorkerNote, Workers as _};
 
 /// The cost that a judge or a planner reported. Any other text is no report.
 fn read_cost(path: &Path) -> Option<Cost> {
     let bytes = read_limited(path, COST_LENGTH_MAX).ok()?;
     serde_json::from_slice(&bytes).ok()
 }
+
+/// The status of a process that SIGKILL ended.
+const KILLED: i32 = 9;
 
 /// The largest length of such a report.
 const COST_LENGTH_MAX: u64 = 1 << 16;
@@ -90,6 +95,52 @@ impl ProcessWorkers {
                 Some(Report::Checked(checked))
             }
         }
+    }
+
+    /// The report of an adopted worker that has ended.
+    pub(crate) fn adopted_report(&mut self) -> Option<Report> {
+        let is_over =
+            |token: &AttemptToken| self.scratch.process_at_work(&stem(Key::Work(*token))).is_none();
+        let token = self.adopted.keys().copied().find(is_over)?;
+        let (job, Known { changes, idempotence, backoff, .. }) = self.adopted.remove(&token)?;
+        let stem = stem(Key::Work(token));
+        if self.expect_in_place().is_err() {
+            return Some(Report::Moved(token));
+        }
+        let (left, record) = match self.scratch.confirm_job_dead(&stem) {
+            Ok(confirmed) => confirmed,
+            Err(error) => {
+                // Its attempt stays in flight until its lease expires.
+                self.note(Some(token), &[error.to_string()]);
+                return Some(Report::Moved(token));
+            }
+        };
+        let mut notes: Vec<String> = orphans::note(&left).into_iter().collect();
+        let is_success = || record.and_then(|it| it.reported()).is_some_and(|it| it.success());
+        let worked = match job.ended_by() {
+            Some(EndedBy::Over) => None,
+            Some(EndedBy::Stop) if is_success() => {
+                worked::left(&self.scratch, &stem, record.as_ref(), idempotence)
+            }
+            Some(EndedBy::Stop) => worked::complete_receipt(&self.scratch, &stem),
+            Some(by) => {
+                let (status, ended_by) = (ExitStatus::from_raw(KILLED), Some(by));
+                let ending = WorkerEnd { status, ended_by, is_disk_full: false };
+                Some(worked::result(&self.scratch, &stem, ending, idempotence))
+            }
+            None => worked::left(&self.scratch, &stem, record.as_ref(), idempotence),
+        };
+        let Some(Worked { mut receipt, notes: more }) = worked else {
+            self.note(Some(token), &notes);
+            return Some(Report::Stopped(token));
+        };
+        notes.extend(more);
+        if let Some(backoff) = backoff {
+            backoff.add_to(&mut receipt.outcome);
+        }
+        let places = self.scratch.artifact_places(changes);
+        notes.extend(files::examine(&mut receipt.artifacts, &places));
+        Some(self.finished(token, Box::new(receipt), &notes))
     }
 
     /// The report about a job that the operating system refused to start.

@@ -137,6 +137,12 @@ impl Scratch {
         orphans::end(|job| job.stem().is_some_and(|it| it == stem) && is_ours(job), leader)
     }
 
+    /// Ask every process of one job to end.
+    pub(crate) fn ask_to_end(&self, stem: &str) {
+        let is_ours = self.contains();
+        orphans::ask_to_end(|job| job.stem().is_some_and(|it| it == stem) && is_ours(job));
+    }
+
     /// Kill every process of all jobs.
     pub(crate) fn end_all(&self) {
         // One that cannot be killed is found when its job is reported, or by the next runner.
@@ -233,23 +239,45 @@ impl Scratch {
         is_locked && self.record(stem).is_none()
     }
 
-    /// Kill every process of an earlier runner's jobs. Their files stay.
+    /// The process that the runner of a job started, usually its supervisor, if job and process are alive.
+    /// Without it, the job has no limits and no end that is recorded.
+    pub(crate) fn process_at_work(&self, stem: &str) -> Option<u32> {
+        let process = self.noted_process(stem).filter(|_| self.is_at_work(stem))?;
+        let job = orphans::job_of_living(process)?;
+        // Where the ledger was moved, the job writes its receipt to the old place.
+        let folder = job.path.parent().and_then(|folder| folder.canonicalize().ok())?;
+        let is_here = self.folder.canonicalize().is_ok_and(|own| own == folder);
+        (is_here && job.stem().is_some_and(|it| it == stem)).then_some(process)
+    }
+
+    /// The process id of a job, as its runner noted it.
+    fn noted_process(&self, stem: &str) -> Option<u32> {
+        // A cut name may end within a character.
+        let note = fs::read(self.path(stem, "pid")).ok()?;
+        String::from_utf8_lossy(&note).split(' ').next()?.parse().ok()
+    }
+
+    /// Kill every process of an earlier runner's jobs, except those with these stems. Their files stay.
     ///
     /// The lock reveals processes that keep it; a process that released it and left the group of
     /// its job is found only by its environment.
-    pub(crate) fn confirm_dead(&self) -> Result<LeftJobs> {
+    pub(crate) fn confirm_dead(&self, kept: &BTreeSet<String>) -> Result<LeftJobs> {
         let paths = self.files()?;
         let stem = |path: &PathBuf| Some(path.file_stem()?.to_string_lossy().into_owned());
+        let is_kept = |path: &PathBuf| stem(path).is_some_and(|stem| kept.contains(&stem));
         let with = |suffix: &str| {
             let suffix = suffix.to_owned();
-            paths.iter().filter(move |path| path.extension().is_some_and(|it| *it == *suffix))
+            let of_jobs = paths.iter().filter(|path| !is_kept(path));
+            of_jobs.filter(move |path| path.extension().is_some_and(|it| *it == *suffix))
         };
         // Killing the processes of a job would let its supervisor record a signal: read the records
         // first.
         let records = with(RECORD).filter_map(|path| Some((stem(path)?, ExitRecord::read(path)?)));
         let records = records.collect();
         let stems = with("err").filter_map(stem).collect();
-        let orphans = orphans::end(self.contains(), None);
+        let is_ours = self.contains();
+        let is_kept = |job: &JobName| job.stem().is_some_and(|stem| kept.contains(&stem));
+        let orphans = orphans::end(|job| is_ours(job) && !is_kept(job), None);
         with("err").try_for_each(|path| self.end_holder(path, DEATH_WAIT))?;
         match orphans.iter().find(|orphan| orphan.is_alive()) {
             Some(alive) => {
@@ -275,10 +303,15 @@ impl Scratch {
         }
     }
 
-    /// Delete the files of all jobs. None of them may be alive, and none may have a result that is
-    /// not recorded.
-    pub(crate) fn forget_all(&self) -> Result<()> {
-        for path in self.files()?.iter().filter(|path| path.is_file()) {
+    /// Delete the files of all jobs, except those with these stems. None of the others may be alive, and
+    /// none may have a result that is not recorded.
+    pub(crate) fn forget_all(&self, kept: &BTreeSet<String>) -> Result<()> {
+        // A record that is not complete has two suffixes.
+        let is_kept = |path: &Path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.split('.').next().is_some_and(|stem| kept.contains(stem))
+        };
+        for path in self.files()?.iter().filter(|path| path.is_file() && !is_kept(path)) {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let removed = self.in_folder(|folder| folder.remove(&*name));
             removed.map_err(|error| Error::io("remove a worker's file", path, error))?;
@@ -363,11 +396,11 @@ mod tests {
     #[test]
     fn empty_or_missing_folder_has_no_orphans() {
         let (_folder, scratch) = scratch();
-        scratch.confirm_dead().unwrap();
+        scratch.confirm_dead(&BTreeSet::new()).unwrap();
         scratch.create("7", b"{}").unwrap();
-        assert!(scratch.confirm_dead().unwrap().stems.contains("7"));
+        assert!(scratch.confirm_dead(&BTreeSet::new()).unwrap().stems.contains("7"));
         assert!(scratch.path("7", "in").exists());
-        scratch.forget_all().unwrap();
+        scratch.forget_all(&BTreeSet::new()).unwrap();
         assert!(!scratch.path("7", "in").exists());
     }
 
@@ -382,7 +415,7 @@ mod tests {
             .spawn()
             .unwrap();
         // No `.pid` file: the runner was killed right after the start.
-        scratch.confirm_dead().unwrap();
+        scratch.confirm_dead(&BTreeSet::new()).unwrap();
         let status = child.wait().unwrap();
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
     }

@@ -1,7 +1,8 @@
 //! Supervisors: a process of this program between the runner and the command of a job.
 //!
 //! The supervisor starts the command in a session of its own, waits for it, and records how it
-//! ended. It outlives a runner that is killed, so no result is lost.
+//! ended. It outlives a runner that is killed, so no result is lost, and from then on it enforces the
+//! time limit.
 //!
 //! Invariants:
 //! - A worker has no controlling terminal: it cannot ask on `/dev/tty`, and Ctrl-C does not reach it.
@@ -16,7 +17,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::thread::{Builder, sleep};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{fdatasync, fstat, fstatvfs};
 use rustix::process::{Signal, geteuid, getpgid, getpid, getppid, kill_process, setpgid, setsid};
@@ -28,12 +30,13 @@ use crate::protocol::hand_off::files::open_regular;
 use crate::runner::own_folder::OwnFolder;
 use crate::runner::process::exit_record::{CommandEnd, ExitRecord};
 use crate::runner::process::ignored_signals::not_ignored;
-
-/// The first argument of a supervisor. It is not a command of people.
-const WORD: &str = "__supervise";
+use crate::runner::process::orphans::{self, JOB_VARIABLE, SUPERVISOR};
 
 /// The exit status of a supervisor whose command did not start.
 const NOT_STARTED: u8 = 126;
+
+/// How often a supervisor looks whether the runner is gone.
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A disk with less room than this, in bytes, counts as full: a write may have failed.
 const FULL_BELOW: u64 = 64 << 10;
@@ -48,22 +51,67 @@ static IS_ENABLED: AtomicBool = AtomicBool::new(false);
 /// the jobs of this process have supervisors.
 pub(crate) fn act_or_enable() -> Option<ExitCode> {
     let mut words = std::env::args_os().skip(1);
-    if words.next().is_some_and(|word| word == WORD)
+    if words.next().is_some_and(|word| word == SUPERVISOR)
         && let (Some(record), Some(command)) = (words.next(), words.next())
     {
-        return Some(supervise(Path::new(&record), &command));
+        let limit = words.next().and_then(|text| TimeLimit::parse(text.to_str()?));
+        return Some(supervise(Path::new(&record), &command, limit));
     }
     IS_ENABLED.store(true, Ordering::Relaxed);
     None
 }
 
 /// The command that supervises a shell command and writes its record; `None` if this program cannot
-/// be started again.
-pub(crate) fn command(record: &Path, shell_command: &str) -> Option<Command> {
+/// be started again. The time limit is in seconds.
+pub(crate) fn command(
+    record: &Path,
+    shell_command: &str,
+    timeout_seconds: Option<u32>,
+) -> Option<Command> {
     let program = IS_ENABLED.load(Ordering::Relaxed).then(program).flatten()?;
     let mut command = Command::new(program);
-    command.arg0("ledger").arg(WORD).arg(record).arg(shell_command);
+    command.arg0("ledger").arg(SUPERVISOR).arg(record).arg(shell_command);
+    let runner = std::process::id();
+    command.args(timeout_seconds.map(|seconds| TimeLimit { seconds, runner }.text()));
     Some(command)
+}
+
+/// The time limit of a command, which its supervisor enforces once the runner is gone.
+#[derive(Debug, Clone, Copy)]
+struct TimeLimit {
+    seconds: u32,
+    /// The process id of the runner, which enforces the limit while it lives.
+    runner: u32,
+}
+
+impl TimeLimit {
+    fn text(self) -> String {
+        format!("{}:{}", self.seconds, self.runner)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (seconds, runner) = text.split_once(':')?;
+        Some(Self { seconds: seconds.parse().ok()?, runner: runner.parse().ok()? })
+    }
+
+    /// End the processes of the job when the time is up and the runner is gone, on another thread, and set
+    /// the flag before. Without such a thread the command runs on without a limit.
+    fn enforce(self, has_expired: Arc<AtomicBool>) {
+        let is_of_runner = move || {
+            getppid().and_then(|parent| u32::try_from(parent.as_raw_pid()).ok())
+                == Some(self.runner)
+        };
+        let enforce = move || {
+            sleep(Duration::from_secs(self.seconds.into()));
+            while is_of_runner() {
+                sleep(LOOK_INTERVAL);
+            }
+            has_expired.store(true, Ordering::SeqCst);
+            let own = std::env::var_os(JOB_VARIABLE).map(PathBuf::from);
+            orphans::end(|job| Some(&job.path) == own.as_ref(), None);
+        };
+        let _ = Builder::new().name("time limit".to_owned()).spawn(enforce);
+    }
 }
 
 fn program() -> Option<PathBuf> {
@@ -71,12 +119,7 @@ fn program() -> Option<PathBuf> {
     if link.exists() { Some(link) } else { std::env::current_exe().ok() }
 }
 
-/// Whether a process is a supervisor.
-pub(crate) fn is_supervisor(command_line: &[u8]) -> bool {
-    command_line.split(|byte| *byte == 0).nth(1) == Some(WORD.as_bytes())
-}
-
-fn supervise(record: &Path, shell_command: &OsStr) -> ExitCode {
+fn supervise(record: &Path, shell_command: &OsStr, limit: Option<TimeLimit>) -> ExitCode {
     // These signals end the command, and the supervisor records how. The command itself gets the
     // default action: a handler is reset when a program is executed.
     for signal in not_ignored([SIGINT, SIGTERM, SIGHUP]) {
@@ -87,12 +130,18 @@ fn supervise(record: &Path, shell_command: &OsStr) -> ExitCode {
     // Opened before the command runs: what takes its place meanwhile is not written to.
     let folder = record.parent().and_then(|folder| OwnFolder::open(folder).ok());
     let started = Instant::now();
+    let has_expired = Arc::new(AtomicBool::new(false));
+    if let Some(limit) = limit {
+        limit.enforce(Arc::clone(&has_expired));
+    }
     let end = run(shell_command);
+    let has_expired = has_expired.load(Ordering::SeqCst);
     let duration = Micros::try_from(started.elapsed().as_micros()).unwrap_or(Micros::MAX);
     let is_disk_full = is_disk_full(io::stdout());
     sync(&record.with_extension("receipt"));
     let record = Path::new(record.file_name().unwrap_or_default());
-    let written = ExitRecord { end, duration, is_disk_full };
+    let timed_out = limit.filter(|_| has_expired).map(|limit| limit.seconds);
+    let written = ExitRecord { end, duration, is_disk_full, timed_out };
     let is_recorded = folder.is_some_and(|folder| written.write(&folder, record).is_ok());
     match end {
         CommandEnd::NotStarted(_) => ExitCode::from(NOT_STARTED),

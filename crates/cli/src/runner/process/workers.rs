@@ -2,7 +2,7 @@
 //!
 //! `format/hand-off.md` defines the input of a worker and the receipts that it may write.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -19,6 +19,7 @@ use crate::runner::check::{Check, CheckAnswer, Subject};
 use crate::runner::dead_letter::{dead_letter, lost_before};
 use crate::runner::helpers::commands::Helpers;
 use crate::runner::own_folder::LedgerPlace;
+use crate::runner::process::adopted::AdoptedJob;
 use crate::runner::process::job::{Job, JobSpec, Streams, Variables};
 use crate::runner::process::limits::{EndedBy, JobLimits, STREAM_LENGTH_MAX, WorkerLimits};
 use crate::runner::process::orphans;
@@ -29,7 +30,7 @@ use crate::runner::process::receipt::{failed_receipt, with_notes};
 use crate::runner::process::scratch::{COST, LeftJobs, Scratch};
 use crate::runner::progress::Fence;
 use crate::runner::waits::backoff::Backoff;
-use crate::runner::workers::{Report, StartFailure, WorkerNote, Workers};
+use crate::runner::workers::{LeftAttempt, Report, StartFailure, WorkerNote, Workers};
 
 /// Options of process workers.
 #[derive(Debug, Clone)]
@@ -57,6 +58,8 @@ pub struct ProcessWorkers {
     stream_length_max: u64,
     /// The remains of an earlier runner.
     left: LeftJobs,
+    /// The workers of an earlier runner that this one has taken over.
+    pub(crate) adopted: BTreeMap<AttemptToken, (AdoptedJob, Known)>,
     /// Whether runners of other machines may host attempts of the same run.
     is_shared: bool,
     /// The folder of the ledger, if the files of the workers are in it.
@@ -133,6 +136,7 @@ impl ProcessWorkers {
             limits: WorkerLimits::default(),
             stream_length_max: STREAM_LENGTH_MAX,
             left: LeftJobs::default(),
+            adopted: BTreeMap::new(),
             is_shared: false,
             place: None,
             fence: Fence::default(),
@@ -210,9 +214,15 @@ impl ProcessWorkers {
         let now = Instant::now();
         if self.next_check <= now {
             self.jobs.values_mut().for_each(|running| running.job.enforce());
+            self.adopted.values_mut().for_each(|(job, _)| job.enforce(&self.scratch));
             self.next_check = now + POLL_INTERVAL;
         }
-        (!self.jobs.is_empty()).then_some(self.next_check)
+        (!self.jobs.is_empty() || !self.adopted.is_empty()).then_some(self.next_check)
+    }
+
+    /// The stems of the files of adopted workers.
+    fn adopted_stems(&self) -> BTreeSet<String> {
+        self.adopted.keys().map(|token| stem(Key::Work(*token))).collect()
     }
 }
 
@@ -226,9 +236,26 @@ impl Workers for ProcessWorkers {
         self.scratch.is_at_work(&stem) && worked::complete_receipt(&self.scratch, &stem).is_none()
     }
 
+    fn adopt(&mut self, attempt: LeftAttempt) -> bool {
+        let LeftAttempt { token, number, idempotence, has_retry, changes } = attempt;
+        let stem = stem(Key::Work(token));
+        let is_supervised = self.scratch.process_at_work(&stem).is_some();
+        if !is_supervised || !self.is_left_at_work(token) || plan_ledger::mutant!(LiveWorkerKilled)
+        {
+            return false;
+        }
+        let limits = JobLimits::of_worker(None, self.limits, &changes);
+        let limits = JobLimits { stream_length_max: self.stream_length_max, ..limits };
+        let job = AdoptedJob::new(&stem, limits, &self.scratch);
+        let backoff = Some(Backoff::new(number, token, has_retry));
+        let known = Known { changes, idempotence, backoff, answer: CheckAnswer::Status };
+        self.adopted.insert(token, (job, known));
+        true
+    }
+
     fn confirm_dead(&mut self) -> Result<()> {
         let mut of_job: BTreeMap<Option<AttemptToken>, Vec<Orphan>> = BTreeMap::new();
-        self.left = self.scratch.confirm_dead()?;
+        self.left = self.scratch.confirm_dead(&self.adopted_stems())?;
         for orphan in std::mem::take(&mut self.left.orphans) {
             let token = orphan.stem().as_deref().and_then(token_of);
             of_job.entry(token).or_default().push(orphan);
@@ -266,7 +293,7 @@ impl Workers for ProcessWorkers {
 
     fn forget_left(&mut self) -> Result<()> {
         self.left = LeftJobs::default();
-        self.scratch.forget_all()
+        self.scratch.forget_all(&self.adopted_stems())
     }
 
     fn start(&mut self, task: &Task) -> std::result::Result<(), StartFailure> {
@@ -364,6 +391,9 @@ impl Workers for ProcessWorkers {
         let give_up = Instant::now().checked_add(wait)?;
         loop {
             let next_check = self.enforce_limits();
+            if let Some(report) = self.adopted_report() {
+                return Some(report);
+            }
             let until = next_check.map_or(give_up, |next_check| next_check.min(give_up));
             let left = until.saturating_duration_since(Instant::now());
             match self.heard.1.recv_timeout(left) {
@@ -406,11 +436,17 @@ impl Workers for ProcessWorkers {
         for running in self.jobs.values_mut() {
             running.job.end(EndedBy::Stop);
         }
+        for (job, _) in self.adopted.values_mut() {
+            job.end(EndedBy::Stop, &self.scratch);
+        }
     }
 
     fn stop(&mut self, token: AttemptToken) {
         if let Some(running) = self.jobs.get_mut(&Key::Work(token)) {
             running.job.end(EndedBy::Over);
+        }
+        if let Some((job, _)) = self.adopted.get_mut(&token) {
+            job.end(EndedBy::Over, &self.scratch);
         }
     }
 
@@ -437,6 +473,7 @@ impl Drop for ProcessWorkers {
         for running in std::mem::take(&mut self.jobs).into_values() {
             running.job.end_now(&self.scratch);
         }
+        self.adopted.values().for_each(|(job, _)| job.kill(&self.scratch));
         self.scratch.tidy_up();
     }
 }
@@ -491,6 +528,12 @@ pub(crate) fn end_all_workers(ledger: &Path) {
         path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(OF_RUN))
     };
     folders.filter(is_of_run).for_each(|folder| Scratch::new(folder).end_all());
+}
+
+/// The process of an attempt's worker, if that is still at work on this machine.
+pub(crate) fn worker_at_work(ledger: &Path, run: RunId, token: AttemptToken) -> Option<u32> {
+    let scratch = Scratch::new(scratch_folder(ledger, run));
+    scratch.process_at_work(&stem(Key::Work(token)))
 }
 
 /// The folder of all workers' files, in that of the ledger.

@@ -21,6 +21,7 @@ use crate::output::render::Paint;
 use crate::output::{Failure, cost_text, escape_control, is_for_agent, warning_text};
 use crate::protocol::hand_off::files::{stale_steps, stale_text};
 use crate::protocol::trusted_text;
+use crate::runner::worker_at_work;
 
 /// Prints the status of a run.
 pub(crate) fn show_user(
@@ -133,7 +134,8 @@ fn print_now(
                 let end = match gone.get(step) {
                     Some(process) => WorkerEnd::Gone(*process),
                     None if absence.is_none() || !hosted.contains(step) => WorkerEnd::None,
-                    None if is_absent => WorkerEnd::WithRunner,
+                    None if is_absent => left_at_work(ledger, run, *step)
+                        .map_or(WorkerEnd::WithRunner, WorkerEnd::LeftAtWork),
                     None => WorkerEnd::Unseen,
                 };
                 print_working(ledger, run, (*step, what), end, out)?;
@@ -151,6 +153,12 @@ fn is_idle(run: &Run) -> bool {
     is_running && run.in_flight == 0 && (run.has_dispatchable() || delayed > 0)
 }
 
+/// The process of the worker of a step that an earlier runner left at work.
+fn left_at_work(ledger: &LedgerAt<'_>, run: &Run, number: StepNumber) -> Option<u32> {
+    let attempt = run.step(number)?.attempt()?;
+    worker_at_work(ledger.surroundings().dir, run.id, attempt.token)
+}
+
 /// How the worker of a step in flight is known to have ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WorkerEnd {
@@ -158,6 +166,8 @@ enum WorkerEnd {
     None,
     /// Its runner is gone.
     WithRunner,
+    /// Its runner is gone, and this process of the worker is still at work.
+    LeftAtWork(u32),
     /// Its runner may be gone, which cannot be seen from here.
     Unseen,
     /// The process that claimed the step is gone.
@@ -176,6 +186,7 @@ fn print_working(
     let what = match end {
         WorkerEnd::None => "working on",
         WorkerEnd::WithRunner => "in flight when it stopped",
+        WorkerEnd::LeftAtWork(_) => "still at work",
         WorkerEnd::Unseen => "in flight",
         WorkerEnd::Gone(_) => "its worker is gone",
     };
@@ -185,6 +196,16 @@ fn print_working(
     let time = match end {
         WorkerEnd::None => format!("for {time}"),
         WorkerEnd::WithRunner | WorkerEnd::Unseen => format!("begun {time} ago"),
+        WorkerEnd::LeftAtWork(process) => {
+            let limit = run.plan().zip(run.plan_step(number)).and_then(|(plan, step)| {
+                step.timeout_seconds().or(plan.header().defaults.timeout_seconds)
+            });
+            let limit = match limit {
+                Some(seconds) => format!("limit {}", span(Micros::from(seconds) * 1_000_000)),
+                None => "no time limit".to_owned(),
+            };
+            format!("begun {time} ago, process {process}, {limit}")
+        }
         WorkerEnd::Gone(process) => format!("begun {time} ago, process {process}"),
     };
     let title = match run.step(number) {
