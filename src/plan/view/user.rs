@@ -11,9 +11,10 @@ use crate::plan::event::step_status::StepStatus;
 use crate::plan::model::criterion::Criterion;
 use crate::plan::model::step::OnTimeout;
 use crate::plan::state::compact::step::CompactStep;
-use crate::plan::state::run::{Run, RunStatus};
+use crate::plan::state::run::{Run, RunStatus, Timer};
 use crate::plan::state::step_state::StepState;
 use crate::plan::value::ids::{ContentHash, Micros, StepNumber, Timestamp};
+use crate::plan::value::time::time_text;
 
 /// The user's view of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -82,6 +83,11 @@ pub enum Activity {
     Delayed {
         /// The number of steps.
         steps: u32,
+        /// When the first one is no longer delayed.
+        #[serde(rename = "until_micros")]
+        until: Timestamp,
+        /// Why that one failed: the first line.
+        reason: String,
     },
     /// Steps are ready for a worker.
     Ready {
@@ -180,9 +186,25 @@ fn activities(run: &Run) -> Vec<Activity> {
     let checked = run.reported.iter().filter(|number| texts_to_judge(run, **number).is_none());
     let checked = u32::try_from(checked.count()).ok().filter(|steps| *steps > 0);
     activities.extend(checked.map(|steps| Activity::Checking { steps }));
-    activities.extend(count(StepStatus::Delayed).map(|steps| Activity::Delayed { steps }));
+    let delayed = count(StepStatus::Delayed).zip(first_delay(run));
+    activities.extend(delayed.map(|(steps, (until, reason))| Activity::Delayed {
+        steps,
+        until,
+        reason,
+    }));
     activities.extend(count(StepStatus::Ready).map(|steps| Activity::Ready { steps }));
     activities
+}
+
+/// When the first delay ends, and the first line of the failure before it.
+fn first_delay(run: &Run) -> Option<(Timestamp, String)> {
+    let (until, number) = run.timers.iter().find_map(|(until, timer)| match timer {
+        Timer::Delay(number) => Some((*until, *number)),
+        _ => None,
+    })?;
+    let failure = run.step(number).and_then(|step| step.last_failure());
+    let message = failure.map(|(_, message)| message.to_string()).unwrap_or_default();
+    Some((until, message.lines().next().unwrap_or_default().to_owned()))
 }
 
 /// The first line of the step's title or goal, or its id.
@@ -284,8 +306,17 @@ impl fmt::Display for Activity {
             }
             Self::Checking { steps: 1 } => f.write_str("checking the results of 1 step"),
             Self::Checking { steps } => write!(f, "checking the results of {steps} steps"),
-            Self::Delayed { steps: 1 } => f.write_str("1 step is delayed before its retry"),
-            Self::Delayed { steps } => write!(f, "{steps} steps are delayed before their retries"),
+            Self::Delayed { steps, until, reason } => {
+                let text = time_text(*until);
+                let seconds = text.split('.').next().unwrap_or_default();
+                match steps {
+                    1 => write!(f, "1 step is delayed before its retry until {seconds}Z: {reason}"),
+                    steps => write!(
+                        f,
+                        "{steps} steps are delayed before their retries, the first one until {seconds}Z: {reason}"
+                    ),
+                }
+            }
             Self::Ready { steps: 1 } => f.write_str("1 step is ready"),
             Self::Ready { steps } => write!(f, "{steps} steps are ready"),
         }
