@@ -298,6 +298,13 @@ pub enum Command {
         /// Why.
         reason: String,
     },
+    /// End the delay of a step before it is due: its runner found that what the step waits for is over.
+    EndDelay {
+        /// The run.
+        run: RunId,
+        /// The step; nothing happens if it is not delayed.
+        step: StepNumber,
+    },
     /// Unpause a run.
     Unpause {
         /// The run.

@@ -1,9 +1,9 @@
 //! Usage limits of agents: `ledger run` and `ledger work` read them in the last output of a failed attempt,
 //! wait, and continue alone. Real processes that print what agents print; the waits are short.
 
-use plan_ledger::{Run, StepStatus};
+use plan_ledger::{Environment, Run, StepStatus};
 
-use super::command::{Place, ids, start};
+use super::command::{Place, ids, start, wait_until};
 
 fn run_of(place: &Place) -> Run {
     place.state().run_named("plan").unwrap().clone()
@@ -37,6 +37,7 @@ fn usage_limit_uses_up_no_attempt_and_holds_the_other_steps() {
         place.write("plan.yaml", "steps: [{id: a, retry: {max_attempts: 1}}, {id: b}, {id: c}]");
         let words = ["run", "plan.yaml", "--worker", "sh agent.sh", "--max-parallel", "1"];
         let ended = place.ledger_with(&words).code(0);
+        assert_eq!(ended.err.matches("steps wait until ").count(), 1, "{}", ended.err);
         ended.complains(&["steps wait until ", ", then one is tried: a usage limit: exit status 1"]);
         let mut tally = place.tally();
         assert_eq!(tally.remove(0), "a 1");
@@ -196,4 +197,51 @@ EOF",
     place.ledger_with(&["run", "plan.yaml", "--worker", "sh agent.sh"]).code(0);
     assert_eq!((place.tally(), failures(&place)), (vec!["1".to_owned(), "2".to_owned()], vec![0]));
     assert_eq!(run_of(&place).spent().tokens, 7, "its cost counts");
+}
+
+/// Hours of the day around now in UTC, from so many minutes before to so many after.
+fn hours_around_now(before: i64, after: i64) -> String {
+    let now = i64::try_from(Environment::system().clock.now() / 60_000_000).unwrap();
+    let time = |minutes: i64| {
+        let minutes = minutes.rem_euclid(24 * 60);
+        format!("{:02}:{:02}", minutes / 60, minutes % 60)
+    };
+    format!("{}-{}", time(now - before), time(now + after))
+}
+
+#[test]
+fn work_starts_by_itself_only_in_its_hours() {
+    let place = Place::planned("steps: [{id: a, command: 'echo a >> $TALLY'}]");
+    let (open, closed) = (hours_around_now(60, 60), hours_around_now(-120, 180));
+    for words in [
+        ["run", "plan.yaml", "--hours", &closed].as_slice(),
+        &["work", "--wait", "--hours", &closed, "--", "true"],
+    ] {
+        let waiting = start(place.command(words).env("TZ", "UTC"));
+        wait_until("it waits for its hours", || waiting.complained("work starts then (--hours)"));
+        waiting.signal("TERM");
+        waiting.end().code(3);
+        assert_eq!(place.tally(), Vec::<String>::new());
+    }
+    start(place.command(&["work", "--hours", &closed, "--", "true"]).env("TZ", "UTC"))
+        .end()
+        .code(3);
+    assert_eq!(place.tally(), Vec::<String>::new());
+    start(place.command(&["run", "plan.yaml", "--hours", &open]).env("TZ", "UTC")).end().code(0);
+    assert_eq!(place.tally(), ["a"]);
+    place.ledger("run plan.yaml --hours 23:00").code(2).complains(&["such as 23:00-07:00"]);
+}
+
+/// What a person sees who looks while the run waits.
+#[test]
+fn status_says_until_when_a_limit_is_waited_for() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a}, {id: b}]");
+    let worker = "echo 'rate limit reached, try again in 2 hours' >&2; exit 1";
+    let run = start(&mut place.command(&["run", "plan.yaml", "--worker", worker]));
+    wait_until("the run waits", || run.complained("waiting until "));
+    let text = "2 steps are delayed before their retries, the first one until 2";
+    place.ledger("status").code(0).says(&[text, "Z: exit status 1: rate limit reached"]);
+    run.signal("TERM");
+    run.end();
 }

@@ -3,15 +3,17 @@
 use super::answers::expiry_events;
 use super::ask::barrier_event;
 use super::attempts::loss_event;
+use super::lookup::run_of;
 use crate::plan::event::Event;
 use crate::plan::event::run_event::{BarrierChange, PauseCause};
 use crate::plan::event::step_event::{DelayElapsed, LostCause};
 use crate::plan::event::table::StepEvent;
 use crate::plan::model::budget::BudgetPart;
+use crate::plan::rejection::Rejection;
 use crate::plan::settle::budget::pause_for_budget;
 use crate::plan::state::State;
 use crate::plan::state::run::{Run, Timer};
-use crate::plan::value::ids::Timestamp;
+use crate::plan::value::ids::{RunId, StepNumber, Timestamp};
 
 /// The events of the first timer that is due and has events. [`crate::plan::execute`] repeats this
 /// until no timer is due, so that each timer fires on the state after the previous one.
@@ -26,6 +28,19 @@ pub(super) fn tick(state: &State, now: Timestamp) -> Vec<Event> {
         }
     }
     Vec::new()
+}
+
+/// The end of a step's delay, whether it is due or not.
+pub(super) fn end_delay(
+    state: &State,
+    run: RunId,
+    step: StepNumber,
+) -> Result<Vec<Event>, Rejection> {
+    let run = run_of(state, run)?;
+    let is_own = |timer: &Timer| matches!(timer, Timer::Delay(number) if *number == step);
+    let delay = run.timers.iter().find(|(_, timer)| is_own(timer));
+    let elapsed = |due| Event::step(run.id, step, StepEvent::DelayElapsed(DelayElapsed { due }));
+    Ok(delay.map(|(due, _)| elapsed(*due)).into_iter().collect())
 }
 
 fn timer_events(

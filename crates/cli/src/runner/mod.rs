@@ -41,8 +41,8 @@ pub(crate) use claims::{
     take_over_dead_claims,
 };
 pub(crate) use drive::{
-    Consequence, EndedAttempt, GuardState, HeldOwner, disk_problem, is_by_planner, may_ask_planner,
-    may_hold, may_pause, plan_file,
+    Consequence, EndedAttempt, GuardState, HeldOwner, closed_until, disk_problem, is_by_planner,
+    may_ask_planner, may_hold, may_pause, plan_file,
 };
 pub use drive::{
     Counts, Guards, LeftWorkers, OnStale, Options, Pending, Recovered, RunOutcome, RunSummary,
@@ -65,6 +65,7 @@ pub(crate) use process::{act_or_enable, end_all_workers, not_ignored, unusable, 
 pub use progress::{Fence, Observer, Progress, StopRequest};
 pub(crate) use stub::canned_output;
 pub use stub::{CannedOutputs, StubOptions, StubWorkers};
+pub use waits::hours::Hours;
 pub use workers::{LeftAttempt, Report, StartFailure, WorkerNote, Workers};
 
 /// Adds the inputs of workers, judges, planners and deciders, and the replies of judges and deciders,

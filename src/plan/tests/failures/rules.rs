@@ -458,3 +458,19 @@ fn usage_limit_uses_up_no_attempt() {
     let (decision, rule, _, failures) = limited("pay", "output", "session limit");
     assert_eq!((decision, &*rule, failures), (Decision::Fail, "any", 1));
 }
+
+/// A delay may end before it is due, once.
+#[test]
+fn delay_ends_before_it_is_due() {
+    let mut ledger = TestLedger::with(&plan(vec![step("a", &[])]), RunPolicy::default());
+    let token = ledger.dispatch("a");
+    let payload = Json::new(&serde_json::json!({RETRY_AFTER: 3600}));
+    let (class, message) = (FailureClass::Transient, "later".to_owned());
+    let outcome = Outcome::Failed { class, message, payload };
+    ledger.report(token, Receipt { outcome, ..Receipt::default() });
+    assert_eq!(ledger.status("a"), StepStatus::Delayed);
+    let end = || Command::EndDelay { run: RunId(1), step: StepNumber(1) };
+    assert_eq!(kinds(&ledger.execute(end()).unwrap()), "DelayElapsed");
+    assert_eq!(ledger.status("a"), StepStatus::Ready);
+    assert_eq!(ledger.execute(end()), Ok(Vec::new()));
+}

@@ -10,7 +10,7 @@ use crate::options::WaitLoop;
 use crate::output::{Code, Failure, escape_control, held_text, local_moment, print_message};
 use crate::protocol::Answer;
 use crate::requests::{PauseRequest, run_or_only};
-use crate::runner::{Consequence, EndedAttempt, HeldOwner, disk_problem, may_pause};
+use crate::runner::{Consequence, EndedAttempt, HeldOwner, closed_until, disk_problem, may_pause};
 
 use super::worker::Worker;
 
@@ -48,9 +48,15 @@ impl Worker<'_> {
         }
     }
 
-    /// Whether the command said to try again later.
+    /// Whether the command met a limit, or it is not the time to work.
     pub(super) fn is_held(&self) -> bool {
-        self.guard.next_end(&*self.clock).is_some()
+        self.held_until().is_some()
+    }
+
+    /// Until when a hold or the hours keep the worker from a claim, and why.
+    fn held_until(&self) -> Option<(Timestamp, String)> {
+        let closed = closed_until(self.args.guards.guards(), &*self.clock);
+        closed.or_else(|| self.guard.next_end(&*self.clock))
     }
 
     /// Pauses a run as its runner would. Returns whether it was paused now: it may be paused already, or have ended, or
@@ -75,7 +81,7 @@ impl Worker<'_> {
     ) -> Result<Option<Answer>, Failure> {
         let mut is_told = false;
         loop {
-            let held = self.guard.next_end(&*self.clock);
+            let held = self.held_until();
             let disk = disk_problem(self.args.guards.guards(), &self.ledger);
             if held.is_none() && disk.is_none() {
                 return Ok(None);

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::options::amounts::parse_seconds;
-use crate::runner::Guards;
+use crate::runner::{Guards, Hours};
 
 /// When a run is paused so that a person looks at it.
 #[derive(Debug, Args)]
@@ -16,6 +16,10 @@ pub(crate) struct GuardArgs {
     /// first time, the second and the third; then quick failures pause the run
     #[arg(long, value_name = "DURATIONS", default_value = "5m,15m,1h", value_parser = parse_waits)]
     limit_waits: [u64; 3],
+    /// Start work by itself only in these hours of the day, where the machine is, such as 23:00-07:00; what
+    /// was started continues
+    #[arg(long, value_name = "FROM-TO", value_parser = Hours::parse)]
+    hours: Option<Hours>,
     /// Pause the run while the ledger's disk has less room than this many MB [default: 64, or
     /// nothing on disks of less than 1 GB]
     #[arg(long, value_name = "MB")]
@@ -28,6 +32,7 @@ impl GuardArgs {
         Guards {
             max_quick_failures: self.max_quick_failures,
             waits: self.limit_waits,
+            hours: self.hours,
             free_min: self.min_free.map(|mb| mb.saturating_mul(1_000_000)),
         }
     }

@@ -19,6 +19,7 @@ use plan_ledger::{Clock, Limits, Micros, Outcome, Receipt, Run, RunStatus, Times
 
 use crate::protocol::hand_off::describe;
 use crate::runner::waits::hold::{Hold, Now};
+use crate::runner::waits::hours::Hours;
 use crate::runner::waits::mark::{resets_at, set_wait, unmark};
 use crate::runner::waits::wall_now;
 
@@ -31,6 +32,12 @@ const STEPS_MIN: usize = 2;
 
 /// How many failures of a step in a row are taken as usage limits while other steps of its owner succeed.
 const LIMITS_MAX: u32 = 3;
+
+/// A hold that ends so much later than one that was reported is reported, too.
+const REPORTED: Micros = 60_000_000;
+
+/// By how much the end of a limit by the wall clock is earlier if the clock was set, at least.
+const EARLY_MIN: Micros = 2_000_000;
 
 /// The share of a budget that is reported when it is spent, in percent.
 const BUDGET_SHARE: u64 = 80;
@@ -51,6 +58,8 @@ pub struct Guards {
     /// How long an owner is held after quick failures, and at usage limits without a time, in seconds: the first
     /// time, the second and each further one.
     pub waits: [u64; 3],
+    /// When work may start; `None`: at any time.
+    pub hours: Option<Hours>,
 }
 
 impl Guards {
@@ -61,7 +70,8 @@ impl Guards {
     }
 
     /// No guard pauses the run.
-    pub const NONE: Self = Self { max_quick_failures: 0, free_min: Some(0), waits: [0; 3] };
+    pub const NONE: Self =
+        Self { max_quick_failures: 0, free_min: Some(0), waits: [0; 3], hours: None };
 }
 
 /// An attempt that ended, of the worker that all steps without a command share.
@@ -106,12 +116,21 @@ struct OwnerState {
     hold: Option<Hold>,
 }
 
+/// The failures of a step in a row that were taken as limits.
+#[derive(Debug)]
+struct LimitsOfStep {
+    owner: Option<String>,
+    count: u32,
+    /// The successes of its owner before them.
+    successes: u64,
+}
+
 /// The state of the guards of one loop.
 #[derive(Debug, Default)]
 pub(crate) struct GuardState {
     owners: BTreeMap<Option<String>, OwnerState>,
-    /// By step: the failures in a row that were taken as limits, and the successes of its owner before them.
-    limits: BTreeMap<String, (u32, u64)>,
+    /// By step: the failures in a row that were taken as limits.
+    limits: BTreeMap<String, LimitsOfStep>,
     /// The parts of the budget that were reported.
     reported: Vec<BudgetPart>,
 }
@@ -143,13 +162,14 @@ impl GuardState {
         let (successes, untimed) = (state.successes, state.untimed);
         if matches!(UsageLimit::of(&receipt.outcome), Some(UsageLimit::Worker | UsageLimit::Output))
         {
-            let (count, before) = self.limits.entry(step.clone()).or_insert((0, successes));
-            if *count >= LIMITS_MAX && successes > *before {
+            let first = || LimitsOfStep { owner: owner.clone(), count: 0, successes };
+            let limits = self.limits.entry(step.clone()).or_insert_with(first);
+            if limits.count >= LIMITS_MAX && successes > limits.successes {
                 // The limit is the step's own: others of its owner succeed.
                 unmark(&mut receipt.outcome);
                 self.limits.remove(&step);
             } else {
-                *count += 1;
+                limits.count += 1;
                 let is_timed = resets_at(&receipt.outcome).is_some()
                     || UsageLimit::of(&receipt.outcome) == Some(UsageLimit::Worker);
                 if !is_timed {
@@ -172,10 +192,12 @@ impl GuardState {
             let wall = resets_at(&receipt.outcome);
             let hold = Hold { since: now.ledger, until, wall, reason };
             let earlier = state.hold.take().filter(|_| !is_probe);
+            let reported = earlier.as_ref().map(|hold| hold.end(now).saturating_add(REPORTED));
             let hold = state.hold.insert(hold.or_later(earlier, now));
             let (until, reason) = (hold.end(now), hold.reason.clone());
             let held = HeldOwner { owner, until, reason, is_unexplained: false };
-            return is_read.then_some(Consequence::Hold(held));
+            let is_new = reported.is_none_or(|reported| held.until > reported);
+            return (is_read && is_new).then_some(Consequence::Hold(held));
         }
         let needs_person = UsageLimit::of(&receipt.outcome) == Some(UsageLimit::Person);
         if receipt.duration >= AT_ONCE && !needs_person {
@@ -240,6 +262,22 @@ impl GuardState {
         held.map(|(owner, _)| owner.clone()).collect()
     }
 
+    /// The steps that wait for a limit which has ended by the wall clock, and not yet in the ledger's time: the
+    /// clock was set.
+    pub(crate) fn ended_early(&mut self, clock: &dyn Clock) -> Vec<String> {
+        let now = now(clock);
+        let mut steps = Vec::new();
+        for (owner, state) in &mut self.owners {
+            let Some(hold) = state.hold.as_mut() else { continue };
+            if hold.is_over(now) && hold.until > now.ledger.saturating_add(EARLY_MIN) {
+                hold.until = now.ledger;
+                let own = self.limits.iter().filter(|(_, limits)| limits.owner == *owner);
+                steps.extend(own.map(|(step, _)| step.clone()));
+            }
+        }
+        steps
+    }
+
     /// The next time at which a hold ends, and its reason.
     pub(crate) fn next_end(&self, clock: &dyn Clock) -> Option<(Timestamp, String)> {
         let now = now(clock);
@@ -280,6 +318,15 @@ impl GuardState {
         self.reported.extend(&new);
         new
     }
+}
+
+/// The time until which no work starts, because of the hours, and the reason.
+pub(crate) fn closed_until(guards: Guards, clock: &dyn Clock) -> Option<(Timestamp, String)> {
+    let zoned = jiff::Zoned::now();
+    let begin = guards.hours?.next_begin(&zoned)?;
+    let left = begin.timestamp().duration_since(zoned.timestamp()).as_micros();
+    let until = clock.now().saturating_add(Micros::try_from(left).unwrap_or(0));
+    Some((until, "work starts then (--hours)".to_owned()))
 }
 
 fn now(clock: &dyn Clock) -> Now {

@@ -18,7 +18,9 @@ pub(crate) mod wait;
 
 pub(crate) use criteria::may_hold;
 pub use guard::Guards;
-pub(crate) use guard::{Consequence, EndedAttempt, GuardState, HeldOwner, disk_problem, may_pause};
+pub(crate) use guard::{
+    Consequence, EndedAttempt, GuardState, HeldOwner, closed_until, disk_problem, may_pause,
+};
 #[cfg(test)]
 pub(crate) use helpers::decider::{DeciderReply, DeciderRequest};
 pub(crate) use helpers::planner::{is_by_planner, may_ask_planner};

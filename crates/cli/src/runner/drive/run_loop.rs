@@ -15,13 +15,13 @@ use std::time::Duration;
 
 use plan_ledger::internals::plan::{Route, STALL_AFTER, condition_problem, is_slow};
 use plan_ledger::{
-    AttemptToken, Clock, Error, Ledger, LostCause, Micros, Result, RunId, RunStatus, State,
-    StepStatus, Task, Timestamp,
+    AttemptToken, Clock, Command, Error, Ledger, LostCause, Micros, Result, RunId, RunStatus,
+    State, StepNumber, StepStatus, Task, Timestamp,
 };
 
 use crate::protocol::hand_off::title;
 use crate::protocol::{StepName, slow_text};
-use crate::runner::drive::guard::GuardState;
+use crate::runner::drive::guard::{GuardState, closed_until};
 use crate::runner::drive::recover::{Recovered, recover};
 use crate::runner::drive::state::{
     Drive, FileWatch, Options, Planning, Running, WAIT_MAX, half_way,
@@ -238,7 +238,12 @@ impl Drive<'_> {
         if self.has_room() && self.is_paused_by_disk()? {
             return Ok(());
         }
-        while self.has_room() {
+        for step in self.guard.ended_early(self.clock) {
+            if let Ok(step) = step.parse().map(StepNumber) {
+                self.ledger.execute(&Command::EndDelay { run: self.run, step })?;
+            }
+        }
+        while self.has_room() && closed_until(self.options.guards, self.clock).is_none() {
             let slot = self.free_slot();
             let worker = format!("{}/{slot}", self.workers.kind().as_str());
             let task = match self.dispatch(&worker) {

@@ -9,6 +9,7 @@ use plan_ledger::internals::plan::Timer;
 use plan_ledger::{AttemptToken, Micros, Result, RunStatus, StepStatus, Timestamp};
 
 use crate::protocol::{StepName, WorkerKind};
+use crate::runner::drive::guard::closed_until;
 use crate::runner::drive::state::Drive;
 use crate::runner::progress::Progress;
 
@@ -23,6 +24,7 @@ impl Drive<'_> {
         }
         let Some((until, reason)) = self.due() else { return Ok(false) };
         self.observer.progress(&Progress::Waiting { until, reason });
+        let is_held = self.held_until().is_some();
         while self.may_start() {
             self.release_dead_claims()?;
             let left = until.saturating_sub(self.clock.now());
@@ -33,8 +35,9 @@ impl Drive<'_> {
                 // waiting, or the wait would never end.
                 return Ok(self.due().is_none_or(|(next, _)| next > until));
             }
-            // The wall clock was set, and a hold ends earlier.
-            if self.due().is_some_and(|(next, _)| next.saturating_add(JUMP_MIN) < until) {
+            // The wall clock was set, and what holds the steps ends earlier.
+            let end = self.held_until().map(|(end, _)| end);
+            if is_held && end.is_none_or(|end| end.saturating_add(JUMP_MIN) < until) {
                 return Ok(true);
             }
             if self.ledger.head().seq != self.seen {
@@ -52,6 +55,12 @@ impl Drive<'_> {
         Ok(false)
     }
 
+    /// Until when a hold or the hours keep ready steps from being dispatched, and why.
+    fn held_until(&self) -> Option<(Timestamp, String)> {
+        let closed = closed_until(self.options.guards, self.clock);
+        closed.or_else(|| self.guard.next_end(self.clock))
+    }
+
     /// The next timer after which the loop may have work, with its reason.
     fn due(&mut self) -> Option<(Timestamp, String)> {
         let state = self.state()?;
@@ -63,7 +72,7 @@ impl Drive<'_> {
         if run.pause.is_some() {
             return None;
         }
-        if let Some(held) = self.guard.next_end(self.clock).filter(|_| run.has_dispatchable()) {
+        if let Some(held) = self.held_until().filter(|_| run.has_dispatchable()) {
             return Some(held);
         }
         // An idle loop hosts nothing: what a runner hosts is at work on another machine, or was.
