@@ -11,8 +11,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use plan_ledger::{Error, Result};
 
+use crate::protocol::not_ignored;
 use crate::runner::StopRequest;
-pub(crate) use crate::runner::not_ignored;
 
 /// How long a process that only waits may take to end in order after a signal.
 const ORDERLY_END: Duration = Duration::from_secs(1);

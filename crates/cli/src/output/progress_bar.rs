@@ -11,8 +11,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use plan_ledger::{Error, Result, StepNumber};
 
+use crate::protocol::not_ignored;
 use crate::runner::Progress;
-use crate::signals::not_ignored;
 
 use super::render::{Style, cut, escape_control};
 

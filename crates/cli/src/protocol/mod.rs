@@ -31,7 +31,8 @@ pub use message::MESSAGE_LENGTH_MAX;
 pub(crate) use message::{encode, receive};
 pub(crate) use opening::{OpeningJson, OpeningWord, RolledBackLine};
 pub(crate) use process::{
-    MACHINE_LENGTH_MAX, Peer, ProcessStatus, is_gone, named_process, process_start, this_machine,
+    MACHINE_LENGTH_MAX, Peer, ProcessStatus, is_gone, named_process, not_ignored, process_start,
+    this_machine,
 };
 pub(crate) use shell::{ledger_option, option, quoted, quoted_folder, sh_word, shell_command};
 pub(crate) use signed_note::{NoteError, NoteSigner, NoteVerifier};

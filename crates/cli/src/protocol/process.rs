@@ -1,4 +1,5 @@
-//! Processes as `/proc` shows them: which one makes a request, and whether that of a claim is gone.
+//! Processes as `/proc` shows them: which one makes a request, whether that of a claim is gone, and which
+//! signals this one ignores.
 //!
 //! Invariants:
 //! - A process is gone only if this place shows its processes, the boot and the namespace are those of
@@ -50,6 +51,19 @@ impl Peer {
     pub(crate) fn own() -> Self {
         Self::of(Some(std::process::id()))
     }
+}
+
+/// The signals that this process did not ignore at its start. The others (`nohup`) stay ignored.
+pub(crate) fn not_ignored<const N: usize>(signals: [i32; N]) -> impl Iterator<Item = i32> {
+    let ignored = ignored_signals();
+    signals.into_iter().filter(move |signal| ignored >> (signal - 1) & 1 == 0)
+}
+
+/// The signals that this process ignores, as a mask; empty if the system does not report it.
+fn ignored_signals() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
 /// The process of this number, if this place shows it and it has not exited.

@@ -61,7 +61,7 @@ pub(crate) use own_folder::{OwnFolder, create_own_folder};
 #[cfg(feature = "store")]
 pub(crate) use process::end_workers;
 pub use process::{ProcessOptions, ProcessWorkers, WorkerLimits, scratch_folder};
-pub(crate) use process::{act_or_enable, end_all_workers, not_ignored, unusable, worker_at_work};
+pub(crate) use process::{act_or_enable, end_all_workers, unusable, worker_at_work};
 pub use progress::{Fence, Observer, Progress, StopRequest};
 pub(crate) use stub::canned_output;
 pub use stub::{CannedOutputs, StubOptions, StubWorkers};

@@ -4,7 +4,6 @@
 pub(crate) mod adopted;
 pub(crate) mod check_result;
 pub(crate) mod exit_record;
-pub(crate) mod ignored_signals;
 pub(crate) mod job;
 pub(crate) mod limits;
 pub(crate) mod orphans;
@@ -16,7 +15,6 @@ pub(crate) mod scratch;
 pub(crate) mod supervisor;
 pub(crate) mod workers;
 
-pub(crate) use ignored_signals::not_ignored;
 pub use limits::WorkerLimits;
 pub(crate) use output::unusable;
 pub(crate) use supervisor::act_or_enable;

@@ -27,9 +27,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use plan_ledger::Micros;
 
 use crate::protocol::hand_off::files::open_regular;
+use crate::protocol::not_ignored;
 use crate::runner::own_folder::OwnFolder;
 use crate::runner::process::exit_record::{CommandEnd, ExitRecord};
-use crate::runner::process::ignored_signals::not_ignored;
 use crate::runner::process::orphans::{self, JOB_VARIABLE, SUPERVISOR};
 
 /// The exit status of a supervisor whose command did not start.

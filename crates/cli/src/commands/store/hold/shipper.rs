@@ -18,7 +18,7 @@ use plan_ledger::{Error, ErrorKind};
 
 use crate::commands::store::remote::at_store;
 use crate::output::print_message;
-use crate::signals::not_ignored;
+use crate::protocol::not_ignored;
 
 /// How often what gathered is shipped.
 const SHIP_EVERY: Duration = Duration::from_secs(1);
