@@ -37,25 +37,33 @@ impl Clock for Acting<'_> {
 /// `ledger run --wait` waited for a record after that one, forever.
 #[test]
 fn record_during_loop_end_is_after_the_seen_position() {
-    let bench = Bench::new(&plan(2), TextPolicy::Judge);
-    let (run, by, reason) = (bench.run, "ana", "lunch");
-    bench.ledger.pause(run, by, reason).unwrap();
-    let resume = || drop(bench.ledger.unpause(run, by).unwrap());
-    // The loop reads the clock when it begins, before it looks for work, and for its summary.
-    let (reads, nth) = (AtomicU32::new(0), 3);
-    let clock = Acting { clock: &*bench.clock, reads, nth, act: &resume };
     let route = Route { is_stub: true, ..Route::default() };
-    let on_stale = OnStale::Warn;
-    let guards = Guards::NONE;
     let options = Options {
         max_parallel: 3,
         marks: None,
         route: &route,
-        guards,
-        on_stale,
+        guards: Guards::NONE,
+        on_stale: OnStale::Warn,
         left_workers: LeftWorkers::Adopt,
         take_over: None,
     };
+    let by = "ana";
+    let paused = || {
+        let bench = Bench::new(&plan(2), TextPolicy::Judge);
+        bench.ledger.pause(bench.run, by, "lunch").unwrap();
+        bench
+    };
+    // The last thing for which the loop reads the clock is its summary.
+    let counted = paused();
+    let clock = Acting { clock: &*counted.clock, reads: AtomicU32::new(0), nth: 0, act: &|| () };
+    let (mut workers, mut observer) = (Scripted::new(), Quiet::new());
+    drive(&counted.ledger, &clock, counted.run, &mut workers, &mut observer, options).unwrap();
+    let nth = clock.reads.into_inner();
+
+    let bench = paused();
+    let run = bench.run;
+    let resume = || drop(bench.ledger.unpause(run, by).unwrap());
+    let clock = Acting { clock: &*bench.clock, reads: AtomicU32::new(0), nth, act: &resume };
     let (mut workers, mut observer) = (Scripted::new(), Quiet::new());
     let summary = drive(&bench.ledger, &clock, run, &mut workers, &mut observer, options).unwrap();
     assert_eq!((observer.dispatched().len(), summary.session.dispatched), (0, 0), "it paused");
