@@ -141,7 +141,8 @@ const KILLS: [(&str, Option<&str>); 6] = [
 fn s23_printed_loan_survives_kills_in_its_middle() {
     let place = loan();
     let runner = |more: &str| {
-        let args: Vec<&str> = "run loan.txt --worker".split(' ').chain(["sh worker.sh"]).collect();
+        let line = "run loan.txt --kill-orphans --worker";
+        let args: Vec<&str> = line.split(' ').chain(["sh worker.sh"]).collect();
         let more: Vec<&str> = more.split_whitespace().collect();
         start(&mut place.command(&[args, more].concat()))
     };
@@ -169,7 +170,7 @@ fn s23_printed_loan_survives_kills_in_its_middle() {
         }
         more = "";
     }
-    run_loan(&place, "").code(0).says(&["5 of 5 steps accepted"]);
+    run_loan(&place, "--kill-orphans").code(0).says(&["5 of 5 steps accepted"]);
     // Each step was begun once more than it was killed, and the bureau once more for its 503.
     for (step, times) in
         [("verify_identity", 2), ("pull_credit", 3), ("compliance_check", 2), ("issue_decision", 2)]
@@ -390,6 +391,7 @@ fn s19_printed_coding_agent_finds_the_right_file_despite_kills() {
         let args = [
             "run",
             "bug.txt",
+            "--kill-orphans",
             "--worker",
             "sh wrapper.sh",
             "--planner",
