@@ -152,7 +152,6 @@ pub(crate) struct WaitingLine {
     /// Commands that resolve it, after the one that shows what it lets the run execute.
     commands: Vec<String>,
     /// What it lets the run execute: the commands come first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     executes: Vec<ExecutedPart>,
     /// What it needs.
     #[serde(rename = "for")]
