@@ -48,7 +48,7 @@ steps:
 ";
 
 /// A decision in every form.
-const DECISIONS: [&str; 17] = [
+const DECISIONS: [&str; 19] = [
     "accept plan judged",
     "reject plan judged",
     "answer 9 yes",
@@ -66,6 +66,8 @@ const DECISIONS: [&str; 17] = [
     "plan withdraw plan",
     "recover .ledger --fence --yes",
     "note hello --accept-rollback",
+    "claim plan --owner human",
+    "work plan --owner human -- true",
 ];
 
 fn in_shell(place: &Place, marks: &[(&str, &str)], words: &[&str]) -> Ended {

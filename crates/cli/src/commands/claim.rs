@@ -74,6 +74,7 @@ pub(crate) fn claim(args: &ClaimArgs) -> Result<Code, Failure> {
     let new = ClaimRequest::new(environment().new_secret());
     let named = ClaimRequest { run, step, worker, lease_seconds, ..new };
     args.ledger.expect_folder_for_pid(args.pid)?;
+    args.route.expect_permitted(args.ledger.dir())?;
     let bound_to = bound_to(args.pid)?;
     let request = ClaimRequest { owners, tags, bound_to, ..named }.into();
     let mut client = args.ledger.client()?;

@@ -111,6 +111,7 @@ pub(crate) struct ReceiptArgs {
 
 pub(crate) fn receipt(args: &ReceiptArgs) -> Result<Code, Failure> {
     args.ledger.expect_folder_for_pid(args.pid)?;
+    args.route.expect_permitted(args.ledger.dir())?;
     let mut client = args.ledger.client()?;
     let (owners, tags) = args.route.lists();
     let secret = environment().new_secret();

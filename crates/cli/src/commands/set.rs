@@ -13,6 +13,9 @@ Examples:
   ledger set flag true --if-version 0              only if it is not set
   ledger get count --json";
 
+/// How the names of the program's own variables begin.
+const OWN_NAMES: &str = "ledger.";
+
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SetArgs {
@@ -40,6 +43,12 @@ pub(crate) fn set(args: &SetArgs) -> Result<Code, Failure> {
         None => (args.run.run.clone(), &args.name, &args.value),
         Some(value) => (Some(args.name.clone()), &args.value, value),
     };
+    if name.starts_with(OWN_NAMES) {
+        let message = format!(
+            "the variable {name} is set by the program itself\nhint: choose a name that does not begin with `{OWN_NAMES}`"
+        );
+        return Err(Failure::Usage(message));
+    }
     args.ledger.execute_for_worker(SetRequest {
         run,
         name: name.clone(),

@@ -72,6 +72,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
     let environment = environment();
     create_parents(&args.ledger)?;
     expect_outside(std::process::id(), &args.ledger)?;
+    args.route.expect_permitted(&args.ledger)?;
     if args.retry_failed || args.helpers.approves_versions() {
         expect_person_in_shell(&args.ledger, OPERATOR)?;
     }

@@ -55,6 +55,7 @@ pub(crate) fn work(args: &WorkArgs) -> Result<Code, Failure> {
     if let Some(program) = args.command.first() {
         worker_program::check_program(program)?;
     }
+    args.route.expect_permitted(args.ledger.dir())?;
     Worker::new(args)?.run()
 }
 

@@ -6,14 +6,17 @@ mod limits;
 #[cfg(feature = "store")]
 mod servers;
 
+use std::path::Path;
+
 use clap::Args;
 
 use plan_ledger::Token;
-use plan_ledger::internals::plan::Route;
+use plan_ledger::internals::plan::{Route, is_person};
 
 use crate::options::amounts::parse_seconds;
 use crate::options::run::parse_name;
-use crate::server::AgentSession;
+use crate::output::Failure;
+use crate::server::{AgentSession, expect_person_in_shell};
 
 pub(crate) use guards::GuardArgs;
 pub(crate) use ledger::WorkerLedgerArgs;
@@ -50,6 +53,17 @@ impl RouteArgs {
     /// The route.
     pub(crate) fn route(&self) -> Route {
         Route::of(&self.owner, &self.tag)
+    }
+
+    /// Rejects the steps of people in an agent session: they are for a person.
+    ///
+    /// # Errors
+    /// `AgentSession`, unless the owner of the ledger allowed the agent to decide.
+    pub(crate) fn expect_permitted(&self, dir: &Path) -> Result<(), Failure> {
+        if self.owner.iter().any(|owner| is_person(owner)) {
+            expect_person_in_shell(dir, "")?;
+        }
+        Ok(())
     }
 
     /// The owners and the tags.
