@@ -295,6 +295,7 @@ mutants! {
     VerdictOfAnyProcess, "S authority", "any process asserts that a command criterion holds";
     TokenSecretIgnored, "S authority", "the secret of a token is not compared, so that any process speaks for an attempt";
     SessionHeldWithoutEnd, "S hosts", "a stop hook holds a session for ever, and each hold is a paid request";
+    LeftWorkerExpires, "S night", "a command after the lease takes the step of a worker that is still at work, or its result";
     LiveWorkerKilled, "S night", "a worker that pays is killed by the next runner, and it is unknown whether it paid";
     ImportedAnchorNotFolded, "H anchor", "an import starts from a state that its records do not result in";
     FileOfAnyLengthHashed, "S sparse file", "a runner hashes a sparse file for hours";

@@ -140,6 +140,42 @@ fn living_worker_of_a_dead_runner_is_taken_over() {
     assert_eq!(state.account.attempts, 3);
 }
 
+/// Other commands than a runner open the ledger after the lease: a result that a worker left is recorded first,
+/// and a worker that is still at work keeps its step.
+#[test]
+fn command_after_the_lease_keeps_what_a_dead_runner_left() {
+    for command in ["tick", "claim plan --worker other", "work plan --max 1 -- true", "note hello"]
+    {
+        let place = Place::new();
+        let work = |end: &str| format!("echo $LEDGER_STEP$LEDGER_ATTEMPT >> $TALLY; {end}");
+        let wait = work("while [ ! -e go ]; do sleep 0.05; done");
+        place.write(
+            "plan.yaml",
+            format!(
+                "defaults: {{lease_seconds: 1}}\nsteps:\n  - {{id: ended, idempotent: no, outputs: [n], \
+                 command: '{}'}}\n  - {{id: long, idempotent: no, command: '{wait}'}}\n",
+                work("while [ ! -e end ]; do sleep 0.01; done; echo 7")
+            ),
+        );
+        let runner = start(&mut place.command(&["run", "plan.yaml"]));
+        wait_until("both workers have begun", || place.tally().len() == 2);
+        runner.kill();
+        place.write("end", "");
+        wait_until("one has ended", || work_files(&place, "exit") == 1);
+        std::thread::sleep(std::time::Duration::from_millis(1_200));
+        place.ledger(command);
+        let run = run_of(&place);
+        assert_eq!(ids(&run, StepStatus::Accepted), ["ended"], "{command}");
+        assert_eq!(run.variables["n"].value.to_string(), "7");
+        assert_eq!(ids(&run, StepStatus::Dispatched), ["long"], "{command}");
+        place.write("go", "");
+        place.ledger("run plan.yaml").code(0).says(&["2 of 2 steps accepted"]);
+        let mut tally = place.tally();
+        tally.sort();
+        assert_eq!(tally, ["ended1", "long1"], "{command}");
+    }
+}
+
 /// With `--kill-orphans` the worker that a dead runner left is killed, and its step is dispatched again.
 #[test]
 fn living_worker_is_killed_on_request() {

@@ -23,7 +23,7 @@ use crate::commands::store::lines::StoreNewsLine;
 use crate::commands::store::{Before, HoldOptions, held::StoreView, hold, standby_text};
 use crate::options::{LedgerOption, environment, open_ledger};
 use crate::output::{Code, Failure, print_message, print_result};
-use crate::runner::{StopRequest, take_over_dead_claims};
+use crate::runner::{StopRequest, keep_left, take_over_dead_claims};
 use crate::server::{check_root, expect_outside, expect_unbound, keep_root, while_serving};
 use crate::signals::StopSignals;
 
@@ -224,10 +224,11 @@ fn watch_input(dir: &Path) -> Result<Arc<AtomicBool>, Failure> {
     Ok(is_ended)
 }
 
-/// Ends the claims whose processes are gone. Damage ends no server: it is answered to each request that
+/// Ends the claims whose processes are gone, and keeps what the workers of a dead runner left. Damage ends no server: it is answered to each request that
 /// meets it.
 fn end_dead_claims(ledger: &Ledger, dir: &Path) -> Result<(), Failure> {
-    let notes = match take_over_dead_claims(ledger, dir).map_err(Failure::from) {
+    let kept = keep_left(ledger, dir).and_then(|()| take_over_dead_claims(ledger, dir));
+    let notes = match kept.map_err(Failure::from) {
         Err(failure) if failure.code() == Code::Damaged => Vec::new(),
         found => found?,
     };

@@ -42,7 +42,7 @@ pub(crate) use claims::{
 };
 pub(crate) use drive::{
     Consequence, EndedAttempt, GuardState, HeldOwner, closed_until, disk_problem, is_by_planner,
-    may_ask_planner, may_hold, may_pause, plan_file,
+    keep_left, may_ask_planner, may_hold, may_pause, plan_file,
 };
 pub use drive::{
     Counts, Guards, LeftWorkers, OnStale, Options, Pending, Recovered, RunOutcome, RunSummary,

@@ -29,6 +29,7 @@ use crate::protocol::{
     too_long,
 };
 use crate::requests::{GoneLooks, Origin, Repetition, Request};
+use crate::runner::keep_left;
 
 use super::attempt_process::{Executor, made_by};
 use super::known_root::{check_root, keep_root};
@@ -297,6 +298,8 @@ impl Client {
         let environment = Environment { background_work, ..self.environment.clone() };
         let (ledger, report) = Ledger::open_with(&self.dir, &environment)?;
         check_root(&self.dir, &ledger, &environment)?;
+        // A request may record expired leases: what the workers of a dead runner left comes first.
+        let kept = keep_left(&ledger, &self.dir);
         let (peer, looks) = (Peer::own(), GoneLooks::default());
         let origin = Origin { peer: &peer, looks: Some((&self.dir, &looks)) };
         let outcome = request.execute_from(&ledger, key, origin);
@@ -308,6 +311,7 @@ impl Client {
         let closed = ledger.close();
         let mut answer = outcome?;
         answer.messages.splice(0..0, report.notes);
+        answer.messages.extend(kept.err().map(|error| format!("results of workers: {error}")));
         // What was acknowledged is durable, whether or not the ledger could be closed.
         if let Err(error) = closed {
             plan_ledger::mutant!(CloseFailureAnswered => return Err(error.into()));

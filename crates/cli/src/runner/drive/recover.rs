@@ -8,6 +8,7 @@
 //!   that no runner hosted keep their leases, and so do those that the runner of another machine may host. A stub
 //!   worker is its runner, which cannot write any more.
 
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use plan_ledger::{
 
 use crate::protocol::hand_off::describe;
 use crate::protocol::{StepName, WorkerKind};
-use crate::runner::process::unusable;
+use crate::runner::process::{LeftBehind, ProcessOptions, ProcessWorkers, unusable};
 use crate::runner::progress::{Observer, Progress, StopRequest};
 use crate::runner::workers::{LeftAttempt, Workers};
 
@@ -145,22 +146,9 @@ fn adopt(
     let mut adopted = Vec::new();
     let Some(the_run) = state.runs.get(&run) else { return Ok(adopted) };
     for (token, (_, number)) in state.in_flight.iter().filter(|(_, (of, _))| *of == run) {
-        let step = the_run.step(*number);
-        let attempt = step.and_then(|step| step.attempt());
-        let is_process =
-            |worker: &str| WorkerKind::hosted(worker) && !WorkerKind::Stub.has_hosted(worker);
-        let planned = the_run.plan().zip(the_run.plan_step(*number));
-        let Some(((step, _), (plan, plan_step))) =
-            step.zip(attempt.filter(|attempt| is_process(&attempt.worker))).zip(planned)
-        else {
+        let Some(left) = left_attempt(the_run, *number, *token) else { continue };
+        let Some((plan, plan_step)) = the_run.plan().zip(the_run.plan_step(*number)) else {
             continue;
-        };
-        let left = LeftAttempt {
-            token: *token,
-            number: step.attempts,
-            idempotence: plan.idempotence_of(plan_step),
-            has_retry: plan_step.decode().retry.is_some(),
-            changes: plan_step.changes().owned(),
         };
         if !workers.adopt(left) {
             continue;
@@ -176,6 +164,67 @@ fn adopt(
         });
     }
     Ok(adopted)
+}
+
+/// An attempt in flight, if its worker is a process that a runner hosted.
+fn left_attempt(run: &Run, number: StepNumber, token: AttemptToken) -> Option<LeftAttempt> {
+    let step = run.step(number)?;
+    let worker = &step.attempt()?.worker;
+    if !WorkerKind::hosted(worker) || WorkerKind::Stub.has_hosted(worker) {
+        return None;
+    }
+    let (plan, plan_step) = run.plan().zip(run.plan_step(number))?;
+    Some(LeftAttempt {
+        token,
+        number: step.attempts,
+        idempotence: plan.idempotence_of(plan_step),
+        has_retry: plan_step.decode().retry.is_some(),
+        changes: plan_step.changes().owned(),
+    })
+}
+
+/// For how long the lease of a worker without a runner is renewed.
+const KEPT_LEASE: Micros = 60_000_000;
+
+/// A lease that ends sooner than this is renewed.
+const KEPT_MARGIN: Micros = 10_000_000;
+
+/// Keep what the workers of a runner that is gone left, without taking them over: a result is recorded, and the
+/// lease of a worker that is at work does not end. The caller has the lock of the ledger, and is no runner.
+pub(crate) fn keep_left(ledger: &Ledger, dir: &Path) -> Result<()> {
+    plan_ledger::mutant!(LeftWorkerExpires => return Ok(()));
+    let state = ledger.state()?;
+    let failed = |error| Error::io("find the folder of the workers", dir, error);
+    for (token, (run, number)) in &state.in_flight {
+        let Some(the_run) = state.runs.get(run) else { continue };
+        let Some(left) = left_attempt(the_run, *number, *token) else { continue };
+        let options = ProcessOptions {
+            ledger: std::path::absolute(dir).map_err(failed)?,
+            run: *run,
+            worker: None,
+        };
+        let mut workers = ProcessWorkers::new(options);
+        let kept = match workers.left_behind(left) {
+            LeftBehind::Result(receipt) => record_left(ledger, *token, &receipt).map(|_| {
+                workers.settled(*token);
+            }),
+            LeftBehind::AtWork => {
+                let attempt = the_run.step(*number).and_then(|step| step.attempt());
+                let until = attempt.map_or(0, |attempt| attempt.lease_until);
+                if until > ledger.now().saturating_add(KEPT_MARGIN) {
+                    continue;
+                }
+                let (token, proof, lease) = (*token, Proof::LockHolder, Some(KEPT_LEASE));
+                ledger.execute(&Command::Renew { token, proof, lease }).map(drop)
+            }
+            LeftBehind::Nothing => Ok(()),
+        };
+        match kept {
+            Err(error) if error.rejection().is_none() => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// How long such a worker is waited for if its step has no time limit.

@@ -20,5 +20,5 @@ pub(crate) use output::unusable;
 pub(crate) use supervisor::act_or_enable;
 #[cfg(feature = "store")]
 pub(crate) use workers::end_workers;
+pub(crate) use workers::{LeftBehind, end_all_workers, worker_at_work};
 pub use workers::{ProcessOptions, ProcessWorkers, scratch_folder};
-pub(crate) use workers::{end_all_workers, worker_at_work};

@@ -104,6 +104,17 @@ pub(crate) fn no_servers() -> Option<(&'static str, OsString)> {
     std::env::var_os("LEDGER_SERVER").map(|_| ("LEDGER_SERVER", OsString::new()))
 }
 
+/// What the worker of an attempt left whose runner is gone.
+#[derive(Debug)]
+pub(crate) enum LeftBehind {
+    /// It is at work.
+    AtWork,
+    /// It ended with this receipt.
+    Result(Box<Receipt>),
+    /// No result.
+    Nothing,
+}
+
 /// The purpose of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
@@ -174,6 +185,37 @@ impl ProcessWorkers {
         self
     }
 
+    /// What the worker of an attempt left whose runner is gone. Nothing of a worker at work is changed.
+    pub(crate) fn left_behind(&mut self, attempt: LeftAttempt) -> LeftBehind {
+        let token = attempt.token;
+        let stem = stem(Key::Work(token));
+        if self.scratch.process_at_work(&stem).is_some() {
+            return LeftBehind::AtWork;
+        }
+        let has_ended = self.scratch.record(&stem).is_some()
+            || worked::complete_receipt(&self.scratch, &stem).is_some();
+        if !has_ended {
+            return LeftBehind::Nothing;
+        }
+        self.take_over(attempt);
+        match self.adopted_report() {
+            Some(Report::Finished(_, receipt)) => LeftBehind::Result(receipt),
+            _ => LeftBehind::Nothing,
+        }
+    }
+
+    /// Report about a worker of an earlier runner when it has ended.
+    fn take_over(&mut self, attempt: LeftAttempt) {
+        let LeftAttempt { token, number, idempotence, has_retry, changes } = attempt;
+        let stem = stem(Key::Work(token));
+        let limits = JobLimits::of_worker(None, self.limits, &changes);
+        let limits = JobLimits { stream_length_max: self.stream_length_max, ..limits };
+        let job = AdoptedJob::new(&stem, limits, &self.scratch);
+        let backoff = Some(Backoff::new(number, token, has_retry));
+        let known = Known { changes, idempotence, backoff, answer: CheckAnswer::Status };
+        self.adopted.insert(token, (job, known));
+    }
+
     fn environment(&self, task: &Task) -> Variables {
         let receipt = self.scratch.path(&stem(Key::Work(task.token.seq)), "receipt");
         [
@@ -237,19 +279,13 @@ impl Workers for ProcessWorkers {
     }
 
     fn adopt(&mut self, attempt: LeftAttempt) -> bool {
-        let LeftAttempt { token, number, idempotence, has_retry, changes } = attempt;
-        let stem = stem(Key::Work(token));
-        let is_supervised = self.scratch.process_at_work(&stem).is_some();
-        if !is_supervised || !self.is_left_at_work(token) || plan_ledger::mutant!(LiveWorkerKilled)
-        {
+        let token = attempt.token;
+        let is_supervised = self.scratch.process_at_work(&stem(Key::Work(token))).is_some();
+        let is_kept = is_supervised && self.is_left_at_work(token);
+        if !is_kept || plan_ledger::mutant!(LiveWorkerKilled) {
             return false;
         }
-        let limits = JobLimits::of_worker(None, self.limits, &changes);
-        let limits = JobLimits { stream_length_max: self.stream_length_max, ..limits };
-        let job = AdoptedJob::new(&stem, limits, &self.scratch);
-        let backoff = Some(Backoff::new(number, token, has_retry));
-        let known = Known { changes, idempotence, backoff, answer: CheckAnswer::Status };
-        self.adopted.insert(token, (job, known));
+        self.take_over(attempt);
         true
     }
 
