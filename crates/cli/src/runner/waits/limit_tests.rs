@@ -64,6 +64,7 @@ fn sentence_of_claude_code_gives_its_end() {
         ("You've hit your Sonnet limit \u{b7} resets Jan 8, 1:34am (UTC)", "2027-01-08 02:34:30"),
         ("You're out of usage credits \u{b7} resets 9:54pm (UTC)", "2026-11-28 22:54:30"),
         ("You're out of usage credits", "person"),
+        ("You're out of extra usage \u{b7} resets 9:54pm (UTC)", "2026-11-28 22:54:30"),
         ("You've hit your org's monthly spend limit \u{b7} ask your admin to raise it", "person"),
         ("Your usage allocation has been disabled by your admin \u{b7} ask them", "person"),
         ("Your org is out of usage \u{b7} add funds to continue", "person"),
@@ -110,6 +111,8 @@ fn sentence_of_codex_gives_its_end() {
             "2026-12-04 10:11:00",
         ),
         ("Quota exceeded. Check your plan and billing details.", "person"),
+        ("You exceeded your current quota, please check your plan and billing details.", "person"),
+        ("stream error: exceeded retry limit, last status: 429 Too Many Requests", "later"),
         ("To use Codex with your ChatGPT plan, upgrade to Plus: https://example.org", "person"),
     ]);
 }
@@ -117,6 +120,10 @@ fn sentence_of_codex_gives_its_end() {
 #[test]
 fn sentence_of_another_host_gives_its_end() {
     expect_ends(&[
+        (
+            "[API Error: You have exhausted your capacity on this model. Your quota will reset after 2h15m10s.]",
+            "2026-11-28 14:15:10",
+        ),
         (
             "Attempt 1 failed: You have exhausted your capacity on this model. Your quota will reset \
              after 4h28m20s.. Retrying after 16761506ms...",

@@ -20,6 +20,9 @@ const SENTENCES: &[(&str, &[&str])] = &[
     ("you've hit a rate limit", &[""]),
     ("sorry, you've hit a rate limit", &[""]),
     ("you're out of usage", &[""]),
+    ("you're out of extra usage", &[""]),
+    ("you exceeded your current quota", &[""]),
+    ("sorry, you have been rate-limited", &[""]),
     ("your org is out of usage", &[""]),
     ("your group's usage limit", &[""]),
     ("your usage allocation", &["disabled"]),
@@ -55,7 +58,7 @@ const FOR_PERSON: &[&str] = &[
 ];
 
 /// Words before a sentence.
-const LABELS: &[&str] = &["api error:"];
+const LABELS: &[&str] = &["api error:", "[api error:", "stream error:"];
 
 /// The text in lower case, with straight apostrophes and without separators.
 pub(super) fn plain(text: &str) -> String {
