@@ -176,6 +176,24 @@ fn command_after_the_lease_keeps_what_a_dead_runner_left() {
     }
 }
 
+/// A fork begins open steps again; of those that must not be done twice, it says so.
+#[test]
+fn fork_names_the_steps_that_may_be_done_twice() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "steps: [{id: pay, idempotent: no, command: 'echo pay >> $TALLY; kill -9 $$'}, {id: other, command: 'true'}]",
+    );
+    place.ledger("run plan.yaml").code(3);
+    let last = place.state().seq;
+    let forked = place.ledger(&format!("fork plan --name again --at {last}")).code(0);
+    forked.complains(&["not to be done twice, but dispatched again: pay", "must be skipped first"]);
+    let line =
+        place.ledger(&format!("fork plan --name third --at {last} --json")).lines().remove(0);
+    assert_eq!(line["begun_before"], serde_json::json!(["pay"]));
+    assert_eq!(place.tally(), ["pay"]);
+}
+
 /// With `--kill-orphans` the worker that a dead runner left is killed, and its step is dispatched again.
 #[test]
 fn living_worker_is_killed_on_request() {

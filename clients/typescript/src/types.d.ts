@@ -1621,6 +1621,8 @@ export interface EffectLine {
 export interface ForkedLine {
   /** The last record of the parent that the new run includes. */
   at_seq: number;
+  /** The steps that must not be done twice, were begun in the parent, and are dispatched again. */
+  begun_before?: Array<string>;
   /** The record of the request for a new plan that was open, which the new run has, too. */
   open_request?: number | null;
   /** The run that was forked. */

@@ -1710,6 +1710,8 @@ class _ForkedLineRequired(TypedDict):
 
 class ForkedLine(_ForkedLineRequired, total=False):
     """A run was forked."""
+    # The steps that must not be done twice, were begun in the parent, and are dispatched again.
+    begun_before: list[str]
     # The record of the request for a new plan that was open, which the new run has, too.
     open_request: Union[int, None]
 
