@@ -148,10 +148,10 @@ pub use {
     plan::{
         AcceptedBasis, Attempt, Barrier, BarrierNeeds, BlobOutput, BudgetPart, CapScope, Caps,
         Decider, Defaults, Extra, FailureAction, FailureMatch, FailurePolicy, FailureRule,
-        FailureSettings, HelperRole, InputType, Micros, OnBreak, OnFalse, OnTimeout, OnUnknown,
-        Origin, PauseCause, Phase, PlanActivated, PlanDraft, PlanInput, PlanVersion, Problem,
-        Proof, Provenance, QuestionBody, QuestionSubject, RareField, ReplanKind, Review, Route,
-        Secret, SecretHash, Text, Token, Variable, WorkerProcess,
+        FailureSettings, HelperRole, InputType, Micros, OnBreak, OnFalse, OnStale, OnTimeout,
+        OnUnknown, Origin, PauseCause, Phase, PlanActivated, PlanDraft, PlanInput, PlanVersion,
+        Problem, Proof, Provenance, QuestionBody, QuestionSubject, RareField, ReplanKind, Review,
+        Route, Secret, SecretHash, Text, Token, Variable, WorkerProcess,
     },
 };
 

@@ -64,7 +64,7 @@ pub use model::input::{InputType, PlanInput};
 pub use model::plan::{Barrier, BarrierNeeds, Caps, Defaults, OnBreak, Phase, Plan};
 pub use model::policy::{
     Decider, Disposition, FailureAction, FailureMatch, FailurePolicy, FailureRule, FailureSettings,
-    OnUnknown,
+    OnStale, OnUnknown,
 };
 pub use model::problem::Problem;
 pub use model::route::{PERSON, Route, is_person};
@@ -125,5 +125,5 @@ pub use view::operator::{
     AttemptSummary, BarrierSummary, OperatorView, VersionSummary, operator_view,
 };
 pub use view::trusted::{TrustedCheck, checks_to_trust, trusted_checks};
-pub use view::user::{Activity, RequiredAction, UserView, user_view};
+pub use view::user::{Activity, RequiredAction, UserView, continues, user_view};
 pub use view::warnings::{SLOW_FACTOR, STALL_AFTER, Warning, is_slow, warnings};

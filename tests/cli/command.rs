@@ -19,6 +19,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// The folder of one test.
 pub(crate) struct Place {
     folder: tempfile::TempDir,
+    /// The user's state folder: what the program knows about other places is not known here.
+    state: tempfile::TempDir,
 }
 
 /// A command that has ended.
@@ -39,7 +41,7 @@ pub(crate) struct Running {
 
 impl Place {
     pub(crate) fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
+        Self { folder: tempfile::tempdir().unwrap(), state: tempfile::tempdir().unwrap() }
     }
 
     /// A folder with a ledger in which that plan is proposed as run `plan`.
@@ -69,7 +71,7 @@ impl Place {
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = ledger();
         command.args(args).current_dir(self.folder.path()).stdin(Stdio::null());
-        command.env("TALLY", self.path("tally"));
+        command.env("TALLY", self.path("tally")).env("XDG_STATE_HOME", self.state.path());
         command
     }
 

@@ -225,3 +225,26 @@ fn skipped_step_is_not_killed() {
     place.write("none.yaml", "steps: [{id: a, condition: 1 > 2}]");
     drill(&place, "none.yaml", &[]).code(6).complains(&["there is nothing to kill"]);
 }
+
+/// A drill is known by the hash of its plan: `plan review` shows it, and a run with agents says that there was none.
+#[test]
+fn drill_is_known_to_the_review_and_to_the_first_run() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a}, {id: b, after: [a]}]");
+    let never = "the plan was never drilled; `ledger drill plan.yaml`";
+    place.ledger("run plan.yaml --worker true").code(0).complains(&[never]);
+    drill(&place, "plan.yaml", &[]).code(0);
+    place.ledger("plan propose plan.yaml --run again --approval required").code(0);
+    let drilled = ": killed at step 1, resumed, cost $0.00, all checks hold";
+    place.ledger("plan review again").code(3).says(&["drilled on ", drilled]);
+    let line = place.ledger("plan review again --json").lines().remove(0);
+    assert_eq!(
+        (&line["drill"]["holds"], line["drill"]["time_micros"].is_u64()),
+        (&true.into(), true)
+    );
+    let ended = place.ledger("run plan.yaml --run third --worker true").code(0);
+    assert!(!ended.err.contains("never drilled"), "{}", ended.err);
+    // Another plan was not drilled.
+    place.write("plan.yaml", "steps: [{id: a}, {id: b, after: [a]}, {id: c}]");
+    place.ledger("run plan.yaml --run fourth --worker true").code(0).complains(&[never]);
+}

@@ -404,3 +404,36 @@ fn receipt_without_a_declared_output_says_so() {
     let line = report(" --json").lines().remove(0);
     assert!(line["not_accepted"].as_str().unwrap().contains("total"), "{line}");
 }
+
+/// A worker gets the risks and open questions of the plan, why its version was proposed, and the notes of earlier
+/// workers and people, also those of another process.
+#[test]
+fn task_has_risks_rationale_and_notes() {
+    let place = Place::planned(
+        "risks: [The cache lies]\nopen_questions: [Who owns it?]\nsteps: [{id: a}, {id: b, after: [a]}]",
+    );
+    place.ledger_with(&["note", "--step", "a", "the port is 8080", "--by", "ana"]).code(0);
+    place.ledger_with(&["note", "the network is slow", "--by", "bob"]).code(0);
+    let task = place.ledger("claim --json").code(0).lines().remove(0);
+    assert_eq!(task["plan"]["risks"], json!(["The cache lies"]));
+    assert_eq!(task["plan"]["open_questions"], json!(["Who owns it?"]));
+    let note =
+        |number: Value, by: &str, text: &str| json!({"number": number, "by": by, "text": text});
+    let notes = [
+        note(json!(1), "ana", "the port is 8080"),
+        note(Value::Null, "bob", "the network is slow"),
+    ];
+    assert_eq!(task["notes"], json!(notes));
+    place.ledger(&format!("receipt {}", task["token"].as_str().unwrap())).code(0);
+    // One process dispatches, adds a note, and dispatches again.
+    let serving = place.serve();
+    place.ledger_with(&["note", "--step", "a", "use the new port", "--by", "cyn"]).code(0);
+    let task = place.ledger("claim --json").code(0).lines().remove(0);
+    assert_eq!(task["notes"].as_array().unwrap().len(), 3, "{task}");
+    assert_eq!(task["notes"][2], note(json!(1), "cyn", "use the new port"));
+    place.ledger_with(&["note", "one more", "--by", "dee"]).code(0);
+    place.ledger(&format!("release {}", task["token"].as_str().unwrap())).code(0);
+    let task = place.ledger("claim --json").code(0).lines().remove(0);
+    assert_eq!(task["notes"][3]["text"], "one more");
+    drop(serving);
+}

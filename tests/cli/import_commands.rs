@@ -108,7 +108,7 @@ fn plan_lint_reports_every_problem_with_its_line() {
     let lines =
         place.ledger_with(&["plan", "lint", &fixture("speckit.md"), "--json"]).code(0).lines();
     let of = |kind: &str| lines.iter().filter(|line| line["type"] == kind).count();
-    assert_eq!((of("warning"), of("note"), of("summary")), (6, 2, 1), "{lines:?}");
+    assert_eq!((of("warning"), of("note"), of("summary")), (6, 5, 1), "{lines:?}");
     assert!(
         lines
             .iter()

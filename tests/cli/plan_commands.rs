@@ -149,7 +149,11 @@ fn plan_waits_for_its_reviewer() {
     let shown = place.ledger("plan review plan --json").code(3).lines()[0]["hash"].clone();
     let shown = shown.as_str().unwrap().get(..12).unwrap().to_owned();
     let review = place.ledger("plan review plan").code(3);
-    review.says(&["version 1, 1 step", "question: Is this the plan?", "a.command: echo a"]);
+    review.says(&[
+        "version 1, by operator, 1 step",
+        "question: Is this the plan?",
+        "a.command: echo a",
+    ]);
 
     place.write("plan.yaml", ASKED.replace("echo a", "echo b"));
     place.ledger("run plan.yaml").code(6).complains(&["has another plan than the file"]);
@@ -231,4 +235,55 @@ fn proposed_file_equals_the_file_of_a_run() {
     let text = |name: &str| place.state().run_named(name).unwrap().policy.text;
     assert_eq!(["piped", "trusted"].map(text), [TextPolicy::Trust; 2]);
     assert_eq!(["shown", "judged"].map(text), [TextPolicy::Judge; 2]);
+}
+
+/// `plan make -o` names the run after the file, so that `ledger run FILE` continues it instead of making another.
+#[test]
+fn written_plan_of_a_planner_has_one_run() {
+    let place = Place::new();
+    place.write(
+        "made.txt",
+        "extra: {rationale: the smallest change}\nsteps: [{id: a, command: 'true'}]",
+    );
+    let make = ["plan", "make", "--goal", "Do it", "--planner", "cat made.txt", "-o", "work.yaml"];
+    place.ledger_with(&make).code(0).says(&["run work: version 1"]);
+    place
+        .ledger("plan review work")
+        .code(3)
+        .says(&["by planner:cat", "planner:cat: the smallest change"]);
+    place.ledger("plan approve work --by ana").code(0);
+    place.ledger("run work.yaml").code(0).says(&["run work: done"]);
+    assert_eq!(place.state().names.len(), 1, "there is one run");
+}
+
+/// What a plan lacks for a night is named by `plan lint` and at the start of a run with agents, with what gives it.
+#[test]
+fn lacks_of_a_night_are_named_with_their_flags() {
+    let place = Place::new();
+    place.write("bare.yaml", "steps: [{id: a}]");
+    let lacks = ["--output-timeout", "--on-unknown retry", "--judge", "budget: {attempts: N}"];
+    let linted = place.ledger("plan lint bare.yaml").code(0);
+    linted.says(&[lacks[0], lacks[1], "no criteria", lacks[3]]);
+    place.ledger("run bare.yaml --worker true").code(0).complains(&lacks);
+    let given = "run bare.yaml --run given --worker true --output-timeout 20m --on-unknown retry";
+    let ended = place.ledger(given).code(0);
+    assert!(
+        !ended.err.contains("--output-timeout") && !ended.err.contains("--on-unknown"),
+        "{}",
+        ended.err
+    );
+    place.write(
+        "full.yaml",
+        "defaults: {timeout_seconds: 600, retry: {max_attempts: 2}}\nbudget: {attempts: 9}\n\
+         steps: [{id: a, acceptance: [{command: 'true'}]}]",
+    );
+    for ended in [place.ledger("plan lint full.yaml"), place.ledger("run full.yaml --worker true")]
+    {
+        let all = format!("{}{}", ended.out, ended.err);
+        assert!(!lacks.iter().any(|text| all.contains(text)), "{all}");
+    }
+    // Programs do not hang, fail and spend as agents do.
+    place.write("commands.yaml", "steps: [{id: a, command: 'true'}]");
+    let ended = place.ledger("plan lint commands.yaml");
+    assert!(!ended.out.contains("timeout_seconds"), "{}", ended.out);
 }

@@ -76,3 +76,32 @@ fn prime_of_a_damaged_ledger_says_so() {
     std::fs::write(&segment, bytes).unwrap();
     place.ledger("prime").code(0).says(&["Damage: "]);
 }
+
+/// A new session learns what the plan is for, what may go wrong, and what a person rejected and why. So does the
+/// proposer of the next version.
+#[test]
+fn prime_has_outcome_risks_questions_and_what_a_person_rejected() {
+    let place = Place::new();
+    let plan = "outcome: Users are on version 2\nrisks: [The cache lies]\nopen_questions: [Who owns billing?]\n\
+                extra: {next_action: Open the console}\nsteps: [{id: a, goal: First}]\n";
+    place.write("plan.yaml", plan);
+    place.ledger("init").code(0);
+    place.ledger("plan propose plan.yaml --approval required").code(0);
+    place.ledger("plan approve plan --by ana").code(0);
+    place.write("plan.yaml", plan.replace("First", "Another way"));
+    place.ledger("plan propose plan.yaml").code(0);
+    place.ledger_with(&["plan", "reject", "plan", "--note", "too risky"]).code(0);
+    place.ledger("prime").code(0).says(&[
+        "Outcome:\n  Users are on version 2\n",
+        "Rejected by a person:\n  version 2: too risky\n",
+        "Next action of the plan:\n  Open the console\n",
+        "Risks:\n  The cache lies\n",
+        "Open questions:\n  Who owns billing?\n",
+    ]);
+    place.ledger("plan history plan").code(0).says(&["rejected (too risky)"]);
+    place.write("plan.yaml", plan.replace("First", "A third way"));
+    place.ledger("plan propose plan.yaml").code(0).says(&["version 2 was rejected: too risky"]);
+    place.ledger("plan approve plan --by ana").code(0);
+    let prime = place.ledger("prime").out;
+    assert!(!prime.contains("Rejected by a person"), "the next version is active: {prime}");
+}

@@ -246,7 +246,8 @@ fn first_interrupt_drains_and_second_kills() {
     wait_until("it drains", || running.complained("stopping: no more"));
     place.write("open", "");
     let ended = running.end().code(3);
-    let ended = ended.complains(&["stopping: no more steps are dispatched; 2 still running"]);
+    let ended =
+        ended.complains(&["stopping: no more steps are dispatched; 2 still running: Ctrl-C again"]);
     ended.says(&[
         "run plan: interrupted",
         "2 of 6 steps accepted",

@@ -158,6 +158,11 @@ export interface FailurePolicy {
    * first active version do not count.
    */
   max_replans?: number | null;
+  /**
+   * What happens before a step whose files changed since the plan was made; the option of a runner
+   * comes first.
+   */
+  on_stale?: OnStale;
   /** Rules of the plan: the first that matches decides. */
   rules?: Array<FailureRule>;
 }
@@ -1285,6 +1290,8 @@ export interface TaskLine {
   last_failure: string | null;
   /** The end of its lease. */
   lease_until_micros: number;
+  /** The last notes about the run, its steps and the ledger, oldest first, at most 12. */
+  notes: Array<NoteEntry>;
   /** The step number. */
   number: number;
   /** The part of the plan that every worker gets. */
@@ -1371,6 +1378,16 @@ export interface FailedCriterion {
   evidence: string;
 }
 
+/** A note that was recorded earlier. */
+export interface NoteEntry {
+  /** Its author. */
+  by: string;
+  /** The number of the step that it is about; null for the run or the ledger. */
+  number: number | null;
+  /** Its text, at most 1000 characters. */
+  text: string;
+}
+
 /** The part of the plan that every worker gets. */
 export interface PlanBrief {
   /** Background information. */
@@ -1381,8 +1398,14 @@ export interface PlanBrief {
   goal: string;
   /** The neighbours of this step. */
   near: Nearby;
+  /** The open questions. */
+  open_questions: Array<string>;
   /** The expected outcome of the plan. */
   outcome: string;
+  /** Why the version of the plan was proposed: the rationale of its author. */
+  reason: string;
+  /** The known risks. */
+  risks: Array<string>;
   /** The title in one line. */
   title: string;
 }
@@ -1662,6 +1685,8 @@ export interface ProposedLine {
   active: boolean;
   /** The hash of the plan. */
   hash: string;
+  /** The version before this one, if a person rejected it. */
+  rejected: RejectedVersion | null;
   /** The run. */
   run: string;
   /** The status of the run. */
@@ -1670,6 +1695,14 @@ export interface ProposedLine {
   steps: number;
   type: "proposed";
   /** The number of the version. */
+  version: number;
+}
+
+/** A version that a person rejected. */
+export interface RejectedVersion {
+  /** The note of its reviewer. */
+  note: string;
+  /** Its number. */
   version: number;
 }
 
@@ -1864,6 +1897,9 @@ export type Idempotence = "yes" | "no" | "with_key";
 
 /** The decider about failures. */
 export type Decider = "rules" | "external";
+
+/** What happens before a step whose files changed since its plan was made. */
+export type OnStale = "warn" | "ask" | "replan";
 
 /** The action of a failure rule. */
 export type FailureAction = "retry" | "fallback" | FailureActionReplan | FailureActionEscalate | "fail" | "abort";

@@ -56,10 +56,11 @@ pub(super) const BLOCKED: &[&str] = &["blocks", "isBlocking", "outwardIssueLinkB
 pub(super) const PARENTS: &[&str] = &["parent", "parentId", "parentTaskId", "parentIssue"];
 /// Fields with the ids of the tasks inside this one.
 pub(super) const CHILDREN: &[&str] = &["children", "subtaskIds", "childIds"];
+/// Files that the step makes; they are also among those that it may change.
+pub(super) const NEW_FILES: &[&str] = &["filesToCreate"];
 pub(super) const CHANGES: &[&str] = &[
     "filesToModify",
     "filesToChange",
-    "filesToCreate",
     "filesModified",
     "relatedFiles",
     "files",

@@ -11,7 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::field_names::{CHANGES, CRITERIA, DEPENDENCIES, FLAGS, GOALS, IDS, STATUSES, TITLES};
+use super::field_names::{
+    CHANGES, CRITERIA, DEPENDENCIES, FLAGS, GOALS, IDS, NEW_FILES, STATUSES, TITLES,
+};
 use super::record_fields::{RecordFields, field, field_in, id_text, plain_name};
 use crate::files::draft::{TaskStatus, UniqueIds};
 use crate::files::read_report::CorrectionKind;
@@ -115,7 +117,8 @@ pub(crate) fn has_foreign_task_fields(value: &Value) -> bool {
     let tasks: Vec<&Value> = tasks.into_iter().flatten().collect();
     let has_any =
         |names: &[&str]| tasks.iter().any(|task| names.iter().any(|name| task.get(name).is_some()));
-    let common: Vec<&str> = [CRITERIA, CHANGES, FLAGS, &["order", "name", "subject"]].concat();
+    let common: Vec<&str> =
+        [CRITERIA, CHANGES, NEW_FILES, FLAGS, &["order", "name", "subject"]].concat();
     let is_foreign = |name: &str| {
         let name = plain_name(name);
         let is_known = ["teststrategy", "details", "description"].contains(&name.as_str());

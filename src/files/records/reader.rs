@@ -13,8 +13,8 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 
 use super::field_names::{
-    BLOCKED, CHANGES, CHILDREN, COMMAND_LISTS, CREATED, CRITERIA, DEPENDENCIES, EDGE_TYPES, FLAGS,
-    GOALS, IDS, MODIFIED, OWNERS, PARENTS, PHASES, PROGRESS, STATUSES, TAGS, TARGETS, TITLES,
+    BLOCKED, CHILDREN, COMMAND_LISTS, CREATED, CRITERIA, DEPENDENCIES, EDGE_TYPES, FLAGS, GOALS,
+    IDS, MODIFIED, OWNERS, PARENTS, PHASES, PROGRESS, STATUSES, TAGS, TARGETS, TITLES,
 };
 use super::list_finder::{FoundList, Record};
 use super::mapping::{Mapping, Order, Priority};
@@ -24,7 +24,7 @@ use super::record_fields::{
     RecordFields, field, field_in, fractional_id, id_text, is_all_ticked, name_list, path_list,
     text_list, truth,
 };
-use super::step_fields::read_step_fields;
+use super::step_fields::{read_step_fields, take_changes};
 use crate::files::diagnostic::{Diagnostic, Severity};
 use crate::files::draft::{
     Concurrency, ImplicitOrder, PlanDraft, StepSource, range_note, success_criterion, tool_extra,
@@ -551,8 +551,7 @@ impl<'a> RecordReader<'a> {
         self.state_facts(&task.id, &fields);
         let (criteria, mut unread) = take_criteria(&mut fields);
         step.acceptance.extend(criteria);
-        let changes = CHANGES.iter().filter_map(|name| fields.take(&[*name], path_list));
-        step.changes = changes.flatten().collect::<Vec<_>>().into();
+        let created = take_changes(&mut step, &mut fields);
         let owner = fields.take(OWNERS, |value| name_list(value).filter(|names| !names.is_empty()));
         step.owner = owner.and_then(|names| names.into_iter().next());
         step.tools = fields.take(&["tools"], name_list).unwrap_or_default().into();
@@ -581,6 +580,7 @@ impl<'a> RecordReader<'a> {
         self.add_unread_fields(task, unread);
         self.draft.state_commands(commands_of(&step));
         step.extra = tool_extra(self.mapping.extra, rest);
+        step.extra.extend(created);
         let source = match self.line(&task.path) {
             Some(line) => StepSource::Line(line),
             None => StepSource::Path {

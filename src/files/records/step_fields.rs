@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::record_fields::RecordFields;
+use super::field_names::{CHANGES, NEW_FILES};
+use super::record_fields::{RecordFields, path_list};
 use crate::files::draft::StepField;
 use crate::plan::Step;
 
@@ -30,4 +31,13 @@ pub(super) fn read_step_fields(step: &mut Step, fields: &mut RecordFields) -> Ve
         }
     }
     notes
+}
+
+/// Takes the files that a step may change. Returns what `extra` says about those that it makes.
+pub(super) fn take_changes(step: &mut Step, fields: &mut RecordFields) -> Option<(String, Value)> {
+    let created: Vec<String> = fields.take(NEW_FILES, path_list).unwrap_or_default();
+    let changes = CHANGES.iter().filter_map(|name| fields.take(&[*name], path_list));
+    let changes: Vec<String> = changes.flatten().chain(created.clone()).collect();
+    step.changes = changes.into();
+    (!created.is_empty()).then(|| ("files_to_create".to_owned(), created.into()))
 }

@@ -9,6 +9,7 @@ pub(crate) mod event;
 mod golden_tests;
 pub(crate) mod hash;
 pub(crate) mod kind;
+pub(crate) mod last_notes;
 pub(crate) mod note;
 #[cfg(test)]
 mod page_tests;

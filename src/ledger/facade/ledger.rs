@@ -190,7 +190,10 @@ impl Ledger {
     /// # Errors
     /// `TooLarge`, and the write errors of [`Ledger::execute`].
     pub fn add_note(&self, note: &Note, key: Option<&BatchKey>) -> Result<Ack> {
-        self.engine.append_note(note.to_record(self.engine.environment.ids.next_id())?, key)
+        let record = note.to_record(self.engine.environment.ids.next_id())?;
+        let ack = self.engine.append_note(record, key)?;
+        self.engine.notes.add(ack.seq, note);
+        Ok(ack)
     }
 }
 

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{ClockAnchor, NewRecord};
 use crate::ledger::blobs::OutputStore;
+use crate::ledger::codec::last_notes::NotesCache;
 use crate::ledger::environment::{Environment, ledger_time};
 use crate::ledger::history::finished_cache::FinishedCache;
 use crate::ledger::snapshot::scheduler::SnapshotScheduler;
@@ -39,6 +40,7 @@ pub(crate) struct Engine {
     pub(crate) planned_files: PlannedFilesCache,
     pub(super) receipts: RecentReceipts,
     pub(super) finished: FinishedCache,
+    pub(crate) notes: NotesCache,
     /// Held by the thread that records what is due.
     pub(super) ticking: Mutex<()>,
     /// The ledger's time when it was opened.
@@ -121,6 +123,7 @@ impl Engine {
             planned_files: PlannedFilesCache::default(),
             receipts: RecentReceipts::default(),
             finished: FinishedCache::default(),
+            notes: NotesCache::default(),
             ticking: Mutex::new(()),
             clock: log.clock(),
             log,

@@ -4,6 +4,7 @@ use std::cell::LazyCell;
 use std::sync::Arc;
 
 use crate::format::Uid;
+use crate::ledger::codec::note::Note;
 use crate::ledger::history::attempts::{self, EarlierAttempt};
 use crate::ledger::history::finished::Finished;
 use crate::plan::{
@@ -53,6 +54,11 @@ pub struct Task {
     pub earlier: Vec<EarlierAttempt>,
     /// What was done before it, and what that produced.
     pub finished: Finished,
+    /// The last notes about the run and about the whole ledger, oldest first.
+    pub notes: Vec<Note>,
+    /// Why the version of the plan was proposed.
+    #[doc(hidden)]
+    pub plan_reason: String,
     /// The files that the step is expected to change, as they were when the plan was made, if they
     /// were recorded.
     #[doc(hidden)]
@@ -73,7 +79,8 @@ impl Task {
                 _ => None,
             })?;
         let run = state.runs.get(&run)?;
-        let plan = run.active_version()?.plan.clone();
+        let version = run.active_version()?;
+        let (plan, plan_reason) = (version.plan.clone(), version.reason.clone());
         let step = plan.with_defaults(run.plan_step(number)?);
         let Dispatched { attempt, lease_until, idempotency_key, .. } = dispatched.clone();
         let state = run.step(number)?;
@@ -88,6 +95,8 @@ impl Task {
             number,
             inputs: step.inputs.iter().map(value).collect(),
             planned_files: Vec::new(),
+            notes: Vec::new(),
+            plan_reason,
             neighbours: run.neighbours(number),
             step,
             plan,
@@ -111,6 +120,7 @@ pub(crate) fn complete(engine: &Engine, mut task: Task) -> Task {
     task.planned_files = planned_files(engine, task.run, &task.step);
     // Reading the log takes time, and most tasks need nothing from it.
     let log = LazyCell::new(|| engine.reader().ok());
+    task.notes = engine.notes.of_run(task.run, || log.as_ref());
     if task.attempt > 1
         && let Some(log) = &*log
     {

@@ -23,6 +23,24 @@ pub struct FailurePolicy {
     /// first active version do not count.
     #[serde(skip_serializing_if = "is_default")]
     pub max_replans: Option<u32>,
+    /// What happens before a step whose files changed since the plan was made; the option of a runner
+    /// comes first.
+    #[serde(skip_serializing_if = "is_default")]
+    pub on_stale: OnStale,
+}
+
+/// What happens before a step whose files changed since its plan was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum OnStale {
+    /// It is reported.
+    #[default]
+    Warn,
+    /// The run is paused, and a person decides.
+    Ask,
+    /// Another plan is requested from the step on.
+    Replan,
 }
 
 /// The decider about failures.

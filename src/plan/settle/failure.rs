@@ -14,7 +14,7 @@ use super::criteria::{CEL, evaluate, evaluate_with, output_of};
 use super::disposition::{disposition_of, must_not_repeat};
 use super::fallback::may_fall_back;
 use super::outcome::decision_events;
-use super::reported::is_decided_by_rules;
+use super::reported::{class_evidence, is_decided_by_rules};
 use crate::plan::event::Event;
 use crate::plan::event::receipt::{Outcome, UsageLimit};
 use crate::plan::event::run_event::Origin;
@@ -151,7 +151,10 @@ impl<'a> FailedAttempt<'a> {
         time: Timestamp,
         evaluator: &mut Evaluator,
     ) -> Result<Vec<Event>, Exhausted> {
-        let decided = self.decide(time, evaluator)?;
+        let mut decided = self.decide(time, evaluator)?;
+        if let Some(why) = self.class_reason() {
+            decided.reason = Text::concat([&decided.reason, &why.into()]);
+        }
         Ok(self.events(decided, time))
     }
 
@@ -189,6 +192,17 @@ impl<'a> FailedAttempt<'a> {
             Some(limit) => Ok(self.limit_decision(limit, time)),
             None => self.built_in(time, evaluator),
         }
+    }
+
+    /// Why the failure has its class, if its worker reported none.
+    fn class_reason(&self) -> Option<String> {
+        let is_reported = self.attempt.receipt.as_ref().is_some_and(|receipt| {
+            matches!(receipt.outcome, Outcome::Failed { class, .. } if class == self.class)
+        });
+        if is_reported || self.class == FailureClass::Unknown {
+            return None;
+        }
+        class_evidence(self.run, self.number, &self.message)
     }
 
     /// The usage limit that the attempt met, unless the step must not be repeated.

@@ -26,10 +26,56 @@ pub(super) fn classify(
     if class != FailureClass::Unknown {
         return class;
     }
-    let hints = run.plan_step(number).map(CompactStep::failure_hints).unwrap_or_default();
-    let hinted = hints.into_iter().find(|(word, _)| message.contains(word.as_str()));
     let named = || run.plan_step(number)?.failure_class().and_then(FailureClass::named);
-    hinted.map(|(_, class)| class).or_else(named).unwrap_or(class)
+    let hinted = hint(run, number, message).map(|(_, class)| class);
+    let known = || transient_words(message).map(|_| FailureClass::Transient);
+    hinted.or_else(named).or_else(known).unwrap_or(class)
+}
+
+/// The hint of the plan that a message has, and its class.
+fn hint(run: &Run, number: StepNumber, message: &str) -> Option<(String, FailureClass)> {
+    let hints = run.plan_step(number).map(CompactStep::failure_hints).unwrap_or_default();
+    hints.into_iter().find(|(word, _)| message.contains(word.as_str()))
+}
+
+/// What networks and servers say about failures that pass by themselves.
+const TRANSIENT_WORDS: [&str; 16] = [
+    "http 503",
+    "status 503",
+    "503 service unavailable",
+    "http 429",
+    "status 429",
+    "429 too many requests",
+    "too many requests",
+    "rate limit",
+    "connection reset",
+    "connection refused",
+    "connection timed out",
+    "network is unreachable",
+    "network timeout",
+    "temporary failure in name resolution",
+    "econnreset",
+    "etimedout",
+];
+
+/// The words of a message that say that the failure passes by itself.
+fn transient_words(message: &str) -> Option<&'static str> {
+    let message = message.to_ascii_lowercase();
+    TRANSIENT_WORDS.into_iter().find(|words| message.contains(words))
+}
+
+/// Why [`classify`] gave a failure its class, for the record.
+pub(super) fn class_evidence(run: &Run, number: StepNumber, message: &str) -> Option<String> {
+    if let Some((word, _)) = hint(run, number, message) {
+        return Some(format!(" (its class is from the plan's hint `{word}`)"));
+    }
+    let named = run.plan_step(number)?.failure_class().and_then(FailureClass::named);
+    match named {
+        Some(_) => Some(" (its class is the step's failure_class)".to_owned()),
+        None => {
+            transient_words(message).map(|words| format!(" (transient, because it says `{words}`)"))
+        }
+    }
 }
 
 /// The consequence of a reported step.

@@ -24,6 +24,7 @@ use crate::plan::model::budget::{Cost, Limits};
 use crate::plan::model::policy::FailureSettings;
 use crate::plan::state::compact::plan::CompactPlan;
 use crate::plan::state::compact::step::CompactStep;
+use crate::plan::value::expression;
 use crate::plan::value::ids::{AttemptToken, ContentHash, RunId, StepNumber, Timestamp};
 use crate::plan::value::json::Json;
 use crate::plan::value::names::{is_number, parse_number};
@@ -305,6 +306,15 @@ pub struct PlanVersion {
     pub step_count: u32,
 }
 
+/// The names in `variables.NAME` of an expression.
+fn members_of_all(body: &str) -> Vec<String> {
+    let prefix = format!("{}.", expression::ALL);
+    let is_in_name = |char: &char| char.is_ascii_alphanumeric() || *char == '_';
+    let rests = body.split(prefix.as_str()).skip(1);
+    let names = rests.map(|rest| rest.chars().take_while(is_in_name).collect::<String>());
+    names.filter(|name| !name.is_empty()).collect()
+}
+
 /// An open replan request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplanRequest {
@@ -452,6 +462,31 @@ impl Run {
     pub fn active_version(&self) -> Option<&PlanVersion> {
         let index = usize::try_from(self.active).ok()?.checked_sub(1)?;
         self.versions.get(index)
+    }
+
+    /// The variables that a precondition reads, that have no value, and that no step of the plan sets.
+    #[must_use]
+    pub fn unset_by_steps(&self, number: StepNumber, precondition: u32) -> Vec<String> {
+        let is_unset = |name: &String| {
+            !self.variables.contains_key(name) && self.links.writers(name).is_empty()
+        };
+        let mut names = self.links.variables_of(number, precondition).clone();
+        if names.remove(expression::ALL) {
+            // `has(variables.NAME)` reads one of all variables.
+            let place = usize::try_from(precondition).ok();
+            let body = self.plan_step(number).zip(place);
+            let body = body.and_then(|(step, place)| step.preconditions().nth(place));
+            names.extend(body.map(members_of_all).unwrap_or_default());
+        }
+        names.into_iter().filter(is_unset).collect()
+    }
+
+    /// The versions that a person rejected, oldest first, each with the note of the reviewer.
+    #[must_use]
+    pub fn rejections(&self) -> Vec<(u32, &str)> {
+        let numbered = (1..).zip(&self.versions);
+        let rejected = numbered.filter(|(_, version)| version.review == Some(Review::Rejected));
+        rejected.map(|(number, version)| (number, version.note.as_str())).collect()
     }
 
     /// The newest version that an approval can still activate.

@@ -25,6 +25,8 @@ pub struct UserView {
     pub done: u32,
     /// Steps of the active version.
     pub total_steps: u32,
+    /// Whether more steps will follow: the plan continues, and the run has not ended.
+    pub continues: bool,
     /// The current activities, the most important first.
     pub activities: Vec<Activity>,
     /// What a person must do.
@@ -155,10 +157,19 @@ pub fn user_view(run: &Run, now: Timestamp) -> UserView {
         title: title.unwrap_or_else(|| run.name.clone()),
         done,
         total_steps: run.active_version().map_or(0, |version| version.step_count),
+        continues: continues(run),
         activities: activities(run),
-        expected: expected(run, now).filter(|_| required_actions.is_empty() && run.pause.is_none()),
+        expected: expected(run, now)
+            .filter(|_| !continues(run) && required_actions.is_empty() && run.pause.is_none()),
         required_actions,
     }
+}
+
+/// Whether more steps will follow those of the active version.
+#[must_use]
+pub fn continues(run: &Run) -> bool {
+    let is_open = !matches!(run.status, RunStatus::Ended(_));
+    is_open && run.plan().is_some_and(|plan| plan.header().continues)
 }
 
 fn activities(run: &Run) -> Vec<Activity> {
@@ -275,7 +286,8 @@ fn expected(run: &Run, now: Timestamp) -> Option<Micros> {
 
 impl fmt::Display for UserView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} of {} steps", self.title, self.done, self.total_steps)?;
+        let more = if self.continues { " so far" } else { "" };
+        write!(f, "{}: {} of {} steps{more}", self.title, self.done, self.total_steps)?;
         for activity in &self.activities {
             write!(f, "\n  {activity}")?;
         }

@@ -386,6 +386,11 @@ fn s26_files_to_modify_that_do_not_exist_are_reported() {
     let ended = place.ledger(&format!("run plan.json {LAZY}")).code(0).complains(&[text]);
     assert!(!ended.err.contains("new.ts"), "{}", ended.err);
     place.ledger("plan lint plan.json").code(0).says(&[text]);
+    // Files to create are among the changes, and stay known as such.
+    let shown = place.ledger("plan show plan.json --format json").code(0).out;
+    let step = &serde_json::from_str::<serde_json::Value>(&shown).unwrap()["steps"][0];
+    assert_eq!(step["extra"]["files_to_create"], serde_json::json!(["new.ts"]), "{step}");
+    assert_eq!(step["changes"], serde_json::json!(["there.ts", "gone.ts", "new.ts"]), "{step}");
 }
 
 // S29: the PLAN artifact.

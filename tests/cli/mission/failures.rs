@@ -449,6 +449,58 @@ fn s28_files_that_changed_since_the_plan_are_reported() {
         .ledger("run p.yaml --run replans --on-stale replan")
         .code(3)
         .says(&["a new plan version is needed from step 1 (a) on", what]);
+    // The plan can say so, too; the option comes first.
+    let plan = place.read("p.yaml");
+    place.write("p.yaml", plan.replace("max_replans: 1", "max_replans: 1, on_stale: replan"));
+    change("planned");
+    let needed = "a new plan version is needed from step 1 (a) on";
+    place.ledger("run p.yaml --run planned").code(3).says(&[needed, what]);
+    change("warned");
+    place.ledger("run p.yaml --run warned --on-stale warn").code(0).complains(&[what]);
+}
+
+/// What networks and servers say about failures that pass is known; a plan's hint comes first, and why a failure has
+/// its class is on record.
+#[test]
+fn class_of_a_failure_without_a_report_is_known_and_on_record() {
+    let place = Place::new();
+    place.write(
+        "p.yaml",
+        "steps:
+  - {id: net, command: 'echo HTTP 503 Service Unavailable >&2; test $LEDGER_ATTEMPT = 2'}
+  - {id: hinted, failure_hints: {moved: deterministic}, command: 'echo moved, rate limit >&2; false'}
+  - {id: other, command: 'echo nonsense >&2; false'}
+",
+    );
+    place
+        .ledger("run p.yaml")
+        .code(3)
+        .says(&["1 of 3 steps accepted", "failed: step 2 (hinted): deterministic"]);
+    place.ledger("inspect step p net").code(0).says(&["transient, because it says `http 503`"]);
+    place
+        .ledger("inspect step p hinted")
+        .code(0)
+        .says(&["its class is from the plan's hint `moved`"]);
+    place.ledger("questions").says(&["step 3 (other)"]);
+}
+
+/// A value that no step sets is asked for at the start, and before another plan.
+#[test]
+fn value_that_no_step_sets_is_asked_for_first() {
+    let place = Place::new();
+    place.write(
+        "p.yaml",
+        "steps: [{id: a, command: 'true', preconditions: [has(variables.applicant)]}]",
+    );
+    let ended = place.ledger("run p.yaml").code(3);
+    let set = "ledger set applicant VALUE --run p";
+    let ended = ended.complains(&["no step sets `applicant`, which a precondition reads", set]);
+    let (set_at, propose_at) = (ended.out.find(set), ended.out.find("ledger plan propose"));
+    assert!(set_at.is_some() && set_at < propose_at, "{}", ended.out);
+    place.ledger("next").says(&[set]);
+    place.ledger("set applicant A-1 --run p").code(0);
+    let ended = place.ledger("run p.yaml").code(0);
+    assert!(!ended.err.contains("no step sets"), "{}", ended.err);
 }
 
 #[test]

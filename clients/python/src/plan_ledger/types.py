@@ -160,6 +160,9 @@ class FailurePolicy(TypedDict, total=False):
     # Maximum number of replacement versions in one run. Changes of scope, extensions and the
     # first active version do not count.
     max_replans: Union[int, None]
+    # What happens before a step whose files changed since the plan was made; the option of a runner
+    # comes first.
+    on_stale: OnStale
     # Rules of the plan: the first that matches decides.
     rules: list[FailureRule]
 
@@ -1366,6 +1369,8 @@ class TaskLine(TypedDict):
     last_failure: Union[str, None]
     # The end of its lease.
     lease_until_micros: int
+    # The last notes about the run, its steps and the ledger, oldest first, at most 12.
+    notes: list[NoteEntry]
     # The step number.
     number: int
     # The part of the plan that every worker gets.
@@ -1450,6 +1455,16 @@ class FailedCriterion(TypedDict):
     evidence: str
 
 
+class NoteEntry(TypedDict):
+    """A note that was recorded earlier."""
+    # Its author.
+    by: str
+    # The number of the step that it is about; null for the run or the ledger.
+    number: Union[int, None]
+    # Its text, at most 1000 characters.
+    text: str
+
+
 class _PlanBriefRequired(TypedDict):
     # Background information.
     context: str
@@ -1457,8 +1472,14 @@ class _PlanBriefRequired(TypedDict):
     goal: str
     # The neighbours of this step.
     near: Nearby
+    # The open questions.
+    open_questions: list[str]
     # The expected outcome of the plan.
     outcome: str
+    # Why the version of the plan was proposed: the rationale of its author.
+    reason: str
+    # The known risks.
+    risks: list[str]
     # The title in one line.
     title: str
 
@@ -1744,6 +1765,8 @@ class ProposedLine(TypedDict):
     active: bool
     # The hash of the plan.
     hash: str
+    # The version before this one, if a person rejected it.
+    rejected: Union[RejectedVersion, None]
     # The run.
     run: str
     # The status of the run.
@@ -1752,6 +1775,14 @@ class ProposedLine(TypedDict):
     steps: int
     type: Literal["proposed"]
     # The number of the version.
+    version: int
+
+
+class RejectedVersion(TypedDict):
+    """A version that a person rejected."""
+    # The note of its reviewer.
+    note: str
+    # Its number.
     version: int
 
 
@@ -1957,6 +1988,9 @@ Idempotence = Literal["yes", "no", "with_key"]
 
 # The decider about failures.
 Decider = Literal["rules", "external"]
+
+# What happens before a step whose files changed since its plan was made.
+OnStale = Literal["warn", "ask", "replan"]
 
 # The action of a failure rule.
 FailureAction = Union[Literal["retry", "fallback", "fail", "abort"], FailureActionReplan, FailureActionEscalate]

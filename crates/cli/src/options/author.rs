@@ -23,7 +23,7 @@ pub(crate) fn parse_author(text: &str) -> Result<String, String> {
 }
 
 /// Who reads a plan file: the agent in an agent session, else `LEDGER_BY`.
-pub(super) fn plan_author() -> Option<String> {
+pub(crate) fn plan_author() -> Option<String> {
     let session = AgentSession::of_environment();
     session
         .map(|session| Actor::Agent(session.name).to_string())

@@ -1,5 +1,6 @@
 //! Progress bars on standard error, and long tasks that Ctrl-C stops.
 
+use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,13 +58,19 @@ impl WorkingSteps {
         }
     }
 
-    /// The steps and their times, as many as fit.
+    /// The steps and their times, each on a line of its own.
     fn text(&self, now: Instant, columns: usize) -> String {
         let steps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let text = |(_, name, since): &(StepNumber, String, Instant)| {
-            format!("{name} {}", short_duration(now.saturating_duration_since(*since)))
+            let time = short_duration(now.saturating_duration_since(*since));
+            format!("\n  {} {time}", cut(name, columns.saturating_sub(time.len() + 3)))
         };
-        cut(&steps.iter().map(text).collect::<Vec<_>>().join(", "), columns)
+        let mut lines: String = steps.iter().take(LINES_MAX).map(text).collect();
+        let more = steps.len().saturating_sub(LINES_MAX);
+        if more > 0 {
+            let _ = write!(lines, "\n  and {more} more");
+        }
+        lines
     }
 }
 
@@ -80,8 +87,8 @@ fn short_duration(time: Duration) -> String {
 /// How often the times of the steps at work are refreshed.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The columns of the bar of a run without the steps at work.
-const RUN_BAR_COLUMNS: usize = 40;
+/// The most steps at work that are shown.
+const LINES_MAX: usize = 8;
 
 /// The bar of a run: how much of it is done, and the steps at work with their times; hidden if
 /// standard error is not a terminal.
@@ -90,10 +97,9 @@ pub(super) fn run_bar(steps: &WorkingSteps) -> ProgressBar {
     let steps = steps.clone();
     let working = move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
         let columns = Style::of_stderr().columns().unwrap_or(usize::MAX);
-        let text = steps.text(Instant::now(), columns.saturating_sub(RUN_BAR_COLUMNS));
-        let _ = out.write_str(&text);
+        let _ = out.write_str(&steps.text(Instant::now(), columns));
     };
-    let template = "{bar:20} {pos}/{len} {elapsed} {working}";
+    let template = "{bar:20} {pos}/{len} {elapsed}{working}";
     // The template is a constant that parses.
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style.with_key("working", working));
@@ -184,13 +190,18 @@ mod tests {
         steps.follow(&dispatched(1, "a"));
         steps.follow(&dispatched(2, "b"));
         let later = Instant::now() + Duration::from_secs(125);
-        assert_eq!(steps.text(later, 80), "step 1 (a) 2m05s, step 2 (b) 2m05s");
-        assert_eq!(steps.text(later, 12).chars().count(), 12);
+        assert_eq!(steps.text(later, 80), "\n  step 1 (a) 2m05s\n  step 2 (b) 2m05s");
+        assert!(steps.text(later, 14).lines().all(|line| line.chars().count() <= 14));
         let (step, detail) = (name(1, "a"), String::new());
         let lost =
             Progress::Lost { step, token: AttemptToken(7), detail, status: StepStatus::Ready };
         steps.follow(&lost);
-        assert_eq!(steps.text(later, 80), "step 2 (b) 2m05s");
+        assert_eq!(steps.text(later, 80), "\n  step 2 (b) 2m05s");
+        for number in 3..=12 {
+            steps.follow(&dispatched(number, "c"));
+        }
+        let text = steps.text(later, 80);
+        assert!(text.ends_with("\n  and 3 more") && text.lines().count() == 10, "{text}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use plan_ledger::internals::plan::{
 use plan_ledger::{Micros, PauseCause, QuestionId, ReplanTrigger, Ruling, Timestamp};
 
 use crate::protocol::{StepName, budget_used_text, class_word, counted};
-use crate::runner::{Pending, Progress, RunOutcome, RunSummary, Unrecorded};
+use crate::runner::{Pending, Progress, RunOutcome, RunSummary, STOPPING, Unrecorded};
 
 use super::budget::{cost_text, paused_text};
 use super::question::question_subject_text;
@@ -85,7 +85,12 @@ pub(super) fn progress_text(progress: &Progress) -> Option<String> {
         }
         Progress::Held { owner, until, reason, .. } => held_text(owner.as_deref(), *until, reason),
         Progress::Draining { reason, running } => {
-            format!("{reason}: no more steps are dispatched; {running} still running")
+            let more = if reason == STOPPING && *running > 0 {
+                ": Ctrl-C again (or SIGTERM) ends them"
+            } else {
+                ""
+            };
+            format!("{reason}: no more steps are dispatched; {running} still running{more}")
         }
         Progress::BudgetUsed { part } => budget_used_text(*part),
         Progress::Started { .. } | Progress::Counted { .. } => return None,
@@ -149,6 +154,9 @@ const TYPED_MAX: usize = 40;
 fn steps(summary: &RunSummary) -> String {
     let counts = &summary.counts;
     let mut line = format!("  {} of {} steps accepted", counts.accepted, counts.steps);
+    if counts.continues {
+        line.push_str(" so far, and the plan continues");
+    }
     if counts.skipped > 0 {
         let _ = write!(line, ", {} skipped", counts.skipped);
     }
@@ -258,23 +266,7 @@ fn all_commands(item: &Pending, run: &str, ledger: &Path) -> (String, Vec<String
             };
             (format!("the run is {}", paused_text(cause)), vec![command])
         }
-        Pending::Replan { trigger, from, is_failed, limit, reason, file } => {
-            let mut commands = Vec::new();
-            if let Some(step) = from.as_ref().filter(|_| *is_failed) {
-                let step = step_argument(step);
-                commands.push(line("retry", &[run, &step]));
-                commands.push(format!("{} --reason WHY", line("skip", &[run, &step])));
-            }
-            commands.push(match limit {
-                Some(_) => {
-                    let request = line("plan request", &[run, "--kind", "scope-change"]);
-                    format!("{request} --reason WHY")
-                }
-                None => line("plan propose", &[file, "--run", run]),
-            });
-            commands.push(format!("{} --reason WHY", line("plan withdraw", &[run])));
-            (replan(trigger, from.as_ref(), reason, *limit), commands)
-        }
+        Pending::Replan { .. } => replan_commands(item, run, ledger),
         Pending::Decision { step, message } => {
             let commands = decision_commands(step, run, ledger);
             (format!("{step} waits for a decision about its failure: {message}"), commands)
@@ -329,6 +321,35 @@ fn all_commands(item: &Pending, run: &str, ledger: &Path) -> (String, Vec<String
             (format!("{steps} blocked by dependencies that can never be met"), Vec::new())
         }
     }
+}
+
+/// A request for a new version, and the commands that resolve it: a value that would do comes first.
+fn replan_commands(item: &Pending, run: &str, ledger: &Path) -> (String, Vec<String>) {
+    let Pending::Replan { trigger, from, is_failed, limit, reason, file, unset } = item else {
+        return (String::new(), Vec::new());
+    };
+    let line = |verb: &str, words: &[&str]| shell_command(verb, ledger, words);
+    let mut commands: Vec<String> =
+        unset.iter().map(|name| line("set", &[name, "VALUE", "--run", run])).collect();
+    if let Some(step) = from.as_ref().filter(|_| *is_failed) {
+        let step = step_argument(step);
+        commands.push(line("retry", &[run, &step]));
+        commands.push(format!("{} --reason WHY", line("skip", &[run, &step])));
+    }
+    commands.push(match limit {
+        Some(_) => {
+            let request = line("plan request", &[run, "--kind", "scope-change"]);
+            format!("{request} --reason WHY")
+        }
+        None => line("plan propose", &[file, "--run", run]),
+    });
+    commands.push(format!("{} --reason WHY", line("plan withdraw", &[run])));
+    let text = replan(trigger, from.as_ref(), reason, *limit);
+    let text = match unset.as_slice() {
+        [] => text,
+        names => format!("no step sets {}: set a value, or else {text}", names.join(", ")),
+    };
+    (text, commands)
 }
 
 /// The command that shows what the answer to a question lets the run execute, if it lets it.

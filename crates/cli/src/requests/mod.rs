@@ -299,8 +299,11 @@ impl Request {
             *by = name.clone().into();
         }
         // The author of a plan.
-        if let Some(author) = value.pointer_mut("/provenance/author") {
-            *author = name.into();
+        if let Some(provenance) = value.get_mut("provenance") {
+            match provenance.get_mut("author") {
+                Some(author) => *author = name.into(),
+                None => *provenance = serde_json::json!({ "author": name }),
+            }
         }
         serde_json::from_value(value).map_err(unwritable)
     }

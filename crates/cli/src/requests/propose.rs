@@ -82,6 +82,34 @@ pub struct ProposeAnswer {
     pub active: bool,
     /// The status of the run.
     pub status: String,
+    /// The version before this one, if a person rejected it.
+    pub rejected: Option<RejectedVersion>,
+}
+
+/// A version that a person rejected.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RejectedVersion {
+    /// Its number.
+    pub version: u32,
+    /// The note of its reviewer.
+    pub note: String,
+}
+
+impl ProposeRequest {
+    /// The request for a plan, without a reason and with the default policy.
+    pub(crate) fn of(run: String, plan: Plan) -> Self {
+        Self {
+            run,
+            plan: Box::new(plan),
+            reason: String::new(),
+            policy: RunPolicy::default(),
+            inputs: BTreeMap::new(),
+            planner: None,
+            provenance: None,
+            draft: CheckedPlan::default(),
+            waits_for_approval: false,
+        }
+    }
 }
 
 impl RequestKind for ProposeRequest {
@@ -166,6 +194,9 @@ impl ProposeAnswer {
             steps: proposed.map_or(0, |version| version.step_count),
             active: run.active >= version,
             status: run_status(run),
+            rejected: run.rejections().last().filter(|(each, _)| each + 1 == version).map(
+                |(version, note)| RejectedVersion { version: *version, note: (*note).to_owned() },
+            ),
         })
     }
 }
@@ -179,6 +210,15 @@ impl fmt::Display for ProposeAnswer {
         let Self { run, version, steps, .. } = self;
         let status = if self.active { "active" } else { "waiting for review" };
         let steps = counted(u64::from(*steps), "step");
-        write!(f, "run {run}: version {version}, {steps}, {status}")
+        write!(f, "run {run}: version {version}, {steps}, {status}")?;
+        match &self.rejected {
+            Some(RejectedVersion { version, note }) if note.is_empty() => {
+                write!(f, "\n  version {version} was rejected")
+            }
+            Some(RejectedVersion { version, note }) => {
+                write!(f, "\n  version {version} was rejected: {note}")
+            }
+            None => Ok(()),
+        }
     }
 }

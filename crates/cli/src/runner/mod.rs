@@ -42,11 +42,11 @@ pub(crate) use claims::{
 };
 pub(crate) use drive::{
     Consequence, EndedAttempt, GuardState, HeldOwner, closed_until, disk_problem, is_by_planner,
-    keep_left, may_ask_planner, may_hold, may_pause, plan_file,
+    keep_left, may_ask_planner, may_hold, may_pause, plan_file, rationale,
 };
 pub use drive::{
-    Counts, Guards, LeftWorkers, OnStale, Options, Pending, Recovered, RunOutcome, RunSummary,
-    Session, TakeOver, Unrecorded, drive, pending, recover,
+    Counts, Guards, LeftWorkers, Options, Pending, Recovered, RunOutcome, RunSummary, Session,
+    TakeOver, Unrecorded, drive, pending, recover,
 };
 pub(crate) use external_worker::{
     End, ExternalWork, Order, check_external, forget_external, has_check,
@@ -62,6 +62,7 @@ pub(crate) use own_folder::{OwnFolder, create_own_folder};
 pub(crate) use process::end_workers;
 pub use process::{ProcessOptions, ProcessWorkers, WorkerLimits, scratch_folder};
 pub(crate) use process::{act_or_enable, end_all_workers, unusable, worker_at_work};
+pub(crate) use progress::STOPPING;
 pub use progress::{Fence, Observer, Progress, StopRequest};
 pub(crate) use stub::canned_output;
 pub use stub::{CannedOutputs, StubOptions, StubWorkers};

@@ -8,6 +8,9 @@ use plan_ledger::{AttemptToken, Micros, Ruling, StepStatus, Timestamp};
 
 use crate::protocol::StepName;
 
+/// The reason of the first request to stop: the workers finish, and a second request ends them.
+pub(crate) const STOPPING: &str = "stopping";
+
 /// A request to a running loop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StopRequest {

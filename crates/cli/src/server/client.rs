@@ -472,28 +472,15 @@ impl QueueTicket {
 mod tests {
     use super::*;
     use crate::protocol::MESSAGE_LENGTH_MAX;
-    use crate::requests::{CheckedPlan, ProposeRequest};
-    use plan_ledger::{Plan, RunPolicy};
+    use crate::requests::ProposeRequest;
+    use plan_ledger::Plan;
 
     /// Regression: a plan of 18 MB was rejected with the advice to put large results into artifacts.
     #[test]
     fn oversized_plan_error_names_ledger_run() {
         let title = "x".repeat(usize::try_from(MESSAGE_LENGTH_MAX).unwrap());
-        let plan = Box::new(Plan { title, ..Plan::default() });
-        let (run, reason, policy) = ("big".to_owned(), String::new(), RunPolicy::default());
-        let draft = CheckedPlan::default();
-        let request = ProposeRequest {
-            run,
-            plan,
-            reason,
-            policy,
-            inputs: std::collections::BTreeMap::default(),
-            planner: None,
-            provenance: None,
-            draft,
-            waits_for_approval: false,
-        }
-        .into();
+        let plan = Plan { title, ..Plan::default() };
+        let request = ProposeRequest::of("big".to_owned(), plan).into();
         let message = encode_request(&request, "key").unwrap_err().to_string();
         assert!(message.contains("the plan: ") && message.contains("`ledger run`"), "{message}");
         assert!(!message.contains("artifacts"), "{message}");

@@ -47,6 +47,7 @@ impl TestRng {
     fn failure_policy(&mut self, ids: &[String]) -> FailurePolicy {
         let count = self.pick(&[0, 0, 1, 3]);
         FailurePolicy {
+            on_stale: OnStale::default(),
             decider: self.pick(&[
                 Decider::Rules,
                 Decider::Rules,

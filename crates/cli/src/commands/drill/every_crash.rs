@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use plan_ledger::internals::ledger::SegmentSizes;
-use plan_ledger::internals::plan::{ResolvedOutcome, Route};
+use plan_ledger::internals::plan::{OnStale, ResolvedOutcome, Route};
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::internals::sim::lab::{self, Crash};
 use plan_ledger::{
@@ -27,12 +27,13 @@ use plan_ledger::{
 use crate::output::{Code, Failure, cost_text, phrase, progress_bar};
 use crate::protocol::WorkerKind;
 use crate::runner::{
-    CannedOutputs, Check, Guards, LeftWorkers, Observer, OnStale, Options, Progress, Report,
-    RunOutcome, StartFailure, StopRequest, StubOptions, StubWorkers, Workers, drive,
+    CannedOutputs, Check, Guards, LeftWorkers, Observer, Options, Progress, Report, RunOutcome,
+    StartFailure, StopRequest, StubOptions, StubWorkers, Workers, drive,
 };
 
 use super::args::{AgentBehavior, DrillArgs, RUN};
 use super::every_crash_report::{CrashReport, report};
+use super::keep::keep;
 use super::kill::reply_to;
 
 /// The ledger's folder on the simulated disk.
@@ -80,7 +81,13 @@ pub(super) fn every_crash(args: &DrillArgs) -> Result<Code, Failure> {
         state_hash: first.hash.clone(),
         tried,
     };
-    report(&crashes, args)
+    let code = report(&crashes, args)?;
+    // One crash is no drill.
+    if args.at.is_none() {
+        let what = format!("crashed at each of {} changes of the disk, and resumed", crashes.calls);
+        keep(args, (code == Code::Success, what));
+    }
+    Ok(code)
 }
 
 /// Whether a run is done, and how it ended otherwise.
@@ -169,7 +176,7 @@ impl Drill<'_> {
                 marks: None,
                 route: &Route { is_stub: true, ..Route::default() },
                 guards: Guards::NONE,
-                on_stale: OnStale::Warn,
+                on_stale: Some(OnStale::Warn),
                 left_workers: LeftWorkers::Adopt,
                 take_over: None,
             };

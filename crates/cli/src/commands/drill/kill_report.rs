@@ -14,6 +14,7 @@ use crate::output::{Code, Failure, cost_text, print_line, print_text};
 use crate::protocol::counted;
 
 use super::args::{DrillArgs, RUN};
+use super::keep::keep;
 
 const SIGKILL: i32 = 9;
 
@@ -57,10 +58,14 @@ pub(crate) struct DrillCheck {
 pub(super) fn report(evidence: &KillEvidence, args: &DrillArgs) -> Result<Code, Failure> {
     let runs = DrillRuns::of(evidence)?;
     let checks = checks(evidence, &runs);
+    let holds = checks.iter().all(|check| check.holds);
+    let cost = cost_text(runs.killed.spent());
+    let what = format!("killed at step {}, resumed, cost {cost}", evidence.kill_at);
+    keep(args, (holds, what));
     if args.json {
         checks.iter().try_for_each(print_line)?;
         print_line(&DrillLine {
-            holds: checks.iter().all(|check| check.holds),
+            holds,
             kill_at: evidence.kill_at,
             plan: args.plan.display().to_string(),
             steps: evidence.whole.executions.len(),

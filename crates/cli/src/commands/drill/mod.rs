@@ -8,6 +8,7 @@
 mod args;
 mod every_crash;
 pub(crate) mod every_crash_report;
+mod keep;
 mod kill;
 pub(crate) mod kill_report;
 

@@ -44,6 +44,8 @@ pub(crate) struct VersionLine<'a> {
     /// Where it comes from: its author, the file and the hash of the file, and how sure the author is
     /// in percent.
     provenance: Option<&'a Provenance>,
+    /// The note of its reviewer; empty without one.
+    note: &'a str,
     /// The reason for it.
     reason: &'a str,
     /// The run.
@@ -78,6 +80,7 @@ fn list_versions(run: &Run, as_json: bool) -> Result<Code, Failure> {
             print_line(&VersionLine {
                 hash: version.hash,
                 provenance: version.provenance.as_ref(),
+                note: &version.note,
                 reason: &version.reason,
                 run: &run.name,
                 status,
@@ -90,9 +93,15 @@ fn list_versions(run: &Run, as_json: bool) -> Result<Code, Failure> {
             "" => String::new(),
             reason => format!(": {reason}"),
         };
+        let note = match version.note.as_str() {
+            note if version.review == Some(Review::Rejected) && !note.is_empty() => {
+                format!(" ({note})")
+            }
+            _ => String::new(),
+        };
         let (hash, steps) = (version.hash.short(), counted(u64::from(version.step_count), "step"));
         let from = version.provenance.as_ref().map(provenance_text).unwrap_or_default();
-        print_text(&format!("version {number} ({hash}), {steps}{from}, {status}{reason}\n"))?;
+        print_text(&format!("version {number} ({hash}), {steps}{from}, {status}{note}{reason}\n"))?;
     }
     if !as_json {
         print_text(&format!("run {}, started {}\n", run.name, time_text(run.started)))?;

@@ -11,6 +11,7 @@ use plan_ledger::internals::files::{self, Diagnostic, LintReport, Severity};
 use plan_ledger::internals::plan::ToolRegistry;
 use plan_ledger::{ContentHash, Plan, Step, plan_hash};
 
+use crate::commands::night::{Given, lacks};
 use crate::commands::read_report::ReadLine;
 use crate::options::ReadPlanArgs;
 use crate::output::{Code, Failure, escape_control, print_line, print_result, print_text};
@@ -51,6 +52,11 @@ pub(super) fn lint(args: &PlanLintArgs) -> Result<Code, Failure> {
         let registry = files::read_tool_registry(path).map_err(Failure::of_input)?;
         diagnostics.extend(unknown_tools(&imported.plan, &registry));
     }
+    if let Some(imported) = &imported {
+        // The linter itself warns of steps without criteria.
+        let given = Given { criteria: true, ..Given::default() };
+        diagnostics.extend(lacks(&imported.plan, given).into_iter().map(note));
+    }
     if args.json {
         for diagnostic in &diagnostics {
             print_line(&json_of(diagnostic))?;
@@ -89,6 +95,11 @@ pub(super) fn lint(args: &PlanLintArgs) -> Result<Code, Failure> {
     }
     print_result(args.json, &line, &text)?;
     Ok(if args.strict && warnings > 0 { Code::Failed } else { Code::Success })
+}
+
+fn note(message: String) -> Diagnostic {
+    let place = String::new();
+    Diagnostic { severity: Severity::Note, line: None, column: None, place, message }
 }
 
 /// Tools of steps that a registry does not have.

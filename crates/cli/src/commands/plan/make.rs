@@ -12,7 +12,7 @@ use clap::Args;
 use serde_json::Value;
 
 use plan_ledger::internals::files::{self, PlanFile};
-use plan_ledger::internals::plan::{NameKind, lint, validate};
+use plan_ledger::internals::plan::{NameKind, Provenance, lint, validate};
 use plan_ledger::{
     ApprovalPolicy, Cost, Error, Json, Plan, Result as LedgerResult, Ruling, RunId, RunPolicy,
     TextPolicy,
@@ -22,11 +22,11 @@ use crate::commands::init::ensure_ledger;
 use crate::commands::run::read_answer;
 use crate::commands::source::is_store;
 use crate::options::{InputArgs, LedgerArgs, parse_text_policy};
-use crate::output::{Code, Failure, print_message};
-use crate::requests::{CheckedPlan, PlannerUse, ProposeRequest, check_name};
+use crate::output::{Code, Failure, print_message, shell_command};
+use crate::requests::{PlannerUse, ProposeRequest, check_name};
 use crate::runner::{
     Check, CheckAnswer, Checked, FolderState, PlannedWork, Planner, ProcessOptions, ProcessWorkers,
-    Report, Subject, TIMEOUT_SECONDS, Workers as _, first_request,
+    Report, Subject, TIMEOUT_SECONDS, Workers as _, first_request, rationale,
 };
 
 use super::forms::{converted, form_of_name, write_new};
@@ -67,7 +67,8 @@ pub(super) struct PlanMakeArgs {
     /// Complete the plan from this registry of tools: YAML or JSON (format/tools.md)
     #[arg(long, value_name = "FILE")]
     tools: Option<PathBuf>,
-    /// The run's name [default: the first words of the goal]
+    /// The run's name [default: the name of the --output file without its extension, else the first words of
+    /// the goal]
     #[arg(long, value_name = "NAME")]
     run: Option<String>,
     /// Also write the plan to this file, which must not exist: YAML, or by its ending JSON or Markdown
@@ -81,7 +82,7 @@ pub(super) struct PlanMakeArgs {
 }
 
 pub(super) fn make(args: &PlanMakeArgs) -> Result<Code, Failure> {
-    let run = args.run.clone().unwrap_or_else(|| name_of(&args.goal));
+    let run = args.run.clone().unwrap_or_else(|| default_name(args));
     check_name(NameKind::Run, &run)?;
     let tools = args.tools.as_ref().map(|file| files::read_tool_registry(file)).transpose();
     let planner = Planner {
@@ -106,31 +107,26 @@ pub(super) fn make(args: &PlanMakeArgs) -> Result<Code, Failure> {
     if let Some(file) = &args.output {
         let made = PlanFile::of_run(plan.clone(), BTreeMap::new(), BTreeMap::new());
         write_new(file, &converted(file, &made, form_of_name(file))?)?;
-        print_message(&format!("{}: the plan", file.display()));
+        let shown = file.display().to_string();
+        let run_it = shell_command("run", dir, &[&shown, "--run", &run]);
+        print_message(&format!("{shown}: the plan of run {run}; once it is approved: {run_it}"));
     }
     let inputs = args.inputs.values(&plan)?;
     for warning in lint(&plan) {
         print_message(&format!("warning: {warning}"));
     }
-    let reason = format!("{}: {}", planner.name(), args.goal);
-    let policy = RunPolicy {
-        approval: ApprovalPolicy::Required,
-        text: args.text.unwrap_or_default(),
-        ..RunPolicy::default()
-    };
-    let (plan, planner, draft) = (Box::new(plan), Some(planner_use), CheckedPlan::default());
-    let provenance = None;
-    let waits_for_approval = false;
+    let why = rationale(&plan).unwrap_or(&args.goal);
     let request = ProposeRequest {
-        run,
-        plan,
-        reason,
-        policy,
+        reason: format!("{}: {why}", planner.name()),
+        policy: RunPolicy {
+            approval: ApprovalPolicy::Required,
+            text: args.text.unwrap_or_default(),
+            ..RunPolicy::default()
+        },
         inputs,
-        planner,
-        provenance,
-        draft,
-        waits_for_approval,
+        planner: Some(planner_use),
+        provenance: Some(Provenance { author: Some(planner.name()), ..Provenance::default() }),
+        ..ProposeRequest::of(run, plan)
     };
     execute_and_note(&args.ledger, request)
 }
@@ -201,6 +197,12 @@ fn ask(
         "{name} gave no usable plan in {REPLIES_MAX} attempts\nhint: see what it prints: {}",
         args.planner
     )))
+}
+
+/// The name of the run: that of the file, under which `ledger run FILE` finds it, or the first words of the goal.
+fn default_name(args: &PlanMakeArgs) -> String {
+    let stem = args.output.as_deref().and_then(Path::file_stem);
+    stem.map_or_else(|| name_of(&args.goal), |stem| stem.to_string_lossy().into_owned())
 }
 
 /// The first words of a goal, as a name.

@@ -10,10 +10,10 @@ use plan_ledger::{ApprovalPolicy, OnFailure, RunPolicy, TextPolicy};
 use crate::commands::approve_commands::{CommandApproval, approve_commands};
 use crate::commands::read_report::{keep_ids, print_read_report};
 use crate::options::{
-    InputArgs, LedgerArgs, ReadPlanArgs, parse_author, parse_text_policy, parse_words,
+    InputArgs, LedgerArgs, ReadPlanArgs, parse_author, parse_text_policy, parse_words, plan_author,
 };
 use crate::output::{Code, Failure, print_message};
-use crate::requests::{CheckedPlan, ProposeRequest};
+use crate::requests::ProposeRequest;
 
 use super::planned_files::execute_and_note;
 
@@ -102,23 +102,15 @@ pub(super) fn propose(args: &PlanProposeArgs) -> Result<Code, Failure> {
     let (file, ledger, yes) = (args.plan.as_path(), args.ledger.dir(), args.yes);
     approve_commands(&imported, |_| true, CommandApproval { plan: file, ledger, yes })?;
     let inputs = args.inputs.values(&imported.plan)?;
-    let (plan, reason) = (Box::new(imported.plan), args.reason.clone());
-    let draft = CheckedPlan::default();
-    let provenance =
-        if is_stdin { Provenance::default() } else { ReadPlanArgs::provenance(&args.plan) };
-    let provenance = Provenance { author: args.by.clone(), ..provenance };
-    let provenance = Some(provenance).filter(|known| *known != Provenance::default());
-    let (planner, waits_for_approval) = (None, false);
+    let found = if is_stdin { Provenance::default() } else { ReadPlanArgs::provenance(&args.plan) };
+    let author = args.by.clone().or_else(plan_author);
+    let provenance = Provenance { author, ..found };
     let request = ProposeRequest {
-        run,
-        plan,
-        reason,
+        reason: args.reason.clone(),
         policy,
         inputs,
-        planner,
-        provenance,
-        draft,
-        waits_for_approval,
+        provenance: Some(provenance).filter(|known| *known != Provenance::default()),
+        ..ProposeRequest::of(run, imported.plan)
     };
     execute_and_note(&args.ledger, request)
 }

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 
 use plan_ledger::internals::ledger::{Fold, LedgerTime};
-use plan_ledger::internals::plan::{Route, user_view};
+use plan_ledger::internals::plan::{CompactPlan, Route, user_view};
 use plan_ledger::{
     Environment, Event, LedgerView, Limits, Run, State, StepNumber, StepState, Timestamp,
 };
@@ -46,6 +47,10 @@ pub(crate) struct PrimeLine {
     pub(super) ready: Vec<ReadyStepJson>,
     /// The number of steps that can be dispatched.
     pub(super) ready_count: usize,
+    /// What the plan says about the work.
+    pub(super) plan: PlanNotes,
+    /// The versions that a person rejected since the active one became active.
+    pub(super) rejections: Vec<RejectionJson>,
     /// The run; null if there is none, or if several are active and none was named.
     pub(super) run: Option<String>,
     /// The last record of the ledger.
@@ -54,12 +59,36 @@ pub(crate) struct PrimeLine {
     pub(super) status: Option<String>,
     /// The number of steps of the active version.
     pub(super) steps: u32,
+    /// Whether more steps will follow: the plan continues, and the run has not ended.
+    pub(super) continues: bool,
     /// The plan's title.
     pub(super) title: String,
     /// The items that wait for a person: the first five.
     pub(super) waiting: Vec<WaitingJson>,
     /// The number of items that wait for a person.
     pub(super) waiting_count: usize,
+}
+
+/// What a plan says about the work, apart from its steps.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub(crate) struct PlanNotes {
+    /// The next action: `extra.next_action`.
+    pub(super) next_action: String,
+    /// The open questions.
+    pub(super) open_questions: Vec<String>,
+    /// The state that the plan leads to.
+    pub(super) outcome: String,
+    /// The known risks.
+    pub(super) risks: Vec<String>,
+}
+
+/// A version that a person rejected.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RejectionJson {
+    /// The note of its reviewer.
+    pub(super) note: String,
+    /// The version.
+    pub(super) version: u32,
 }
 
 /// A change of a run.
@@ -226,17 +255,47 @@ impl PrimeLine {
             claimed: in_flight(state, run).filter_map(claimed).take(LISTED_MAX).collect(),
             claimed_count: in_flight(state, run).count(),
             done: view.done,
+            plan: plan_notes(run),
+            rejections: rejections(run),
             ready: run.ready().filter_map(|(_, number)| ready(number)).take(LISTED_MAX).collect(),
             ready_count: run.ready_count(),
             run: Some(run.name.clone()),
             status: Some(run_status(run)),
             steps: view.total_steps,
+            continues: view.continues,
             title: view.title,
             waiting: waiting.iter().take(LISTED_MAX).map(item).collect(),
             waiting_count: waiting.len(),
             ..self
         }
     }
+}
+
+fn plan_notes(run: &Run) -> PlanNotes {
+    let Some(plan) = run.plan().map(CompactPlan::header) else { return PlanNotes::default() };
+    let action = plan.extra.get("next_action");
+    PlanNotes {
+        next_action: action.map(value_text).unwrap_or_default(),
+        open_questions: plan.open_questions.clone(),
+        outcome: plan.outcome.clone(),
+        risks: plan.risks.clone(),
+    }
+}
+
+/// A value of another tool, for people.
+fn value_text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(value_text).collect::<Vec<_>>().join("; "),
+        value => value.to_string(),
+    }
+}
+
+fn rejections(run: &Run) -> Vec<RejectionJson> {
+    let rejected = run.rejections().into_iter();
+    let rejected = rejected.filter(|(version, _)| *version > run.active);
+    rejected.map(|(version, note)| RejectionJson { note: note.to_owned(), version }).collect()
 }
 
 /// What is left of a run's budget, without what attempts in flight may still spend.

@@ -1,7 +1,8 @@
 //! The text of a prime, which never exceeds its limit.
 //!
 //! Each section lists a few items. If the text is too long, items are left out from the end: first
-//! changes, then steps that can be dispatched, then what waits for a person, then what is claimed.
+//! changes, then open questions, risks and steps that can be dispatched, then what waits for a person, then
+//! what is claimed, and last what a person rejected and the outcome.
 
 use plan_ledger::Limits;
 use plan_ledger::internals::ledger::time_text;
@@ -73,8 +74,11 @@ pub(crate) fn prime_text(line: &PrimeLine, length_max: usize) -> String {
 fn head(line: &PrimeLine) -> String {
     let mut head = match (&line.run, &line.status) {
         (Some(run), Some(status)) => format!(
-            "plan-ledger: run {run} ({}) is {status}: {} of {} steps are done.",
-            line.title, line.done, line.steps
+            "plan-ledger: run {run} ({}) is {status}: {} of {} steps are done{}.",
+            line.title,
+            line.done,
+            line.steps,
+            if line.continues { "; the plan continues" } else { "" }
         ),
         _ if line.active_runs.is_empty() => "plan-ledger: the ledger has no run yet.".to_owned(),
         _ => format!(
@@ -104,10 +108,22 @@ fn sections(line: &PrimeLine) -> Vec<Section> {
     });
     let changes =
         line.changes.iter().map(|change| format!("record {}: {}", change.seq, change.text));
+    let rejected = line.rejections.iter().map(|rejected| {
+        let note = if rejected.note.is_empty() { "without a reason" } else { &rejected.note };
+        format!("version {}: {note}", rejected.version)
+    });
+    let plan = &line.plan;
+    let noted = |heading, texts: &[String]| Section::new(heading, texts.to_vec(), texts.len());
+    let one = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
     vec![
+        noted("Outcome:", one(&plan.outcome).as_slice()),
+        Section::new("Rejected by a person:", rejected.collect(), line.rejections.len()),
         Section::new("Claimed:", claimed.collect(), line.claimed_count),
         Section::new("Waits for a person:", waiting.collect(), line.waiting_count),
         Section::new("Next:", ready.collect(), line.ready_count),
+        noted("Next action of the plan:", one(&plan.next_action).as_slice()),
+        noted("Risks:", &plan.risks),
+        noted("Open questions:", &plan.open_questions),
         Section::new("Last changes:", changes.collect(), 0),
     ]
 }

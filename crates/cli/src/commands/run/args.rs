@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use plan_ledger::TextPolicy;
-use plan_ledger::internals::plan::{OnUnknown, Route};
+use plan_ledger::internals::plan::{OnStale, OnUnknown, Route};
 
 #[cfg(feature = "store")]
 use crate::commands::store::HoldOptions;
@@ -13,7 +13,6 @@ use crate::options::{
     GuardArgs, InputArgs, ReadPlanArgs, RouteArgs, WorkerLimitArgs, default_ledger,
     parse_text_policy, parse_words,
 };
-use crate::runner::OnStale;
 
 use super::helpers::HelperArgs;
 
@@ -119,7 +118,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "HOW", value_parser = parse_words::<OnUnknown>(ON_UNKNOWN))]
     pub(super) on_unknown: Option<OnUnknown>,
     /// What happens before a step whose files (`changes`) changed since the plan was made [default:
-    /// warn]
+    /// `failure.on_stale` of the plan, else warn]
     #[arg(long, value_name = "HOW", value_parser = parse_words::<OnStale>(ON_STALE))]
     pub(super) on_stale: Option<OnStale>,
     /// Continue with the file's plan if it differs from the run's

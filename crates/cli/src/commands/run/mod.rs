@@ -17,6 +17,7 @@ pub(crate) use args::RunArgs;
 pub(crate) use helpers::read_answer;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
@@ -26,12 +27,14 @@ use plan_ledger::internals::files::PlanFile;
 use plan_ledger::internals::ledger::plan_draft;
 use plan_ledger::internals::plan::{Criterion, PlanDraft, RunOverview};
 use plan_ledger::{
-    Ending, Environment, Error, Ledger, LedgerView, OpenReport, Rejection, RunId, RunStatus, Step,
-    StepNumber, Timestamp, state_hash,
+    ContentHash, Ending, Environment, Error, Ledger, LedgerView, OpenReport, Rejection, Run, RunId,
+    RunStatus, Step, StepNumber, Timestamp, state_hash,
 };
 
 use crate::commands::approve_commands::{CommandApproval, approve_commands};
+use crate::commands::last_drill::LastDrill;
 use crate::commands::last_runner::{LastRunner, ledger_id};
+use crate::commands::night::{Given, lacks};
 use crate::commands::read_report::{ReadLine, print_read_report};
 #[cfg(feature = "store")]
 use crate::commands::store::held::Held;
@@ -40,7 +43,7 @@ use crate::json::line_text;
 use crate::options::{canned_outputs, create_parents, environment};
 use crate::output::{
     Audience, Code, Failure, RunReporter, SummaryLine, code_of, print_error, print_message,
-    print_raw, summary_text, wrapped_text,
+    print_raw, shell_command, summary_text, wrapped_text,
 };
 use crate::protocol::{TrustsLine, counted};
 #[cfg(not(feature = "store"))]
@@ -156,7 +159,14 @@ fn begin(
             "one worker at a time, because workers share this git checkout; --max-parallel N starts more",
         );
     }
+    let is_new = ledger.state()?.run_named(name).is_none();
+    if is_new {
+        report_night(imported, draft.hash(), args);
+    }
     let next = prepare(ledger, source, draft, args)?;
+    if is_new && let Some(run) = ledger.state()?.run_named(name) {
+        report_unset(run, &args.ledger);
+    }
     // Only now: a command line that was rejected, or that starts nothing, must not replace the one that
     // started the run.
     if matches!(next, PreparedRun::Active(_)) {
@@ -166,6 +176,46 @@ fn begin(
     }
     report_trust(ledger, next, imported, args, reporter)?;
     Ok(next)
+}
+
+/// The values that the preconditions of a new run need and that no step sets: they are asked for first.
+fn report_unset(run: &Run, ledger: &Path) {
+    let numbers = run.active_version().map_or(&[][..], |version| &version.numbers);
+    let of_step = |number: &StepNumber| {
+        let count = run.plan_step(*number).map_or(0, |step| step.preconditions().count());
+        let places = 0..u32::try_from(count).unwrap_or(0);
+        places.flat_map(|place| run.unset_by_steps(*number, place)).collect::<Vec<_>>()
+    };
+    let unset: BTreeSet<String> = numbers.iter().flat_map(of_step).collect();
+    for name in unset {
+        let set = shell_command("set", ledger, &[&name, "VALUE", "--run", &run.name]);
+        print_message(&format!(
+            "run {}: no step sets `{name}`, which a precondition reads: `{set}`",
+            run.name
+        ));
+    }
+}
+
+/// What a person should know before agents work on a plan alone. Nothing, if there are no agents.
+fn report_night(imported: &PlanFile, hash: ContentHash, args: &RunArgs) {
+    if args.worker.is_none() || args.quiet || args.json {
+        return;
+    }
+    let given = Given {
+        timeout: args.limits.ends_workers(),
+        on_unknown: args.on_unknown.is_some(),
+        ..Given::default()
+    };
+    for line in lacks(&imported.plan, given) {
+        print_message(&line);
+    }
+    if LastDrill::of(hash).is_none() {
+        let drill =
+            shell_command("drill", Path::new(".ledger"), &[&args.plan.display().to_string()]);
+        print_message(&format!(
+            "the plan was never drilled; `{drill}` kills and resumes a run of it, at no cost"
+        ));
+    }
 }
 
 /// Drives the run of a ledger that this process holds in a store. While the run waits for people, the process keeps
@@ -416,7 +466,7 @@ fn drive_run(
     // With --wait, the process waits for deadlines without the lock: see `wait`.
     let guards = args.guards.guards();
     let route = args.route();
-    let on_stale = args.on_stale.unwrap_or_default();
+    let on_stale = args.on_stale;
     let max_parallel = args.max_parallel();
     let take_over: Option<TakeOver> = Some(take_over_dead_claims);
     let left_workers = if args.kill_orphans { LeftWorkers::Kill } else { LeftWorkers::Adopt };

@@ -16,9 +16,8 @@ use crate::commands::questions::{OpenDecision, open_decisions};
 use crate::protocol::Failure;
 use crate::requests::{
     AddStepRequest, AnswerRequest, AnswerStepRequest, BudgetChange, BudgetRequest, CancelRequest,
-    CapRequest, CheckedPlan, JudgeRequest, NoteRequest, PauseRequest, ProposeRequest, Request,
-    RetryRequest, ReviewRequest, Scope, SetRequest, SkipRequest, UnpauseRequest, WithdrawRequest,
-    run_or_only,
+    CapRequest, JudgeRequest, NoteRequest, PauseRequest, ProposeRequest, Request, RetryRequest,
+    ReviewRequest, Scope, SetRequest, SkipRequest, UnpauseRequest, WithdrawRequest, run_or_only,
 };
 
 use super::arguments::{AnswerArguments, ControlAction, ControlArguments, PlanArguments, PlanMode};
@@ -102,15 +101,10 @@ fn propose(call: &ToolCall<'_>, arguments: PlanArguments) -> ToolOutcome {
     let hash = plan_hash(&file.plan).to_string();
     let key = call_key(call, &["propose", &run, &hash])?;
     let request = ProposeRequest {
-        run,
-        plan: Box::new(file.plan),
         reason: arguments.reason.unwrap_or_default(),
         policy,
-        provenance: None,
-        inputs: std::collections::BTreeMap::new(),
-        planner: None,
-        draft: CheckedPlan::default(),
         waits_for_approval: call.server.versions_wait(),
+        ..ProposeRequest::of(run, file.plan)
     };
     let proposed = call.request(request, &key)?;
     let mut answer = answer;

@@ -23,6 +23,11 @@ pub(crate) struct WorkerLimitArgs {
 }
 
 impl WorkerLimitArgs {
+    /// Whether a worker that does nothing is ended.
+    pub(crate) fn ends_workers(&self) -> bool {
+        self.output_timeout.is_some() || self.progress_timeout.is_some()
+    }
+
     /// The limits that the options set.
     pub(crate) fn limits(&self) -> WorkerLimits {
         let Self { output_timeout, progress_timeout, grace } = *self;

@@ -11,7 +11,9 @@ use serde_json::Value;
 
 use plan_ledger::internals::ledger::EarlierAttemptEnd;
 use plan_ledger::internals::plan::CompactPlan;
-use plan_ledger::{EarlierAttempt, FailureClass, LostCause, Plan, Step, Task, Token, Verdict};
+use plan_ledger::{
+    EarlierAttempt, FailureClass, LostCause, Note, Plan, Step, Task, Token, Verdict,
+};
 
 use crate::json::AnyJson;
 
@@ -66,6 +68,8 @@ pub struct HandOff<'a> {
     pub failed_criteria: Vec<FailedCriterion<'a>>,
     /// The previous attempts, oldest first.
     pub previous_attempts: Vec<PreviousAttempt<'a>>,
+    /// The last notes about the run, its steps and the ledger, oldest first, at most 12.
+    pub notes: Vec<NoteEntry<'a>>,
     /// The files that the step is expected to change, in their current state.
     pub changes: Vec<ChangedFile>,
 }
@@ -102,6 +106,27 @@ pub struct PreviousAttempt<'a> {
     pub log_tail: &'a str,
 }
 
+/// The longest text of a note in a hand-off, in characters.
+const NOTE_LENGTH_MAX: usize = 1000;
+
+/// A note that was recorded earlier.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct NoteEntry<'a> {
+    /// The number of the step that it is about; null for the run or the ledger.
+    pub number: Option<u32>,
+    /// Its author.
+    pub by: &'a str,
+    /// Its text, at most 1000 characters.
+    pub text: String,
+}
+
+impl<'a> NoteEntry<'a> {
+    fn of(note: &'a Note) -> Self {
+        let text = note.text.chars().take(NOTE_LENGTH_MAX).collect();
+        Self { number: note.step.map(|step| step.0), by: &note.by, text }
+    }
+}
+
 /// The part of the plan that every worker gets.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct PlanBrief<'a> {
@@ -113,6 +138,12 @@ pub struct PlanBrief<'a> {
     pub goal: &'a str,
     /// Background information.
     pub context: &'a str,
+    /// The known risks.
+    pub risks: &'a [String],
+    /// The open questions.
+    pub open_questions: &'a [String],
+    /// Why the version of the plan was proposed: the rationale of its author.
+    pub reason: &'a str,
     /// The neighbours of this step.
     pub near: Nearby<'a>,
     /// The whole plan, if it was requested.
@@ -192,6 +223,9 @@ impl<'a> HandOff<'a> {
                 outcome: &plan.header().outcome,
                 goal: &plan.header().goal,
                 context: &plan.header().context,
+                risks: &plan.header().risks,
+                open_questions: &plan.header().open_questions,
+                reason: &task.plan_reason,
                 near: Nearby::of(plan, &task.neighbours),
                 full: (context == PlanContext::Full).then_some(&**plan),
             },
@@ -210,6 +244,7 @@ impl<'a> HandOff<'a> {
             last_failure: task.last_failure.as_deref(),
             failed_criteria: task.failed_criteria.iter().map(FailedCriterion::of).collect(),
             previous_attempts: task.earlier.iter().map(PreviousAttempt::of).collect(),
+            notes: task.notes.iter().map(NoteEntry::of).collect(),
             changes: changed_files(&task.step.changes, &task.planned_files),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::*;
 use crate::runner::check::Check;
-use crate::runner::{Guards, LeftWorkers, OnStale};
+use crate::runner::{Guards, LeftWorkers};
 use plan_ledger::internals::plan::{ResolvedOutcome, Route};
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::{AttemptToken, Command, Origin, Timestamp};
@@ -43,7 +43,7 @@ fn record_during_loop_end_is_after_the_seen_position() {
         marks: None,
         route: &route,
         guards: Guards::NONE,
-        on_stale: OnStale::Warn,
+        on_stale: None,
         left_workers: LeftWorkers::Adopt,
         take_over: None,
     };
@@ -184,7 +184,7 @@ fn lease_survives_a_briefly_full_disk() {
     let (inner, second) = (Scripted::new(), 0);
     let mut workers = Slow { inner, ledger: &ledger, clock: &clock, disk: &disk, run, second };
     let route = Route { is_stub: true, ..Route::default() };
-    let on_stale = OnStale::Warn;
+    let on_stale = None;
     let guards = Guards::NONE;
     let options = Options {
         max_parallel: 1,

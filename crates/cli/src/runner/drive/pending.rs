@@ -77,6 +77,8 @@ pub enum Pending {
         reason: String,
         /// The plan file of the run.
         file: String,
+        /// The variables that would do instead: a precondition reads them, and nothing sets them.
+        unset: Vec<String>,
     },
     /// A decision about a failure that the plan leaves to a person.
     Decision {
@@ -191,6 +193,7 @@ pub fn pending(run: &Run, route: &Route) -> Vec<Pending> {
             limit: run.used_up_replans(),
             reason: request.reason.to_string(),
             file: plan_file(run),
+            unset: unset(run, &request.trigger),
         }
     }));
     pending.extend(run.waiting_requests().map(|(number, from)| waiting_request(run, number, from)));
@@ -294,6 +297,16 @@ fn is_of_failure(trigger: &ReplanTrigger) -> bool {
     )
 }
 
+/// The variables that a request is about, if values for them would do.
+fn unset(run: &Run, trigger: &ReplanTrigger) -> Vec<String> {
+    match trigger {
+        ReplanTrigger::PreconditionFalse { step, precondition } => {
+            run.unset_by_steps(*step, *precondition)
+        }
+        _ => Vec::new(),
+    }
+}
+
 /// The request of a worker that is recorded once the open one is resolved.
 fn waiting_request(run: &Run, number: StepNumber, from: Option<StepNumber>) -> Pending {
     let attempt = run.step(number).and_then(|step| step.attempt());
@@ -306,6 +319,7 @@ fn waiting_request(run: &Run, number: StepNumber, from: Option<StepNumber>) -> P
         limit: run.used_up_replans(),
         reason: attempt.map(failure).unwrap_or_default(),
         file: plan_file(run),
+        unset: Vec::new(),
     }
 }
 

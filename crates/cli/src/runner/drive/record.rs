@@ -6,6 +6,7 @@
 //!   removed its step): the result would be rejected, and another worker may already have the step.
 
 use plan_ledger::internals::ledger::PLANNED_FILES;
+use plan_ledger::internals::plan::OnStale;
 use plan_ledger::{
     AttemptToken, Command, Disposition, ErrorKind, FailureClass, Json, LostCause, Micros, Outcome,
     Receipt, Result, Run, StepStatus, Task,
@@ -16,7 +17,7 @@ use crate::protocol::hand_off::describe;
 use crate::protocol::hand_off::files::stale_text;
 use crate::runner::drive::guard::{Consequence, EndedAttempt, HeldOwner, disk_problem, may_pause};
 use crate::runner::drive::recover::status_of;
-use crate::runner::drive::state::{Drive, OnStale, half_way};
+use crate::runner::drive::state::{Drive, half_way};
 use crate::runner::drive::summary::Unrecorded;
 use crate::runner::helpers::folder_state::FolderState;
 use crate::runner::imported_status::import_statuses;
@@ -288,7 +289,8 @@ impl Drive<'_> {
         }
         let what = stale_text(&stale);
         self.note(Some(step.clone()), what.clone());
-        match self.options.on_stale {
+        let of_plan = task.plan.header().failure.on_stale;
+        match self.options.on_stale.unwrap_or(of_plan) {
             OnStale::Warn => return Ok(false),
             OnStale::Replan => {
                 let class = FailureClass::AssumptionBroken;

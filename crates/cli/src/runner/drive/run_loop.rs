@@ -29,7 +29,7 @@ use crate::runner::drive::state::{
 use crate::runner::drive::summary;
 use crate::runner::drive::summary::{Counts, RunOutcome, RunSummary, Session};
 use crate::runner::helpers::folder_state::FolderState;
-use crate::runner::progress::{Observer, Progress, StopRequest};
+use crate::runner::progress::{Observer, Progress, STOPPING, StopRequest};
 use crate::runner::workers::{StartFailure, Workers};
 
 /// The interval at which an idle loop checks whether another process has released the check lock.
@@ -384,7 +384,7 @@ impl Drive<'_> {
             return;
         }
         self.stop = request;
-        let reason = if request == StopRequest::Kill { "ending the workers" } else { "stopping" };
+        let reason = if request == StopRequest::Kill { "ending the workers" } else { STOPPING };
         self.observer
             .progress(&Progress::Draining { reason: reason.to_owned(), running: self.busy() });
         if request == StopRequest::Kill {

@@ -9,7 +9,7 @@ use crate::protocol::WorkerKind;
 use crate::runner::check::Check;
 use crate::runner::process::output;
 use crate::runner::{Checked, Pending, Report, StubOptions, StubWorkers};
-use crate::runner::{Guards, LeftWorkers, OnStale};
+use crate::runner::{Guards, LeftWorkers};
 use plan_ledger::internals::plan::{
     Barrier, Criterion, Gate, Idempotence, OnTimeout, ResolvedOutcome, Route,
 };
@@ -162,7 +162,7 @@ impl Bench {
 
     fn drive(&self, workers: &mut dyn Workers, observer: &mut Quiet) -> RunSummary {
         let route = Route { is_stub: true, ..Route::default() };
-        let (guards, on_stale) = (Guards::NONE, OnStale::Warn);
+        let (guards, on_stale) = (Guards::NONE, None);
         let options = Options {
             max_parallel: 3,
             marks: None,

@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::time::Duration;
 
-use serde::Deserialize;
-
-use plan_ledger::internals::plan::Route;
+use plan_ledger::internals::plan::{OnStale, Route};
 use plan_ledger::{AttemptToken, Clock, Error, Ledger, Result, RunId, Timestamp};
 
 use crate::protocol::StepName;
@@ -35,8 +33,8 @@ pub struct Options<'a> {
     pub route: &'a Route,
     /// When to pause the run.
     pub guards: Guards,
-    /// What happens before a step whose files changed since its plan was made.
-    pub on_stale: OnStale,
+    /// What happens before a step whose files changed since its plan was made, if not what the plan says.
+    pub on_stale: Option<OnStale>,
     /// What happens to the workers of an earlier runner that are still at work.
     pub left_workers: LeftWorkers,
     /// How claims of processes that are gone are taken over, if they are.
@@ -46,19 +44,6 @@ pub struct Options<'a> {
 /// Takes over the claims of processes that are gone, in the ledger of that folder. Returns what happened,
 /// for people.
 pub type TakeOver = fn(&Ledger, &Path) -> Result<Vec<String>>;
-
-/// What happens before a step whose files changed since its plan was made.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OnStale {
-    /// It is reported.
-    #[default]
-    Warn,
-    /// The run is paused, and a person decides.
-    Ask,
-    /// Another plan is requested from the step on.
-    Replan,
-}
 
 /// A running worker.
 pub(crate) struct Running {

@@ -1,6 +1,6 @@
 //! The summary of a run when its loop ends, derived from the state.
 
-use plan_ledger::internals::plan::{AcceptedBasis, Route, TrustedCheck, trusted_checks};
+use plan_ledger::internals::plan::{AcceptedBasis, Route, TrustedCheck, continues, trusted_checks};
 use plan_ledger::{
     Cost, Ending, Error, FailureClass, Micros, Receipt, Run, RunStatus, State, StepNumber,
     StepStatus,
@@ -71,6 +71,8 @@ pub struct Unrecorded {
 /// Totals of a whole run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
+    /// Whether more steps will follow: the plan continues, and the run has not ended.
+    pub continues: bool,
     /// Steps of the active version.
     pub steps: u32,
     /// Accepted steps, including those accepted before the run began.
@@ -125,6 +127,7 @@ impl Counts {
     #[must_use]
     pub fn of(state: &State, run: &Run) -> Self {
         let mut counts = Self {
+            continues: continues(run),
             accepted: run.count(StepStatus::Accepted),
             skipped: run.count(StepStatus::Skipped),
             failed: run.count(StepStatus::Failed),

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use plan_ledger::internals::ledger::PLANNED_FILES;
-use plan_ledger::internals::plan::{CompactPlan, ReplanRequest, Review};
+use plan_ledger::internals::plan::{CompactPlan, ReplanRequest};
 use plan_ledger::{
     Cost, FailureClass, Limits, Outcome, Plan, ReplanTrigger, Ruling, Run, StepNumber, StepState,
     StepStatus,
@@ -143,8 +143,7 @@ pub(crate) fn replan_request(
         .iter()
         .filter(|(name, _)| *name != hidden && *name != PLANNED_FILES)
         .map(|(name, variable)| (name.as_str(), variable.value.value()));
-    let rejected =
-        (1..).zip(&run.versions).filter(|(_, version)| version.review == Some(Review::Rejected));
+    let rejected = run.rejections().into_iter();
     let verdicts = run.plan_verdicts.values().filter(|verdict| verdict.ruling == Ruling::Fail);
     let input = PlannerRequest {
         schema: SCHEMA,
@@ -165,9 +164,7 @@ pub(crate) fn replan_request(
         replans: Replans { used: run.replans, max: run.max_replans() },
         budget: PlannerBudget { limits: run.limits(), spent: run.spent() },
         rejected_versions: rejected.clone().map(|(number, _)| number).collect(),
-        rejections: rejected
-            .map(|(version, rejected)| Rejection { version, note: &rejected.note })
-            .collect(),
+        rejections: rejected.map(|(version, note)| Rejection { version, note }).collect(),
         unusable_answers,
     };
     // Serialization fails only for map keys that are not strings, and there are none.

@@ -63,6 +63,8 @@ fn step(command: &str) -> Step {
 
 fn task(token: u64, step: Step) -> Task {
     Task {
+        notes: Vec::new(),
+        plan_reason: String::new(),
         finished: plan_ledger::Finished::default(),
         ledger: [7; 16],
         run: RunId(1),

@@ -34,6 +34,8 @@ pub(crate) struct UserViewLine<'a> {
     actions: Vec<NextActionJson>,
     /// The claims of processes that are gone; none for a past state.
     dead_claims: Vec<DeadClaimJson>,
+    /// Whether more steps will follow: the plan continues, and the run has not ended.
+    continues: bool,
     /// The number of accepted or skipped steps.
     done: u32,
     /// The expected remaining time.
@@ -68,10 +70,19 @@ impl<'a> UserViewLine<'a> {
         actions: Vec<NextAction>,
         warnings: Vec<Warning>,
     ) -> Self {
-        let UserView { title, done, total_steps, activities, required_actions, expected } = view;
+        let UserView {
+            title,
+            done,
+            total_steps,
+            continues,
+            activities,
+            required_actions,
+            expected,
+        } = view;
         Self {
             actions: actions.into_iter().map(Into::into).collect(),
             dead_claims: DeadClaimJson::of_run(ledger, run),
+            continues: *continues,
             done: *done,
             expected_micros: *expected,
             needs: required_actions.iter().map(NeedJson::from).collect(),

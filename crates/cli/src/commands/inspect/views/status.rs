@@ -99,14 +99,15 @@ pub(crate) fn stale_files(
 }
 
 fn print_progress(run: &Run, view: &UserView, out: &mut Output<'_>) -> Result<(), Failure> {
-    let UserView { title, done, total_steps, .. } = view;
+    let UserView { title, done, total_steps, continues, .. } = view;
+    let more = if *continues { " so far" } else { "" };
     let spent = run.spent();
     let spent = if spent == plan_ledger::Cost::default() {
         String::new()
     } else {
         format!(", cost {}", cost_text(spent))
     };
-    out.line(&format!("  {}: {done} of {total_steps} steps{spent}", escape_control(title)))
+    out.line(&format!("  {}: {done} of {total_steps} steps{more}{spent}", escape_control(title)))
 }
 
 fn print_now(

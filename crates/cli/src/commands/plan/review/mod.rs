@@ -14,6 +14,7 @@ use plan_ledger::internals::plan::{
 };
 use plan_ledger::{ContentHash, Plan, Question, Run};
 
+use crate::commands::last_drill::LastDrill;
 use crate::commands::read_state::read_state;
 use crate::options::{LedgerArgs, RunArg};
 use crate::output::{
@@ -60,11 +61,13 @@ fn show_proposal(args: &PlanReviewArgs, run: &Run) -> Result<Code, Failure> {
     let difference = diff(&active, &plan);
     let preview = run.preview_activation(number).filter(|_| run.active > 0);
     let redone = preview.map(|preview| redone_steps(run, &preview)).unwrap_or_default();
+    let drill = LastDrill::of(version.hash);
     let proposal = ProposalJson {
         active: run.active,
         asked: question.map(|question| &question.asked),
         executes: executed(&plan),
         diff: NestedDiff { differences: (&difference).into(), kind: DiffWord::Diff },
+        drill: drill.as_ref(),
         hash: version.hash,
         plan: &plan,
         provenance: version.provenance.as_ref(),
@@ -75,6 +78,7 @@ fn show_proposal(args: &PlanReviewArgs, run: &Run) -> Result<Code, Failure> {
     let line = ReviewLine { proposal: Some(proposal), run: &run.name, version: Some(number) };
     let text = [
         heading(run, number, version),
+        drill.as_ref().map(LastDrill::text).unwrap_or_default(),
         question.map(question_text).unwrap_or_default(),
         executed_text(&plan),
         steps_text(&plan),
@@ -107,6 +111,8 @@ struct ProposalJson<'a> {
     asked: Option<&'a QuestionBody>,
     /// The differences from the active version.
     diff: NestedDiff<'a>,
+    /// The last drill of the plan on this machine.
+    drill: Option<&'a LastDrill>,
     /// What it executes, asks and may spend: the commands come first.
     executes: Vec<ExecutedPart>,
     /// Its hash.
@@ -176,7 +182,9 @@ fn heading(run: &Run, number: u32, version: &PlanVersion) -> String {
         reason => format!(", because: {reason}"),
     };
     let (hash, steps) = (version.hash, counted(u64::from(version.step_count), "step"));
-    format!("run {}: version {number}, {steps}{reason}\nhash {hash}", run.name)
+    let author = version.provenance.as_ref().and_then(|it| it.author.as_ref());
+    let author = author.map(|author| format!(", by {author}")).unwrap_or_default();
+    format!("run {}: version {number}{author}, {steps}{reason}\nhash {hash}", run.name)
 }
 
 fn question_text(question: &Question) -> String {

@@ -17,7 +17,9 @@ use serde::{Deserialize, Serialize};
 
 use plan_ledger::internals::ledger::plan_draft;
 use plan_ledger::internals::plan::{Origin, PlanVersion, Provenance, ReplanRequest, Variable};
-use plan_ledger::{ApprovalPolicy, Error, Json, ReplanTrigger, Result, Ruling, Run, RunStatus};
+use plan_ledger::{
+    ApprovalPolicy, Error, Json, Plan, ReplanTrigger, Result, Ruling, Run, RunStatus,
+};
 
 use crate::runner::check::{Check, CheckAnswer, Subject};
 use crate::runner::drive::checks::first_line;
@@ -173,8 +175,12 @@ impl Drive<'_> {
                 self.note(None, note);
                 return Ok(None);
             };
-            // The reason of a version cannot be erased.
-            if open.reason.is_erasable() {
+            if let PlannerReply::Plan(work) = reply
+                && let Some(rationale) = rationale(&work.plan)
+            {
+                format!("{by}: {rationale}")
+            } else if open.reason.is_erasable() {
+                // The reason of a version cannot be erased.
                 format!("{by}: the request of record {request}")
             } else {
                 format!("{by}: {}", open.reason)
@@ -253,6 +259,12 @@ fn may_be_asked(run: &Run, request: &ReplanRequest) -> bool {
         cause.is_cost_pause() && request.trigger == ReplanTrigger::BudgetExhausted
     });
     run.status == RunStatus::Running && is_free && run.newest_proposal().is_none()
+}
+
+/// Why a planner made its plan as it is, if the plan says so: `extra.rationale`.
+pub(crate) fn rationale(plan: &Plan) -> Option<&str> {
+    let rationale = plan.extra.get("rationale")?.as_str()?.trim();
+    Some(rationale).filter(|rationale| !rationale.is_empty())
 }
 
 /// The reason why no planner is started for a request; `None` if one may be started.

@@ -1,0 +1,60 @@
+//! What a plan lacks if agents work on it and no person watches: a time limit, attempts, criteria, a budget.
+
+use plan_ledger::{Plan, Step};
+
+use crate::protocol::counted;
+
+/// What the command line of a run gives, if there is one.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Given {
+    /// `--output-timeout` or `--progress-timeout`.
+    pub(crate) timeout: bool,
+    /// `--on-unknown`.
+    pub(crate) on_unknown: bool,
+    /// A warning about steps without criteria.
+    pub(crate) criteria: bool,
+}
+
+/// What a plan lacks, one line each, with what gives it.
+pub(crate) fn lacks(plan: &Plan, given: Given) -> Vec<String> {
+    // Commands are programs that their author knows.
+    let agents = || plan.steps.iter().filter(|step| plan.with_defaults(step).command.is_none());
+    if agents().next().is_none() {
+        return Vec::new();
+    }
+    let count = |lacks: &dyn Fn(&Step) -> bool| {
+        let found = agents().filter(|step| lacks(step)).count();
+        u64::try_from(found).unwrap_or(u64::MAX)
+    };
+    let mut lines = Vec::new();
+    let mut say = |found: u64, text: &str| {
+        if found > 0 {
+            let verb = if found == 1 { "has" } else { "have" };
+            lines.push(format!("{} {verb} {text}", counted(found, "step")));
+        }
+    };
+    if !given.timeout {
+        let text =
+            "no timeout_seconds: an agent that hangs is never ended; --output-timeout 20m ends it";
+        say(count(&|step| plan.with_defaults(step).timeout_seconds.is_none()), text);
+    }
+    if !given.on_unknown {
+        let text = "no retry: the first failure of unknown class waits for a person; --on-unknown retry repeats \
+                    the step";
+        say(count(&|step| plan.with_defaults(step).retry.is_none()), text);
+    }
+    if !given.criteria {
+        let text = "no criterion: the agent's word alone is taken; `acceptance: [{command: CHECK}]` \
+                    in the plan, or text criteria and --judge CMD";
+        say(count(&|step| step.acceptance.is_empty()), text);
+    }
+    let budget = plan.budget;
+    if budget.money_micros.is_none() && budget.tokens.is_none() && budget.attempts.is_none() {
+        lines.push(
+            "the plan has no budget: nothing limits what agents spend; `budget: {attempts: N}` in the plan, or \
+             `ledger budget RUN --money 5.00` once the run has started"
+                .to_owned(),
+        );
+    }
+    lines
+}
