@@ -22,12 +22,13 @@ pub(crate) fn parse_author(text: &str) -> Result<String, String> {
     parse_name(text)
 }
 
-/// Who reads a plan file: the agent in an agent session, else `LEDGER_BY`.
+/// Who reads a plan file: the agent in an agent session, else `LEDGER_BY`, else the login name.
 pub(crate) fn plan_author() -> Option<String> {
     let session = AgentSession::of_environment();
     session
         .map(|session| Actor::Agent(session.name).to_string())
         .or_else(|| std::env::var("LEDGER_BY").ok().filter(|author| !author.is_empty()))
+        .or_else(|| Some(login_name()))
 }
 
 /// The login name of the user of this process.

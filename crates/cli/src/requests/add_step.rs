@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use plan_ledger::internals::ledger::plan_draft;
-use plan_ledger::internals::plan::CompactPlan;
+use plan_ledger::internals::plan::{CompactPlan, Provenance};
 use plan_ledger::{ContentHash, Error, ErrorKind, Rejection, RunId, State, Step};
 
 use crate::protocol::Failure;
@@ -33,6 +33,9 @@ pub struct AddStepRequest {
     /// if an agent makes the request that decides for no person, and over HTTP with the role of a worker.
     #[serde(default)]
     pub waits_for_approval: bool,
+    /// The author of the version.
+    #[serde(default)]
+    pub by: Option<String>,
 }
 
 impl RequestKind for AddStepRequest {
@@ -47,6 +50,11 @@ impl RequestKind for AddStepRequest {
             let mut plan = base.plan.decode();
             plan.steps.push((*self.step).clone());
             let draft = plan_draft(&plan).map_err(Error::from)?;
+            let author = self.by.clone().filter(|by| !by.is_empty());
+            let draft = match author {
+                Some(_) => draft.with_provenance(Provenance { author, ..Provenance::default() }),
+                None => draft,
+            };
             let make = |state: &State| {
                 if self.base(state)?.hash != base.hash {
                     return Err(Error::new(ErrorKind::Conflict, "the plan has changed").into());

@@ -7,7 +7,7 @@ use serde_json::Value;
 use plan_ledger::Step;
 use plan_ledger::internals::files::{self, Severity};
 
-use crate::options::{LedgerArgs, RunOption, read_json_value};
+use crate::options::{LedgerArgs, RunOption, plan_author, read_json_value};
 use crate::output::{Code, Failure};
 use crate::requests::AddStepRequest;
 
@@ -93,6 +93,6 @@ pub(super) fn add(args: &PlanAddArgs) -> Result<Code, Failure> {
     let waits_for_approval = false;
     execute_and_note(
         &args.ledger,
-        AddStepRequest { run, step: Box::new(step), reason, waits_for_approval },
+        AddStepRequest { run, step: Box::new(step), reason, waits_for_approval, by: plan_author() },
     )
 }

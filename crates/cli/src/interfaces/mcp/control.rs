@@ -128,6 +128,7 @@ fn add_step(call: &ToolCall<'_>, arguments: PlanArguments) -> ToolOutcome {
         step: Box::new(step),
         reason: arguments.reason.unwrap_or_default(),
         waits_for_approval: call.server.versions_wait(),
+        by: None,
     };
     let key = call_key(call, &["add_step"])?;
     let answer = call.request(request, &key)?;
