@@ -244,6 +244,7 @@ mutants! {
     LostAttemptUncounted, "P guard", "a step is dispatched again however often its attempts are lost";
     RunEndsWithOpenRequest, "P replan", "a run ends although a new plan was requested";
     ForkLosesRequest, "P replan", "a fork drops the request for a new plan";
+    ForkRepeatsOnce, "P guard", "a fork repeats a step that must not be done twice without a question";
     RequestedReplanHoldsNothing, "P replan", "a step is dispatched that a requested plan may change";
     RedoneStepKept, "P guard", "a replan from a step keeps the work of that step";
     BarrierReleasedEarly, "P barrier", "a barrier opens one member too early";

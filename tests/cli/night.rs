@@ -176,22 +176,37 @@ fn command_after_the_lease_keeps_what_a_dead_runner_left() {
     }
 }
 
-/// A fork begins open steps again; of those that must not be done twice, it says so.
+/// A fork begins open steps again. Before those that must not be done twice it is paused, and names them.
 #[test]
-fn fork_names_the_steps_that_may_be_done_twice() {
+fn fork_waits_before_what_must_not_be_done_twice() {
     let place = Place::new();
     place.write(
         "plan.yaml",
-        "steps: [{id: pay, idempotent: no, command: 'echo pay >> $TALLY; kill -9 $$'}, {id: other, command: 'true'}]",
+        "steps: [{id: pay, idempotent: no, command: 'echo pay >> $TALLY; kill -9 $$'},
+         {id: rest, after: [pay], command: 'echo rest >> $TALLY'}]",
     );
     place.ledger("run plan.yaml").code(3);
     let last = place.state().seq;
     let forked = place.ledger(&format!("fork plan --name again --at {last}")).code(0);
-    forked.complains(&["not to be done twice, but dispatched again: pay", "must be skipped first"]);
+    forked.complains(&["not to be done twice: pay", "run again is paused: skip what was done"]);
     let line =
         place.ledger(&format!("fork plan --name third --at {last} --json")).lines().remove(0);
     assert_eq!(line["begun_before"], serde_json::json!(["pay"]));
+    let again = "run plan.yaml --run again";
+    place
+        .ledger(again)
+        .code(3)
+        .says(&["begun in run plan and not to be done twice: pay", "ledger unpause"]);
     assert_eq!(place.tally(), ["pay"]);
+    place.ledger("skip again pay --reason done").code(0);
+    place.ledger("unpause again").code(0);
+    place.ledger(again).code(0).says(&["run again: done"]);
+    assert_eq!(place.tally(), ["pay", "rest"]);
+    // Without such a step a fork is not paused.
+    place.write("safe.yaml", "steps: [{id: a, command: 'false'}]");
+    place.ledger("run safe.yaml").code(3);
+    let last = place.state().seq;
+    place.ledger(&format!("fork safe --name safe2 --at {last}")).code(0).says(&["it is running"]);
 }
 
 /// With `--kill-orphans` the worker that a dead runner left is killed, and its step is dispatched again.

@@ -435,6 +435,8 @@ export interface Provenance {
 /** Propose a version with one more step. */
 export interface AddStepRequest {
   act: "add_step";
+  /** The author of the version. */
+  by?: string | null;
   /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
   once?: string;
   /** The reason. */
@@ -1644,7 +1646,7 @@ export interface EffectLine {
 export interface ForkedLine {
   /** The last record of the parent that the new run includes. */
   at_seq: number;
-  /** The steps that must not be done twice, were begun in the parent, and are dispatched again. */
+  /** The steps that must not be done twice and were begun in the parent; the run is paused before them. */
   begun_before?: Array<string>;
   /** The record of the request for a new plan that was open, which the new run has, too. */
   open_request?: number | null;

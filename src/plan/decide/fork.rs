@@ -9,14 +9,15 @@ use crate::plan::decide::versions;
 use crate::plan::event::Event;
 use crate::plan::event::plan_event::{HashedStep, PlanActivated, PlanReviewed};
 use crate::plan::event::run_event::{
-    BarrierChange, BarrierChanged, FailureSettingsChanged, InheritedStep, ReplanRequested,
-    ReplanTrigger, RunForked, RunStarted, StepsInherited, VariableSet,
+    BarrierChange, BarrierChanged, FailureSettingsChanged, InheritedStep, PauseCause,
+    ReplanRequested, ReplanTrigger, RunForked, RunPaused, RunStarted, StepsInherited, VariableSet,
 };
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::model::policy::FailureSettings;
 use crate::plan::rejection::Rejection;
 use crate::plan::state::State;
 use crate::plan::state::run::{PlanVersion, Run, Variable};
+use crate::plan::state::step_state::StepState;
 use crate::plan::value::ids::{ContentHash, RunId, StepNumber, Timestamp};
 
 /// Number of steps per record.
@@ -73,6 +74,7 @@ pub(super) fn fork(
     }
     events.extend(released_barriers(parent, run));
     events.extend(open_request(parent, run));
+    events.extend(pause_before_repeating(parent, run));
     Ok(events)
 }
 
@@ -85,6 +87,21 @@ fn open_request(parent: &Run, run: RunId) -> Option<Event> {
     let from = request.from;
     let copy = ReplanRequested { run, trigger, from, reason };
     (!is_of_budget).then_some(Event::ReplanRequested(copy))
+}
+
+/// The pause of a fork with steps that must not be done twice and were begun in the parent: a person finds out
+/// what they did, and skips what was done.
+fn pause_before_repeating(parent: &Run, run: RunId) -> Option<Event> {
+    mutant!(ForkRepeatsOnce => return None);
+    let begun = parent.begun_once().into_iter().filter_map(|number| parent.step(number));
+    let ids: Vec<&str> = begun.map(StepState::id).collect();
+    let reason = format!(
+        "begun in run {} and not to be done twice: {}; skip what was done",
+        parent.name,
+        ids.join(", ")
+    );
+    let cause = PauseCause::Runner { reason: reason.clone() };
+    (!ids.is_empty()).then_some(Event::RunPaused(RunPaused { run, cause, reason }))
 }
 
 /// The releases of barriers that a decision released in the parent.

@@ -22,6 +22,7 @@ use crate::plan::event::step_event::Verdict;
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::model::budget::{Cost, Limits};
 use crate::plan::model::policy::FailureSettings;
+use crate::plan::model::step::Idempotence;
 use crate::plan::state::compact::plan::CompactPlan;
 use crate::plan::state::compact::step::CompactStep;
 use crate::plan::value::expression;
@@ -479,6 +480,20 @@ impl Run {
             names.extend(body.map(members_of_all).unwrap_or_default());
         }
         names.into_iter().filter(is_unset).collect()
+    }
+
+    /// The open steps that must not be done twice and that have had attempts.
+    #[must_use]
+    pub fn begun_once(&self) -> Vec<StepNumber> {
+        let is_once = |number: StepNumber| {
+            let planned = self.plan().zip(self.plan_step(number));
+            planned.is_some_and(|(plan, step)| plan.idempotence_of(step) == Idempotence::No)
+        };
+        let steps = self.steps.iter().zip((1..).map(StepNumber));
+        let begun = steps.filter(|(step, number)| {
+            step.attempts > 0 && !step.status.is_closed() && is_once(*number)
+        });
+        begun.map(|(_, number)| number).collect()
     }
 
     /// The versions that a person rejected, oldest first, each with the note of the reviewer.

@@ -449,6 +449,8 @@ class _AddStepRequestRequired(TypedDict):
 
 class AddStepRequest(_AddStepRequestRequired, total=False):
     """Propose a version with one more step."""
+    # The author of the version.
+    by: Union[str, None]
     # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
     once: str
     # The reason.
@@ -1731,7 +1733,7 @@ class _ForkedLineRequired(TypedDict):
 
 class ForkedLine(_ForkedLineRequired, total=False):
     """A run was forked."""
-    # The steps that must not be done twice, were begun in the parent, and are dispatched again.
+    # The steps that must not be done twice and were begun in the parent; the run is paused before them.
     begun_before: list[str]
     # The record of the request for a new plan that was open, which the new run has, too.
     open_request: Union[int, None]

@@ -5,8 +5,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::internals::plan::{Idempotence, NameKind};
-use plan_ledger::{ForkPoint, Run, StepNumber};
+use plan_ledger::internals::plan::NameKind;
+use plan_ledger::{ForkPoint, Run};
 
 use crate::protocol::Failure;
 
@@ -50,7 +50,7 @@ pub struct ForkAnswer {
     /// The record of the request for a new plan that was open, which the new run has, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_request: Option<u64>,
-    /// The steps that must not be done twice, were begun in the parent, and are dispatched again.
+    /// The steps that must not be done twice and were begun in the parent; the run is paused before them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub begun_before: Vec<String>,
 }
@@ -94,14 +94,8 @@ impl RequestKind for ForkRequest {
 
 /// The steps that must not be done twice, have had attempts, and are open.
 fn begun_before(run: &Run) -> Vec<String> {
-    let is_once = |number: StepNumber| {
-        let planned = run.plan().zip(run.plan_step(number));
-        planned.is_some_and(|(plan, step)| plan.idempotence_of(step) == Idempotence::No)
-    };
-    let steps = run.steps.iter().zip((1..).map(StepNumber));
-    let begun = steps
-        .filter(|(step, number)| step.attempts > 0 && !step.status.is_closed() && is_once(*number));
-    begun.map(|(step, _)| step.id().to_owned()).collect()
+    let begun = run.begun_once().into_iter().filter_map(|number| run.step(number));
+    begun.map(|step| step.id().to_owned()).collect()
 }
 
 impl AnswerLine for ForkAnswer {
@@ -111,10 +105,11 @@ impl AnswerLine for ForkAnswer {
         let request = self.open_request.map(|seq| open_request_text(&self.run, seq));
         let begun = (!self.begun_before.is_empty()).then(|| {
             format!(
-                "begun in run {} and not to be done twice, but dispatched again: {}; what was done \
-                 must be skipped first",
+                "begun in run {} and not to be done twice: {}; run {} is paused: skip what was done, then \
+                 `ledger unpause`",
                 self.parent,
-                self.begun_before.join(", ")
+                self.begun_before.join(", "),
+                self.run
             )
         });
         request.into_iter().chain(begun).collect()
