@@ -1,8 +1,8 @@
 //! The notes that a worker gets: the last ones about its run and about the whole ledger.
 //!
 //! Invariants:
-//! - The notes are read from the log once for each open ledger, at the first dispatch; later ones are added
-//!   as they are written.
+//! - The notes are read from the log once for each ledger that is opened, at the first dispatch; later ones are
+//!   added as they are written.
 //! - What was pruned, erased or is damaged is left out. It never prevents a dispatch.
 
 use std::collections::BTreeMap;
@@ -26,6 +26,11 @@ pub(crate) struct NotesCache(Mutex<Option<Notes>>);
 type Notes = BTreeMap<u64, Note>;
 
 impl NotesCache {
+    /// The notes of a log whose last record is that one: none, if there is no record.
+    pub(crate) fn of_log(last_seq: u64) -> Self {
+        Self(Mutex::new((last_seq == 0).then(Notes::new)))
+    }
+
     /// Adds a note that was written.
     pub(crate) fn add(&self, seq: u64, note: &Note) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);

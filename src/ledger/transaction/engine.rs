@@ -118,12 +118,12 @@ impl Engine {
         Self {
             outputs: OutputStore::new(log.blobs()),
             scheduler: Mutex::new(scheduler),
+            notes: NotesCache::of_log(state.seq),
             shared: Mutex::new(SharedState::new(state)),
             environment: environment.clone(),
             planned_files: PlannedFilesCache::default(),
             receipts: RecentReceipts::default(),
             finished: FinishedCache::default(),
-            notes: NotesCache::default(),
             ticking: Mutex::new(()),
             clock: log.clock(),
             log,
