@@ -259,6 +259,7 @@ mutants! {
     GrownRollbackAccepted, "S root", "a rolled-back ledger is accepted once it has grown beyond the known record";
     GoneLedgerForgotten, "S root", "a run begins anew where a ledger was that is gone";
     ResumedInOldFolder, "S runner", "the workers of a copied or moved ledger are started in the old working folder";
+    ServiceStartsAnything, "S runner", "a service starts a command line other than the one that its user saw";
     MovedResultRecorded, "S receipt", "an attempt fails since its folder was moved while its worker worked";
     RequestRetriedWithoutKey, "S once", "a request whose answer was lost is retried without its key";
     RejectedReceiptDispatches, "S receipt", "a rejected receipt still claims the next step";

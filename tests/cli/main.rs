@@ -107,6 +107,7 @@ mod run_reports;
 mod salvage;
 mod scenario;
 mod sealed_segments;
+mod service;
 mod sigkill;
 mod sim_faults;
 mod sim_model;

@@ -143,6 +143,7 @@ json_lines! {
     "run_state" of inspect => views::at::RunStateLine<'_>;
     "salvaged" of recover => recover::SalvagedLine<'_>;
     "segment" of inspect => views::segments::SegmentLine;
+    "service" of setup => setup::service::ServiceLine;
     "setup" of setup => setup::SetupLine;
     "since" of status => views::since::SinceLine;
     "read" of run, plan_lint => ReadLine;

@@ -16,6 +16,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use plan_ledger::internals::format::content_hash;
 use plan_ledger::internals::log::LogReader;
 use plan_ledger::{Clock, Environment, LedgerView, Timestamp};
 use rustix::fs::{FlockOperation, flock};
@@ -65,6 +66,16 @@ impl LastRunner {
         })
     }
 
+    /// A digest of its command line, its folder, its ledger and its run: sixteen hexadecimal digits.
+    pub(crate) fn digest(&self) -> String {
+        digest(&(&self.arguments, &self.working_dir, &self.ledger, &self.run))
+    }
+
+    /// A digest of its ledger and its run, whatever the command line is.
+    pub(crate) fn place_digest(&self) -> String {
+        digest(&(&self.ledger, &self.run))
+    }
+
     /// Keeps this runner as the last one of its run. The caller has the lock of the ledger, so no other
     /// process changes the file.
     pub(crate) fn keep(self, ledger: &str) -> io::Result<()> {
@@ -112,6 +123,12 @@ impl LastRunner {
             Life::Gone
         }
     }
+}
+
+/// Sixteen hexadecimal digits for a value. A path that is not text has no form in JSON: such a runner is not kept.
+fn digest(value: &impl Serialize) -> String {
+    let text = serde_json::to_vec(value).unwrap_or_default();
+    hex(content_hash(&text).get(..8).unwrap_or_default())
 }
 
 /// Whether the process of a runner lives.

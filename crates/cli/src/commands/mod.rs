@@ -47,6 +47,7 @@ pub(crate) mod retry;
 pub(crate) mod root;
 pub(crate) mod run;
 pub(crate) mod serve;
+pub(crate) mod service_start;
 pub(crate) mod set;
 pub(crate) mod setup;
 pub(crate) mod skip;

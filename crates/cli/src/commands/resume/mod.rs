@@ -14,6 +14,7 @@ use plan_ledger::{Error, ErrorKind, LedgerView, State};
 use crate::commands::inspect::health::lost_text;
 use crate::commands::inspect::newest_state;
 use crate::commands::last_runner::{LastRunner, LastRunners, RunnerStatus, ledger_id};
+use crate::commands::service_start::{ServiceStarts, admit};
 use crate::options::{LEDGER_NAME, LedgerOption, environment};
 use crate::output::{
     Code, Failure, escape_control, escape_path, print_message, print_text, quoted, shell_command,
@@ -54,6 +55,10 @@ pub(crate) struct ResumeArgs {
     /// Kill the workers that the last runner left at work, instead of taking them over
     #[arg(long)]
     kill_orphans: bool,
+    /// For a service: start it only if its command line and folders have this digest, and give up after
+    /// three starts that finish no step (see `ledger setup service`)
+    #[arg(long, value_name = "DIGEST", conflicts_with_all = ["kill_orphans", "retry_failed", "show", "yes"])]
+    service: Option<String>,
     /// Start it without asking, even if the ledger was copied or moved, or if the last runner may be
     /// at work
     #[arg(long)]
@@ -78,8 +83,8 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
     }
     let id = ledger_id(view.log()).unwrap_or_default();
     let known = LastRunners::at(&id, dir);
-    let last =
-        choose(&known, args.run.as_deref(), &state)?.ok_or_else(|| unknown_runner(args, &state))?;
+    let (run, place) = (args.run.as_deref(), &args.place);
+    let last = choose(&known, run, &state)?.ok_or_else(|| unknown_runner(place, run, &state))?;
     let found = dir.canonicalize().unwrap_or_default();
     let place = ResumePlace::of(last, &id, &found)?;
     let words = words(last, &place, &found, args)?;
@@ -100,6 +105,18 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
     let doubts: Vec<String> = place.doubt.into_iter().chain(unseen).collect();
     if !doubts.is_empty() && !args.yes {
         confirm(&format!("{}; in {folder}: {line}", doubts.join("; ")), hint)?;
+    }
+    match &args.service {
+        None => ServiceStarts::forget(last),
+        Some(digest) => {
+            if last.ledger != found {
+                let message = "the ledger was copied or moved since the service was set up";
+                return Err(Failure::Rejected(message.to_owned()));
+            }
+            let run = state.runs.overviews().find(|(_, run)| run.name == last.run);
+            let finished = run.map_or(0, |(_, run)| run.accepted.saturating_add(run.skipped));
+            admit(last, digest, finished)?;
+        }
     }
     print_message(&format!("in {folder}: {line}"));
     let mut command = Command::new(own_program());
@@ -135,12 +152,22 @@ fn words(
     Ok(words)
 }
 
+/// The last runner of a run, by name, else as `ledger resume` chooses it.
+pub(crate) fn last_runner(place: &LedgerOption, run: Option<&str>) -> Result<LastRunner, Failure> {
+    let view = LedgerView::open(&place.dir, &environment())?;
+    let (state, _) = newest_state(&place.dir, &environment())?;
+    let id = ledger_id(view.log()).unwrap_or_default();
+    let known = LastRunners::at(&id, &place.dir);
+    let last = choose(&known, run, &state)?.ok_or_else(|| unknown_runner(place, run, &state))?;
+    Ok(last.clone())
+}
+
 /// The failure for a run whose last runner is not known here.
-fn unknown_runner(args: &ResumeArgs, state: &State) -> Failure {
-    let dir = &args.place.dir;
-    let of = args.run.as_ref().map_or_else(String::new, |run| format!("run {run} in "));
+fn unknown_runner(place: &LedgerOption, run: Option<&str>, state: &State) -> Failure {
+    let dir = &place.dir;
+    let of = run.map_or_else(String::new, |run| format!("run {run} in "));
     let mut active = state.runs.overviews().filter(|(_, overview)| overview.is_open());
-    let named = args.run.clone().or_else(|| Some(active.next()?.1.name.clone()));
+    let named = run.map(str::to_owned).or_else(|| Some(active.next()?.1.name.clone()));
     let start = match named {
         Some(run) => shell_command("run", dir, &[&run]),
         None => "ledger run PLAN".to_owned(),
@@ -170,7 +197,7 @@ fn choose<'a>(
 }
 
 /// This program: its file, or where there is no `/proc`, the word that started it.
-fn own_program() -> PathBuf {
+pub(crate) fn own_program() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| {
         let word = std::env::args_os().next().unwrap_or_else(|| "ledger".into());
         let path = PathBuf::from(&word);

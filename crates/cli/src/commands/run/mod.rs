@@ -36,6 +36,7 @@ use crate::commands::last_drill::LastDrill;
 use crate::commands::last_runner::{LastRunner, ledger_id};
 use crate::commands::night::{Given, lacks};
 use crate::commands::read_report::{ReadLine, print_read_report};
+use crate::commands::service_start::ServiceStarts;
 #[cfg(feature = "store")]
 use crate::commands::store::held::Held;
 use crate::commands::worker_program;
@@ -67,8 +68,20 @@ use wait::{next_due, wait_for_change};
 
 pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
     let source = PlanSource::find(args)?;
+    let name = source.name.clone();
+    let code = run_source(args, &source)?;
+    // A runner that stopped at a failed write is started again by its service, if it has one.
+    if code != Code::Io
+        && let Some(runner) = LastRunner::this(&name, &args.ledger, &*environment().clock)
+    {
+        ServiceStarts::forget(&runner);
+    }
+    Ok(code)
+}
+
+fn run_source(args: &RunArgs, source: &PlanSource) -> Result<Code, Failure> {
     let (imported, name) = (&source.plan, source.name.as_str());
-    check_plan(&source, args)?;
+    check_plan(source, args)?;
     // Before the lock is taken: it may take long.
     let draft = plan_draft(&imported.plan).map_err(Error::from)?;
     announce(imported, args)?;
@@ -84,7 +97,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
         let Some(held) = holding::open(&args.store, &args.ledger, &environment)? else {
             return Ok(Code::Waiting);
         };
-        return run_held(held, args, &source, draft);
+        return run_held(held, args, source, draft);
     }
     expect_unbound(&args.ledger, &environment, "ledger run")?;
     if let Some(text) = expect_not_gone(&args.ledger)? {
@@ -93,7 +106,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
     let open = || Ledger::open_or_create(&args.ledger, &environment);
     let (mut ledger, mut report) = open_in_turn(&args.ledger, open)?;
     let mut reporter = report_ledger(&ledger, &report, args)?;
-    let mut next = begin(&ledger, (&source, draft), args, &reporter)?;
+    let mut next = begin(&ledger, (source, draft), args, &reporter)?;
     let mut notifier =
         args.notify.as_ref().map(|command| Notifier::new(command, name, &args.ledger));
     let marks = ImportedStatuses::new(&imported.plan, &imported.done, &imported.skipped)

@@ -4,21 +4,25 @@
 //! The settings come from the plugin folders in `hosts/`, so that a plugin and a setup are the same.
 //! Files are edited in place: what a user wrote, with its comments, order and layout, stays.
 //!
+//! `ledger setup service` writes a unit that resumes a run: see [`service`].
+//!
 //! Invariants:
 //! - Every file is read and edited before the first one is written: a file that is broken, or that has
 //!   something else in the place of a setting, stops the command before it changes anything.
 //! - The command repeated changes nothing. `--remove` takes away what it added, and nothing else.
 
+mod action;
 mod edit;
 mod json_file;
 mod own;
 mod placement;
+pub(crate) mod service;
 mod target;
 mod toml_file;
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -28,6 +32,7 @@ use crate::options::{Host, default_ledger};
 use crate::output::{Code, Failure, print_result};
 use crate::server::{AgentSession, agents_may_decide, expect_outside, set_agents_may_decide};
 
+use action::SetupAction;
 use edit::{Direction, FileEdit};
 use own::Program;
 use placement::{SettingsPlace, placements};
@@ -40,6 +45,7 @@ Examples:
   ledger setup gemini --remove                     as it was before
   ledger setup codex --agents-decide               agents may decide for you in this ledger
   ledger setup codex --agents-ask                  take that back
+  ledger setup service                             resume the run by itself after a reboot or a crash
 
 In the shell of an agent session, the commands that decide for a person are refused: accept, reject, answer,
 plan approve, plan reject, plan withdraw, decide, retry, skip, budget, cap, erase, unpause, cancel, and --by.
@@ -50,11 +56,26 @@ What other tools and you wrote into these files stays. A file that is not valid 
 file is changed. Run it again after a new version of `ledger`.";
 
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct SetupArgs {
+    #[command(flatten)]
+    host: HostArgs,
+    #[command(subcommand)]
+    other: Option<OtherSetup>,
+}
+
+/// What is set up besides hosts.
+#[derive(Debug, Subcommand)]
+enum OtherSetup {
+    /// Write a unit of systemd that resumes a run after a reboot or a crash of its runner
+    Service(service::ServiceArgs),
+}
+
+#[derive(Debug, Args)]
+struct HostArgs {
     /// The host
-    #[arg(value_name = "HOST")]
-    host: Host,
+    #[arg(value_name = "HOST", required = true)]
+    host: Option<Host>,
     /// Change nothing; report what is missing
     #[arg(long, conflicts_with = "remove")]
     check: bool,
@@ -97,54 +118,24 @@ struct SetupFileJson {
     path: PathBuf,
 }
 
-/// What was done with a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-enum SetupAction {
-    /// It was created.
-    Created,
-    /// It was changed.
-    Changed,
-    /// It needed no change.
-    Unchanged,
-    /// It lacks settings, and was not changed.
-    Incomplete,
-    /// It was deleted, since nothing else was in it.
-    Deleted,
-}
-
-impl SetupAction {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Created => "created",
-            Self::Changed => "changed",
-            Self::Unchanged => "unchanged",
-            Self::Incomplete => "incomplete",
-            Self::Deleted => "deleted",
-        }
-    }
-
-    fn of(edit: &FileEdit, is_check: bool) -> Self {
-        match (&edit.before, &edit.after) {
-            (before, after) if before == after => Self::Unchanged,
-            _ if is_check => Self::Incomplete,
-            (None, _) => Self::Created,
-            (Some(_), Some(_)) => Self::Changed,
-            (Some(_), None) => Self::Deleted,
-        }
-    }
-}
-
 pub(crate) fn setup(args: &SetupArgs) -> Result<Code, Failure> {
+    match (&args.other, args.host.host) {
+        (Some(OtherSetup::Service(service)), _) => service::setup_service(service),
+        (None, Some(host)) => setup_host(host, &args.host),
+        (None, None) => Err(Failure::Usage("no host is named".to_owned())),
+    }
+}
+
+fn setup_host(host: Host, args: &HostArgs) -> Result<Code, Failure> {
     let named = std::env::var_os("LEDGER_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
     let ledger = Some(named.unwrap_or_else(default_ledger)).filter(|ledger| ledger.is_dir());
     if args.agents_decide {
-        allow_decisions(args.host, ledger.as_deref())?;
+        allow_decisions(host, ledger.as_deref())?;
     }
     let place = if args.user { SettingsPlace::of_user()? } else { SettingsPlace::OfProject };
-    let program = Program::this(args.host)?;
+    let program = Program::this(host)?;
     let direction = if args.remove { Direction::Remove } else { Direction::Add };
-    let placements = placements(args.host, &place);
+    let placements = placements(host, &place);
     let edits: Vec<FileEdit> = placements
         .iter()
         .map(|placement| FileEdit::of(placement, &program, direction))
@@ -153,15 +144,15 @@ pub(crate) fn setup(args: &SetupArgs) -> Result<Code, Failure> {
         edits.iter().try_for_each(FileEdit::write)?;
     }
     if let (true, Some(ledger)) = (args.agents_ask || args.remove, &ledger) {
-        set_decisions(args.host, ledger, false)?;
+        set_decisions(host, ledger, false)?;
     }
     let files = edits.iter().map(|edit| SetupFileJson {
-        action: SetupAction::of(edit, args.check),
+        action: SetupAction::of(edit.before.as_deref(), edit.after.as_deref(), args.check),
         path: edit.path.clone(),
     });
     let files: Vec<SetupFileJson> = files.collect();
     let is_incomplete = files.iter().any(|file| file.action == SetupAction::Incomplete);
-    let host = args.host.name();
+    let host = host.name();
     let agents_decide = ledger.is_some_and(|ledger| agents_may_decide(&ledger, host));
     let is_complete = !args.remove && !is_incomplete;
     let line = SetupLine { agents_decide, files, host, is_complete };
