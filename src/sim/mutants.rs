@@ -290,6 +290,7 @@ mutants! {
     BuffersOfPeerUncounted, "S quota", "many connections of one process cost another one its long message";
     BuffersUnlimited, "S quota", "messages without an end fill the memory of a server";
     AttemptActsAsPerson, "S authority", "what a worker does is recorded as an act of a person";
+    ModelDecides, "S authority", "the word of a model counts as the decision of a person";
     AgentActsAsPerson, "S authority", "an agent accepts a step in the name of its user";
     AgentVersionRuns, "S authority", "a plan version of an agent runs its commands before a person approved it";
     WorkerControlsRun, "S authority", "a worker accepts its own step, raises the budget, or cancels the run";

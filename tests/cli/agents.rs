@@ -344,12 +344,66 @@ fn agent_session_lets_no_planner_approve_itself() {
         let before = place.ledger("inspect records --json").out;
         let line = "run plan.yaml --planner true";
         let refused = as_agent(&place, marks, &format!("{line} --approve auto")).code(6);
-        refused.complains(&["agent session", session, "only a person decides this"]);
+        refused.complains(&["agent session", session, "only a person chooses `--approve auto`"]);
         assert_eq!(place.ledger("inspect records --json").out, before);
         as_agent(&place, marks, line).code(0);
         place.ledger(&format!("setup {host} --agents-decide")).code(0);
         as_agent(&place, marks, &format!("{line} --approve auto --run other")).code(0);
     }
+}
+
+/// An agent repeats no command line with an option that decides for a person, and is told which, and who can.
+#[test]
+fn agent_session_resumes_with_no_option_of_a_person() {
+    for (option, line) in [
+        ("--approve auto", "run plan.yaml --planner true --approve auto"),
+        ("--owner human", "run plan.yaml --owner human --worker true"),
+    ] {
+        let (marks, host, session) = SHELLS[0];
+        let place = Place::new();
+        place.write("plan.yaml", "steps: [{id: one, command: 'true', gate: {question: Go?}}]");
+        place.ledger(line).code(3);
+        let before = place.ledger("inspect records --json").out;
+        let refused = as_agent(&place, marks, "resume --yes").code(6);
+        let only = format!("only a person chooses `{option}`");
+        refused.complains(&[session, &only, "tell the user", "in a shell that no agent host"]);
+        assert_eq!(place.ledger("inspect records --json").out, before);
+        place.ledger(&format!("setup {host} --agents-decide")).code(0);
+        as_agent(&place, marks, "resume").code(3);
+        place.ledger("resume").code(3);
+    }
+}
+
+/// A person starts no judge that an agent chose without having seen it.
+#[test]
+fn command_line_of_an_agent_is_shown_to_a_person() {
+    for option in ["--judge true", "--judge=true", "--planner true", "--text trust"] {
+        for (marks, host, session) in SHELLS {
+            let place = Place::new();
+            place.write("plan.yaml", "steps: [{id: one, command: 'true', gate: {question: Go?}}]");
+            let line = format!("run plan.yaml {option}");
+            as_agent(&place, marks, &line).code(3);
+            let name = option.split([' ', '=']).next().unwrap();
+            let shown = format!("an agent session ({session}) chose {name}");
+            let shown = [shown.as_str(), "ledger run plan.yaml", option, "add --yes"];
+            place.ledger("resume").code(6).complains(&shown);
+            // The agent itself repeats what it chose, and the person is asked as before.
+            as_agent(&place, marks, "resume").code(3);
+            place.ledger("resume").code(6).complains(&shown);
+            // With --yes it is the person's, also after the agent repeated it.
+            place.ledger("resume --yes").code(3);
+            as_agent(&place, marks, "resume").code(3);
+            place.ledger("resume").code(3);
+            place.ledger(&format!("setup {host} --agents-decide")).code(0);
+            as_agent(&place, marks, &format!("{line} --grace 9s")).code(3);
+            place.ledger("resume").code(3);
+        }
+    }
+    // What decides nothing is repeated at once.
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: one, command: 'true', gate: {question: Go?}}]");
+    as_agent(&place, SHELLS[0].0, "run plan.yaml --grace 9s").code(3);
+    place.ledger("resume").code(3);
 }
 
 /// What a judge or a check decided is no decision of a person.

@@ -213,12 +213,7 @@ fn plan_is_worked_off_in_both_eras() {
             (&report["status"], &report["next"]["got"]),
             (&json!("reported"), &json!(false))
         );
-        client.call(
-            "ledger_answer",
-            &json!({
-                "step": "build", "answer": "pass", "by": "ana", "note": "seen",
-            }),
-        );
+        place.ledger("accept build --by ana").code(0);
         let task = client.call("ledger_claim", &json!({}));
         assert_eq!(task["step"]["id"], "publish");
         let released = client.call(
@@ -514,6 +509,8 @@ fn resources_and_prompts_are_read() {
 #[test]
 fn operator_tools_plan_answer_and_control() {
     let place = Place::planned(PLAN);
+    // The user is asked by no form, and lets the model decide.
+    place.ledger("setup codex --agents-decide").code(0);
     let mut client = Client::of_session(&place, &["--role", "operator", "--run", "plan"]);
     let checked = client.call("ledger_plan", &json!({ "mode": "check", "plan": PLAN }));
     assert_eq!((&checked["valid"], &checked["steps"]), (&json!(true), &json!(2)), "{checked}");
@@ -565,15 +562,96 @@ fn server_in_the_shell_of_a_model_decides_for_no_person() {
         let words = ["--role", "operator", "--run", "plan"];
         let mut client = Client::start_in(&place, &words, &marks);
         client.is_stateless = true;
+        client.capabilities = json!({ "elicitation": { "form": {} } });
         let cap = json!({ "action": "cap", "value": 1, "by": "ana" });
-        if agent {
-            let refused = client.refused("ledger_control", &cap);
-            assert!(refused.contains("agent session"), "{refused}");
-        } else {
-            client.call("ledger_control", &cap);
-        }
+        let result =
+            call_with_forms(&mut client, ("ledger_control", &cap), &mut |_| accepted("yes"));
+        assert_eq!(result["isError"], agent, "{result}");
+        assert_eq!(result.to_string().contains("agent session"), agent, "{result}");
         client.call("ledger_claim", &json!({}));
     }
+}
+
+/// In a client that shows no form, the word of a model is no decision of a person: it counts only where the owner of
+/// the ledger allowed it, and as the model's.
+#[test]
+fn model_decides_only_where_the_owner_allowed_it() {
+    let harness: [(&str, &str); 2] =
+        [("CLAUDECODE", "1"), ("AI_AGENT", "claude-code_2-1-197_harness")];
+    for (marks, host, other) in [
+        (&harness[..], "claude-code", "codex"),
+        (&[("GEMINI_CLI", "1")], "gemini", "codex"),
+        (&[], "codex", "gemini"),
+    ] {
+        let place = Place::planned("steps: [{id: one, gate: {question: Go?}}, {id: two}]");
+        let words = ["--role", "operator", "--run", "plan"];
+        let mut client = Client::start_in(&place, &words, marks);
+        client.is_stateless = true;
+        place.ledger("plan request plan --reason more").code(0);
+        place.ledger("pause plan").code(0);
+        let question =
+            place.state().runs.values().next().unwrap().questions.keys().next().unwrap().0;
+        let answer = json!({ "question": question, "answer": "yes", "by": "ana" });
+        let control =
+            |action: &str| json!({ "action": action, "value": 1, "name": "tokens", "by": "ana" });
+        let before = place.ledger("inspect records --json").out;
+        let refuse_all = |client: &mut Client| {
+            let answers = ["approve", "reject"].map(|word| json!({ "answer": word, "by": "ana" }));
+            let steps = ["pass", "fail", "retry", "skip", "landed", "did-not-happen"]
+                .map(|word| json!({ "step": "two", "answer": word, "by": "ana" }));
+            let answers = answers.iter().chain(&steps).chain([&answer]);
+            let answers = answers.map(|arguments| ("ledger_answer", arguments.clone()));
+            let controls = ["unpause", "cancel", "raise_budget", "cap", "withdraw"];
+            let controls = controls.map(|action| ("ledger_control", control(action)));
+            for (tool, arguments) in answers.chain(controls) {
+                let refused = client.refused(tool, &arguments);
+                assert!(refused.starts_with("rejection: agent_session\n"), "{arguments} {refused}");
+                for part in ["only a person", "`ledger questions`", "--agents-decide"] {
+                    assert!(refused.contains(part), "{refused}");
+                }
+                assert_eq!(commands_of_persons(&refused), Vec::<String>::new());
+            }
+        };
+        refuse_all(&mut client);
+        place.ledger(&format!("setup {other} --agents-decide")).code(0);
+        refuse_all(&mut client);
+        assert_eq!(place.ledger("inspect records --json").out, before);
+        place.ledger(&format!("setup {host} --agents-decide")).code(0);
+        client.call("ledger_answer", &answer);
+        client.call("ledger_control", &control("unpause"));
+        let named = place.ledger("inspect records --json").out;
+        assert_eq!(named.matches(&format!("\"by\":\"agent:{host}\"")).count(), 2, "{named}");
+        // A model takes no name of an agent or a step by itself.
+        let note = json!({ "action": "note", "value": "x", "by": "agent:codex" });
+        assert!(client.refused("ledger_control", &note).contains("reserved"));
+        client.end();
+    }
+}
+
+/// Goal: what a model proposes to do with a run is done if the user agrees in a form, and not else.
+#[test]
+fn control_of_a_model_is_a_proposal_to_the_user() {
+    with_forms(|place, client| {
+        let cancel = json!({ "action": "cancel", "reason": "late", "by": "ana" });
+        for result in [json!({ "action": "decline" }), accepted("no")] {
+            let mut fill = |form: &Value| {
+                let message = form["message"].as_str().unwrap();
+                assert_eq!(message, "Run plan. The agent proposes, for ana: cancel it (late)");
+                result.clone()
+            };
+            let refused = call_with_forms(client, ("ledger_control", &cancel), &mut fill);
+            let text = refused["content"][0]["text"].as_str().unwrap();
+            assert!(text.starts_with("rejection: declined\n"), "{text}");
+        }
+        let call = ("ledger_control", &cancel);
+        let result = call_with_forms(client, call, &mut |_| accepted("yes"));
+        assert_eq!(result["structuredContent"]["type"], "cancelled", "{result}");
+        place.ledger("status").says(&["cancelled"]);
+        // What does not wait is not decided without a form.
+        let none = json!({ "question": 99, "answer": "yes", "by": "ana" });
+        let refused = client.refused("ledger_answer", &none);
+        assert!(refused.contains("nothing that waits for the user"), "{refused}");
+    });
 }
 
 /// The versions that a model makes over its server wait for a person, in every host; where the owner allowed its

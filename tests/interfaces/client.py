@@ -32,7 +32,11 @@ async def main():
             reported = json.loads((await call("ledger_report", **report))[1])
             if step == "publish":
                 assert reported["status"] == "reported", reported
-                await call("ledger_answer", step=step, answer="pass", by="ana")
+                # A client without forms decides nothing for a person.
+                refused, text = await call("ledger_answer", step=step, answer="pass", by="ana")
+                assert refused.isError and "agent_session" in text, text
+                accept = [os.environ["LEDGER"], "accept", step, "--by", "ana"]
+                subprocess.run(accept, check=True)
             else:
                 assert reported["status"] == "accepted", reported
         over = json.loads((await call("ledger_claim"))[1])

@@ -122,7 +122,7 @@ pub fn main() -> ExitCode {
         options::prefer_folder();
     }
     if cli.accept_rollback {
-        if let Err(failure) = server::expect_person_in_shell(&ledger, "") {
+        if let Err(failure) = server::expect_person_for("--accept-rollback", &ledger, "") {
             return fail(&failure);
         }
         server::accept_rollback();

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::protocol::private_files;
 use crate::protocol::{hex, process_start, this_machine};
-use crate::server::state_folder;
+use crate::server::{AgentSession, agents_may_decide, state_folder};
 
 /// A runner that was started on this machine by this user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,7 +47,12 @@ pub(crate) struct LastRunner {
     machine: Option<String>,
     /// When it was started.
     pub(crate) started: Timestamp,
+    /// The agent session that chose the arguments; `None` if a person did, or an agent that may decide for one.
+    agent: Option<String>,
 }
+
+/// Options that say what is accepted, and how failures and plans are handled.
+const DECIDING: [&str; 4] = ["--decider", "--judge", "--planner", "--text"];
 
 impl LastRunner {
     /// This process, as the runner of a run. `None` if its arguments or its folder are not text.
@@ -63,6 +68,9 @@ impl LastRunner {
             process_start: process_start(process),
             machine: this_machine().map(str::to_owned),
             started: clock.now(),
+            agent: AgentSession::of_environment()
+                .filter(|session| !agents_may_decide(ledger, session.host))
+                .map(|session| session.name),
         })
     }
 
@@ -78,7 +86,7 @@ impl LastRunner {
 
     /// Keeps this runner as the last one of its run. The caller has the lock of the ledger, so no other
     /// process changes the file.
-    pub(crate) fn keep(self, ledger: &str) -> io::Result<()> {
+    pub(crate) fn keep(mut self, ledger: &str) -> io::Result<()> {
         let path = record_path(ledger).ok_or(io::ErrorKind::NotFound)?;
         let folder = path.parent().ok_or(io::ErrorKind::NotFound)?;
         private_files::create_folders(folder)?;
@@ -86,6 +94,14 @@ impl LastRunner {
         // A process that is killed leaves the old record or the new one.
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
         let LastRunners(mut runners) = LastRunners::of(ledger);
+        // An agent that repeats a command line did not choose it.
+        let is_same = |other: &&LastRunner| {
+            (&other.run, &other.ledger, &other.arguments)
+                == (&self.run, &self.ledger, &self.arguments)
+        };
+        if let (Some(earlier), true) = (runners.iter().find(is_same), self.agent.is_some()) {
+            self.agent.clone_from(&earlier.agent);
+        }
         // A copy of the ledger in another folder has runners of its own.
         runners.retain(|other| {
             other.run != self.run || other.ledger != self.ledger && other.ledger.exists()
@@ -95,6 +111,18 @@ impl LastRunner {
         file.write_all(&serde_json::to_vec_pretty(&LastRunners(runners))?)?;
         file.persist(path)?;
         Ok(())
+    }
+
+    /// What an agent session chose that decides for a person, if it chose such a thing: a person sees it first.
+    pub(crate) fn choice_of_agent(&self) -> Option<String> {
+        let agent = self.agent.as_ref()?;
+        let options = self.arguments.iter().take_while(|word| *word != "--");
+        let names: Vec<_> = options
+            .filter_map(|word| DECIDING.iter().find(|name| word.split('=').next() == Some(**name)))
+            .copied()
+            .collect();
+        (!names.is_empty())
+            .then(|| format!("an agent session ({agent}) chose {}", names.join(", ")))
     }
 
     /// Whether it was a runner of a copy of this ledger, which is still in another folder.
@@ -371,6 +399,7 @@ mod tests {
             process_start: process_start(process),
             machine: machine.map(str::to_owned),
             started: 0,
+            agent: None,
         };
         let life = |there: Option<&str>, here: Option<&str>| runner(there).life_seen_from(here);
         let has_proc = Path::new("/proc/self/stat").exists();

@@ -117,6 +117,13 @@ pub enum Failure {
         /// The host, and the session if it is known.
         session: String,
     },
+    /// An option of its command line decides for a person, and it comes from the shell of an agent session.
+    OptionInAgentSession {
+        /// The host, and the session if it is known.
+        session: String,
+        /// The option, with its value if only that one is meant.
+        option: &'static str,
+    },
     /// It names an author, and comes from the shell of an agent session.
     AuthorInAgentSession {
         /// The host, and the session if it is known.
@@ -173,6 +180,7 @@ impl Failure {
             | Self::InsideAttempt { .. }
             | Self::AuthorInsideAttempt { .. }
             | Self::AgentSession { .. }
+            | Self::OptionInAgentSession { .. }
             | Self::AuthorInAgentSession { .. } => Code::Rejected,
             Self::Ledger(error) => code_of(error),
             Self::Output(_) => Code::Io,
@@ -224,9 +232,9 @@ impl Failure {
             Self::InsideAttempt { .. } | Self::AuthorInsideAttempt { .. } => {
                 ("rejected".to_owned(), Some("inside_attempt"))
             }
-            Self::AgentSession { .. } | Self::AuthorInAgentSession { .. } => {
-                ("rejected".to_owned(), Some("agent_session"))
-            }
+            Self::AgentSession { .. }
+            | Self::OptionInAgentSession { .. }
+            | Self::AuthorInAgentSession { .. } => ("rejected".to_owned(), Some("agent_session")),
             Self::Output(_) => ("output".to_owned(), None),
             Self::Ledger(error) => {
                 (error.kind().name().to_owned(), error.rejection().map(Rejection::name))
@@ -407,6 +415,12 @@ impl fmt::Display for Failure {
                 f,
                 "this is an agent session ({session}), and only a person decides this\nhint: tell the \
                  user what waits; a person decides it in a shell that no agent host started"
+            ),
+            Self::OptionInAgentSession { session, option } => write!(
+                f,
+                "this is an agent session ({session}), and only a person chooses `{option}`: it decides \
+                 for the user\nhint: tell the user; a person enters this command line in a shell that no \
+                 agent host started"
             ),
             Self::AuthorInAgentSession { session } => write!(
                 f,

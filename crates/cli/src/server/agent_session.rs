@@ -165,21 +165,29 @@ impl AgentSession {
 /// Whether a process is this program with a command that is not the model's. A server that was started in
 /// what is only the model's shell is the model's.
 fn is_exempt(process: u32, is_shell_alone: bool) -> bool {
+    let is_named = command_of(process).is_some_and(|command| {
+        EXEMPT.contains(&command.as_str()) || command == SERVER && !is_shell_alone
+    });
+    is_named && is_this_program(process)
+}
+
+/// Whether a process is this program as a server of tools, which knows who asks for what.
+pub(super) fn is_tool_server(process: u32) -> bool {
+    command_of(process).is_some_and(|command| command == SERVER) && is_this_program(process)
+}
+
+/// The command of a process of this program.
+fn command_of(process: u32) -> Option<String> {
     let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     let mut words = line.split(|byte| *byte == 0).skip(1).map(String::from_utf8_lossy);
-    let mut command = None;
     while let Some(word) = words.next() {
         if word == "--color" || word == "--cache" {
             words.next();
         } else if !word.starts_with('-') {
-            command = Some(word);
-            break;
+            return Some(word.into_owned());
         }
     }
-    let is_named = command.is_some_and(|command| {
-        EXEMPT.contains(&command.as_ref()) || command == SERVER && !is_shell_alone
-    });
-    is_named && is_this_program(process)
+    None
 }
 
 /// Whether a process runs the same program as this one.
@@ -200,18 +208,17 @@ pub(crate) fn agents_may_decide(ledger: &Path, host: &str) -> bool {
     settings(ledger).decide.iter().any(|allowed| allowed == host)
 }
 
-/// Whether the owner of a ledger allowed the model that uses this server to decide for a person. Without a mark in
-/// its environment, it may be of any host that leaves its servers unmarked.
+/// The host whose model uses this server, if the owner of a ledger allowed that model to decide for a person.
+/// Without a mark in its environment, it may be of any host that leaves its servers unmarked.
 #[cfg(feature = "mcp")]
-pub(crate) fn client_may_decide(ledger: &Path) -> bool {
+pub(crate) fn deciding_client(ledger: &Path) -> Option<&'static str> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    match HOSTS.iter().find(|row| row.marks_environment(&variable)) {
-        Some(row) => agents_may_decide(ledger, row.host),
-        None => {
-            let mut hosts = HOSTS.iter().filter(|row| row.leaves_servers_unmarked());
-            hosts.any(|row| agents_may_decide(ledger, row.host))
-        }
-    }
+    let may_decide = |row: &&HostMarks| agents_may_decide(ledger, row.host);
+    let found = match HOSTS.iter().find(|row| row.marks_environment(&variable)) {
+        Some(row) => Some(row).filter(may_decide),
+        None => HOSTS.iter().filter(|row| row.leaves_servers_unmarked()).find(may_decide),
+    };
+    found.map(|row| row.host)
 }
 
 /// Allow the agents of a host to decide for a person in a ledger, or take it back.

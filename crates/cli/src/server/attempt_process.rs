@@ -20,7 +20,7 @@ use plan_ledger::{AttemptToken, StepNumber};
 use crate::protocol::Failure;
 use crate::requests::{Actor, Request, TokenRule};
 
-use super::agent_session::{AgentSession, is_this_program, value_of};
+use super::agent_session::{AgentSession, is_this_program, is_tool_server, value_of};
 
 /// How many ancestors of a process are looked at.
 const ANCESTORS_MAX: usize = 64;
@@ -102,7 +102,9 @@ pub(super) fn made_by(
 ) -> Result<Option<Request>, Failure> {
     request.worker().map_or(Ok(()), Actor::expect_own_name).map_err(Failure::Usage)?;
     let Some(actor) = actor_of(request, process, dir)? else {
-        let named = request.author().map_or(Ok(()), |by| Actor::expect_own_name(&by));
+        // A server of tools names the agent that it serves.
+        let by = request.author().filter(|_| !is_tool_server(process));
+        let named = by.map_or(Ok(()), |by| Actor::expect_own_name(&by));
         named.map_err(Failure::Usage)?;
         return Ok(None);
     };
@@ -179,12 +181,19 @@ pub(crate) fn expect_person(dir: &Path, by: &str) -> Result<String, Failure> {
 }
 
 /// As [`expect_person`], for an option that decides, of a command that does not: `ledger run` answers for
-/// its workers, but its command line was typed in a shell.
+/// its workers, but its command line was typed in a shell. `ledger resume` repeats it in another one.
 ///
 /// # Errors
-/// `InsideAttempt`; `AgentSession`.
-pub(crate) fn expect_person_in_shell(dir: &Path, by: &str) -> Result<String, Failure> {
-    person(dir, by, AgentSession::of_environment())
+/// `InsideAttempt`; `OptionInAgentSession`.
+pub(crate) fn expect_person_for(
+    option: &'static str,
+    dir: &Path,
+    by: &str,
+) -> Result<String, Failure> {
+    person(dir, by, AgentSession::of_environment()).map_err(|failure| match failure {
+        Failure::AgentSession { session } => Failure::OptionInAgentSession { session, option },
+        failure => failure,
+    })
 }
 
 fn person(dir: &Path, by: &str, session: Option<AgentSession>) -> Result<String, Failure> {

@@ -33,14 +33,14 @@ mod store_health;
 mod waker;
 
 #[cfg(feature = "mcp")]
-pub(crate) use agent_session::client_may_decide;
+pub(crate) use agent_session::deciding_client;
 #[cfg(test)]
 pub(crate) use agent_session::hosts_of_sessions;
 pub(crate) use agent_session::{AgentSession, agents_may_decide, set_agents_may_decide};
 #[cfg(feature = "http")]
 pub(crate) use attempt_process::verdict_without_its_process;
 pub(crate) use attempt_process::{
-    AuthorSource, expect_outside, expect_person, expect_person_in_shell, note_author_source,
+    AuthorSource, expect_outside, expect_person, expect_person_for, note_author_source,
 };
 pub use client::{Client, LOCK_WAIT, open_in_turn};
 pub(crate) use client::{expect_unbound, expect_writer};

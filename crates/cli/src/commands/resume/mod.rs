@@ -20,7 +20,7 @@ use crate::output::{
     Code, Failure, escape_control, escape_path, print_message, print_text, quoted, shell_command,
 };
 use crate::requests::run_of;
-use crate::server::expect_person_in_shell;
+use crate::server::{AgentSession, expect_person_for};
 
 use place::ResumePlace;
 
@@ -36,7 +36,8 @@ line is kept in your state folder (XDG_STATE_HOME), never in the ledger. If the 
 with the ledger in it, the run continues in the new place. In a copy, if only the ledger was moved, or
 where there is no /proc to show whether that runner has ended, the command line is shown first, and
 --yes starts it. If the plan file is gone, broken or another plan by now, the run continues with the plan
-in the ledger. To start the steps of a paused run, use `ledger unpause`.";
+in the ledger. It is shown first, too, if an agent session chose its --judge, --planner, --decider or --text.
+To start the steps of a paused run, use `ledger unpause`.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -79,7 +80,7 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
         return Err(error.with_hint("`ledger status` shows what it does").into());
     }
     if args.retry_failed && !args.show {
-        expect_person_in_shell(dir, "operator")?;
+        expect_person_for("--retry-failed", dir, "operator")?;
     }
     let id = ledger_id(view.log()).unwrap_or_default();
     let known = LastRunners::at(&id, dir);
@@ -102,7 +103,10 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
     } else {
         "add --yes to start it"
     };
-    let doubts: Vec<String> = place.doubt.into_iter().chain(unseen).collect();
+    // Another agent session may repeat it, and decides for no person with it.
+    let of_agent =
+        if AgentSession::of_environment().is_none() { last.choice_of_agent() } else { None };
+    let doubts: Vec<String> = place.doubt.into_iter().chain(unseen).chain(of_agent).collect();
     if !doubts.is_empty() && !args.yes {
         confirm(&format!("{}; in {folder}: {line}", doubts.join("; ")), hint)?;
     }

@@ -55,7 +55,7 @@ use crate::runner::{
     release_dead_claims, take_over_dead_claims,
 };
 use crate::server::{
-    check_root, expect_not_gone, expect_outside, expect_person_in_shell, expect_unbound, keep_root,
+    check_root, expect_not_gone, expect_outside, expect_person_for, expect_unbound, keep_root,
     open_in_turn, while_serving,
 };
 
@@ -89,8 +89,11 @@ fn run_source(args: &RunArgs, source: &PlanSource) -> Result<Code, Failure> {
     create_parents(&args.ledger)?;
     expect_outside(std::process::id(), &args.ledger)?;
     args.route.expect_permitted(&args.ledger)?;
-    if args.retry_failed || args.helpers.approves_versions() {
-        expect_person_in_shell(&args.ledger, OPERATOR)?;
+    if args.retry_failed {
+        expect_person_for("--retry-failed", &args.ledger, OPERATOR)?;
+    }
+    if args.helpers.approves_versions() {
+        expect_person_for("--approve auto", &args.ledger, OPERATOR)?;
     }
     #[cfg(feature = "store")]
     if args.store.is_given() {

@@ -15,7 +15,7 @@ use crate::options::ReadPlanArgs;
 use crate::output::{Failure, option, print_message, shell_command};
 use crate::requests::Actor;
 use crate::runner::{ImportedStatuses, import_statuses};
-use crate::server::{AgentSession, agents_may_decide, expect_person_in_shell};
+use crate::server::{AgentSession, agents_may_decide, expect_person_for};
 
 use super::args::RunArgs;
 use super::plan_source::{NoPlanOfFile, PlanSource};
@@ -128,7 +128,7 @@ pub(super) fn prepare(
         ));
     }
     if args.retry_failed {
-        let by = expect_person_in_shell(&args.ledger, OPERATOR)?;
+        let by = expect_person_for("--retry-failed", &args.ledger, OPERATOR)?;
         match ledger.execute(&Command::RetryFailed { run: run.id, by }) {
             Err(error) if error.rejection() == Some(&Rejection::NothingFailed) => {
                 print_message(&format!("run {name}: no step has failed, so none is retried"));

@@ -273,3 +273,19 @@ pub(super) enum ControlAction {
     Note,
     Withdraw,
 }
+
+impl ControlAction {
+    /// What it does, for the user.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::Pause => "pause it",
+            Self::Unpause => "unpause it",
+            Self::Cancel => "cancel it",
+            Self::RaiseBudget => "raise its budget",
+            Self::Cap => "set how many attempts may be in flight",
+            Self::Set => "set a variable",
+            Self::Note => "note",
+            Self::Withdraw => "withdraw its plan requests",
+        }
+    }
+}

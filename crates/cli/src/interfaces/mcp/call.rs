@@ -11,8 +11,8 @@ use plan_ledger::Environment;
 
 use crate::output::Code;
 use crate::protocol::{Answer, Failure, hex};
-use crate::requests::{BoundTo, Request, Role};
-use crate::server::{Client, client_may_decide};
+use crate::requests::{Actor, BoundTo, Request, Role};
+use crate::server::{Client, deciding_client};
 
 use super::forms::{Form, PersonAnswer, PersonAnswers};
 use super::key::{KEY_LENGTH_MAX, key_of, user_seed};
@@ -113,7 +113,15 @@ impl ToolServer {
     /// Whether a plan version that the client makes for a run that exists waits for a person: a model is the
     /// client, and of one on any machine it is not known whether it may decide.
     pub(super) fn versions_wait(&self) -> bool {
-        self.bound_to == BoundTo::Lease || !client_may_decide(&self.dir)
+        self.deciding_client().is_none()
+    }
+
+    /// The host of the model, if the owner of the ledger allowed that model to decide for a person.
+    fn deciding_client(&self) -> Option<&'static str> {
+        if self.bound_to == BoundTo::Lease {
+            return None;
+        }
+        deciding_client(&self.dir)
     }
 
     /// Notes that the client is gone.
@@ -135,6 +143,8 @@ pub(super) struct ToolCall<'a> {
     pub(super) answers: &'a PersonAnswers,
     /// The form that is to be shown before the call continues.
     pub(super) form: Cell<Option<Form>>,
+    /// Whether the user decided in a form of this call.
+    pub(super) is_decided: Cell<bool>,
 }
 
 impl ToolCall<'_> {
@@ -162,6 +172,7 @@ impl ToolCall<'_> {
     /// The user has not seen the form yet: the call ends here, and begins again with the answer.
     pub(super) fn ask(&self, form: Form) -> Result<Option<PersonAnswer>, ToolRefusal> {
         if let Some(answer) = self.answers.get(&form.key) {
+            self.is_decided.set(matches!(answer, PersonAnswer::Given { .. }));
             return Ok(Some(answer.clone()));
         }
         if !self.can_ask || self.server.role < Role::Operator {
@@ -183,10 +194,35 @@ impl ToolCall<'_> {
         if needed > self.server.role {
             return Err(wrong_role("this", needed, self.server.role));
         }
+        let request = self.attributed(request)?;
         let answer = self.client().call_under(&request, key)?;
         match answer.lines.first().filter(|line| line.get("type").is_some_and(|it| it == "error")) {
             Some(line) => Err(ToolRefusal::of_line(line)),
             None => Ok(answer),
+        }
+    }
+
+    /// The request with the one who decides, if it decides for a person: the user, who did so in a form; else the
+    /// agent, whose word counts only where the owner of the ledger allowed it.
+    fn attributed(&self, request: Request) -> Result<Request, ToolRefusal> {
+        let named = request.author().map_or(Ok(()), |by| Actor::expect_own_name(&by));
+        named.map_err(|why| ToolRefusal::arguments(&why))?;
+        if !request.rules().decides || self.is_decided.get() || plan_ledger::mutant!(ModelDecides) {
+            return Ok(request);
+        }
+        match self.server.deciding_client() {
+            Some(host) => Ok(request.of_actor(&Actor::Agent(host.to_owned()))?),
+            None if self.can_ask => Err(ToolRefusal::new(
+                "agent_session",
+                "nothing that waits for the user is decided by this call\nhint: `ledger_show` with \
+                 `questions` lists what waits",
+            )),
+            None => Err(ToolRefusal::new(
+                "agent_session",
+                "only a person decides this, and this client shows the user no form\nhint: tell the user \
+                 what waits: `ledger questions` in a shell of the user's own has the commands for it, and \
+                 `ledger setup HOST --agents-decide` there lets the agents of a host decide",
+            )),
         }
     }
 

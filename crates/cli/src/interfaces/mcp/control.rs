@@ -198,10 +198,7 @@ fn confirmed(
             let note = if note.is_empty() { arguments.note } else { Some(note) };
             Ok(AnswerArguments { answer, note, ..arguments })
         }
-        Some(PersonAnswer::None) => {
-            let message = "the user did not decide; nothing was recorded";
-            Err(ToolRefusal::new("declined", message))
-        }
+        Some(PersonAnswer::None) => Err(declined()),
     }
 }
 
@@ -257,6 +254,12 @@ pub(super) fn control(call: &ToolCall<'_>, arguments: ControlArguments) -> ToolO
         })
     };
     let named = || active_run(call, run.clone());
+    let what = match (&name, &value) {
+        (Some(name), Some(value)) => format!(" {name}: {value},"),
+        (None, Some(value)) => format!(" {value},"),
+        _ => String::new(),
+    };
+    let proposed = (by.clone(), format!("{}{what}", action.words()), reason.clone());
     let request: Request = match action {
         ControlAction::Pause => PauseRequest { run: named()?, by, reason, by_runner: false }.into(),
         ControlAction::Unpause => UnpauseRequest { run: named()?, by }.into(),
@@ -288,9 +291,33 @@ pub(super) fn control(call: &ToolCall<'_>, arguments: ControlArguments) -> ToolO
             NoteRequest { run: Some(named()?), step: name, text, by }.into()
         }
     };
+    if request.rules().decides {
+        confirm_control(call, &named()?, &proposed)?;
+    }
     let key = call_key(call, &["control"])?;
     let answer = call.request(request, &key)?;
     Ok(line(answer.lines.into_iter().next()))
+}
+
+/// Asks the user, in a client that shows forms, whether to do what the model passed.
+fn confirm_control(
+    call: &ToolCall<'_>,
+    run: &str,
+    (by, what, reason): &(String, String, String),
+) -> Result<(), ToolRefusal> {
+    let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
+    let message = format!("Run {run}. The agent proposes, for {by}: {what}{reason}");
+    let key = format!("control-{}", key_of(&[&message]));
+    let options = ["yes", "no"].map(str::to_owned).to_vec();
+    match call.ask(Form { key, message, options })? {
+        None => Ok(()),
+        Some(PersonAnswer::Given { answer, .. }) if answer == "yes" => Ok(()),
+        Some(_) => Err(declined()),
+    }
+}
+
+fn declined() -> ToolRefusal {
+    ToolRefusal::new("declined", "the user did not decide so; nothing was recorded")
 }
 
 /// The key of a call that may mean something new each time.

@@ -220,8 +220,10 @@ impl LedgerService {
                 return (Err(wrong_role(&what, tool.role, server.role)), None);
             }
             let is_cancelled = || cancelled.is_cancelled();
-            let (is_cancelled, answers, form) = (&is_cancelled, &answers, Cell::new(None));
-            let call = ToolCall { server: &server, id, is_cancelled, can_ask, answers, form };
+            let (is_cancelled, answers) = (&is_cancelled, &answers);
+            let (form, is_decided) = (Cell::new(None), Cell::new(false));
+            let call =
+                ToolCall { server: &server, id, is_cancelled, can_ask, answers, form, is_decided };
             let outcome = (tool.execute)(&call, arguments);
             (outcome, call.form.take())
         };

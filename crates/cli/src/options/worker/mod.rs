@@ -16,7 +16,7 @@ use plan_ledger::internals::plan::{Route, is_person};
 use crate::options::amounts::parse_seconds;
 use crate::options::run::parse_name;
 use crate::output::Failure;
-use crate::server::{AgentSession, expect_person_in_shell};
+use crate::server::{AgentSession, expect_person_for};
 
 pub(crate) use guards::GuardArgs;
 pub(crate) use ledger::WorkerLedgerArgs;
@@ -61,7 +61,7 @@ impl RouteArgs {
     /// `AgentSession`, unless the owner of the ledger allowed the agent to decide.
     pub(crate) fn expect_permitted(&self, dir: &Path) -> Result<(), Failure> {
         if self.owner.iter().any(|owner| is_person(owner)) {
-            expect_person_in_shell(dir, "")?;
+            expect_person_for("--owner human", dir, "")?;
         }
         Ok(())
     }

@@ -28,7 +28,7 @@ use crate::commands::resume::{last_runner, own_program};
 use crate::options::LedgerOption;
 use crate::output::{Code, Failure, escape_path, print_result};
 use crate::protocol::{private_files, sh_word};
-use crate::server::expect_person_in_shell;
+use crate::server::expect_person;
 
 use super::action::SetupAction;
 use unit::Unit;
@@ -95,9 +95,15 @@ pub(crate) fn setup_service(args: &ServiceArgs) -> Result<Code, Failure> {
     let dir = &args.place.dir;
     if !args.check {
         // The unit would start without the marks of an agent session.
-        expect_person_in_shell(dir, "")?;
+        expect_person(dir, "")?;
     }
     let last = last_runner(&args.place, args.run.as_deref())?;
+    if let Some(choice) = last.choice_of_agent() {
+        return Err(Failure::Rejected(format!(
+            "{choice}, and no person has started that\nhint: `ledger resume --show` prints the command line, and \
+             `ledger resume --yes` starts it"
+        )));
+    }
     let here = dir.canonicalize().map_err(|error| Error::io("find the ledger", dir, error))?;
     if last.ledger != here {
         return Err(Failure::Rejected(format!(
