@@ -103,9 +103,9 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
     } else {
         "add --yes to start it"
     };
-    // Another agent session may repeat it, and decides for no person with it.
-    let of_agent =
-        if AgentSession::of_environment().is_none() { last.choice_of_agent() } else { None };
+    // An agent session may repeat it, and decides for no person with it. A service repeats what a person set up.
+    let is_chosen = args.service.is_some() || AgentSession::of_environment().is_some();
+    let of_agent = if is_chosen { None } else { last.choice_of_agent() };
     let doubts: Vec<String> = place.doubt.into_iter().chain(unseen).chain(of_agent).collect();
     if !doubts.is_empty() && !args.yes {
         confirm(&format!("{}; in {folder}: {line}", doubts.join("; ")), hint)?;
