@@ -245,3 +245,122 @@ fn status_says_until_when_a_limit_is_waited_for() {
     run.signal("TERM");
     run.end();
 }
+
+/// What a person reads while the runner holds an owner, and after the runner was killed.
+#[test]
+fn held_owner_is_named_until_its_limit_ends() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "steps: [{id: a, owner: claude}, {id: b, owner: claude}, {id: c, owner: claude}]",
+    );
+    let worker = "echo $LEDGER_STEP >> $TALLY; echo 'usage limit reached, try again in 2 hours'; exit 1";
+    let words = ["run", "plan.yaml", "--worker", worker, "--max-parallel", "1"];
+    let run = start(&mut place.command(&words));
+    wait_until("the run waits", || run.complained("waiting until "));
+    let held = "owner claude waits until 2";
+    let more = ", 2 ready steps: a usage limit: exit status 1: usage limit reached, try again in 2 hours";
+    place.ledger("status").code(0).says(&[held, more]);
+    place.ledger("next").code(3).says(&[held, more]);
+    place.ledger("inspect .ledger why plan b").code(0).says(&[held, more]);
+    place.ledger("prime").code(0).says(&["Waits until a time:", held, ", 2 ready steps"]);
+    let member = "\"waits\":[{\"owner\":\"claude\",\"ready\":[2,3],\"reason\":\"a usage limit";
+    place.ledger("status --json").code(0).says(&[member]);
+    place.ledger("inspect .ledger why plan b --json").code(0).says(&[member]);
+    place.ledger("next --json").code(3).says(&["\"action\":\"wait\"", held]);
+    run.signal("KILL");
+    run.end();
+    place.ledger("status").code(0).says(&["no runner is at work", held, more]);
+    let again = start(&mut place.command(&words));
+    wait_until("the next run waits", || again.complained("waiting until "));
+    assert_eq!(place.tally(), ["a"], "the next runner keeps the hold");
+    place.ledger("cancel plan --reason over").code(0);
+    again.end();
+    assert!(!place.path(".ledger/work/waits").exists(), "a run that is over waits for nothing");
+    let status = place.ledger("status").code(0).out;
+    assert!(!status.contains(held), "{status}");
+}
+
+#[test]
+fn hours_of_a_runner_are_named_while_it_is_at_work() {
+    let place = Place::planned("steps: [{id: a, command: 'true'}, {id: b, command: 'true'}]");
+    let closed = hours_around_now(-120, 180);
+    let run = start(place.command(&["run", "plan.yaml", "--hours", &closed]).env("TZ", "UTC"));
+    wait_until("it waits for its hours", || run.complained("work starts then (--hours)"));
+    let held = "the runner waits until 2";
+    let more = ", 2 ready steps: work starts then (--hours)";
+    place.ledger("status").code(0).says(&[held, more]);
+    place.ledger("next").code(3).says(&[held, more]);
+    run.signal("KILL");
+    run.end();
+    let status = place.ledger("status").code(0).out;
+    assert!(!status.contains(held), "{status}");
+}
+
+#[test]
+fn limit_of_a_step_with_its_own_command_waits_as_told() {
+    let place = Place::new();
+    let command = "echo x >> $TALLY; [ $(wc -l < $TALLY) -gt 3 ] || { echo 'You have hit your usage limit. Try again later.' >&2; exit 1; }";
+    place.write("plan.yaml", format!("steps: [{{id: a, command: \"{command}\"}}]"));
+    let words = ["run", "plan.yaml", "--limit-waits", "1s,2s,1s"];
+    place.ledger_with(&words).code(0);
+    assert_eq!((place.tally().len(), failures(&place)), (4, vec![0]));
+    let records = place.ledger("inspect .ledger records --json").code(0).out;
+    for wait in ["\"retry_after_seconds\":1", "\"retry_after_seconds\":2"] {
+        assert!(records.contains(wait), "{records}");
+    }
+}
+
+/// A person who must decide reads which limit it was, and when it ends.
+#[test]
+fn question_about_a_step_names_its_limit() {
+    let place = Place::new();
+    place.write("pay.sh", "echo \"You've hit your session limit, resets in 2 hours\"; exit 1");
+    place.write("plan.yaml", "steps: [{id: pay, idempotent: no, command: sh pay.sh}]");
+    place.ledger("run plan.yaml").code(3);
+    place.ledger("questions").code(0).says(&[
+        "exit status 1: You've hit your session limit, resets in 2 hours (the limit ends at 20",
+    ]);
+}
+
+#[test]
+fn reason_on_standard_output_explains_a_failure() {
+    for (script, reason) in [
+        ("echo begun; echo no such table; exit 1", "exit status 1: no such table"),
+        ("echo no such table; echo really >&2; exit 1", "exit status 1: really"),
+        (
+            "echo '{\"type\":\"result\",\"is_error\":true,\"result\":\"Invalid API key\"}'; exit 1",
+            "exit status 1: Invalid API key",
+        ),
+    ] {
+        let place = Place::new();
+        place.write("agent.sh", script);
+        place.write("plan.yaml", "steps: [{id: a, command: sh agent.sh}]");
+        place.ledger("run plan.yaml").code(3).says(&[reason]);
+    }
+}
+
+#[test]
+fn part_of_a_second_to_wait_counts_as_a_whole_one() {
+    let place = Place::new();
+    place.write(
+        "agent.sh",
+        "echo x >> $TALLY; [ $LEDGER_ATTEMPT = 2 ] || { echo 'retry-after: 0.5' >&2; exit 75; }",
+    );
+    place.write("plan.yaml", "steps: [{id: a, command: sh agent.sh}]");
+    place.ledger("run plan.yaml").code(0);
+    assert_eq!((place.tally().len(), failures(&place)), (2, vec![0]));
+    place.ledger("inspect .ledger records --json").code(0).says(&["\"retry_after_seconds\":1"]);
+}
+
+#[test]
+fn person_is_notified_of_the_first_limit() {
+    let place = Place::new();
+    place.write("agent.sh", limited_once("echo 'rate limit reached, resets in 2s' >&2"));
+    place.write("plan.yaml", "steps: [{id: a}, {id: b}]");
+    let notify = "echo \"$LEDGER_EVENT: $LEDGER_MESSAGE\" >> notified";
+    let words = ["run", "plan.yaml", "--worker", "sh agent.sh", "--notify", notify];
+    place.ledger_with(&words).code(0);
+    let notified = std::fs::read_to_string(place.path("notified")).unwrap();
+    assert_eq!(notified.matches("held: steps wait until ").count(), 1, "{notified}");
+}

@@ -12,10 +12,11 @@ use crate::options::{LedgerArgs, RunArg, environment};
 use crate::output::{Code, Failure, print_result};
 use crate::protocol::hand_off::files::stale_steps;
 use crate::requests::run_or_only;
-use crate::runner::GoneClaim;
+use crate::runner::{GoneClaim, RunWait};
 
 use super::inspect::json::views::StaleFilesJson;
 use super::inspect::views::status::stale_lines;
+use super::inspect::waits::waits_of;
 use super::inspect::{Surroundings, next_action};
 use super::read_state::read_state;
 use super::source::environment_for;
@@ -52,7 +53,7 @@ pub(crate) struct NextLine<'a> {
     command: Option<&'a String>,
     /// Commands, one of which is enough.
     commands: &'a [String],
-    /// The time of the run's next timer.
+    /// The time of the run's next timer, or the end of what its runner waits for.
     next_due_micros: Option<Timestamp>,
     /// The number of the step concerned.
     number: Option<StepNumber>,
@@ -79,8 +80,10 @@ fn show(
     let now = time_of(args.ledger.dir(), environment, state.time)?;
     let dir = args.ledger.dir();
     let dead = &GoneClaim::all(dir, state);
-    let next = next_action(state, run, Surroundings { dir, now, runner, dead });
-    let due: Option<Timestamp> = run.timers.first().map(|(due, _)| *due);
+    let waits = &RunWait::all(dir, state, now, || runner.is_absent());
+    let next = next_action(state, run, Surroundings { dir, now, runner, dead, waits });
+    let due = run.timers.first().map(|(due, _)| *due);
+    let due: Option<Timestamp> = due.into_iter().chain(waits_of(waits, run).map(|wait| wait.until)).min();
     let step = next.step.and_then(|step| run.step(step)).map(StepState::id);
     let is_open = run.status == RunStatus::Running;
     let stale = if is_open { stale_steps(run, None) } else { None };

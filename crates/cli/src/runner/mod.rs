@@ -66,6 +66,7 @@ pub(crate) use progress::STOPPING;
 pub use progress::{Fence, Observer, Progress, StopRequest};
 pub(crate) use stub::canned_output;
 pub use stub::{CannedOutputs, StubOptions, StubWorkers};
+pub(crate) use waits::holds::RunWait;
 pub use waits::hours::Hours;
 pub use workers::{LeftAttempt, Report, StartFailure, WorkerNote, Workers};
 

@@ -164,7 +164,7 @@ pub enum Progress {
         /// The reason.
         reason: String,
         /// Whether a person should know it, although nothing waits for an answer.
-        is_unexplained: bool,
+        is_news: bool,
     },
     /// Dispatch stopped; the loop waits for running workers and checks.
     Draining {

@@ -17,7 +17,7 @@ use crate::commands::last_runner::RunnerStatus;
 use crate::commands::source::damage_hint;
 use crate::output::{Code, Failure, escape_control, escape_path};
 use crate::protocol::{OpeningJson, counted, error_line, lost_records_text};
-use crate::runner::GoneClaim;
+use crate::runner::{GoneClaim, RunWait};
 
 use super::next_action::Surroundings;
 use super::output::Output;
@@ -33,6 +33,8 @@ pub(crate) struct LedgerOverview {
     pub(crate) runner: RunnerStatus,
     /// The claims of processes that are gone.
     pub(crate) dead: Vec<GoneClaim>,
+    /// What runners wait for.
+    waits: Vec<RunWait>,
 }
 
 /// The newest state, and the reason if it may lack acknowledged records.
@@ -63,13 +65,14 @@ impl LedgerOverview {
         let fold = fold?;
         let now = LedgerTime::of(view.log(), environment).now.max(fold.state.time);
         let dead = GoneClaim::all(dir, &fold.state);
-        Ok(Self { view, fold, health, now, runner, dead })
+        let waits = RunWait::all(dir, &fold.state, now, || runner.is_absent());
+        Ok(Self { view, fold, health, now, runner, dead, waits })
     }
 
     /// What the next actions depend on.
     pub(crate) fn surroundings<'a>(&'a self, dir: &'a Path) -> Surroundings<'a> {
-        let Self { now, runner, dead, .. } = self;
-        Surroundings { dir, now: *now, runner, dead }
+        let Self { now, runner, dead, waits, .. } = self;
+        Surroundings { dir, now: *now, runner, dead, waits }
     }
 
     /// Whether everything that was acknowledged can be read.

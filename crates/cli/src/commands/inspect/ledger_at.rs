@@ -21,7 +21,7 @@ use crate::json::TimeJson;
 use crate::output::{Code, Failure, escape_control};
 use crate::protocol::{Missing, error_line};
 use crate::requests::default_run;
-use crate::runner::GoneClaim;
+use crate::runner::{GoneClaim, RunWait};
 
 use super::context::{Form, InspectContext};
 use super::health::{DamageLine, Health, damage_text, lost_lines, lost_text};
@@ -51,6 +51,8 @@ pub(crate) struct LedgerAt<'a> {
     pub(crate) runner: RunnerStatus,
     /// The claims of processes that are gone; none for a past state.
     pub(crate) dead: Vec<GoneClaim>,
+    /// What runners wait for; nothing for a past state.
+    pub(crate) waits: Vec<RunWait>,
     /// The reason why the state is not the newest one; `None` if it is.
     past: Option<String>,
     damage: Vec<Damage>,
@@ -94,8 +96,13 @@ impl<'a> LedgerAt<'a> {
             RunnerStatus::of(context.dir, view.log())
         };
         let dead = if past.is_some() { Vec::new() } else { GoneClaim::all(context.dir, &state) };
+        let waits = if past.is_some() {
+            Vec::new()
+        } else {
+            RunWait::all(context.dir, &state, now, || runner.is_absent())
+        };
         let announced = None;
-        Ok(Self { context, view, state, now, runner, dead, past, damage, unread, announced })
+        Ok(Self { context, view, state, now, runner, dead, waits, past, damage, unread, announced })
     }
 
     /// Like [`Self::of`], with the run of that name or number. Without a name: the only active run, or
@@ -166,8 +173,8 @@ impl<'a> LedgerAt<'a> {
 
     /// What the next actions depend on.
     pub(crate) fn surroundings(&self) -> Surroundings<'_> {
-        let Self { context, now, runner, dead, .. } = self;
-        Surroundings { dir: context.dir, now: *now, runner, dead }
+        let Self { context, now, runner, dead, waits, .. } = self;
+        Surroundings { dir: context.dir, now: *now, runner, dead, waits }
     }
 
     /// The step of that id or number.

@@ -3,6 +3,7 @@
 //! Invariant: the ledger's own rules ([`decide`]) choose the step to dispatch; they are not repeated
 //! here.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use schemars::JsonSchema;
@@ -21,9 +22,12 @@ use crate::output::{
     pending_commands, shell_command, step_argument,
 };
 use crate::protocol::{StepName, WorkerKind, counted};
-use crate::runner::{GoneClaim, Pending, may_ask_planner, may_hold, pending, plan_file};
+use crate::runner::{
+    GoneClaim, Pending, RunWait, may_ask_planner, may_hold, pending, plan_file,
+};
 
 use super::lookup::{in_flight, step_name, steps_in_status};
+use super::waits::{wait_text, waits_of};
 use crate::commands::inspect::text::units::moment;
 
 /// One action that moves a run forward.
@@ -101,6 +105,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) runner: &'a RunnerStatus,
     /// The claims of processes that are gone.
     pub(crate) dead: &'a [GoneClaim],
+    /// What runners wait for.
+    pub(crate) waits: &'a [RunWait],
 }
 
 /// The most urgent next action of a run.
@@ -206,7 +212,9 @@ fn running(state: &State, run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
     push_limited(&mut actions, run.outcome_unknown.iter(), |number| answer(run, *number, dir));
     push_limited(&mut actions, run.reported.iter(), |number| judge(run, *number, at));
     actions.extend(judge_plan(run, dir));
-    let dispatch = dispatch_action(state, run, now);
+    // Where no runner is at work, another one is to be started, which waits then.
+    let waits = if runner.is_absent() { &[] } else { at.waits };
+    let dispatch = dispatch_action(state, run, now, waits);
     // The runner dispatches.
     actions.extend(dispatch.map(|action| match (action.action, runner.resume_words(&run.name)) {
         ("dispatch", Some(words)) => {
@@ -214,6 +222,8 @@ fn running(state: &State, run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
         }
         _ => action,
     }));
+    let held = waits_of(waits, run).filter(|wait| wait.ready_count(run) > 0);
+    actions.extend(held.map(|wait| NextAction::new("wait", wait_text(wait, run, now))));
     actions.extend(delayed(run, at));
     let over = u64::try_from(abandoned + gone.len()).unwrap_or(0);
     let in_flight = u64::from(run.in_flight).saturating_sub(over);
@@ -488,19 +498,30 @@ fn judge_plan(run: &Run, dir: &Path) -> Option<NextAction> {
 }
 
 /// The step that would be dispatched now, or why no ready step can be.
-fn dispatch_action(state: &State, run: &Run, now: Timestamp) -> Option<NextAction> {
+fn dispatch_action(
+    state: &State,
+    run: &Run,
+    now: Timestamp,
+    waits: &[RunWait],
+) -> Option<NextAction> {
     if run.lanes.is_empty() {
         return None;
     }
+    let waits = waits_of(waits, run);
     if let Some(reason) = run.why_stopping() {
         return Some(NextAction::new(
             "stop",
             format!("no more steps are dispatched: {}", escape_control(&reason)),
         ));
     }
-    match next_dispatch(state, run, None, now) {
+    if waits.clone().any(|wait| wait.is_whole_run) {
+        return None;
+    }
+    let held = waits.clone().map(|wait| wait.owner.clone()).collect();
+    match next_dispatch(state, run, None, now, held) {
         Ok(number) => {
-            let rest = run.ready_count().saturating_sub(1);
+            let held: usize = waits.map(|wait| wait.ready_count(run)).sum();
+            let rest = run.ready_count().saturating_sub(held + 1);
             let more = if rest > 0 { format!(" ({rest} more are ready)") } else { String::new() };
             let text = format!("dispatch {}{more}", step_name(run, number?));
             Some(NextAction::new("dispatch", text).for_step(number?))
@@ -520,6 +541,7 @@ pub(crate) fn next_dispatch(
     run: &Run,
     step: Option<StepNumber>,
     now: Timestamp,
+    held: BTreeSet<Option<String>>,
 ) -> Result<Option<StepNumber>, Rejection> {
     let command = Command::Dispatch {
         process: None,
@@ -527,7 +549,7 @@ pub(crate) fn next_dispatch(
         run: run.id,
         step,
         worker: "worker".to_owned(),
-        route: Route::default(),
+        route: Route { held, ..Route::default() },
         lease: None,
     };
     let events = decide(state, now, &command)?;

@@ -23,7 +23,7 @@ use crate::commands::source::{environment_for, is_store};
 use crate::options::{LedgerOption, ReadPlanArgs, environment};
 use crate::output::{Code, Failure, output_file, print_message, print_raw};
 use crate::protocol::counted;
-use crate::runner::GoneClaim;
+use crate::runner::{GoneClaim, RunWait};
 
 use super::forms::{FORMS, FormChoice, converted, count_of, lost_in, write_new};
 
@@ -203,7 +203,8 @@ impl Notes {
         let runner = &RunnerStatus::of(dir, view.log());
         let now = time_of(dir, &environment, state.time)?;
         let dead = &GoneClaim::all(dir, state);
-        let next = next_action(state, run, Surroundings { dir, now, runner, dead });
+        let waits = &RunWait::all(dir, state, now, || runner.is_absent());
+        let next = next_action(state, run, Surroundings { dir, now, runner, dead, waits });
         let title = next.step.map(|number| name_and_title(run, number).1).unwrap_or_default();
         let mut notes = Self {
             next_action: one_line(&next.text),

@@ -14,11 +14,13 @@ use plan_ledger::{
 
 use crate::commands::inspect::health::damage_text;
 use crate::commands::inspect::record_content::{RecordContent, content_text};
+use crate::commands::inspect::waits::{wait_text, waits_of};
 use crate::commands::inspect::{in_flight, name_and_title};
+use crate::commands::last_runner::RunnerStatus;
 use crate::output::pending_commands;
 use crate::protocol::Failure;
 use crate::requests::{default_run, run_of, run_status};
-use crate::runner::{Pending, pending};
+use crate::runner::{Pending, RunWait, pending};
 
 /// How many items of each kind a prime has.
 const LISTED_MAX: usize = 5;
@@ -63,6 +65,8 @@ pub(crate) struct PrimeLine {
     pub(super) continues: bool,
     /// The plan's title.
     pub(super) title: String,
+    /// What the runner waits for before it dispatches ready steps.
+    pub(super) waits: Vec<WaitingJson>,
     /// The items that wait for a person: the first five.
     pub(super) waiting: Vec<WaitingJson>,
     /// The number of items that wait for a person.
@@ -174,6 +178,14 @@ impl<'a> ReadFrom<'a> {
         first.or_else(|| self.fold.unreadable.clone())
     }
 
+    /// What the runner of a run waits for.
+    fn waits(&self, run: &Run) -> Vec<WaitingJson> {
+        let is_absent = || RunnerStatus::of(self.dir, self.view.log()).is_absent();
+        let waits = RunWait::all(self.dir, self.state(), self.now, is_absent);
+        let text = |wait| WaitingJson { text: wait_text(wait, run, self.now) };
+        waits_of(&waits, run).map(text).collect()
+    }
+
     /// The last changes of a run, newest first.
     fn changes(&self, run: &Run) -> Vec<ChangeJson> {
         let records = self.view.log().records_reverse(self.state().seq);
@@ -264,6 +276,7 @@ impl PrimeLine {
             steps: view.total_steps,
             continues: view.continues,
             title: view.title,
+            waits: from.waits(run),
             waiting: waiting.iter().take(LISTED_MAX).map(item).collect(),
             waiting_count: waiting.len(),
             ..self

@@ -102,6 +102,7 @@ fn sections(line: &PrimeLine) -> Vec<Section> {
         format!("#{number} {id}: by {worker}, lease until {until}: {}", step.title)
     });
     let waiting = line.waiting.iter().map(|item| item.text.clone());
+    let waits = line.waits.iter().map(|item| item.text.clone());
     let ready = line.ready.iter().map(|step| {
         let owner = step.owner.as_ref().map_or_else(String::new, |it| format!(" (for {it})"));
         format!("#{} {}{owner}: {}", step.number, step.step, step.title)
@@ -120,6 +121,7 @@ fn sections(line: &PrimeLine) -> Vec<Section> {
         Section::new("Rejected by a person:", rejected.collect(), line.rejections.len()),
         Section::new("Claimed:", claimed.collect(), line.claimed_count),
         Section::new("Waits for a person:", waiting.collect(), line.waiting_count),
+        Section::new("Waits until a time:", waits.collect(), line.waits.len()),
         Section::new("Next:", ready.collect(), line.ready_count),
         noted("Next action of the plan:", one(&plan.next_action).as_slice()),
         noted("Risks:", &plan.risks),

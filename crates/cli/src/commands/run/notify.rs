@@ -102,7 +102,7 @@ impl Observer for NotifyingObserver<'_> {
         let Some(notifier) = &mut self.notifier else { return };
         match progress {
             Progress::BudgetUsed { part } => notifier.notify("budget", &budget_used_text(*part)),
-            Progress::Held { owner, until, reason, is_unexplained: true } => {
+            Progress::Held { owner, until, reason, is_news: true } => {
                 let text = held_text(owner.as_deref(), *until, reason);
                 notifier.notify("held", &escape_lines(&text));
             }

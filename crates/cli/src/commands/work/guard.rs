@@ -18,23 +18,20 @@ use super::worker::Worker;
 const RUNNER: &str = "runner";
 
 impl Worker<'_> {
-    /// Takes note of a receipt of the command that steps without their own command share, before it is
-    /// reported. Returns the reason to pause the run, if there is one.
+    /// Takes note of a receipt before it is reported. Returns the reason to pause the run, if there is one.
     pub(super) fn note_receipt(
         &mut self,
         task: &Value,
         begun: Timestamp,
         receipt: &mut Receipt,
     ) -> Option<String> {
-        if task.pointer("/step/command").is_some_and(Value::is_string) {
-            return None;
-        }
         let text = |member: &str| task.get(member).map(Value::to_string).unwrap_or_default();
         // Steps of several runs have the same numbers.
         let step = format!("{} {}", text("run"), text("number"));
         let guards = self.args.guards.guards();
         let owner = task.pointer("/step/owner").and_then(Value::as_str).map(str::to_owned);
-        let attempt = EndedAttempt { step, owner, begun };
+        let is_shared = !task.pointer("/step/command").is_some_and(Value::is_string);
+        let attempt = EndedAttempt { step, owner, is_shared, begun };
         match self.guard.take(guards, attempt, receipt, &*self.clock)? {
             Consequence::Pause(reason) => Some(reason),
             // This worker does not wait, and the next one would not know why it should.

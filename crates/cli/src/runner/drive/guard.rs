@@ -19,6 +19,7 @@ use plan_ledger::{Clock, Limits, Micros, Outcome, Receipt, Run, RunStatus, Times
 
 use crate::protocol::hand_off::describe;
 use crate::runner::waits::hold::{Hold, Now};
+use crate::runner::waits::holds::{Holds, LimitsOfStep, OwnerHold};
 use crate::runner::waits::hours::Hours;
 use crate::runner::waits::mark::{resets_at, set_wait, unmark};
 use crate::runner::waits::wall_now;
@@ -74,11 +75,13 @@ impl Guards {
         Self { max_quick_failures: 0, free_min: Some(0), waits: [0; 3], hours: None };
 }
 
-/// An attempt that ended, of the worker that all steps without a command share.
+/// An attempt that ended.
 #[derive(Debug, Clone)]
 pub(crate) struct EndedAttempt {
     pub(crate) step: String,
     pub(crate) owner: Option<String>,
+    /// Whether its step has no command of its own: other steps have the same worker.
+    pub(crate) is_shared: bool,
     /// When it began.
     pub(crate) begun: Timestamp,
 }
@@ -98,8 +101,10 @@ pub(crate) struct HeldOwner {
     pub(crate) owner: Option<String>,
     pub(crate) until: Timestamp,
     pub(crate) reason: String,
-    /// Whether a person should know it, although nothing waits for an answer.
+    /// Whether its workers fail, and why is not known.
     pub(crate) is_unexplained: bool,
+    /// Whether it is the first one at a usage limit.
+    pub(crate) is_first_limit: bool,
 }
 
 /// What the guards have seen of the workers of one owner.
@@ -116,28 +121,47 @@ struct OwnerState {
     hold: Option<Hold>,
 }
 
-/// The failures of a step in a row that were taken as limits.
-#[derive(Debug)]
-struct LimitsOfStep {
-    owner: Option<String>,
-    count: u32,
-    /// The successes of its owner before them.
-    successes: u64,
-}
-
 /// The state of the guards of one loop.
 #[derive(Debug, Default)]
 pub(crate) struct GuardState {
     owners: BTreeMap<Option<String>, OwnerState>,
     /// By step: the failures in a row that were taken as limits.
     limits: BTreeMap<String, LimitsOfStep>,
+    /// By step with a command of its own: the usage limits without a time in a row.
+    own_limits: BTreeMap<String, usize>,
+    /// Whether a hold at a usage limit was reported.
+    has_met_limit: bool,
     /// The parts of the budget that were reported.
     reported: Vec<BudgetPart>,
 }
 
 impl GuardState {
-    /// Take note of a receipt of the worker that all steps without a command share, before it is recorded.
-    /// Returns what follows from it.
+    /// Continues with the holds of an earlier runner.
+    pub(crate) fn continued(holds: Holds) -> Self {
+        let owners = holds.owners.into_iter().map(|held| {
+            let OwnerHold { owner, hold, quick_holds, untimed } = held;
+            let state = OwnerState { quick_holds, untimed, hold: Some(hold), ..OwnerState::default() };
+            (owner, state)
+        });
+        let steps = holds.steps.into_iter();
+        // The successes are counted anew.
+        let limits = steps.map(|(step, limits)| (step, LimitsOfStep { successes: 0, ..limits }));
+        Self { owners: owners.collect(), limits: limits.collect(), ..Self::default() }
+    }
+
+    /// The holds, for other processes and the next runner.
+    pub(crate) fn holds(&self, hours: Option<Hold>) -> Holds {
+        let held = |(owner, state): (&Option<String>, &OwnerState)| {
+            let OwnerState { quick_holds, untimed, hold, .. } = state;
+            let (owner, hold) = (owner.clone(), hold.clone()?);
+            Some(OwnerHold { owner, hold, quick_holds: *quick_holds, untimed: *untimed })
+        };
+        let owners = self.owners.iter().filter_map(held).collect();
+        Holds { hours, owners, steps: self.limits.clone() }
+    }
+
+    /// Take note of a receipt before it is recorded. Returns what follows from it. A step with a command of its own
+    /// says nothing about others: only its own wait follows.
     pub(crate) fn take(
         &mut self,
         guards: Guards,
@@ -146,7 +170,11 @@ impl GuardState {
         clock: &dyn Clock,
     ) -> Option<Consequence> {
         let now = now(clock);
-        let EndedAttempt { step, owner, begun } = attempt;
+        let EndedAttempt { step, owner, is_shared, begun } = attempt;
+        if !is_shared {
+            self.take_own(guards, step, &mut receipt.outcome);
+            return None;
+        }
         let state = self.owners.entry(owner.clone()).or_default();
         let is_probe = state.hold.as_ref().is_some_and(|hold| hold.has_probe(begun));
         if !matches!(receipt.outcome, Outcome::Failed { .. }) {
@@ -162,7 +190,7 @@ impl GuardState {
         let (successes, untimed) = (state.successes, state.untimed);
         if matches!(UsageLimit::of(&receipt.outcome), Some(UsageLimit::Worker | UsageLimit::Output))
         {
-            let first = || LimitsOfStep { owner: owner.clone(), count: 0, successes };
+            let first = || LimitsOfStep { owner: owner.clone(), count: 0, successes, until: 0 };
             let limits = self.limits.entry(step.clone()).or_insert_with(first);
             if limits.count >= LIMITS_MAX && successes > limits.successes {
                 // The limit is the step's own: others of its owner succeed.
@@ -177,6 +205,8 @@ impl GuardState {
                     state.untimed = untimed + usize::from(is_next);
                     set_wait(&mut receipt.outcome, guards.wait(state.untimed.saturating_sub(1)));
                 }
+                let wait = receipt.outcome.retry_after().unwrap_or(0);
+                limits.until = now.ledger.saturating_add(wait);
             }
         }
         let first_line = describe(&receipt.outcome).1.lines().next().unwrap_or_default().to_owned();
@@ -195,9 +225,11 @@ impl GuardState {
             let reported = earlier.as_ref().map(|hold| hold.end(now).saturating_add(REPORTED));
             let hold = state.hold.insert(hold.or_later(earlier, now));
             let (until, reason) = (hold.end(now), hold.reason.clone());
-            let held = HeldOwner { owner, until, reason, is_unexplained: false };
-            let is_new = reported.is_none_or(|reported| held.until > reported);
-            return (is_read && is_new).then_some(Consequence::Hold(held));
+            let is_new = is_read && reported.is_none_or(|reported| until > reported);
+            let is_first_limit = is_new && !self.has_met_limit;
+            self.has_met_limit |= is_new;
+            let held = HeldOwner { owner, until, reason, is_unexplained: false, is_first_limit };
+            return is_new.then_some(Consequence::Hold(held));
         }
         let needs_person = UsageLimit::of(&receipt.outcome) == Some(UsageLimit::Person);
         if receipt.duration >= AT_ONCE && !needs_person {
@@ -240,7 +272,19 @@ impl GuardState {
         let until = now.ledger.saturating_add(wait.saturating_mul(1_000_000));
         let is_unexplained = state.quick_holds == 1;
         state.hold = Some(Hold { since: now.ledger, until, wall: None, reason: reason.clone() });
-        Some(Consequence::Hold(HeldOwner { owner, until, reason, is_unexplained }))
+        let is_first_limit = false;
+        Some(Consequence::Hold(HeldOwner { owner, until, reason, is_unexplained, is_first_limit }))
+    }
+
+    /// Set the wait after a usage limit without a time that a step with a command of its own met.
+    fn take_own(&mut self, guards: Guards, step: String, outcome: &mut Outcome) {
+        if UsageLimit::of(outcome) != Some(UsageLimit::Output) {
+            self.own_limits.remove(&step);
+        } else if resets_at(outcome).is_none() {
+            let before = self.own_limits.entry(step).or_default();
+            set_wait(outcome, guards.wait(*before));
+            *before += 1;
+        }
     }
 
     /// The owners of which no step is dispatched now: they are held, or their probe is at work. `running` has the
@@ -322,11 +366,14 @@ impl GuardState {
 
 /// The time until which no work starts, because of the hours, and the reason.
 pub(crate) fn closed_until(guards: Guards, clock: &dyn Clock) -> Option<(Timestamp, String)> {
-    let zoned = jiff::Zoned::now();
-    let begin = guards.hours?.next_begin(&zoned)?;
-    let left = begin.timestamp().duration_since(zoned.timestamp()).as_micros();
-    let until = clock.now().saturating_add(Micros::try_from(left).unwrap_or(0));
-    Some((until, "work starts then (--hours)".to_owned()))
+    closed(guards).map(|hold| (hold.end(now(clock)), hold.reason))
+}
+
+/// The hold of all steps until the hours begin.
+pub(crate) fn closed(guards: Guards) -> Option<Hold> {
+    let begin = guards.hours?.next_begin(&jiff::Zoned::now())?;
+    let until = Timestamp::try_from(begin.timestamp().as_microsecond()).ok()?;
+    Some(Hold { since: 0, until, wall: Some(until), reason: "work starts then (--hours)".to_owned() })
 }
 
 fn now(clock: &dyn Clock) -> Now {

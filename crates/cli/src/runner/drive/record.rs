@@ -42,11 +42,9 @@ impl Drive<'_> {
                     let step = running.step.number.to_string();
                     let (guards, clock) = (self.options.guards, self.clock);
                     let (owner, begun) = (running.owner.clone(), running.begun);
-                    let attempt = EndedAttempt { step, owner, begun };
-                    let consequence = running
-                        .is_shared
-                        .then(|| self.guard.take(guards, attempt, &mut receipt, clock))
-                        .flatten();
+                    let is_shared = running.is_shared;
+                    let attempt = EndedAttempt { step, owner, is_shared, begun };
+                    let consequence = self.guard.take(guards, attempt, &mut receipt, clock);
                     let outside = running.watch.as_ref().and_then(|watch| {
                         let now = FolderState::of_working_folder(self.workers.shared_folder()?);
                         watch.before.changes_outside(&now, &watch.allowed)
@@ -62,8 +60,9 @@ impl Drive<'_> {
                             }
                         }
                         Some(Consequence::Hold(held)) => {
-                            let HeldOwner { owner, until, reason, is_unexplained } = held;
-                            let held = Progress::Held { owner, until, reason, is_unexplained };
+                            let HeldOwner { owner, until, reason, .. } = held;
+                            let is_news = held.is_unexplained || held.is_first_limit;
+                            let held = Progress::Held { owner, until, reason, is_news };
                             self.observer.progress(&held);
                         }
                         None => {}

@@ -21,7 +21,7 @@ use plan_ledger::{
 
 use crate::protocol::hand_off::title;
 use crate::protocol::{StepName, slow_text};
-use crate::runner::drive::guard::{GuardState, closed_until};
+use crate::runner::drive::guard::{GuardState, closed, closed_until};
 use crate::runner::drive::recover::{Recovered, recover};
 use crate::runner::drive::state::{
     Drive, FileWatch, Options, Planning, Running, WAIT_MAX, half_way,
@@ -30,6 +30,8 @@ use crate::runner::drive::summary;
 use crate::runner::drive::summary::{Counts, RunOutcome, RunSummary, Session};
 use crate::runner::helpers::folder_state::FolderState;
 use crate::runner::progress::{Observer, Progress, STOPPING, StopRequest};
+use crate::runner::waits::hold::Hold;
+use crate::runner::waits::holds::Holds;
 use crate::runner::workers::{StartFailure, Workers};
 
 /// The interval at which an idle loop checks whether another process has released the check lock.
@@ -52,6 +54,7 @@ pub fn drive(
         recover(ledger, run, workers, observer, options.left_workers)?;
     let session = Session { receipts, lost, ..Session::default() };
     let helpers = workers.helpers();
+    let holds = workers.shared_folder().map(|dir| Holds::read(dir, run)).unwrap_or_default();
     let drive = Drive {
         ledger,
         clock,
@@ -69,7 +72,8 @@ pub fn drive(
         decided: BTreeSet::new(),
         unjudged: BTreeSet::new(),
         locked_checks: BTreeSet::new(),
-        guard: GuardState::default(),
+        guard: GuardState::continued(holds),
+        noted_holds: Holds::default(),
         dead_claims_at: Timestamp::MIN,
         planning: Planning::default(),
         seen: 0,
@@ -119,6 +123,7 @@ impl Drive<'_> {
             self.handle_stop_request();
             self.end_revoked();
             self.expect_in_place();
+            self.note_holds(closed(self.options.guards));
             if let Err(error) = self.release_dead_claims() {
                 self.fail(error);
             }
@@ -153,6 +158,7 @@ impl Drive<'_> {
         }
         self.retry_unrecorded_receipts();
         self.note_conditions();
+        self.note_holds(None);
         self.summarize()
     }
 
@@ -178,6 +184,20 @@ impl Drive<'_> {
             let names = names.join(", ");
             let text = format!("nothing has begun or ended for {minutes} min; in flight: {names}");
             self.note(None, text);
+        }
+    }
+
+    /// Write what this loop waits for, where other processes and the next runner read it.
+    pub(crate) fn note_holds(&mut self, hours: Option<Hold>) {
+        let Some(dir) = self.workers.shared_folder() else { return };
+        let Ok(state) = self.ledger.state() else { return };
+        let is_over = state.runs.get(&self.run).is_none_or(|run| matches!(run.status, RunStatus::Ended(_)));
+        let holds = if is_over { Holds::default() } else { self.guard.holds(hours) };
+        // A moved folder is not made anew.
+        if holds != self.noted_holds && self.fatal.is_none() {
+            // Without the file, a person is told less, and a limit is met once more.
+            let _ = holds.write(dir, self.run);
+            self.noted_holds = holds;
         }
     }
 

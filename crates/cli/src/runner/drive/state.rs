@@ -17,6 +17,7 @@ use crate::runner::helpers::commands::Helpers;
 use crate::runner::helpers::folder_state::FolderState;
 use crate::runner::imported_status::ImportedStatuses;
 use crate::runner::progress::{Observer, StopRequest};
+use crate::runner::waits::holds::Holds;
 use crate::runner::workers::Workers;
 
 /// The longest sleep between two checks of the stop request.
@@ -108,6 +109,8 @@ pub(crate) struct Drive<'a> {
     pub(crate) dead_claims_at: Timestamp,
     /// What the guards have seen.
     pub(crate) guard: GuardState,
+    /// The holds as they were written last.
+    pub(crate) noted_holds: Holds,
     /// The replan requests of this loop.
     pub(crate) planning: Planning,
     /// The last sequence number at the loop's last search for work.

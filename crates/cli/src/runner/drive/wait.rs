@@ -9,7 +9,7 @@ use plan_ledger::internals::plan::Timer;
 use plan_ledger::{AttemptToken, Micros, Result, RunStatus, StepStatus, Timestamp};
 
 use crate::protocol::{StepName, WorkerKind};
-use crate::runner::drive::guard::closed_until;
+use crate::runner::drive::guard::{closed, closed_until};
 use crate::runner::drive::state::Drive;
 use crate::runner::progress::Progress;
 
@@ -23,6 +23,7 @@ impl Drive<'_> {
             return Ok(false);
         }
         let Some((until, reason)) = self.due() else { return Ok(false) };
+        self.note_holds(closed(self.options.guards));
         self.observer.progress(&Progress::Waiting { until, reason });
         let is_held = self.held_until().is_some();
         while self.may_start() {

@@ -78,11 +78,13 @@ impl WorkerOutput {
     }
 }
 
-/// The result of a worker that wrote no receipt file.
+/// The result of a worker that wrote no receipt file. What it printed last on standard output explains a failure
+/// if it printed nothing on standard error.
 pub(crate) fn result_of(
     status: ExitStatus,
     output: Result<WorkerOutput, String>,
     log_tail: String,
+    said: impl FnOnce() -> Option<String>,
 ) -> Worked {
     let outcome = match (status.code(), status.signal()) {
         (Some(0), _) => {
@@ -94,7 +96,7 @@ pub(crate) fn result_of(
                 }
             };
         }
-        (Some(code), _) => failed_with(code, &log_tail),
+        (Some(code), _) => failed_with(code, &log_tail, said),
         (None, Some(signal)) => {
             failed(FailureClass::Transient, format!("killed by signal {signal}"))
         }
@@ -130,19 +132,26 @@ fn printed_retry_after(code: i32, log_tail: &str) -> Option<u64> {
     let seconds = |line: &str| {
         let (name, seconds) = line.split_once(':')?;
         let is_named = name.trim().eq_ignore_ascii_case("retry-after");
-        seconds.trim().parse().ok().filter(|_| is_named)
+        whole_seconds(seconds.trim()).filter(|_| is_named)
     };
     log_tail.lines().rev().find_map(seconds).filter(|_| code == EXIT_TRY_AGAIN)
 }
 
-fn failed_with(code: i32, log_tail: &str) -> Outcome {
+/// A number of seconds; a part of one counts as a whole one.
+fn whole_seconds(text: &str) -> Option<u64> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let whole: u64 = whole.parse().ok().filter(|_| part.bytes().all(|it| it.is_ascii_digit()))?;
+    Some(whole.saturating_add(u64::from(part.bytes().any(|digit| digit != b'0'))))
+}
+
+fn failed_with(code: i32, log_tail: &str, said: impl FnOnce() -> Option<String>) -> Outcome {
     let class = match code {
         EXIT_TRY_AGAIN => FailureClass::Transient,
         code if EXIT_NOT_EXECUTABLE.contains(&code) => FailureClass::Deterministic,
         _ => FailureClass::Unknown,
     };
     let mut message = format!("exit status {code}");
-    if let Some(line) = last_line(log_tail) {
+    if let Some(line) = last_line(log_tail).or_else(said) {
         message.push_str(": ");
         message.push_str(&line);
     }

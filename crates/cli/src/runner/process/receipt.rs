@@ -13,12 +13,13 @@ use plan_ledger::{Disposition, FailureClass, Outcome, Receipt};
 use crate::runner::process::exit_record::{CommandEnd, ExitRecord};
 use crate::runner::process::limits::EndedBy;
 use crate::runner::process::output::{
-    EXIT_TRY_AGAIN, LOG_TAIL_LENGTH_MAX, Worked, WorkerOutput, failed, read_output, result_of, tail,
+    EXIT_TRY_AGAIN, LOG_TAIL_LENGTH_MAX, Worked, WorkerOutput, failed, last_line, read_output,
+    result_of, tail,
 };
 use crate::runner::process::receipt_file;
 use crate::runner::process::scratch::Scratch;
-use crate::runner::waits::limit::{LastOutput, Limit, LimitEnd, limit_in};
-use crate::runner::waits::mark::{mark, mark_said, unmark};
+use crate::runner::waits::limit::{LastOutput, Limit, LimitEnd, limit_in, message_in};
+use crate::runner::waits::mark::{explain, mark, mark_said, unmark};
 use crate::runner::waits::wall_now;
 
 /// The number of bytes at the end of a stream in which a usage limit is looked for.
@@ -43,23 +44,30 @@ pub(crate) fn result(
 ) -> Worked {
     let mut worked =
         found(scratch, stem, WorkerEnd { status, ended_by, is_disk_full }, idempotence);
-    // A step that must not be repeated is put to a person, as after any failure.
-    if idempotence != Idempotence::No {
-        find_limit(&mut worked.receipt.outcome, scratch, stem, status.code());
-    }
+    find_limit(&mut worked.receipt.outcome, (scratch, stem), status.code(), idempotence);
     worked
 }
 
 /// Finds the usage limit that a failed attempt met. A worker that reports its failure itself is taken at its
-/// word.
-fn find_limit(outcome: &mut Outcome, scratch: &Scratch, stem: &str, code: Option<i32>) {
-    unmark(outcome);
+/// word. A step that must not be repeated is put to a person, as after any failure, who is told the limit.
+fn find_limit(
+    outcome: &mut Outcome,
+    (scratch, stem): (&Scratch, &str),
+    code: Option<i32>,
+    idempotence: Idempotence,
+) {
+    let is_asked = idempotence == Idempotence::No;
+    if !is_asked {
+        unmark(outcome);
+    }
     let Outcome::Failed { class, message, .. } = &*outcome else { return };
     if !matches!(class, FailureClass::Transient | FailureClass::Unknown) {
         return;
     }
     if outcome.retry_after().is_some_and(|wait| wait > 0) {
-        mark_said(outcome);
+        if !is_asked {
+            mark_said(outcome);
+        }
         return;
     }
     let paths = ["out", "err"].map(|suffix| scratch.path(stem, suffix));
@@ -78,7 +86,11 @@ fn find_limit(outcome: &mut Outcome, scratch: &Scratch, stem: &str, code: Option
     // Without a time, the delay of the exit status or of the plan holds.
     let says_more = |limit: &Limit| code != Some(EXIT_TRY_AGAIN) || limit.ends != LimitEnd::Later;
     if let Some(limit) = limit.filter(says_more) {
-        mark(outcome, &limit, now);
+        if is_asked {
+            explain(outcome, &limit);
+        } else {
+            mark(outcome, &limit, now);
+        }
     }
 }
 
@@ -104,7 +116,11 @@ fn found(
             with_output(receipt, printed(scratch, stem))
         }
         _ => {
-            let mut worked = result_of(status, printed(scratch, stem), log_tail);
+            let said = || {
+                let out = tail(&scratch.path(stem, "out"), LAST_OUTPUT_LENGTH_MAX);
+                last_line(&message_in(&out).unwrap_or(out))
+            };
+            let mut worked = result_of(status, printed(scratch, stem), log_tail, said);
             let is_disk_full = is_disk_full && !plan_ledger::mutant!(FullDiskSaysNothingHappened);
             let exited_with_failure = status.code().is_some_and(|code| code != 0);
             if let Outcome::Failed { class, message, .. } = &mut worked.receipt.outcome {
@@ -154,9 +170,7 @@ pub(crate) fn left(
         // It was killed; only a receipt says what it did.
         None => {
             let mut worked = complete_receipt(scratch, stem)?;
-            if idempotence != Idempotence::No {
-                find_limit(&mut worked.receipt.outcome, scratch, stem, None);
-            }
+            find_limit(&mut worked.receipt.outcome, (scratch, stem), None, idempotence);
             worked
         }
     };

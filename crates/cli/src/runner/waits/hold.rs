@@ -1,5 +1,7 @@
 //! Holds: the steps of an owner are not dispatched until a time, and then one of them is, as a probe.
 
+use serde::{Deserialize, Serialize};
+
 use plan_ledger::Timestamp;
 
 /// Now, by the ledger and by the wall clock.
@@ -10,7 +12,7 @@ pub(crate) struct Now {
 }
 
 /// Why and until when the steps of an owner are held.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hold {
     pub(crate) since: Timestamp,
     /// Its end in the ledger's time.

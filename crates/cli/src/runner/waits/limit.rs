@@ -73,6 +73,11 @@ impl LastOutput<'_> {
     }
 }
 
+/// The last message about a failure in the JSON of an agent.
+pub(crate) fn message_in(stream: &str) -> Option<String> {
+    last_message(stream).map(|message| message.text).filter(|text| !text.is_empty())
+}
+
 /// The limit that the last lines of a text state.
 pub(crate) fn limit_in(text: &str, printed: &Zoned) -> Option<Limit> {
     let sentence = sentence::last_sentence(text)?;

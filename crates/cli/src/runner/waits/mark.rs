@@ -1,6 +1,7 @@
 //! Writes the usage limit that an attempt met into its failure, where the rules of the ledger read it
 //! (`usage_limit` in `format/hand-off.md`).
 
+use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
 use plan_ledger::internals::plan::{RETRY_AFTER, USAGE_LIMIT, UsageLimit};
@@ -37,11 +38,28 @@ pub(crate) fn mark(outcome: &mut Outcome, limit: &Limit, now: Timestamp) {
     set_members(outcome, members);
     if let Outcome::Failed { class, message, .. } = outcome {
         *class = FailureClass::Transient;
-        if !message.contains(limit.sentence.as_str()) {
-            message.push_str(": ");
-            message.push_str(&limit.sentence);
-        }
+        add_sentence(message, &limit.sentence);
     }
+}
+
+/// Say in the message of a failure which limit the attempt met.
+pub(crate) fn explain(outcome: &mut Outcome, limit: &Limit) {
+    let Outcome::Failed { message, .. } = outcome else { return };
+    add_sentence(message, &limit.sentence);
+    if let LimitEnd::At(time) = limit.ends {
+        let time = time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M %Z");
+        message.push_str(&format!(" (the limit ends at {time})"));
+    }
+}
+
+fn add_sentence(message: &mut String, sentence: &str) {
+    if message.contains(sentence) {
+        return;
+    }
+    // The last line may be a part of the sentence.
+    let (start, said) = message.split_once(": ").unwrap_or((message, ""));
+    let start = if sentence.contains(said) { start } else { message.as_str() };
+    *message = format!("{start}: {sentence}");
 }
 
 /// Mark a failure of an attempt whose worker said when to try again.

@@ -2,6 +2,7 @@
 
 pub(crate) mod backoff;
 pub(crate) mod hold;
+pub(crate) mod holds;
 pub(crate) mod hours;
 mod last_message;
 pub(crate) mod limit;

@@ -14,7 +14,9 @@ use plan_ledger::{
     StepStatus,
 };
 
+use crate::commands::inspect::waits::WaitJson;
 use crate::json::{ReplanRequestJson, TimeJson};
+use crate::runner::RunWait;
 
 use super::state::FailureJson;
 
@@ -39,10 +41,14 @@ pub(crate) struct WhyLine<'a> {
     step: StepNumber,
     /// The step and all steps that it waits for.
     steps: Vec<StepReasonsJson<'a>>,
+    /// What the runner waits for before it dispatches the step, if that is ready.
+    waits: Vec<WaitJson>,
 }
 
 impl<'a> WhyLine<'a> {
-    pub(crate) fn of(run: &'a Run, found: &'a Explanation) -> Self {
+    pub(crate) fn of(run: &'a Run, found: &'a Explanation, waits: &[RunWait]) -> Self {
+        let is_ready = run.ready().any(|(_, number)| number == found.step);
+        let of_step = waits.iter().filter(|wait| is_ready && wait.holds(run, found.step));
         Self {
             may_be_dispatched: found.may_be_dispatched(),
             time: found.now.into(),
@@ -53,6 +59,7 @@ impl<'a> WhyLine<'a> {
             run_reasons: found.run_reasons.iter().map(ReasonJson::from).collect(),
             step: found.step,
             steps: found.steps.iter().map(StepReasonsJson::of).collect(),
+            waits: of_step.map(|wait| WaitJson::of(wait, run)).collect(),
         }
     }
 }

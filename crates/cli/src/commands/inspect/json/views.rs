@@ -19,6 +19,7 @@ use crate::commands::inspect::answers::AnswerOfAnother;
 use crate::commands::inspect::ledger_at::LedgerAt;
 use crate::commands::inspect::next_action::{NextAction, NextActionJson, gone_steps};
 use crate::commands::inspect::text::units::span;
+use crate::commands::inspect::waits::WaitJson;
 use crate::commands::last_runner::RunnerStatus;
 use crate::json::{EventSchema, ReplanRequestJson, TimeJson};
 use crate::protocol::TrustedCheckJson;
@@ -59,6 +60,8 @@ pub(crate) struct UserViewLine<'a> {
     title: &'a str,
     /// The checks that were taken on the worker's word.
     trusted_checks: Vec<TrustedCheckJson>,
+    /// What the runner waits for before it dispatches ready steps; none for a past state.
+    waits: Vec<WaitJson>,
     /// What a person may want to look at.
     warnings: Vec<Warning>,
 }
@@ -98,6 +101,7 @@ impl<'a> UserViewLine<'a> {
             steps: *total_steps,
             title,
             trusted_checks: TrustedCheckJson::of_run(run),
+            waits: WaitJson::of_run(&ledger.waits, run),
             warnings,
         }
     }

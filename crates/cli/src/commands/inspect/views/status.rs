@@ -17,6 +17,7 @@ use crate::commands::inspect::lookup::{step_name, steps_in_status};
 use crate::commands::inspect::next_action::{NextAction, actions, gone_steps, hosted_steps};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::units::{span, words};
+use crate::commands::inspect::waits::{wait_text, waits_of};
 use crate::output::render::Paint;
 use crate::output::{Failure, cost_text, escape_control, is_for_agent, warning_text};
 use crate::protocol::hand_off::files::{stale_steps, stale_text};
@@ -128,6 +129,9 @@ fn print_now(
         out.painted(Paint::Bad, "  stopped: the runner is gone")?;
     } else if let Some(text) = absence.as_ref().filter(|_| is_idle(run) || !hosted.is_empty()) {
         out.painted(Paint::Notice, &format!("  {text}"))?;
+    }
+    for wait in waits_of(&ledger.waits, run) {
+        out.painted(Paint::Notice, &format!("  {}", wait_text(wait, run, ledger.now)))?;
     }
     for activity in &view.activities {
         match activity {

@@ -21,6 +21,7 @@ use crate::commands::inspect::output::Output;
 use crate::commands::inspect::record_content::RecordContent;
 use crate::commands::inspect::text::status::status_paint;
 use crate::commands::inspect::text::units::moment;
+use crate::commands::inspect::waits::{wait_text, waits_of};
 use crate::options::StepArg;
 use crate::output::render::{Paint, Style, wrap};
 use crate::output::{Code, Failure, escape_control, pending_commands, step_command, warning_text};
@@ -53,7 +54,7 @@ pub(crate) fn why(
     let number = ledger.step(run, args.of.step())?;
     let found = explained(&ledger.state, run, number, ledger.now)?;
     match context.form {
-        Form::Json => out.json(&WhyLine::of(run, &found))?,
+        Form::Json => out.json(&WhyLine::of(run, &found, &ledger.waits))?,
         Form::Text => {
             ledger.heading(&format!("why #{number}"), run, out)?;
             print(&ledger, run, &found, out)?;
@@ -134,7 +135,14 @@ fn verdict(ledger: &LedgerAt<'_>, run: &Run, found: &Explanation) -> Option<Stri
             let is_own = |(_, each): (_, StepNumber)| each == found.step;
             let place = run.ready().position(is_own).map_or(0, |place| place + 1);
             let queue = format!("place {place} of {} in the queue", run.ready_count());
-            Some(match next_dispatch(&ledger.state, run, Some(found.step), found.now) {
+            let held = BTreeSet::new();
+            let mut waits = waits_of(&ledger.waits, run);
+            let wait = waits.find(|wait| wait.holds(run, found.step));
+            Some(match next_dispatch(&ledger.state, run, Some(found.step), found.now, held) {
+                Ok(_) if wait.is_some() => {
+                    let wait = wait.map(|wait| wait_text(wait, run, ledger.now));
+                    format!("{}; {queue}", wait.unwrap_or_default())
+                }
                 Ok(_) => format!("it can be dispatched: {queue}"),
                 Err(_) => queue,
             })

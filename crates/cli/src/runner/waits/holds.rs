@@ -1,0 +1,164 @@
+//! The holds of a run's runner, in a file of the ledger's `work` folder: other processes read there what the
+//! runner waits for, and the next runner continues with them.
+//!
+//! The file is derived data: without it, a limit is met once more.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use plan_ledger::{Error, Result, Run, RunId, State, StepNumber, Timestamp};
+
+use super::hold::{Hold, Now};
+use super::wall_now;
+use crate::runner::own_folder::{OwnFolder, create_own_folder, expect_no_link};
+
+/// What a runner waits for, and what it has counted for that.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Holds {
+    /// Until its hours begin, no step is dispatched.
+    pub(crate) hours: Option<Hold>,
+    /// The owners whose steps are held.
+    pub(crate) owners: Vec<OwnerHold>,
+    /// By step: the failures in a row that were taken as limits.
+    pub(crate) steps: BTreeMap<String, LimitsOfStep>,
+}
+
+/// An owner whose steps are held.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OwnerHold {
+    pub(crate) owner: Option<String>,
+    pub(crate) hold: Hold,
+    /// How often it was held for quick failures in a row.
+    pub(crate) quick_holds: usize,
+    /// The usage limits without a time in a row.
+    pub(crate) untimed: usize,
+}
+
+/// The failures of a step in a row that were taken as limits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LimitsOfStep {
+    pub(crate) owner: Option<String>,
+    pub(crate) count: u32,
+    /// The successes of its owner before them.
+    pub(crate) successes: u64,
+    /// Until when the step is delayed for the last one, in the ledger's time.
+    pub(crate) until: Timestamp,
+}
+
+impl Holds {
+    /// The holds of the last runner of a run.
+    pub(crate) fn read(ledger: &Path, run: RunId) -> Self {
+        let path = folder(ledger).join(file_name(run));
+        let text = expect_no_link(&folder(ledger)).ok().and_then(|()| fs::read(path).ok());
+        text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
+    }
+
+    /// Write the holds of the runner of a run. Without any, there is no file.
+    pub(crate) fn write(&self, ledger: &Path, run: RunId) -> Result<()> {
+        let (folder, name) = (folder(ledger), file_name(run));
+        if *self == Self::default() {
+            if folder.exists() {
+                expect_no_link(&folder)?;
+                let _ = fs::remove_file(folder.join(&name));
+                // It is not empty if another run has a file there.
+                let _ = fs::remove_dir(&folder);
+            }
+            return Ok(());
+        }
+        create_own_folder(&folder)?;
+        let failed = |error| Error::io("write what the runner waits for", &folder, error);
+        let own = OwnFolder::open(&folder).map_err(failed)?;
+        let part = format!("{name}.part");
+        let text = serde_json::to_vec(self).unwrap_or_default();
+        own.create(&part).and_then(|mut file| file.write_all(&text)).map_err(failed)?;
+        own.rename(&part, &name).map_err(failed)
+    }
+}
+
+fn folder(ledger: &Path) -> PathBuf {
+    ledger.join("work").join("waits")
+}
+
+fn file_name(run: RunId) -> String {
+    format!("run-{run}.json")
+}
+
+/// Steps of a run that its runner does not dispatch before a time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RunWait {
+    pub(crate) run: RunId,
+    /// Whose steps; `None`: those without an owner, or all of the run.
+    pub(crate) owner: Option<String>,
+    pub(crate) is_whole_run: bool,
+    pub(crate) until: Timestamp,
+    pub(crate) reason: String,
+}
+
+impl RunWait {
+    /// What the runners of all open runs wait for. One that is not at work has no hours.
+    pub(crate) fn all(
+        ledger: &Path,
+        state: &State,
+        now: Timestamp,
+        is_absent: impl Fn() -> bool,
+    ) -> Vec<Self> {
+        let now = Now { ledger: now, wall: wall_now() };
+        let of_run = |run: RunId| {
+            let Holds { hours, owners, .. } = Holds::read(ledger, run);
+            let hours = hours.filter(|_| !is_absent()).map(|hold| (None, hold, true));
+            let owners = owners.into_iter().map(|held| (held.owner, held.hold, false));
+            hours.into_iter().chain(owners).filter(move |(_, hold, _)| !hold.is_over(now)).map(
+                move |(owner, hold, is_whole_run)| {
+                    let until = hold.end(now);
+                    Self { run, owner, is_whole_run, until, reason: hold.reason }
+                },
+            )
+        };
+        state.runs.open().flat_map(of_run).collect()
+    }
+
+    /// Whether it concerns a step.
+    pub(crate) fn holds(&self, run: &Run, number: StepNumber) -> bool {
+        let is_own = || {
+            let owner = run.step(number).and_then(|step| step.owner());
+            owner.map(str::to_owned) == self.owner
+        };
+        self.run == run.id && (self.is_whole_run || is_own())
+    }
+
+    /// How many steps could be dispatched without it.
+    pub(crate) fn ready_count(&self, run: &Run) -> usize {
+        run.ready().filter(|(_, number)| self.holds(run, *number)).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: the next runner reads what was written, and a file that cannot be read holds nothing.
+
+    use super::*;
+
+    #[test]
+    fn holds_are_read_as_they_were_written() {
+        let ledger = tempfile::tempdir().unwrap();
+        let hold = Hold { since: 1, until: 2, wall: Some(3), reason: "a usage limit".to_owned() };
+        let owner =
+            OwnerHold { owner: None, hold: hold.clone(), quick_holds: 1, untimed: 2 };
+        let limits = LimitsOfStep { owner: None, count: 1, successes: 0, until: 9 };
+        let steps = BTreeMap::from([("7".to_owned(), limits)]);
+        let holds = Holds { hours: Some(hold), owners: vec![owner], steps };
+        let read = || Holds::read(ledger.path(), RunId(1));
+        for _ in 0..2 {
+            holds.write(ledger.path(), RunId(1)).unwrap();
+            assert_eq!(read(), holds);
+        }
+        fs::write(folder(ledger.path()).join(file_name(RunId(1))), "{").unwrap();
+        assert_eq!(read(), Holds::default());
+        Holds::default().write(ledger.path(), RunId(1)).unwrap();
+        assert!(!folder(ledger.path()).exists());
+    }
+}
