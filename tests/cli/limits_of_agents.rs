@@ -254,12 +254,14 @@ fn held_owner_is_named_until_its_limit_ends() {
         "plan.yaml",
         "steps: [{id: a, owner: claude}, {id: b, owner: claude}, {id: c, owner: claude}]",
     );
-    let worker = "echo $LEDGER_STEP >> $TALLY; echo 'usage limit reached, try again in 2 hours'; exit 1";
+    let worker =
+        "echo $LEDGER_STEP >> $TALLY; echo 'usage limit reached, try again in 2 hours'; exit 1";
     let words = ["run", "plan.yaml", "--worker", worker, "--max-parallel", "1"];
     let run = start(&mut place.command(&words));
     wait_until("the run waits", || run.complained("waiting until "));
     let held = "owner claude waits until 2";
-    let more = ", 2 ready steps: a usage limit: exit status 1: usage limit reached, try again in 2 hours";
+    let more =
+        ", 2 ready steps: a usage limit: exit status 1: usage limit reached, try again in 2 hours";
     place.ledger("status").code(0).says(&[held, more]);
     place.ledger("next").code(3).says(&[held, more]);
     place.ledger("inspect .ledger why plan b").code(0).says(&[held, more]);
@@ -363,4 +365,38 @@ fn person_is_notified_of_the_first_limit() {
     place.ledger_with(&words).code(0);
     let notified = std::fs::read_to_string(place.path("notified")).unwrap();
     assert_eq!(notified.matches("held: steps wait until ").count(), 1, "{notified}");
+}
+
+/// A person who bought more usage does not wait for the end of the limit.
+#[test]
+fn delayed_step_is_started_earlier_by_a_person() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a}, {id: b}]");
+    let worker = "echo $LEDGER_STEP $LEDGER_ATTEMPT >> $TALLY
+        [ -e bought ] || { echo 'usage limit reached, try again in 2 hours' >&2; exit 1; }";
+    let words = ["run", "plan.yaml", "--worker", worker, "--max-parallel", "1"];
+    let run = start(&mut place.command(&words));
+    wait_until("the run waits", || run.complained("waiting until "));
+    let claim = "claim plan --step a --worker ana";
+    place
+        .ledger(claim)
+        .code(3)
+        .complains(&["step 1 (a) is delayed until 20", "`ledger retry plan a`"]);
+    place.write("bought", "");
+    place.ledger("retry plan a").code(0).says(&["a: retried"]);
+    run.end().code(0);
+    assert_eq!(place.tally().len(), 3);
+    assert_eq!(failures(&place), [0, 0]);
+}
+
+#[test]
+fn ledger_work_holds_one_owner_only() {
+    let place = Place::planned(
+        "steps: [{id: a, owner: claude}, {id: b, owner: claude}, {id: c, owner: codex}]",
+    );
+    place.write("agent.sh", limited_once("echo 'usage limit reached, try again in 2s' >&2"));
+    let ended = start(&mut place.command(&["work", "--wait", "--", "sh", "agent.sh"])).end();
+    ended.code(0).complains(&["steps of claude wait until ", "nothing is claimed before "]);
+    let tally = place.tally();
+    assert_eq!((&tally[..2], tally.len()), (["a 1".to_owned(), "c 1".to_owned()].as_slice(), 4));
 }

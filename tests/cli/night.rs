@@ -286,6 +286,48 @@ fn worker_of_a_step_that_must_not_be_done_twice_is_waited_for() {
     assert_eq!(run_of(&place).variables["paid"].value.to_string(), "12");
 }
 
+/// What is killed on request does not work on while the runner waits for another worker.
+#[test]
+fn other_workers_are_killed_before_one_is_waited_for() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "steps:
+  - {id: pay, idempotent: no, command: 'echo pay >> $TALLY; while [ ! -e killed ]; do sleep 0.05; done'}
+  - {id: slow, command: 'echo slow $$ >> $TALLY; test $LEDGER_ATTEMPT = 2 || sleep 600'}",
+    );
+    let runner = start(&mut place.command(&["run", "plan.yaml", "--max-parallel", "2"]));
+    wait_until("both workers are at work", || place.tally().len() == 2);
+    runner.kill();
+    let slow =
+        place.tally().into_iter().find_map(|line| Some(line.strip_prefix("slow ")?.to_owned()));
+    let slow = std::path::PathBuf::from("/proc").join(slow.unwrap());
+    assert!(slow.exists());
+    let next = start(&mut place.command(&["run", "plan.yaml", "--kill-orphans"]));
+    wait_until("the other worker is gone", || !slow.exists());
+    place.write("killed", "");
+    next.end().code(0).complains(&["waiting for it", "which were killed"]);
+    assert_eq!(place.tally().iter().filter(|line| *line == "pay").count(), 1);
+}
+
+/// A runner leaves the workers of another run of the same ledger alone.
+#[test]
+fn worker_of_another_run_goes_on() {
+    let place = Place::new();
+    place.write(
+        "long.yaml",
+        "steps: [{id: a, command: 'echo long >> $TALLY; while [ ! -e over ]; do sleep 0.05; done'}]",
+    );
+    place.write("short.yaml", "steps: [{id: a, command: 'echo short >> $TALLY'}]");
+    let runner = start(&mut place.command(&["run", "long.yaml"]));
+    wait_until("the worker has begun", || place.tally() == ["long"]);
+    runner.kill();
+    place.ledger("run short.yaml --kill-orphans").code(0);
+    place.write("over", "");
+    place.ledger("run long.yaml").code(0);
+    assert_eq!(place.tally(), ["long", "short"]);
+}
+
 /// A worker that was killed with its runner has no result: the outcome is unknown.
 #[test]
 fn worker_that_was_killed_with_its_runner_has_no_result() {

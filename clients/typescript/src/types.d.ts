@@ -514,6 +514,8 @@ export interface ClaimRequest {
   bound_to?: BoundTo;
   /** Without `run`: the next step of any run that has not ended, oldest run first. */
   every_run?: boolean;
+  /** No steps of these owners; null: none without an owner. */
+  held?: Array<string | null>;
   /** The length of the lease; that of the plan by default. */
   lease_seconds?: number | null;
   /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
@@ -787,7 +789,8 @@ export interface DecideRequest {
 }
 
 /**
- * Retry one failed step, or all of them, whether they failed finally or a question about their failure is open; or do a
+ * Retry one failed step, or all of them, whether they failed finally or a question about their failure is open; or a
+ * step that is delayed, before its time; or do a
  * step that is accepted or skipped again, and what
  * follows from it.
  */

@@ -537,6 +537,8 @@ class ClaimRequest(_ClaimRequestRequired, total=False):
     bound_to: BoundTo
     # Without `run`: the next step of any run that has not ended, oldest run first.
     every_run: bool
+    # No steps of these owners; null: none without an owner.
+    held: list[Union[str, None]]
     # The length of the lease; that of the plan by default.
     lease_seconds: Union[int, None]
     # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
@@ -828,7 +830,8 @@ class _RetryRequestRequired(TypedDict):
 
 
 class RetryRequest(_RetryRequestRequired, total=False):
-    """Retry one failed step, or all of them, whether they failed finally or a question about their failure is open; or do a
+    """Retry one failed step, or all of them, whether they failed finally or a question about their failure is open; or a
+    step that is delayed, before its time; or do a
     step that is accepted or skipped again, and what
     follows from it."""
     # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.

@@ -83,7 +83,8 @@ fn show(
     let waits = &RunWait::all(dir, state, now, || runner.is_absent());
     let next = next_action(state, run, Surroundings { dir, now, runner, dead, waits });
     let due = run.timers.first().map(|(due, _)| *due);
-    let due: Option<Timestamp> = due.into_iter().chain(waits_of(waits, run).map(|wait| wait.until)).min();
+    let due: Option<Timestamp> =
+        due.into_iter().chain(waits_of(waits, run).map(|wait| wait.until)).min();
     let step = next.step.and_then(|step| run.step(step)).map(StepState::id);
     let is_open = run.status == RunStatus::Running;
     let stale = if is_open { stale_steps(run, None) } else { None };

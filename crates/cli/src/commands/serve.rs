@@ -227,7 +227,7 @@ fn watch_input(dir: &Path) -> Result<Arc<AtomicBool>, Failure> {
 /// Ends the claims whose processes are gone, and keeps what the workers of a dead runner left. Damage ends no server: it is answered to each request that
 /// meets it.
 fn end_dead_claims(ledger: &Ledger, dir: &Path) -> Result<(), Failure> {
-    let kept = keep_left(ledger, dir).and_then(|()| take_over_dead_claims(ledger, dir));
+    let kept = keep_left(ledger, dir, None).and_then(|()| take_over_dead_claims(ledger, dir));
     let notes = match kept.map_err(Failure::from) {
         Err(failure) if failure.code() == Code::Damaged => Vec::new(),
         found => found?,

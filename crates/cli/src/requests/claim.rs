@@ -46,6 +46,9 @@ pub struct ClaimRequest {
     /// Only steps of these owners or without an owner; by default all but those of people.
     #[serde(default)]
     pub owners: Vec<String>,
+    /// No steps of these owners; null: none without an owner.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<Option<String>>,
     /// Only steps with one of these tags; by default all. Not with `step`.
     #[serde(default)]
     pub tags: Vec<String>,
@@ -87,7 +90,9 @@ impl RequestKind for ClaimRequest {
         }
         // Record expired leases first, since they may make steps ready.
         context.tick()?;
-        let (route, now) = (Route::of(&self.owners, &self.tags), context.ledger.now());
+        let held = self.held.iter().cloned().collect();
+        let route = Route { held, ..Route::of(&self.owners, &self.tags) };
+        let now = context.ledger.now();
         let dispatch = |run: &Run, step| {
             let (worker, route) = (self.worker.clone(), route.clone());
             let (secret, process) = (secret_hash(&self.secret), process.clone());
@@ -143,6 +148,7 @@ impl ClaimRequest {
             secret,
             lease_seconds: None,
             owners: Vec::new(),
+            held: Vec::new(),
             tags: Vec::new(),
             every_run: false,
             bound_to: BoundTo::Peer,

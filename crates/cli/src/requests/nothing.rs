@@ -6,13 +6,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::internals::plan::Attempt;
-use plan_ledger::{Error, Rejection, Run, RunStatus, State, StepNumber, StepState, Timestamp};
+use plan_ledger::internals::plan::{Attempt, Timer};
+use plan_ledger::{
+    Error, Rejection, Run, RunStatus, State, StepNumber, StepState, StepStatus, Timestamp,
+};
 
-use crate::protocol::{Code, counted};
+use crate::protocol::{Code, StepName, counted};
 
 use super::answer_line::AnswerLine;
-use super::find::run_status;
+use super::find::{request_command, run_status};
 
 /// The maximum number of claims in a message.
 const NAMED_MAX: usize = 3;
@@ -60,7 +62,12 @@ impl NothingAnswer {
         let has_ended = matches!(run.status, RunStatus::Ended(_));
         let written = if run.pause.is_some() { "paused" } else { "nothing_ready" };
         let message = match (why, &run.pause) {
-            (Some(error), _) => error.to_string(),
+            (Some(error), _) => match error.rejection() {
+                Some(Rejection::NotReady(number, StepStatus::Delayed)) => {
+                    delayed_text(run, *number)
+                }
+                _ => error.to_string(),
+            },
             (None, Some(cause)) => Rejection::Paused(cause.clone()).to_string(),
             (None, None) if run.is_unsettled() => {
                 "conditions of its steps are still being evaluated; claim again".to_owned()
@@ -94,6 +101,16 @@ impl NothingAnswer {
             has_ended: false,
         }
     }
+}
+
+/// Why a delayed step is not ready, and what starts it earlier.
+fn delayed_text(run: &Run, number: StepNumber) -> String {
+    let is_own = |timer: &Timer| matches!(timer, Timer::Delay(of) if *of == number);
+    let due = run.timers.iter().find(|(_, timer)| is_own(timer));
+    let until = due.map_or_else(String::new, |(due, _)| format!(" until {}", time_text(*due)));
+    let step = StepName::of(run, number);
+    let retry = request_command("retry", &[&run.name, &step.id]);
+    format!("{step} is delayed{until}; a person ends the delay with `{retry}`")
 }
 
 /// The number of open questions of a run.

@@ -18,7 +18,8 @@ use super::find::{
 use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
-/// Retry one failed step, or all of them, whether they failed finally or a question about their failure is open; or do a
+/// Retry one failed step, or all of them, whether they failed finally or a question about their failure is open; or a
+/// step that is delayed, before its time; or do a
 /// step that is accepted or skipped again, and what
 /// follows from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -68,12 +69,15 @@ impl RequestKind for RetryRequest {
             Ok(match &self.step {
                 Some(step) => {
                     let step = step_to_change(run, step)?;
-                    let is_closed = run.step(step).is_some_and(|step| step.status.is_closed());
+                    let status = run.step(step).map(|step| step.status);
+                    let is_closed = status.is_some_and(StepStatus::is_closed);
                     let reason = match self.reason.as_str() {
                         "" => format!("{by} reopened it"),
                         reason => reason.to_owned(),
                     };
-                    if is_closed {
+                    if status == Some(StepStatus::Delayed) {
+                        Command::EndDelay { run: run.id, step }
+                    } else if is_closed {
                         Command::Redo { run: run.id, step, by, reason }
                     } else {
                         Command::Retry { run: run.id, step, by }
@@ -88,7 +92,9 @@ impl RequestKind for RetryRequest {
                 Event::Step(record)
                     if matches!(
                         record.event,
-                        StepEvent::Reopened(_) | StepEvent::StepAnswered(_)
+                        StepEvent::Reopened(_)
+                            | StepEvent::StepAnswered(_)
+                            | StepEvent::DelayElapsed(_)
                     ) =>
                 {
                     vec![record.step]

@@ -57,6 +57,14 @@ pub trait Workers {
     /// over. Their files stay. Fails if a worker is alive and cannot be killed.
     fn confirm_dead(&mut self) -> Result<()>;
 
+    /// Kill the workers of an earlier process of this run, except those of these attempts.
+    ///
+    /// # Errors
+    /// As [`Self::confirm_dead`].
+    fn kill_left(&mut self, _except: &[AttemptToken]) -> Result<()> {
+        Ok(())
+    }
+
     /// Whether the runner of another machine may host an attempt: the ledger is in a store, and nothing here shows that
     /// its worker was started here. Called after [`Self::confirm_dead`].
     fn may_be_elsewhere(&self, _token: AttemptToken) -> bool {

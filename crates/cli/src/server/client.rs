@@ -299,7 +299,7 @@ impl Client {
         let (ledger, report) = Ledger::open_with(&self.dir, &environment)?;
         check_root(&self.dir, &ledger, &environment)?;
         // A request may record expired leases: what the workers of a dead runner left comes first.
-        let kept = keep_left(&ledger, &self.dir);
+        let kept = keep_left(&ledger, &self.dir, None);
         let (peer, looks) = (Peer::own(), GoneLooks::default());
         let origin = Origin { peer: &peer, looks: Some((&self.dir, &looks)) };
         let outcome = request.execute_from(&ledger, key, origin);

@@ -22,9 +22,7 @@ use crate::output::{
     pending_commands, shell_command, step_argument,
 };
 use crate::protocol::{StepName, WorkerKind, counted};
-use crate::runner::{
-    GoneClaim, Pending, RunWait, may_ask_planner, may_hold, pending, plan_file,
-};
+use crate::runner::{GoneClaim, Pending, RunWait, may_ask_planner, may_hold, pending, plan_file};
 
 use super::lookup::{in_flight, step_name, steps_in_status};
 use super::waits::{wait_text, waits_of};

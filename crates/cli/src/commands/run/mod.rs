@@ -437,8 +437,8 @@ fn drive_run(
     observer: &mut NotifyingObserver<'_>,
 ) -> Result<RunSummary, Failure> {
     let folder = absolute(&args.ledger)?;
-    // This process has the lock, so the attempts that an earlier runner started in other runs are
-    // dead. Recover them, or they would use up the caps.
+    // This process has the lock, so the other runs have no runner. Recover what theirs left, or it would use up the
+    // caps; a worker that is still at work is left to its own run.
     let state = ledger.state()?;
     let is_in_flight =
         |(id, overview): &(RunId, Cow<'_, RunOverview>)| *id != run && overview.in_flight > 0;
@@ -457,7 +457,7 @@ fn drive_run(
             run: other,
             worker,
         }));
-        recover(ledger, other, &mut workers, observer, LeftWorkers::Kill)?;
+        recover(ledger, other, &mut workers, observer, LeftWorkers::Leave)?;
     }
     release_dead_claims(ledger, &folder, observer)?;
     let worker = args.worker.clone();

@@ -1,6 +1,6 @@
 //! Guards of `ledger work`, the ones of `ledger run`: workers that fail at once, one after the other,
-//! and a disk that is nearly full pause the run; a worker that says when to try again claims nothing
-//! before that.
+//! and a disk that is nearly full pause the run; the owner of a step whose worker says when to try
+//! again is held until then.
 
 use serde_json::Value;
 
@@ -47,13 +47,21 @@ impl Worker<'_> {
 
     /// Whether the command met a limit, or it is not the time to work.
     pub(super) fn is_held(&self) -> bool {
-        self.held_until().is_some()
+        self.closed_until().is_some() || self.guard.next_end(&*self.clock).is_some()
     }
 
-    /// Until when a hold or the hours keep the worker from a claim, and why.
-    fn held_until(&self) -> Option<(Timestamp, String)> {
-        let closed = closed_until(self.args.guards.guards(), &*self.clock);
-        closed.or_else(|| self.guard.next_end(&*self.clock))
+    /// Until when the hours keep the worker from a claim, and why.
+    fn closed_until(&self) -> Option<(Timestamp, String)> {
+        closed_until(self.args.guards.guards(), &*self.clock)
+    }
+
+    /// Say until when the steps of an owner are not claimed, where no other step can be. Returns whether it was said.
+    pub(super) fn tell_hold(&self) -> bool {
+        let held = self.guard.next_end(&*self.clock);
+        if let Some((until, reason)) = &held {
+            print_not_before(*until, reason);
+        }
+        held.is_some()
     }
 
     /// Pauses a run as its runner would. Returns whether it was paused now: it may be paused already, or have ended, or
@@ -78,15 +86,13 @@ impl Worker<'_> {
     ) -> Result<Option<Answer>, Failure> {
         let mut is_told = false;
         loop {
-            let held = self.held_until();
+            let held = self.closed_until();
             let disk = disk_problem(self.args.guards.guards(), &self.ledger);
             if held.is_none() && disk.is_none() {
                 return Ok(None);
             }
             if let Some((until, reason)) = held.filter(|_| !is_told) {
-                let time = local_moment(until);
-                let text = format!("nothing is claimed before {time}: {reason}");
-                print_message(&escape_control(&text));
+                print_not_before(until, &reason);
             }
             if let Some(reason) = disk.filter(|_| !is_told) {
                 if self.is_remote() {
@@ -120,4 +126,9 @@ impl Worker<'_> {
         }
         Ok(name(run_or_only(state, self.args.run.name())?).into_iter().collect())
     }
+}
+
+fn print_not_before(until: Timestamp, reason: &str) {
+    let text = format!("nothing is claimed before {}: {reason}", local_moment(until));
+    print_message(&escape_control(&text));
 }

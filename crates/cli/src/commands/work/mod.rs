@@ -223,14 +223,17 @@ impl Worker<'_> {
         let (owners, tags) = self.args.route.lists();
         let every_run = self.serves_every_run();
         let new = ClaimRequest::new(environment().new_secret());
-        let request = ClaimRequest { run, worker, owners, tags, every_run, ..new }.into();
+        let request = ClaimRequest { run, worker, owners, tags, every_run, ..new };
         let mut wait = WaitLoop::start(self.args.wait);
         let mut notice = WaitNotice::default();
+        let mut is_hold_told = false;
         let mut checked: Option<Instant> = None;
         loop {
             if let Some(answer) = self.wait_for_guards(&mut wait)? {
                 return Ok(answer);
             }
+            let held = self.guard.held(&*self.clock).into_iter().collect();
+            let request = ClaimRequest { held, ..request.clone() }.into();
             let answer = match self.send_claim(&request, &wait) {
                 // A signal ended the wait for a server or the lock, and this worker has no step.
                 Err(failure) if self.is_stopping() && failure.code() == Code::Locked => {
@@ -248,6 +251,9 @@ impl Worker<'_> {
                 && release_dead_claims(&self.ledger, &mut self.client)
             {
                 continue;
+            }
+            if is_nothing && !is_hold_told {
+                is_hold_told = self.tell_hold();
             }
             if !is_nothing || wait.is_over() || self.is_stopping() {
                 return Ok(answer);

@@ -43,6 +43,7 @@ pub(super) fn claim(call: &ToolCall<'_>, arguments: ClaimArguments) -> ToolOutco
         secret: secret_of(&["claim", &call.server.seed, &key]),
         lease_seconds: arguments.lease_seconds,
         owners: arguments.owners,
+        held: Vec::new(),
         tags: arguments.tags,
         every_run: false,
         bound_to: call.server.bound_to.clone(),

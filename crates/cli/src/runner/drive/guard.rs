@@ -15,7 +15,9 @@ use rustix::fs::statvfs;
 use rustix::process::geteuid;
 
 use plan_ledger::internals::plan::{BudgetPart, UsageLimit};
-use plan_ledger::{Clock, Limits, Micros, Outcome, Receipt, Run, RunStatus, Timestamp};
+use plan_ledger::{
+    Clock, Limits, Micros, Outcome, Receipt, Run, RunStatus, StepNumber, StepStatus, Timestamp,
+};
 
 use crate::protocol::hand_off::describe;
 use crate::runner::waits::hold::{Hold, Now};
@@ -140,7 +142,8 @@ impl GuardState {
     pub(crate) fn continued(holds: Holds) -> Self {
         let owners = holds.owners.into_iter().map(|held| {
             let OwnerHold { owner, hold, quick_holds, untimed } = held;
-            let state = OwnerState { quick_holds, untimed, hold: Some(hold), ..OwnerState::default() };
+            let state =
+                OwnerState { quick_holds, untimed, hold: Some(hold), ..OwnerState::default() };
             (owner, state)
         });
         let steps = holds.steps.into_iter();
@@ -253,15 +256,13 @@ impl GuardState {
             }
             return None;
         }
-        let reason = if needs_person {
-            format!("a limit that no waiting ends: {first_line}")
-        } else if is_again {
-            format!("the next worker failed within {} s, too: {first_line}", AT_ONCE / 1_000_000)
-        } else {
-            format!(
-                "{count} workers in a row failed within {} s, the last with: {first_line}",
-                AT_ONCE / 1_000_000
-            )
+        let seconds = AT_ONCE / 1_000_000;
+        let reason = match (needs_person, is_again) {
+            (true, _) => format!("a limit that no waiting ends: {first_line}"),
+            (_, true) => format!("the next worker failed within {seconds} s, too: {first_line}"),
+            _ => format!(
+                "{count} workers in a row failed within {seconds} s, the last with: {first_line}"
+            ),
         };
         state.quick = (0, BTreeSet::new());
         let Some(wait) = guards.waits.get(state.quick_holds) else {
@@ -322,6 +323,31 @@ impl GuardState {
         steps
     }
 
+    /// Ends the hold of each owner of which a step is ready before its limit ends: a person ended its delay. The
+    /// next step is the probe.
+    pub(crate) fn end_retried(&mut self, run: &Run, clock: &dyn Clock) {
+        let now = now(clock);
+        for (step, limits) in &mut self.limits {
+            let number = step.parse().ok().map(StepNumber);
+            let status = number.and_then(|number| run.step(number)).map(|step| step.status);
+            if status != Some(StepStatus::Ready)
+                || limits.until <= now.ledger.saturating_add(EARLY_MIN)
+            {
+                continue;
+            }
+            limits.until = now.ledger;
+            let state = self.owners.get_mut(&limits.owner);
+            if let Some(hold) = state.and_then(|state| state.hold.as_mut()) {
+                (hold.until, hold.wall) = (now.ledger, None);
+            }
+        }
+    }
+
+    /// Which owners are held now.
+    pub(crate) fn held(&self, clock: &dyn Clock) -> BTreeSet<Option<String>> {
+        self.held_owners(clock, &std::iter::empty())
+    }
+
     /// The next time at which a hold ends, and its reason.
     pub(crate) fn next_end(&self, clock: &dyn Clock) -> Option<(Timestamp, String)> {
         let now = now(clock);
@@ -373,7 +399,12 @@ pub(crate) fn closed_until(guards: Guards, clock: &dyn Clock) -> Option<(Timesta
 pub(crate) fn closed(guards: Guards) -> Option<Hold> {
     let begin = guards.hours?.next_begin(&jiff::Zoned::now())?;
     let until = Timestamp::try_from(begin.timestamp().as_microsecond()).ok()?;
-    Some(Hold { since: 0, until, wall: Some(until), reason: "work starts then (--hours)".to_owned() })
+    Some(Hold {
+        since: 0,
+        until,
+        wall: Some(until),
+        reason: "work starts then (--hours)".to_owned(),
+    })
 }
 
 fn now(clock: &dyn Clock) -> Now {

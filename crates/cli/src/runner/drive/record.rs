@@ -16,7 +16,7 @@ use crate::protocol::StepName;
 use crate::protocol::hand_off::describe;
 use crate::protocol::hand_off::files::stale_text;
 use crate::runner::drive::guard::{Consequence, EndedAttempt, HeldOwner, disk_problem, may_pause};
-use crate::runner::drive::recover::status_of;
+use crate::runner::drive::recover::{keep_left, status_of};
 use crate::runner::drive::state::{Drive, half_way};
 use crate::runner::drive::summary::Unrecorded;
 use crate::runner::helpers::folder_state::FolderState;
@@ -233,6 +233,7 @@ impl Drive<'_> {
             return Ok(());
         }
         self.dead_claims_at = now.saturating_add(DEAD_CLAIMS_EVERY);
+        keep_left(self.ledger, &dir, Some(self.run))?;
         take_over(self.ledger, &dir)?.into_iter().for_each(|note| self.note(None, note));
         Ok(())
     }

@@ -42,6 +42,8 @@ pub enum LeftWorkers {
     Adopt,
     /// They are killed.
     Kill,
+    /// They are left at work: their run has no runner now.
+    Leave,
 }
 
 /// Record what the in-flight attempts of an earlier runner have reported, and the others as lost, once
@@ -57,10 +59,18 @@ pub fn recover(
     left: LeftWorkers,
 ) -> Result<Recovered> {
     let mut recovered = Recovered::default();
-    if left == LeftWorkers::Adopt {
-        recovered.adopted = adopt(ledger, run, workers, observer)?;
+    if left != LeftWorkers::Kill {
+        recovered.adopted = adopt(ledger, run, workers, observer, left)?;
     }
-    wait_for_unrepeatable(ledger, run, workers, observer, &recovered.adopted)?;
+    let unrepeatable = unrepeatable_at_work(ledger, run, workers, &recovered.adopted)?;
+    if !unrepeatable.is_empty() {
+        if left == LeftWorkers::Kill {
+            // They would work on, perhaps for hours, while this one waits.
+            let tokens: Vec<AttemptToken> = unrepeatable.iter().map(|(token, _)| *token).collect();
+            workers.kill_left(&tokens)?;
+        }
+        wait_for_unrepeatable(ledger, run, workers, observer, &unrepeatable)?;
+    }
     workers.confirm_dead()?;
     let notes = workers.notes();
     let state = ledger.state()?;
@@ -141,6 +151,7 @@ fn adopt(
     run: RunId,
     workers: &mut dyn Workers,
     observer: &mut dyn Observer,
+    left_workers: LeftWorkers,
 ) -> Result<Vec<AttemptToken>> {
     let state = ledger.state()?;
     let mut adopted = Vec::new();
@@ -156,6 +167,9 @@ fn adopt(
         // Its lease may have expired meanwhile: no other worker has the step.
         ledger.renew_hosted(*token)?;
         adopted.push(*token);
+        if left_workers == LeftWorkers::Leave {
+            continue;
+        }
         let limit = plan_step.timeout_seconds().or(plan.header().defaults.timeout_seconds);
         let limit = if limit.is_some() { "" } else { ", without a time limit" };
         observer.progress(&Progress::Noted {
@@ -190,13 +204,15 @@ const KEPT_LEASE: Micros = 60_000_000;
 const KEPT_MARGIN: Micros = 10_000_000;
 
 /// Keep what the workers of a runner that is gone left, without taking them over: a result is recorded, and the
-/// lease of a worker that is at work does not end. The caller has the lock of the ledger, and is no runner.
-pub(crate) fn keep_left(ledger: &Ledger, dir: &Path) -> Result<()> {
+/// lease of a worker that is at work does not end. The caller has the lock of the ledger, and is no runner, except of
+/// that run.
+pub(crate) fn keep_left(ledger: &Ledger, dir: &Path, except: Option<RunId>) -> Result<()> {
     plan_ledger::mutant!(LeftWorkerExpires => return Ok(()));
     let state = ledger.state()?;
     let failed = |error| Error::io("find the folder of the workers", dir, error);
     for (token, (run, number)) in &state.in_flight {
-        let Some(the_run) = state.runs.get(run) else { continue };
+        let the_run = state.runs.get(run).filter(|_| Some(*run) != except);
+        let Some(the_run) = the_run else { continue };
         let Some(left) = left_attempt(the_run, *number, *token) else { continue };
         let options = ProcessOptions {
             ledger: std::path::absolute(dir).map_err(failed)?,
@@ -233,6 +249,30 @@ const WAIT_MAX: Micros = 600_000_000;
 /// The pause between two looks at a worker of an earlier runner.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
+/// The workers of an earlier runner that are still at work on steps which must not be done twice.
+fn unrepeatable_at_work(
+    ledger: &Ledger,
+    run: RunId,
+    workers: &dyn Workers,
+    adopted: &[AttemptToken],
+) -> Result<Vec<(AttemptToken, StepNumber)>> {
+    let state = ledger.state()?;
+    let Some(the_run) = state.runs.get(&run) else { return Ok(Vec::new()) };
+    let is_waited_for = |token: AttemptToken, number: StepNumber| {
+        let attempt = the_run.step(number).and_then(|step| step.attempt());
+        let found = the_run.plan().zip(the_run.plan_step(number));
+        attempt.is_some_and(|attempt| WorkerKind::hosted(&attempt.worker))
+            && found.is_some_and(|(plan, step)| plan.idempotence_of(step) == Idempotence::No)
+            && workers.is_left_at_work(token)
+            && !plan_ledger::mutant!(LiveWorkerKilled)
+    };
+    let of_run = state.in_flight.iter().filter(|(_, (of, _))| *of == run);
+    let tokens = of_run.map(|(token, (_, number))| (*token, *number));
+    Ok(tokens
+        .filter(|(token, number)| !adopted.contains(token) && is_waited_for(*token, *number))
+        .collect())
+}
+
 /// Wait for the workers of an earlier runner whose steps must not be done twice, up to the time limit
 /// of each step.
 fn wait_for_unrepeatable(
@@ -240,23 +280,14 @@ fn wait_for_unrepeatable(
     run: RunId,
     workers: &mut dyn Workers,
     observer: &mut dyn Observer,
-    adopted: &[AttemptToken],
+    unrepeatable: &[(AttemptToken, StepNumber)],
 ) -> Result<()> {
     let state = ledger.state()?;
     let Some(the_run) = state.runs.get(&run) else { return Ok(()) };
-    let of_run = state.in_flight.iter().filter(|(_, (of, _))| *of == run);
-    for (token, (_, number)) in of_run.filter(|(token, _)| !adopted.contains(token)) {
+    for (token, number) in unrepeatable {
         let attempt = the_run.step(*number).and_then(|step| step.attempt());
-        let Some(attempt) = attempt.filter(|attempt| WorkerKind::hosted(&attempt.worker)) else {
-            continue;
-        };
+        let Some(attempt) = attempt else { continue };
         let Some((plan, step)) = the_run.plan().zip(the_run.plan_step(*number)) else { continue };
-        if plan.idempotence_of(step) != Idempotence::No
-            || !workers.is_left_at_work(*token)
-            || plan_ledger::mutant!(LiveWorkerKilled)
-        {
-            continue;
-        }
         let limit = step.timeout_seconds().or(plan.header().defaults.timeout_seconds);
         let limit = limit.map(|seconds| u64::from(seconds).saturating_mul(1_000_000));
         let until = match limit {

@@ -191,7 +191,8 @@ impl Drive<'_> {
     pub(crate) fn note_holds(&mut self, hours: Option<Hold>) {
         let Some(dir) = self.workers.shared_folder() else { return };
         let Ok(state) = self.ledger.state() else { return };
-        let is_over = state.runs.get(&self.run).is_none_or(|run| matches!(run.status, RunStatus::Ended(_)));
+        let is_over =
+            state.runs.get(&self.run).is_none_or(|run| matches!(run.status, RunStatus::Ended(_)));
         let holds = if is_over { Holds::default() } else { self.guard.holds(hours) };
         // A moved folder is not made anew.
         if holds != self.noted_holds && self.fatal.is_none() {
@@ -257,6 +258,9 @@ impl Drive<'_> {
         self.start_checks()?;
         if self.has_room() && self.is_paused_by_disk()? {
             return Ok(());
+        }
+        if let Some(run) = self.ledger.state()?.runs.get(&self.run) {
+            self.guard.end_retried(run, self.clock);
         }
         for step in self.guard.ended_early(self.clock) {
             if let Ok(step) = step.parse().map(StepNumber) {

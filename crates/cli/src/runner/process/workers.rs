@@ -290,8 +290,14 @@ impl Workers for ProcessWorkers {
     }
 
     fn confirm_dead(&mut self) -> Result<()> {
+        self.kill_left(&[])
+    }
+
+    fn kill_left(&mut self, except: &[AttemptToken]) -> Result<()> {
         let mut of_job: BTreeMap<Option<AttemptToken>, Vec<Orphan>> = BTreeMap::new();
-        self.left = self.scratch.confirm_dead(&self.adopted_stems())?;
+        let mut kept = self.adopted_stems();
+        kept.extend(except.iter().map(|token| stem(Key::Work(*token))));
+        self.left = self.scratch.confirm_dead(&kept)?;
         for orphan in std::mem::take(&mut self.left.orphans) {
             let token = orphan.stem().as_deref().and_then(token_of);
             of_job.entry(token).or_default().push(orphan);

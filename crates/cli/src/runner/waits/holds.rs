@@ -146,8 +146,7 @@ mod tests {
     fn holds_are_read_as_they_were_written() {
         let ledger = tempfile::tempdir().unwrap();
         let hold = Hold { since: 1, until: 2, wall: Some(3), reason: "a usage limit".to_owned() };
-        let owner =
-            OwnerHold { owner: None, hold: hold.clone(), quick_holds: 1, untimed: 2 };
+        let owner = OwnerHold { owner: None, hold: hold.clone(), quick_holds: 1, untimed: 2 };
         let limits = LimitsOfStep { owner: None, count: 1, successes: 0, until: 9 };
         let steps = BTreeMap::from([("7".to_owned(), limits)]);
         let holds = Holds { hours: Some(hold), owners: vec![owner], steps };

@@ -48,7 +48,7 @@ pub(crate) fn explain(outcome: &mut Outcome, limit: &Limit) {
     add_sentence(message, &limit.sentence);
     if let LimitEnd::At(time) = limit.ends {
         let time = time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M %Z");
-        message.push_str(&format!(" (the limit ends at {time})"));
+        *message = format!("{message} (the limit ends at {time})");
     }
 }
 
