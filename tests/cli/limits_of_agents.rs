@@ -383,7 +383,7 @@ fn delayed_step_is_started_earlier_by_a_person() {
         .code(3)
         .complains(&["step 1 (a) is delayed until 20", "`ledger retry plan a`"]);
     place.write("bought", "");
-    place.ledger("retry plan a").code(0).says(&["a: retried"]);
+    place.ledger("retry plan a").code(0).says(&["step 1 (a): retried"]);
     run.end().code(0);
     assert_eq!(place.tally().len(), 3);
     assert_eq!(failures(&place), [0, 0]);

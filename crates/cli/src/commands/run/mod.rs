@@ -458,6 +458,7 @@ fn drive_run(
             worker,
         }));
         recover(ledger, other, &mut workers, observer, LeftWorkers::Leave)?;
+        workers.leave_adopted();
     }
     release_dead_claims(ledger, &folder, observer)?;
     let worker = args.worker.clone();

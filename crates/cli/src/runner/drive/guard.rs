@@ -190,12 +190,16 @@ impl GuardState {
             (state.successes, state.quick) = (successes, (0, BTreeSet::new()));
             return None;
         }
-        let (successes, untimed) = (state.successes, state.untimed);
         if matches!(UsageLimit::of(&receipt.outcome), Some(UsageLimit::Worker | UsageLimit::Output))
         {
-            let first = || LimitsOfStep { owner: owner.clone(), count: 0, successes, until: 0 };
+            let first = || LimitsOfStep {
+                owner: owner.clone(),
+                count: 0,
+                successes: state.successes,
+                until: 0,
+            };
             let limits = self.limits.entry(step.clone()).or_insert_with(first);
-            if limits.count >= LIMITS_MAX && successes > limits.successes {
+            if limits.count >= LIMITS_MAX && state.successes > limits.successes {
                 // The limit is the step's own: others of its owner succeed.
                 unmark(&mut receipt.outcome);
                 self.limits.remove(&step);
@@ -205,7 +209,7 @@ impl GuardState {
                     || UsageLimit::of(&receipt.outcome) == Some(UsageLimit::Worker);
                 if !is_timed {
                     let is_next = is_probe || state.hold.is_none();
-                    state.untimed = untimed + usize::from(is_next);
+                    state.untimed += usize::from(is_next);
                     set_wait(&mut receipt.outcome, guards.wait(state.untimed.saturating_sub(1)));
                 }
                 let wait = receipt.outcome.retry_after().unwrap_or(0);
@@ -269,12 +273,12 @@ impl GuardState {
             (state.hold, state.quick_holds) = (None, 0);
             return Some(Consequence::Pause(reason));
         };
+        let is_unexplained = state.quick_holds == 0;
         state.quick_holds += 1;
         let until = now.ledger.saturating_add(wait.saturating_mul(1_000_000));
-        let is_unexplained = state.quick_holds == 1;
         state.hold = Some(Hold { since: now.ledger, until, wall: None, reason: reason.clone() });
-        let is_first_limit = false;
-        Some(Consequence::Hold(HeldOwner { owner, until, reason, is_unexplained, is_first_limit }))
+        let held = HeldOwner { owner, until, reason, is_unexplained, is_first_limit: false };
+        Some(Consequence::Hold(held))
     }
 
     /// Set the wait after a usage limit without a time that a step with a command of its own met.

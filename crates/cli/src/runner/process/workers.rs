@@ -262,6 +262,11 @@ impl ProcessWorkers {
         (!self.jobs.is_empty() || !self.adopted.is_empty()).then_some(self.next_check)
     }
 
+    /// Leave the workers that were taken over at work, for a runner of their run.
+    pub(crate) fn leave_adopted(&mut self) {
+        self.adopted.clear();
+    }
+
     /// The stems of the files of adopted workers.
     fn adopted_stems(&self) -> BTreeSet<String> {
         self.adopted.keys().map(|token| stem(Key::Work(*token))).collect()
