@@ -6,8 +6,8 @@ finish() {
     mkdir -p done
     echo "$LEDGER_STEP" > "done/$LEDGER_STEP.txt"
     # Agents commit one after the other: git has one lock.
-    # One that is there was left by a git that was killed: this script has the lock.
-    flock .git sh -c 'rm -f .git/index.lock; git add -A done && { git diff --cached --quiet ||
+    # Locks of git that are there were left by one that was killed: this script has the lock.
+    flock .git sh -c 'find .git -name "*.lock" -delete; git add -A done && { git diff --cached --quiet ||
         git commit --quiet -m "$LEDGER_STEP"; }'
 }
 case "$LEDGER_ATTEMPT $LEDGER_STEP" in

@@ -67,6 +67,11 @@ impl Place {
         fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
+    /// The user's state folder of this test.
+    pub(crate) fn state_home(&self) -> &Path {
+        self.state.path()
+    }
+
     /// The command `ledger` in this folder. Workers append lines to `$TALLY`.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = ledger();

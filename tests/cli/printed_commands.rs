@@ -66,6 +66,7 @@ fn is_readable(place: &Place, line: &str) -> bool {
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
     let mut shell = Command::new("timeout");
     shell.args(["60", "bash", "-c", line]).env("PATH", path).current_dir(place.path(""));
+    shell.env("XDG_STATE_HOME", place.state_home());
     let status = shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.unwrap().code() != Some(2)
 }
