@@ -15,8 +15,8 @@ use crate::requests::run_or_only;
 use crate::runner::{GoneClaim, RunWait};
 
 use super::inspect::json::views::StaleFilesJson;
+use super::inspect::text::waits::waits_of;
 use super::inspect::views::status::stale_lines;
-use super::inspect::waits::waits_of;
 use super::inspect::{Surroundings, next_action};
 use super::read_state::read_state;
 use super::source::environment_for;

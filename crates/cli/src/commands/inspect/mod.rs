@@ -26,7 +26,6 @@ mod output;
 pub(crate) mod record_content;
 pub(crate) mod text;
 pub(crate) mod views;
-pub(crate) mod waits;
 
 #[cfg(any(feature = "mcp", feature = "http"))]
 pub(crate) use answers::is_program;

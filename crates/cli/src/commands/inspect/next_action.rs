@@ -25,7 +25,7 @@ use crate::protocol::{StepName, WorkerKind, counted};
 use crate::runner::{GoneClaim, Pending, RunWait, may_ask_planner, may_hold, pending, plan_file};
 
 use super::lookup::{in_flight, step_name, steps_in_status};
-use super::waits::{wait_text, waits_of};
+use super::text::waits::{wait_text, waits_of};
 use crate::commands::inspect::text::units::moment;
 
 /// One action that moves a run forward.

@@ -14,7 +14,7 @@ use plan_ledger::{
 
 use crate::commands::inspect::health::damage_text;
 use crate::commands::inspect::record_content::{RecordContent, content_text};
-use crate::commands::inspect::waits::{wait_text, waits_of};
+use crate::commands::inspect::text::waits::{wait_text, waits_of};
 use crate::commands::inspect::{in_flight, name_and_title};
 use crate::commands::last_runner::RunnerStatus;
 use crate::output::pending_commands;

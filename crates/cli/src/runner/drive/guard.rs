@@ -260,14 +260,8 @@ impl GuardState {
             }
             return None;
         }
-        let seconds = AT_ONCE / 1_000_000;
-        let reason = match (needs_person, is_again) {
-            (true, _) => format!("a limit that no waiting ends: {first_line}"),
-            (_, true) => format!("the next worker failed within {seconds} s, too: {first_line}"),
-            _ => format!(
-                "{count} workers in a row failed within {seconds} s, the last with: {first_line}"
-            ),
-        };
+        let why = (needs_person, is_again);
+        let reason = reason_of_hold(why, *count, &first_line);
         state.quick = (0, BTreeSet::new());
         let Some(wait) = guards.waits.get(state.quick_holds) else {
             (state.hold, state.quick_holds) = (None, 0);
@@ -391,6 +385,18 @@ impl GuardState {
             .collect();
         self.reported.extend(&new);
         new
+    }
+}
+
+/// Why an owner is held after quick failures, or at a limit that a person ends.
+fn reason_of_hold((needs_person, is_again): (bool, bool), count: u32, first_line: &str) -> String {
+    let seconds = AT_ONCE / 1_000_000;
+    match (needs_person, is_again) {
+        (true, _) => format!("a limit that no waiting ends: {first_line}"),
+        (_, true) => format!("the next worker failed within {seconds} s, too: {first_line}"),
+        _ => format!(
+            "{count} workers in a row failed within {seconds} s, the last with: {first_line}"
+        ),
     }
 }
 

@@ -14,7 +14,7 @@ use plan_ledger::{
     StepStatus,
 };
 
-use crate::commands::inspect::waits::WaitJson;
+use crate::commands::inspect::json::waits::WaitJson;
 use crate::json::{ReplanRequestJson, TimeJson};
 use crate::runner::RunWait;
 

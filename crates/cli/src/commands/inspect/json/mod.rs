@@ -10,3 +10,4 @@ pub(crate) mod run;
 pub(crate) mod state;
 pub(crate) mod step;
 pub(crate) mod views;
+pub(crate) mod waits;

@@ -16,10 +16,10 @@ use plan_ledger::{
 };
 
 use crate::commands::inspect::answers::AnswerOfAnother;
+use crate::commands::inspect::json::waits::WaitJson;
 use crate::commands::inspect::ledger_at::LedgerAt;
 use crate::commands::inspect::next_action::{NextAction, NextActionJson, gone_steps};
 use crate::commands::inspect::text::units::span;
-use crate::commands::inspect::waits::WaitJson;
 use crate::commands::last_runner::RunnerStatus;
 use crate::json::{EventSchema, ReplanRequestJson, TimeJson};
 use crate::protocol::TrustedCheckJson;

@@ -5,3 +5,4 @@ pub(crate) mod event;
 pub(crate) mod run;
 pub(crate) mod status;
 pub(crate) mod units;
+pub(crate) mod waits;

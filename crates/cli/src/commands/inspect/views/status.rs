@@ -17,7 +17,7 @@ use crate::commands::inspect::lookup::{step_name, steps_in_status};
 use crate::commands::inspect::next_action::{NextAction, actions, gone_steps, hosted_steps};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::units::{span, words};
-use crate::commands::inspect::waits::{wait_text, waits_of};
+use crate::commands::inspect::text::waits::{wait_text, waits_of};
 use crate::output::render::Paint;
 use crate::output::{Failure, cost_text, escape_control, is_for_agent, warning_text};
 use crate::protocol::hand_off::files::{stale_steps, stale_text};

@@ -21,7 +21,7 @@ use crate::commands::inspect::output::Output;
 use crate::commands::inspect::record_content::RecordContent;
 use crate::commands::inspect::text::status::status_paint;
 use crate::commands::inspect::text::units::moment;
-use crate::commands::inspect::waits::{wait_text, waits_of};
+use crate::commands::inspect::text::waits::{wait_text, waits_of};
 use crate::options::StepArg;
 use crate::output::render::{Paint, Style, wrap};
 use crate::output::{Code, Failure, escape_control, pending_commands, step_command, warning_text};
