@@ -572,17 +572,21 @@ fn server_in_the_shell_of_a_model_decides_for_no_person() {
     }
 }
 
+/// Variables in the environment of a process.
+type Marks = &'static [(&'static str, &'static str)];
+
+/// The marks of a host's server, the host, and another one.
+const SERVERS: [(Marks, &str, &str); 3] = [
+    (&[("CLAUDECODE", "1"), ("AI_AGENT", "claude-code_2-1-197_harness")], "claude-code", "codex"),
+    (&[("GEMINI_CLI", "1")], "gemini", "codex"),
+    (&[], "codex", "gemini"),
+];
+
 /// In a client that shows no form, the word of a model is no decision of a person: it counts only where the owner of
 /// the ledger allowed it, and as the model's.
 #[test]
 fn model_decides_only_where_the_owner_allowed_it() {
-    let harness: [(&str, &str); 2] =
-        [("CLAUDECODE", "1"), ("AI_AGENT", "claude-code_2-1-197_harness")];
-    for (marks, host, other) in [
-        (&harness[..], "claude-code", "codex"),
-        (&[("GEMINI_CLI", "1")], "gemini", "codex"),
-        (&[], "codex", "gemini"),
-    ] {
+    for (marks, host, other) in SERVERS {
         let place = Place::planned("steps: [{id: one, gate: {question: Go?}}, {id: two}]");
         let words = ["--role", "operator", "--run", "plan"];
         let mut client = Client::start_in(&place, &words, marks);
@@ -658,13 +662,7 @@ fn control_of_a_model_is_a_proposal_to_the_user() {
 /// agents to decide, they are active at once.
 #[test]
 fn plan_version_of_a_model_waits_for_a_person() {
-    let harness: [(&str, &str); 2] =
-        [("CLAUDECODE", "1"), ("AI_AGENT", "claude-code_2-1-197_harness")];
-    for (marks, host, other) in [
-        (&harness[..], "claude-code", "codex"),
-        (&[("GEMINI_CLI", "1")], "gemini", "codex"),
-        (&[], "codex", "gemini"),
-    ] {
+    for (marks, host, other) in SERVERS {
         let place = Place::planned(PLAN);
         let active = |id: &str| {
             let mut client =

@@ -12,7 +12,9 @@ use crate::protocol::Failure;
 
 use super::answer_line::AnswerLine;
 use super::context::RequestContext;
-use super::find::{check_name, open_request, open_request_text, run_of, run_status, step_of};
+use super::find::{
+    check_name, open_request, open_request_text, request_command, run_of, run_status, step_of,
+};
 use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
@@ -105,11 +107,11 @@ impl AnswerLine for ForkAnswer {
         let request = self.open_request.map(|seq| open_request_text(&self.run, seq));
         let begun = (!self.begun_before.is_empty()).then(|| {
             format!(
-                "begun in run {} and not to be done twice: {}; run {} is paused: skip what was done, then \
-                 `ledger unpause`",
+                "begun in run {} and not to be done twice: {}; run {} is paused: skip what was done, then `{}`",
                 self.parent,
                 self.begun_before.join(", "),
-                self.run
+                self.run,
+                request_command("unpause", &[&self.run])
             )
         });
         request.into_iter().chain(begun).collect()

@@ -85,7 +85,7 @@ pub(super) fn every_crash(args: &DrillArgs) -> Result<Code, Failure> {
     // One crash is no drill.
     if args.at.is_none() {
         let what = format!("crashed at each of {} changes of the disk, and resumed", crashes.calls);
-        keep(args, (code == Code::Success, what));
+        keep(&first.run, (code == Code::Success, what));
     }
     Ok(code)
 }

@@ -61,7 +61,7 @@ pub(super) fn report(evidence: &KillEvidence, args: &DrillArgs) -> Result<Code, 
     let holds = checks.iter().all(|check| check.holds);
     let cost = cost_text(runs.killed.spent());
     let what = format!("killed at step {}, resumed, cost {cost}", evidence.kill_at);
-    keep(args, (holds, what));
+    keep(&runs.killed, (holds, what));
     if args.json {
         checks.iter().try_for_each(print_line)?;
         print_line(&DrillLine {

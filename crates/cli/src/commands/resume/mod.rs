@@ -83,9 +83,7 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
         expect_person_for("--retry-failed", dir, "operator")?;
     }
     let id = ledger_id(view.log()).unwrap_or_default();
-    let known = LastRunners::at(&id, dir);
-    let (run, place) = (args.run.as_deref(), &args.place);
-    let last = choose(&known, run, &state)?.ok_or_else(|| unknown_runner(place, run, &state))?;
+    let last = &find_last(dir, (&id, &state), args.run.as_deref())?;
     let found = dir.canonicalize().unwrap_or_default();
     let place = ResumePlace::of(last, &id, &found)?;
     let words = words(last, &place, &found, args)?;
@@ -161,14 +159,20 @@ pub(crate) fn last_runner(place: &LedgerOption, run: Option<&str>) -> Result<Las
     let view = LedgerView::open(&place.dir, &environment())?;
     let (state, _) = newest_state(&place.dir, &environment())?;
     let id = ledger_id(view.log()).unwrap_or_default();
-    let known = LastRunners::at(&id, &place.dir);
-    let last = choose(&known, run, &state)?.ok_or_else(|| unknown_runner(place, run, &state))?;
-    Ok(last.clone())
+    find_last(&place.dir, (&id, &state), run)
+}
+
+fn find_last(
+    dir: &Path,
+    (id, state): (&str, &State),
+    run: Option<&str>,
+) -> Result<LastRunner, Failure> {
+    let known = LastRunners::at(id, dir);
+    choose(&known, run, state)?.cloned().ok_or_else(|| unknown_runner(dir, run, state))
 }
 
 /// The failure for a run whose last runner is not known here.
-fn unknown_runner(place: &LedgerOption, run: Option<&str>, state: &State) -> Failure {
-    let dir = &place.dir;
+fn unknown_runner(dir: &Path, run: Option<&str>, state: &State) -> Failure {
     let of = run.map_or_else(String::new, |run| format!("run {run} in "));
     let mut active = state.runs.overviews().filter(|(_, overview)| overview.is_open());
     let named = run.map(str::to_owned).or_else(|| Some(active.next()?.1.name.clone()));

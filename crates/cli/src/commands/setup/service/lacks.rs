@@ -4,8 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use crate::output::escape_path;
-use crate::protocol::sh_word;
+use crate::output::{escape_path, quoted, quoted_folder};
 
 /// The first lines of a file for keys.
 pub(super) const KEYS_HEADER: &str = "\
@@ -28,7 +27,7 @@ pub(super) fn lacks(keys: &Path) -> Vec<String> {
 fn lingering() -> Option<String> {
     let user = whoami::username().ok()?;
     let is_on = Path::new(LINGER).join(&user).exists();
-    let command = format!("loginctl enable-linger {}", sh_word(&user));
+    let command = format!("loginctl enable-linger {}", quoted(&user));
     (!is_on)
         .then(|| format!("lingering; without `{command}` it starts at your login, not at the boot"))
 }
@@ -36,7 +35,7 @@ fn lingering() -> Option<String> {
 /// A file with keys that others can read.
 fn private(keys: &Path) -> Option<String> {
     let mode = fs::metadata(keys).ok()?.permissions().mode();
-    let path = escape_path(keys);
+    let path = quoted_folder(keys);
     (mode & 0o077 != 0).then(|| format!("a private file for keys: run `chmod 600 {path}`"))
 }
 
