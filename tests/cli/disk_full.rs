@@ -174,6 +174,29 @@ fn failure_on_a_full_disk_is_repeated_without_a_person() {
     place.ledger(line).code(0).says(&["1 of 1 steps accepted"]);
 }
 
+/// Story: one worker filled the disk for a moment, and another one failed by that. When the second one had
+/// ended, there was room again, and a person was asked about it.
+#[test]
+fn failure_by_a_disk_that_has_room_again_is_one_of_a_full_disk() {
+    let Some(disk) = Disk::new("2500k") else { return };
+    let place = &disk.place;
+    let fill = "cat /dev/zero > disk/filler; code=$?; rm disk/filler; exit $code";
+    place.write(
+        "agent.sh",
+        format!("echo $LEDGER_STEP >> $TALLY; [ $LEDGER_ATTEMPT = 2 ] || {{ {fill}; }}"),
+    );
+    place.write(
+        "plan.yaml",
+        "steps:
+  - {id: build, command: sh agent.sh}
+  - {id: pay, after: [build], idempotent: no, command: sh agent.sh}
+",
+    );
+    let ended = place.ledger("run plan.yaml --ledger disk/ledger").code(3);
+    ended.says(&["the outcome of step 2 (pay) is unknown"]);
+    assert_eq!(place.tally(), ["build", "build", "pay"]);
+}
+
 /// Goal: with --json, the summary contains each receipt that could not be recorded, with its output.
 #[test]
 fn full_disk_is_reported_as_json() {

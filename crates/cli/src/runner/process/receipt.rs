@@ -25,6 +25,9 @@ use crate::runner::waits::wall_now;
 /// The number of bytes at the end of a stream in which a usage limit is looked for.
 const LAST_OUTPUT_LENGTH_MAX: u64 = 64 << 10;
 
+/// What programs print in their errors when a write finds no room, in lower case.
+const ERRORS_OF_FULL_DISK: [&str; 3] = ["no space left on device", "disk quota exceeded", "enospc"];
+
 /// How a worker ended, and why.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WorkerEnd {
@@ -120,8 +123,9 @@ fn found(
                 let out = tail(&scratch.path(stem, "out"), LAST_OUTPUT_LENGTH_MAX);
                 last_line(&message_in(&out).unwrap_or(out))
             };
+            let is_disk_full = (is_disk_full || is_error_of_full_disk(&log_tail))
+                && !plan_ledger::mutant!(FullDiskSaysNothingHappened);
             let mut worked = result_of(status, printed(scratch, stem), log_tail, said);
-            let is_disk_full = is_disk_full && !plan_ledger::mutant!(FullDiskSaysNothingHappened);
             let exited_with_failure = status.code().is_some_and(|code| code != 0);
             if let Outcome::Failed { class, message, .. } = &mut worked.receipt.outcome {
                 // A worker that exits with a failure thereby states that it had no effect. A signal,
@@ -132,12 +136,21 @@ fn found(
                 // With space, the same command may succeed.
                 if exited_with_failure && is_disk_full && *class == FailureClass::Unknown {
                     *class = FailureClass::Transient;
-                    message.push_str("; its disk was full");
+                    if !is_error_of_full_disk(message) {
+                        message.push_str("; its disk was full");
+                    }
                 }
             }
             worked
         }
     }
+}
+
+/// Whether an error message states that a write found no room. The disk may have room again when its worker
+/// ends.
+fn is_error_of_full_disk(text: &str) -> bool {
+    let text = text.to_lowercase();
+    ERRORS_OF_FULL_DISK.iter().any(|words| text.contains(words))
 }
 
 /// The result in the receipt file of a worker, if the file is complete.

@@ -21,6 +21,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
 use rustix::process::Pid;
 
 use plan_ledger::{Error, ErrorKind, Result};
@@ -35,6 +37,9 @@ const DEATH_WAIT: Duration = Duration::from_secs(10);
 
 /// The size limit of a `.pid` file in bytes. A longer name is cut.
 const NOTE_LENGTH: usize = 512;
+
+/// The space that is reserved for the standard error of a job, in bytes.
+const ERRORS_RESERVED: u64 = 4 << 10;
 
 /// The time between two tries to get the lock.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -179,8 +184,14 @@ impl Scratch {
         errors.lock().map_err(|error| {
             Error::io("lock a worker's error file", &self.path(stem, "err"), error)
         })?;
-        // Reserve the space for the process id and the record now: once the job runs, a full disk is
-        // noticed too late.
+        // Reserve the space for the process id, the record and an error message now: once the job runs, a
+        // full disk is noticed too late, and its message would not find room.
+        let reserved = fallocate(&errors, FallocateFlags::KEEP_SIZE, 0, ERRORS_RESERVED);
+        // Not all file systems can reserve space.
+        if let Err(error @ (Errno::NOSPC | Errno::DQUOT)) = reserved {
+            let path = self.path(stem, "err");
+            return Err(Error::io("reserve space for a worker's errors", &path, error.into()));
+        }
         create("pid", &[b' '; NOTE_LENGTH])?;
         create(RESERVED, &[b' '; RECORD_LENGTH])?;
         *self.opened.lock().unwrap_or_else(PoisonError::into_inner) = Some(folder);
