@@ -492,3 +492,24 @@ fn made_plan_is_kept_and_run_by_name() {
     place.ledger("run made").code(0).says(&["run made: done"]);
     place.ledger("plan diff plan.json made").code(0);
 }
+
+/// A decider that answers `retry` forever is not obeyed forever: after the last attempt a person is asked.
+#[test]
+fn decider_retries_no_more_often_than_the_step_permits() {
+    for (retry, attempts) in [("", 3), ("retry: {max_attempts: 2}, ", 2)] {
+        let place = Place::new();
+        let plan = format!(
+            "failure: {{decider: external}}\nsteps: [{{id: a, {retry}command: 'echo x >> tries; exit 1'}}]"
+        );
+        place.write("plan.yaml", plan);
+        let line =
+            ["run", "plan.yaml", "--decider", r#"echo '{"decision": "retry", "reason": "again"}'"#];
+        place.ledger_with(&line).code(3);
+        assert_eq!(place.read("tries").lines().count(), attempts);
+        place.ledger("questions").code(0).says(&["no attempt is left: again"]);
+        // A person may.
+        place.ledger("retry plan a").code(0);
+        place.ledger("resume").code(3);
+        assert_eq!(place.read("tries").lines().count(), attempts + 1);
+    }
+}

@@ -666,3 +666,38 @@ fn file_size_limit_is_an_error() {
     let ended = start(shell.current_dir(place.path("")).stdin(Stdio::null()));
     ended.end().code(7).complains(&["File too large"]);
 }
+
+/// Stub workers in a run that is no rehearsal are named at its end.
+#[test]
+fn steps_of_stub_workers_are_named_at_the_end() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "steps: [{id: a, command: 'true'}, {id: b, after: [a], command: 'test -e fixed', \
+         retry: {max_attempts: 1}}]",
+    );
+    place.ledger("run plan.yaml --on-unknown fail").code(1);
+    let note = "stub workers, which do nothing, did 1 of 2 accepted steps";
+    place.ledger("run plan.yaml --stub --retry-failed").code(0).says(&["run plan: done", note]);
+    // A rehearsal has no other workers.
+    let rehearsed = place.ledger("run plan.yaml --stub --run other").code(0);
+    assert!(!rehearsed.out.contains("stub workers, which"), "{}", rehearsed.out);
+}
+
+/// The workers that a runner left are ended by the command that cancels their run.
+#[test]
+fn cancel_ends_the_workers_of_a_runner_that_is_gone() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a, command: 'echo $$ > pid; sleep 600; touch late'}]");
+    let running = start(&mut place.command(&["run", "plan.yaml"]));
+    wait_until("the worker is at work", || !place.read("pid").is_empty());
+    running.kill();
+    let pid = place.read("pid").trim().to_owned();
+    let lives = || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+    };
+    assert!(lives());
+    place.ledger("cancel plan").code(0).complains(&["the last runner left", "which were killed"]);
+    wait_until("the worker is gone", || !lives());
+}

@@ -58,10 +58,8 @@ pub(crate) use helpers::folder_state::FolderState;
 pub(crate) use helpers::planner_request::first_request;
 pub use imported_status::{ImportResult, ImportedStatuses, import_statuses};
 pub(crate) use own_folder::{OwnFolder, create_own_folder};
-#[cfg(feature = "store")]
-pub(crate) use process::end_workers;
 pub use process::{ProcessOptions, ProcessWorkers, WorkerLimits, scratch_folder};
-pub(crate) use process::{act_or_enable, end_all_workers, unusable, worker_at_work};
+pub(crate) use process::{act_or_enable, end_all_workers, end_workers, unusable, worker_at_work};
 pub(crate) use progress::STOPPING;
 pub use progress::{Fence, Observer, Progress, StopRequest};
 pub(crate) use stub::canned_output;

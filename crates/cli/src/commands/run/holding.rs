@@ -68,7 +68,7 @@ impl Guard {
             while stopped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
                 if watched.doubt().is_some() {
                     watched.fence.close();
-                    end_workers(&ledger, run);
+                    let _ = end_workers(&ledger, run);
                     return;
                 }
             }

@@ -11,6 +11,7 @@ mod notify;
 mod plan_source;
 mod prepare;
 mod same_work;
+mod stub_note;
 mod wait;
 
 pub(crate) use args::RunArgs;
@@ -64,6 +65,7 @@ use holding::{Holding, Wait};
 use notify::{Notifier, NotifyingObserver};
 use plan_source::PlanSource;
 use prepare::{OPERATOR, PreparedRun, author_in_shell, prepare, take_over_marks};
+use stub_note::stub_note;
 use wait::{next_due, wait_for_change};
 
 pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
@@ -321,6 +323,9 @@ fn session(
     let mut summary = while_serving(ledger, &args.ledger, print_message, work)?;
     done.add(&summary.session);
     summary.session = *done;
+    if args.stub {
+        summary.notes.extend(stub_note(ledger, run, &summary)?.map(|note| (None, note)));
+    }
     let NotifyingObserver { reporter, mut notifier, .. } = observer;
     if let (RunOutcome::Waiting(items), true) = (&summary.outcome, args.wait) {
         let until = next_due(ledger, run)?;

@@ -148,10 +148,10 @@ impl Scratch {
         orphans::ask_to_end(|job| job.stem().is_some_and(|it| it == stem) && is_ours(job));
     }
 
-    /// Kill every process of all jobs.
-    pub(crate) fn end_all(&self) {
-        // One that cannot be killed is found when its job is reported, or by the next runner.
-        let _ = orphans::end(self.contains(), None);
+    /// Kill every process of all jobs. One that cannot be killed is found when its job is reported, or by the next
+    /// runner.
+    pub(crate) fn end_all(&self) -> Vec<Orphan> {
+        orphans::end(self.contains(), None)
     }
 
     /// Create a job's files: its input with these bytes, an empty output, and a locked error file.

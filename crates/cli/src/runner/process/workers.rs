@@ -560,10 +560,9 @@ fn token_of(stem: &str) -> Option<AttemptToken> {
 }
 
 /// Kill the workers, checks and helpers of a run, and what they started: from a thread that does not drive it, after its
-/// [`Fence`] was closed.
-#[cfg(feature = "store")]
-pub(crate) fn end_workers(ledger: &Path, run: RunId) {
-    Scratch::new(scratch_folder(ledger, run)).end_all();
+/// [`Fence`] was closed, or where none drives it. Returns a note about those that were found.
+pub(crate) fn end_workers(ledger: &Path, run: RunId) -> Option<String> {
+    orphans::note(&Scratch::new(scratch_folder(ledger, run)).end_all())
 }
 
 /// Kill the workers, checks and helpers of all runs of a ledger, and what they started, as the loss of the machine would.
@@ -574,7 +573,10 @@ pub(crate) fn end_all_workers(ledger: &Path) {
     let is_of_run = |path: &PathBuf| {
         path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(OF_RUN))
     };
-    folders.filter(is_of_run).for_each(|folder| Scratch::new(folder).end_all());
+    for folder in folders.filter(is_of_run) {
+        // One that cannot be killed is found by the next runner.
+        let _ = Scratch::new(folder).end_all();
+    }
 }
 
 /// The process of an attempt's worker, if that is still at work on this machine.

@@ -187,6 +187,14 @@ impl Drive<'_> {
         let state = self.ledger.state()?;
         let run = state.runs.get(&self.run);
         let from = from.as_deref().and_then(|from| run?.find_step(from));
+        let is_used_up = run.is_some_and(|run| is_last_attempt(run, step.number));
+        let (decision, reason) = match decision {
+            Word::Retry if is_used_up => {
+                let why = "the decider answers `retry`, but no attempt is left";
+                (Word::Escalate, [why, &reason].join(": ").trim_end_matches(": ").to_owned())
+            }
+            decision => (decision, reason),
+        };
         let decision = match decision {
             Word::Retry => match after_seconds {
                 Some(seconds) => {
@@ -205,6 +213,13 @@ impl Drive<'_> {
         let command = Command::DecideFailure { run, step, decision, class, from, rule, reason, by };
         self.ledger.execute(&command).map(drop)
     }
+}
+
+/// Whether a failed attempt is the last one that the step's `retry` permits.
+fn is_last_attempt(run: &Run, number: StepNumber) -> bool {
+    let Some((plan, step)) = run.plan().zip(run.plan_step(number)) else { return false };
+    let failures = run.step(number).map_or(0, |step| step.failures.saturating_add(1));
+    failures >= plan.with_defaults(step).retry.unwrap_or_default().max_attempts
 }
 
 /// What a decider gets to know about a failed attempt; `None` if it does not wait for a decision.
