@@ -142,16 +142,16 @@ pub use {
     format::{BootTime, Chain, HeadSync, Uid},
     ledger::{
         BackgroundWork, CollectedBlobs, EarlierAttempt, EarlierAttemptEnd, Finished, FinishedStep,
-        OnAmbiguous, PrunePreview, PruneReport, plan_draft, state_hash,
+        OnAmbiguous, PrunePreview, PruneReport, commands_hash, plan_draft, state_hash,
     },
     log::{Anchor, ArchiveReference, PruneSet},
     plan::{
         AcceptedBasis, Attempt, Barrier, BarrierNeeds, BlobOutput, BudgetPart, CapScope, Caps,
-        Decider, Defaults, Extra, FailureAction, FailureMatch, FailurePolicy, FailureRule,
-        FailureSettings, HelperRole, InputType, Micros, OnBreak, OnFalse, OnStale, OnTimeout,
-        OnUnknown, Origin, PauseCause, Phase, PlanActivated, PlanDraft, PlanInput, PlanVersion,
-        Problem, Proof, Provenance, QuestionBody, QuestionSubject, RareField, ReplanKind, Review,
-        Route, Secret, SecretHash, Text, Token, Variable, WorkerProcess,
+        CommandsApproval, Decider, Defaults, Extra, FailureAction, FailureMatch, FailurePolicy,
+        FailureRule, FailureSettings, HelperRole, InputType, Micros, OnBreak, OnFalse, OnStale,
+        OnTimeout, OnUnknown, Origin, PauseCause, Phase, PlanActivated, PlanDraft, PlanInput,
+        PlanVersion, Problem, Proof, Provenance, QuestionBody, QuestionSubject, RareField,
+        ReplanKind, Review, Route, Secret, SecretHash, Text, Token, Variable, WorkerProcess,
     },
 };
 

@@ -32,7 +32,7 @@ pub use crate::log::{Ack, BackgroundWork, BatchKey, OnAmbiguous, SegmentSizes};
 pub use crate::plan::time_text;
 pub use blobs::{BlobCheck, BlobSurvey, BlobUse, CollectedBlobs, blob_of};
 pub use codec::event::{decode, encode};
-pub use codec::hash::{bytes_hash, plan_draft, plan_hash};
+pub use codec::hash::{bytes_hash, commands_hash, plan_draft, plan_hash};
 #[doc(hidden)]
 pub use codec::hash::{secret_hash, step_hash};
 pub use codec::kind::Kind;

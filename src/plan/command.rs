@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::plan::event::plan_event::{HashedStep, Provenance, Review};
+use crate::plan::event::plan_event::{CommandsApproval, HashedStep, Provenance, Review};
 use crate::plan::event::question::QuestionId;
 use crate::plan::event::receipt::Receipt;
 use crate::plan::event::run_event::{
@@ -57,6 +57,15 @@ pub enum Command {
         trigger: Option<ReplanTrigger>,
         /// Whether it needs approval even if neither the run's policy nor the plan requires it.
         approval: ApprovalPolicy,
+    },
+    /// Approve the commands of an approved version, as a person.
+    ApproveCommands {
+        /// The run.
+        run: RunId,
+        /// The version.
+        version: u32,
+        /// Its commands that the person saw, and the person.
+        commands: CommandsApproval,
     },
     /// Approve or reject a proposed version. An approved version is activated.
     ReviewPlan {
@@ -422,6 +431,8 @@ pub struct PlanDraft {
     pub(crate) steps: Vec<HashedStep>,
     /// Where the plan comes from, if known.
     pub(crate) provenance: Option<Provenance>,
+    /// The approval of its commands by the person who proposes it.
+    pub(crate) commands: Option<CommandsApproval>,
 }
 
 impl PlanDraft {
@@ -436,6 +447,13 @@ impl PlanDraft {
         let mut plan = (*self.header).clone();
         plan.steps = self.steps.iter().map(|each| (*each.step).clone()).collect();
         (Arc::new(plan.into()), self.steps.iter().map(|each| each.hash).collect())
+    }
+
+    /// The same draft with the approval of its commands, which counts once the version is approved.
+    #[must_use]
+    pub fn with_commands(mut self, commands: Option<CommandsApproval>) -> Self {
+        self.commands = commands;
+        self
     }
 
     /// The same draft with where it comes from. The confidence is taken from the plan.

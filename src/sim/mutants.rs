@@ -236,6 +236,8 @@ mutants! {
     DeepSettingsUnread, "P import", "a check deep in the settings of a task is dropped without a notice";
     RecordFieldOutvotesPlan, "P plan", "a field that other tools have, too, makes a valid plan another tool's list";
     ApprovedCommandHidden, "P guard", "a person approves a plan without seeing one of its commands";
+    UnapprovedCommandsRun, "P guard", "a judge runs commands that no person approved";
+    CheckedInAnyFolder, "P guard", "a judge runs commands in whatever folder a claim names";
     PersonStepRouted, "P route", "a step of a person is dispatched to any worker";
     CapExceededByOne, "P cap", "one attempt more than the cap allows is in flight";
     MissingOutputAccepted, "P guard", "an attempt without a declared output is accepted";

@@ -56,6 +56,7 @@ mod inspect_plan;
 mod inspect_time;
 mod interrupts;
 mod invalid_input;
+mod judge_only;
 mod judges_and_planners;
 mod kill_pacing;
 mod lab;

@@ -66,6 +66,7 @@ fn of_plan() -> Vec<Event> {
             review: Review::Approved,
             by: "me".into(),
             note: String::new(),
+            commands: Some(CommandsApproval { hash, by: "ana".into() }),
         }),
         Event::PlanActivated(PlanActivated {
             run,
@@ -316,7 +317,12 @@ fn of_rare_fields() -> Vec<Event> {
             idempotency_key: "demo/3.10/2".into(),
             reserved: Cost { money_micros: 500, tokens: 0 },
             secret_hash: SecretHash([0x2c; 16]),
-            process: Some(WorkerProcess { pid: 412, start: 86_400, machine: "b pid:[1]".into() }),
+            process: Some(WorkerProcess {
+                pid: 412,
+                start: 86_400,
+                machine: "b pid:[1]".into(),
+                folder: Some("/w".into()),
+            }),
         }),
         StepEvent::ReceiptRecorded(ReceiptRecorded {
             token,

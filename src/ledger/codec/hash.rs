@@ -8,13 +8,22 @@ use std::thread;
 use crate::format::{ContentHasher, content_hash};
 use crate::plan::{
     ContentHash, Defaults, HashedStep, Output, Plan, PlanDraft, Proof, Rejection, Secret,
-    SecretHash, Step, Token, validate,
+    SecretHash, Step, Token, canonical, executed, validate,
 };
 
 /// Hash of a plan's canonical bytes. An approval is bound to it.
 #[must_use]
 pub fn plan_hash(plan: &Plan) -> ContentHash {
     ContentHash(content_hash(plan.canonical().as_bytes()))
+}
+
+/// Hash of what a plan executes: its commands, probes and command criteria, each with its step. `None` if it
+/// executes nothing. An approval of commands is bound to it (`format/events.md`, section 7).
+#[must_use]
+pub fn commands_hash(plan: &Plan) -> Option<ContentHash> {
+    let mut parts = executed(plan);
+    parts.retain(|part| part.command().is_some());
+    (!parts.is_empty()).then(|| ContentHash(content_hash(canonical(&parts).as_bytes())))
 }
 
 /// Hash of everything that defines a step's work: equal hashes mean the same work.
@@ -125,6 +134,7 @@ pub fn plan_draft(plan: &Plan) -> Result<PlanDraft, Rejection> {
             steps,
             header: Box::new(plan.without_steps()),
             provenance: None,
+            commands: None,
         })
     })
 }

@@ -21,9 +21,9 @@ use crate::format::{
 };
 use crate::log::parallel_map;
 use crate::plan::{
-    Account, CompactPlan, ContentHash, FailureSettings, PackedPlan, PackedRun, PauseCause, Plan,
-    PlanVersion, Provenance, Queue, ReplanRequest, Review, Run, RunCounters, RunForked, RunId,
-    RunOverview, RunPolicy, RunStatus, Step, Text, Timestamp, canonical,
+    Account, CommandsApproval, CompactPlan, ContentHash, FailureSettings, PackedPlan, PackedRun,
+    PauseCause, Plan, PlanVersion, Provenance, Queue, ReplanRequest, Review, Run, RunCounters,
+    RunForked, RunId, RunOverview, RunPolicy, RunStatus, Step, Text, Timestamp, canonical,
 };
 
 use crate::ledger::codec::detached;
@@ -187,6 +187,7 @@ struct VersionScalars {
     review: Option<Review>,
     note: String,
     provenance: Option<Provenance>,
+    commands: Option<CommandsApproval>,
     step_count: u32,
 }
 
@@ -199,6 +200,7 @@ fn encode_version(version: &PlanVersion, out: &mut impl io::Write) -> io::Result
             review: version.review,
             note: version.note.clone(),
             provenance: version.provenance.clone(),
+            commands: version.commands.clone(),
             step_count: version.step_count,
         },
     )?;
@@ -265,13 +267,15 @@ fn hash_of_text(header: &str, steps: &[&str]) -> Option<ContentHash> {
 
 /// A version whose plan is not known yet.
 fn decode_version(input: &mut Values<'_>) -> io::Result<PlanVersion> {
-    let VersionScalars { hash, reason, review, note, provenance, step_count } = input.take()?;
+    let VersionScalars { hash, reason, review, note, provenance, commands, step_count } =
+        input.take()?;
     Ok(PlanVersion {
         hash,
         reason,
         review,
         note,
         provenance,
+        commands,
         plan: Arc::default(),
         step_hashes: input.take()?,
         numbers: input.take()?,
@@ -476,6 +480,7 @@ mod tests {
             review: None,
             note: String::new(),
             provenance: None,
+            commands: None,
             plan: Arc::default(),
             step_hashes: vec![ContentHash::default(); 2],
             numbers: Vec::new(),

@@ -101,6 +101,7 @@ impl State {
                 if let Some(version) = run.version_mut(reviewed.version) {
                     version.review = Some(reviewed.review);
                     version.note = reviewed.note;
+                    version.commands = reviewed.commands;
                 }
             }),
             Event::PlanVerdict(judged) => self.change_run(judged.run, |run| {
@@ -285,6 +286,7 @@ impl Run {
             review: None,
             note: String::new(),
             provenance: proposed.provenance,
+            commands: None,
             plan: Arc::new(plan.into()),
             step_hashes: Vec::new(),
             numbers: Vec::new(),

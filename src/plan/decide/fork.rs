@@ -133,6 +133,7 @@ fn version_events(
             .map(|(step, hash)| HashedStep { hash: *hash, step: Arc::new(step.decode()) })
             .collect(),
         provenance: version.provenance.clone(),
+        commands: None,
     };
     let count = versions::checked_step_count(&draft)?;
     let mut events = versions::proposal_events(run, number, &draft, count, &version.reason);
@@ -144,6 +145,7 @@ fn version_events(
             review,
             by: "policy:fork".to_owned(),
             note: version.note.clone(),
+            commands: version.commands.clone(),
         }));
     } else if number > parent.active {
         events.extend(plan_question(run, number, &draft, now));

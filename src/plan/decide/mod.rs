@@ -62,6 +62,9 @@ fn decide_any(state: &State, now: Timestamp, command: &Command) -> Result<Vec<Ev
                 versions::VersionReview { version: *version, hash: *hash, review: *review };
             versions::review(state, now, *run, &review, (by, note))
         }
+        Command::ApproveCommands { run, version, commands } => {
+            versions::approve_commands(state, *run, *version, commands)
+        }
         Command::Dispatch { run, step, worker, route, lease, secret, process } => {
             let claimant = dispatch::Claimant { worker, lease: *lease, secret: *secret, process };
             dispatch::dispatch(state, now, *run, (*step, route), &claimant)

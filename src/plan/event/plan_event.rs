@@ -92,6 +92,18 @@ pub struct PlanReviewed {
     pub by: String,
     /// Note of the reviewer.
     pub note: String,
+    /// The approval of its commands by a person, if there was one.
+    pub commands: Option<CommandsApproval>,
+}
+
+/// A person approved what a version executes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CommandsApproval {
+    /// Hash of its commands, command criteria and probes.
+    pub hash: ContentHash,
+    /// The person.
+    pub by: String,
 }
 
 /// Decision of a reviewer.

@@ -13,7 +13,7 @@ use super::account::Account;
 use super::barrier_state::{BarrierState, BarrierStatus};
 use super::links::{Dependency, Links, Neighbours, SharedLinks, Target};
 use super::step_state::StepState;
-use crate::plan::event::plan_event::{Provenance, Review};
+use crate::plan::event::plan_event::{CommandsApproval, Provenance, Review};
 use crate::plan::event::question::{Question, QuestionId};
 use crate::plan::event::run_event::{
     Ending, Origin, PauseCause, ReplanTrigger, RunForked, RunPolicy,
@@ -149,6 +149,14 @@ impl Run {
             }
             Target::Unknown(_) => false,
         }
+    }
+
+    /// The approval of commands with this hash by a person, in any version of the run.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn approved_commands(&self, hash: ContentHash) -> Option<&CommandsApproval> {
+        let mut approvals = self.versions.iter().filter_map(|version| version.commands.as_ref());
+        approvals.find(|approval| approval.hash == hash)
     }
 
     /// Whether a dependency is met: a step is accepted or skipped, or a barrier is released.
@@ -296,6 +304,8 @@ pub struct PlanVersion {
     pub note: String,
     /// Where it comes from.
     pub provenance: Option<Provenance>,
+    /// The approval of its commands by a person, if there was one.
+    pub commands: Option<CommandsApproval>,
     /// The plan, complete once all of its step records are folded. Covered by `hash`.
     #[doc(hidden)]
     pub plan: Arc<CompactPlan>,

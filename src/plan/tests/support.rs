@@ -166,6 +166,7 @@ pub(in crate::plan) fn draft(plan: &Plan) -> PlanDraft {
         header,
         steps: plan.steps.iter().map(hashed).collect(),
         provenance: None,
+        commands: None,
     }
 }
 

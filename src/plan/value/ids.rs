@@ -173,10 +173,13 @@ impl fmt::Display for AttemptToken {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WorkerProcess {
-    /// Its number.
+    /// Its number; 0 if the lease alone ends the claim.
     pub pid: u32,
     /// When it started, in clock ticks after the boot.
     pub start: u64,
     /// The boot and the namespace of processes in which the number means something.
     pub machine: String,
+    /// Its working folder when it claimed, if that is known: where its work is checked.
+    #[serde(default)]
+    pub folder: Option<String>,
 }

@@ -40,7 +40,8 @@ impl Peer {
         let Some((pid, machine)) = pid.zip(this_machine()) else { return Self::Elsewhere };
         match Life::of(pid) {
             Life::Since(start) => {
-                Self::Here(WorkerProcess { pid, start, machine: machine.to_owned() })
+                let folder = working_folder(pid);
+                Self::Here(WorkerProcess { pid, start, machine: machine.to_owned(), folder })
             }
             Life::Over => Self::Gone(pid),
             Life::Hidden => Self::Elsewhere,
@@ -69,7 +70,12 @@ fn ignored_signals() -> u64 {
 /// The process of this number, if this place shows it and it has not exited.
 pub(crate) fn named_process(pid: u32) -> Option<WorkerProcess> {
     let (start, machine) = (process_start(pid)?, this_machine()?.to_owned());
-    Some(WorkerProcess { pid, start, machine })
+    Some(WorkerProcess { pid, start, machine, folder: working_folder(pid) })
+}
+
+/// The working folder of a process, if this place shows it and it is text.
+fn working_folder(pid: u32) -> Option<String> {
+    fs::read_link(format!("/proc/{pid}/cwd")).ok()?.into_os_string().into_string().ok()
 }
 
 /// Whether the process has exited. Of a process on another machine nothing is known.
@@ -198,6 +204,6 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn process_of_another_boot_or_namespace_cannot_be_judged() {
         let machine = "another pid:[1]".to_owned();
-        assert!(!is_gone(&WorkerProcess { pid: u32::MAX, start: 1, machine }));
+        assert!(!is_gone(&WorkerProcess { pid: u32::MAX, start: 1, machine, folder: None }));
     }
 }

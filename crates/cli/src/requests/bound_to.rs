@@ -48,7 +48,14 @@ impl BoundTo {
             (Self::Peer, Peer::Gone(process)) => {
                 Err(Failure::Rejected(format!("process {process}, which claims, is gone")))
             }
-            (Self::Lease, _) | (Self::Peer, Peer::Elsewhere) => Ok(None),
+            // Its folder says where the work is; the number 0 is that of no process.
+            (Self::Lease, Peer::Here(process)) => Ok(process.folder.clone().map(|folder| {
+                let (pid, start, machine) = (0, 0, String::new());
+                WorkerProcess { pid, start, machine, folder: Some(folder) }
+            })),
+            (Self::Lease, Peer::Gone(_) | Peer::Elsewhere) | (Self::Peer, Peer::Elsewhere) => {
+                Ok(None)
+            }
         }
     }
 }

@@ -5,11 +5,13 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::internals::plan::{NO, QuestionSubject, Review, YES};
+use plan_ledger::internals::ledger::commands_hash;
+use plan_ledger::internals::plan::{CommandsApproval, NO, QuestionSubject, Review, YES};
 use plan_ledger::{Command, ContentHash, Event, Question, QuestionId, Run, State};
 
 use crate::protocol::Failure;
 
+use super::actor::Actor;
 use super::answer::Reply;
 use super::answer_line::AnswerLine;
 use super::context::RequestContext;
@@ -60,7 +62,8 @@ impl RequestKind for ReviewRequest {
     type Answer = ReviewAnswer;
 
     fn run(&self, context: RequestContext<'_, '_>) -> Result<ReviewAnswer, Failure> {
-        context.execute(&|state: &State| self.command(state), |state, events| {
+        let then = |state: &State| self.commands(state);
+        context.execute_with(&|state: &State| self.command(state), &then, |state, events| {
             let run = run_of(state, &self.run)?;
             let reviewed = events.iter().find_map(|(_, event)| match event {
                 Event::PlanReviewed(reviewed) => Some((reviewed.version, reviewed.hash)),
@@ -77,17 +80,16 @@ impl ReviewRequest {
     fn command(&self, state: &State) -> Result<Command, Failure> {
         let run = run_of(state, &self.run)?;
         let Some((version, proposed)) = run.newest_proposal() else {
-            let message = format!("run {}: no version waits for review", run.name);
-            return Err(Failure::Rejected(message));
+            let unapproved = self.commands(state).zip(run.active_version());
+            let Some((command, active)) = unapproved else {
+                let message = format!("run {}: no version waits for review", run.name);
+                return Err(Failure::Rejected(message));
+            };
+            self.expect_shown(run.active, active.hash)?;
+            return Ok(command);
         };
         let hash = proposed.hash;
-        if let Some(seen) = self.shown.as_ref().filter(|seen| !begins_with(hash, seen)) {
-            let found = hash.short();
-            return Err(Failure::Rejected(format!(
-                "you were shown {seen}, but version {version} is {found}: read it again with \
-                 `ledger plan review`"
-            )));
-        }
+        self.expect_shown(version, hash)?;
         if let Some((id, question)) = question_about(run, version) {
             let answer = match self.review {
                 Review::Approved => YES,
@@ -99,6 +101,37 @@ impl ReviewRequest {
         let (by, note) = (self.by.clone(), self.note.clone());
         Ok(Command::ReviewPlan { run: run.id, version, hash, review: self.review, by, note })
     }
+
+    fn expect_shown(&self, version: u32, hash: ContentHash) -> Result<(), Failure> {
+        let Some(seen) = self.shown.as_ref().filter(|seen| !begins_with(hash, seen)) else {
+            return Ok(());
+        };
+        let found = hash.short();
+        Err(Failure::Rejected(format!(
+            "you were shown {seen}, but version {version} is {found}: read it again with \
+             `ledger plan review`"
+        )))
+    }
+
+    /// The approval of the commands of the active version, if they have none. An agent that may decide
+    /// approves a plan, and not what a judge executes.
+    fn commands(&self, state: &State) -> Option<Command> {
+        let run = run_of(state, &self.run).ok()?;
+        let is_person = matches!(Actor::of(&self.by), Actor::Named(_));
+        if self.review != Review::Approved || !is_person {
+            return None;
+        }
+        let hash = unapproved_commands(run)?;
+        let commands = CommandsApproval { hash, by: self.by.clone() };
+        Some(Command::ApproveCommands { run: run.id, version: run.active, commands })
+    }
+}
+
+/// The hash of the commands of the active version, if no person approved them.
+pub(crate) fn unapproved_commands(run: &Run) -> Option<ContentHash> {
+    let hash = commands_hash(&run.plan()?.decode())?;
+    plan_ledger::mutant!(UnapprovedCommandsRun => return None);
+    run.approved_commands(hash).is_none().then_some(hash)
 }
 
 /// The open question about a version.

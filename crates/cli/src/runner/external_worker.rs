@@ -86,6 +86,17 @@ pub(crate) fn has_check(run: &Run, criteria: Criteria) -> bool {
     first_check(run, criteria).is_some()
 }
 
+/// Where a criterion is checked.
+#[derive(Debug)]
+pub(crate) struct CheckPlaces<'a> {
+    /// The ledger's folder, absolute.
+    pub(crate) ledger: &'a Path,
+    /// The folder of the process's temporary files.
+    pub(crate) files: &'a Path,
+    /// The working folder of the command, if it is not that of this process.
+    pub(crate) working: Option<PathBuf>,
+}
+
 /// Run the first command among the criteria that have no verdict yet, as a runner does. Returns
 /// `None` if there is none. `order` is polled ten times a second; a check that it stops gives no
 /// verdict.
@@ -96,7 +107,7 @@ pub(crate) fn check_external(
     view: &LedgerView,
     run: &Run,
     criteria: Criteria,
-    (ledger, folder): (&Path, &Path),
+    places: CheckPlaces<'_>,
     mut order: impl FnMut() -> Order,
 ) -> Result<Option<Checked>> {
     let Some(mut check) = first_check(run, criteria) else { return Ok(None) };
@@ -115,8 +126,9 @@ pub(crate) fn check_external(
             Err(error) => return Err(error),
         };
     }
+    let CheckPlaces { ledger, files, working } = places;
     let options = ProcessOptions { ledger: ledger.to_owned(), run: run.id, worker: None };
-    let mut workers = ProcessWorkers::within(folder.join("checks"), options);
+    let mut workers = ProcessWorkers::within(files.join("checks"), options).checking_in(working);
     workers.check(&check)?;
     loop {
         if let Some(Report::Checked(checked)) = workers.next(POLL_INTERVAL) {
@@ -187,6 +199,7 @@ impl ExternalWork<'_> {
             stem: stem.clone(),
             name: format!("step {} ({})", self.text("number"), self.step()),
             command: self.command,
+            folder: None,
             environment: self.environment(scratch.path(&stem, "receipt")),
             input: input.as_bytes(),
             limits: JobLimits::of_worker(

@@ -49,13 +49,14 @@ pub use drive::{
     TakeOver, Unrecorded, drive, pending, recover,
 };
 pub(crate) use external_worker::{
-    End, ExternalWork, Order, check_external, forget_external, has_check,
+    CheckPlaces, End, ExternalWork, Order, check_external, forget_external, has_check,
 };
 pub(crate) use helpers::approved_commands::approved_commands;
 pub(crate) use helpers::commands::TIMEOUT_SECONDS;
 pub use helpers::commands::{FailureDecider, Helpers, Judge, PlannedWork, Planner};
 pub(crate) use helpers::folder_state::FolderState;
 pub(crate) use helpers::planner_request::first_request;
+pub(crate) use helpers::work_folder::check_folder;
 pub use imported_status::{ImportResult, ImportedStatuses, import_statuses};
 pub(crate) use own_folder::{OwnFolder, create_own_folder};
 pub use process::{ProcessOptions, ProcessWorkers, WorkerLimits, scratch_folder};

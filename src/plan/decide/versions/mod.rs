@@ -13,7 +13,7 @@ use crate::plan::command::PlanDraft;
 use crate::plan::decide::budget;
 use crate::plan::event::Event;
 use crate::plan::event::plan_event::{
-    HashedStep, PlanActivated, PlanProposed, PlanReviewed, PlanSteps, Review,
+    CommandsApproval, HashedStep, PlanActivated, PlanProposed, PlanReviewed, PlanSteps, Review,
 };
 use crate::plan::event::question::QuestionSubject;
 use crate::plan::event::run_event::{
@@ -85,7 +85,7 @@ pub(super) fn start_run(
         events.extend(plan_question(run, 1, draft, now));
         return Ok(events);
     }
-    events.push(approval_event(run, 1, draft.hash));
+    events.push(approval_event(run, 1, draft));
     let numbers: Vec<StepNumber> = (1..=count).map(StepNumber).collect();
     events.push(Event::PlanActivated(PlanActivated {
         run,
@@ -148,7 +148,7 @@ pub(super) fn propose(
         events.extend(asked.flatten());
         return Ok(events);
     }
-    events.push(approval_event(run.id, version, draft.hash));
+    events.push(approval_event(run.id, version, draft));
     let (plan, hashes) = draft.compact();
     let plan = (&plan, &hashes[..]);
     events.extend(activation_events(state, now, run, version, (plan, redone), AUTOMATIC));
@@ -193,6 +193,7 @@ pub(super) fn redo(
             .map(|(step, hash)| HashedStep { hash: *hash, step: Arc::new(step.decode()) })
             .collect(),
         provenance: active.provenance.clone(),
+        commands: None,
     };
     let version = u32::try_from(run.versions.len()).unwrap_or(u32::MAX).saturating_add(1);
     let mut events = vec![Event::ReplanRequested(ReplanRequested {
@@ -209,6 +210,7 @@ pub(super) fn redo(
         review: Review::Approved,
         by: by.to_owned(),
         note: String::new(),
+        commands: active.commands.clone(),
     }));
     let plan = (&active.plan, &active.step_hashes[..]);
     events.extend(activation_events(state, now, run, version, (plan, Some(number)), by));
@@ -231,6 +233,32 @@ pub(super) fn review(
     let mut events = withdraw_questions(run, &QuestionSubject::Plan { version }, reviewer.0);
     events.extend(review_events(state, now, run, (version, review), reviewer)?);
     Ok(events)
+}
+
+/// The approval of the commands of a version that is approved: a second review, which has them. A
+/// version whose commands are approved already needs no record.
+pub(super) fn approve_commands(
+    state: &State,
+    run: RunId,
+    number: u32,
+    commands: &CommandsApproval,
+) -> Result<Vec<Event>, Rejection> {
+    let run = run_of(state, run)?;
+    let version = usize::try_from(number).ok().and_then(|it| run.versions.get(it.checked_sub(1)?));
+    let approved = version.filter(|each| each.review == Some(Review::Approved));
+    let version = approved.ok_or(Rejection::NoSuchVersion(number))?;
+    if run.approved_commands(commands.hash).is_some() {
+        return Ok(Vec::new());
+    }
+    Ok(vec![Event::PlanReviewed(PlanReviewed {
+        run: run.id,
+        version: number,
+        hash: version.hash,
+        review: Review::Approved,
+        by: commands.by.clone(),
+        note: version.note.clone(),
+        commands: Some(commands.clone()),
+    })])
 }
 
 /// A version that waits for a review.
@@ -263,6 +291,7 @@ pub(super) fn review_events(
         review,
         by: by.to_owned(),
         note: note.to_owned(),
+        commands: None,
     })];
     if review == Review::Approved {
         let plan = (&proposed.plan, &proposed.step_hashes[..]);
@@ -305,14 +334,15 @@ fn problem(place: &str, message: &str) -> Rejection {
     Rejection::InvalidPlan(vec![problem])
 }
 
-fn approval_event(run: RunId, version: u32, hash: ContentHash) -> Event {
+fn approval_event(run: RunId, version: u32, draft: &PlanDraft) -> Event {
     Event::PlanReviewed(PlanReviewed {
         run,
         version,
-        hash,
+        hash: draft.hash,
         review: Review::Approved,
         by: AUTOMATIC.to_owned(),
         note: String::new(),
+        commands: draft.commands.clone(),
     })
 }
 

@@ -4,8 +4,10 @@
 use std::path::Path;
 
 use plan_ledger::internals::files::{PlanFile, PlanFormat, as_written_commands};
-use plan_ledger::internals::ledger::expect_valid;
-use plan_ledger::internals::plan::{CompactPlan, Decider, PlanDraft, Review, diff, executed_text};
+use plan_ledger::internals::ledger::{commands_hash, expect_valid};
+use plan_ledger::internals::plan::{
+    CommandsApproval, CompactPlan, Decider, PlanDraft, Review, diff, executed_text,
+};
 use plan_ledger::{
     ApprovalPolicy, Command, ContentHash, Ending, Json, Ledger, OnFailure, Plan, Rejection, Run,
     RunId, RunPolicy, RunStatus, State, TextPolicy, plan_hash,
@@ -13,7 +15,7 @@ use plan_ledger::{
 
 use crate::options::ReadPlanArgs;
 use crate::output::{Failure, option, print_message, shell_command};
-use crate::requests::Actor;
+use crate::requests::{Actor, unapproved_commands};
 use crate::runner::{ImportedStatuses, import_statuses};
 use crate::server::{AgentSession, agents_may_decide, expect_person_for};
 
@@ -45,7 +47,9 @@ pub(super) fn prepare(
     let state = ledger.state()?;
     let run = state.run_named(name);
     expect_valid(&state)?;
+    let approved = approved_commands(source, args);
     let draft = draft.with_provenance(ReadPlanArgs::provenance(&args.plan));
+    let draft = draft.with_commands(approved.clone());
     let Some(run) = run else {
         if let Some(other) = open_run_of_same_plan(&state, imported) {
             print_message(&format!(
@@ -139,7 +143,36 @@ pub(super) fn prepare(
         }
     }
     set_failure_settings(ledger, run.id, args)?;
+    approve_commands_of_active(ledger, run.id, approved)?;
     current(ledger, run.id)
+}
+
+/// The approval of the commands of the file by the person who typed the command line. `--keep-plan`
+/// continues whatever the ledger has, and stub workers execute nothing.
+fn approved_commands(source: &PlanSource, args: &RunArgs) -> Option<CommandsApproval> {
+    let is_person = AgentSession::of_environment().is_none()
+        && expect_person_in_shell(&args.ledger, OPERATOR).is_ok();
+    if !is_person || args.keep_plan || args.stub || source.from_ledger.is_some() {
+        return None;
+    }
+    let hash = commands_hash(&source.plan.plan)?;
+    Some(CommandsApproval { hash, by: OPERATOR.to_owned() })
+}
+
+/// Approves the commands of the active version, if they are those of the file.
+fn approve_commands_of_active(
+    ledger: &Ledger,
+    run: RunId,
+    approved: Option<CommandsApproval>,
+) -> Result<(), Failure> {
+    let Some(commands) = approved else { return Ok(()) };
+    let state = ledger.state()?;
+    let Some(found) = state.runs.get(&run) else { return Ok(()) };
+    if unapproved_commands(found) == Some(commands.hash) {
+        let version = found.active;
+        ledger.execute(&Command::ApproveCommands { run, version, commands })?;
+    }
+    Ok(())
 }
 
 /// Whether another version waits for approval: it can drop gates, criteria and budgets, which an agent decides

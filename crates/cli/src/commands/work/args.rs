@@ -16,6 +16,7 @@ Examples:
   ledger work -- python3 agent.py                  until there is no more work
   ledger work my-plan --worker w1 --wait -- ./agent.sh
   ledger work --owner tester --wait -- ./test.sh   steps of that owner or of no owner, of every run
+  ledger work --judge-only --wait                  check what agent sessions report
   for n in 1 2 3; do ledger work --worker w$n --wait -- ./agent.sh & done; wait
 ",
             $example,
@@ -26,6 +27,12 @@ The command gets its task as `ledger run` gives it (format/hand-off.md): JSON on
 LEDGER_* in its environment; what it prints is its output. Steps with their own command run that
 instead. Criteria that are commands are checked after each step, and those of the plan after the
 last one; text criteria wait for `ledger accept`.
+
+With --judge-only it claims nothing, and checks reported steps, and then the plan, of each run: it
+runs a command only if a person approved the commands of the plan (`ledger run FILE` outside agent
+sessions, or `ledger plan approve`), in this folder, or in the worktree of its repository in which
+the step was claimed. It does not start inside an attempt or an agent session. Exit code 3: a step
+stays reported that it may not check.
 
 The first Ctrl-C stops claiming and waits for the command; the second one, or SIGTERM, ends it (SIGTERM,
 then SIGKILL after --grace). If the lease of an
@@ -79,7 +86,11 @@ pub(crate) struct WorkArgs {
     pub(super) guards: GuardArgs,
     #[command(flatten)]
     pub(super) limits: WorkerLimitArgs,
+    /// Claim nothing: check the reported steps that have command criteria, with commands that a person
+    /// approved
+    #[arg(long, conflicts_with_all = ["command", "max", "owner", "tag"])]
+    pub(super) judge_only: bool,
     /// The command that works on the steps, and its arguments
-    #[arg(last = true, value_name = "CMD", required = true)]
+    #[arg(last = true, value_name = "CMD", required_unless_present = "judge_only")]
     pub(super) command: Vec<String>,
 }

@@ -18,10 +18,12 @@ use crate::output::{Code, Failure};
 use crate::protocol::{Answer, WorkerKind};
 use crate::requests::{VerdictRequest, run_or_only};
 use crate::runner::{
-    CheckLock, Checked, Criteria, Order, StopRequest, Subject, check_external, has_check,
+    CheckLock, CheckPlaces, Checked, Criteria, Order, StopRequest, Subject, check_external,
+    has_check,
 };
 
 use super::answers::{text_in, without_nothing};
+use super::judge_only::may_check;
 use super::worker::Worker;
 
 /// The pause between two attempts to take the check lock.
@@ -145,7 +147,11 @@ impl Worker<'_> {
     }
 
     /// Runs one command under the check lock and records its verdict.
-    fn check_one(&mut self, run: &str, criteria: Criteria) -> Result<Option<Answer>, Failure> {
+    pub(super) fn check_one(
+        &mut self,
+        run: &str,
+        criteria: Criteria,
+    ) -> Result<Option<Answer>, Failure> {
         let (state, view) = self.read()?;
         let Some(run) = find_run(&state, run)? else { return Ok(None) };
         let signals = &self.signals;
@@ -153,7 +159,14 @@ impl Worker<'_> {
             StopRequest::Kill => Order::Stop,
             StopRequest::None | StopRequest::Drain => Order::Continue,
         };
-        let places = (self.ledger.as_path(), self.files.path());
+        let working = if self.args.judge_only {
+            let Ok(folder) = may_check(run, criteria) else { return Ok(None) };
+            Some(folder)
+        } else {
+            None
+        };
+        let (ledger, files) = (self.ledger.as_path(), self.files.path());
+        let places = CheckPlaces { ledger, files, working };
         let found = check_external(&view, run, criteria, places, order)?;
         let ruling_of = |it: &Checked| {
             it.ruling.or(plan_ledger::mutant!(StoppedCheckPasses).then_some(Ruling::Pass))

@@ -16,6 +16,7 @@ mod args;
 mod attempt;
 mod checks;
 mod guard;
+mod judge_only;
 mod lease;
 mod report;
 mod retry;
@@ -56,6 +57,10 @@ pub(crate) fn work(args: &WorkArgs) -> Result<Code, Failure> {
         worker_program::check_program(program)?;
     }
     args.route.expect_permitted(args.ledger.dir())?;
+    if args.judge_only {
+        judge_only::expect_judge(args)?;
+        return Worker::new(args)?.judge();
+    }
     Worker::new(args)?.run()
 }
 

@@ -10,6 +10,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -55,6 +56,8 @@ pub(crate) struct JobSpec<'a> {
     /// The name of the job in messages.
     pub(crate) name: String,
     pub(crate) command: &'a str,
+    /// The working folder, if it is not that of this process.
+    pub(crate) folder: Option<&'a Path>,
     pub(crate) environment: Variables,
     pub(crate) input: &'a [u8],
     pub(crate) limits: JobLimits,
@@ -287,6 +290,9 @@ fn shell(spec: &JobSpec<'_>, scratch: &Scratch, files: JobFiles) -> io::Result<C
         shell
     });
     command.process_group(0);
+    if let Some(folder) = spec.folder {
+        command.current_dir(folder);
+    }
     command.stdin(input).stdout(output).stderr(errors);
     for name in OWN_VARIABLES {
         command.env_remove(name);

@@ -68,6 +68,8 @@ pub struct ProcessWorkers {
     fence: Fence,
     /// When to check the limits of running jobs next.
     next_check: Instant,
+    /// Where criteria are checked, if not in the folder of this process.
+    checked_in: Option<PathBuf>,
 }
 
 /// The time between two checks of the limits.
@@ -152,7 +154,15 @@ impl ProcessWorkers {
             place: None,
             fence: Fence::default(),
             next_check: Instant::now(),
+            checked_in: None,
         }
+    }
+
+    /// Check criteria in this folder.
+    #[must_use]
+    pub(crate) fn checking_in(mut self, folder: Option<PathBuf>) -> Self {
+        self.checked_in = folder;
+        self
     }
 
     /// Add a judge and a planner.
@@ -366,6 +376,7 @@ impl Workers for ProcessWorkers {
             stem: stem(key),
             name: StepName::of_task(task).to_string(),
             command: &command.clone(),
+            folder: None,
             environment: self.environment(task),
             input: hand_off.as_bytes(),
             limits: JobLimits { stream_length_max: self.stream_length_max, ..limits },
@@ -405,10 +416,12 @@ impl Workers for ProcessWorkers {
         let is_helper = check.answer != CheckAnswer::Status;
         let cost = || ("LEDGER_COST".to_owned(), self.scratch.path(&stem(key), COST).into());
         let environment = variables.chain([own]).chain(is_helper.then(cost)).collect();
+        let folder = self.checked_in.clone();
         let spec = JobSpec {
             stem: stem(key),
             name: format!("criterion {} of {:?}", check.criterion, check.subject),
             command: &check.command,
+            folder: folder.as_deref(),
             environment,
             input: check.output.as_str().as_bytes(),
             limits: JobLimits {

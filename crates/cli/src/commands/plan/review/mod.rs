@@ -22,7 +22,7 @@ use crate::output::{
     redone_steps, redone_text, shell_command,
 };
 use crate::protocol::counted;
-use crate::requests::{question_about, run_or_only};
+use crate::requests::{question_about, run_or_only, unapproved_commands};
 
 pub(super) use approve::{PlanApproveArgs, approve, reject};
 pub(super) use withdraw::{PlanWithdrawArgs, withdraw};
@@ -50,7 +50,20 @@ pub(super) fn review(args: &PlanReviewArgs) -> Result<Code, Failure> {
 
 fn show_proposal(args: &PlanReviewArgs, run: &Run) -> Result<Code, Failure> {
     let Some((number, version)) = run.newest_proposal() else {
-        let text = format!("run {}: no plan version waits for approval", run.name);
+        let mut text = format!("run {}: no plan version waits for approval", run.name);
+        if let (Some(plan), Some(_)) = (run.plan(), unapproved_commands(run)) {
+            let approve =
+                shell_command("plan approve", args.ledger.dir(), &[&run.name, "--by", "WHO"]);
+            let executes = executed_text(&plan.decode());
+            text = format!(
+                "{text}, but a judge runs no command of version {} before a person approves \
+                 them\n{executes}",
+                run.active
+            );
+            if is_for_reader(&approve) {
+                text = format!("{text}\nto approve them:\n  {approve}");
+            }
+        }
         let line = ReviewLine { proposal: None, run: &run.name, version: None };
         print_result(args.ledger.json, &line, &text)?;
         return Ok(Code::Success);
