@@ -547,9 +547,11 @@ export interface BoundToProcess {
  * nothing after another boot or in another namespace: with its start and its machine it is one for ever.
  */
 export interface WorkerProcess {
+  /** Its working folder when it claimed, if that is known: where its work is checked. */
+  folder?: string | null;
   /** The boot and the namespace of processes in which the number means something. */
   machine: string;
-  /** Its number. */
+  /** Its number; 0 if the lease alone ends the claim. */
   pid: number;
   /** When it started, in clock ticks after the boot. */
   start: number;

@@ -558,15 +558,20 @@ class BoundToProcess(TypedDict):
     process: WorkerProcess
 
 
-class WorkerProcess(TypedDict):
-    """A process of a worker, as one that can see it names it. Numbers of processes are used again, and mean
-    nothing after another boot or in another namespace: with its start and its machine it is one for ever."""
+class _WorkerProcessRequired(TypedDict):
     # The boot and the namespace of processes in which the number means something.
     machine: str
-    # Its number.
+    # Its number; 0 if the lease alone ends the claim.
     pid: int
     # When it started, in clock ticks after the boot.
     start: int
+
+
+class WorkerProcess(_WorkerProcessRequired, total=False):
+    """A process of a worker, as one that can see it names it. Numbers of processes are used again, and mean
+    nothing after another boot or in another namespace: with its start and its machine it is one for ever."""
+    # Its working folder when it claimed, if that is known: where its work is checked.
+    folder: Union[str, None]
 
 
 class _RenewRequestRequired(TypedDict):

@@ -454,7 +454,16 @@ pub(crate) fn judge(run: &Run, number: StepNumber, at: Surroundings<'_>) -> Next
             let text = format!("{name} waits for {others} {criteria} that `ledger run` judges");
             let action = NextAction::new("judge", text).for_step(number);
             let has_runner = at.runner.absence().is_none();
-            return if has_runner { action } else { with_runner(action, run, at) };
+            if has_runner {
+                return action;
+            }
+            let action = with_runner(action, run, at);
+            // A judge does not start in the shell of an agent.
+            if is_for_agent() {
+                return action;
+            }
+            let judge = shell_command("work", dir, &[&run.name, "--judge-only"]);
+            return action.with_command(escape_control(&judge));
         }
         [one] => format!("{name} waits for a person to judge: {}", escape_control(one)),
         many => format!("{name} waits for a person to judge {} text criteria", many.len()),

@@ -15,10 +15,9 @@ use std::path::PathBuf;
 use plan_ledger::internals::plan::{CompactPlan, executed};
 use plan_ledger::{Run, RunStatus};
 
-use crate::commands::work::WorkedLine;
 use crate::options::WaitLoop;
-use crate::output::{Code, Failure, escape_control, print_message, print_result, shell_command};
-use crate::protocol::{StepName, counted};
+use crate::output::{Code, Failure, escape_control, print_message, shell_command};
+use crate::protocol::StepName;
 use crate::requests::{run_or_only, unapproved_commands};
 use crate::runner::{CheckLock, Criteria, check_folder, has_check};
 use crate::server::{AgentSession, expect_outside};
@@ -79,19 +78,13 @@ struct Look {
 
 impl Worker<'_> {
     /// Checks until there is nothing to check, or with `--wait` until a signal or the end of the named run.
-    pub(super) fn judge(mut self) -> Result<Code, Failure> {
+    pub(super) fn judge(&mut self) -> Result<Code, Failure> {
         let mut wait = WaitLoop::start(self.args.wait);
         let mut told = BTreeSet::new();
         loop {
             let look = self.judge_once(&mut told)?;
             let is_over = !look.is_any && (look.has_ended || wait.is_over());
             if is_over || self.is_stopping() {
-                let (steps, failed) = (self.tally.reported, self.tally.failed);
-                let rejected =
-                    if failed == 0 { String::new() } else { format!(", {failed} failed") };
-                let line = WorkedLine { failed, status: None, steps };
-                let text = format!("{} checked{rejected}", counted(steps, "step"));
-                print_result(self.args.ledger.is_json(), &line, &text)?;
                 return Ok(if look.left > 0 { Code::Waiting } else { Code::Success });
             }
             if !look.is_any {

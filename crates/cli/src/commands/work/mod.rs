@@ -59,7 +59,13 @@ pub(crate) fn work(args: &WorkArgs) -> Result<Code, Failure> {
     args.route.expect_permitted(args.ledger.dir())?;
     if args.judge_only {
         judge_only::expect_judge(args)?;
-        return Worker::new(args)?.judge();
+        let mut worker = Worker::new(args)?;
+        let code = worker.judge()?;
+        let WorkTally { reported: steps, failed } = worker.tally;
+        let rejected = if failed == 0 { String::new() } else { format!(", {failed} failed") };
+        let text = format!("{} checked{rejected}", counted(steps, "step"));
+        print_result(args.ledger.is_json(), &WorkedLine { failed, status: None, steps }, &text)?;
+        return Ok(code);
     }
     Worker::new(args)?.run()
 }
