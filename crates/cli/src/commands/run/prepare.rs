@@ -17,7 +17,7 @@ use crate::options::ReadPlanArgs;
 use crate::output::{Failure, option, print_message, shell_command};
 use crate::requests::{Actor, unapproved_commands};
 use crate::runner::{ImportedStatuses, import_statuses};
-use crate::server::{AgentSession, agents_may_decide, expect_person_for};
+use crate::server::{AgentSession, agents_may_decide, expect_outside, expect_person_for};
 
 use super::args::RunArgs;
 use super::plan_source::{NoPlanOfFile, PlanSource};
@@ -151,7 +151,7 @@ pub(super) fn prepare(
 /// continues whatever the ledger has, and stub workers execute nothing.
 fn approved_commands(source: &PlanSource, args: &RunArgs) -> Option<CommandsApproval> {
     let is_person = AgentSession::of_environment().is_none()
-        && expect_person_in_shell(&args.ledger, OPERATOR).is_ok();
+        && expect_outside(std::process::id(), &args.ledger).is_ok();
     if !is_person || args.keep_plan || args.stub || source.from_ledger.is_some() {
         return None;
     }
