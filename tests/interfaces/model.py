@@ -28,6 +28,31 @@ def token_in(request):
     return found[-1] if found else ""
 
 
+class Full(tuple):
+    """An action `(tool, arguments)` whose answer says that the context of the agent is full."""
+
+
+def tokens_of(answer):
+    """How many tokens a request is said to have had."""
+    # More than the host compacts at, and less than it refuses.
+    return 170_000 if isinstance(answer, Full) else 100
+
+
+class Refusal:
+    """An answer with an error status."""
+
+    def __init__(self, status, body, headers=()):
+        self.status, self.body, self.headers = status, json.dumps(body).encode(), dict(headers)
+
+    def reply(self, handler):
+        handler.send_response(self.status)
+        headers = {"content-type": "application/json", "content-length": str(len(self.body))}
+        for name, value in {**headers, **self.headers}.items():
+            handler.send_header(name, value)
+        handler.end_headers()
+        handler.wfile.write(self.body)
+
+
 class ScriptedModel:
     def __init__(self, actions, transcript):
         self.actions, self.transcript, self.requests = list(actions), transcript, []
@@ -52,15 +77,15 @@ class ScriptedModel:
                     request = json.loads(body)
                 except ValueError:
                     return self.reply(200, "application/json", b"{}")
-                if self.path.startswith("/v1/messages/count_tokens"):
+                if "/v1/messages/count_tokens" in self.path:
                     return self.reply(200, "application/json", b'{"input_tokens": 100}')
-                if self.path.startswith("/v1/messages"):
-                    return anthropic(self, request, model.next(request))
-                if self.path.startswith("/v1/responses"):
-                    return openai(self, request, model.next(request))
-                if "enerateContent" in self.path:
-                    return google(self, request, model.next(request))
-                self.reply(200, "application/json", b"{}")
+                form = next((form for part, form in FORMS.items() if part in self.path), None)
+                if form is None:
+                    return self.reply(200, "application/json", b"{}")
+                answer = model.answer(self.path, request)
+                if isinstance(answer, Refusal):
+                    return answer.reply(self)
+                form(self, request, answer)
 
             def reply(self, status, kind, body):
                 self.send_response(status)
@@ -72,6 +97,10 @@ class ScriptedModel:
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def answer(self, _path, request):
+        """What a request to a path is answered: an action, or a refusal."""
+        return self.next(request)
 
     def next(self, request):
         """The action for a request; requests beside the main loop get a short text."""
@@ -120,7 +149,7 @@ def shell_tool(names, answer):
     if isinstance(answer, str) or answer[0] != SHELL:
         return answer
     tool = next(name for name in names if name in SHELL_TOOLS)
-    return tool, {SHELL_TOOLS[tool]: answer[1]["command"]}
+    return type(answer)((tool, {SHELL_TOOLS[tool]: answer[1]["command"]}))
 
 
 def anthropic(handler, request, answer):
@@ -138,7 +167,7 @@ def anthropic(handler, request, answer):
     message = {
         "id": f"msg_{id(answer):x}", "type": "message", "role": "assistant",
         "model": request.get("model", "scripted"), "content": [block], "stop_reason": stop,
-        "stop_sequence": None, "usage": {"input_tokens": 100, "output_tokens": 10},
+        "stop_sequence": None, "usage": {"input_tokens": tokens_of(answer), "output_tokens": 10},
     }
     if not request.get("stream"):
         return handler.reply(200, "application/json", json.dumps(message).encode())
@@ -194,7 +223,7 @@ def openai(handler, request, answer):
     response = {
         "id": f"resp_{id(answer):x}", "object": "response", "status": "completed", "output": [item],
         "usage": {
-            "input_tokens": 100, "output_tokens": 10, "total_tokens": 110,
+            "input_tokens": tokens_of(answer), "output_tokens": 10, "total_tokens": tokens_of(answer) + 10,
             "input_tokens_details": {"cached_tokens": 0},
             "output_tokens_details": {"reasoning_tokens": 0},
         },
@@ -223,3 +252,7 @@ def stream(handler, events):
         f"event: {name}\ndata: {json.dumps({'type': name, **data})}\n\n" for name, data in events
     ).encode()
     handler.reply(200, "text/event-stream", body)
+
+
+# How the interfaces answer, by a part of their paths.
+FORMS = {"/v1/messages": anthropic, "/v1/responses": openai, "enerateContent": google}
