@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "ledger")]
 use crate::plan::Rejection;
 
 /// The result type of the library.
@@ -24,6 +25,7 @@ struct Inner {
     hint: Option<Cow<'static, str>>,
     advice: Option<Advice>,
     location: Location,
+    #[cfg(feature = "ledger")]
     rejection: Option<Rejection>,
     source: Option<std::io::Error>,
 }
@@ -58,7 +60,7 @@ pub enum ErrorKind {
     Fenced,
     /// The record or request exceeds a limit.
     TooLarge,
-    /// A projection could not be encoded; the message has the reason. Nothing else is affected.
+    /// A record or a projection cannot be encoded; the message has the reason. Nothing else is affected.
     Unencodable,
     /// The batch would not get the expected sequence number. Nothing was written; read the new records
     /// and decide again.
@@ -230,6 +232,7 @@ impl Error {
     }
 
     /// The reason of a rejected command.
+    #[cfg(feature = "ledger")]
     #[must_use]
     pub fn rejection(&self) -> Option<&Rejection> {
         self.0.rejection.as_ref()
@@ -248,6 +251,7 @@ impl Error {
             hint: None,
             advice: None,
             location: Location::default(),
+            #[cfg(feature = "ledger")]
             rejection: None,
             source: None,
         }))
@@ -349,6 +353,7 @@ impl Error {
     }
 }
 
+#[cfg(feature = "ledger")]
 impl From<Rejection> for Error {
     fn from(rejection: Rejection) -> Self {
         let kind = match rejection {

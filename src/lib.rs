@@ -75,6 +75,10 @@
 //!
 //! # Features
 //!
+//! `ledger`, the default, is everything above the log. Without it the package is the module [`log`] and
+//! [`Error`]: a chained, crash-safe log with few dependencies. `simd` hashes many short records at once;
+//! `ledger` has it.
+//!
 //! `plan-files` reads and writes plan files, and `sim` has the simulated disk and the crash
 //! laboratory. `store` has the log in an object store, as far as `format/store.md` says. They serve the
 //! program `ledger`, which is the package `plan-ledger-cli`; none of them is on by default.
@@ -112,21 +116,29 @@ mod error;
 #[cfg(feature = "plan-files")]
 mod files;
 mod format;
+#[cfg(feature = "ledger")]
 mod ledger;
-mod log;
+#[cfg_attr(
+    not(feature = "ledger"),
+    expect(dead_code, unused_imports, reason = "a ledger uses more of its log than the log alone")
+)]
+pub mod log;
+#[cfg(feature = "ledger")]
 mod plan;
-#[cfg(any(test, feature = "sim", mutants))]
+#[cfg(all(feature = "ledger", any(test, feature = "sim", mutants)))]
 mod sim;
 mod storage;
 #[cfg(feature = "store")]
 mod store;
 
 pub use error::{Error, ErrorKind, Location, Result};
+#[cfg(feature = "ledger")]
 pub use ledger::{
     Ack, BatchKey, Claim, ClaimedTask, Clock, Commit, Environment, ForkPoint, Ledger,
     LedgerOptions, LedgerView, Note, OpenQuestion, OpenReport, Projection, RecordedEvent, Reply,
     RetentionLimit, Snapshot, Submitted, Task, Transaction, plan_hash,
 };
+#[cfg(feature = "ledger")]
 pub use plan::{
     ApprovalPolicy, Artifact, AttemptToken, Budget, Command, ContentHash, Cost, Criterion,
     Decision, Disposition, Ending, Event, FailureClass, Fallback, Gate, Idempotence, Json, Limits,
@@ -137,6 +149,7 @@ pub use plan::{
 
 /// Parts of the documented types, for code that names them. `format/plan.md` describes those of a
 /// plan, and `format/events.md` the others.
+#[cfg(feature = "ledger")]
 #[doc(hidden)]
 pub use {
     format::{BootTime, Chain, HeadSync, Uid},
@@ -172,6 +185,7 @@ pub mod internals {
         pub use crate::format::*;
     }
 
+    #[cfg(feature = "ledger")]
     pub mod ledger {
         pub use crate::ledger::*;
     }
@@ -180,11 +194,12 @@ pub mod internals {
         pub use crate::log::*;
     }
 
+    #[cfg(feature = "ledger")]
     pub mod plan {
         pub use crate::plan::*;
     }
 
-    #[cfg(any(test, feature = "sim", mutants))]
+    #[cfg(all(feature = "ledger", any(test, feature = "sim", mutants)))]
     pub mod sim {
         pub use crate::sim::*;
     }
@@ -200,6 +215,6 @@ pub mod internals {
 }
 
 /// Compiles the example in the guide.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "ledger"))]
 #[doc = include_str!("../docs/src/guides/rust.md")]
 struct RustGuide;

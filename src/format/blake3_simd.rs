@@ -55,10 +55,13 @@ impl Mode {
 }
 
 /// Write the hash of each input to `hashes`. Inputs of more than [`INPUT_MAX`] bytes are skipped.
-#[multiversion::multiversion(targets(
-    "x86_64+avx2+avx512f+avx512vl+avx512bw+avx512dq",
-    "x86_64+avx2",
-))]
+#[cfg_attr(
+    feature = "simd",
+    multiversion::multiversion(targets(
+        "x86_64+avx2+avx512f+avx512vl+avx512bw+avx512dq",
+        "x86_64+avx2",
+    ))
+)]
 pub(super) fn hash_each(mode: Mode, inputs: &[&[u8]], hashes: &mut [[u8; 32]]) {
     let mut lanes = Lanes {
         mode,

@@ -43,14 +43,23 @@ pub(super) mod at {
 /// A record to append; the log adds the [`Stamp`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewRecord {
-    /// The type of the payload.
+    /// The type of the payload, not 0. Those from 0x8000 on are notes of the log about itself.
     pub kind: u16,
     /// The encoding of the payload.
     pub codec: Codec,
-    /// The version of the payload's layout.
+    /// The version of the payload's layout, from 1.
     pub schema: u16,
-    /// The payload.
+    /// The payload, up to 16 MiB.
     pub payload: Vec<u8>,
+}
+
+impl NewRecord {
+    /// A record with opaque bytes as its payload, in the first version of their layout. `kind` is from 1
+    /// to 0x7FFF.
+    #[must_use]
+    pub fn new(kind: u16, payload: impl Into<Vec<u8>>) -> Self {
+        Self { kind, codec: Codec::Raw, schema: 1, payload: payload.into() }
+    }
 }
 
 /// The fields that the log adds to a record.

@@ -3,8 +3,6 @@
 //! A writer overwrites the older slot, so that a torn write leaves the other one intact. Recovery
 //! uses HEAD as evidence about acknowledged records, and never trusts it alone.
 
-use serde::Serialize;
-
 use super::bytes::{Uid, all_zero, array, put, u32_at, u64_at};
 use super::hash::{Chain, crc32};
 
@@ -38,8 +36,8 @@ mod at {
 
 /// When HEAD itself is synced. The numbers are on disk; they differ in many bits, so that flipped
 /// bits never turn one into another.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "ledger", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum HeadSync {
     /// At open, rotation and close, and at the first commit a second after the last sync of HEAD.
     #[default]

@@ -21,10 +21,12 @@ mod frame;
 mod hash;
 mod head;
 mod index;
+#[cfg(feature = "ledger")]
 mod pack;
 mod segment;
 mod snapshot;
 
+#[cfg(feature = "ledger")]
 pub(crate) use bytes::Hex;
 pub use bytes::Uid;
 #[cfg(any(test, feature = "sim", feature = "store"))]
@@ -59,6 +61,7 @@ pub use index::{
     Index, IndexBuilder, IndexCrc, IndexFault, SEEK_STEP, SeekEntry, index_crc, peek_seek_length,
     read_seeks,
 };
+#[cfg(feature = "ledger")]
 pub use pack::{pack, unpack};
 pub use segment::{
     FORMAT_MAJOR, HEADER_REPLICA_SIZE, HeaderFault, HeaderReplica, SEGMENT_HEADER_SIZE,

@@ -5,8 +5,6 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
 use super::bytes::{Uid, all_zero, array, put, u16_at, u32_at, u64_at};
 use super::frame::{FRAME_ALIGNMENT, PAYLOAD_LENGTH_MAX};
 use super::hash::{Chain, content_hash, crc32};
@@ -51,8 +49,8 @@ mod at {
 }
 
 /// Why a segment was created. The numbers are on disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "ledger", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum SegmentReason {
     /// It is the first of the ledger.
     Create,

@@ -26,6 +26,16 @@ pub(crate) fn poisoned() -> Error {
         .with_hint("open the ledger again to continue")
 }
 
+/// Whether the log was built without the parts that only a ledger uses. What they wrote, it refuses.
+pub const IS_ALONE: bool = !cfg!(feature = "ledger");
+
+/// The folder was changed by a part of a ledger that a log alone does not have.
+pub(crate) fn needs_ledger(what: &str) -> Error {
+    let message = format!("{what}: this build has the log alone, which cannot use it");
+    Error::new(ErrorKind::Unsupported, message)
+        .with_hint("use a program that was built with the feature `ledger` of plan-ledger")
+}
+
 /// Damage in a place where a record was expected.
 pub(crate) fn damaged(path: &Path, offset: u64, seq: u64, what: &str) -> Error {
     Error::new(ErrorKind::Corrupt, what)

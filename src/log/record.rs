@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::path::PathBuf;
 
 use crate::error::Error;
-use crate::format::{Chain, Codec, FrameFault, Record, frame_size};
+use crate::format::{Chain, Codec, FrameFault, Record, SKIPPABLE_KINDS_FROM, frame_size};
 
 use super::bytes::to_u64;
 use super::errors::damaged;
@@ -41,6 +41,13 @@ pub struct LoggedRecord<P = Vec<u8>> {
 }
 
 impl<P> LoggedRecord<P> {
+    /// Whether this is a note of the log about itself, or a record of another program that a reader may
+    /// skip: its kind is 0x8000 or greater.
+    #[must_use]
+    pub fn is_note(&self) -> bool {
+        self.kind >= SKIPPABLE_KINDS_FROM
+    }
+
     /// A verified record in its place, with its payload in another form.
     #[inline]
     pub(crate) fn of(record: &Record<'_>, payload: P, segment: u64, offset: u64) -> Self {

@@ -22,9 +22,12 @@ mod held_folder;
 mod map;
 mod place;
 mod port;
+#[cfg(feature = "ledger")]
 mod read_only;
 mod sectors;
+#[cfg(feature = "ledger")]
 mod tar;
+mod wall_clock;
 
 pub use boot_clock::boot_clock;
 pub use disk::DiskStorage;
@@ -34,8 +37,11 @@ pub use port::{
     Access, Entry, EntryKind, FolderAccess, IndexList, Links, LockGuard, LockOutcome, Storage,
     StorageFile,
 };
+#[cfg(feature = "ledger")]
 pub(crate) use read_only::read_only;
 #[cfg(feature = "store")]
 pub(crate) use read_only::{entries_of, refuse_changes, refuse_writes};
 pub use sectors::{SectorRead, read_sectors};
+#[cfg(feature = "ledger")]
 pub use tar::{TarStorage, TarWriter};
+pub use wall_clock::wall_clock;

@@ -11,6 +11,7 @@ mod signatures;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use modules::{Package, code, contains_word};
 use serde::Deserialize;
@@ -44,8 +45,12 @@ struct Rules {
     long_files: BTreeMap<String, String>,
     /// The purpose of each folder.
     folders: BTreeMap<String, String>,
-    /// The most names that the library documents.
+    /// The most names that the root of the library documents.
     public_names_max: usize,
+    /// The most names that its module `log` documents.
+    log_names_max: usize,
+    /// The most crates in a build of the log alone, this package and procedural macros included.
+    log_crates_max: usize,
     /// Files and folders that may use more of the library than the documented names.
     internals_users: Vec<String>,
 }
@@ -283,9 +288,15 @@ fn the_library_documents_few_names() {
     if names.len() > rules.public_names_max {
         problems.push(format!("{} names are documented: {names:?}", names.len()));
     }
+    let names = exports_of_log().documented;
+    assert!(names.contains("Log") && names.contains("verify"), "not found: {names:?}");
+    if names.len() > rules.log_names_max {
+        problems.push(format!("{} names of `log` are documented: {names:?}", names.len()));
+    }
     let mut before = "";
     for line in lib.lines() {
-        if line.starts_with("pub mod ") && before != "#[doc(hidden)]" {
+        let is_listed = line == "pub mod log;" || before == "#[doc(hidden)]";
+        if line.starts_with("pub mod ") && !is_listed {
             problems.push(format!("`{line}` is not hidden: list its names instead"));
         }
         before = line;
@@ -302,6 +313,28 @@ fn the_library_documents_few_names() {
     report(&problems);
 }
 
+/// What the documented module `log` exports.
+fn exports_of_log() -> Exports {
+    Exports::of(&fs::read_to_string(root().join("src/log/mod.rs")).unwrap())
+}
+
+/// A program that wants only a log pays for no more.
+#[test]
+fn the_log_alone_needs_few_crates() {
+    let options = "--package plan-ledger --no-default-features --edges normal --prefix none";
+    let tree = Command::new(env!("CARGO"))
+        .args(["tree", "--locked", "--offline"])
+        .args(options.split(' '))
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(tree.status.success(), "{tree:?}");
+    let text = String::from_utf8(tree.stdout).unwrap();
+    let crates: BTreeSet<&str> = text.lines().map(|line| line.trim_end_matches(" (*)")).collect();
+    let max = rules().log_crates_max;
+    assert!(crates.len() > 5 && crates.len() <= max, "{} of {max}: {crates:?}", crates.len());
+}
+
 /// A program that uses only the documented API could not store a value, call a method or build a plan
 /// whose type has no public name.
 ///
@@ -310,7 +343,8 @@ fn the_library_documents_few_names() {
 #[test]
 fn every_type_in_a_public_signature_is_exported() {
     let lib = fs::read_to_string(root().join("src/lib.rs")).unwrap();
-    let exports = Exports::of(&lib);
+    let (exports, log) = (Exports::of(&lib), exports_of_log());
+    let is_exported = |name: &str| exports.contains(name) || log.contains(name);
     let package = Package::read(root(), "src");
     let files: Vec<(&str, String)> =
         package.files().filter(|(name, _)| !is_test(name)).map(|it| (it.0, code(it.1))).collect();
@@ -319,12 +353,12 @@ fn every_type_in_a_public_signature_is_exported() {
     let (mut problems, mut seen) = (BTreeSet::new(), 0);
     for (file, code) in &files {
         for (owner, signature) in signatures(code) {
-            if !exports.contains(&owner) {
+            if !exports.contains(&owner) && !log.documented.contains(&owner) {
                 continue;
             }
             seen += 1;
             for word in type_words(&signature) {
-                if declared.contains(word) && !exports.contains(word) {
+                if declared.contains(word) && !is_exported(word) {
                     problems.insert(format!("{file}: {owner} names {word}, which is not exported"));
                 }
             }
@@ -335,15 +369,14 @@ fn every_type_in_a_public_signature_is_exported() {
 }
 
 #[test]
-fn the_rust_guide_contains_the_quickstart() {
-    let guide = fs::read_to_string(root().join("docs/src/guides/rust.md")).unwrap();
-    let example = fs::read_to_string(root().join("examples/quickstart.rs")).unwrap();
-    let is_shown = |line: &&str| !line.starts_with("#![expect");
-    let example: String = example.lines().filter(is_shown).flat_map(|line| [line, "\n"]).collect();
-    assert!(
-        guide.contains(&example),
-        "docs/src/guides/rust.md does not contain examples/quickstart.rs as it is"
-    );
+fn pages_contain_their_examples() {
+    for (page, example) in [("guides/rust.md", "quickstart.rs"), ("log.md", "log.rs")] {
+        let text = fs::read_to_string(root().join("docs/src").join(page)).unwrap();
+        let code = fs::read_to_string(root().join("examples").join(example)).unwrap();
+        let is_shown = |line: &&str| !line.starts_with("#![expect");
+        let code: String = code.lines().filter(is_shown).flat_map(|line| [line, "\n"]).collect();
+        assert!(text.contains(&code), "{page} does not contain {example} as it is");
+    }
 }
 
 /// The checks find what they look for.

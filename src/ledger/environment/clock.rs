@@ -1,11 +1,10 @@
 //! Sources of time: the wall clock, and the boot clock by which elapsed time is measured.
 
 use std::fmt;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::format::BootTime;
-use crate::plan::{Micros, Timestamp};
-use crate::storage::boot_clock;
+use crate::plan::Timestamp;
+use crate::storage::{boot_clock, wall_clock};
 
 /// A source of time.
 pub trait Clock: Send + Sync + fmt::Debug {
@@ -24,13 +23,8 @@ pub trait Clock: Send + Sync + fmt::Debug {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "time enters the crate here, and is an argument from here on"
-    )]
     fn now(&self) -> Timestamp {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Micros::try_from(since.as_micros()).unwrap_or(Micros::MAX)
+        wall_clock()
     }
 
     fn boot_time(&self) -> Option<BootTime> {

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use crate::format::{HeadSync, Uid};
-use crate::log::{BackgroundWork, LogOptions, OnAmbiguous, SegmentSizes, UidSource};
+use crate::log::{
+    BackgroundWork, LogOptions, OnAmbiguous, SegmentSizes, UidSource, process_text, random_uid,
+};
 use crate::plan::{Micros, Secret, Timestamp, time_text};
 use crate::storage::{DiskStorage, Storage};
 
@@ -65,11 +67,10 @@ impl Environment {
     #[must_use]
     pub fn system() -> Self {
         let clock = SystemClock;
-        let host = std::env::var("HOSTNAME").map(|host| format!(" on {host}")).unwrap_or_default();
         let since = time_text(clock.now());
         Self {
             storage: Arc::new(DiskStorage),
-            holder: format!("process {}{host}, since {since}", std::process::id()),
+            holder: format!("{}, since {since}", process_text()),
             clock: Arc::new(clock),
             ids: Arc::new(RandomIds),
             head_sync: HeadSync::Interval,
@@ -120,9 +121,7 @@ struct RandomIds;
 
 impl IdSource for RandomIds {
     fn next_id(&self) -> Uid {
-        let mut id = [0; 16];
-        getrandom::fill(&mut id).expect("the operating system always has random bytes");
-        id
+        random_uid()
     }
 }
 

@@ -1,11 +1,14 @@
 //! The files of a ledger's folder outside the segments: their paths, HEAD, LOCK and STORE.json.
 
+#[cfg(feature = "ledger")]
 mod binding;
 mod head;
 mod lock;
 mod paths;
 
+#[cfg(feature = "ledger")]
 pub use binding::{BoundAck, LostRecords, StoreBinding, bound_store};
+#[cfg(feature = "ledger")]
 pub(crate) use binding::{check_unbound, read_binding, write_binding};
 pub use head::read_head_slots;
 pub(crate) use head::{HeadBytes, HeadFile, read_head};

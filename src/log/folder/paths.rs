@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::error::{Advice, Error, ErrorKind, Result};
 use crate::format::{SEGMENT_HEADER_SIZE, SegmentName, Uid};
 use crate::log::bytes::{hex, is_hex};
-use crate::log::errors::{folder_of_another_user, not_a_ledger};
+use crate::log::errors::{IS_ALONE, folder_of_another_user, needs_ledger, not_a_ledger};
 use crate::storage::{Entry, EntryKind, FolderAccess, Links, Storage};
 
 /// Offset of a segment's first frame.
@@ -51,7 +51,7 @@ impl LedgerPaths {
 
     /// The marker of an erasure that may not be complete.
     pub(crate) fn erasing(&self) -> PathBuf {
-        self.dir.join("ERASING")
+        self.dir.join(ERASING_NAME)
     }
 
     /// Names the store to which the folder is bound.
@@ -193,12 +193,19 @@ pub(crate) fn check_folder(storage: &dyn Storage, paths: &LedgerPaths) -> Result
     if !is_ledger {
         return Err(not_a_ledger(dir, "it has no file `HEAD`, and `log` holds no segment"));
     }
+    let foreign = [BINDING_NAME, ERASING_NAME].into_iter().find(|name| has(name, EntryKind::File));
+    if let Some(name) = foreign.filter(|_| IS_ALONE) {
+        return Err(needs_ledger(&format!("the folder has the file `{name}`")).at_path(dir));
+    }
     if has(MANIFEST_NAME, EntryKind::File) {
         return Ok(FolderKind::Archive);
     }
     let is_bound = has(BINDING_NAME, EntryKind::File);
     Ok(if is_bound { FolderKind::Bound } else { FolderKind::Ledger })
 }
+
+/// Says that an erasure may not be complete.
+const ERASING_NAME: &str = "ERASING";
 
 /// The names in the folder of a ledger, those of a runner included.
 const OWN_NAMES: [&str; 10] = [

@@ -1,7 +1,6 @@
 //! The kinds of the records that the log writes about itself, and the JSON form of notes.
 
-use serde::Serialize;
-
+#[cfg(feature = "ledger")]
 use crate::format::{Codec, NewRecord};
 
 /// A recovery note: what a fence discarded and kept.
@@ -27,7 +26,8 @@ pub const KIND_ERASURE: u16 = 0x8007;
 pub const KIND_WRITER_NOTE: u16 = 0x8008;
 
 /// The record that holds a note, in canonical JSON.
-pub(crate) fn note_record(kind: u16, note: &impl Serialize) -> NewRecord {
+#[cfg(feature = "ledger")]
+pub(crate) fn note_record(kind: u16, note: &impl serde::Serialize) -> NewRecord {
     let payload = serde_json_canonicalizer::to_vec(note)
         .expect("strings and integers always have a canonical form");
     NewRecord { kind, codec: Codec::Json, schema: 1, payload }

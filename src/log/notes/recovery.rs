@@ -1,14 +1,13 @@
 //! The recovery note: the record that each fence writes, which documents permanently what was
 //! discarded.
 
-use serde::{Deserialize, Serialize};
+use crate::format::{Codec, NewRecord};
 
-use crate::format::NewRecord;
-
-use super::kinds::{KIND_RECOVERY_NOTE, note_record};
+use super::kinds::KIND_RECOVERY_NOTE;
 
 /// What a fence found and did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "ledger", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecoveryNote {
     /// `torn`, `unacknowledged_tail` or `ambiguous_forced`.
@@ -24,7 +23,8 @@ pub struct RecoveryNote {
 }
 
 /// A discarded range. The bytes stay in the file, but are no longer part of the log.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "ledger", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiscardedRange {
     /// Where it starts in the predecessor.
@@ -36,7 +36,8 @@ pub struct DiscardedRange {
 }
 
 /// The records that a fence rewrote.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "ledger", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RewrittenRecords {
     /// The first.
@@ -46,14 +47,75 @@ pub struct RewrittenRecords {
 }
 
 impl RecoveryNote {
-    /// The record that holds the note.
+    /// The record that holds the note, in canonical JSON.
     pub(crate) fn record(&self) -> NewRecord {
-        note_record(KIND_RECOVERY_NOTE, self)
+        let (kind, payload) = (KIND_RECOVERY_NOTE, self.json().into_bytes());
+        NewRecord { kind, codec: Codec::Json, schema: 1, payload }
+    }
+
+    /// Words, letters, hashes and numbers need no escapes, so a log alone writes them without a crate
+    /// for JSON.
+    fn json(&self) -> String {
+        let discarded: Vec<String> = self.discarded.iter().map(DiscardedRange::json).collect();
+        let evidence: Vec<String> =
+            self.evidence.iter().map(|letter| format!("\"{letter}\"")).collect();
+        let survivors = match self.survivors {
+            Some(RewrittenRecords { first, last }) => {
+                format!("{{\"first\":{first},\"last\":{last}}}")
+            }
+            None => "null".to_owned(),
+        };
+        format!(
+            "{{\"discarded\":[{}],\"evidence\":[{}],\"predecessor\":{},\"survivors\":{survivors},\
+             \"verdict\":\"{}\"}}",
+            discarded.join(","),
+            evidence.join(","),
+            self.predecessor,
+            self.verdict
+        )
     }
 
     /// The note in a payload, if it is valid.
+    #[cfg(feature = "ledger")]
     #[must_use]
     pub fn decode(payload: &[u8]) -> Option<Self> {
         serde_json::from_slice(payload).ok()
+    }
+}
+
+impl DiscardedRange {
+    fn json(&self) -> String {
+        let Self { offset, length, blake3 } = self;
+        format!("{{\"blake3\":\"{blake3}\",\"length\":{length},\"offset\":{offset}}}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: the bytes are canonical JSON, with and without each list, and read back as the same note.
+    #[test]
+    fn recovery_note_is_canonical_json() {
+        let range = |offset| DiscardedRange { offset, length: 70, blake3: "0f".repeat(32) };
+        let whole = RecoveryNote {
+            verdict: "unacknowledged_tail".to_owned(),
+            evidence: ["K", "Q"].map(str::to_owned).to_vec(),
+            predecessor: 3,
+            discarded: vec![range(4096), range(8192)],
+            survivors: Some(RewrittenRecords { first: 7, last: 9 }),
+        };
+        let empty = RecoveryNote {
+            verdict: "torn".to_owned(),
+            evidence: Vec::new(),
+            predecessor: 0,
+            discarded: Vec::new(),
+            survivors: None,
+        };
+        for note in [whole, empty] {
+            let payload = note.record().payload;
+            assert_eq!(payload, serde_json_canonicalizer::to_vec(&note).unwrap());
+            assert_eq!(RecoveryNote::decode(&payload), Some(note));
+        }
     }
 }

@@ -1,19 +1,18 @@
 //! The retention note: which records were pruned, and the two snapshots from which the log now
 //! starts (`format/retention.md`).
 
-use serde::{Deserialize, Serialize};
-
-use crate::format::{Chain, Codec, NewRecord, SnapshotHeader, SnapshotName};
+use crate::format::{Chain, Codec, SnapshotHeader, SnapshotName};
 use crate::log::bytes::parse_hash;
 use crate::log::record::LoggedRecord;
 
-use super::kinds::{KIND_RETENTION_NOTE, note_record};
+use super::kinds::KIND_RETENTION_NOTE;
 
 /// The projection whose snapshots can be anchors.
 const STATE: &str = "state";
 
 /// A prune, and the anchors of what remains.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "ledger", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RetentionNote {
     /// The first record in the log before the prune.
@@ -33,7 +32,8 @@ pub struct RetentionNote {
 }
 
 /// A snapshot of the state from which a pruned log starts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "ledger", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Anchor {
     /// The last record that its state includes.
@@ -47,7 +47,8 @@ pub struct Anchor {
 }
 
 /// The archive that holds the pruned segments.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "ledger", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ArchiveReference {
     /// Its name, for people.
@@ -91,9 +92,21 @@ impl Anchor {
 
 impl RetentionNote {
     /// The record that holds the note.
+    #[cfg(feature = "ledger")]
     #[must_use]
-    pub fn record(&self) -> NewRecord {
-        note_record(KIND_RETENTION_NOTE, self)
+    pub fn record(&self) -> crate::format::NewRecord {
+        super::kinds::note_record(KIND_RETENTION_NOTE, self)
+    }
+
+    #[cfg(feature = "ledger")]
+    fn decode(payload: &[u8]) -> Option<Self> {
+        serde_json::from_slice(payload).ok()
+    }
+
+    /// A log alone is never pruned, and refuses one that was.
+    #[cfg(not(feature = "ledger"))]
+    fn decode(_: &[u8]) -> Option<Self> {
+        None
     }
 
     /// The chain value of the last pruned record; `None` if it is not valid.
@@ -128,7 +141,7 @@ impl LoggedRetentionNote {
         if (record.kind, record.codec, record.schema) != (KIND_RETENTION_NOTE, Codec::Json, 1) {
             return None;
         }
-        let note: RetentionNote = serde_json::from_slice(record.payload.as_ref()).ok()?;
+        let note = RetentionNote::decode(record.payload.as_ref())?;
         note.is_valid(record.seq).then_some(Self { seq: record.seq, note })
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{BootTime, HeadSync, Uid};
 use crate::log::folder::DATA_START;
-use crate::storage::Storage;
+use crate::storage::{DiskStorage, Storage};
 
 use super::record::StreamRule;
 
@@ -19,6 +19,12 @@ pub use keeper::{Keeper, KeptGroup, NotKept};
 pub struct UidSource(Arc<dyn Fn() -> Uid + Send + Sync>);
 
 impl UidSource {
+    /// Random identifiers from the operating system.
+    #[must_use]
+    pub fn random() -> Self {
+        Self::new(random_uid)
+    }
+
     /// A source that calls `next` for each identifier.
     pub fn new(next: impl Fn() -> Uid + Send + Sync + 'static) -> Self {
         Self(Arc::new(next))
@@ -29,6 +35,19 @@ impl UidSource {
     pub fn next(&self) -> Uid {
         (self.0)()
     }
+}
+
+/// A random identifier from the operating system.
+pub(crate) fn random_uid() -> Uid {
+    let mut uid = [0; 16];
+    getrandom::fill(&mut uid).expect("the operating system always has random bytes");
+    uid
+}
+
+/// This process, as [`LogOptions::holder`] describes it.
+pub(crate) fn process_text() -> String {
+    let host = std::env::var("HOSTNAME").map(|host| format!(" on {host}")).unwrap_or_default();
+    format!("process {}{host}", std::process::id())
 }
 
 impl fmt::Debug for UidSource {
@@ -105,6 +124,7 @@ pub struct LogOptions {
     /// The storage that holds the ledger.
     pub storage: Arc<dyn Storage>,
     /// The source of identifiers.
+    #[doc(hidden)]
     pub uids: UidSource,
     /// Description of this process for people, such as process id and host name. It is stored in
     /// LOCK, and another process that finds the ledger locked shows it.
@@ -114,6 +134,7 @@ pub struct LogOptions {
     /// Where background work runs.
     pub background_work: BackgroundWork,
     /// How records are assigned to streams.
+    #[doc(hidden)]
     pub stream_rule: StreamRule,
     /// What to do if it is unknown which records were acknowledged.
     pub on_ambiguous: OnAmbiguous,
@@ -127,15 +148,29 @@ pub struct LogOptions {
     pub for_group: bool,
     /// The reading of the boot clock at the time that is passed with these options; `None` without such
     /// a clock.
+    #[doc(hidden)]
     pub boot_time: Option<BootTime>,
     /// A second place that must have records before they are acknowledged.
+    #[doc(hidden)]
     pub keeper: Option<Arc<dyn Keeper>>,
 }
 
 impl LogOptions {
+    /// A log on the disk of this machine, as a program usually wants it: random identifiers, HEAD synced
+    /// every second, background work in a thread, ambiguous ends refused.
+    #[must_use]
+    pub fn system() -> Self {
+        Self {
+            holder: process_text(),
+            background_work: BackgroundWork::Thread,
+            ..Self::new(Arc::new(DiskStorage), UidSource::random())
+        }
+    }
+
     /// HEAD synced every second, background work in the appending thread, no streams, ambiguous
     /// ends refused.
     #[must_use]
+    #[doc(hidden)]
     pub fn new(storage: Arc<dyn Storage>, uids: UidSource) -> Self {
         Self {
             storage,

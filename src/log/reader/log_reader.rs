@@ -6,10 +6,14 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, Head, HeadSlots, HeaderFault, SegmentHeader, Uid};
 use crate::log::blob::BlobReader;
+#[cfg(not(feature = "ledger"))]
+use crate::log::errors::needs_ledger;
 use crate::log::folder::{FolderKind, LedgerPaths, check_folder, hold_folder, read_head};
 use crate::log::notes::{ArchiveReference, LoggedRetentionNote};
+#[cfg(feature = "ledger")]
+use crate::log::segment::ArchiveManifest;
 use crate::log::segment::{
-    ArchiveManifest, ChainCheck, ResumeCache, Segment, SegmentEntry, Segments, valid_segment,
+    ChainCheck, ResumeCache, Segment, SegmentEntry, Segments, valid_segment,
 };
 use crate::log::snapshot::SnapshotListCache;
 use crate::storage::Storage;
@@ -44,6 +48,7 @@ pub struct LogReader {
     pub(crate) resume_cache: ResumeCache,
     pub(crate) snapshot_list: SnapshotListCache,
     pub(crate) chain_check: ChainCheck,
+    #[cfg(feature = "ledger")]
     pub(crate) manifest: Option<Arc<ArchiveManifest>>,
 }
 
@@ -98,6 +103,7 @@ impl LogReader {
         Ok(Self { access, ..Self::new(storage, paths, segments, head_slots) })
     }
 
+    #[cfg(feature = "ledger")]
     fn archive(storage: &Arc<dyn Storage>, paths: &LedgerPaths) -> Result<Self> {
         let manifest = ArchiveManifest::read(&**storage, paths.dir())?;
         let head_slots = read_head(&**storage, paths)?;
@@ -105,6 +111,11 @@ impl LogReader {
         let segments = Segments::of_archive(&**storage, paths, &manifest, head)?;
         let manifest = Some(manifest.into());
         Ok(Self { manifest, ..Self::new(storage, paths, segments, head_slots) })
+    }
+
+    #[cfg(not(feature = "ledger"))]
+    fn archive(_: &Arc<dyn Storage>, paths: &LedgerPaths) -> Result<Self> {
+        Err(needs_ledger("this is an archive").at_path(paths.dir()))
     }
 
     fn new(
@@ -123,6 +134,7 @@ impl LogReader {
             resume_cache: ResumeCache::default(),
             snapshot_list: SnapshotListCache::default(),
             chain_check: ChainCheck::Recompute,
+            #[cfg(feature = "ledger")]
             manifest: None,
         }
     }
@@ -141,6 +153,7 @@ impl LogReader {
 
     /// The newest valid slot of HEAD.
     #[must_use]
+    #[doc(hidden)]
     pub fn head(&self) -> Option<&Head> {
         self.head_slots.newest().map(|(_, head)| head)
     }
@@ -148,6 +161,7 @@ impl LogReader {
     /// Whether HEAD names one of the segments that are present. Otherwise it is unknown which
     /// records of the newest segment are durable.
     #[must_use]
+    #[doc(hidden)]
     pub fn head_names_present_segment(&self) -> bool {
         self.head().is_some_and(|head| {
             let mut segments =
@@ -158,12 +172,14 @@ impl LogReader {
 
     /// Both slots of HEAD.
     #[must_use]
+    #[doc(hidden)]
     pub fn head_slots(&self) -> &HeadSlots {
         &self.head_slots
     }
 
     /// All segments, in order.
     #[must_use]
+    #[doc(hidden)]
     pub fn segments(&self) -> Vec<SegmentSummary> {
         let summary = |(_, path, read): &SegmentEntry| SegmentSummary {
             path: path.clone(),
@@ -193,6 +209,7 @@ impl LogReader {
 
     /// The ledger's blobs.
     #[must_use]
+    #[doc(hidden)]
     pub fn blobs(&self) -> BlobReader {
         BlobReader::new(&self.storage, &self.paths)
     }
@@ -215,12 +232,14 @@ impl LogReader {
     /// The retention note that makes the log start after record 1, or will do so once an
     /// interrupted prune is completed.
     #[must_use]
+    #[doc(hidden)]
     pub fn retention(&self) -> Option<&LoggedRetentionNote> {
         self.segments.retention.as_ref()
     }
 
     /// The error for a record before the first one.
     #[must_use]
+    #[doc(hidden)]
     pub fn pruned(&self, seq: u64) -> Error {
         let first = self.first_seq();
         let why = match self.retention().map(|retention| &retention.note.archive) {
@@ -239,6 +258,7 @@ impl LogReader {
     ///
     /// # Errors
     /// `Pruned`.
+    #[doc(hidden)]
     pub fn check_unpruned(&self, from: u64) -> Result<()> {
         if from.max(1) < self.first_seq() { Err(self.pruned(from.max(1))) } else { Ok(()) }
     }
@@ -271,7 +291,9 @@ impl LogReader {
     }
 
     /// The manifest, if this is an archive.
+    #[cfg(feature = "ledger")]
     #[must_use]
+    #[doc(hidden)]
     pub fn manifest(&self) -> Option<&ArchiveManifest> {
         self.manifest.as_deref()
     }

@@ -15,6 +15,7 @@ mod reverse;
 mod seek;
 mod segment_info;
 mod sequence;
+#[cfg(feature = "ledger")]
 mod snapshots;
 mod unacknowledged_tail;
 mod walk;

@@ -27,6 +27,7 @@ pub struct CompleteSegment {
     pub length: u64,
 }
 
+#[doc(hidden)]
 impl LogReader {
     /// The log as it is now: HEAD and the headers are read again.
     ///

@@ -95,6 +95,7 @@ impl LogReader {
     /// # Errors
     /// `Pruned` if `from` is below [`LogReader::first_seq`]; `Corrupt` at the first damage that may
     /// contain such a record; `Io`.
+    #[doc(hidden)]
     pub fn records_of_stream(
         &self,
         stream: u64,

@@ -23,6 +23,7 @@ impl LogReader {
     /// order. In a damaged log the two may differ in which intact records are
     /// [`RecordStatus::AfterDamage`](crate::log::RecordStatus::AfterDamage).
     #[must_use]
+    #[doc(hidden)]
     pub fn walk_reverse(&self, from: u64) -> ReverseWalk<'_> {
         ReverseWalk::new(self, from)
     }

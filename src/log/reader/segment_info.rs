@@ -37,6 +37,7 @@ pub enum SegmentState {
     Damaged(DerivedDamage),
 }
 
+#[doc(hidden)]
 impl LogReader {
     /// All segments in order, according to their headers, their footers and HEAD.
     ///

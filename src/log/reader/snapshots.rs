@@ -17,6 +17,7 @@ use crate::log::snapshot::{
 
 use super::log_reader::LogReader;
 
+#[doc(hidden)]
 impl LogReader {
     /// The ledger's folder of snapshots.
     #[must_use]

@@ -20,6 +20,7 @@ pub struct UnacknowledgedTail {
     pub last: u64,
 }
 
+#[doc(hidden)]
 impl LogReader {
     /// The complete records after `last`, the last record that is served as durable. `None` if
     /// there are none, or if a writer has made them durable since this reader was opened.

@@ -37,6 +37,7 @@ impl LogReader {
     /// The records of a stream from record `from` on, and all damaged ranges that may contain such
     /// records. In segments that were sealed with the same rule only those records are read.
     #[must_use]
+    #[doc(hidden)]
     pub fn walk_of_stream(&self, stream: u64, streams: StreamRule, from: u64) -> Walk<'_> {
         Walk { filter: Some(RecordFilter::Stream(stream, streams)), ..Walk::new(self, from) }
     }

@@ -6,6 +6,7 @@
 
 mod action;
 mod diagnose;
+#[cfg(feature = "ledger")]
 mod erase;
 mod evidence;
 mod fence;
@@ -14,7 +15,9 @@ mod table;
 pub(crate) use action::RecoveryAction;
 pub use diagnose::{Diagnosis, TailSummary, diagnose, opening_verdict};
 pub(crate) use diagnose::{may_be_written, refuse};
+#[cfg(feature = "ledger")]
 pub use erase::ErasedFiles;
+#[cfg(feature = "ledger")]
 pub(crate) use erase::{mark_erasing, resume_erasure};
 pub(crate) use evidence::{Tail, examine};
 pub(crate) use fence::Fence;

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Advice, Error, ErrorKind, Result};
 use crate::format::{Head, HeaderFault, SegmentHeader, SegmentName};
-use crate::log::errors::{damaged, is_missing};
+use crate::log::errors::{IS_ALONE, damaged, is_missing, needs_ledger};
 use crate::log::folder::{DATA_START, LedgerPaths, is_temporary};
 use crate::log::notes::LoggedRetentionNote;
 use crate::storage::{EntryKind, Storage};
 
 use super::entry::{Segment, SegmentEntry, read_header, valid_segment};
 use super::footer::{SealState, read_seal_state};
+#[cfg(feature = "ledger")]
 use super::manifest::ArchiveManifest;
 use super::start::{LogStart, find_retention_note};
 
@@ -63,6 +64,9 @@ impl Segments {
             return Ok(segments);
         };
         if first.ordinal > 0 {
+            if IS_ALONE {
+                return Err(needs_ledger("the log was pruned").at_path(&segments.folder));
+            }
             if segments.retention.is_none() {
                 segments.retention = find_retention_note(storage, &segments.list)?;
             }
@@ -74,6 +78,7 @@ impl Segments {
     }
 
     /// The segments of an archive, whose manifest says where they start and end.
+    #[cfg(feature = "ledger")]
     pub(crate) fn of_archive(
         storage: &dyn Storage,
         paths: &LedgerPaths,

@@ -11,6 +11,7 @@ mod footer;
 mod header;
 mod list;
 mod lost_header;
+#[cfg(feature = "ledger")]
 mod manifest;
 mod part;
 mod resume_cache;
@@ -27,6 +28,7 @@ pub(crate) use entry::{Segment, SegmentEntry, open_segment, read_header, valid_s
 pub(crate) use footer::{SealState, read_footer, read_index};
 pub(crate) use header::{CREATION_EPOCH, first_header, head_content, next_header};
 pub(crate) use list::{NO_NOTE, Segments};
+#[cfg(feature = "ledger")]
 pub use manifest::{ARCHIVE_FORMAT, ArchiveManifest, ArchivedFile, archive_head, uid_text};
 pub use part::FolderPart;
 pub(crate) use part::next_record;

@@ -25,7 +25,7 @@ impl Log {
     /// epoch, and is moved forward if the log is ahead of it.
     ///
     /// # Errors
-    /// `TooLarge`, `DiskFull` and `Io`: nothing was written, and the log is still usable.
+    /// `TooLarge`, `Unencodable`, `DiskFull` and `Io`: nothing was written, and the log is still usable.
     /// `OutcomeUnknown`: a write or sync failed; only opening the log again shows whether the
     /// records are in it, and this handle refuses everything with `Poisoned`. `Fenced`: the right
     /// to write is lost; nothing was written, and this handle refuses everything.

@@ -87,6 +87,10 @@ impl<'a> DigestedBatch<'a> {
         if let Some(record) = all().find(|record| is_too_long(record)) {
             return Err(too_long(record));
         }
+        if all().any(|record| record.kind == 0 || record.schema == 0) {
+            let message = "a record of the batch has kind 0 or schema 0: expected numbers from 1";
+            return Err(Error::new(ErrorKind::Unencodable, message));
+        }
         let records = HashedRecord::new_all(&all().collect::<Vec<_>>());
         let size = records.iter().map(|record| to_u64(record.frame_size())).sum();
         Ok(Self { records, size })

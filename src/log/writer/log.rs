@@ -3,22 +3,30 @@
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::format::ClockAnchor;
-use crate::log::blob::BlobStore;
-use crate::log::bytes::lock;
 use crate::log::errors::fenced;
-use crate::log::notes::LoggedRetentionNote;
-use crate::log::options::{BackgroundWork, Keeper, LogOptions};
-use crate::log::prune::{PruneSet, remove_covered};
+use crate::log::options::{BackgroundWork, LogOptions};
 use crate::log::reader::LogReader;
 use crate::log::record::Ack;
-use crate::log::recovery::mark_erasing;
 use crate::storage::Storage;
+#[cfg(feature = "ledger")]
+use crate::{
+    error::{Error, ErrorKind},
+    log::blob::BlobStore,
+    log::bytes::lock,
+    log::notes::LoggedRetentionNote,
+    log::options::Keeper,
+    log::prune::{PruneSet, remove_covered},
+    log::recovery::mark_erasing,
+};
 
 use super::background::BackgroundThread;
-use super::open::{self, LogCopy, RecoveryReport};
+#[cfg(feature = "ledger")]
+use super::open::LogCopy;
+use super::open::{self, RecoveryReport};
 use super::shared::SharedWriter;
+use super::staging::is_free;
 
 /// A log that is open for writing. At most one exists for each folder, in all processes.
 ///
@@ -54,36 +62,35 @@ impl Log {
         Ok((Self::new(shared), report))
     }
 
-    /// Write to the log of a folder that was made equal to one that is kept elsewhere, in an epoch that the
-    /// caller opened there. `keeper` gets every group before it is acknowledged.
+    /// Open a log, or create one if the folder does not exist or is empty; the report is `None` then.
     ///
     /// # Errors
-    /// `Fenced` if the lock is lost; `Io`.
-    pub fn of_copy(
-        copy: LogCopy,
-        epoch: u64,
+    /// As [`Log::create`] and [`Log::open`].
+    pub fn open_or_create(
+        dir: &Path,
+        options: LogOptions,
         time: u64,
-        keeper: Arc<dyn Keeper>,
-    ) -> Result<(Self, RecoveryReport)> {
-        let (shared, report) = copy.into_shared(epoch, time, keeper)?;
-        Ok((Self::new(shared), report))
+    ) -> Result<(Self, Option<RecoveryReport>)> {
+        let storage = options.storage.clone();
+        if is_free(&*storage, dir) {
+            match Self::create(dir, options.clone(), time) {
+                Ok(created) => return Ok((created, None)),
+                // Another process created it in the meantime, and may have it locked.
+                Err(_) if !is_free(&*storage, dir) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let (log, report) = Self::open(dir, options, time)?;
+        Ok((log, Some(report)))
     }
 
-    fn new(shared: SharedWriter) -> Self {
+    pub(super) fn new(shared: SharedWriter) -> Self {
         let shared = Arc::new(shared);
         let background = match shared.options.background_work {
             BackgroundWork::Inline => None,
             BackgroundWork::Thread => Some(BackgroundThread::start(&shared)),
         };
         Self { shared, background }
-    }
-
-    /// Say in the folder that an erasure may not be complete, before its note is appended.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub fn mark_erasing(&self) -> Result<()> {
-        mark_erasing(&*self.shared.options.storage, &self.shared.paths)
     }
 
     /// The storage that has the folder open.
@@ -113,6 +120,7 @@ impl Log {
     /// The ledger's time when it was opened, at a reading of the boot clock; `None` without such a
     /// clock.
     #[must_use]
+    #[doc(hidden)]
     pub fn clock(&self) -> Option<ClockAnchor> {
         self.shared.head.lock().unwrap_or_else(PoisonError::into_inner).clock
     }
@@ -170,6 +178,35 @@ impl Log {
         self.check_process()?;
         self.check_status()?;
         self.shared.ownership.check().map_err(|why| fenced(&why))
+    }
+}
+
+/// What only a ledger does with its log: pruning, erasing, blobs, and writing to the copy of one that is
+/// kept in a store.
+#[cfg(feature = "ledger")]
+#[doc(hidden)]
+impl Log {
+    /// Write to the log of a folder that was made equal to one that is kept elsewhere, in an epoch that the
+    /// caller opened there. `keeper` gets every group before it is acknowledged.
+    ///
+    /// # Errors
+    /// `Fenced` if the lock is lost; `Io`.
+    pub fn of_copy(
+        copy: LogCopy,
+        epoch: u64,
+        time: u64,
+        keeper: Arc<dyn Keeper>,
+    ) -> Result<(Self, RecoveryReport)> {
+        let (shared, report) = copy.into_shared(epoch, time, keeper)?;
+        Ok((Self::new(shared), report))
+    }
+
+    /// Say in the folder that an erasure may not be complete, before its note is appended.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn mark_erasing(&self) -> Result<()> {
+        mark_erasing(&*self.shared.options.storage, &self.shared.paths)
     }
 
     /// Remove the segments that a durable retention note covers, and the snapshots that became

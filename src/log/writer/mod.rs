@@ -7,6 +7,7 @@
 mod append;
 mod background;
 mod batch;
+#[cfg(feature = "ledger")]
 mod builder;
 mod group_commit;
 mod idempotency;
@@ -20,8 +21,11 @@ mod sync;
 mod waiters;
 
 pub use batch::{Batch, Durability, Ticket};
+#[cfg(feature = "ledger")]
 pub use builder::{ChainOrigin, LogBuilder};
 pub use idempotency::KEY_WINDOW;
 pub use log::Log;
-pub use open::{ClockContinuation, CopiedRecord, LogCopy, RecoveryReport};
+pub use open::{ClockContinuation, RecoveryReport};
+#[cfg(feature = "ledger")]
+pub use open::{CopiedRecord, LogCopy};
 pub(crate) use staging::is_free;

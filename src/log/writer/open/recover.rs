@@ -8,14 +8,19 @@ use std::path::Path;
 
 use crate::error::Result;
 use crate::format::{Chain, ClockAnchor, Head, HeadState};
+#[cfg(feature = "ledger")]
+use crate::log::folder::check_unbound;
 use crate::log::folder::{
     DATA_START, HeadFile, LedgerPaths, Ownership, check_access, check_folder, check_lock_file,
-    check_unbound, check_writable, hold_folder, read_head, take_lock,
+    check_writable, hold_folder, read_head, take_lock,
 };
 use crate::log::options::LogOptions;
+#[cfg(feature = "ledger")]
 use crate::log::prune;
 use crate::log::record::Ack;
-use crate::log::recovery::{Fence, RecoveryAction, classify, examine, refuse, resume_erasure};
+#[cfg(feature = "ledger")]
+use crate::log::recovery::resume_erasure;
+use crate::log::recovery::{Fence, RecoveryAction, classify, examine, refuse};
 use crate::log::segment::{
     ActiveSegment, CreateError, ResumeCache, Segments, WritePosition, create_segment, first_header,
     head_content, open_segment, seal_rotated,
@@ -61,19 +66,21 @@ pub(crate) fn open(
     // Checked first, so that no LOCK is created in a folder that is not a ledger.
     let kind = check_folder(&*storage, &paths)?;
     check_writable(kind, dir)?;
+    #[cfg(feature = "ledger")]
     check_unbound(&*storage, &paths, kind)?;
     check_access(&*storage, dir)?;
     let lock = || take_lock(&*storage, &paths, &options.holder, options.allow_unsafe_locks);
     let (shared, report) = open_locked(paths.clone(), options.clone(), lock()?, time)?;
-    if report.erased.as_ref().is_ok_and(|erased| !erased.is_postponed) || report.erased.is_err() {
-        return Ok((shared, report));
+    #[cfg(feature = "ledger")]
+    if report.erased.as_ref().is_ok_and(|erased| erased.is_postponed) {
+        // The end of the log is known now, and all of its records are durable.
+        shared.close()?;
+        drop(shared);
+        let held = lock()?;
+        let (shared, again) = open_locked(paths, options, held, time)?;
+        return Ok((shared, RecoveryReport { erased: again.erased, ..report }));
     }
-    // The end of the log is known now, and all of its records are durable.
-    shared.close()?;
-    drop(shared);
-    let held = lock()?;
-    let (shared, again) = open_locked(paths, options, held, time)?;
-    Ok((shared, RecoveryReport { erased: again.erased, ..report }))
+    Ok((shared, report))
 }
 
 fn open_locked(
@@ -87,6 +94,7 @@ fn open_locked(
     // a new file.
     check_lock_file(&*lock, &paths.lock())?;
     // Before any file of the log is opened, since files may be replaced.
+    #[cfg(feature = "ledger")]
     let erased = resume_erasure(&storage, &paths, &|| check_lock_file(&*lock, &paths.lock()))
         .map_err(|error| error.to_string());
     let head_slots = read_head(&*storage, &paths)?;
@@ -120,7 +128,9 @@ fn open_locked(
         unknown_files: segments.unknown_files.clone(),
         // An unknown file system is accepted.
         filesystem: storage.filesystem_kind(paths.dir()).unwrap_or(FilesystemKind::Local),
+        #[cfg(feature = "ledger")]
         pruned: Ok(prune::PruneSet::default()),
+        #[cfg(feature = "ledger")]
         erased,
         clock: clock_status,
     };
@@ -159,6 +169,7 @@ fn open_locked(
     let _ = seal_rotated(&*storage, &paths, options.stream_rule, &segments);
     // The newest note is used. If the prune cannot continue, the log is as valid as before.
     let retention = tail.retention.or(segments.retention);
+    #[cfg(feature = "ledger")]
     if let Some(retention) = &retention {
         let resumed = prune::resume(&storage, &paths, retention);
         report.pruned = resumed.map_err(|error| error.to_string());

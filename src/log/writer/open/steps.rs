@@ -7,17 +7,21 @@ use crate::format::{ClockAnchor, Head};
 use crate::log::folder::{HeadFile, LedgerPaths, check_lock_file, is_temporary, read_head};
 use crate::log::notes::{DiscardedRange, RewrittenRecords};
 use crate::log::options::LogOptions;
-use crate::log::prune;
-use crate::log::recovery::{ErasedFiles, Evidence, TailVerdict};
+#[cfg(feature = "ledger")]
+use crate::log::prune::PruneSet;
+#[cfg(feature = "ledger")]
+use crate::log::recovery::ErasedFiles;
+use crate::log::recovery::{Evidence, TailVerdict};
 use crate::log::segment::CreateError;
 use crate::storage::{EntryKind, FilesystemKind, LockGuard, Storage};
 
-/// The verdict about the end of a log, and the changes that opening made.
+/// What [`Log::open`](crate::log::Log::open) found at the end of a log, and what it changed.
 #[derive(Debug, Clone)]
 pub struct RecoveryReport {
     /// The verdict about the end of the log.
     pub verdict: TailVerdict,
     /// The evidence for it.
+    #[doc(hidden)]
     pub evidence: Evidence,
     /// Unacknowledged bytes that a fence discarded.
     pub discarded: Vec<DiscardedRange>,
@@ -28,10 +32,15 @@ pub struct RecoveryReport {
     /// The kind of file system that holds the log.
     pub filesystem: FilesystemKind,
     /// The files that were removed to complete an interrupted prune, or why it cannot continue.
-    pub pruned: std::result::Result<prune::PruneSet, String>,
+    #[cfg(feature = "ledger")]
+    #[doc(hidden)]
+    pub pruned: std::result::Result<PruneSet, String>,
     /// The files that were changed to complete an erasure, or why it cannot be completed.
+    #[cfg(feature = "ledger")]
+    #[doc(hidden)]
     pub erased: std::result::Result<ErasedFiles, String>,
     /// How the ledger's time was continued.
+    #[doc(hidden)]
     pub clock: ClockContinuation,
 }
 
