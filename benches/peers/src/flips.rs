@@ -20,13 +20,15 @@ use crate::record::{LENGTH, mix, payload};
 /// The time limit to open and read. An engine that exceeds it counts as crashed.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-const PEERS: [Peer; 7] = [
+const PEERS: [Peer; 9] = [
     Peer::PlanLedger,
     Peer::SqliteWal,
     Peer::Redb,
     Peer::Fjall,
     Peer::Okaywal,
     Peer::RaftEngine,
+    Peer::OpenWal,
+    Peer::WalDb,
     Peer::Sled,
 ];
 

@@ -16,7 +16,7 @@ use crate::engine::Peer;
 use crate::measure::{BATCH, Work};
 use crate::record::mix;
 
-const PEERS: [Peer; 9] = [
+const PEERS: [Peer; 11] = [
     Peer::PlanLedger,
     Peer::PlanLedgerTrusting,
     Peer::Bare,
@@ -25,6 +25,8 @@ const PEERS: [Peer; 9] = [
     Peer::Fjall,
     Peer::Okaywal,
     Peer::RaftEngine,
+    Peer::OpenWal,
+    Peer::WalDb,
     Peer::Sled,
 ];
 

@@ -3,11 +3,13 @@
 mod bare;
 mod fjall;
 mod okaywal;
+mod open_wal;
 mod ours;
 mod raft_engine;
 mod redb;
 mod sled;
 mod sqlite;
+mod wal_db;
 
 use std::path::Path;
 
@@ -29,6 +31,8 @@ pub enum Peer {
     Fjall,
     Okaywal,
     RaftEngine,
+    OpenWal,
+    WalDb,
     Sled,
     Bare,
 }
@@ -44,6 +48,8 @@ impl Peer {
             Self::Fjall => "fjall 3, SyncAll",
             Self::Okaywal => "okaywal 0.3",
             Self::RaftEngine => "raft-engine 0.4",
+            Self::OpenWal => "open-wal 0.2",
+            Self::WalDb => "wal-db 1.1",
             Self::Sled => "sled 0.34, flushed",
             Self::Bare => "write + fdatasync, nothing else",
         }
@@ -59,6 +65,8 @@ impl Peer {
             Self::Fjall => Box::new(fjall::Fjall::open(dir)?),
             Self::Okaywal => Box::new(okaywal::Okaywal::open(dir)?),
             Self::RaftEngine => Box::new(raft_engine::RaftEngine::open(dir)?),
+            Self::OpenWal => Box::new(open_wal::OpenWal::open(dir)?),
+            Self::WalDb => Box::new(wal_db::WalDb::open(dir)?),
             Self::Sled => Box::new(sled::Sled::open(dir)?),
             Self::Bare => Box::new(bare::Bare::open(dir)?),
         })
@@ -75,6 +83,8 @@ impl Peer {
             Self::Fjall => fjall::read(dir, visit),
             Self::Okaywal => okaywal::read(dir, visit),
             Self::RaftEngine => raft_engine::read(dir, visit),
+            Self::OpenWal => open_wal::read(dir, visit),
+            Self::WalDb => wal_db::read(dir, visit),
             Self::Sled => sled::read(dir, visit),
             Self::Bare => Err("the bare loop cannot read".into()),
         }
