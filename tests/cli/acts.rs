@@ -628,7 +628,7 @@ fn what_a_worker_failed_at_is_not_done() {
     let last = lines.last().unwrap();
     assert_eq!((&last["type"], &last["steps"]), (&json!("worked"), &json!(1)));
     assert_eq!((&last["failed"], &last["status"]), (&json!(1), &json!("failed")));
-    let judged = Place::planned(
+    let judged = Place::approved(
         "steps: [{id: a, acceptance: [{command: 'false'}]}, {id: b}]\n\
          defaults: {retry: {max_attempts: 1}}",
     );

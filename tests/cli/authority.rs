@@ -387,6 +387,7 @@ print(f.readline())
     assert!(place.state().run_named("plan").unwrap().reported.len() == 1);
     // A receipt that asserts it is not believed either: the command is run.
     place.write("done", "");
+    place.ledger("plan approve plan --by ana").code(0);
     place.ledger("work --worker worker -- true");
     assert_eq!(place.state().run_named("plan").unwrap().reported.len(), 0);
     serving.dismiss();

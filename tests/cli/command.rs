@@ -53,6 +53,13 @@ impl Place {
         place
     }
 
+    /// The same, and a person approved what the plan executes.
+    pub(crate) fn approved(plan: &str) -> Self {
+        let place = Self::planned(plan);
+        place.ledger("plan approve plan --by ana").code(0);
+        place
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

@@ -26,7 +26,7 @@ fn of_type<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
 /// standard input, again after each attempt; and the plan's own criteria after the last step.
 #[test]
 fn criteria_commands_run_after_the_worker() {
-    let place = Place::planned(
+    let place = Place::approved(
         "test_criteria: [{command: 'test -e b-is-done'}]
 steps:
   - id: a
@@ -39,6 +39,8 @@ steps:
         let run = if waits.is_empty() { "plan" } else { "again" };
         if run == "again" {
             place.ledger("plan propose plan.yaml --run again").code(0);
+            // An approval is for one run.
+            place.ledger("plan approve again --by ana").code(0);
             std::fs::remove_file(place.path("b-is-done")).unwrap();
         }
         let words = [&[run][..], waits].concat();
@@ -80,6 +82,7 @@ fn interrupted_check_is_rerun_by_a_worker_of_the_same_name() {
 ";
     place.write("slow.yaml", slow);
     place.ledger("plan propose slow.yaml").code(0);
+    place.ledger("plan approve slow --by ana").code(0);
     let slow_words = [&["work", "slow"][..], &words[1..]].concat();
     let running = start(&mut place.command(&slow_words));
     wait_until("the check runs", || !place.read("checking").is_empty());
@@ -101,7 +104,7 @@ fn interrupted_check_is_rerun_by_a_worker_of_the_same_name() {
 /// An interrupted check records no verdict; the next worker of that name runs it again.
 #[test]
 fn interrupted_check_records_no_verdict() {
-    let place = Place::planned(
+    let place = Place::approved(
         "steps:
   - {id: a, acceptance: [{command: 'echo x >> $TALLY; test -e open || sleep 600'}]}
 ",
@@ -144,7 +147,7 @@ fn worker_renews_its_lease_while_it_runs() {
 /// A check that both a server and a worker could run records one verdict.
 #[test]
 fn check_is_recorded_once_beside_a_server() {
-    let place = Place::planned("steps: [{id: a, acceptance: [{command: 'test -e open'}]}]\n");
+    let place = Place::approved("steps: [{id: a, acceptance: [{command: 'test -e open'}]}]\n");
     place.write("open", "");
     let server = place.serve();
     work(&place, &[], "true").code(0);
@@ -209,7 +212,7 @@ fn claim_and_renewal_set_the_lease() {
 /// command waits for a file, so the second worker starts while the check runs.
 #[test]
 fn concurrent_workers_of_one_name_run_a_check_once() {
-    let place = Place::planned(GATED);
+    let place = Place::approved(GATED);
     let words = ["work", "--worker", "w", "--json", "--", "true"];
     let start = || start(&mut place.command(&words));
     let first = start();
@@ -237,7 +240,7 @@ fn concurrent_workers_of_one_name_run_a_check_once() {
 /// with the verdict. The same holds for the check of the plan.
 #[test]
 fn runner_leaves_a_running_check_to_its_worker() {
-    let place = Place::planned(GATED);
+    let place = Place::approved(GATED);
     let worker = start(&mut place.command(&["work", "--worker", "w", "--json", "--", "true"]));
     wait_until("the step's check runs", || place.tally() == ["a"]);
     let runner = start(&mut place.command(&["run", "plan.yaml", "--worker", "true"]));

@@ -126,7 +126,8 @@ fn work_is_checked_in_the_worktree_of_its_claim_and_nowhere_else() {
     place.ledger("plan approve plan --by ana").code(0);
     git(&place.path(""), &["init", "-q"]);
     git(&place.path(""), &["commit", "-q", "--allow-empty", "-m", "start"]);
-    git(&place.path(""), &["worktree", "add", "-q", "tree"]);
+    // A line break in its name does not end it.
+    git(&place.path(""), &["worktree", "add", "-q", "--detach", "tree\nof it"]);
     let ledger = place.path(".ledger");
     let claim_in = |folder: &Path| {
         let mut claim = place.command(&["claim", "plan", "--ledger", ledger.to_str().unwrap()]);
@@ -143,12 +144,205 @@ fn work_is_checked_in_the_worktree_of_its_claim_and_nowhere_else() {
     place.ledger("plan propose plan.yaml --run plan").code(6);
     place.write("plan.yaml", PLAN.replace("Build it", "Build it again"));
     place.ledger("plan propose plan.yaml --run plan").code(0);
-    let tree = place.path("tree");
+    let tree = place.path("tree\nof it");
     std::fs::write(tree.join("built"), "").unwrap();
     claim_in(&tree);
     place.ledger("work --judge-only").code(0);
     assert!(tree.join("ran").exists() && !place.path("ran").exists());
     assert_eq!(status_of(&place, "build"), "accepted");
+}
+
+/// The person sees what the plan in the ledger executes, and types that it is run.
+#[test]
+fn run_of_a_plan_in_the_ledger_shows_and_approves_its_commands() {
+    let place = proposed();
+    let run = ["run", "plan", "--worker", "true", "--tag", "none"];
+    start(place.command(&run).env("CLAUDECODE", "1")).end().code(3);
+    report(&place);
+    place.ledger("work --judge-only").code(3).complains(&["no person approved"]);
+    let place = proposed();
+    place.write("built", "");
+    let shown = ["this approves what plan version 1 executes", "touch ran && test -f built"];
+    place.ledger_with(&run).code(3).complains(&shown);
+    let again = place.ledger_with(&run).code(3);
+    assert!(!again.err.contains(shown[0]), "{}", again.err);
+    report(&place);
+    place.ledger("work --judge-only").code(0);
+    assert_eq!(status_of(&place, "build"), "accepted");
+    let history = place.ledger("inspect records").code(0).out;
+    assert!(history.contains("its commands approved in "), "{history}");
+}
+
+#[test]
+fn worker_runs_no_command_that_no_person_approved() {
+    let place = proposed();
+    place.write("built", "");
+    let worked = place.ledger("work plan --worker w --max 1 -- true").code(0);
+    worked.complains(&["stays reported", "touch ran && test -f built", "ledger plan approve plan"]);
+    assert!(!place.path("ran").exists());
+    assert_eq!(status_of(&place, "build"), "reported");
+    place.ledger("plan approve plan --by ana").code(0);
+    // The next worker of the name checks what the last one could not.
+    place.ledger("work plan --worker w -- true").code(0);
+    assert!(place.path("ran").exists());
+    assert_eq!(status_of(&place, "publish"), "accepted");
+}
+
+#[test]
+fn judge_in_another_folder_works_where_the_commands_were_approved() {
+    let place = proposed();
+    place.ledger("plan approve plan --by ana").code(0);
+    place.write("built", "");
+    report(&place);
+    let (ledger, elsewhere) = (place.path(".ledger"), tempfile::tempdir().unwrap());
+    let mut judge = place.command(&["work", "--judge-only", "--ledger", ledger.to_str().unwrap()]);
+    start(judge.current_dir(elsewhere.path())).end().code(0);
+    assert!(place.path("ran").exists() && !elsewhere.path().join("ran").exists());
+    assert_eq!(status_of(&place, "build"), "accepted");
+    // Approved in a folder that is gone, and then in another one.
+    let place = proposed();
+    let (ledger, gone) = (place.path(".ledger"), place.path("gone"));
+    std::fs::create_dir(&gone).unwrap();
+    let words = ["plan", "approve", "plan", "--by", "ana", "--ledger", ledger.to_str().unwrap()];
+    start(place.command(&words).current_dir(&gone)).end().code(0);
+    std::fs::remove_dir(&gone).unwrap();
+    report(&place);
+    place.ledger("work --judge-only").code(3).complains(&["approved is gone"]);
+    place.ledger("plan approve plan --by ana").code(0);
+    place.write("built", "");
+    place.ledger("work --judge-only").code(0);
+    assert_eq!(status_of(&place, "build"), "accepted");
+}
+
+/// A yes to the question about a version that waits for approval is an approval of its commands.
+#[test]
+fn answer_of_a_person_approves_the_commands_of_a_version() {
+    let place = Place::planned(&format!("gate: {{question: Start it?}}\n{PLAN}"));
+    place.write("built", "");
+    let asked = place.ledger("questions --json").code(0).lines();
+    let answer = format!("answer {} yes --by ana", asked[0]["question"]);
+    place.ledger(&answer).code(0);
+    report(&place);
+    place.ledger("work --judge-only").code(0);
+    assert_eq!(status_of(&place, "build"), "accepted");
+}
+
+const NO_JUDGE: &str = "nothing checks it until a person starts a judge: `ledger work plan \
+                        --judge-only --wait`, `ledger run plan` or `ledger serve --checks`";
+
+/// What an agent, its user and the next one are told, with and without a judge.
+#[test]
+fn report_that_nothing_checks_says_so_and_what_helps() {
+    for is_served in [false, true] {
+        let place = proposed();
+        let server = is_served.then(|| place.serve());
+        let token = place.ledger("claim plan --worker claude-code/4f2c1d3e").code(0).token();
+        let told = place.ledger(&format!("receipt {token} --output done")).code(0);
+        told.says(&[
+            "reported; nothing checks it before a person approves",
+            "ledger plan review plan",
+        ]);
+        place.ledger("questions").code(0).says(&[
+            "before a person approves what version 1 of the plan executes: touch ran && test -f built",
+            "ledger plan approve plan",
+        ]);
+        place.ledger("prime").code(0).says(&["touch ran && test -f built"]);
+        place.ledger("plan approve plan --by ana").code(0);
+        place.ledger("questions").code(0).says(&["nothing waits for a person"]);
+        place
+            .ledger("next")
+            .code(0)
+            .says(&["none is at work", "ledger work plan --judge-only --wait"]);
+        place.ledger("prime").code(0).says(&["is reported, and nothing checks it until"]);
+        let input = serde_json::json!({ "session_id": "4f2c1d3e-aaaa", "cwd": place.path("") });
+        let input = place.write("input", input.to_string());
+        let mut hook = place.command(&["hook", "claude-code", "Stop"]);
+        let stopped = start(hook.stdin(std::fs::File::open(input).unwrap())).end().code(0);
+        let notice: serde_json::Value = serde_json::from_str(&stopped.out).unwrap();
+        let text = format!("#1 build of run plan is reported, and {NO_JUDGE}.");
+        assert_eq!(notice, serde_json::json!({ "systemMessage": text }));
+        // It fails, and is reported again.
+        place.ledger("work --judge-only").code(0).says(&["1 failed"]);
+        let token = place.ledger("claim plan").code(0).token();
+        place.ledger(&format!("receipt {token} --output done")).code(0).says(&[NO_JUDGE]);
+        place.write("built", "");
+        let judge = start(&mut place.command(&["work", "plan", "--judge-only", "--wait"]));
+        super::command::wait_until("it is accepted", || status_of(&place, "build") == "accepted");
+        place.write("plan.yaml", PLAN.replace("Build it", "Build it again"));
+        place.ledger("plan propose plan.yaml --run plan").code(0);
+        let token = place.ledger("claim plan").code(0).token();
+        let told = place.ledger(&format!("receipt {token} --output done")).code(0);
+        assert!(!told.out.contains("nothing checks it"), "{}", told.out);
+        judge.signal("TERM");
+        judge.end();
+        server.into_iter().for_each(super::command::Running::dismiss);
+    }
+}
+
+/// A server with a judge of its own.
+fn serve_with_checks(place: &Place) -> super::command::Running {
+    let serving = start(&mut place.command(&["serve", "--checks"]));
+    super::command::wait_until("it serves", || serving.said("a judge checks what is reported"));
+    serving
+}
+
+#[test]
+fn judge_of_a_server_accepts_and_rejects_what_a_client_reports() {
+    let place = proposed();
+    place.ledger("plan approve plan --by ana").code(0);
+    let server = serve_with_checks(&place);
+    let token = place.ledger("claim plan").code(0).token();
+    let told = place.ledger(&format!("receipt {token} --output done")).code(0).says(&["reported"]);
+    assert!(!told.out.contains("nothing checks it"), "{}", told.out);
+    super::command::wait_until("it is rejected", || status_of(&place, "build") == "ready");
+    place.write("built", "");
+    report(&place);
+    super::command::wait_until("it is accepted", || status_of(&place, "build") == "accepted");
+    // The server was there all the time.
+    server.dismiss();
+    place.ledger("next").code(0);
+}
+
+#[test]
+fn judge_of_a_server_runs_no_command_that_no_person_approved() {
+    let place = proposed();
+    place.write("built", "");
+    let server = serve_with_checks(&place);
+    report(&place);
+    super::command::wait_until("it is told", || server.complained("touch ran && test -f built"));
+    place.ledger("questions").code(0).says(&["touch ran && test -f built"]);
+    assert!(!place.path("ran").exists());
+    assert_eq!(status_of(&place, "build"), "reported");
+    place.ledger("plan approve plan --by ana").code(0);
+    super::command::wait_until("it is accepted", || status_of(&place, "build") == "accepted");
+    server.dismiss();
+}
+
+/// The judges of servers that have this working folder.
+fn judges_in(folder: &Path) -> usize {
+    let is_judge = |process: &std::fs::DirEntry| {
+        let words = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        std::fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd == folder)
+            && String::from_utf8_lossy(&words).contains("--until-eof")
+    };
+    std::fs::read_dir("/proc").unwrap().flatten().filter(is_judge).count()
+}
+
+/// The judge ends with its server, also if that is killed; and no agent starts one.
+#[test]
+fn judge_of_a_server_ends_with_it() {
+    let place = proposed();
+    place.ledger("plan approve plan --by ana").code(0);
+    let refused = start(place.command(&["serve", "--checks"]).env("CLAUDECODE", "1")).end();
+    refused.code(6).complains(&["agent session"]);
+    let server = serve_with_checks(&place);
+    super::command::wait_until("the judge is there", || judges_in(&place.path("")) == 1);
+    server.kill();
+    super::command::wait_until("the judge has ended", || judges_in(&place.path("")) == 0);
+    let server = serve_with_checks(&place);
+    super::command::wait_until("the judge is there", || judges_in(&place.path("")) == 1);
+    server.dismiss();
+    assert_eq!(judges_in(&place.path("")), 0);
 }
 
 #[test]

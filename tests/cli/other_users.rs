@@ -47,6 +47,7 @@ fn link_in_the_folder_of_a_ledger_leads_nowhere() {
         place.write("plan.yaml", PLAN);
         place.ledger("init").code(0);
         place.ledger("plan propose plan.yaml").code(0);
+        place.ledger("plan approve plan --by ana").code(0);
         fs::create_dir(place.path("victim")).unwrap();
         place.write("victim/1.err", "precious");
         let own = place.path(".ledger").join(name);

@@ -99,7 +99,7 @@ fn waiting_worker_runs_due_plan_criteria() {
     let plan = "test_criteria: [{command: 'echo plan >> $TALLY; test -e open || sleep 600'}]
 steps: [{id: a, acceptance: [{text: it is nice}]}]
 ";
-    let place = Place::planned(plan);
+    let place = Place::approved(plan);
     let words = ["work", "--json", "--wait", "--worker"];
     let begin =
         |name: &str| start(&mut place.command(&[&words[..], &[name, "--", "true"]].concat()));

@@ -1055,6 +1055,8 @@ export interface VariableLine {
 
 /** The server is ready. */
 export interface ServingLine {
+  /** Whether a judge of the server checks what is reported. */
+  checks: boolean;
   /** The address for HTTP. */
   http: string | null;
   /** The last record of the ledger. */
@@ -1775,6 +1777,8 @@ export interface ReceiptLine {
   /** The number of the attempt's token. */
   token: number;
   type: "receipt";
+  /** Why no process checks the commands that the step waits for, and what helps. */
+  unchecked?: string | null;
 }
 
 /** The new plan version that a receipt requests. */

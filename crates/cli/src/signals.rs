@@ -1,6 +1,7 @@
 //! Signals that ask a command to end: the first one to stop, the second one to stop at once. SIGTERM
 //! asks to stop at once, since a system that shuts down does not wait for long.
 
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -51,6 +52,20 @@ impl StopSignals {
                 .map_err(|error| Error::io("watch for signals", about, error))?;
         }
         Ok(Self { interrupted, terminated, request: Arc::default() })
+    }
+
+    /// The end of standard input asks to stop at once, too: if the program at its other end is killed, the kernel
+    /// closes the pipe.
+    pub(crate) fn stop_when_input_ends(&self, about: &Path) -> Result<()> {
+        let flag = Arc::clone(&self.terminated);
+        let wait = move || {
+            // An input that cannot be read has ended, too.
+            let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+            flag.store(true, Ordering::Relaxed);
+        };
+        let started = Builder::new().name("stdin".to_owned()).spawn(wait);
+        started.map_err(|error| Error::io("watch standard input of", about, error))?;
+        Ok(())
     }
 
     /// The request of the signals so far.

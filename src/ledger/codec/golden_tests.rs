@@ -66,7 +66,7 @@ fn of_plan() -> Vec<Event> {
             review: Review::Approved,
             by: "me".into(),
             note: String::new(),
-            commands: Some(CommandsApproval { hash, by: "ana".into() }),
+            commands: Some(CommandsApproval { hash, by: "ana".into(), folder: Some("/w".into()) }),
         }),
         Event::PlanActivated(PlanActivated {
             run,

@@ -104,6 +104,8 @@ pub struct CommandsApproval {
     pub hash: ContentHash,
     /// The person.
     pub by: String,
+    /// The folder in which a judge runs them, if it is known: the working folder of the person's command.
+    pub folder: Option<String>,
 }
 
 /// Decision of a reviewer.

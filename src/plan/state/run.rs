@@ -151,11 +151,12 @@ impl Run {
         }
     }
 
-    /// The approval of commands with this hash by a person, in any version of the run.
+    /// The newest approval of commands with this hash by a person, in any version of the run.
     #[doc(hidden)]
     #[must_use]
     pub fn approved_commands(&self, hash: ContentHash) -> Option<&CommandsApproval> {
-        let mut approvals = self.versions.iter().filter_map(|version| version.commands.as_ref());
+        let versions = self.versions.iter().rev();
+        let mut approvals = versions.filter_map(|version| version.commands.as_ref());
         approvals.find(|approval| approval.hash == hash)
     }
 

@@ -105,6 +105,7 @@ fn s25_work_without_a_run_serves_every_run() {
     for run in ["one", "two"] {
         place.ledger(&format!("plan propose {run}.yaml")).code(0);
     }
+    place.ledger("plan approve two --by ana").code(0);
     place.ledger("work --worker w -- true").code(0).says(&["3 steps done"]);
     for run in ["one", "two"] {
         assert_eq!(place.state().run_named(run).unwrap().status, ENDED, "{run}");

@@ -1136,6 +1136,8 @@ class VariableLine(TypedDict):
 
 class ServingLine(TypedDict):
     """The server is ready."""
+    # Whether a judge of the server checks what is reported.
+    checks: bool
     # The address for HTTP.
     http: Union[str, None]
     # The last record of the ledger.
@@ -1859,6 +1861,8 @@ class ReceiptLine(_ReceiptLineRequired, total=False):
     budget_used: list[BudgetPart]
     # Why a successful result was not accepted, such as a declared output that is missing.
     not_accepted: Union[str, None]
+    # Why no process checks the commands that the step waits for, and what helps.
+    unchecked: Union[str, None]
 
 
 _ReplanAskedRequired = TypedDict("_ReplanAskedRequired", {

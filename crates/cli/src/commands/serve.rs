@@ -1,18 +1,15 @@
 //! `ledger serve`: takes the writer lock and executes the requests of other processes.
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::{Environment, Error, Ledger};
+use plan_ledger::{Environment, Ledger};
 
 use crate::commands::store::held::{HeldLog, HttpAddress};
 use crate::commands::store::lines::HeldStoreJson;
@@ -21,6 +18,7 @@ use crate::commands::store::lines::StandbyLine;
 use crate::commands::store::lines::StoreNewsLine;
 #[cfg(feature = "store")]
 use crate::commands::store::{Before, HoldOptions, held::StoreView, hold, standby_text};
+use crate::commands::work::{JudgeProcess, expect_judge};
 use crate::options::{LedgerOption, environment, open_ledger};
 use crate::output::{Code, Failure, print_message, print_result};
 use crate::runner::{StopRequest, keep_left, take_over_dead_claims};
@@ -38,11 +36,13 @@ Examples:
   ledger serve --http                              also over HTTP; http.json has address and tokens
   ledger serve --http 127.0.0.1:8080               at this port; a browser shows the run there
   ledger serve --until-eof <pipe                   until the other end of the pipe is closed
+  ledger serve --checks                            with a judge that checks what is reported
 ",
             $store,
             "
 The server records expired leases, delays and deadlines, and releases the steps of processes of this
-machine that are gone. It ends on Ctrl-C or SIGTERM, and after a failed write; then each command opens
+machine that are gone. With --checks a child process of its own is the judge (`ledger work
+--judge-only --wait`): it does not start inside an attempt or an agent session. The server ends on Ctrl-C or SIGTERM, and after a failed write; then each command opens
 the ledger itself."
         )
     };
@@ -77,6 +77,10 @@ pub(crate) struct ServeArgs {
     /// Stop when standard input ends, so that the server ends with the program that started it
     #[arg(long)]
     until_eof: bool,
+    /// Check what is reported, in a process of its own: with commands that a person approved, as `ledger work
+    /// --judge-only` does
+    #[arg(long)]
+    checks: bool,
     /// Print the answer as JSON
     #[arg(long)]
     json: bool,
@@ -195,6 +199,8 @@ impl Drop for EndOnDrop<'_> {
 /// The server is ready.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ServingLine {
+    /// Whether a judge of the server checks what is reported.
+    checks: bool,
     /// The address for HTTP.
     http: Option<String>,
     /// The last record of the ledger.
@@ -208,21 +214,6 @@ const TICK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How often it looks for claims of processes that are gone: their leases may last for hours.
 const DEAD_CLAIMS_EVERY: Duration = Duration::from_secs(2);
-
-/// A flag that is set when standard input ends. If the program at the other end is killed, the
-/// kernel closes the pipe.
-fn watch_input(dir: &Path) -> Result<Arc<AtomicBool>, Failure> {
-    let is_ended = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&is_ended);
-    let wait = move || {
-        // An input that cannot be read has ended, too.
-        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
-        flag.store(true, Ordering::Relaxed);
-    };
-    let started = Builder::new().name("stdin".to_owned()).spawn(wait);
-    started.map_err(|error| Error::io("watch standard input of", dir, error))?;
-    Ok(is_ended)
-}
 
 /// Ends the claims whose processes are gone, and keeps what the workers of a dead runner left. Damage ends no server: it is answered to each request that
 /// meets it.
@@ -244,9 +235,13 @@ pub(crate) fn serve(args: &ServeArgs, http: &mut dyn HttpServer) -> Result<Code,
     let dir = &args.place.dir;
     let signals = StopSignals::register(dir)?;
     expect_outside(std::process::id(), dir)?;
-    let input_ended = args.until_eof.then(|| watch_input(dir)).transpose()?;
-    let is_ended = || input_ended.as_ref().is_some_and(|it| it.load(Ordering::Relaxed));
-    let is_stopped = || signals.request() != StopRequest::None || is_ended();
+    if args.checks {
+        expect_judge(dir)?;
+    }
+    if args.until_eof {
+        signals.stop_when_input_ends(dir)?;
+    }
+    let is_stopped = || signals.request() != StopRequest::None;
     let opened = {
         // A store that gives no answer, or another lock holder, must not hold up the end.
         let ending = stopped_early(dir, Code::Success);
@@ -278,7 +273,9 @@ pub(crate) fn serve(args: &ServeArgs, http: &mut dyn HttpServer) -> Result<Code,
             store.start(address.as_ref())?;
         }
         let held = store.as_ref().map(|store| store.json());
-        let line = ServingLine { http: address.map(|it| it.bound), seq, store: held };
+        let checks = args.checks;
+        let mut judge = checks.then(|| JudgeProcess::start(dir, args.json)).transpose()?;
+        let line = ServingLine { checks, http: address.map(|it| it.bound), seq, store: held };
         print_result(args.json, &line, &serving_text(dir, &line))?;
         let mut looked = Instant::now();
         while !is_stopped() {
@@ -296,6 +293,9 @@ pub(crate) fn serve(args: &ServeArgs, http: &mut dyn HttpServer) -> Result<Code,
             if looked.elapsed() >= DEAD_CLAIMS_EVERY {
                 looked = Instant::now();
                 end_dead_claims(&ledger, dir)?;
+                if let Some(judge) = &mut judge {
+                    judge.restart_if_ended()?;
+                }
             }
             // After a failed write, stop and release the lock, so that another process can open the
             // ledger.
@@ -376,6 +376,9 @@ fn serving_text(dir: &Path, line: &ServingLine) -> String {
     }
     if let Some(store) = &line.store {
         text = format!("{text}, with its log in {}", store.text());
+    }
+    if line.checks {
+        text.push_str("; a judge checks what is reported, with commands that a person approved");
     }
     text
 }

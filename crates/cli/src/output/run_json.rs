@@ -507,6 +507,13 @@ pub(crate) enum PendingJson {
         /// The id of the step.
         step: String,
     },
+    /// The approval of what the active version executes.
+    Commands {
+        /// Its commands.
+        commands: Vec<String>,
+        /// The version.
+        version: u32,
+    },
     /// Verdicts on the criteria of the plan.
     PlanVerdicts {
         /// The criteria.
@@ -584,6 +591,7 @@ impl From<&Pending> for PendingJson {
             Pending::Checks { step: StepName { number, id: step }, criteria, .. } => {
                 Self::Checks { criteria, number, step }
             }
+            Pending::Commands { version, commands } => Self::Commands { commands, version },
             Pending::PlanVerdicts { criteria } => Self::PlanVerdicts { criteria },
             Pending::OutcomeUnknown { step: StepName { number, id: step } } => {
                 Self::OutcomeUnknown { number, step }

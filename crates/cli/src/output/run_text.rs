@@ -276,8 +276,19 @@ fn all_commands(item: &Pending, run: &str, ledger: &Path) -> (String, Vec<String
             vec![line("accept", &[run, &step_argument(step)])],
         ),
         Pending::Checks { step, criteria, file } => (
-            format!("{step} waits for a runner to check: {}", criteria.join("; ")),
-            vec![line("run", &[file, "--run", run])],
+            format!("{step} waits for a runner or a judge to check: {}", criteria.join("; ")),
+            vec![
+                line("run", &[file, "--run", run]),
+                format!("{} --judge-only --wait", line("work", &[run])),
+            ],
+        ),
+        Pending::Commands { version, commands } => (
+            format!(
+                "nothing is checked before a person approves what version {version} of the plan \
+                 executes: {}",
+                commands.join("; ")
+            ),
+            vec![line("plan review", &[run]), line("plan approve", &[run])],
         ),
         Pending::PlanVerdicts { criteria } => (
             format!("the plan waits for a verdict on: {}", criteria.join("; ")),

@@ -5,6 +5,7 @@ mod answer;
 mod failure;
 mod gone;
 pub(crate) mod hand_off;
+mod judge;
 mod message;
 mod opening;
 pub(crate) mod private_files;
@@ -27,6 +28,10 @@ pub use hand_off::{
     StepName, WorkerKind,
 };
 pub(crate) use hand_off::{class_word, describe, title};
+pub(crate) use judge::{
+    checks_folder, commands_of, has_judge, is_unapproved, judge_mark, step_lock,
+    unapproved_commands, unchecked_text,
+};
 pub use message::MESSAGE_LENGTH_MAX;
 pub(crate) use message::{encode, receive};
 pub(crate) use opening::{OpeningJson, OpeningWord, RolledBackLine};

@@ -48,6 +48,17 @@ impl Peer {
         }
     }
 
+    /// The process at the other end of a connection. Where this is one of its own, its client is elsewhere (HTTP),
+    /// and so is the folder of the work.
+    pub(crate) fn at_socket(pid: Option<u32>) -> Self {
+        match Self::of(pid) {
+            Self::Here(own) if own.pid == std::process::id() => {
+                Self::Here(WorkerProcess { folder: None, ..own })
+            }
+            other => other,
+        }
+    }
+
     /// This process.
     pub(crate) fn own() -> Self {
         Self::of(Some(std::process::id()))

@@ -1,12 +1,12 @@
 //! Answers a question by its number.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::internals::plan::StepEvent;
+use plan_ledger::internals::plan::{QuestionSubject, StepEvent, YES};
 use plan_ledger::{
     Command, ContentHash, Error, Event, Question, QuestionId, Rejection, State, StepNumber,
     StepStatus,
@@ -15,6 +15,7 @@ use plan_ledger::{
 use crate::protocol::{Failure, StepName};
 
 use super::answer_line::AnswerLine;
+use super::commands_approval::approval_of_commands;
 use super::context::RequestContext;
 use super::find::{begins_with, run_status, step_status};
 use super::kind::RequestKind;
@@ -71,16 +72,22 @@ impl RequestKind for AnswerRequest {
 
     fn run(&self, context: RequestContext<'_, '_>) -> Result<AnswerAnswer, Failure> {
         let id = QuestionId(self.question);
-        let asked = RefCell::new(None);
+        let (asked, reviewed) = (RefCell::new(None), Cell::new(None));
         let make = |state: &State| {
             let found =
                 state.questions.get(&id).and_then(|run| state.runs.get(run)?.questions.get(&id));
             let question = found.ok_or(Rejection::NoSuchQuestion(id)).map_err(Error::from)?;
             *asked.borrow_mut() = other_asked(question, &self.by);
+            let is_approval = self.answer == YES
+                && matches!(question.asked.subject, QuestionSubject::Plan { .. });
+            reviewed.set(state.questions.get(&id).copied().filter(|_| is_approval));
             let reply = Reply { by: &self.by, note: &self.note, shown: self.shown.as_deref() };
             reply.answer(id, question, &self.answer)
         };
-        context.execute(&make, |state, events| {
+        let then = |state: &State| {
+            approval_of_commands(state.runs.get(&reviewed.get()?)?, &self.by, context.origin.peer)
+        };
+        context.execute_with(&make, &then, |state, events| {
             let run = events.iter().find_map(|(_, event)| event.run());
             let run = run.and_then(|run| state.runs.get(&run));
             let step = run.zip(answered_step(events));

@@ -4,6 +4,7 @@
 //! step.
 
 use std::fmt;
+use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,9 @@ use plan_ledger::{
     StepStatus, Task, Timestamp, Token, Transaction,
 };
 
-use crate::protocol::{Answer, Failure, OutcomeWord, ReceiptFile, budget_used_text};
+use crate::protocol::{
+    Answer, Failure, OutcomeWord, ReceiptFile, budget_used_text, unchecked_text,
+};
 
 use super::answer_line::AnswerLine;
 use super::attempt_status::AttemptStatus;
@@ -82,6 +85,9 @@ pub struct ReceiptAnswer {
     /// Why a successful result was not accepted, such as a declared output that is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_accepted: Option<String>,
+    /// Why no process checks the commands that the step waits for, and what helps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unchecked: Option<String>,
     /// What the worker asks for instead of a result; null unless it requested a new plan version.
     #[serde(default)]
     pub replan: Option<ReplanAsked>,
@@ -155,7 +161,8 @@ impl RequestKind for ReceiptRequest {
             let budget_used = used.unwrap_or_default().iter().filter_map(part).collect();
             let (attempt, replan) = (AttemptStatus::of(state, token)?, self.replan(state));
             let not_accepted = self.not_accepted(state, attempt.status);
-            let answer = ReceiptAnswer { attempt, budget_used, not_accepted, replan };
+            let unchecked = self.unchecked(state, context.origin.looks.map(|(dir, _)| dir));
+            let answer = ReceiptAnswer { attempt, budget_used, not_accepted, unchecked, replan };
             // Under its key a receipt may be answered again after the next claim is over.
             let next = self.next.as_ref();
             let next = next.and_then(|next| Task::dispatched(state, events, next.secret));
@@ -186,6 +193,12 @@ impl ReceiptRequest {
         }
         let (_, message) = attempt_of(state, self.token.seq).ok()?.2.last_failure()?;
         Some(message.to_string())
+    }
+
+    /// Why no process checks the step.
+    fn unchecked(&self, state: &State, ledger: Option<&Path>) -> Option<String> {
+        let (run, number, _) = attempt_of(state, self.token.seq).ok()?;
+        unchecked_text(ledger?, run, number)
     }
 
     fn replan(&self, state: &State) -> Option<ReplanAsked> {
@@ -298,6 +311,7 @@ impl fmt::Display for ReceiptAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: receipt; the step is {}", self.attempt.step, self.attempt.status)?;
         self.not_accepted.as_ref().map_or(Ok(()), |why| write!(f, ": {why}"))?;
+        self.unchecked.as_ref().map_or(Ok(()), |why| write!(f, "; {why}"))?;
         let Some(ReplanAsked { from, kind, after }) = &self.replan else { return Ok(()) };
         write!(f, "; another plan is requested{}", kind.note())?;
         from.as_ref().map_or(Ok(()), |from| write!(f, " from step {from} on"))?;

@@ -5,15 +5,14 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::internals::ledger::commands_hash;
-use plan_ledger::internals::plan::{CommandsApproval, NO, QuestionSubject, Review, YES};
+use plan_ledger::internals::plan::{NO, QuestionSubject, Review, YES};
 use plan_ledger::{Command, ContentHash, Event, Question, QuestionId, Run, State};
 
-use crate::protocol::Failure;
+use crate::protocol::{Failure, Peer};
 
-use super::actor::Actor;
 use super::answer::Reply;
 use super::answer_line::AnswerLine;
+use super::commands_approval::approval_of_commands;
 use super::context::RequestContext;
 use super::find::{begins_with, run_of, run_status};
 use super::kind::RequestKind;
@@ -62,8 +61,10 @@ impl RequestKind for ReviewRequest {
     type Answer = ReviewAnswer;
 
     fn run(&self, context: RequestContext<'_, '_>) -> Result<ReviewAnswer, Failure> {
-        let then = |state: &State| self.commands(state);
-        context.execute_with(&|state: &State| self.command(state), &then, |state, events| {
+        let peer = context.origin.peer;
+        let make = |state: &State| self.command(state, peer);
+        let then = |state: &State| self.commands(state, peer);
+        context.execute_with(&make, &then, |state, events| {
             let run = run_of(state, &self.run)?;
             let reviewed = events.iter().find_map(|(_, event)| match event {
                 Event::PlanReviewed(reviewed) => Some((reviewed.version, reviewed.hash)),
@@ -77,10 +78,10 @@ impl RequestKind for ReviewRequest {
 }
 
 impl ReviewRequest {
-    fn command(&self, state: &State) -> Result<Command, Failure> {
+    fn command(&self, state: &State, peer: &Peer) -> Result<Command, Failure> {
         let run = run_of(state, &self.run)?;
         let Some((version, proposed)) = run.newest_proposal() else {
-            let unapproved = self.commands(state).zip(run.active_version());
+            let unapproved = self.commands(state, peer).zip(run.active_version());
             let Some((command, active)) = unapproved else {
                 let message = format!("run {}: no version waits for review", run.name);
                 return Err(Failure::Rejected(message));
@@ -113,25 +114,11 @@ impl ReviewRequest {
         )))
     }
 
-    /// The approval of the commands of the active version, if they have none. An agent that may decide
-    /// approves a plan, and not what a judge executes.
-    fn commands(&self, state: &State) -> Option<Command> {
+    /// The approval of the commands of the active version.
+    fn commands(&self, state: &State, peer: &Peer) -> Option<Command> {
         let run = run_of(state, &self.run).ok()?;
-        let is_person = matches!(Actor::of(&self.by), Actor::Named(_));
-        if self.review != Review::Approved || !is_person {
-            return None;
-        }
-        let hash = unapproved_commands(run)?;
-        let commands = CommandsApproval { hash, by: self.by.clone() };
-        Some(Command::ApproveCommands { run: run.id, version: run.active, commands })
+        (self.review == Review::Approved).then(|| approval_of_commands(run, &self.by, peer))?
     }
-}
-
-/// The hash of the commands of the active version, if no person approved them.
-pub(crate) fn unapproved_commands(run: &Run) -> Option<ContentHash> {
-    let hash = commands_hash(&run.plan()?.decode())?;
-    plan_ledger::mutant!(UnapprovedCommandsRun => return None);
-    run.approved_commands(hash).is_none().then_some(hash)
 }
 
 /// The open question about a version.

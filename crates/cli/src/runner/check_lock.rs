@@ -13,10 +13,12 @@
 use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
 
 use plan_ledger::{Error, Result, RunId};
 
-use crate::protocol::private_files;
+use crate::protocol::{checks_folder, judge_mark, private_files, step_lock};
 use crate::runner::check::Criteria;
 use crate::runner::own_folder::{create_own_folder, share};
 
@@ -34,12 +36,11 @@ impl CheckLock {
     /// # Errors
     /// The lock file cannot be created or locked in the ledger's folder.
     pub(crate) fn take(ledger: &Path, run: RunId, criteria: Criteria) -> Result<Option<Self>> {
-        let folder = ledger.join("work").join("checks");
-        let name = match criteria {
-            Criteria::OfStep(number) => format!("run-{run}-step-{number}.lock"),
-            Criteria::OfPlan => format!("run-{run}-plan.lock"),
+        let folder = checks_folder(ledger);
+        let path = match criteria {
+            Criteria::OfStep(number) => step_lock(ledger, run, number),
+            Criteria::OfPlan => folder.join(format!("run-{run}-plan.lock")),
         };
-        let path = folder.join(name);
         let cannot = |error| Error::io("lock the criteria for a check", &path, error);
         create_own_folder(&folder)?;
         loop {
@@ -57,6 +58,36 @@ impl CheckLock {
                 return Ok(Some(Self { path, _file: file }));
             }
         }
+    }
+}
+
+/// How often a mark is tried to be set, and the pause between two tries.
+const MARK_TRIES: u32 = 50;
+const MARK_PAUSE: Duration = Duration::from_millis(2);
+
+/// Says that a judge is at work, as long as it lives.
+#[derive(Debug)]
+pub(crate) struct JudgeMark {
+    _file: File,
+}
+
+impl JudgeMark {
+    /// Sets the mark of a judge of one run, or of every run. Without it, other processes only say that none is at
+    /// work.
+    pub(crate) fn set(ledger: &Path, run: Option<RunId>) -> Option<Self> {
+        let folder = checks_folder(ledger);
+        create_own_folder(&folder).ok()?;
+        let file = private_files::open_to_append(&judge_mark(ledger, run)).ok()?;
+        // The file of another user is shared already.
+        let _ = share(&file, &folder);
+        // A process that looks for the mark has it locked for a moment.
+        for _ in 0..MARK_TRIES {
+            if file.try_lock_shared().is_ok() {
+                return Some(Self { _file: file });
+            }
+            sleep(MARK_PAUSE);
+        }
+        None
     }
 }
 

@@ -35,7 +35,7 @@ mod workers;
 
 pub(crate) use check::Criteria;
 pub use check::{Check, CheckAnswer, Checked, Subject};
-pub(crate) use check_lock::CheckLock;
+pub(crate) use check_lock::{CheckLock, JudgeMark};
 pub(crate) use claims::{
     ClaimsLook, DeadClaim, GoneClaim, KeptClaim, claimed_files, release_dead_claims,
     take_over_dead_claims,
@@ -51,7 +51,7 @@ pub use drive::{
 pub(crate) use external_worker::{
     CheckPlaces, End, ExternalWork, Order, check_external, forget_external, has_check,
 };
-pub(crate) use helpers::approved_commands::approved_commands;
+pub(crate) use helpers::approved_commands::{approved_commands, commands_of_active};
 pub(crate) use helpers::commands::TIMEOUT_SECONDS;
 pub use helpers::commands::{FailureDecider, Helpers, Judge, PlannedWork, Planner};
 pub(crate) use helpers::folder_state::FolderState;

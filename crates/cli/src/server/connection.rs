@@ -149,7 +149,7 @@ impl Connection {
         let writer = Arc::new(ResponseWriter { stream, outgoing: Mutex::new(outgoing) });
         let reading = ReadState::Open;
         // Now: a number of a process is used again after its end, and a claim that it sent is executed later.
-        let process = Arc::new(Peer::of(peer_of(&writer.stream)));
+        let process = Arc::new(Peer::at_socket(peer_of(&writer.stream)));
         let (buffer, searched, shutdown_deadline) = (Vec::new(), 0, None);
         Ok(Self { writer, process, buffer, searched, reading, shutdown_deadline })
     }

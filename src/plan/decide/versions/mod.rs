@@ -236,7 +236,7 @@ pub(super) fn review(
 }
 
 /// The approval of the commands of a version that is approved: a second review, which has them. A
-/// version whose commands are approved already needs no record.
+/// version whose commands are approved already needs no record, unless they run in another folder by now.
 pub(super) fn approve_commands(
     state: &State,
     run: RunId,
@@ -247,7 +247,8 @@ pub(super) fn approve_commands(
     let version = usize::try_from(number).ok().and_then(|it| run.versions.get(it.checked_sub(1)?));
     let approved = version.filter(|each| each.review == Some(Review::Approved));
     let version = approved.ok_or(Rejection::NoSuchVersion(number))?;
-    if run.approved_commands(commands.hash).is_some() {
+    let known = run.approved_commands(commands.hash);
+    if known.is_some_and(|known| commands.folder.is_none() || commands.folder == known.folder) {
         return Ok(Vec::new());
     }
     Ok(vec![Event::PlanReviewed(PlanReviewed {

@@ -13,7 +13,7 @@ use plan_ledger::{AttemptToken, Run, State, StepNumber, StepState, StepStatus, T
 use crate::commands::inspect::name_and_title;
 use crate::commands::prime::ReadFrom;
 use crate::output::{escape_control, quoted, step_argument};
-use crate::protocol::StepName;
+use crate::protocol::{StepName, unchecked_text};
 use crate::runner::{Pending, pending};
 
 use super::session::HostSession;
@@ -54,7 +54,11 @@ enum ClaimState {
         is_due: bool,
     },
     /// It was reported, and criteria have no verdict yet.
-    Unverified { open: Vec<String> },
+    Unverified {
+        open: Vec<String>,
+        /// Why nothing checks it, and what helps.
+        unchecked: Option<String>,
+    },
     /// Another worker has the step, or it must not be done any longer.
     Lost(String),
 }
@@ -79,7 +83,7 @@ impl SessionClaims {
         found.extend(session.tokens(ledger).into_iter().map(|token| (token.seq, Some(token))));
         let mut claims = Vec::new();
         for (seq, token) in found {
-            match claim_of(state, (seq, token), now) {
+            match claim_of((ledger, state), (seq, token), now) {
                 Some(claim) => {
                     if matches!(claim.state, ClaimState::Lost(_)) {
                         session.forget_token(ledger, seq);
@@ -111,7 +115,8 @@ impl SessionClaims {
             }
             session.keep_token(ledger, token);
             self.claims.retain(|claim| claim.seq != token.seq);
-            self.claims.extend(claim_of(read.state(), (token.seq, Some(token)), read.now()));
+            let claim = claim_of((ledger, read.state()), (token.seq, Some(token)), read.now());
+            self.claims.extend(claim);
         }
         self
     }
@@ -159,6 +164,18 @@ impl SessionClaims {
         joined(held.collect())
     }
 
+    /// What the user is told when the session ends: steps that it reported and nothing checks. `None` if there are
+    /// none.
+    pub(super) fn unchecked_text(&self) -> Option<String> {
+        let unchecked = self.claims.iter().filter_map(|claim| match &claim.state {
+            ClaimState::Unverified { unchecked: Some(why), .. } => {
+                Some(format!("{} of run {} is reported, and {why}.", claim.step, claim.run))
+            }
+            _ => None,
+        });
+        joined(unchecked.collect())
+    }
+
     /// What the agent is told about itself: its worker name, and its claims.
     pub(super) fn own_text(&self, worker: &str) -> String {
         let mut text =
@@ -171,8 +188,10 @@ impl SessionClaims {
                 ClaimState::Open { lease_until, .. } => {
                     format!("claimed until {}", time_text(*lease_until))
                 }
-                ClaimState::Unverified { open } => {
-                    format!("reported, waits for a verdict on {}", open.join("; "))
+                ClaimState::Unverified { open, unchecked } => {
+                    let why =
+                        unchecked.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
+                    format!("reported, waits for a verdict on {}{why}", open.join("; "))
                 }
                 ClaimState::Lost(why) => format!("lost: {why}"),
             };
@@ -209,7 +228,7 @@ fn attempts(state: &State) -> impl Iterator<Item = (AttemptToken, &Run, StepNumb
 
 /// The claim of an attempt; `None` if the attempt ended as it should: accepted, failed or released.
 fn claim_of(
-    state: &State,
+    (ledger, state): (&Path, &State),
     (seq, token): (AttemptToken, Option<Token>),
     now: Timestamp,
 ) -> Option<SessionClaim> {
@@ -224,7 +243,7 @@ fn claim_of(
             let left = attempt.lease_until.saturating_sub(now);
             ClaimState::Open { lease_until: attempt.lease_until, is_due: left < lease / 2 }
         }
-        (StepStatus::Reported, Some(_)) => unverified(run, number),
+        (StepStatus::Reported, Some(_)) => unverified(ledger, run, number),
         (StepStatus::Dispatched, None) => {
             let worker = step.attempt().map_or("another worker", |attempt| attempt.worker.as_str());
             ClaimState::Lost(format!("{} has it now", escape_control(worker)))
@@ -249,14 +268,19 @@ fn claim_of(
 }
 
 /// A reported step: its criteria without a verdict.
-fn unverified(run: &Run, number: StepNumber) -> ClaimState {
+fn unverified(ledger: &Path, run: &Run, number: StepNumber) -> ClaimState {
     let open = pending(run, &Route::default()).into_iter().find_map(|item| match item {
-        Pending::Verdicts { step, criteria } if step.number == number => Some(criteria),
+        Pending::Verdicts { step, criteria } | Pending::Checks { step, criteria, .. }
+            if step.number == number =>
+        {
+            Some(criteria)
+        }
         _ => None,
     });
     let open = open.unwrap_or_else(|| vec!["its criteria".to_owned()]);
     let open = open.iter().map(|criterion| escape_control(criterion)).collect();
-    ClaimState::Unverified { open }
+    let unchecked = unchecked_text(ledger, run, number).map(|why| escape_control(&why));
+    ClaimState::Unverified { open, unchecked }
 }
 
 /// The tokens in the answers to claims. The text has no escapes and no spaces.

@@ -159,7 +159,8 @@ fn respond(
         }
         HookEvent::Stopping => {
             let held = claims.hold_text().filter(|_| may_hold(input, session, dir));
-            Ok(held.map_or(Reply::Nothing, Reply::Hold))
+            let unchecked = || claims.unchecked_text().map_or(Reply::Nothing, Reply::Notice);
+            Ok(held.map_or_else(unchecked, Reply::Hold))
         }
         HookEvent::TaskCompleted => {
             let task = input.task();

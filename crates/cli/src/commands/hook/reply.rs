@@ -34,7 +34,10 @@ impl Reply {
         let output = match self {
             Self::Nothing => return Rendered::default(),
             Self::Veto(reason) => return Rendered { output: None, veto: Some(reason) },
-            // Only hosts with tasks of their own get one, and these read it in this form.
+            // The other hosts read it in this form.
+            Self::Notice(_) if matches!(host, Host::Cursor | Host::OpenCode) => {
+                return Rendered::default();
+            }
             Self::Notice(text) => json!({ "systemMessage": text }),
             Self::Context(text) => context(host, event, &text),
             Self::Hold(reason) => hold(host, event, &reason),

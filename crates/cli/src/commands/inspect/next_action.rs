@@ -21,7 +21,7 @@ use crate::output::{
     decision_commands, escape_control, is_for_agent, is_for_reader, outcome_commands,
     pending_commands, shell_command, step_argument,
 };
-use crate::protocol::{StepName, WorkerKind, counted};
+use crate::protocol::{StepName, WorkerKind, counted, has_judge};
 use crate::runner::{GoneClaim, Pending, RunWait, may_ask_planner, may_hold, pending, plan_file};
 
 use super::lookup::{in_flight, step_name, steps_in_status};
@@ -162,7 +162,7 @@ fn person_actions(run: &Run, dir: &Path) -> Vec<NextAction> {
     let action = |item: &Pending| {
         let (action, step) = match item {
             Pending::Question { step, .. } => ("question", step.as_ref()),
-            Pending::Review { .. } => ("review", None),
+            Pending::Review { .. } | Pending::Commands { .. } => ("review", None),
             Pending::Paused { .. } => ("unpause", None),
             Pending::Replan { from, .. } => ("replan", from.as_ref()),
             Pending::Person { step, .. } => ("person", Some(step)),
@@ -209,7 +209,7 @@ fn running(state: &State, run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
     actions.extend(person_actions(run, dir));
     push_limited(&mut actions, run.outcome_unknown.iter(), |number| answer(run, *number, dir));
     push_limited(&mut actions, run.reported.iter(), |number| judge(run, *number, at));
-    actions.extend(judge_plan(run, dir));
+    actions.extend(judge_plan(run, at));
     // Where no runner is at work, another one is to be started, which waits then.
     let waits = if runner.is_absent() { &[] } else { at.waits };
     let dispatch = dispatch_action(state, run, now, waits);
@@ -451,24 +451,29 @@ pub(crate) fn judge(run: &Run, number: StepNumber, at: Surroundings<'_>) -> Next
     let text = match texts.as_slice() {
         [] => {
             let criteria = if others == 1 { "criterion" } else { "criteria" };
-            let text = format!("{name} waits for {others} {criteria} that `ledger run` judges");
-            let action = NextAction::new("judge", text).for_step(number);
-            let has_runner = at.runner.absence().is_none();
-            if has_runner {
-                return action;
+            let text = format!("{name} waits for {others} {criteria} that a judge checks");
+            if at.runner.absence().is_none() || has_judge(dir, run.id) {
+                return NextAction::new("judge", text).for_step(number);
             }
-            let action = with_runner(action, run, at);
-            // A judge does not start in the shell of an agent.
-            if is_for_agent() {
-                return action;
-            }
-            let judge = shell_command("work", dir, &[&run.name, "--judge-only"]);
-            return action.with_command(escape_control(&judge));
+            return with_judge(&text, run, at).for_step(number);
         }
         [one] => format!("{name} waits for a person to judge: {}", escape_control(one)),
         many => format!("{name} waits for a person to judge {} text criteria", many.len()),
     };
     NextAction::new("accept", text).for_step(number).with_command(escape_control(&command))
+}
+
+/// An action that says that no judge is at work, and how one is started. In the shell of an agent none starts.
+fn with_judge(text: &str, run: &Run, at: Surroundings<'_>) -> NextAction {
+    let judge = shell_command("work", at.dir, &[&run.name]);
+    let judge = escape_control(&format!("{judge} --judge-only --wait"));
+    let action = if is_for_agent() {
+        let text = format!("{text}, and none is at work until a person starts one: `{judge}`");
+        NextAction::new("judge", text)
+    } else {
+        NextAction::new("judge", format!("{text}, and none is at work")).with_command(judge)
+    };
+    with_runner(action, run, at)
 }
 
 /// The unjudged text criteria of a reported step, and the number of other criteria.
@@ -487,7 +492,8 @@ fn unjudged_criteria(run: &Run, number: StepNumber) -> (Vec<String>, usize) {
     (texts, others)
 }
 
-fn judge_plan(run: &Run, dir: &Path) -> Option<NextAction> {
+fn judge_plan(run: &Run, at: Surroundings<'_>) -> Option<NextAction> {
+    let dir = at.dir;
     let plan = run.plan().filter(|_| run.all_closed())?;
     let open = (0..).zip(&plan.header().test_criteria);
     let open = open.filter(|(index, _)| !run.plan_verdicts.contains_key(index));
@@ -496,8 +502,13 @@ fn judge_plan(run: &Run, dir: &Path) -> Option<NextAction> {
         return None;
     }
     if texts == 0 {
-        let text = "the plan's own criteria wait for `ledger run` to judge them".to_owned();
-        return Some(NextAction::new("judge", text));
+        let text = "the plan's own criteria wait for a judge".to_owned();
+        let is_checked = at.runner.absence().is_none() || has_judge(dir, run.id);
+        return Some(if is_checked {
+            NextAction::new("judge", text)
+        } else {
+            with_judge(&text, run, at)
+        });
     }
     let command = shell_command("accept", dir, &[&run.name, "plan"]);
     let text = "the plan's own text criteria wait for a person to judge them".to_owned();

@@ -18,7 +18,7 @@ use crate::commands::inspect::text::waits::{wait_text, waits_of};
 use crate::commands::inspect::{in_flight, name_and_title};
 use crate::commands::last_runner::RunnerStatus;
 use crate::output::pending_commands;
-use crate::protocol::Failure;
+use crate::protocol::{Failure, is_unapproved, unchecked_text};
 use crate::requests::{default_run, run_of, run_status};
 use crate::runner::{Pending, RunWait, pending};
 
@@ -261,6 +261,9 @@ impl PrimeLine {
         };
         let item =
             |item: &Pending| WaitingJson { text: pending_commands(item, &run.name, from.dir).0 };
+        // What is not approved is an item of its own.
+        let unchecked: Vec<WaitingJson> =
+            if is_unapproved(run) { Vec::new() } else { unchecked(from.dir, run) };
         Self {
             budget_left: budget_left(run, from.now),
             changes: from.changes(run),
@@ -277,11 +280,21 @@ impl PrimeLine {
             continues: view.continues,
             title: view.title,
             waits: from.waits(run),
-            waiting: waiting.iter().take(LISTED_MAX).map(item).collect(),
-            waiting_count: waiting.len(),
+            waiting_count: waiting.len() + unchecked.len(),
+            waiting: waiting.iter().map(item).chain(unchecked).take(LISTED_MAX).collect(),
             ..self
         }
     }
+}
+
+/// The reported steps that no process checks.
+fn unchecked(dir: &Path, run: &Run) -> Vec<WaitingJson> {
+    let text = |number: &StepNumber| {
+        let why = unchecked_text(dir, run, *number)?;
+        let name = name_and_title(run, *number).0;
+        Some(WaitingJson { text: format!("{name} is reported, and {why}") })
+    };
+    run.reported.iter().filter_map(text).collect()
 }
 
 fn plan_notes(run: &Run) -> PlanNotes {

@@ -51,9 +51,9 @@ use crate::protocol::{TrustsLine, counted};
 #[cfg(not(feature = "store"))]
 use crate::runner::Fence;
 use crate::runner::{
-    CannedOutputs, ImportedStatuses, LeftWorkers, Options, ProcessOptions, ProcessWorkers,
-    RunOutcome, RunSummary, Session, StubOptions, StubWorkers, TakeOver, Workers, drive, recover,
-    release_dead_claims, take_over_dead_claims,
+    CannedOutputs, ImportedStatuses, JudgeMark, LeftWorkers, Options, ProcessOptions,
+    ProcessWorkers, RunOutcome, RunSummary, Session, StubOptions, StubWorkers, TakeOver, Workers,
+    drive, recover, release_dead_claims, take_over_dead_claims,
 };
 use crate::server::{
     check_root, expect_not_gone, expect_outside, expect_person_for, expect_unbound, keep_root,
@@ -112,6 +112,7 @@ fn run_source(args: &RunArgs, source: &PlanSource) -> Result<Code, Failure> {
     let (mut ledger, mut report) = open_in_turn(&args.ledger, open)?;
     let mut reporter = report_ledger(&ledger, &report, args)?;
     let mut next = begin(&ledger, (source, draft), args, &reporter)?;
+    let _mark = judge_mark(next, args);
     let mut notifier =
         args.notify.as_ref().map(|command| Notifier::new(command, name, &args.ledger));
     let marks = ImportedStatuses::new(&imported.plan, &imported.done, &imported.skipped)
@@ -196,6 +197,12 @@ fn begin(
     Ok(next)
 }
 
+/// Says that this process checks what others report in its run, also while it waits. Stub workers check nothing.
+fn judge_mark(next: PreparedRun, args: &RunArgs) -> Option<JudgeMark> {
+    let PreparedRun::Active(run) = next else { return None };
+    if args.stub { None } else { JudgeMark::set(&args.ledger, Some(run)) }
+}
+
 /// The values that the preconditions of a new run need and that no step sets: they are asked for first.
 fn report_unset(run: &Run, ledger: &Path) {
     let numbers = run.active_version().map_or(&[][..], |version| &version.numbers);
@@ -259,6 +266,7 @@ fn run_held(
     let request = RunRequest { name, args, marks: (!args.fresh).then_some(&marks) };
     let drive = || {
         let mut next = begin(&ledger, (source, draft), args, &reporter)?;
+        let _mark = judge_mark(next, args);
         let mut done = Session::default();
         loop {
             let observer = NotifyingObserver {

@@ -15,7 +15,8 @@ use plan_ledger::{
 
 use crate::options::ReadPlanArgs;
 use crate::output::{Failure, option, print_message, shell_command};
-use crate::requests::{Actor, unapproved_commands};
+use crate::protocol::{commands_of, unapproved_commands};
+use crate::requests::Actor;
 use crate::runner::{ImportedStatuses, import_statuses};
 use crate::server::{AgentSession, agents_may_decide, expect_outside, expect_person_for};
 
@@ -47,7 +48,7 @@ pub(super) fn prepare(
     let state = ledger.state()?;
     let run = state.run_named(name);
     expect_valid(&state)?;
-    let approved = approved_commands(source, args);
+    let approved = approved_commands(source, run, args);
     let draft = draft.with_provenance(ReadPlanArgs::provenance(&args.plan));
     let draft = draft.with_commands(approved.clone());
     let Some(run) = run else {
@@ -147,19 +148,37 @@ pub(super) fn prepare(
     current(ledger, run.id)
 }
 
-/// The approval of the commands of the file by the person who typed the command line. `--keep-plan`
-/// continues whatever the ledger has, and stub workers execute nothing.
-fn approved_commands(source: &PlanSource, args: &RunArgs) -> Option<CommandsApproval> {
+/// The approval of the commands of the plan by the person who typed the command line, to whom those of a
+/// plan that the ledger has are shown. `--keep-plan` continues whatever the ledger has, and stub workers execute
+/// nothing.
+fn approved_commands(
+    source: &PlanSource,
+    run: Option<&Run>,
+    args: &RunArgs,
+) -> Option<CommandsApproval> {
     let is_person = AgentSession::of_environment().is_none()
         && expect_outside(std::process::id(), &args.ledger).is_ok();
-    if !is_person || args.keep_plan || args.stub || source.from_ledger.is_some() {
+    if !is_person || args.keep_plan || args.stub {
         return None;
     }
-    let hash = commands_hash(&source.plan.plan)?;
-    Some(CommandsApproval { hash, by: OPERATOR.to_owned() })
+    let plan = &source.plan.plan;
+    let hash = commands_hash(plan)?;
+    if source.from_ledger.is_some()
+        && let Some(run) = run.filter(|run| unapproved_commands(run) == Some(hash))
+    {
+        print_message(&format!(
+            "run {}: this approves what plan version {} {}",
+            run.name,
+            run.active,
+            executed_text(plan)
+        ));
+    }
+    let folder = std::env::current_dir().and_then(|folder| folder.canonicalize()).ok();
+    let folder = folder.and_then(|folder| folder.into_os_string().into_string().ok());
+    Some(CommandsApproval { hash, by: OPERATOR.to_owned(), folder })
 }
 
-/// Approves the commands of the active version, if they are those of the file.
+/// Approves the commands of the active version, if they are those of the plan that was read.
 fn approve_commands_of_active(
     ledger: &Ledger,
     run: RunId,
@@ -168,7 +187,7 @@ fn approve_commands_of_active(
     let Some(commands) = approved else { return Ok(()) };
     let state = ledger.state()?;
     let Some(found) = state.runs.get(&run) else { return Ok(()) };
-    if unapproved_commands(found) == Some(commands.hash) {
+    if commands_of(found) == Some(commands.hash) {
         let version = found.active;
         ledger.execute(&Command::ApproveCommands { run, version, commands })?;
     }

@@ -26,13 +26,14 @@ Without RUN, it takes steps of every run that has not ended, oldest run first.
 The command gets its task as `ledger run` gives it (format/hand-off.md): JSON on standard input, and
 LEDGER_* in its environment; what it prints is its output. Steps with their own command run that
 instead. Criteria that are commands are checked after each step, and those of the plan after the
-last one; text criteria wait for `ledger accept`.
+last one, if a person approved the commands; text criteria wait for `ledger accept`.
 
 With --judge-only it claims nothing, and checks reported steps, and then the plan, of each run: it
-runs a command only if a person approved the commands of the plan (`ledger run FILE` outside agent
-sessions, or `ledger plan approve`), in this folder, or in the worktree of its repository in which
-the step was claimed. It does not start inside an attempt or an agent session. Exit code 3: a step
-stays reported that it may not check.
+runs a command only if a person approved the commands of the plan for this run (`ledger run FILE` or
+`ledger run RUN` outside agent sessions, or `ledger plan approve`). An approval covers the text of the
+commands, not the scripts that they call. They run in the folder in which they were approved, or in the
+worktree of its repository in which the step was claimed. A judge does not start inside an attempt or
+an agent session. Exit code 3: a step stays reported that it may not check.
 
 The first Ctrl-C stops claiming and waits for the command; the second one, or SIGTERM, ends it (SIGTERM,
 then SIGKILL after --grace). If the lease of an
@@ -90,6 +91,10 @@ pub(crate) struct WorkArgs {
     /// approved
     #[arg(long, conflicts_with_all = ["command", "max", "owner", "tag"])]
     pub(super) judge_only: bool,
+    /// With --judge-only: stop when standard input ends, so that the judge ends with the program that started
+    /// it
+    #[arg(long, requires = "judge_only")]
+    pub(super) until_eof: bool,
     /// The command that works on the steps, and its arguments
     #[arg(last = true, value_name = "CMD", required_unless_present = "judge_only")]
     pub(super) command: Vec<String>,

@@ -4,7 +4,7 @@
 //! Of several processes that could check the same criteria, the one with the check lock runs the
 //! commands; the others wait for its verdicts. A worker checks the steps that it has reported, and
 //! unchecked steps of an earlier worker of the same name. A worker of servers on other machines checks nothing: they take
-//! no verdict from another machine.
+//! no verdict from another machine. Commands that no person approved are not run: their steps stay reported.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -22,8 +22,8 @@ use crate::runner::{
     has_check,
 };
 
-use super::answers::{text_in, without_nothing};
-use super::judge_only::may_check;
+use super::answers::{has_command_criteria, text_in, without_nothing};
+use super::judge_only::{expect_approved, may_check};
 use super::worker::Worker;
 
 /// The pause between two attempts to take the check lock.
@@ -62,6 +62,9 @@ impl Worker<'_> {
         let own: Vec<StepNumber> =
             run.reported.iter().filter(is_own).copied().filter(needs_check).collect();
         for criteria in own.into_iter().map(Criteria::OfStep) {
+            if !self.tell_unapproved(run, criteria) {
+                continue;
+            }
             // If the lock is taken, its owner is alive and checks them.
             let Some(_lock) = CheckLock::take(&self.ledger, run.id, criteria)? else { continue };
             while let Some(answer) = self.check_one(&run.name, criteria)? {
@@ -109,8 +112,28 @@ impl Worker<'_> {
         Ok(is_any)
     }
 
+    /// The check lock of a step that is to be reported and checked here: then the answer does not say that
+    /// nothing checks it.
+    pub(super) fn lock_before_report(&self, task: &Value) -> Option<CheckLock> {
+        if self.is_remote() || !has_command_criteria(task) {
+            return None;
+        }
+        let number = task.get("number").and_then(Value::as_u64);
+        let number = number.and_then(|number| u32::try_from(number).ok())?;
+        let (state, _) = self.read().ok()?;
+        let run = state.run_named(task.get("run").and_then(Value::as_str)?)?;
+        if expect_approved(run).is_err() {
+            return None;
+        }
+        CheckLock::take(&self.ledger, run.id, Criteria::OfStep(StepNumber(number))).ok()?
+    }
+
     /// Checks a step that was just reported. Returns the last answer.
-    pub(super) fn check_step(&mut self, reported: Answer) -> Result<Answer, Failure> {
+    pub(super) fn check_step(
+        &mut self,
+        reported: Answer,
+        held: Option<CheckLock>,
+    ) -> Result<Answer, Failure> {
         if self.is_remote() {
             return Ok(reported);
         }
@@ -121,7 +144,13 @@ impl Worker<'_> {
             return Ok(reported);
         };
         let criteria = Criteria::OfStep(StepNumber(number));
-        let Some(_lock) = self.lock(&run, criteria)? else { return Ok(reported) };
+        let _lock = match held {
+            Some(lock) => TakenLock { _lock: lock, after_other: false },
+            None => match self.lock(&run, criteria)? {
+                Some(lock) => lock,
+                None => return Ok(reported),
+            },
+        };
         let mut last = reported;
         while let Some(answer) = self.check_one(&run, criteria)? {
             self.args.ledger.print(&std::mem::replace(&mut last, answer))?;
@@ -129,12 +158,16 @@ impl Worker<'_> {
         Ok(last)
     }
 
-    /// Waits for the check lock. Returns `None` if there is nothing to check, or the worker stops.
-    fn lock(&self, run: &str, criteria: Criteria) -> Result<Option<TakenLock>, Failure> {
+    /// Waits for the check lock. Returns `None` if there is nothing to check, if no person approved the commands,
+    /// or if the worker stops.
+    fn lock(&mut self, run: &str, criteria: Criteria) -> Result<Option<TakenLock>, Failure> {
         let (state, _) = self.read()?;
         let Some(run) = find_run(&state, run)?.filter(|run| has_check(run, criteria)) else {
             return Ok(None);
         };
+        if !self.tell_unapproved(run, criteria) {
+            return Ok(None);
+        }
         let mut after_other = false;
         while !self.is_stopping() {
             if let Some(lock) = CheckLock::take(&self.ledger, run.id, criteria)? {
@@ -162,8 +195,10 @@ impl Worker<'_> {
         let working = if self.args.judge_only {
             let Ok(folder) = may_check(run, criteria) else { return Ok(None) };
             Some(folder)
-        } else {
+        } else if expect_approved(run).is_ok() {
             None
+        } else {
+            return Ok(None);
         };
         let (ledger, files) = (self.ledger.as_path(), self.files.path());
         let places = CheckPlaces { ledger, files, working };

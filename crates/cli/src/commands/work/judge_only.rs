@@ -6,40 +6,45 @@
 //! Invariants:
 //! - It runs a command only if a person approved the commands of the active version: the same state that
 //!   names the command has the approval.
-//! - It works in the plan's folder, which is that of this process, or in a worktree of its repository.
+//! - It works in the plan's folder, which is that in which its commands were approved, or in a worktree of its
+//!   repository.
 //! - It never starts inside an attempt or an agent session.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use plan_ledger::internals::plan::{CompactPlan, executed};
 use plan_ledger::{Run, RunStatus};
 
 use crate::options::WaitLoop;
 use crate::output::{Code, Failure, escape_control, print_message, shell_command};
-use crate::protocol::StepName;
-use crate::requests::{run_or_only, unapproved_commands};
-use crate::runner::{CheckLock, Criteria, check_folder, has_check};
+use crate::protocol::{StepName, commands_of, unapproved_commands};
+use crate::requests::run_or_only;
+use crate::runner::{CheckLock, Criteria, JudgeMark, check_folder, commands_of_active, has_check};
 use crate::server::{AgentSession, expect_outside};
 
 use super::answers::text_in;
-use super::args::WorkArgs;
 use super::worker::Worker;
 
 /// Rejects a process that may not be a judge.
 ///
 /// # Errors
-/// It is inside an attempt or an agent session, or servers on other machines have the ledger.
-pub(super) fn expect_judge(args: &WorkArgs) -> Result<(), Failure> {
-    if args.ledger.is_remote() {
-        let message = "--judge-only: a judge works where the ledger is; leave out --server";
-        return Err(Failure::Usage(message.to_owned()));
-    }
-    expect_outside(std::process::id(), args.ledger.dir())?;
+/// It is inside an attempt or an agent session.
+pub(crate) fn expect_judge(ledger: &Path) -> Result<(), Failure> {
+    expect_outside(std::process::id(), ledger)?;
     match AgentSession::of_environment() {
         Some(session) => Err(Failure::AgentSession { session: session.name }),
         None => Ok(()),
     }
+}
+
+/// Rejects a run of which no person approved the commands.
+///
+/// # Errors
+/// Why no command may run, for people.
+pub(super) fn expect_approved(run: &Run) -> Result<(), String> {
+    if unapproved_commands(run).is_none() {
+        return Ok(());
+    }
+    Err(format!("no person approved its commands: {}", commands_of_active(run).join("; ")))
 }
 
 /// The folder in which criteria of a run are checked.
@@ -47,14 +52,18 @@ pub(super) fn expect_judge(args: &WorkArgs) -> Result<(), Failure> {
 /// # Errors
 /// Why no command may run, for people.
 pub(super) fn may_check(run: &Run, criteria: Criteria) -> Result<PathBuf, String> {
-    if unapproved_commands(run).is_some() {
-        let plan = run.plan().map(CompactPlan::decode).unwrap_or_default();
-        let parts = executed(&plan);
-        let commands: Vec<&str> = parts.iter().filter_map(|part| part.command()).collect();
-        return Err(format!("no person approved its commands: {}", commands.join("; ")));
-    }
-    let here = std::env::current_dir().and_then(|dir| dir.canonicalize());
-    let here = here.map_err(|error| format!("the working folder cannot be read: {error}"))?;
+    expect_approved(run)?;
+    let approval = commands_of(run).and_then(|hash| run.approved_commands(hash));
+    let approved_in = approval.and_then(|approval| approval.folder.as_ref());
+    let here = match approved_in {
+        Some(folder) => Path::new(folder).canonicalize().map_err(|_| {
+            format!("the folder in which its commands were approved is gone: {folder}")
+        })?,
+        // They were approved where no folder is known, such as over HTTP.
+        None => std::env::current_dir()
+            .and_then(|folder| folder.canonicalize())
+            .map_err(|error| format!("the working folder cannot be read: {error}"))?,
+    };
     let claimed = match criteria {
         Criteria::OfStep(number) => {
             let attempt = run.step(number).and_then(|step| step.attempt());
@@ -80,9 +89,9 @@ impl Worker<'_> {
     /// Checks until there is nothing to check, or with `--wait` until a signal or the end of the named run.
     pub(super) fn judge(&mut self) -> Result<Code, Failure> {
         let mut wait = WaitLoop::start(self.args.wait);
-        let mut told = BTreeSet::new();
+        let _mark = self.judge_mark()?;
         loop {
-            let look = self.judge_once(&mut told)?;
+            let look = self.judge_once()?;
             let is_over = !look.is_any && (look.has_ended || wait.is_over());
             if is_over || self.is_stopping() {
                 return Ok(if look.left > 0 { Code::Waiting } else { Code::Success });
@@ -93,7 +102,18 @@ impl Worker<'_> {
         }
     }
 
-    fn judge_once(&mut self, told: &mut BTreeSet<String>) -> Result<Look, Failure> {
+    /// Says that this process checks what others report.
+    fn judge_mark(&self) -> Result<Option<JudgeMark>, Failure> {
+        let run = if self.serves_every_run() {
+            None
+        } else {
+            let (state, _) = self.read()?;
+            Some(run_or_only(&state, self.args.run.name())?.id)
+        };
+        Ok(JudgeMark::set(&self.ledger, run))
+    }
+
+    fn judge_once(&mut self) -> Result<Look, Failure> {
         let (state, _) = self.read()?;
         let mut look = Look::default();
         let runs: Vec<&Run> = if self.serves_every_run() {
@@ -106,7 +126,7 @@ impl Worker<'_> {
             let steps = run.reported.iter().copied().map(Criteria::OfStep);
             for criteria in steps.chain([Criteria::OfPlan]) {
                 if has_check(run, criteria) && !self.is_stopping() {
-                    self.judge_criteria(run, criteria, &mut look, told)?;
+                    self.judge_criteria(run, criteria, &mut look)?;
                 }
             }
         }
@@ -118,12 +138,11 @@ impl Worker<'_> {
         run: &Run,
         criteria: Criteria,
         look: &mut Look,
-        told: &mut BTreeSet<String>,
     ) -> Result<(), Failure> {
         if let Err(why) = may_check(run, criteria) {
             look.left += 1;
             let text = self.unchecked_text(run, criteria, &why);
-            if told.insert(text.clone()) {
+            if self.told.insert(text.clone()) {
                 print_message(&text);
             }
             return Ok(());
@@ -144,6 +163,16 @@ impl Worker<'_> {
         Ok(())
     }
 
+    /// Reports once that no person approved what a run executes. Returns whether a person did.
+    pub(super) fn tell_unapproved(&mut self, run: &Run, criteria: Criteria) -> bool {
+        let Err(why) = expect_approved(run) else { return true };
+        let text = self.unchecked_text(run, criteria, &why);
+        if self.told.insert(text.clone()) {
+            print_message(&text);
+        }
+        false
+    }
+
     /// Why a step or the plan stays unchecked, and what helps.
     fn unchecked_text(&self, run: &Run, criteria: Criteria, why: &str) -> String {
         let what = match criteria {
@@ -156,7 +185,9 @@ impl Worker<'_> {
             let approve = shell_command("plan approve", dir, &[&run.name, "--by", "WHO"]);
             format!("\nhint: read them with `{review}`, and approve them with `{approve}`")
         } else {
-            "\nhint: start the judge in the folder of that work".to_owned()
+            "\nhint: claim the step in one of these folders, or approve the commands in the folder of \
+             that work"
+                .to_owned()
         };
         format!("{}{hint}", escape_control(&format!("run {}: {what}: {why}", run.name)))
     }

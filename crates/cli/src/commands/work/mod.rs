@@ -17,6 +17,7 @@ mod attempt;
 mod checks;
 mod guard;
 mod judge_only;
+mod judge_process;
 mod lease;
 mod report;
 mod retry;
@@ -24,6 +25,8 @@ mod watch;
 mod worker;
 
 pub(crate) use args::WorkArgs;
+pub(crate) use judge_only::expect_judge;
+pub(crate) use judge_process::JudgeProcess;
 
 use std::time::{Duration, Instant};
 
@@ -58,8 +61,15 @@ pub(crate) fn work(args: &WorkArgs) -> Result<Code, Failure> {
     }
     args.route.expect_permitted(args.ledger.dir())?;
     if args.judge_only {
-        judge_only::expect_judge(args)?;
+        if args.ledger.is_remote() {
+            let message = "--judge-only: a judge works where the ledger is; leave out --server";
+            return Err(Failure::Usage(message.to_owned()));
+        }
+        expect_judge(args.ledger.dir())?;
         let mut worker = Worker::new(args)?;
+        if args.until_eof {
+            worker.signals.stop_when_input_ends(&worker.ledger)?;
+        }
         let code = worker.judge()?;
         let WorkTally { reported: steps, failed } = worker.tally;
         let rejected = if failed == 0 { String::new() } else { format!(", {failed} failed") };
@@ -196,12 +206,13 @@ impl Worker<'_> {
             tags,
             bound_to: BoundTo::Peer,
         });
+        let check_lock = if is_alone { self.lock_before_report(task) } else { None };
         let reported = self.report(attempt, receipt, next)?;
         if !is_final(&reported) {
             return Ok(NextAction::End(reported));
         }
         let is_counted = is_recorded(&reported);
-        let reported = if is_alone { self.check_step(reported)? } else { reported };
+        let reported = if is_alone { self.check_step(reported, check_lock)? } else { reported };
         if is_counted {
             self.tally.count(receipt, &reported);
         }

@@ -1,5 +1,6 @@
 //! The state of a worker: its options, its connections, its files and its counts.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -36,6 +37,8 @@ pub(super) struct Worker<'a> {
     pub(super) clock: Arc<dyn Clock>,
     /// The record of the claim that this worker works on.
     pub(super) kept: Option<KeptClaim>,
+    /// What was said of criteria that are not checked.
+    pub(super) told: BTreeSet<String>,
 }
 
 /// A folder that is removed at the end.
@@ -77,6 +80,7 @@ impl<'a> Worker<'a> {
             guard: GuardState::default(),
             clock: environment().clock,
             kept: None,
+            told: BTreeSet::new(),
         })
     }
 

@@ -18,6 +18,13 @@ pub(crate) fn open_plan_criteria(run: &Run) -> Vec<String> {
         .collect()
 }
 
+/// Whether one of the plan's own criteria without a verdict is a command.
+pub(crate) fn has_open_plan_command(run: &Run) -> bool {
+    plan_criteria(run).any(|(index, criterion)| {
+        !run.plan_verdicts.contains_key(&index) && matches!(criterion, Criterion::Command(_))
+    })
+}
+
 /// The plan's own criteria that failed, each with its evidence.
 pub(crate) fn failed_criteria(run: &Run) -> Vec<(String, String)> {
     plan_criteria(run)

@@ -14,9 +14,10 @@ use plan_ledger::{
     StepNumber, StepState, StepStatus, Timestamp,
 };
 
-use crate::protocol::StepName;
+use crate::protocol::{StepName, is_unapproved};
 use crate::runner::drive::criteria::may_hold;
-use crate::runner::drive::criteria::{open_plan_criteria, open_steps};
+use crate::runner::drive::criteria::{has_open_plan_command, open_plan_criteria, open_steps};
+use crate::runner::helpers::approved_commands::commands_of_active;
 
 /// An item that a run waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +37,13 @@ pub enum Pending {
         criteria: Vec<String>,
         /// The plan file of the run.
         file: String,
+    },
+    /// The approval of what the active version executes: without it, no judge checks anything.
+    Commands {
+        /// The version.
+        version: u32,
+        /// Its commands.
+        commands: Vec<String>,
     },
     /// Verdicts on the plan's own criteria.
     PlanVerdicts {
@@ -140,6 +148,7 @@ impl Pending {
             // The plan's own criteria are judged once all steps are settled.
             Self::PlanVerdicts { criteria } => !criteria.is_empty(),
             Self::Verdicts { .. }
+            | Self::Commands { .. }
             | Self::Question { .. }
             | Self::Review { .. }
             | Self::Paused { .. }
@@ -199,6 +208,9 @@ pub fn pending(run: &Run, route: &Route) -> Vec<Pending> {
     pending.extend(run.waiting_requests().map(|(number, from)| waiting_request(run, number, from)));
     let others = run.reported.iter().filter(|number| !run.waits_to_request(**number));
     pending.extend(others.map(|number| reported(run, *number)));
+    if pending.iter().any(|item| matches!(item, Pending::Checks { .. })) {
+        pending.extend(unapproved(run));
+    }
     for number in &run.outcome_unknown {
         pending.push(Pending::OutcomeUnknown { step: StepName::of(run, *number) });
     }
@@ -212,7 +224,8 @@ pub fn pending(run: &Run, route: &Route) -> Vec<Pending> {
     let open = open_steps(run);
     if open == 0 {
         let criteria = open_plan_criteria(run);
-        return vec![Pending::PlanVerdicts { criteria }];
+        let commands = if has_open_plan_command(run) { unapproved(run) } else { None };
+        return commands.into_iter().chain([Pending::PlanVerdicts { criteria }]).collect();
     }
     match u32::try_from(run.ready_count()).unwrap_or(u32::MAX) {
         0 => vec![Pending::Blocked { steps: open }],
@@ -285,6 +298,12 @@ fn reported(run: &Run, number: StepNumber) -> Pending {
         }
         Some(attempt) => Pending::Decision { step, message: failure(attempt) },
     }
+}
+
+/// The approval of the commands of the active version, if no person gave it.
+fn unapproved(run: &Run) -> Option<Pending> {
+    let commands = if is_unapproved(run) { commands_of_active(run) } else { Vec::new() };
+    (!commands.is_empty()).then_some(Pending::Commands { version: run.active, commands })
 }
 
 /// Whether a request is withdrawn when its failed step is retried or skipped.

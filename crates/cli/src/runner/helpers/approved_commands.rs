@@ -18,6 +18,11 @@ pub(crate) fn approved_commands(state: &State) -> BTreeSet<String> {
     state.runs.values().flat_map(of_run).collect()
 }
 
+/// What the active version of a run executes.
+pub(crate) fn commands_of_active(run: &Run) -> Vec<String> {
+    run.active_version().map(commands_of).unwrap_or_default()
+}
+
 fn commands_of(version: &PlanVersion) -> Vec<String> {
     let parts = executed(&version.plan.decode());
     parts.iter().filter_map(ExecutedPart::command).map(str::to_owned).collect()

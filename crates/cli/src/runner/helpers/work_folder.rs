@@ -3,6 +3,8 @@
 //! A claim names the folder of its process, so the folder is only a hint: commands run in the plan's folder, or
 //! in a worktree that the plan's repository itself lists, and nowhere else.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -33,11 +35,13 @@ pub(crate) fn check_folder(plan: &Path, claimed: Option<&str>) -> Result<PathBuf
 /// The worktrees that the repository of a folder lists; none if it is in no repository.
 fn worktrees(folder: &Path) -> Vec<PathBuf> {
     let mut git = Command::new("git");
-    git.args(["worktree", "list", "--porcelain"]).current_dir(folder);
+    // With -z, a name of a folder may contain a line break.
+    git.args(["worktree", "list", "--porcelain", "-z"]).current_dir(folder);
     git.env_remove("GIT_DIR").env_remove("GIT_WORK_TREE").env_remove("GIT_COMMON_DIR");
     let Some(listed) = git.output().ok().filter(|it| it.status.success()) else {
         return Vec::new();
     };
-    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
-    listed.lines().filter_map(|line| line.strip_prefix("worktree ")).map(PathBuf::from).collect()
+    let lines = listed.stdout.split(|byte| *byte == 0);
+    let folders = lines.filter_map(|line| line.strip_prefix(b"worktree "));
+    folders.map(|folder| PathBuf::from(OsStr::from_bytes(folder))).collect()
 }

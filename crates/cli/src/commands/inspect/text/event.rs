@@ -77,7 +77,13 @@ pub(crate) fn event_text(event: &Event) -> String {
                 Review::Rejected => "rejected",
             };
             let (by, note) = (escape_control(&event.by), reason_suffix(&event.note));
-            format!("version {} {verb} by {by}{note}", event.version)
+            let commands = event.commands.as_ref().map_or_else(String::new, |commands| {
+                let folder =
+                    commands.folder.as_ref().map(|it| format!(" in {}", escape_control(it)));
+                let folder = folder.unwrap_or_default();
+                format!("; its commands approved{folder} by {}", escape_control(&commands.by))
+            });
+            format!("version {} {verb} by {by}{note}{commands}", event.version)
         }
         Event::PlanActivated(event) => format!(
             "version {} active: {} steps, {} kept, {} invalidated, {} removed",

@@ -103,6 +103,7 @@ fn open(run: &Run) -> Vec<Pending> {
 fn need(item: &Pending) -> Option<Need> {
     Some(match item {
         Pending::Verdicts { .. } => Need::Verdicts,
+        Pending::Commands { .. } => Need::Commands,
         Pending::PlanVerdicts { criteria } if criteria.is_empty() => return None,
         Pending::PlanVerdicts { .. } => Need::PlanVerdicts,
         Pending::Question { .. } => Need::Question,
@@ -168,6 +169,8 @@ pub(crate) struct WaitingLine {
 enum Need {
     /// Judge the criteria of a step.
     Verdicts,
+    /// Approve what the active version executes.
+    Commands,
     /// Judge the criteria of the plan.
     PlanVerdicts,
     /// Answer a question.

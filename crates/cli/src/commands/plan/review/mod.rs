@@ -21,8 +21,8 @@ use crate::output::{
     Code, Failure, PlanDiffJson, cost_text, is_for_reader, plan_diff_text, print_result,
     redone_steps, redone_text, shell_command,
 };
-use crate::protocol::counted;
-use crate::requests::{question_about, run_or_only, unapproved_commands};
+use crate::protocol::{counted, unapproved_commands};
+use crate::requests::{question_about, run_or_only};
 
 pub(super) use approve::{PlanApproveArgs, approve, reject};
 pub(super) use withdraw::{PlanWithdrawArgs, withdraw};

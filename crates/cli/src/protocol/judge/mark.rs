@@ -1,0 +1,75 @@
+//! Whether a process checks what others report: while a judge is at work, it has a lock on a file.
+//!
+//! A runner and a judge of one run have a shared lock on the file of that run, a judge of every run on a file for
+//! all of them; a worker that checks its own step has the check lock of that step. A lock ends with its process, even by a kill,
+//! and its file may remain.
+
+use std::fs::{OpenOptions, TryLockError};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+use plan_ledger::internals::plan::{CompactStep, Criterion};
+use plan_ledger::{Run, RunId, StepNumber, StepStatus};
+
+use crate::protocol::shell::quoted;
+
+use super::approval::is_unapproved;
+
+/// The folder of the locks of those who check, in the folder of a ledger.
+pub(crate) fn checks_folder(ledger: &Path) -> PathBuf {
+    ledger.join("work").join("checks")
+}
+
+/// The file that a judge of a run, or of every run, has locked.
+pub(crate) fn judge_mark(ledger: &Path, run: Option<RunId>) -> PathBuf {
+    let name = run.map_or_else(|| "judge.lock".to_owned(), |run| format!("run-{run}-judge.lock"));
+    checks_folder(ledger).join(name)
+}
+
+/// The file that the process has locked that checks a step.
+pub(crate) fn step_lock(ledger: &Path, run: RunId, step: StepNumber) -> PathBuf {
+    checks_folder(ledger).join(format!("run-{run}-step-{step}.lock"))
+}
+
+/// Whether a process checks what is reported in a run.
+pub(crate) fn has_judge(ledger: &Path, run: RunId) -> bool {
+    [Some(run), None].iter().any(|of| is_locked(&judge_mark(ledger, *of)))
+}
+
+/// Why no process checks the commands of a reported step, and what helps; `None` if there is nothing to check, or
+/// a process does.
+pub(crate) fn unchecked_text(ledger: &Path, run: &Run, number: StepNumber) -> Option<String> {
+    let step = run.step(number).filter(|step| step.status == StepStatus::Reported)?;
+    let verdicts = step.attempt().map(|attempt| &attempt.verdicts);
+    let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
+    let is_open = |index: &u32| verdicts.is_none_or(|verdicts| !verdicts.contains_key(index));
+    let mut open = (0..).zip(&criteria).filter(|(index, _)| is_open(index));
+    if !open.any(|(_, criterion)| matches!(criterion, Criterion::Command(_)))
+        || is_locked(&step_lock(ledger, run.id, number))
+    {
+        return None;
+    }
+    let name = quoted(&run.name);
+    if is_unapproved(run) {
+        return Some(format!(
+            "nothing checks it before a person approves the commands of the plan: `ledger plan review \
+             {name}` lists them"
+        ));
+    }
+    (!has_judge(ledger, run.id)).then(|| {
+        format!(
+            "nothing checks it until a person starts a judge: `ledger work {name} --judge-only --wait`, \
+             `ledger run {name}` or `ledger serve --checks`"
+        )
+    })
+}
+
+/// Whether a process has locked a file. The file is never created, and a link or a pipe in its place is not followed.
+fn is_locked(path: &Path) -> bool {
+    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    let Ok(flags) = i32::try_from(flags.bits()) else { return false };
+    let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
+    opened.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+}
