@@ -67,7 +67,7 @@ pub enum ErrorKind {
     Conflict,
     /// The idempotency key was used for another request. Nothing was done; use a new key.
     KeyReused,
-    /// The rules of the plan reject the command; see [`Error::rejection`].
+    /// The rules of the plan reject the command; `Error::rejection` has the reason.
     Rejected,
     /// The folder has records that the store of the ledger does not have, and cannot take over. Nothing was
     /// changed.
@@ -170,7 +170,7 @@ pub struct Location {
 
 /// Predicates, which group the kinds by what the caller can do.
 impl Error {
-    /// Whether the rules of the plan reject the command; [`Error::rejection`] has the reason. Nothing
+    /// Whether the rules of the plan reject the command; `Error::rejection` has the reason. Nothing
     /// was written.
     #[must_use]
     pub fn is_rejected(&self) -> bool {
@@ -192,7 +192,7 @@ impl Error {
 
     /// Whether this handle accepts no more commands, so that the ledger must be opened again. A
     /// command may or may not be durable if its own write failed; repeat it under a
-    /// [key](crate::Ledger::execute_once).
+    /// [`BatchKey`](crate::log::BatchKey).
     #[must_use]
     pub fn must_reopen(&self) -> bool {
         matches!(self.0.kind, ErrorKind::OutcomeUnknown | ErrorKind::Poisoned | ErrorKind::Fenced)

@@ -25,7 +25,7 @@ pub enum Codec {
     Bincode = 1,
     /// Canonical JSON.
     Json = 2,
-    /// Opaque bytes.
+    /// Opaque bytes: what [`NewRecord::new`](super::NewRecord::new) has.
     Raw = 3,
     /// A payload of another codec with detached values, which can be erased.
     Detached = 4,

@@ -121,7 +121,8 @@ impl SegmentSizes {
 /// The environment and choices of a log.
 #[derive(Debug, Clone)]
 pub struct LogOptions {
-    /// The storage that holds the ledger.
+    /// The storage that holds the log. [`LogReader::open`](crate::log::LogReader::open) and
+    /// [`verify`](crate::log::verify()) take it, too.
     pub storage: Arc<dyn Storage>,
     /// The source of identifiers.
     #[doc(hidden)]
