@@ -27,7 +27,8 @@ pub enum Codec {
     Json = 2,
     /// Opaque bytes: what [`NewRecord::new`](super::NewRecord::new) has.
     Raw = 3,
-    /// A payload of another codec with detached values, which can be erased.
+    /// A payload of another codec with detached values, which a ledger can erase.
+    #[doc(hidden)]
     Detached = 4,
 }
 

@@ -10,8 +10,9 @@ use std::process::{Command, Output};
 
 use plan_ledger::ErrorKind;
 use plan_ledger::log::{
-    Batch, Durability, IS_ALONE, Log, LogItem, LogOptions, LogReader, NewRecord, RecordStatus,
-    SegmentSizes, TailVerdict, VerifyOptions, opening_verdict, root, verify, wall_clock,
+    Batch, Codec, Durability, IS_ALONE, Log, LogItem, LogOptions, LogReader, NewRecord,
+    RecordStatus, SegmentSizes, TailVerdict, VerifyOptions, opening_verdict, root, verify,
+    wall_clock,
 };
 
 #[expect(dead_code, reason = "the tests call `run` with a folder of their own")]
@@ -133,12 +134,16 @@ fn damaged_record_is_refused_and_the_others_are_read() {
 /// Goal: a record that the format forbids is refused before anything is written, so that a mistake of a
 /// caller never looks like damage later.
 #[test]
-fn record_of_kind_0_is_refused() {
+fn record_that_the_format_forbids_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("orders.log");
     let log = Log::create(&dir, LogOptions::system(), wall_clock()).unwrap();
     let sound = NewRecord::new(1, "sound");
-    for odd in [NewRecord { kind: 0, ..sound.clone() }, NewRecord { schema: 0, ..sound.clone() }] {
+    for odd in [
+        NewRecord { kind: 0, ..sound.clone() },
+        NewRecord { schema: 0, ..sound.clone() },
+        NewRecord { codec: Codec::Detached, ..sound.clone() },
+    ] {
         let error = log.append(&[sound.clone(), odd], wall_clock()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unencodable, "{error}");
     }

@@ -1,8 +1,9 @@
 //! Batches that a caller appends, and the tickets for them.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{HashedRecord, NewRecord, PAYLOAD_LENGTH_MAX};
+use crate::format::{Codec, HashedRecord, NewRecord, PAYLOAD_LENGTH_MAX, split_detached};
 use crate::log::bytes::to_u64;
+use crate::log::errors::IS_ALONE;
 use crate::log::notes::BatchKey;
 use crate::log::record::Ack;
 
@@ -87,9 +88,8 @@ impl<'a> DigestedBatch<'a> {
         if let Some(record) = all().find(|record| is_too_long(record)) {
             return Err(too_long(record));
         }
-        if all().any(|record| record.kind == 0 || record.schema == 0) {
-            let message = "a record of the batch has kind 0 or schema 0: expected numbers from 1";
-            return Err(Error::new(ErrorKind::Unencodable, message));
+        if let Some(why) = all().find_map(forbidden) {
+            return Err(Error::new(ErrorKind::Unencodable, format!("a record of the batch {why}")));
         }
         let records = HashedRecord::new_all(&all().collect::<Vec<_>>());
         let size = records.iter().map(|record| to_u64(record.frame_size())).sum();
@@ -103,6 +103,17 @@ impl<'a> DigestedBatch<'a> {
 
 fn is_too_long(record: &NewRecord) -> bool {
     u32::try_from(record.payload.len()).ok().is_none_or(|length| length > PAYLOAD_LENGTH_MAX)
+}
+
+/// Why the format forbids a record: once it is acknowledged, it would look like an edit.
+fn forbidden(record: &NewRecord) -> Option<&'static str> {
+    if record.kind == 0 || record.schema == 0 {
+        return Some("has kind 0 or schema 0: expected numbers from 1");
+    }
+    // A log alone erases nothing, so it needs no values that can be erased.
+    let is_unusable = || IS_ALONE || split_detached(&record.payload).is_none();
+    let is_forbidden = record.codec == Codec::Detached && is_unusable();
+    is_forbidden.then_some("has the codec of detached values, and a payload without them")
 }
 
 fn too_long(record: &NewRecord) -> Error {
