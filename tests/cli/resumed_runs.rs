@@ -327,6 +327,35 @@ fn result_of_a_moved_folder_is_kept() {
     }
 }
 
+/// A worker removed the ledger, as `git clean -fdx` does: the last line of the run says what was there, up to the end.
+#[test]
+fn run_whose_ledger_is_removed_ends_with_what_was_there() {
+    let place = Place::new();
+    let plan = "steps:
+  - {id: a, command: 'echo a >> \"$TALLY\"'}
+  - {id: b, command: 'echo b >> \"$TALLY\"; rm -rf .ledger', after: [a]}
+  - {id: c, command: 'echo c >> \"$TALLY\"', after: [b]}
+";
+    place.write("plan.yaml", plan);
+    let ended = place.ledger("run plan.yaml").code(7);
+    let gone = ["a ledger with at least ", " was here until ", "; it is gone", "--accept-rollback"];
+    let ended = ended.complains(&["the folder of the ledger was removed during the run"]);
+    let ended = ended.complains(&gone);
+    assert!(!ended.err.contains("its new place"), "{}", ended.err);
+    let count = |text: &str| {
+        let rest = text.split("a ledger with at least ").nth(1).unwrap();
+        rest.split(' ').next().unwrap().parse::<u64>().unwrap()
+    };
+    // The plan, and two records of each of the first steps at least.
+    assert!(count(&ended.err) > 7, "{}", ended.err);
+    for line in ["status", "resume", "run plan.yaml"] {
+        let later = start(&mut place.command(&line.split(' ').collect::<Vec<_>>())).end();
+        assert_ne!(later.status.code(), Some(0), "{line}");
+        assert_eq!(count(&later.complains(&gone[..3]).err), count(&ended.err), "{line}");
+    }
+    assert_eq!(place.tally(), ["a", "b"]);
+}
+
 /// What a finished step was is in the ledger: a change of its text in the file stops nothing. A change of work
 /// that is left does.
 #[test]

@@ -11,8 +11,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, openat, renameat, unlinkat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, open, openat, renameat, unlinkat};
 use rustix::io::retry_on_intr;
 
 use plan_ledger::{Error, ErrorKind, Result};
@@ -88,12 +89,16 @@ pub(crate) fn expect_no_link(folder: &Path) -> Result<()> {
 pub(crate) struct LedgerPlace {
     path: PathBuf,
     identity: Option<(u64, u64)>,
+    /// The folder itself, wherever it is moved.
+    folder: Option<Arc<OwnedFd>>,
 }
 
 impl LedgerPlace {
     /// The place of a folder now.
     pub(crate) fn of(path: &Path) -> Self {
-        Self { path: path.to_owned(), identity: identity(path) }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = retry_on_intr(|| open(path, flags, Mode::empty())).ok().map(Arc::new);
+        Self { path: path.to_owned(), identity: identity(path), folder }
     }
 
     /// Check that the folder is still there.
@@ -104,10 +109,22 @@ impl LedgerPlace {
         if identity(&self.path) == self.identity || plan_ledger::mutant!(MovedResultRecorded) {
             return Ok(());
         }
+        if self.is_removed() {
+            let message = "the folder of the ledger was removed during the run";
+            return Err(Error::new(ErrorKind::Io, message).at_path(&self.path));
+        }
         let message = "the folder of the ledger was moved or removed during the run; results of its workers are \
                        kept in it";
         let error = Error::new(ErrorKind::Io, message).at_path(&self.path);
         Err(error.with_hint("in its new place, `ledger resume` records them and continues"))
+    }
+}
+
+impl LedgerPlace {
+    /// Whether the folder was removed: no other folder has an entry for it. Not every file system knows.
+    fn is_removed(&self) -> bool {
+        let found = self.folder.as_ref().and_then(|folder| fstat(folder).ok());
+        found.is_some_and(|found| found.st_nlink == 0)
     }
 }
 

@@ -90,13 +90,15 @@ pub(crate) fn forget_root(dir: &Path) {
 }
 
 fn keep(dir: &Path, ledger: &Ledger) -> Option<()> {
-    // A ledger that is not on a real disk leaves nothing behind.
-    fs::metadata(dir).ok()?;
     let head = ledger.head();
     let (path, folder) = file_of(dir)?;
+    let id = fs::metadata(dir).ok().and_then(|_| ledger.uid().ok());
+    // Without it, the folder was removed while it was open, or the ledger is not on a real disk and leaves nothing.
+    let known = || read(&path).filter(|it| it.folder == folder && it.seq <= head.seq);
+    let id = id.map(|id| hex(&id)).or_else(|| known().map(|known| known.ledger))?;
     let (seq, chain, time) = (head.seq, head.chain.to_string(), ledger.now());
     let around = FolderIdentity::around(&folder);
-    let root = KnownRoot { folder, around, ledger: hex(&ledger.uid().ok()?), seq, chain, time };
+    let root = KnownRoot { folder, around, ledger: id, seq, chain, time };
     write(&path, &root).ok()
 }
 
@@ -140,16 +142,21 @@ pub(crate) fn expect_not_gone(dir: &Path) -> Result<Option<String>, Failure> {
     }
 }
 
-/// The error for a folder without a ledger, with what is known of one that was there.
+/// The error for a folder without a ledger, or about a folder that was removed, with what is known of the ledger that
+/// was there.
 pub(crate) fn with_gone(error: Error) -> Error {
-    let path = error.location().path.clone();
-    let gone = path.filter(|_| error.kind() == ErrorKind::NotALedger);
-    match gone.and_then(|path| gone_text(&path).map(|text| (path, text))) {
-        Some((path, text)) => {
-            Error::new(ErrorKind::NotALedger, text).with_hint(GONE_HINT).at_path(&path)
-        }
-        None => error,
+    gone_error(&error).unwrap_or(error)
+}
+
+/// The same; `None` if no ledger is gone.
+pub(crate) fn gone_error(error: &Error) -> Option<Error> {
+    if !matches!(error.kind(), ErrorKind::NotALedger | ErrorKind::Io) {
+        return None;
     }
+    let path = error.location().path.as_ref()?;
+    let mut folders = path.ancestors().take(2).filter(|folder| folder.file_name().is_some());
+    let (folder, text) = folders.find_map(|it| Some((it, gone_text(it)?)))?;
+    Some(Error::new(error.kind(), text).with_hint(GONE_HINT).at_path(folder))
 }
 
 /// What a person can do about a ledger that is gone.

@@ -56,8 +56,8 @@ use crate::runner::{
     drive, recover, release_dead_claims, take_over_dead_claims,
 };
 use crate::server::{
-    check_root, expect_not_gone, expect_outside, expect_person_for, expect_unbound, keep_root,
-    open_in_turn, while_serving,
+    check_root, expect_not_gone, expect_outside, expect_person_for, expect_unbound, gone_error,
+    keep_root, open_in_turn, while_serving,
 };
 
 #[cfg(feature = "store")]
@@ -127,8 +127,9 @@ fn run_source(args: &RunArgs, source: &PlanSource) -> Result<Code, Failure> {
             #[cfg(feature = "store")]
             holding: None,
         };
-        let (code, waiting) = session(&ledger, next, request, observer, &mut done)?;
+        let ended = session(&ledger, next, request, observer, &mut done);
         keep_root(&args.ledger, &ledger);
+        let (code, waiting) = ended?;
         // After a failed write the close also fails; the failure was already reported.
         match ledger.close() {
             Err(error) if code != Code::Io => return Err(error.into()),
@@ -647,7 +648,9 @@ fn report_summary(ledger: &Ledger, summary: &RunSummary, args: &RunArgs) -> Resu
             if args.store.is_given() {
                 return Ok(code_of(error));
             }
-            print_error(&error.to_string());
+            // If the ledger is gone, its last record is known.
+            keep_root(&args.ledger, ledger);
+            print_error(&gone_error(error).as_ref().unwrap_or(error).to_string());
             code_of(error)
         }
     })
