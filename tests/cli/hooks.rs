@@ -51,6 +51,23 @@ fn claim_with_a_tool(place: &Place, name: &str, answer_of_tool: impl Fn(&str) ->
     token
 }
 
+/// Story: the hooks of a checkout told the agents of a runner to claim steps and to report them.
+#[test]
+fn agent_of_a_runner_is_told_of_its_step_only() {
+    let place = Place::new();
+    let program = place.command(&[]).get_program().to_str().unwrap().to_owned();
+    place.write("input", json!({ "session_id": SESSION, "cwd": place.path("") }).to_string());
+    let command = format!("{program} hook claude-code SessionStart < input > told");
+    let steps = format!("{{id: a, goal: Build the wheel, command: '{command}'}}");
+    place.write("plan.yaml", format!("steps: [{steps}, {{id: other, command: 'true'}}]"));
+    place.ledger("run plan.yaml --max-parallel 1").code(0);
+    let told = place.read("told");
+    for words in ["an attempt at step a of run plan: Build the wheel", "release no step"] {
+        assert!(told.contains(words), "{told}");
+    }
+    assert!(!told.contains("#2") && !told.contains("ledger_claim"), "{told}");
+}
+
 /// A session learns that its ledger is gone, and decides nothing about it.
 #[test]
 fn session_is_told_of_a_ledger_that_is_gone() {

@@ -172,6 +172,12 @@ pub(crate) fn expect_outside(process: u32, dir: &Path) -> Result<(), Failure> {
     attempt_of(process, dir).map_or(Ok(()), |attempt| attempt.refused())
 }
 
+/// The attempt that this process is inside of, in a ledger: its step's id, and its token if it is one at a step.
+pub(crate) fn own_attempt(dir: &Path) -> Option<(String, Option<AttemptToken>)> {
+    let attempt = attempt_of(std::process::id(), dir)?;
+    Some((attempt.step, attempt.attempt.map(|(_, token)| token)))
+}
+
 /// Who decides with this process: the named person, or an agent that the owner of the ledger allowed to.
 ///
 /// # Errors

@@ -40,7 +40,7 @@ pub(crate) use agent_session::{AgentSession, agents_may_decide, set_agents_may_d
 #[cfg(feature = "http")]
 pub(crate) use attempt_process::verdict_without_its_process;
 pub(crate) use attempt_process::{
-    AuthorSource, expect_outside, expect_person, expect_person_for, note_author_source,
+    AuthorSource, expect_outside, expect_person, expect_person_for, note_author_source, own_attempt,
 };
 pub use client::{Client, LOCK_WAIT, open_in_turn};
 pub(crate) use client::{expect_unbound, expect_writer};

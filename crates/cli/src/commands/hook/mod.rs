@@ -10,6 +10,7 @@
 //!   host is held back at most twice in a session.
 //! - A hook that fails never blocks a session: it prints a message and ends with exit code 1. Exit
 //!   code 2, which some hosts take as a veto, is used for an answer only.
+//! - An agent that a runner started gets its step, and not the plan: the runner has the other steps.
 //! - A folder without a ledger gets no answer. Of a ledger that is gone, a session is told when it starts.
 //! - A hook only informs and reminds: whatever a host does with the answer, a step is accepted by its
 //!   criteria alone.
@@ -26,13 +27,14 @@ use std::time::Duration;
 
 use clap::Args;
 
-use plan_ledger::Environment;
+use plan_ledger::{AttemptToken, Environment, State};
 
 use crate::commands::prime::{PRIME_LENGTH_MAX, ReadFrom, prime_text, read_prime};
 use crate::options::{Host, LEDGER_NAME, environment, gone_ledger_of, ledger_of, read_text};
 use crate::output::{Code, Failure, print_error, print_message, print_raw};
+use crate::protocol::hand_off::title;
 use crate::requests::{RenewRequest, Request};
-use crate::server::{Client, gone_ledger_text, is_gone};
+use crate::server::{Client, gone_ledger_text, is_gone, own_attempt};
 
 use claims::SessionClaims;
 use event::HookEvent;
@@ -146,11 +148,11 @@ fn respond(
             if !input.starts_after_compaction() {
                 session.forget_compaction();
             }
-            Ok(Reply::Context(session_prime(&read, session, &claims)?))
+            Ok(Reply::Context(session_prime(&read, session, &claims, dir)?))
         }
         HookEvent::Prompt => {
             session.forget_compaction();
-            Ok(Reply::Context(session_prime(&read, session, &claims)?))
+            Ok(Reply::Context(session_prime(&read, session, &claims, dir)?))
         }
         HookEvent::ToolUsed => {
             let claims = claims.with_claims_in(&input.tool_answer(), session, dir, &read);
@@ -190,16 +192,37 @@ fn completed_text(reason: &str) -> String {
     format!("{reason}. The host completes its own task; the step stays as it is.")
 }
 
-/// The prime, the claims of the session, and its worker name.
+/// The prime, the claims of the session, and its worker name. An agent that a runner started gets its step only.
 fn session_prime(
     read: &ReadFrom<'_>,
     session: &HostSession,
     claims: &SessionClaims,
+    dir: &Path,
 ) -> Result<String, Failure> {
+    if let Some((step, token)) = own_attempt(dir) {
+        return Ok(attempt_prime(read.state(), &step, token));
+    }
     let own = claims.own_text(session.worker());
     let room = PRIME_LENGTH_MAX.saturating_sub(own.len());
     let prime = prime_text(&read_prime(read, None)?, room);
     Ok(format!("{prime}{own}"))
+}
+
+/// What an agent that a runner started is told: the plan is not its task, and the runner records its result.
+fn attempt_prime(state: &State, step: &str, token: Option<AttemptToken>) -> String {
+    let task = || {
+        let (run, number) = state.in_flight.get(&token?)?;
+        let run = state.runs.get(run)?;
+        Some((run.name.clone(), title(&run.plan_step(*number)?.decode())))
+    };
+    let what = task().map_or_else(
+        || "this session works for a runner of the ledger".to_owned(),
+        |(run, goal)| format!("this session is an attempt at step {step} of run {run}: {goal}"),
+    );
+    format!(
+        "plan-ledger: {what}\nDo what you were asked and nothing else: the runner records the result. Claim, report and \
+         release no step.\n"
+    )
 }
 
 /// Renews the leases of the session's claims that are half over.
