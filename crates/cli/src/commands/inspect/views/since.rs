@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::plan::{StepEvent, StepRecord};
+use plan_ledger::internals::plan::{StepEvent, StepRecord, UsageLimit};
 use plan_ledger::{Cost, Event, Outcome, RecordedEvent, Ruling, Run, RunId, Timestamp};
 
 use crate::commands::inspect::context::Form;
@@ -29,6 +29,8 @@ pub(crate) struct SinceLine {
     cost: Cost,
     /// The number of attempts that reported a failure.
     failed_attempts: u64,
+    /// The number of attempts that met a usage limit, which are not among the failed ones.
+    limited_attempts: u64,
     /// The number of attempts that were lost.
     lost_attempts: u64,
     /// The number of verdicts that a criterion does not hold.
@@ -68,9 +70,17 @@ pub(crate) fn show_since(
 impl SinceLine {
     fn of(run: RunId, since: Timestamp, records: &[RecordedEvent]) -> Self {
         let (cost, since) = (Cost::default(), since.into());
-        let [accepted, failed_attempts, lost_attempts, rejected, skipped] = [0; 5];
-        let mut line =
-            Self { accepted, cost, failed_attempts, lost_attempts, rejected, run, since, skipped };
+        let mut line = Self {
+            accepted: 0,
+            cost,
+            failed_attempts: 0,
+            limited_attempts: 0,
+            lost_attempts: 0,
+            rejected: 0,
+            run,
+            since,
+            skipped: 0,
+        };
         for record in records {
             let Some(Event::Step(record)) = &record.event else { continue };
             match &record.event {
@@ -84,7 +94,10 @@ impl SinceLine {
                     let Cost { money_micros, tokens } = event.receipt.cost;
                     line.cost.money_micros = line.cost.money_micros.saturating_add(money_micros);
                     line.cost.tokens = line.cost.tokens.saturating_add(tokens);
-                    let has_failed = matches!(event.receipt.outcome, Outcome::Failed { .. });
+                    let outcome = &event.receipt.outcome;
+                    let is_limit = has_met_limit(outcome);
+                    let has_failed = matches!(outcome, Outcome::Failed { .. }) && !is_limit;
+                    line.limited_attempts += u64::from(is_limit);
                     line.failed_attempts += u64::from(has_failed);
                 }
                 _ => {}
@@ -97,6 +110,7 @@ impl SinceLine {
         let mut parts = vec![format!("{} accepted", counted(self.accepted, "step"))];
         let more = [
             (self.skipped, "skipped step"),
+            (self.limited_attempts, "usage limit"),
             (self.failed_attempts, "failed attempt"),
             (self.rejected, "failed check"),
             (self.lost_attempts, "lost attempt"),
@@ -105,6 +119,16 @@ impl SinceLine {
         parts.push(format!("cost {}", cost_text(self.cost)));
         parts.join(", ")
     }
+}
+
+/// Whether an attempt met a limit that waiting ends: it counts as no failure.
+fn has_met_limit(outcome: &Outcome) -> bool {
+    matches!(UsageLimit::of(outcome), Some(UsageLimit::Worker | UsageLimit::Output))
+}
+
+fn first_line(outcome: &Outcome) -> &str {
+    let Outcome::Failed { message, .. } = outcome else { return "" };
+    message.lines().next().unwrap_or_default()
 }
 
 /// The text of an event that a person wants to see in the morning; `None` for the others.
@@ -118,6 +142,9 @@ fn shown(run: &Run, record: &RecordedEvent) -> Option<(Paint, String)> {
         StepEvent::AttemptLost(_) => (Paint::Notice, "attempt lost".to_owned()),
         StepEvent::ReceiptRecorded(event) => match &event.receipt.outcome {
             Outcome::Succeeded => return None,
+            outcome if has_met_limit(outcome) => {
+                (Paint::Notice, format!("usage limit: {}", escape_control(first_line(outcome))))
+            }
             outcome => (Paint::Bad, outcome_text(outcome)),
         },
         StepEvent::VerdictRecorded(event) if event.verdict.ruling == Ruling::Fail => {

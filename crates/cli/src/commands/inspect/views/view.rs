@@ -4,7 +4,7 @@
 
 use clap::{Args, ValueEnum};
 
-use plan_ledger::internals::ledger::{PartialTrace, TracedRecord, time_text};
+use plan_ledger::internals::ledger::{LedgerTime, PartialTrace, TracedRecord, time_text};
 use plan_ledger::internals::plan::{
     Account, AttemptSummary, BarrierSummary, OperatorView, RunCounters, StepEvent, StepRecord,
     execution_state, operator_view,
@@ -27,7 +27,8 @@ use crate::commands::store::store_health;
 use crate::options::{LedgerFolder, RunArg};
 use crate::output::render::{Paint, Table};
 use crate::output::{
-    Code, Failure, cost_text, escape_control, paused_text, print_error, question_subject_text,
+    Code, Failure, cost_text, escape_control, paused_text, print_error, print_message,
+    question_subject_text,
 };
 use crate::protocol::{RolledBackLine, counted, error_line};
 use crate::server::rollback_text;
@@ -134,11 +135,13 @@ pub(crate) fn status(
     if let Some(name) = &args.run {
         let (mut ledger, id) = LedgerAt::of_run(context, AtArg::default(), Some(name))?;
         ledger.announce_problems(out)?;
+        report_clocks(&ledger);
         show_status(&mut ledger, id, args, out)?;
         return ledger.finish(out);
     }
     let mut ledger = LedgerAt::of(context, AtArg::default())?;
     ledger.announce_problems(out)?;
+    report_clocks(&ledger);
     let mut shown: Vec<RunId> = ledger.state.runs.open().collect();
     if let Some(since) = time(args.since.as_ref(), ledger.now)? {
         shown.extend(ended_since(&ledger.state, since));
@@ -186,6 +189,15 @@ pub(super) fn report_rollback(
     match context.form {
         Form::Json => out.json(&RolledBackLine { what }),
         Form::Text => Ok(()),
+    }
+}
+
+/// Reports a clock that was set while the machine was up: the times of the records are others.
+fn report_clocks(ledger: &LedgerAt<'_>) {
+    let InspectContext { form, environment, .. } = ledger.context;
+    let clocks = LedgerTime::of(ledger.view.log(), environment);
+    if let Some(what) = clocks.difference().filter(|_| form == Form::Text) {
+        print_message(&what);
     }
 }
 
