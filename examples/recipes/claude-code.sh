@@ -35,7 +35,7 @@ answer=$(printf '%s' "$task" |
     claude -p "$prompt" --output-format json --permission-mode acceptEdits \
         --allowedTools "$tools" ${session:+--resume "$session"} ${CLAUDE_FLAGS-}) || status=$?
 if [ -z "$answer" ] || ! printf '%s' "$answer" | jq -e '.type == "result"' > /dev/null 2>&1; then
-    echo "claude gave no answer: $(printf '%s' "$answer" | head -c 200)" >&2
+    no_answer claude "${status:-0}" "$answer" >&2
     [ "${status:-0}" -eq 0 ] && status=1
     exit "$status"
 fi

@@ -41,7 +41,8 @@ jq -r 'select(.type == "thread.started") | "session: \(.thread_id)"' "$files/goo
 error=$(jq -rs '[.[] | select(.type == "turn.failed") | .error.message,
     (select(.type == "error") | .message)] | map(strings) | last // ""' "$files/good")
 if [ "${status:-0}" -ne 0 ] && [ -z "$error" ]; then
-    echo "codex gave no answer: $(tail -c 200 "$files/events")" >&2
+    # Events explain nothing; other lines may.
+    no_answer codex "$status" "$(jq -rR '. as $line | try (fromjson | empty) catch $line' "$files/events")" >&2
     exit "$status"
 fi
 touch "$files/last"

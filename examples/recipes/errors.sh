@@ -10,3 +10,11 @@ kind_of_error() {
         /invalid api key|authentication|unauthorized|not logged in|\/login|insufficient_quota/I c account
         c other' | head -n 1
 }
+
+# Prints in one line that an agent gave no answer: its name, its exit status, and what it printed instead.
+no_answer() {
+    why=
+    [ "$2" -le 128 ] || why=", it was killed by signal $(($2 - 128))"
+    said=$(printf '%s' "$3" | tr '\n' ' ' | head -c 200)
+    echo "$1 gave no answer$why${said:+: $said}"
+}

@@ -38,7 +38,7 @@ for stream in out err; do
     [ ! -s "$files/answer" ] || break
 done
 if [ ! -s "$files/answer" ]; then
-    echo "gemini gave no answer: $(head -c 200 "$files/out")" >&2
+    no_answer gemini "$status" "$(cat "$files/out")" >&2
     [ "$status" -ne 0 ] || status=1
     exit "$status"
 fi

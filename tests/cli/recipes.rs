@@ -328,6 +328,20 @@ fn sdk_loops_report_limits_and_survive_a_crash() {
     }
 }
 
+/// A person reads that the host of an agent was killed, and no event of it.
+#[test]
+fn killed_agent_is_named_by_its_recipe() {
+    for (program, script, answer) in
+        [("claude", "claude-code.sh", ""), ("codex", "codex.sh", "{\"type\":\"turn.started\"}\n")]
+    {
+        let Some(test) = RecipeTest::new(&[program]) else { return };
+        test.place.write("answer-0", answer);
+        test.place.write("status-0", "137");
+        let ended = test.by_hand(script, &json!({"step": {"id": "a"}})).code(137);
+        ended.complains(&[&format!("{program} gave no answer, it was killed by signal 9\n")]);
+    }
+}
+
 /// Empty or non-JSON output is a failed attempt; a line with REPLAN: requests a new plan.
 #[test]
 fn claude_code_recipe_reports_failures_and_replan_requests() {
