@@ -50,7 +50,7 @@ class Night(ScriptedModel):
         self.asked, self.limited = {}, {}
         # The steps at which something went wrong.
         self.happened = []
-        self.has_met_jump = False
+        self.has_met_jump = self.has_met_disk = False
         self.server.handle_error = lambda *_: None  # A host was killed.
 
     def happens(self, step, text):
@@ -84,7 +84,7 @@ class Night(ScriptedModel):
         if (event, attempt) == ("compact", 1) and step not in self.happened and count < 12:
             # Claude Code compacts nothing in its first rounds.
             return Full((SHELL, {"command": f"head -c 20000 /dev/zero | tr '\\0' x; echo {count}"}))
-        if os.path.exists(self.place.path("shop", "done", f"{step}.txt")):
+        if self.place.is_done(step):
             return "Done."
         return (SHELL, {"command": work(step)}) if count < 4 else "I could not do it."
 
@@ -139,8 +139,11 @@ class Night(ScriptedModel):
         return SHELL, {"command": "ls"}
 
     def meet_disk(self, step, host):
-        self.place.fill_disk()
-        self.happens(step, f"the disk is full for {FULL_SECONDS} s")
+        # A minute once is enough.
+        seconds = FULL_SECONDS if not self.has_met_disk else 5
+        self.has_met_disk = True
+        self.place.fill_disk(seconds)
+        self.happens(step, f"the disk is full for {seconds} s")
 
     def meet_clean(self, step, host):
         self.happens(step, "git clean -fd")
@@ -203,7 +206,7 @@ class Place:
                 "model_auto_compact_token_limit": "100000",
                 "analytics.enabled": "false", "otel.exporter": '"none"',
                 "check_for_update_on_startup": "false",
-            }.items()) + " --dangerously-bypass-approvals-and-sandbox",
+            }.items()) + " --dangerously-bypass-approvals-and-sandbox --dangerously-bypass-hook-trust",
         }
         if CLOCK:
             self.environment["LD_PRELOAD"] = CLOCK
@@ -223,7 +226,11 @@ class Place:
                 plan.write(f"tools: [Bash], after: [{before.get(owner, '')}], ")
                 plan.write(f"acceptance: [command: grep -q {step} done/{step}.txt]}}\n")
                 before[owner] = step
-        for words in (["init", "-q"], ["config", "user.name", "Ana"], ["config", "user.email", "a@example.org"],
+        subprocess.run(["git", "init", "-q"], cwd=shop, check=True, env=self.environment)
+        for host in ("claude-code", "codex"):
+            ended = self.ledger("setup", host)
+            assert ended.returncode == 0, ended.stdout
+        for words in (["config", "user.name", "Ana"], ["config", "user.email", "a@example.org"],
                       ["add", "-A"], ["commit", "-qm", "the plan"]):
             subprocess.run(["git", *words], cwd=shop, check=True, env=self.environment)
 
@@ -263,7 +270,7 @@ class Place:
                 killed += 1
         return killed
 
-    def fill_disk(self):
+    def fill_disk(self, seconds):
         filler = self.path("filler")
         with open(filler, "wb", buffering=0) as file:
             try:
@@ -271,11 +278,18 @@ class Place:
                     file.write(bytes(65536))
             except OSError:
                 pass
-        threading.Timer(FULL_SECONDS, os.remove, [filler]).start()
+        threading.Timer(seconds, os.remove, [filler]).start()
 
     def jump(self):
         with open(self.environment["CLOCK_AHEAD"], "w", encoding="utf-8") as file:
             file.write(str(EIGHT_HOURS))
+
+    def is_done(self, step):
+        try:
+            with open(self.path("shop", "done", f"{step}.txt"), encoding="utf-8") as file:
+                return file.read().strip() == step
+        except FileNotFoundError:
+            return False
 
     def has_jumped(self):
         return os.path.exists(self.environment["CLOCK_AHEAD"])
@@ -319,7 +333,7 @@ def night(folder, name, events, ledger=None):
 
 def all_events(folder):
     """The ledger is in the checkout."""
-    events = ["plain", "limit", "hang", "lie", "killed", "compact", "clean", "jump"]
+    events = ["plain", "limit", "hang", "lie", "killed", "compact", "clean", "disk", "jump"]
     place, model, run = night(folder, "all", os.environ.get("NIGHT_EVENTS", " ".join(events)).split())
     try:
         place.type("status", "--since", "9h")
@@ -348,7 +362,6 @@ def wiped(folder):
                 place.type("run", "night.yaml", "--worker", "./agent.sh")]
         for ended in ends:
             assert ended.returncode != 0, ended.stdout
-        for ended in ends[1:]:
             assert re.search(r"a ledger with at least \d+ records was here until .*; it is gone", ended.stdout), ended.stdout
         asked = {path.split("/")[1] for path in model.asked}
         assert not any(step.startswith("lie") for step in asked), asked
