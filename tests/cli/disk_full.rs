@@ -144,6 +144,24 @@ fn result_is_kept_until_there_is_space() {
     assert_eq!(place.tally(), ["pay"]);
 }
 
+/// A disk that is full for a while costs a night no more than that while.
+#[test]
+fn run_continues_alone_when_there_is_room() {
+    let Some(disk) = Disk::new("30m") else { return };
+    let place = &disk.place;
+    let plan = "steps: [{id: a, command: 'echo a >> $TALLY; head -c 99000000 /dev/zero > disk/filler'}, {id: b, \
+                after: [a], command: 'echo b >> $TALLY'}]\ndefaults: {retry: {max_attempts: 2}}";
+    place.write("plan.yaml", plan);
+    let line = ["run", "plan.yaml", "--ledger", "disk/ledger", "--min-free", "10"];
+    let run = start(&mut place.command(&line));
+    wait_until("it waits for room", || run.complained("no step starts until there is room: "));
+    assert_eq!(place.tally(), ["a"]);
+    disk.grow("300m");
+    let ended = run.end().code(0);
+    ended.complains(&["the disk has room again: the run continues"]).says(&["2 of 2 steps"]);
+    assert_eq!(place.tally(), ["a", "a", "b"]);
+}
+
 /// A worker that must not be repeated and fails on a full disk may have done its work: an exit status
 /// other than 0 says nothing then.
 #[test]

@@ -4,6 +4,7 @@
 use plan_ledger::{Environment, Run, StepStatus};
 
 use super::command::{Place, ids, start, wait_until};
+use super::system_calls::shim;
 
 fn run_of(place: &Place) -> Run {
     place.state().run_named("plan").unwrap().clone()
@@ -38,7 +39,15 @@ fn usage_limit_uses_up_no_attempt_and_holds_the_other_steps() {
         let words = ["run", "plan.yaml", "--worker", "sh agent.sh", "--max-parallel", "1"];
         let ended = place.ledger_with(&words).code(0);
         assert_eq!(ended.err.matches("steps wait until ").count(), 1, "{}", ended.err);
-        ended.complains(&["steps wait until ", ", then one is tried: a usage limit: exit status 1"]);
+        let ended = ended
+            .complains(&["steps wait until ", ", then one is tried: a usage limit: exit status 1"]);
+        let waits = ended.err.lines().filter_map(|line| line.split_once("waiting until "));
+        let mut waits: Vec<&str> = waits.map(|(_, wait)| wait).collect();
+        let count = waits.len();
+        waits.dedup();
+        assert_eq!(waits.len(), count, "a wait is reported once: {}", ended.err);
+        let status = place.ledger("status --since 1h").code(0).says(&["1 usage limit,", "usage limit: "]);
+        assert!(!status.out.contains("failed"), "{}", status.out);
         let mut tally = place.tally();
         assert_eq!(tally.remove(0), "a 1");
         tally.sort();
@@ -399,4 +408,40 @@ fn ledger_work_holds_one_owner_only() {
     ended.code(0).complains(&["steps of claude wait until ", "nothing is claimed before "]);
     let tally = place.tally();
     assert_eq!((&tally[..2], tally.len()), (["a 1".to_owned(), "c 1".to_owned()].as_slice(), 4));
+}
+
+/// Story: one owner waited for a limit of eight hours, another one for five minutes. The clock was set, so the first
+/// limit was over; its steps waited for the second one.
+#[test]
+fn clock_that_is_set_ends_a_limit_beside_another_wait() {
+    let place = Place::new();
+    let Some(library) = shim(&place, "clock") else { return };
+    let agent = "echo $LEDGER_STEP $LEDGER_ATTEMPT >> $TALLY
+        case $LEDGER_STEP in
+        a) [ $LEDGER_ATTEMPT = 2 ] ||
+            { echo \"Claude AI usage limit reached|$(($(date +%s) + 28000))\"; exit 1; } ;;
+        b) echo 'usage limit reached, try again in 2 hours'; exit 1 ;;
+        esac";
+    place.write("agent.sh", agent);
+    place.write("plan.yaml", "steps: [{id: a, owner: claude}, {id: b, owner: codex}]");
+    let ahead = place.path("ahead");
+    let command = |words: &[&str]| {
+        let mut command = place.command(words);
+        command.env("LD_PRELOAD", &library).env("CLOCK_AHEAD", &ahead);
+        command
+    };
+    let run = start(&mut command(&["run", "plan.yaml", "--worker", "sh agent.sh"]));
+    wait_until("the run waits", || run.complained("waiting until "));
+    place.write("ahead", "28800");
+    wait_until("the step is tried again", || place.tally().contains(&"a 2".to_owned()));
+    wait_until("it is accepted", || ids(&run_of(&place), StepStatus::Accepted) == ["a"]);
+    let status = start(&mut command(&["status"])).end().code(0);
+    status.complains(&["the clock of this machine is 8 h ahead of the ledger's time"]);
+    run.signal("TERM");
+    run.end();
+    // The times of files are those of the real clock, so for `b` the end of the limit has passed: it is tried again,
+    // but not at once.
+    let mut tally = place.tally();
+    tally.retain(|line| line != "b 2");
+    assert_eq!(tally, ["a 1", "b 1", "a 2"]);
 }

@@ -513,14 +513,23 @@ fn misspelt_worker_is_an_error_before_the_first_dispatch() {
     assert_eq!(run_of(&place).account.attempts, 0);
 }
 
+/// Story: a disk that was full for a minute paused the run, and nothing happened until the morning.
 #[test]
-fn nearly_full_disk_pauses_the_run() {
+fn nearly_full_disk_delays_the_run() {
     let place = Place::new();
     place.write("plan.yaml", "steps: [{id: a, command: 'echo x >> $TALLY'}]");
-    let ended = place.ledger("run plan.yaml --min-free 1000000000").code(3);
-    ended.says(&["paused by its runner: the disk of ", " MB left; make room first"]);
+    let words = ["run", "plan.yaml", "--min-free", "1000000000"];
+    let run = start(&mut place.command(&words));
+    let reason = "no step starts until there is room: the disk of ";
+    wait_until("it waits for room", || run.complained(reason));
+    let held = ["the runner waits until 2", ", 1 ready step: the disk of ", " MB (--min-free)"];
+    wait_until("others are told", || place.ledger("status").out.contains(held[0]));
+    place.ledger("status").code(0).says(&held);
+    run.signal("TERM");
+    let ended = run.end().code(3);
+    assert_eq!(ended.err.matches(reason).count(), 1, "{}", ended.err);
+    assert!(!ended.err.contains("waiting until"), "{}", ended.err);
     assert_eq!(place.tally(), Vec::<String>::new());
-    place.ledger("unpause").code(0);
     place.ledger("run plan.yaml --min-free 0").code(0);
 }
 
@@ -816,7 +825,7 @@ fn workers_that_fail_at_once_pause_the_run_of_ledger_work() {
 }
 
 #[test]
-fn nearly_full_disk_pauses_the_run_of_ledger_work() {
+fn nearly_full_disk_delays_ledger_work() {
     for run in [&[][..], &["plan"]] {
         let place = Place::planned("steps: [{id: a, command: 'echo x >> $TALLY'}]");
         let words: Vec<&str> = ["work"]
@@ -825,10 +834,10 @@ fn nearly_full_disk_pauses_the_run_of_ledger_work() {
             .chain(&["--min-free", "1000000000", "--", "true"])
             .copied()
             .collect();
-        start(&mut place.command(&words)).end().code(3).complains(&["MB left; make room first"]);
-        place.ledger("status").code(0).says(&["paused by its runner: the disk of "]);
+        let ended = start(&mut place.command(&words)).end().code(3);
+        ended.complains(&["nothing is claimed: the disk of ", " MB left, less than 1000000000 MB"]);
+        assert!(!place.ledger("status").code(0).out.contains("paused"), "{words:?}");
         assert_eq!(place.tally(), Vec::<String>::new());
-        place.ledger("unpause").code(0);
         place.ledger("work --min-free 0 -- true").code(0);
         assert_eq!(place.tally(), ["x"]);
     }

@@ -223,6 +223,7 @@ fn needs_a_line(progress: &Progress) -> bool {
         | Progress::Proposed { .. }
         | Progress::Noted { .. }
         | Progress::Waiting { .. }
+        | Progress::Disk { .. }
         | Progress::Held { .. }
         | Progress::BudgetUsed { .. }
         | Progress::Draining { .. } => true,

@@ -13,7 +13,7 @@ use crate::json::AnyJson;
 use crate::protocol::{StepName, TrustedCheckJson, code_of, describe};
 use crate::runner::{Pending, Progress, RunOutcome, RunSummary, Session, Unrecorded};
 
-use super::run_text::outcome_name;
+use super::run_text::{ROOM_AGAIN, outcome_name};
 
 /// An event of a run.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -214,6 +214,10 @@ impl<'a> ProgressLine<'a> {
             Progress::Draining { reason, running } => Self::Draining { reason, running: *running },
             Progress::Proposed { version, by, is_active } => {
                 Self::Proposed { by, is_active: *is_active, version: *version }
+            }
+            Progress::Disk { problem } => {
+                let note = problem.as_deref().unwrap_or(ROOM_AGAIN);
+                Self::Noted { note, number: None, step: None }
             }
             Progress::Noted { step, note } => {
                 let (number, step) = (number_of(step.as_ref()), id_of(step.as_ref()));

@@ -80,6 +80,7 @@ pub(super) fn progress_text(progress: &Progress) -> Option<String> {
             Some(step) => format!("{step}: {note}"),
             None => note.clone(),
         },
+        Progress::Disk { problem } => disk_text(problem.as_deref()),
         Progress::Waiting { until, reason } => {
             format!("waiting until {}: {reason}", local_moment(*until))
         }
@@ -95,6 +96,17 @@ pub(super) fn progress_text(progress: &Progress) -> Option<String> {
         Progress::BudgetUsed { part } => budget_used_text(*part),
         Progress::Started { .. } | Progress::Counted { .. } => return None,
     })
+}
+
+/// What is said when a disk is nearly full no longer.
+pub(super) const ROOM_AGAIN: &str = "the disk has room again: the run continues";
+
+/// Why nothing is dispatched, or that there is room again.
+pub(crate) fn disk_text(problem: Option<&str>) -> String {
+    problem.map_or_else(
+        || ROOM_AGAIN.to_owned(),
+        |problem| format!("no step starts until there is room: {problem}"),
+    )
 }
 
 /// Whose steps wait, until when, and why.
@@ -216,7 +228,10 @@ fn next_actions(summary: &RunSummary, ledger: &Path) -> Vec<String> {
                 )
             };
             let mut lines: Vec<String> = unrecorded.iter().map(lost).collect();
-            lines.push("fix the cause, then repeat the command to continue".to_owned());
+            // Without its ledger, the run cannot be continued.
+            if ledger.exists() {
+                lines.push("fix the cause, then repeat the command to continue".to_owned());
+            }
             lines
         }
         RunOutcome::Done | RunOutcome::Cancelled | RunOutcome::Aborted => Vec::new(),

@@ -166,6 +166,11 @@ pub enum Progress {
         /// Whether a person should know it, although nothing waits for an answer.
         is_news: bool,
     },
+    /// The disk is nearly full, and no step is dispatched, or it has room again.
+    Disk {
+        /// Why no step is dispatched; `None`: steps are dispatched again.
+        problem: Option<String>,
+    },
     /// Dispatch stopped; the loop waits for running workers and checks.
     Draining {
         /// The reason.

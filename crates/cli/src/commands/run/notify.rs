@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::output::{
-    RunReporter, escape_lines, held_text, pending_text, print_message, summary_text,
+    RunReporter, disk_text, escape_lines, held_text, pending_text, print_message, summary_text,
 };
 use crate::protocol::budget_used_text;
 use crate::runner::{Observer, Pending, Progress, RunOutcome, RunSummary, StopRequest};
@@ -105,6 +105,9 @@ impl Observer for NotifyingObserver<'_> {
             Progress::Held { owner, until, reason, is_news: true } => {
                 let text = held_text(owner.as_deref(), *until, reason);
                 notifier.notify("held", &escape_lines(&text));
+            }
+            Progress::Disk { problem: Some(problem) } => {
+                notifier.notify("held", &escape_lines(&disk_text(Some(problem))));
             }
             _ => {}
         }

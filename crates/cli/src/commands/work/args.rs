@@ -41,9 +41,9 @@ attempt expires or its step is cancelled, the command is ended at the next renew
 its child processes. If the ledger is locked or the disk is full, a report is retried until the
 lease expires, and a claim for as long as --wait lasts.
 
-As in `ledger run`, workers that fail at once at several steps (with --wait: again after three waits),
-and a disk that is nearly full, pause the run with a question, and after a usage limit in the last
-output of a failed worker, or retry_after_seconds, nothing is claimed until it ends. `ledger logs` shows what the command prints.
+As in `ledger run`, workers that fail at once at several steps (with --wait: again after three waits)
+pause the run with a question, and after a usage limit in the last output of a failed worker, or
+retry_after_seconds, nothing is claimed until it ends, nor while the disk is nearly full. `ledger logs` shows what the command prints.
 
 Exit code 0: the run is done, or --max steps were tried. 1: it failed. 3: no step is ready although
 the run is not over, or Ctrl-C stopped this with work left.",

@@ -1,16 +1,16 @@
 //! Guards of `ledger work`, the ones of `ledger run`: workers that fail at once, one after the other,
-//! and a disk that is nearly full pause the run; the owner of a step whose worker says when to try
-//! again is held until then.
+//! pause the run; the owner of a step whose worker says when to try again is held until then; while the disk is nearly
+//! full, nothing is claimed.
 
 use serde_json::Value;
 
-use plan_ledger::{Receipt, Run, State, Timestamp};
+use plan_ledger::{Receipt, Timestamp};
 
 use crate::options::WaitLoop;
 use crate::output::{Code, Failure, escape_control, held_text, local_moment, print_message};
 use crate::protocol::Answer;
-use crate::requests::{PauseRequest, run_or_only};
-use crate::runner::{Consequence, EndedAttempt, HeldOwner, closed_until, disk_problem, may_pause};
+use crate::requests::PauseRequest;
+use crate::runner::{Consequence, EndedAttempt, HeldOwner, closed_until, disk_problem};
 
 use super::worker::Worker;
 
@@ -95,11 +95,7 @@ impl Worker<'_> {
                 print_not_before(until, &reason);
             }
             if let Some(reason) = disk.filter(|_| !is_told) {
-                if self.is_remote() {
-                    print_message(&format!("nothing is claimed: {reason}"));
-                } else {
-                    self.pause_ready_runs(&reason)?;
-                }
+                print_message(&format!("nothing is claimed: {reason}"));
             }
             is_told = true;
             if wait.is_over() || self.is_stopping() {
@@ -107,24 +103,6 @@ impl Worker<'_> {
             }
             wait.pause();
         }
-    }
-
-    /// Pauses the runs that this worker serves and that have a step to dispatch.
-    fn pause_ready_runs(&mut self, reason: &str) -> Result<(), Failure> {
-        let (state, _) = self.read()?;
-        for run in self.served_runs(&state)? {
-            self.pause(&run, reason)?;
-        }
-        Ok(())
-    }
-
-    fn served_runs(&self, state: &State) -> Result<Vec<String>, Failure> {
-        let name = |run: &Run| may_pause(run).then(|| run.name.clone());
-        if self.serves_every_run() {
-            let open = state.runs.open().filter_map(|id| state.runs.get(&id));
-            return Ok(open.filter_map(name).collect());
-        }
-        Ok(name(run_or_only(state, self.args.run.name())?).into_iter().collect())
     }
 }
 

@@ -5,7 +5,7 @@
 //! - Workers that fail at once, several in a row and at several steps, hold the steps of their owner, too,
 //!   each time longer, and at last pause the run: a wrong option would otherwise use up the attempts of every step
 //!   within seconds.
-//! - A disk that is nearly full pauses the run while there is room to record it.
+//! - While the disk is nearly full, no step is dispatched.
 //! - Most of a budget being spent is reported once.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,6 +50,9 @@ const FREE_MIN: u64 = 64 << 20;
 
 /// Only a disk of this size, in bytes, is compared with [`FREE_MIN`].
 const DISK_MIN: u64 = 1 << 30;
+
+/// A minute, in microseconds.
+const MINUTE: Micros = 60_000_000;
 
 /// Options of the guards.
 #[derive(Debug, Clone, Copy)]
@@ -305,14 +308,19 @@ impl GuardState {
         held.map(|(owner, _)| owner.clone()).collect()
     }
 
-    /// The steps that wait for a limit which has ended by the wall clock, and not yet in the ledger's time: the
-    /// clock was set.
+    /// Whether a limit has ended by the wall clock, and not yet in the ledger's time: the clock was set.
+    pub(crate) fn has_early_end(&self, clock: &dyn Clock) -> bool {
+        let now = now(clock);
+        self.owners.values().any(|state| state.hold.as_ref().is_some_and(|it| is_early(it, now)))
+    }
+
+    /// The steps that wait for such a limit.
     pub(crate) fn ended_early(&mut self, clock: &dyn Clock) -> Vec<String> {
         let now = now(clock);
         let mut steps = Vec::new();
         for (owner, state) in &mut self.owners {
             let Some(hold) = state.hold.as_mut() else { continue };
-            if hold.is_over(now) && hold.until > now.ledger.saturating_add(EARLY_MIN) {
+            if is_early(hold, now) {
                 hold.until = now.ledger;
                 let own = self.limits.iter().filter(|(_, limits)| limits.owner == *owner);
                 steps.extend(own.map(|(step, _)| step.clone()));
@@ -417,16 +425,30 @@ pub(crate) fn closed(guards: Guards) -> Option<Hold> {
     })
 }
 
-fn now(clock: &dyn Clock) -> Now {
-    Now { ledger: clock.now(), wall: wall_now() }
+fn is_early(hold: &Hold, now: Now) -> bool {
+    hold.is_over(now) && hold.until > now.ledger.saturating_add(EARLY_MIN)
 }
 
-/// Whether a guard may pause a run: it would dispatch a step.
-pub(crate) fn may_pause(run: &Run) -> bool {
+/// The hold of all steps while there is no room on the disk, which is looked at all the time; a person is told the
+/// next minute.
+pub(crate) fn held_by_disk(reason: &str, clock: &dyn Clock) -> Hold {
+    let now = clock.now();
+    let until = (now / MINUTE).saturating_add(1).saturating_mul(MINUTE);
+    Hold { since: now, until, wall: None, reason: reason.to_owned() }
+}
+
+pub(crate) fn now(clock: &dyn Clock) -> Now {
+    // In this order, a hold ends a moment later than the worker said, not earlier.
+    let wall = wall_now();
+    Now { ledger: clock.now(), wall }
+}
+
+/// Whether a run would dispatch a step.
+pub(crate) fn would_dispatch(run: &Run) -> bool {
     run.status == RunStatus::Running && run.pause.is_none() && run.has_dispatchable()
 }
 
-/// The reason to pause a run because the disk of its ledger is nearly full.
+/// The reason to dispatch no step: the disk of the ledger is nearly full.
 pub(crate) fn disk_problem(guards: Guards, ledger: &Path) -> Option<String> {
     let disk = statvfs(ledger).ok()?;
     let free = if geteuid().is_root() { disk.f_bfree } else { disk.f_bavail };
@@ -436,9 +458,10 @@ pub(crate) fn disk_problem(guards: Guards, ledger: &Path) -> Option<String> {
     let is_short = size > 0 && free < min && !plan_ledger::mutant!(NearlyFullDiskIgnored);
     is_short.then(|| {
         format!(
-            "the disk of {} has only {} MB left; make room first",
+            "the disk of {} has only {} MB left, less than {} MB (--min-free)",
             ledger.display(),
-            free / 1_000_000
+            free / 1_000_000,
+            min / 1_000_000
         )
     })
 }

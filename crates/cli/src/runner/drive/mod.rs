@@ -19,7 +19,7 @@ pub(crate) mod wait;
 pub(crate) use criteria::may_hold;
 pub use guard::Guards;
 pub(crate) use guard::{
-    Consequence, EndedAttempt, GuardState, HeldOwner, closed_until, disk_problem, may_pause,
+    Consequence, EndedAttempt, GuardState, HeldOwner, closed_until, disk_problem,
 };
 #[cfg(test)]
 pub(crate) use helpers::decider::{DeciderReply, DeciderRequest};

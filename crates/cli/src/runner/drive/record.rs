@@ -15,7 +15,9 @@ use plan_ledger::{
 use crate::protocol::StepName;
 use crate::protocol::hand_off::describe;
 use crate::protocol::hand_off::files::stale_text;
-use crate::runner::drive::guard::{Consequence, EndedAttempt, HeldOwner, disk_problem, may_pause};
+use crate::runner::drive::guard::{
+    Consequence, EndedAttempt, HeldOwner, disk_problem, would_dispatch,
+};
 use crate::runner::drive::recover::{keep_left, status_of};
 use crate::runner::drive::state::{Drive, half_way};
 use crate::runner::drive::summary::Unrecorded;
@@ -109,17 +111,25 @@ impl Drive<'_> {
         Ok(())
     }
 
-    /// Pause the run if the disk of the ledger is nearly full and a step is ready. Returns whether it
-    /// is paused.
-    pub(crate) fn is_paused_by_disk(&mut self) -> Result<bool> {
-        let guards = self.options.guards;
-        let problem = self.workers.shared_folder().and_then(|dir| disk_problem(guards, dir));
-        let Some(reason) = problem else { return Ok(false) };
+    /// Whether no step is dispatched because the disk of the ledger is nearly full. A person is told when that begins,
+    /// and when there is room again.
+    pub(crate) fn is_held_by_disk(&mut self) -> Result<bool> {
+        let Some(reason) = self.disk_problem() else {
+            if self.no_room.take().is_some() {
+                self.observer.progress(&Progress::Disk { problem: None });
+            }
+            return Ok(false);
+        };
         let state = self.ledger.state()?;
-        if state.runs.get(&self.run).is_some_and(may_pause) {
-            self.pause(&reason)?;
+        if self.no_room.is_none() && state.runs.get(&self.run).is_some_and(would_dispatch) {
+            self.no_room = Some(reason.clone());
+            self.observer.progress(&Progress::Disk { problem: Some(reason) });
         }
         Ok(true)
+    }
+
+    pub(crate) fn disk_problem(&self) -> Option<String> {
+        disk_problem(self.options.guards, self.workers.shared_folder()?)
     }
 
     /// Why a step whose worker succeeded is not accepted; empty if it is, or is still to be judged.

@@ -21,7 +21,7 @@ use plan_ledger::{
 
 use crate::protocol::hand_off::title;
 use crate::protocol::{StepName, slow_text};
-use crate::runner::drive::guard::{GuardState, closed, closed_until};
+use crate::runner::drive::guard::{GuardState, closed_until};
 use crate::runner::drive::recover::{Recovered, recover};
 use crate::runner::drive::state::{
     Drive, FileWatch, Options, Planning, Running, WAIT_MAX, half_way,
@@ -76,6 +76,8 @@ pub fn drive(
         noted_holds: Holds::default(),
         dead_claims_at: Timestamp::MIN,
         planning: Planning::default(),
+        no_room: None,
+        said_wait: None,
         seen: 0,
         prepared_version: 0,
         quiet_since: started,
@@ -123,7 +125,7 @@ impl Drive<'_> {
             self.handle_stop_request();
             self.end_revoked();
             self.expect_in_place();
-            self.note_holds(closed(self.options.guards));
+            self.note_holds(self.whole_hold());
             if let Err(error) = self.release_dead_claims() {
                 self.fail(error);
             }
@@ -256,7 +258,7 @@ impl Drive<'_> {
         self.queue_planner();
         self.queue_deciders();
         self.start_checks()?;
-        if self.has_room() && self.is_paused_by_disk()? {
+        if self.has_room() && self.is_held_by_disk()? {
             return Ok(());
         }
         if let Some(run) = self.ledger.state()?.runs.get(&self.run) {
@@ -426,7 +428,11 @@ impl Drive<'_> {
     }
 
     fn summarize(self) -> Result<RunSummary> {
-        let state = self.ledger.state()?;
+        let state = match self.ledger.state() {
+            Ok(state) => state,
+            // The first error is the cause.
+            Err(error) => return Err(self.fatal.unwrap_or(error)),
+        };
         let Some(run) = state.runs.get(&self.run) else {
             return Err(Error::from(plan_ledger::Rejection::NoSuchRun));
         };

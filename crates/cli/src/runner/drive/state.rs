@@ -111,6 +111,10 @@ pub(crate) struct Drive<'a> {
     pub(crate) guard: GuardState,
     /// The holds as they were written last.
     pub(crate) noted_holds: Holds,
+    /// Why no step is dispatched, if the disk is nearly full.
+    pub(crate) no_room: Option<String>,
+    /// The wait that was reported last.
+    pub(crate) said_wait: Option<(Timestamp, String)>,
     /// The replan requests of this loop.
     pub(crate) planning: Planning,
     /// The last sequence number at the loop's last search for work.

@@ -9,9 +9,10 @@ use plan_ledger::internals::plan::Timer;
 use plan_ledger::{AttemptToken, Micros, Result, RunStatus, StepStatus, Timestamp};
 
 use crate::protocol::{StepName, WorkerKind};
-use crate::runner::drive::guard::{closed, closed_until};
+use crate::runner::drive::guard::{closed, held_by_disk, now};
 use crate::runner::drive::state::Drive;
 use crate::runner::progress::Progress;
+use crate::runner::waits::hold::Hold;
 
 /// How much earlier a wait must end before the loop looks again.
 const JUMP_MIN: Micros = 1_000_000;
@@ -23,8 +24,14 @@ impl Drive<'_> {
             return Ok(false);
         }
         let Some((until, reason)) = self.due() else { return Ok(false) };
-        self.note_holds(closed(self.options.guards));
-        self.observer.progress(&Progress::Waiting { until, reason });
+        self.note_holds(self.whole_hold());
+        // What was said of the disk, or of this wait, is not said again.
+        let wait = (until, reason);
+        if self.no_room.as_ref() != Some(&wait.1) && self.said_wait.as_ref() != Some(&wait) {
+            self.said_wait = Some(wait.clone());
+            let (until, reason) = wait;
+            self.observer.progress(&Progress::Waiting { until, reason });
+        }
         let is_held = self.held_until().is_some();
         while self.may_start() {
             self.release_dead_claims()?;
@@ -36,9 +43,11 @@ impl Drive<'_> {
                 // waiting, or the wait would never end.
                 return Ok(self.due().is_none_or(|(next, _)| next > until));
             }
-            // The wall clock was set, and what holds the steps ends earlier.
+            // The wall clock was set, or there is room, and what holds the steps ends earlier.
             let end = self.held_until().map(|(end, _)| end);
-            if is_held && end.is_none_or(|end| end.saturating_add(JUMP_MIN) < until) {
+            if is_held && end.is_none_or(|end| end.saturating_add(JUMP_MIN) < until)
+                || self.no_room.is_none() && self.guard.has_early_end(self.clock)
+            {
                 return Ok(true);
             }
             if self.ledger.head().seq != self.seen {
@@ -56,10 +65,19 @@ impl Drive<'_> {
         Ok(false)
     }
 
-    /// Until when a hold or the hours keep ready steps from being dispatched, and why.
+    /// The hold of all steps: by the hours, or by a disk that is nearly full.
+    pub(crate) fn whole_hold(&self) -> Option<Hold> {
+        let by_disk = || {
+            let reason = self.no_room.as_ref().filter(|_| self.disk_problem().is_some())?;
+            Some(held_by_disk(reason, self.clock))
+        };
+        closed(self.options.guards).or_else(by_disk)
+    }
+
+    /// Until when a hold, the hours or the disk keep ready steps from being dispatched, and why.
     fn held_until(&self) -> Option<(Timestamp, String)> {
-        let closed = closed_until(self.options.guards, self.clock);
-        closed.or_else(|| self.guard.next_end(self.clock))
+        let whole = self.whole_hold().map(|hold| (hold.end(now(self.clock)), hold.reason));
+        whole.or_else(|| self.guard.next_end(self.clock))
     }
 
     /// The next timer after which the loop may have work, with its reason.
@@ -93,7 +111,11 @@ impl Drive<'_> {
             return Some((until, format!("{step} may be at work on another machine until then")));
         }
         let others = run.count(StepStatus::Delayed).saturating_sub(1);
-        let more = if others > 0 { format!(" and {others} more") } else { String::new() };
-        Some((until, format!("{}{more} is retried then", StepName::of(run, number))))
+        let step = StepName::of(run, number);
+        let text = match others {
+            0 => format!("{step} is retried then"),
+            _ => format!("{step} and {others} more are retried then"),
+        };
+        Some((until, text))
     }
 }

@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
 use plan_ledger::internals::plan::{RETRY_AFTER, USAGE_LIMIT, UsageLimit};
-use plan_ledger::{FailureClass, Json, Outcome, Timestamp};
+use plan_ledger::{FailureClass, Json, Micros, Outcome, Timestamp};
 
 use super::limit::{Limit, LimitEnd};
 
@@ -15,13 +15,25 @@ const RESETS_AT: &str = "resets_at";
 /// How long a limit whose end is not known is waited for, in seconds, unless the guards know better.
 const WAIT: u64 = 300;
 
+/// How long a limit is waited for whose time has passed, in microseconds: the agent's clock may be another one. At
+/// once, the attempts would follow each other without an end.
+const PASSED_WAIT: Micros = 60_000_000;
+
 /// Mark a failure of an attempt that met this limit.
 pub(crate) fn mark(outcome: &mut Outcome, limit: &Limit, now: Timestamp) {
     let Some(mut members) = members(outcome) else { return };
     let word = |limit: UsageLimit| Value::from(limit.word());
     match limit.ends {
         LimitEnd::At(time) => {
-            let end = Timestamp::try_from(time.as_microsecond()).unwrap_or(0);
+            let (mut time, mut end) =
+                (time, Timestamp::try_from(time.as_microsecond()).unwrap_or(0));
+            if end <= now {
+                end = now.saturating_add(PASSED_WAIT);
+                time = i64::try_from(end)
+                    .ok()
+                    .and_then(|end| jiff::Timestamp::from_microsecond(end).ok())
+                    .unwrap_or(time);
+            }
             let seconds = end.saturating_sub(now).div_ceil(1_000_000);
             members.insert(USAGE_LIMIT.to_owned(), word(UsageLimit::Output));
             members.insert(RETRY_AFTER.to_owned(), seconds.into());
