@@ -96,6 +96,7 @@ mod readers;
 mod recipes;
 mod recorded_output;
 mod repeated_requests;
+mod repeats;
 mod replaced_folder;
 mod replan_requests;
 mod report;

@@ -127,6 +127,8 @@ export interface Defaults {
   lease_seconds?: number | null;
   /** See [`Step::owner`]. */
   owner?: string | null;
+  /** See [`Step::repeat_limit`]. */
+  repeat_limit?: number | null;
   /** See [`Step::retry`]. */
   retry?: RetryPolicy | null;
   /** See [`Step::timeout_seconds`]. */
@@ -332,6 +334,8 @@ export interface Step {
    * if it did not.
    */
   probe?: string | null;
+  /** How often in a row a worker may print the same lines before it is stopped. */
+  repeat_limit?: number | null;
   /** Retry policy. */
   retry?: RetryPolicy | null;
   /** Side effects. */
@@ -1474,6 +1478,8 @@ export interface DefaultsView {
   lease_seconds?: number | null;
   /** See [`Step::owner`]. */
   owner?: string | null;
+  /** See [`Step::repeat_limit`]. */
+  repeat_limit?: number | null;
   /** See [`Step::retry`]. */
   retry?: RetryPolicyView | null;
   /** See [`Step::timeout_seconds`]. */
@@ -1559,6 +1565,8 @@ export interface StepView {
    * if it did not.
    */
   probe?: string | null;
+  /** How often in a row a worker may print the same lines before it is stopped. */
+  repeat_limit?: number | null;
   /** Retry policy. */
   retry?: RetryPolicyView | null;
   /** Side effects. */

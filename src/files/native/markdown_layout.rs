@@ -34,6 +34,7 @@ pub(crate) const STEP_FIELDS: &[(&str, &str, ValueKind)] = &[
     ("priority", "Priority", ValueKind::Number),
     ("timeout_seconds", "Timeout seconds", ValueKind::Number),
     ("estimate_seconds", "Estimate seconds", ValueKind::Number),
+    ("repeat_limit", "Repeat limit", ValueKind::Number),
 ];
 
 /// The plan fields that are texts: name and section title.

@@ -6,7 +6,7 @@ use serde_json::Value;
 const NATIVE_FIELDS: [&str; 4] = ["barriers", "defaults", "caps", "failure"];
 
 /// Fields that only native steps have.
-const NATIVE_STEP_FIELDS: [&str; 19] = [
+const NATIVE_STEP_FIELDS: [&str; 20] = [
     "command",
     "optional_outputs",
     "after",
@@ -21,6 +21,7 @@ const NATIVE_STEP_FIELDS: [&str; 19] = [
     "probe",
     "timeout_seconds",
     "estimate_seconds",
+    "repeat_limit",
     "lease_seconds",
     "cost_estimate",
     "cost_limit",

@@ -161,6 +161,7 @@ const STEP_FORMS: &[Form] = &[
     (&["onFalse"], Refused::Filled, "`on_false: skip`, or `wait`, `fail`, `abort`"),
     (&["failureHints"], Refused::Filled, "`failure_hints: {timeout: transient}`"),
     (&["optionalOutputs"], Refused::Filled, "`optional_outputs: [name]`"),
+    (&["repeatLimit"], Refused::Filled, "`repeat_limit: 50`"),
     (&["leaseSeconds"], Refused::Filled, "`lease_seconds: 900`"),
     (&["costEstimate"], Refused::Filled, "`cost_estimate: {money_micros: 250000}`"),
     (COSTS, Refused::Filled, COST),

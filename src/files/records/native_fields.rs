@@ -27,6 +27,7 @@ const STEP_FIELDS: &[&str] = &[
     "optional_outputs",
     "timeout_seconds",
     "estimate_seconds",
+    "repeat_limit",
     "lease_seconds",
     "cost_estimate",
     "cost_limit",

@@ -192,7 +192,7 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> + Clone {
 
 /// The words of other plan formats for a field, without case and separators. The first field that
 /// the place has is meant.
-const MEANT: [(&[&str], &[&str]); 22] = [
+const MEANT: [(&[&str], &[&str]); 23] = [
     (
         &[
             "dependson",
@@ -244,6 +244,7 @@ const MEANT: [(&[&str], &[&str]); 22] = [
     (&["retries", "maxretries", "retrypolicy", "attempts"], &["retry", "max_attempts"]),
     (&["timeout", "timelimit", "maxtime"], &["timeout_seconds", "deadline_seconds"]),
     (&["lease", "leasetime"], &["lease_seconds"]),
+    (&["repeats", "maxrepeats", "repetitions"], &["repeat_limit"]),
     (&["deadline", "expires", "due"], &["deadline_seconds"]),
     (&["assignee", "agent", "role", "worker", "executor", "assigned"], &["owner"]),
     (&["if", "when", "runif", "only"], &["condition", "when"]),

@@ -90,6 +90,7 @@ impl Step {
         step.retry = step.retry.or_else(|| defaults.retry.clone().map(Box::new));
         step.idempotent = step.idempotent.or(defaults.idempotent);
         step.timeout_seconds = step.timeout_seconds.or(defaults.timeout_seconds);
+        step.repeat_limit = step.repeat_limit.or(defaults.repeat_limit);
         step.lease_seconds = step.lease_seconds.or(defaults.lease_seconds);
         step
     }
@@ -147,11 +148,13 @@ mod tests {
             owner: Some("any".into()),
             idempotent: Some(Idempotence::Yes),
             timeout_seconds: Some(60),
+            repeat_limit: Some(9),
             ..Defaults::default()
         };
         let step = Step { idempotent: Some(Idempotence::No), ..build() }.with_defaults(&defaults);
         assert_eq!(step.owner.as_deref(), Some("any"));
         assert_eq!(step.idempotent, Some(Idempotence::No));
         assert_eq!((step.timeout_seconds, step.lease_seconds), (Some(60), None));
+        assert_eq!(step.repeat_limit, Some(9));
     }
 }

@@ -181,6 +181,9 @@ pub struct Defaults {
     /// See [`Step::timeout_seconds`].
     #[serde(skip_serializing_if = "is_default")]
     pub timeout_seconds: Option<u32>,
+    /// See [`Step::repeat_limit`].
+    #[serde(skip_serializing_if = "is_default")]
+    pub repeat_limit: Option<u32>,
     /// See [`Step::lease_seconds`].
     #[serde(skip_serializing_if = "is_default")]
     pub lease_seconds: Option<u32>,

@@ -95,6 +95,9 @@ pub struct Step {
     /// How long an attempt should take, in seconds. A warning is given at twice this time.
     #[serde(default, skip_serializing_if = "is_default")]
     pub estimate_seconds: Option<u32>,
+    /// How often in a row a worker may print the same lines before it is stopped.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub repeat_limit: Option<u32>,
     /// Lease of an attempt in seconds.
     #[serde(default, skip_serializing_if = "is_default")]
     pub lease_seconds: Option<u32>,

@@ -103,6 +103,7 @@ impl<'a> Validator<'a> {
         if step.estimate_seconds == Some(0) {
             self.problems.push(item.problem(".estimate_seconds", ZERO_SECONDS));
         }
+        self.repeat_limit(&item, step.repeat_limit);
         if let Some(fallback) = &step.fallback {
             self.fallback(item, fallback);
         }
@@ -181,6 +182,7 @@ impl<'a> Validator<'a> {
             defaults.timeout_seconds,
             defaults.lease_seconds,
         );
+        self.repeat_limit(&"defaults", defaults.repeat_limit);
         self.extra(&"plan", &plan.extra);
     }
 }

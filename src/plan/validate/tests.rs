@@ -130,6 +130,7 @@ fn zero_limits_are_problems() {
     bad.retry = Some(Box::new(retry.clone()));
     bad.timeout_seconds = Some(0);
     bad.lease_seconds = Some(0);
+    bad.repeat_limit = Some(1);
     bad.fallback = Some(Box::new(Fallback::Step("a".into())));
     bad.cost_limit = Some(Cost { money_micros: u64::MAX, tokens: 0 });
     bad.extra.insert("big".into(), json!({"deep": [1, -9_007_199_254_740_993_i64]}));
@@ -158,6 +159,7 @@ fn zero_limits_are_problems() {
             "steps[0] (a).retry.per_class.transient",
             "steps[0] (a).timeout_seconds",
             "steps[0] (a).lease_seconds",
+            "steps[0] (a).repeat_limit",
             "steps[0] (a).fallback",
             "steps[0] (a).cost_limit",
             "steps[0] (a).extra.big",

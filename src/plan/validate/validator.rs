@@ -184,6 +184,14 @@ impl<'a> Validator<'a> {
         }
     }
 
+    /// Lines that are printed once are no repetition.
+    pub(super) fn repeat_limit(&mut self, place: &dyn Display, limit: Option<u32>) {
+        if let Some(limit) = limit.filter(|limit| *limit < REPEATS_MIN) {
+            let text = format!("{limit}, expected {REPEATS_MIN} or more; the first time counts");
+            self.report(format!("{place}.repeat_limit"), text);
+        }
+    }
+
     pub(super) fn limits(
         &mut self,
         place: &dyn Display,
@@ -238,6 +246,9 @@ pub(super) const ZERO_CAP: &str =
 
 pub(super) const ZERO_BUDGET: &str =
     "a budget of 0 would stop everything; expected 1 or more, or leave it out";
+
+/// The fewest times that lines are printed over and over.
+pub(crate) const REPEATS_MIN: u32 = 2;
 
 pub(crate) const ZERO_SECONDS: &str = "0 seconds, expected 1 or more, or leave it out";
 

@@ -131,6 +131,8 @@ class Defaults(TypedDict, total=False):
     lease_seconds: Union[int, None]
     # See [`Step::owner`].
     owner: Union[str, None]
+    # See [`Step::repeat_limit`].
+    repeat_limit: Union[int, None]
     # See [`Step::retry`].
     retry: Union[RetryPolicy, None]
     # See [`Step::timeout_seconds`].
@@ -332,6 +334,8 @@ class Step(_StepRequired, total=False):
     # Shell command that finds out whether a lost attempt did its work: exit status 0 if it did, 1
     # if it did not.
     probe: Union[str, None]
+    # How often in a row a worker may print the same lines before it is stopped.
+    repeat_limit: Union[int, None]
     # Retry policy.
     retry: Union[RetryPolicy, None]
     # Side effects.
@@ -1558,6 +1562,8 @@ class DefaultsView(TypedDict, total=False):
     lease_seconds: Union[int, None]
     # See [`Step::owner`].
     owner: Union[str, None]
+    # See [`Step::repeat_limit`].
+    repeat_limit: Union[int, None]
     # See [`Step::retry`].
     retry: Union[RetryPolicyView, None]
     # See [`Step::timeout_seconds`].
@@ -1643,6 +1649,8 @@ class StepView(_StepViewRequired, total=False):
     # Shell command that finds out whether a lost attempt did its work: exit status 0 if it did, 1
     # if it did not.
     probe: Union[str, None]
+    # How often in a row a worker may print the same lines before it is stopped.
+    repeat_limit: Union[int, None]
     # Retry policy.
     retry: Union[RetryPolicyView, None]
     # Side effects.

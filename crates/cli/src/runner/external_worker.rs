@@ -22,11 +22,12 @@ use crate::runner::dead_letter::{dead_letter, lost_before_task};
 use crate::runner::drive::checks::{Judging, output_of};
 use crate::runner::process::exit_record::CommandEnd;
 use crate::runner::process::job::{Job, JobSpec, Streams, Variables};
-use crate::runner::process::limits::{EndedBy, JobLimits, WorkerLimits};
+use crate::runner::process::limits::{EndedBy, JobLimits, StepLimits, WorkerLimits};
 use crate::runner::process::orphans;
 use crate::runner::process::output::Worked;
 use crate::runner::process::receipt as worked;
 use crate::runner::process::receipt::WorkerEnd;
+use crate::runner::process::report::repeated_note;
 use crate::runner::process::scratch::Scratch;
 use crate::runner::process::workers::{ProcessOptions, ProcessWorkers, no_servers};
 use crate::runner::waits::backoff::Backoff;
@@ -183,18 +184,28 @@ impl ExternalWork<'_> {
     }
 
     /// Run the command. Its files are kept until [`forget_external`]. `order` is polled ten times a
-    /// second.
+    /// second; `noted` gets what the command does that a person may want to look at.
     ///
     /// # Errors
     /// This machine has no room for its files, or cannot watch it.
     pub(crate) fn run(
         &self,
         mut order: impl FnMut() -> Order,
+        noted: impl Fn(&str),
     ) -> std::result::Result<End, StartFailure> {
         let scratch = self.scratch();
         let stem = self.attempt().to_string();
         let input = format!("{}\n", self.hand_off());
-        let timeout = self.task.pointer("/step/timeout_seconds").and_then(Value::as_u64);
+        let changes = self.changes();
+        let number = |name: &str| {
+            let found = self.task.get("step").and_then(|step| step.get(name)?.as_u64());
+            found.and_then(|number| u32::try_from(number).ok())
+        };
+        let own = StepLimits {
+            timeout_seconds: number("timeout_seconds"),
+            repeat_limit: number("repeat_limit"),
+            changes: &changes,
+        };
         let spec = JobSpec {
             stem: stem.clone(),
             name: format!("step {} ({})", self.text("number"), self.step()),
@@ -202,11 +213,7 @@ impl ExternalWork<'_> {
             folder: None,
             environment: self.environment(scratch.path(&stem, "receipt")),
             input: input.as_bytes(),
-            limits: JobLimits::of_worker(
-                timeout.and_then(|seconds| u32::try_from(seconds).ok()),
-                self.limits,
-                &self.changes(),
-            ),
+            limits: JobLimits::of_worker(own, self.limits),
             streams: Streams::Separate,
         };
         if let Some(receipt) = dead_letter(lost_before_task(self.task)) {
@@ -226,7 +233,9 @@ impl ExternalWork<'_> {
                 Order::Stop => job.end(EndedBy::Stop),
                 Order::End => job.end(EndedBy::Over),
             }
-            job.enforce();
+            if let Some(note) = job.enforce(&scratch) {
+                noted(&note);
+            }
         }
         self.end(&scratch, &stem, job, order).map_err(StartFailure::AfterStart)
     }
@@ -238,6 +247,7 @@ impl ExternalWork<'_> {
         job: Job,
         mut order: impl FnMut() -> Order,
     ) -> Result<End> {
+        let repeated = job.repeated();
         let mut notes: Vec<String> =
             orphans::note(&job.end_leftovers(scratch)).into_iter().collect();
         let wait_thread = job.wait_thread();
@@ -257,6 +267,7 @@ impl ExternalWork<'_> {
         if ended_by.is_some_and(EndedBy::is_request) {
             return Ok(End::Stopped);
         }
+        notes.extend(repeated_note(repeated.as_ref(), ended_by));
         let (is_disk_full, duration) = (ended.is_disk_full, ended.duration);
         let ending = WorkerEnd { status, ended_by, is_disk_full };
         let Worked { mut receipt, notes: of_result } =

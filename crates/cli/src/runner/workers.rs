@@ -163,6 +163,8 @@ pub struct LeftAttempt {
     pub idempotence: Idempotence,
     /// Whether its step says how it is retried.
     pub has_retry: bool,
+    /// How often in a row its worker may print the same lines, if the plan says so.
+    pub repeat_limit: Option<u32>,
     /// The files that its step is expected to change.
     pub changes: Vec<String>,
 }

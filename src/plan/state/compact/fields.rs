@@ -43,12 +43,13 @@ impl Field {
     pub(crate) const OPTIONAL_OUTPUTS: Self = Self(29);
     pub(crate) const ESTIMATE_SECONDS: Self = Self(30);
     pub(crate) const FAILURE_CLASS: Self = Self(31);
+    pub(crate) const REPEAT_LIMIT: Self = Self(32);
 }
 
 /// Encodes steps.
 #[derive(Default)]
 pub(crate) struct StepEncoder {
-    has: u32,
+    has: u64,
     fields: Vec<u8>,
 }
 
@@ -58,8 +59,8 @@ impl StepEncoder {
         self.has = 0;
         self.fields.clear();
         self.encode(step);
-        put_length(out, number_size(self.has.into()) + self.fields.len());
-        put_number(out, self.has.into());
+        put_length(out, number_size(self.has) + self.fields.len());
+        put_number(out, self.has);
         out.extend_from_slice(&self.fields);
     }
 
@@ -72,7 +73,15 @@ impl StepEncoder {
         let Step { preconditions, on_false, condition, tools, tags, changes, .. } = step;
         let Step { failure_hints, retry, fallback, side_effects, idempotent, probe, .. } = step;
         let Step { timeout_seconds, lease_seconds, cost_estimate, cost_limit, priority, .. } = step;
-        let Step { gate, extra, optional_outputs, failure_class, estimate_seconds, .. } = step;
+        let Step {
+            gate,
+            extra,
+            optional_outputs,
+            failure_class,
+            estimate_seconds,
+            repeat_limit,
+            ..
+        } = step;
         self.text(Field::ID, Some(id.as_str()).filter(|id| !id.is_empty()));
         self.text(Field::TITLE, Some(title.as_str()).filter(|title| !title.is_empty()));
         self.text(Field::GOAL, Some(goal.as_str()).filter(|goal| !goal.is_empty()));
@@ -105,6 +114,7 @@ impl StepEncoder {
         self.texts(Field::OPTIONAL_OUTPUTS, optional_outputs);
         self.value(Field::ESTIMATE_SECONDS, estimate_seconds);
         self.text(Field::FAILURE_CLASS, failure_class.as_deref());
+        self.value(Field::REPEAT_LIMIT, repeat_limit);
     }
 
     fn add(&mut self, Field(bit): Field, bytes: &[u8]) {

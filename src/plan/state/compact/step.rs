@@ -168,6 +168,12 @@ impl<'a> CompactStep<'a> {
         self.value(Field::ESTIMATE_SECONDS)
     }
 
+    /// See [`Step::repeat_limit`].
+    #[must_use]
+    pub fn repeat_limit(self) -> Option<u32> {
+        self.value(Field::REPEAT_LIMIT)
+    }
+
     /// See [`Step::lease_seconds`].
     #[must_use]
     pub fn lease_seconds(self) -> Option<u32> {
@@ -259,6 +265,7 @@ impl<'a> CompactStep<'a> {
             probe: self.probe().map(owned),
             timeout_seconds: self.timeout_seconds(),
             estimate_seconds: self.estimate_seconds(),
+            repeat_limit: self.repeat_limit(),
             lease_seconds: self.lease_seconds(),
             cost_estimate: self.cost_estimate(),
             cost_limit: self.cost_limit(),

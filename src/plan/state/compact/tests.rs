@@ -17,7 +17,7 @@ fn full() -> Map<String, Value> {
         "failure_class": "retrieval_failure", "failure_hints": {"disk": "transient"}, "retry": {"max_attempts": 2, "backoff_seconds": 7},
         "fallback": {"value": {"value": {"k": [1, null, 90.422_252_909_423_83_f64]}}},
         "side_effects": ["mail"], "idempotent": "with_key", "probe": "p?", "timeout_seconds": 1,
-        "estimate_seconds": 900, "lease_seconds": 4_000_000, "cost_estimate": {"money_micros": 3, "tokens": 0},
+        "estimate_seconds": 900, "repeat_limit": 50, "lease_seconds": 4_000_000, "cost_estimate": {"money_micros": 3, "tokens": 0},
         "cost_limit": {"money_micros": u64::MAX >> 11, "tokens": 9}, "priority": -5,
         "gate": {"question": "?", "to": "ana"}, "extra": {"k": {"b": [1, 2.5, null], "a": "\u{e9}"}},
     });
@@ -69,14 +69,15 @@ fn every_field_is_tested() {
         gate: _,
         extra: _,
         estimate_seconds: _,
+        repeat_limit: _,
     } = of(&full());
-    assert_eq!(full().len(), 32);
+    assert_eq!(full().len(), 33);
 }
 
 proptest! {
     /// Any combination of fields, in several steps, also with long values.
     #[test]
-    fn encoding_round_trips(has in vec(vec(any::<bool>(), 32), 0..6), long in 0_usize..40_000) {
+    fn encoding_round_trips(has in vec(vec(any::<bool>(), 33), 0..6), long in 0_usize..40_000) {
         let step = |has: &Vec<bool>| {
             let has_it = |(name, has): (&String, &bool)| *has || name == "id";
             let fields = full().into_iter().zip(has);

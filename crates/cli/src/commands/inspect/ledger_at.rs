@@ -25,6 +25,7 @@ use crate::runner::{GoneClaim, RunWait};
 
 use super::context::{Form, InspectContext};
 use super::health::{DamageLine, Health, damage_text, lost_lines, lost_text};
+use super::json::repeats::RepeatJson;
 use super::lookup::{no_run, not_found, step_of};
 use super::next_action::Surroundings;
 use super::output::Output;
@@ -53,6 +54,8 @@ pub(crate) struct LedgerAt<'a> {
     pub(crate) dead: Vec<GoneClaim>,
     /// What runners wait for; nothing for a past state.
     pub(crate) waits: Vec<RunWait>,
+    /// What workers print over and over; nothing for a past state.
+    pub(crate) repeats: Vec<RepeatJson>,
     /// The reason why the state is not the newest one; `None` if it is.
     past: Option<String>,
     damage: Vec<Damage>,
@@ -101,8 +104,22 @@ impl<'a> LedgerAt<'a> {
         } else {
             RunWait::all(context.dir, &state, now, || runner.is_absent())
         };
-        let announced = None;
-        Ok(Self { context, view, state, now, runner, dead, waits, past, damage, unread, announced })
+        let repeats =
+            if past.is_some() { Vec::new() } else { RepeatJson::all(context.dir, &state) };
+        Ok(Self {
+            context,
+            view,
+            state,
+            now,
+            runner,
+            dead,
+            waits,
+            repeats,
+            past,
+            damage,
+            unread,
+            announced: None,
+        })
     }
 
     /// Like [`Self::of`], with the run of that name or number. Without a name: the only active run, or

@@ -17,6 +17,9 @@ pub(crate) struct WorkerLimitArgs {
     /// End a worker that changes none of its step's files (`changes`) for this long
     #[arg(long, value_name = "DURATION", value_parser = parse_limit)]
     progress_timeout: Option<u32>,
+    /// End a worker that prints the same lines this often in a row; a `repeat_limit` in the plan comes first
+    #[arg(long, value_name = "TIMES", value_parser = clap::value_parser!(u32).range(2..))]
+    repeat_limit: Option<u32>,
     /// How long a worker may take to end after SIGTERM, when the runner is told to stop
     #[arg(long, value_name = "DURATION", value_parser = parse_timespan, default_value = "10s")]
     grace: Duration,
@@ -30,8 +33,13 @@ impl WorkerLimitArgs {
 
     /// The limits that the options set.
     pub(crate) fn limits(&self) -> WorkerLimits {
-        let Self { output_timeout, progress_timeout, grace } = *self;
-        WorkerLimits { silent_seconds: output_timeout, stalled_seconds: progress_timeout, grace }
+        let Self { output_timeout, progress_timeout, repeat_limit, grace } = *self;
+        WorkerLimits {
+            silent_seconds: output_timeout,
+            stalled_seconds: progress_timeout,
+            repeat_limit,
+            grace,
+        }
     }
 }
 

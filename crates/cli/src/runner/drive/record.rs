@@ -353,8 +353,12 @@ impl Drive<'_> {
 
     /// Report the notes of the workers, and keep them for the summary.
     pub(crate) fn take_notes(&mut self) {
+        let notes = self.workers.notes();
+        if notes.is_empty() {
+            return;
+        }
         let state = self.state();
-        for note in self.workers.notes() {
+        for note in notes {
             let step = state.as_ref().zip(note.token).and_then(|(state, token)| {
                 let (_, number, _) = state.dispatched.get(&token)?;
                 Some(StepName::of(state.runs.get(&self.run)?, *number))

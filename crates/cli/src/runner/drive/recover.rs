@@ -193,6 +193,7 @@ fn left_attempt(run: &Run, number: StepNumber, token: AttemptToken) -> Option<Le
         number: step.attempts,
         idempotence: plan.idempotence_of(plan_step),
         has_retry: plan_step.decode().retry.is_some(),
+        repeat_limit: plan_step.repeat_limit().or(plan.header().defaults.repeat_limit),
         changes: plan_step.changes().owned(),
     })
 }

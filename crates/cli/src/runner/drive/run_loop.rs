@@ -155,8 +155,8 @@ impl Drive<'_> {
             if let Some(report) = self.workers.next(self.wait()) {
                 self.quiet_since = self.clock.now();
                 self.take(report);
-                self.take_notes();
             }
+            self.take_notes();
         }
         self.retry_unrecorded_receipts();
         self.note_conditions();

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::runner::process::limits::{EndedBy, JobLimits, LimitWatch};
+use crate::runner::process::limits::{EndedBy, JobLimits, LimitWatch, Repeat, RepeatNote};
 use crate::runner::process::scratch::Scratch;
 
 /// A job of an earlier runner that is still at work.
@@ -24,12 +24,15 @@ impl AdoptedJob {
         // Only its supervisor knows when it began.
         let limits = JobLimits { timeout_seconds: None, ..limits };
         let watch = LimitWatch::new(limits, scratch, stem);
+        // What it repeated before is not known here: it is noted anew.
+        scratch.note_repeat(stem, RepeatNote::Remove);
         let (stem, adopted) = (stem.to_owned(), Instant::now());
         Self { stem, adopted, watch, ended_by: None, kill_at: None }
     }
 
-    /// End the job if it exceeds one of its limits, or has not ended when it was asked to.
-    pub(crate) fn enforce(&mut self, scratch: &Scratch) {
+    /// End the job if it exceeds one of its limits, or has not ended when it was asked to. Returns a note about
+    /// what it does, for people.
+    pub(crate) fn enforce(&mut self, scratch: &Scratch) -> Option<String> {
         if self.ended_by.is_none()
             && let Some(by) = self.watch.exceeded(self.adopted)
         {
@@ -39,6 +42,12 @@ impl AdoptedJob {
             self.kill_at = None;
             self.kill(scratch);
         }
+        self.watch.repeat_note().and_then(|note| scratch.note_repeat(&self.stem, note))
+    }
+
+    /// What it printed over and over when its limits were last checked.
+    pub(crate) fn repeated(&self) -> Option<Repeat> {
+        self.watch.repeated()
     }
 
     /// End all of its processes. The first reason is kept. A job that is asked to stop has a grace period to

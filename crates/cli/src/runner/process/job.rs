@@ -24,7 +24,7 @@ use rustix::process::{
 use plan_ledger::{Error, Micros, Result};
 
 use crate::runner::process::exit_record::{CommandEnd, ExitRecord};
-use crate::runner::process::limits::{EndedBy, JobLimits, LimitWatch};
+use crate::runner::process::limits::{EndedBy, JobLimits, LimitWatch, Repeat};
 use crate::runner::process::orphans::{IDENTITY_VARIABLE, JOB_VARIABLE, Orphan};
 use crate::runner::process::scratch::{JobFiles, Scratch};
 use crate::runner::process::supervisor;
@@ -182,8 +182,9 @@ impl Job {
         i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
     }
 
-    /// End the job if it exceeds one of its limits, or has not ended when it was asked to.
-    pub(crate) fn enforce(&mut self) {
+    /// End the job if it exceeds one of its limits, or has not ended when it was asked to. Returns a note about
+    /// what it does, for people.
+    pub(crate) fn enforce(&mut self, scratch: &Scratch) -> Option<String> {
         if self.ended_by.is_none()
             && let Some(by) = self.watch.exceeded(self.started)
         {
@@ -193,6 +194,12 @@ impl Job {
             self.kill_at = None;
             self.signal(Signal::KILL);
         }
+        self.watch.repeat_note().and_then(|note| scratch.note_repeat(&self.stem, note))
+    }
+
+    /// What it printed over and over when its limits were last checked.
+    pub(crate) fn repeated(&self) -> Option<Repeat> {
+        self.watch.repeated()
     }
 
     /// End the whole group. The first reason is kept. A job that is asked to stop has a grace period

@@ -16,7 +16,7 @@ use crate::runner::process::check_result as checked;
 use crate::runner::process::check_result::Ended;
 use crate::runner::process::exit_record::CommandEnd;
 use crate::runner::process::job::WaitThread;
-use crate::runner::process::limits::EndedBy;
+use crate::runner::process::limits::{EndedBy, Repeat};
 use crate::runner::process::orphans;
 use crate::runner::process::output::{Worked, read_limited};
 use crate::runner::process::receipt as worked;
@@ -37,11 +37,19 @@ const KILLED: i32 = 9;
 /// The largest length of such a report.
 const COST_LENGTH_MAX: u64 = 1 << 16;
 
+/// A note that a worker printed the same lines over and over until it ended. If it was ended for that, the failure
+/// says so.
+pub(crate) fn repeated_note(repeat: Option<&Repeat>, ended_by: Option<EndedBy>) -> Option<String> {
+    let is_said = matches!(ended_by, Some(EndedBy::Repeating { .. }));
+    repeat.filter(|_| !is_said).map(|repeat| format!("it printed {repeat}"))
+}
+
 impl ProcessWorkers {
     /// The report of an ended job; `None` while slow work for it continues.
     pub(crate) fn report(&mut self, key: Key, running: Running) -> Option<Report> {
         let Running { job, known: Known { changes, idempotence, backoff, answer } } = running;
         let stem = job.stem.clone();
+        let repeated = job.repeated();
         let left = orphans::note(&job.end_leftovers(&self.scratch));
         let wait_thread = job.wait_thread();
         let ended = match job.reap(&self.scratch) {
@@ -66,6 +74,7 @@ impl ProcessWorkers {
                     self.note(Some(token), &notes);
                     return Some(Report::Stopped(token));
                 }
+                notes.extend(repeated_note(repeated.as_ref(), ended_by));
                 let ending = WorkerEnd { status, ended_by, is_disk_full: ended.is_disk_full };
                 let worked = worked::result(&self.scratch, &stem, ending, idempotence);
                 notes.extend(worked.notes);
@@ -116,8 +125,9 @@ impl ProcessWorkers {
             }
         };
         let mut notes: Vec<String> = orphans::note(&left).into_iter().collect();
+        let (repeated, ended_by) = (job.repeated(), job.ended_by());
         let is_success = || record.and_then(|it| it.reported()).is_some_and(|it| it.success());
-        let worked = match job.ended_by() {
+        let worked = match ended_by {
             Some(EndedBy::Over) => None,
             Some(EndedBy::Stop) if is_success() => {
                 worked::left(&self.scratch, &stem, record.as_ref(), idempotence)
@@ -135,6 +145,7 @@ impl ProcessWorkers {
             return Some(Report::Stopped(token));
         };
         notes.extend(more);
+        notes.extend(repeated_note(repeated.as_ref(), ended_by));
         if let Some(backoff) = backoff {
             backoff.add_to(&mut receipt.outcome);
         }

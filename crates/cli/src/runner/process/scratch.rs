@@ -14,7 +14,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -29,6 +29,7 @@ use plan_ledger::{Error, ErrorKind, Result};
 
 use crate::runner::own_folder::{OwnFolder, create_own_folder, expect_no_link};
 use crate::runner::process::exit_record::{ExitRecord, RECORD_LENGTH, RESERVED};
+use crate::runner::process::limits::{Repeat, RepeatNote};
 use crate::runner::process::orphans;
 use crate::runner::process::orphans::{JobName, Orphan};
 
@@ -47,8 +48,15 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The suffix of the file in which a judge or a planner reports its cost.
 pub(crate) const COST: &str = "cost";
 
+/// The suffix of the file that says what a job prints over and over.
+const REPEATED: &str = "repeated";
+
+/// The size limit of such a file in bytes.
+const REPEATED_LENGTH_MAX: u64 = 1 << 12;
+
 /// The suffixes of a job's files.
-const SUFFIXES: [&str; 8] = ["in", "out", "receipt", COST, "pid", "err", RESERVED, RECORD];
+const SUFFIXES: [&str; 9] =
+    ["in", "out", "receipt", COST, REPEATED, "pid", "err", RESERVED, RECORD];
 
 /// The suffix of a job's record.
 const RECORD: &str = "exit";
@@ -174,7 +182,7 @@ impl Scratch {
         let input = folder
             .read(name("in"))
             .map_err(|error| Error::io("open a worker's input", &self.path(stem, "in"), error))?;
-        for suffix in ["receipt", COST, RECORD] {
+        for suffix in ["receipt", COST, REPEATED, RECORD] {
             folder.remove(name(suffix)).map_err(|error| {
                 Error::io("remove a worker's file", &self.path(stem, suffix), error)
             })?;
@@ -219,6 +227,32 @@ impl Scratch {
         written.map_err(|error| {
             Error::io("write a worker's process id", &self.path(stem, "pid"), error)
         })
+    }
+
+    /// Write what a job prints over and over, where other processes read it, or remove that. Returns the note for
+    /// people.
+    pub(crate) fn note_repeat(&self, stem: &str, note: RepeatNote) -> Option<String> {
+        let name = format!("{stem}.{REPEATED}");
+        // The file is for people who look: without it the limits hold all the same.
+        let _ = self.in_folder(|folder| match &note {
+            RepeatNote::Remove => folder.remove(&name),
+            RepeatNote::Write(repeat, _) => {
+                let text = serde_json::to_vec(repeat).unwrap_or_default();
+                let draft = format!("{name}.part");
+                folder.create(&draft).and_then(|mut file| file.write_all(&text))?;
+                folder.rename(&draft, &name)
+            }
+        });
+        match note {
+            RepeatNote::Write(repeat, true) => Some(format!("prints {repeat}")),
+            RepeatNote::Write(..) | RepeatNote::Remove => None,
+        }
+    }
+
+    /// What a job prints over and over, as its runner wrote it.
+    pub(crate) fn repeated(&self, stem: &str) -> Option<Repeat> {
+        let file = File::open(self.path(stem, REPEATED)).ok()?;
+        serde_json::from_reader(file.take(REPEATED_LENGTH_MAX)).ok()
     }
 
     /// Delete a job's files. The next runner deletes those that cannot be deleted now.

@@ -21,7 +21,9 @@ use crate::runner::helpers::commands::Helpers;
 use crate::runner::own_folder::LedgerPlace;
 use crate::runner::process::adopted::AdoptedJob;
 use crate::runner::process::job::{Job, JobSpec, Streams, Variables};
-use crate::runner::process::limits::{EndedBy, JobLimits, STREAM_LENGTH_MAX, WorkerLimits};
+use crate::runner::process::limits::{
+    EndedBy, JobLimits, Repeat, STREAM_LENGTH_MAX, StepLimits, WorkerLimits,
+};
 use crate::runner::process::orphans;
 use crate::runner::process::orphans::Orphan;
 use crate::runner::process::output::Worked;
@@ -216,9 +218,10 @@ impl ProcessWorkers {
 
     /// Report about a worker of an earlier runner when it has ended.
     fn take_over(&mut self, attempt: LeftAttempt) {
-        let LeftAttempt { token, number, idempotence, has_retry, changes } = attempt;
+        let LeftAttempt { token, number, idempotence, has_retry, repeat_limit, changes } = attempt;
         let stem = stem(Key::Work(token));
-        let limits = JobLimits::of_worker(None, self.limits, &changes);
+        let own = StepLimits { timeout_seconds: None, repeat_limit, changes: &changes };
+        let limits = JobLimits::of_worker(own, self.limits);
         let limits = JobLimits { stream_length_max: self.stream_length_max, ..limits };
         let job = AdoptedJob::new(&stem, limits, &self.scratch);
         let backoff = Some(Backoff::new(number, token, has_retry));
@@ -265,8 +268,15 @@ impl ProcessWorkers {
     fn enforce_limits(&mut self) -> Option<Instant> {
         let now = Instant::now();
         if self.next_check <= now {
-            self.jobs.values_mut().for_each(|running| running.job.enforce());
-            self.adopted.values_mut().for_each(|(job, _)| job.enforce(&self.scratch));
+            let Self { jobs, adopted, scratch, notes, .. } = self;
+            let jobs = jobs.iter_mut().map(|(key, running)| {
+                let Key::Work(token) = *key else { return (None, running.job.enforce(scratch)) };
+                (Some(token), running.job.enforce(scratch))
+            });
+            let adopted = adopted.iter_mut();
+            let adopted = adopted.map(|(token, (job, _))| (Some(*token), job.enforce(scratch)));
+            let noted = jobs.chain(adopted);
+            notes.extend(noted.filter_map(|(token, text)| Some(WorkerNote { token, text: text? })));
             self.next_check = now + POLL_INTERVAL;
         }
         (!self.jobs.is_empty() || !self.adopted.is_empty()).then_some(self.next_check)
@@ -371,7 +381,12 @@ impl Workers for ProcessWorkers {
         }
         let hand_off = HandOff::with_context(task, self.context).to_json();
         let changes = task.step.changes.to_vec();
-        let limits = JobLimits::of_worker(task.step.timeout_seconds, self.limits, &changes);
+        let own = StepLimits {
+            timeout_seconds: task.step.timeout_seconds,
+            repeat_limit: task.step.repeat_limit,
+            changes: &changes,
+        };
+        let limits = JobLimits::of_worker(own, self.limits);
         let spec = JobSpec {
             stem: stem(key),
             name: StepName::of_task(task).to_string(),
@@ -596,6 +611,11 @@ pub(crate) fn end_all_workers(ledger: &Path) {
 pub(crate) fn worker_at_work(ledger: &Path, run: RunId, token: AttemptToken) -> Option<u32> {
     let scratch = Scratch::new(scratch_folder(ledger, run));
     scratch.process_at_work(&stem(Key::Work(token)))
+}
+
+/// What the worker of an attempt prints over and over, if its files are in that folder.
+pub(crate) fn repeated_by(folder: PathBuf, token: AttemptToken) -> Option<Repeat> {
+    Scratch::new(folder).repeated(&stem(Key::Work(token)))
 }
 
 /// The folder of all workers' files, in that of the ledger.

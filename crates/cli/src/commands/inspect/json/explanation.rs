@@ -14,6 +14,7 @@ use plan_ledger::{
     StepStatus,
 };
 
+use crate::commands::inspect::json::repeats::RepeatJson;
 use crate::commands::inspect::json::waits::WaitJson;
 use crate::json::{ReplanRequestJson, TimeJson};
 use crate::runner::RunWait;
@@ -25,6 +26,8 @@ use super::state::FailureJson;
 pub(crate) struct WhyLine<'a> {
     /// Whether it may be dispatched.
     may_be_dispatched: bool,
+    /// What the workers of the step, and of those that it waits for, print over and over.
+    repeats: Vec<RepeatJson>,
     /// The time for which the answer is valid.
     time: TimeJson,
     /// The open request for another plan.
@@ -46,11 +49,19 @@ pub(crate) struct WhyLine<'a> {
 }
 
 impl<'a> WhyLine<'a> {
-    pub(crate) fn of(run: &'a Run, found: &'a Explanation, waits: &[RunWait]) -> Self {
+    pub(crate) fn of(
+        run: &'a Run,
+        found: &'a Explanation,
+        waits: &[RunWait],
+        repeats: &[RepeatJson],
+    ) -> Self {
         let is_ready = run.ready().any(|(_, number)| number == found.step);
         let of_step = waits.iter().filter(|wait| is_ready && wait.holds(run, found.step));
         Self {
             may_be_dispatched: found.may_be_dispatched(),
+            repeats: RepeatJson::of_steps(repeats, run, |step| found.steps.contains_key(&step))
+                .cloned()
+                .collect(),
             time: found.now.into(),
             request: found.request.as_ref().map(ReplanRequestJson::from),
             roots: found.roots(),

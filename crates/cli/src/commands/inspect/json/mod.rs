@@ -6,6 +6,7 @@ pub(crate) mod event;
 #[cfg(test)]
 mod event_tests;
 pub(crate) mod explanation;
+pub(crate) mod repeats;
 pub(crate) mod run;
 pub(crate) mod state;
 pub(crate) mod step;

@@ -16,6 +16,7 @@ use plan_ledger::{
 };
 
 use crate::commands::inspect::answers::AnswerOfAnother;
+use crate::commands::inspect::json::repeats::RepeatJson;
 use crate::commands::inspect::json::waits::WaitJson;
 use crate::commands::inspect::ledger_at::LedgerAt;
 use crate::commands::inspect::next_action::{NextAction, NextActionJson, gone_steps};
@@ -45,6 +46,8 @@ pub(crate) struct UserViewLine<'a> {
     needs: Vec<NeedJson<'a>>,
     /// What happens at the moment.
     now: &'a [Activity],
+    /// What workers print over and over; none for a past state.
+    repeats: Vec<RepeatJson>,
     /// The run.
     run: RunId,
     /// Whether a runner is at work on the ledger; null for a past state, or if it is unknown.
@@ -90,6 +93,7 @@ impl<'a> UserViewLine<'a> {
             expected_micros: *expected,
             needs: required_actions.iter().map(NeedJson::from).collect(),
             now: activities,
+            repeats: RepeatJson::of_steps(&ledger.repeats, run, |_| true).cloned().collect(),
             run: run.id,
             runner_at_work: match &ledger.runner {
                 RunnerStatus::Unknown | RunnerStatus::Unseen(..) => None,

@@ -24,6 +24,8 @@ use crate::protocol::hand_off::files::{stale_steps, stale_text};
 use crate::protocol::trusted_text;
 use crate::runner::worker_at_work;
 
+use super::why::repeated_texts;
+
 /// Prints the status of a run.
 pub(crate) fn show_user(
     ledger: &LedgerAt<'_>,
@@ -66,9 +68,9 @@ pub(crate) fn print_warnings(
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
     let found = warnings(run, ledger.state.time, ledger.now);
-    found.iter().try_for_each(|warning| {
-        out.painted(Paint::Notice, &format!("  warning: {}", warning_text(run, warning)))
-    })
+    let found = found.iter().map(|warning| warning_text(run, warning));
+    let mut all = found.chain(repeated_texts(ledger, run, |_| true));
+    all.try_for_each(|text| out.painted(Paint::Notice, &format!("  warning: {text}")))
 }
 
 /// Prints the steps whose files changed since the plan was made.

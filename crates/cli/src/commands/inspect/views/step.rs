@@ -509,6 +509,7 @@ fn plan_fields(run: &Run, step: &Step) -> Vec<(&'static str, String)> {
         ("cost limit", step.cost_limit.map_or_else(String::new, cost_text)),
         ("timeout", seconds(full.timeout_seconds)),
         ("estimate", seconds(full.estimate_seconds)),
+        ("repeat limit", full.repeat_limit.map_or_else(String::new, |limit| limit.to_string())),
         ("lease", seconds(full.lease_seconds)),
         ("acceptance", criteria.join("\n")),
         ("extra", if step.extra.is_empty() { String::new() } else { extra }),

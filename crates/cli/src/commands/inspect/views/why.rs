@@ -12,6 +12,7 @@ use plan_ledger::{Event, Run, State, StepNumber, StepStatus, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::explanation::WhyLine;
+use crate::commands::inspect::json::repeats::RepeatJson;
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::next_action::{
     NextAction, Surroundings, answer, failed_step, hosted_steps, judge, next_dispatch,
@@ -54,7 +55,7 @@ pub(crate) fn why(
     let number = ledger.step(run, args.of.step())?;
     let found = explained(&ledger.state, run, number, ledger.now)?;
     match context.form {
-        Form::Json => out.json(&WhyLine::of(run, &found, &ledger.waits))?,
+        Form::Json => out.json(&WhyLine::of(run, &found, &ledger.waits, &ledger.repeats))?,
         Form::Text => {
             ledger.heading(&format!("why #{number}"), run, out)?;
             print(&ledger, run, &found, out)?;
@@ -98,6 +99,9 @@ fn print(
         .find(|warning| matches!(warning, Warning::SlowStep { step, .. } if *step == found.step));
     if let Some(warning) = slow {
         out.painted(Paint::Notice, &format!("  warning: {}", warning_text(run, warning)))?;
+    }
+    for text in repeated_texts(ledger, run, |step| found.steps.contains_key(&step)) {
+        out.painted(Paint::Notice, &format!("  warning: {text}"))?;
     }
     let resume = resume(ledger, run, found);
     if let Some(action) = &resume {
@@ -230,6 +234,18 @@ fn reason_commands(
     }
 }
 
+/// What the workers of some steps print over and over.
+pub(crate) fn repeated_texts(
+    ledger: &LedgerAt<'_>,
+    run: &Run,
+    is_meant: impl Fn(StepNumber) -> bool,
+) -> Vec<String> {
+    let text = |repeat: &RepeatJson| {
+        escape_control(&format!("{} {}", StepName::of(run, repeat.step), repeat.text))
+    };
+    RepeatJson::of_steps(&ledger.repeats, run, is_meant).map(text).collect()
+}
+
 /// The output of `why` without its heading, for the view of a step.
 pub(crate) fn reasons_text(ledger: &LedgerAt<'_>, run: &Run, number: StepNumber) -> Vec<String> {
     let Ok(found) = explain(&ledger.state, run.id, number, ledger.now) else { return Vec::new() };
@@ -239,6 +255,7 @@ pub(crate) fn reasons_text(ledger: &LedgerAt<'_>, run: &Run, number: StepNumber)
         .collect();
     let is_open = run.step(number).is_some_and(|step| step.status.is_open());
     texts.extend(verdict(ledger, run, &found).filter(|_| is_open));
+    texts.extend(repeated_texts(ledger, run, |step| step == number));
     let resume = resume(ledger, run, &found);
     texts.extend(resume.iter().map(|action| action.text.clone()));
     let commands = commands(run, &found, resume, ledger.surroundings());

@@ -1,4 +1,9 @@
-//! Limits of a job: its time, its output, its time without output, and its time without progress.
+//! Limits of a job: its time, its output, its time without output, its time without progress, and how often it may
+//! print the same lines.
+
+mod cycles;
+mod line;
+mod repeats;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -6,6 +11,9 @@ use std::time::{Duration, Instant, SystemTime};
 use plan_ledger::FailureClass;
 
 use crate::runner::process::scratch::Scratch;
+
+use repeats::RepeatWatch;
+pub(crate) use repeats::{NOTED_TIMES, Repeat};
 
 /// The output limit of a stream in bytes; a job that exceeds it is ended.
 pub(crate) const STREAM_LENGTH_MAX: u64 = 1 << 30;
@@ -15,6 +23,9 @@ const EXAMINE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The maximum number of files that are examined for changes.
 const EXAMINED_MAX: usize = 10_000;
+
+/// How often the count of a repetition is written anew.
+const REPEAT_WRITE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long a worker may take to end after it was asked to, by default.
 const GRACE: Duration = Duration::from_secs(10);
@@ -26,13 +37,15 @@ pub struct WorkerLimits {
     pub silent_seconds: Option<u32>,
     /// How long the files of a worker's step may stay the same, in seconds.
     pub stalled_seconds: Option<u32>,
+    /// How often in a row a worker may print the same lines, if its step does not say so.
+    pub repeat_limit: Option<u32>,
     /// How long a worker may take to end after SIGTERM, before it gets SIGKILL.
     pub grace: Duration,
 }
 
 impl Default for WorkerLimits {
     fn default() -> Self {
-        Self { silent_seconds: None, stalled_seconds: None, grace: GRACE }
+        Self { silent_seconds: None, stalled_seconds: None, repeat_limit: None, grace: GRACE }
     }
 }
 
@@ -46,25 +59,46 @@ pub(crate) struct JobLimits {
     pub(crate) worker: WorkerLimits,
     /// The files whose changes are progress. Without any, progress is not checked.
     pub(crate) progress: Vec<String>,
+    /// Whether it is noted if it prints the same lines over and over.
+    pub(crate) notes_repeats: bool,
+}
+
+/// What a step says about the limits of its workers.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct StepLimits<'a> {
+    pub(crate) timeout_seconds: Option<u32>,
+    pub(crate) repeat_limit: Option<u32>,
+    /// The files that it changes.
+    pub(crate) changes: &'a [String],
 }
 
 impl JobLimits {
     /// The limits of a check, or of a judge or planner.
     pub(crate) fn of_check(timeout_seconds: Option<u32>) -> Self {
         let worker = WorkerLimits { grace: Duration::ZERO, ..WorkerLimits::default() };
-        Self { timeout_seconds, stream_length_max: STREAM_LENGTH_MAX, worker, progress: Vec::new() }
+        Self {
+            timeout_seconds,
+            stream_length_max: STREAM_LENGTH_MAX,
+            worker,
+            progress: Vec::new(),
+            notes_repeats: false,
+        }
     }
 
-    /// The limits of a worker whose step changes these files. A pattern among them matches files that
-    /// do not exist yet, so they do not show the progress.
-    pub(crate) fn of_worker(
-        timeout_seconds: Option<u32>,
-        worker: WorkerLimits,
-        changes: &[String],
-    ) -> Self {
+    /// The limits of a worker. A pattern among the files that its step changes matches files that do not
+    /// exist yet, so they do not show the progress.
+    pub(crate) fn of_worker(step: StepLimits<'_>, worker: WorkerLimits) -> Self {
+        let StepLimits { timeout_seconds, repeat_limit, changes } = step;
         let is_pattern = changes.iter().any(|path| path.contains('*'));
         let progress = if is_pattern { Vec::new() } else { changes.to_vec() };
-        Self { timeout_seconds, stream_length_max: STREAM_LENGTH_MAX, worker, progress }
+        let repeat_limit = repeat_limit.or(worker.repeat_limit);
+        Self {
+            timeout_seconds,
+            stream_length_max: STREAM_LENGTH_MAX,
+            worker: WorkerLimits { repeat_limit, ..worker },
+            progress,
+            notes_repeats: true,
+        }
     }
 }
 
@@ -77,6 +111,13 @@ pub(crate) enum EndedBy {
     Silent(u32),
     /// It changed no file of its step for this many seconds.
     Stalled(u32),
+    /// It printed the same lines over and over.
+    Repeating {
+        /// The number of different lines.
+        lines: u64,
+        /// How often in a row it might print them.
+        limit: u32,
+    },
     /// It wrote more than its limit in bytes.
     Length(u64),
     /// The runner was asked to stop.
@@ -94,6 +135,9 @@ impl EndedBy {
             Self::Stalled(seconds) => {
                 format!("stopped: no progress for {seconds} s: no file of the step has changed")
             }
+            Self::Repeating { lines, limit } => {
+                format!("stopped: printed {} {limit} times in a row", Repeat::what(lines))
+            }
             Self::Length(most) => format!(
                 "wrote more than {most} bytes to its standard output or error, and was stopped; \
                  write it to a file and name that as an artifact"
@@ -106,9 +150,12 @@ impl EndedBy {
     pub(crate) fn class(self) -> FailureClass {
         match self {
             Self::Length(_) => FailureClass::Deterministic,
-            Self::Timeout(_) | Self::Silent(_) | Self::Stalled(_) | Self::Stop | Self::Over => {
-                FailureClass::Transient
-            }
+            Self::Timeout(_)
+            | Self::Silent(_)
+            | Self::Stalled(_)
+            | Self::Repeating { .. }
+            | Self::Stop
+            | Self::Over => FailureClass::Transient,
         }
     }
 
@@ -129,6 +176,25 @@ pub(crate) struct LimitWatch {
     files: Unchanged<Option<SystemTime>>,
     /// When to examine the files next.
     examine_at: Instant,
+    repeats: Option<RepeatWatch>,
+    noted: Option<NotedRepeat>,
+    /// Whether a repetition was reported.
+    has_reported: bool,
+}
+
+/// A repetition that is written where other processes read it.
+struct NotedRepeat {
+    repeat: Repeat,
+    written: Instant,
+}
+
+/// What is to be done about a repetition.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum RepeatNote {
+    /// Write it where other processes read it, and report it if it is the first of the job.
+    Write(Repeat, bool),
+    /// It is over.
+    Remove,
 }
 
 /// A value, and since when it has not changed.
@@ -152,9 +218,13 @@ impl LimitWatch {
     pub(crate) fn new(limits: JobLimits, scratch: &Scratch, stem: &str) -> Self {
         let now = Instant::now();
         let newest = newest_change(&limits.progress);
+        let written = ["out", "err"].map(|suffix| scratch.path(stem, suffix));
         Self {
+            repeats: limits.notes_repeats.then(|| RepeatWatch::new(written.clone())),
+            noted: None,
+            has_reported: false,
             limits,
-            written: ["out", "err"].map(|suffix| scratch.path(stem, suffix)),
+            written,
             output: Unchanged { value: 0, since: now },
             files: Unchanged { value: newest, since: now },
             examine_at: now,
@@ -184,6 +254,13 @@ impl LimitWatch {
         if let Some(seconds) = worker.silent_seconds.filter(|seconds| is_over(*seconds, silent)) {
             return Some(EndedBy::Silent(seconds));
         }
+        if let Some(repeats) = &mut self.repeats {
+            repeats.look(lengths);
+            let repeated = |limit: u32| Some((repeats.repeated(limit.into())?.lines, limit));
+            if let Some((lines, limit)) = worker.repeat_limit.and_then(repeated) {
+                return Some(EndedBy::Repeating { lines, limit });
+            }
+        }
         let stalled = worker.stalled_seconds.filter(|_| !self.limits.progress.is_empty())?;
         if now < self.examine_at {
             return None;
@@ -191,6 +268,30 @@ impl LimitWatch {
         self.examine_at = now + EXAMINE_INTERVAL;
         let unchanged = self.files.update(newest_change(&self.limits.progress), now);
         is_over(stalled, unchanged).then_some(EndedBy::Stalled(stalled))
+    }
+}
+
+impl LimitWatch {
+    /// What is to be done about lines that the job prints over and over, after each check of its limits.
+    pub(crate) fn repeat_note(&mut self) -> Option<RepeatNote> {
+        let repeat = self.repeated();
+        let Some(repeat) = repeat else {
+            return self.noted.take().map(|_| RepeatNote::Remove);
+        };
+        let is_written = self.noted.as_ref().is_some_and(|noted| {
+            noted.repeat == repeat || noted.written.elapsed() < REPEAT_WRITE_INTERVAL
+        });
+        if is_written {
+            return None;
+        }
+        self.noted = Some(NotedRepeat { repeat: repeat.clone(), written: Instant::now() });
+        let is_first = !std::mem::replace(&mut self.has_reported, true);
+        Some(RepeatNote::Write(repeat, is_first))
+    }
+
+    /// The lines that the job prints over and over, as far as its output was looked at.
+    pub(crate) fn repeated(&self) -> Option<Repeat> {
+        self.repeats.as_ref()?.repeated(NOTED_TIMES)
     }
 }
 
