@@ -384,7 +384,7 @@ impl fmt::Display for Rejection {
                     | PauseCause::StepLimit { .. }
                     | PauseCause::Runner { .. } => "unpause the run",
                 };
-                write!(f, "the run is paused: {cause}; {what}")
+                write!(f, "the run is {cause}; {what}")
             }
             Self::NotPaused => f.write_str("the run is not paused"),
             Self::BudgetReserved(part) => write!(

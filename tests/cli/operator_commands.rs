@@ -337,14 +337,11 @@ fn paused_run_dispatches_nothing_until_unpaused() {
     place.write("plan.yaml", GATED);
     place.ledger("run plan.yaml").code(3);
     place.ledger("pause plan --by ana --reason lunch").code(0).says(&["dispatch is paused"]);
-    place.ledger("pause plan --by ana").code(6).complains(&["the run is paused: paused by ana"]);
+    place.ledger("pause plan --by ana").code(6).complains(&["the run is paused by ana"]);
     place.ledger("answer plan deploy yes --by ana").code(0);
     let ended = place.ledger("run plan.yaml").code(3);
     ended.says(&["the run is paused by ana", "ledger unpause plan"]);
-    place
-        .ledger("inspect .ledger step plan deploy")
-        .code(0)
-        .says(&["the run is paused: paused by ana"]);
+    place.ledger("inspect .ledger step plan deploy").code(0).says(&["the run is paused by ana"]);
     assert_eq!(place.ledger("unpause plan --by ana --json").code(0).lines()[0]["type"], "unpaused");
     place.ledger("unpause plan --by ana").code(6).complains(&["the run is not paused"]);
     place.ledger("pause none --by ana").code(2).complains(&["there is no run `none`"]);

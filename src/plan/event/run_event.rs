@@ -538,16 +538,19 @@ impl fmt::Display for CapScope {
     }
 }
 
+/// As what the run is: `paused by ana`, `paused: its budget of tokens is exhausted`.
 impl fmt::Display for PauseCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Person { by } => write!(f, "paused by {by}"),
-            Self::RunBudget { part } => write!(f, "its budget of {part} is exhausted"),
-            Self::LedgerBudget { part } => write!(f, "the ledger's budget of {part} is exhausted"),
-            Self::StepLimit { step } => {
-                write!(f, "an attempt of step #{step} exceeded its cost limit")
+            Self::RunBudget { part } => write!(f, "paused: its budget of {part} is exhausted"),
+            Self::LedgerBudget { part } => {
+                write!(f, "paused: the ledger's budget of {part} is exhausted")
             }
-            Self::Runner { reason } => f.write_str(reason),
+            Self::StepLimit { step } => {
+                write!(f, "paused: an attempt of step #{step} exceeded its cost limit")
+            }
+            Self::Runner { reason } => write!(f, "paused: {reason}"),
         }
     }
 }

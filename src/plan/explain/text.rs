@@ -142,7 +142,7 @@ impl BlockReason {
                 let versions: Vec<String> = proposed.iter().map(|(n, _)| n.to_string()).collect();
                 format!("no plan is active; versions waiting for review: {}", versions.join(", "))
             }
-            Self::Paused(cause) => format!("the run is paused: {cause}"),
+            Self::Paused(cause) => format!("the run is {cause}"),
             Self::Stopping(reason) => format!("nothing more is dispatched: {reason}"),
             Self::Removed => "the active plan has no such step".to_owned(),
             Self::Step { step, id, status } => format!("step {step} ({id}) is {status}"),

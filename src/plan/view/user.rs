@@ -309,7 +309,7 @@ impl fmt::Display for Activity {
             Self::Ended { ending: Ending::Cancelled } => f.write_str("it was cancelled"),
             Self::Ended { ending: Ending::Aborted } => f.write_str("it was aborted"),
             Self::AwaitingApproval => f.write_str("no plan is approved yet"),
-            Self::Paused { cause } => write!(f, "paused: {cause}"),
+            Self::Paused { cause } => f.write_str(cause),
             Self::Stopping { reason } => write!(f, "stopping: {reason}"),
             Self::Replanning { reason } => write!(f, "waiting for a new plan: {reason}"),
             Self::Working { what, attempt: 1, .. } => write!(f, "working on: {what}"),

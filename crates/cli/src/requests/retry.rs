@@ -170,7 +170,7 @@ impl AnswerLine for RetryAnswer {
         let request = self.open_request.map(|seq| open_request_text(&self.run, seq));
         let pause = self.paused.as_ref().map(|cause| {
             let unpause = request_command("unpause", &[&self.run]);
-            format!("the run is paused ({cause}): nothing is dispatched until `{unpause}`")
+            format!("the run is {cause}; nothing is dispatched until `{unpause}`")
         });
         request.into_iter().chain(pause).collect()
     }
