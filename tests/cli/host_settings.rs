@@ -155,7 +155,7 @@ fn broken_settings_are_refused_and_nothing_is_changed() {
     for line in ["opencode", "opencode --remove"] {
         setup(&place, line).code(2).complains(&["did not write it"]);
     }
-    setup(&place, "emacs").code(2).complains(&["claude-code"]);
+    setup(&place, "emacs").code(2).complains(&["claude-code", "vscode, service]"]);
 }
 
 /// Dotfiles are often links into a repository.

@@ -231,6 +231,7 @@ fn usage_error(error: clap::Error, words: &[String]) -> String {
         Ok(error) => error,
         Err(message) => return message,
     };
+    let error = help::with_commands(&program, error, words);
     let text = help::plain_words(&error.render().to_string());
     let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned();
     if let Some(hint) = help::folder_hint(&program, &error, words) {

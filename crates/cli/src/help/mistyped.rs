@@ -75,6 +75,26 @@ pub(crate) fn with_meant_option(
     }
 }
 
+/// The error about a word that is neither a value nor a command, with the commands among what it could be.
+pub(crate) fn with_commands(program: &Command, mut error: Error, words: &[String]) -> Error {
+    let context = (error.get(ContextKind::InvalidValue), error.get(ContextKind::ValidValue));
+    let (Some(ContextValue::String(word)), Some(ContextValue::Strings(values))) = context else {
+        return error;
+    };
+    let is_positional = matches!(
+        error.get(ContextKind::InvalidArg),
+        Some(ContextValue::String(name)) if name.starts_with(['<', '['])
+    );
+    let command = command_of(program, words_before(words, word));
+    let commands = command.get_subcommands().filter(|it| !it.is_hide_set());
+    let commands = commands.map(|it| it.get_name().to_owned()).filter(|name| name != "help");
+    let all: Vec<String> = values.iter().cloned().chain(commands).collect();
+    if is_positional && error.kind() == ErrorKind::InvalidValue {
+        error.insert(ContextKind::ValidValue, ContextValue::Strings(all));
+    }
+    error
+}
+
 /// What to write instead of a folder without `--ledger`, for a command that takes no other words.
 pub(crate) fn folder_hint(program: &Command, error: &Error, words: &[String]) -> Option<String> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else {

@@ -20,7 +20,7 @@ pub(crate) use groups::CommandGroup;
 pub(crate) use groups::check_groups;
 #[cfg(test)]
 pub(crate) use mistyped::check_options;
-pub(crate) use mistyped::{folder_hint, with_meant_option};
+pub(crate) use mistyped::{folder_hint, with_commands, with_meant_option};
 pub(crate) use plain_words::plain_words;
 #[cfg(test)]
 pub(crate) use suggest::check_suggestions;
