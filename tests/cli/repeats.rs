@@ -52,7 +52,7 @@ fn repeated_lines_are_noted_and_end_nothing() {
     place.write("go", "");
     let ended = runner.end().code(0);
     assert_eq!(ended.err.matches(NOTE).count(), 1, "it is noted once: {}", ended.err);
-    place.ledger("inspect step a").says(&["runner: it printed the same 2 lines"]);
+    place.ledger("inspect step a --full").says(&["runner: it printed the same 2 lines"]);
     assert!(!place.ledger("status").out.contains(NOTE), "it is over");
     assert_eq!(first_line(&place, "status --json")["repeats"], Value::Array(Vec::new()));
 }

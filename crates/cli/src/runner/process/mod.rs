@@ -18,7 +18,5 @@ pub(crate) mod workers;
 pub use limits::WorkerLimits;
 pub(crate) use output::unusable;
 pub(crate) use supervisor::act_or_enable;
-pub(crate) use workers::{
-    LeftBehind, end_all_workers, end_workers, repeated_by, worker_at_work,
-};
+pub(crate) use workers::{LeftBehind, end_all_workers, end_workers, repeated_by, worker_at_work};
 pub use workers::{ProcessOptions, ProcessWorkers, scratch_folder};

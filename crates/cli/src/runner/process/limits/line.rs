@@ -29,9 +29,10 @@ pub(super) fn line_hash(line: &[u8]) -> Option<u64> {
     while let Some(first) = rest.first() {
         let length = rest.iter().take_while(|byte| is_of_word(**byte)).count();
         let (word, after) = rest.split_at(length.max(1));
-        match is_of_word(*first) && is_ignored(word, is_event) {
-            true => 0_u8.hash(&mut hasher),
-            false => hasher.write(word),
+        if is_of_word(*first) && is_ignored(word, is_event) {
+            0_u8.hash(&mut hasher);
+        } else {
+            hasher.write(word);
         }
         rest = after;
     }

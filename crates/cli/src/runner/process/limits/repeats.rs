@@ -158,7 +158,9 @@ mod tests {
     fn watch() -> (tempfile::TempDir, RepeatWatch, [PathBuf; 2]) {
         let folder = tempfile::tempdir().unwrap();
         let files = ["out", "err"].map(|name| folder.path().join(name));
-        files.iter().for_each(|path| std::fs::write(path, "").unwrap());
+        for path in &files {
+            std::fs::write(path, "").unwrap();
+        }
         (folder, RepeatWatch::new(files.clone()), files)
     }
 
