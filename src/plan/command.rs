@@ -224,6 +224,12 @@ pub enum Command {
         /// How long it took.
         duration: Micros,
     },
+    /// Pause a run, and ask a person, if the money or the tokens of its budget, or of the ledger's, are used up: before
+    /// a planner, judge or decider is asked. Rejected with the pause if the run is paused for that already.
+    CheckBudget {
+        /// The run.
+        run: RunId,
+    },
     /// Cancel a run.
     CancelRun {
         /// The run.

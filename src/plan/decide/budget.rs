@@ -13,7 +13,7 @@ use crate::plan::event::step_status::StepStatus;
 use crate::plan::event::table::StepEvent;
 use crate::plan::model::budget::{BudgetPart, Cost, Limits};
 use crate::plan::rejection::Rejection;
-use crate::plan::settle::budget::pause_and_ask;
+use crate::plan::settle::budget::{pause_and_ask, pause_for_budget};
 use crate::plan::state::State;
 use crate::plan::state::account::Account;
 use crate::plan::state::overview::RunOverview;
@@ -202,8 +202,28 @@ pub(super) fn unpause(
     }
 }
 
-/// Charges the cost of a helper. Its run is not paused here: the next dispatch finds that the budget
-/// is used up.
+/// Pauses a run whose money or tokens are used up, before a helper is asked. The limits of attempts and of time are those
+/// of workers. A run that is paused for another reason stays as it is.
+pub(super) fn check_for_helper(
+    state: &State,
+    now: Timestamp,
+    run: RunId,
+) -> Result<Vec<Event>, Rejection> {
+    let run = running_run(state, run)?;
+    let of_helpers = |limits: Limits| Limits { attempts: None, wall_seconds: None, ..limits };
+    let of_ledger = state.account.limits.unwrap_or_default();
+    let limits = (of_helpers(run.limits()), of_helpers(of_ledger));
+    match (check_limits(state, run, limits, now, Cost::default()), &run.pause) {
+        (BudgetCheck::Exhausted(cause), None) => Ok(pause_for_budget(run, cause)),
+        (BudgetCheck::Exhausted(_), Some(cause)) if cause.is_of_cost() => {
+            Err(Rejection::Paused(cause.clone()))
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// Charges the cost of a helper. Its run is not paused here: the next dispatch, or the next helper, finds that
+/// the budget is used up.
 pub(super) fn report_helper(
     state: &State,
     run: RunId,

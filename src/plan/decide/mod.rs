@@ -98,6 +98,7 @@ fn decide_any(state: &State, now: Timestamp, command: &Command) -> Result<Vec<Ev
         Command::ReportHelper { run, role, by, cost, duration } => {
             budget::report_helper(state, *run, (*role, by), *cost, *duration)
         }
+        Command::CheckBudget { run } => budget::check_for_helper(state, now, *run),
         Command::CancelRun { run, by, reason } => runs::cancel(state, *run, by, reason),
         Command::IntendEffect { token, proof, effect, key } => {
             expect_proof(state, *token, *proof)?;

@@ -70,6 +70,16 @@ impl PauseCause {
     pub fn is_cost_pause(&self) -> bool {
         !matches!(self, Self::Person { .. } | Self::Runner { .. })
     }
+
+    /// Whether the money or the tokens of a budget are used up.
+    #[must_use]
+    pub fn is_of_cost(&self) -> bool {
+        matches!(
+            self,
+            Self::RunBudget { part: BudgetPart::Money | BudgetPart::Tokens }
+                | Self::LedgerBudget { part: BudgetPart::Money | BudgetPart::Tokens }
+        )
+    }
 }
 
 /// A paused run was unpaused.

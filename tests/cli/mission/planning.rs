@@ -3,6 +3,8 @@
 
 use serde_json::Value;
 
+use plan_ledger::StepStatus;
+
 use crate::command::Place;
 
 const TOOLS: &str = "\
@@ -166,6 +168,89 @@ fn s20_decider_is_charged() {
     assert_eq!(place.state().run_named("plan").unwrap().account.spent.money_micros, 7_000);
     assert_eq!(helpers(&place)[0]["role"], "decider");
     place.ledger("budget plan").says(&["spent $0.007"]);
+}
+
+/// A judge that reports 3 tokens each time, and counts how often it was asked.
+const JUDGE: &str =
+    "cat > /dev/null; echo asked >> \"$TALLY\"; echo '{\"tokens\": 3}' > \"$LEDGER_COST\"
+    echo '{\"verdict\": \"pass\"}'\n";
+
+/// What the judge costs can use up the budget while there is nothing to dispatch: it is not asked again until a
+/// person raises the budget.
+#[test]
+fn s20_judge_that_uses_up_the_budget_is_not_asked_again() {
+    for plan in [
+        "budget: {tokens: 5}\nsteps: [{id: a, command: 'true', acceptance: [one, two, three, four]}]\n",
+        "budget: {tokens: 5}\ntest_criteria: [one, two, three, four]\nsteps: [{id: a, command: 'true'}]\n",
+    ] {
+        let place = place();
+        place.write("judge.sh", JUDGE);
+        place.write("plan.yaml", plan);
+        let words = ["run", "plan.yaml", "--judge", "sh judge.sh"];
+        place
+            .ledger_with(&words)
+            .code(3)
+            .says(&["its token budget is exhausted", "ledger budget raise"]);
+        assert_eq!(place.tally().len(), 2, "{plan}");
+        let run = place.state().run_named("plan").unwrap().clone();
+        assert_eq!((run.account.spent.tokens, run.questions.len()), (6, 1));
+        // The runner finds the run paused, and asks no more.
+        place.ledger_with(&words).code(3);
+        assert_eq!(place.tally().len(), 2, "{plan}");
+        place.ledger("budget raise plan --tokens 100 --by ana").code(0);
+        place.ledger_with(&words).code(0);
+        assert_eq!(place.tally().len(), 4, "{plan}");
+        place.ledger("verify .ledger").code(0);
+    }
+}
+
+/// The commands of a plan cost nothing: they judge on.
+#[test]
+fn s20_commands_judge_although_the_budget_is_used_up() {
+    let place = place();
+    place.write("judge.sh", JUDGE);
+    place.write(
+        "plan.yaml",
+        "budget: {tokens: 9}\nsteps: [{id: a, command: 'true', acceptance: [one]}, {id: b, command: 'true', acceptance: [{command: 'true'}]}]\n",
+    );
+    place.ledger("plan propose plan.yaml --run plan").code(0);
+    let claims = ["one", "two"]
+        .map(|worker| place.ledger(&format!("claim plan --worker {worker}")).code(0).token());
+    for (token, tokens) in claims.iter().zip(["9", "0"]) {
+        place.ledger(&format!("receipt {token} --output 1 --tokens {tokens}")).code(0);
+    }
+    place.ledger_with(&["run", "plan.yaml", "--judge", "sh judge.sh"]).code(3);
+    assert!(place.tally().is_empty(), "the judge is not asked");
+    let run = place.state().run_named("plan").unwrap().clone();
+    let statuses: Vec<_> = run.steps.iter().map(|step| step.status).collect();
+    assert_eq!(statuses, [StepStatus::Reported, StepStatus::Accepted]);
+}
+
+#[test]
+fn s20_planner_and_decider_that_use_up_the_budget_are_not_asked_again() {
+    let place = place();
+    let planner = "cat > /dev/null; echo asked >> \"$TALLY\"
+        echo '{\"money_micros\": 600000}' > \"$LEDGER_COST\"; echo 'no plan'\n";
+    failing(&place, planner, "").code(3).says(&["its money budget is exhausted"]);
+    assert_eq!(place.tally().len(), 2, "a third answer would cost more than is left");
+    place.ledger("verify .ledger").code(0);
+
+    let place = self::place();
+    let decider =
+        "cat > /dev/null; echo asked >> \"$TALLY\"; echo '{\"tokens\": 7}' > \"$LEDGER_COST\"
+        echo '{\"decision\": \"fail\"}'\n";
+    place.write("decider.sh", decider);
+    place.write(
+        "plan.yaml",
+        "failure: {decider: external}\nbudget: {tokens: 5}\n\
+         steps: [{id: a, command: 'false'}, {id: b, command: 'sleep 0.3; false'}]\n",
+    );
+    let words = ["run", "plan.yaml", "--decider", "sh decider.sh", "--max-parallel", "2"];
+    place.ledger_with(&words).code(3);
+    assert_eq!(place.tally().len(), 1);
+    place.ledger("budget raise plan --tokens 100 --by ana").code(0);
+    place.ledger_with(&words).code(1);
+    assert_eq!(place.tally().len(), 2, "what waited is decided now");
 }
 
 /// The first plan is checked as every plan is: its weaknesses are named before the review.

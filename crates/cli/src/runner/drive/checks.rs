@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plan_ledger::internals::plan::{Attempt, Criterion, HelperRole};
 use plan_ledger::{
-    AttemptToken, Command, Json, Output, Result, Ruling, Run, RunStatus, StepNumber, StepStatus,
-    Verdict,
+    AttemptToken, Command, Json, Output, PauseCause, Result, Ruling, Run, RunStatus, StepNumber,
+    StepStatus, Verdict,
 };
 
 use crate::protocol::{StepName, WorkerKind};
@@ -51,12 +51,49 @@ impl Drive<'_> {
                 }
                 Due::Not => continue,
             };
+            if !self.may_ask(&check)? {
+                continue;
+            }
             let Some(check) = self.with_output(step.as_ref(), check)? else { continue };
             self.workers.check(&check)?;
             self.checking.insert(check.subject, Checking { step, answer: check.answer, lock });
         }
         self.queued.extend(later);
         Ok(())
+    }
+
+    /// Whether a check may be started: a planner, judge or decider costs money, and is not asked once the budget is used
+    /// up. The run is then paused, and a person is asked. When it continues, what is open is queued again.
+    fn may_ask(&mut self, check: &Check) -> Result<bool> {
+        let is_free = match check.subject {
+            // A person wants another plan although the budget is used up: it may end the pause.
+            Subject::Replan(_) => self.pause_cause().is_some(),
+            _ => check.answer == CheckAnswer::Status,
+        };
+        if is_free {
+            return Ok(true);
+        }
+        match self.ledger.execute(&Command::CheckBudget { run: self.run }) {
+            Ok(_) if !self.pause_cause().is_some_and(|cause| cause.is_of_cost()) => {
+                return Ok(true);
+            }
+            Err(error) if error.rejection().is_none() => return Err(error),
+            _ => {}
+        }
+        match check.subject {
+            Subject::Replan(_) => {
+                (self.planning.asked, self.planning.watch) = (None, None);
+            }
+            Subject::Decision(token) => _ = self.decided.remove(&token),
+            Subject::Attempt(_) | Subject::Probe(_) | Subject::Plan(_) => {}
+        }
+        self.count();
+        Ok(false)
+    }
+
+    /// Why the run is paused, if it is.
+    fn pause_cause(&mut self) -> Option<PauseCause> {
+        self.state()?.runs.get(&self.run)?.pause.clone()
     }
 
     /// Take the check lock, then read the state again: the previous lock holder may have judged.
@@ -246,6 +283,9 @@ impl Drive<'_> {
         }
         let Some(state) = self.state() else { return false };
         let check = state.runs.get(&self.run).and_then(|run| self.next_check_of_plan(run));
+        // A judge is not asked until the budget is raised.
+        let is_used_up = self.pause_cause().is_some_and(|cause| cause.is_of_cost());
+        let check = check.filter(|check| check.answer != CheckAnswer::Verdict || !is_used_up);
         let found = check.is_some();
         self.queued.extend(check.map(|check| (None, check)));
         found
