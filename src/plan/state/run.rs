@@ -318,15 +318,6 @@ pub struct PlanVersion {
     pub step_count: u32,
 }
 
-/// The names in `variables.NAME` of an expression.
-fn members_of_all(body: &str) -> Vec<String> {
-    let prefix = format!("{}.", expression::ALL);
-    let is_in_name = |char: &char| char.is_ascii_alphanumeric() || *char == '_';
-    let rests = body.split(prefix.as_str()).skip(1);
-    let names = rests.map(|rest| rest.chars().take_while(is_in_name).collect::<String>());
-    names.filter(|name| !name.is_empty()).collect()
-}
-
 /// An open replan request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplanRequest {
@@ -479,18 +470,26 @@ impl Run {
     /// The variables that a precondition reads, that have no value, and that no step of the plan sets.
     #[must_use]
     pub fn unset_by_steps(&self, number: StepNumber, precondition: u32) -> Vec<String> {
-        let is_unset = |name: &String| {
-            !self.variables.contains_key(name) && self.links.writers(name).is_empty()
-        };
         let mut names = self.links.variables_of(number, precondition).clone();
         if names.remove(expression::ALL) {
             // `has(variables.NAME)` reads one of all variables.
             let place = usize::try_from(precondition).ok();
             let body = self.plan_step(number).zip(place);
             let body = body.and_then(|(step, place)| step.preconditions().nth(place));
-            names.extend(body.map(members_of_all).unwrap_or_default());
+            names.extend(body.map(expression::members_of_all).unwrap_or_default());
         }
-        names.into_iter().filter(is_unset).collect()
+        names.into_iter().filter(|name| self.is_unset(name)).collect()
+    }
+
+    /// The inputs of a step that have no value, and that no step of the plan sets.
+    #[must_use]
+    pub fn unset_inputs(&self, number: StepNumber) -> Vec<String> {
+        let inputs = self.plan_step(number).map(CompactStep::inputs).unwrap_or_default();
+        inputs.filter(|name| self.is_unset(name)).map(str::to_owned).collect()
+    }
+
+    fn is_unset(&self, name: &str) -> bool {
+        !self.variables.contains_key(name) && self.links.writers(name).is_empty()
     }
 
     /// The open steps that must not be done twice and that have had attempts.

@@ -114,28 +114,49 @@ fn comprehension_parts(each: &ComprehensionExpr) -> [&IdedExpr; 5] {
 /// The members of the output that an expression reads by name.
 pub(super) fn output_members(expression: &IdedExpr) -> BTreeSet<String> {
     let mut members = BTreeSet::new();
-    collect_output_members(expression, &mut members);
+    collect_members(expression, OUTPUT, &mut members);
     members
 }
 
-fn collect_output_members(expression: &IdedExpr, members: &mut BTreeSet<String>) {
-    let is_output = |part: &IdedExpr| matches!(&part.expr, Expr::Ident(name) if name == OUTPUT);
+/// The variables that an expression reads as members of the map of all variables. An invalid expression reads
+/// none.
+pub(crate) fn members_of_all(expression: &str) -> BTreeSet<String> {
+    let mut members = BTreeSet::new();
+    if let Ok(program) = compile(expression) {
+        collect_members(program.expression(), ALL, &mut members);
+    }
+    members
+}
+
+/// Collects the members of a map that an expression reads by name.
+fn collect_members(expression: &IdedExpr, map: &str, members: &mut BTreeSet<String>) {
+    let is_map = |part: &IdedExpr| matches!(&part.expr, Expr::Ident(name) if name == map);
     match &expression.expr {
-        Expr::Select(select) if is_output(&select.operand) => {
+        Expr::Select(select) if is_map(&select.operand) => {
             members.insert(select.field.clone());
         }
         Expr::Comprehension(each) => {
             for part in comprehension_parts(each) {
-                collect_output_members(part, members);
+                collect_members(part, map, members);
             }
         }
-        _ => parts(expression).into_iter().for_each(|part| collect_output_members(part, members)),
+        _ => parts(expression).into_iter().for_each(|part| collect_members(part, map, members)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn members_of_the_map_of_all_variables_are_read_from_the_expression() {
+        let members = |body: &str| members_of_all(body).into_iter().collect::<Vec<_>>();
+        assert_eq!(members("has(variables.a) && variables.b_2.c > 1"), ["a", "b_2"]);
+        assert_eq!(members("[1].exists(x, variables.a == x)"), ["a"]);
+        // A text, and a member of another value.
+        assert_eq!(members("'variables.a' == x.variables.b"), Vec::<String>::new());
+        assert_eq!(members("variables. &&"), Vec::<String>::new());
+    }
 
     #[test]
     fn invalid_expressions_are_found_without_variables() {

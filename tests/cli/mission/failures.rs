@@ -503,6 +503,23 @@ fn value_that_no_step_sets_is_asked_for_first() {
     assert!(!ended.err.contains("no step sets"), "{}", ended.err);
 }
 
+/// The same for a value that a step takes as an input, although the plan does not declare it.
+#[test]
+fn input_that_no_step_sets_is_asked_for_first() {
+    let place = Place::new();
+    place.write(
+        "p.yaml",
+        "steps:\n  - {id: a, command: 'echo 1', inputs: [applicant], outputs: [score]}
+  - {id: b, command: 'true', inputs: [score, applicant], after: [a]}\n",
+    );
+    let ended = place.ledger("run p.yaml").code(0);
+    let text = "no step sets `applicant`, which step 1 (a) takes as an input: `ledger set applicant VALUE --run p`";
+    assert_eq!(ended.err.matches("no step sets").count(), 1, "{}", ended.err);
+    ended.complains(&[text]);
+    let ended = place.ledger("run p.yaml --run other --set applicant=A-1").code(0);
+    assert!(!ended.err.contains("no step sets"), "{}", ended.err);
+}
+
 #[test]
 fn s28_inspect_and_status_name_files_that_changed_since_the_plan() {
     let place = Place::new();

@@ -18,7 +18,7 @@ pub(crate) use args::RunArgs;
 pub(crate) use helpers::read_answer;
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
@@ -44,10 +44,10 @@ use crate::commands::worker_program;
 use crate::json::line_text;
 use crate::options::{canned_outputs, create_parents, environment};
 use crate::output::{
-    Audience, Code, Failure, RunReporter, SummaryLine, code_of, print_error, print_message,
-    print_raw, shell_command, summary_text, wrapped_text,
+    Audience, Code, Failure, RunReporter, SummaryLine, code_of, escape_control, print_error,
+    print_message, print_raw, shell_command, summary_text, wrapped_text,
 };
-use crate::protocol::{TrustsLine, counted};
+use crate::protocol::{StepName, TrustsLine, counted};
 #[cfg(not(feature = "store"))]
 use crate::runner::Fence;
 use crate::runner::{
@@ -204,7 +204,7 @@ fn judge_mark(next: PreparedRun, args: &RunArgs) -> Option<JudgeMark> {
     if args.stub { None } else { JudgeMark::set(&args.ledger, Some(run)) }
 }
 
-/// The values that the preconditions of a new run need and that no step sets: they are asked for first.
+/// The values that the preconditions and steps of a new run need and that no step sets: they are asked for first.
 fn report_unset(run: &Run, ledger: &Path) {
     let numbers = run.active_version().map_or(&[][..], |version| &version.numbers);
     let of_step = |number: &StepNumber| {
@@ -212,13 +212,20 @@ fn report_unset(run: &Run, ledger: &Path) {
         let places = 0..u32::try_from(count).unwrap_or(0);
         places.flat_map(|place| run.unset_by_steps(*number, place)).collect::<Vec<_>>()
     };
-    let unset: BTreeSet<String> = numbers.iter().flat_map(of_step).collect();
-    for name in unset {
+    let of_preconditions = numbers.iter().flat_map(of_step);
+    let of_preconditions = of_preconditions.map(|name| (name, "a precondition reads".to_owned()));
+    let of_inputs = numbers.iter().flat_map(|number| {
+        let what = format!("{} takes as an input", StepName::of(run, *number));
+        run.unset_inputs(*number).into_iter().map(move |name| (name, what.clone()))
+    });
+    let mut unset = BTreeMap::new();
+    for (name, what) in of_preconditions.chain(of_inputs) {
+        unset.entry(name).or_insert(what);
+    }
+    for (name, what) in unset {
         let set = shell_command("set", ledger, &[&name, "VALUE", "--run", &run.name]);
-        print_message(&format!(
-            "run {}: no step sets `{name}`, which a precondition reads: `{set}`",
-            run.name
-        ));
+        let text = format!("run {}: no step sets `{name}`, which {what}: `{set}`", run.name);
+        print_message(&escape_control(&text));
     }
 }
 
