@@ -1927,7 +1927,7 @@ export type FailureAction = "retry" | "fallback" | FailureActionReplan | Failure
 export type OnTimeout = OnTimeoutEscalateTo | OnTimeoutAnswer | "abort";
 
 /** Why an attempt failed. */
-export type FailureClass = "transient" | "deterministic" | "assumption_broken" | "budget_exhausted" | "unknown";
+export type FailureClass = "transient" | "deterministic" | "assumption_broken" | "budget_exhausted" | "unknown" | "criterion_failed";
 
 /** Whether the work of a failed or lost attempt took effect. */
 export type Disposition = "did_not_happen" | "unknown" | "landed";

@@ -255,7 +255,8 @@ impl MetricCounters {
         let step = self.step(number);
         let is_first = step.first_failure.is_none();
         let first = *step.first_failure.get_or_insert(decided.class);
-        let is_known = first != FailureClass::Unknown;
+        // That a criterion does not hold is no statement about the cause.
+        let is_known = !matches!(first, FailureClass::Unknown | FailureClass::CriterionFailed);
         let is_exhausted = decided.is_exhausted() && !step.is_exhausted;
         step.is_exhausted |= decided.is_exhausted();
         let is_transient = first == FailureClass::Transient;

@@ -134,6 +134,8 @@ pub enum FailureClass {
     /// The worker did not report a class.
     #[default]
     Unknown,
+    /// A criterion does not hold for the work: the next worker gets the evidence.
+    CriterionFailed,
 }
 
 impl FailureClass {

@@ -383,9 +383,8 @@ impl<'a> FailedAttempt<'a> {
         let decided = |decision, word: &str, reason: Text| {
             RuleDecision::new(decision, &rule.replacen("fail", word, 1), reason)
         };
-        let is_open = self.class == FailureClass::Unknown
-            && self.run.failure_settings.on_unknown == OnUnknown::Ask;
-        if is_open && limit.is_none() {
+        let is_asked = self.run.failure_settings.on_unknown == OnUnknown::Ask;
+        if is_asked && self.class == FailureClass::Unknown && limit.is_none() {
             return Ok(decided(Decision::Escalate, "escalate", reason));
         }
         match self.run.max_replans() {
@@ -404,7 +403,7 @@ impl<'a> FailedAttempt<'a> {
                     reason = Text::concat([&reason, &used.into()]);
                 }
                 let is_used_up = limit.is_none() && self.class == FailureClass::BudgetExhausted;
-                Ok(if is_used_up || is_open && self.is_unexpected() {
+                Ok(if is_used_up || is_asked && self.is_unexpected() {
                     decided(Decision::Escalate, "escalate", reason)
                 } else {
                     decided(Decision::Fail, "fail", reason)
@@ -413,9 +412,9 @@ impl<'a> FailedAttempt<'a> {
         }
     }
 
-    /// Whether a failure whose class does not forbid it is retried. One of unknown class is, if a
-    /// criterion rejected the work, since the next worker gets the evidence; otherwise only if the step
-    /// or the run states so.
+    /// Whether a failure whose class does not forbid it is retried. One of unknown class is, if the worker
+    /// reported success, since the next one gets the reason; otherwise only if the step or the run states
+    /// so.
     fn retries(&self) -> bool {
         let receipt = self.attempt.receipt.as_ref();
         let is_rejected = receipt.is_some_and(|receipt| receipt.outcome == Outcome::Succeeded);
@@ -425,8 +424,12 @@ impl<'a> FailedAttempt<'a> {
             || self.run.failure_settings.on_unknown == OnUnknown::Retry
     }
 
-    /// Whether an expression rejected the output: a value that the plan does not expect.
+    /// Whether an expression rejected the output: a value that the plan does not expect, and gives no other
+    /// class.
     fn is_unexpected(&self) -> bool {
+        if self.class != FailureClass::CriterionFailed {
+            return false;
+        }
         let mut verdicts = self.attempt.verdicts.values();
         verdicts.any(|verdict| verdict.ruling == Ruling::Fail && verdict.by == CEL)
     }
@@ -512,6 +515,7 @@ fn class_rule(class: FailureClass) -> (&'static str, Option<&'static str>) {
     match class {
         FailureClass::Transient => ("transient", None),
         FailureClass::Unknown => ("unknown", None),
+        FailureClass::CriterionFailed => ("criterion_failed", None),
         FailureClass::Deterministic => ("deterministic", Some("fail.class_deterministic")),
         FailureClass::AssumptionBroken => {
             ("assumption_broken", Some("fail.class_assumption_broken"))

@@ -52,7 +52,9 @@ pub(crate) fn decision_events(
                     _ => ReplanTrigger::ExecutorRequest { token },
                 },
                 FailureClass::AssumptionBroken => ReplanTrigger::AssumptionBroken { token },
-                FailureClass::Transient | FailureClass::Unknown if is_exhausted => {
+                FailureClass::Transient | FailureClass::Unknown | FailureClass::CriterionFailed
+                    if is_exhausted =>
+                {
                     ReplanTrigger::RetriesExhausted { token }
                 }
                 // A rule or the decider chose it with attempts left, or the step ran out of its own limit; the

@@ -162,7 +162,10 @@ pub(crate) fn reported_consequence(
     let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
     if let Some(failed) = attempt.verdicts.values().find(|each| each.ruling == Ruling::Fail) {
         let message = failed_criterion(&criteria, failed);
-        let class = classify(run, number, FailureClass::Unknown, &message);
+        let class = match classify(run, number, FailureClass::Unknown, &message) {
+            FailureClass::Unknown => FailureClass::CriterionFailed,
+            class => class,
+        };
         return Some(ReportedConsequence::Decide(class, message, attempt));
     }
     let missing = criteria_without_verdict(&criteria, &attempt.verdicts);

@@ -55,7 +55,10 @@ fn failed_verdict_is_retried() {
     assert_eq!(kinds(&events), "VerdictRecorded FailureDecided");
     assert_eq!(ledger.status("a"), StepStatus::Ready);
     let message = "criterion 1 (`x`) does not hold: seen".to_owned();
-    assert_eq!(ledger.step("a").last_failure(), Some(&(FailureClass::Unknown, message.into())));
+    assert_eq!(
+        ledger.step("a").last_failure(),
+        Some(&(FailureClass::CriterionFailed, message.into()))
+    );
     let token = ledger.dispatch("a");
     ledger.report(token, Receipt::default());
     assert_eq!(

@@ -29,8 +29,14 @@ pub(super) const EXACT_MAX: u64 = 1 << 53;
 /// [`JSON_DEPTH_MAX`]: crate::plan::JSON_DEPTH_MAX
 pub const VALUE_DEPTH_MAX: usize = 120;
 
-pub(super) const FAILURE_CLASSES: [&str; 5] =
-    ["transient", "deterministic", "assumption_broken", "budget_exhausted", "unknown"];
+pub(super) const FAILURE_CLASSES: [&str; 6] = [
+    "transient",
+    "deterministic",
+    "assumption_broken",
+    "budget_exhausted",
+    "criterion_failed",
+    "unknown",
+];
 
 /// The validator of one plan. Steps and barriers are nodes of one graph: first the steps, then the
 /// barriers.

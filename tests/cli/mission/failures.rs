@@ -103,15 +103,14 @@ fn s23_loan_is_approved_by_the_answer_of_a_person() {
     assert_eq!(count, 1, "{failures:?}");
 }
 
-/// The exercise of the text: a flag that is not expected is unknown, and a person decides, with the
-/// value at hand; the other answer is a class.
+/// The exercise of the text: a person decides about a flag that is not expected, with the value at hand.
 #[test]
 fn s18_unexpected_flag_is_put_to_a_person_with_its_context() {
     let place = loan("system_error");
     place.ledger("run loan.yaml").code(3).says(&["system_error"]);
     let asked = place.ledger("questions").code(0);
     asked
-        .says(&["retry", "replan", "abort", "failure: unknown", "compliance_flag"])
+        .says(&["retry", "replan", "abort", "failure: criterion", "compliance_flag"])
         .says(&[r#"output: {"compliance_flag":"system_error"}"#]);
     place.write("flag", "pass");
     place.ledger("answer loan compliance_check retry --by ana").code(0);
@@ -482,6 +481,46 @@ fn class_of_a_failure_without_a_report_is_known_and_on_record() {
         .code(0)
         .says(&["its class is from the plan's hint `moved`"]);
     place.ledger("questions").says(&["step 3 (other)"]);
+}
+
+/// A failed criterion has a class of its own: it is retried as the step says, asks nothing, and rules match it.
+#[test]
+fn s18_failed_criterion_has_its_class() {
+    let place = Place::new();
+    let criterion = "acceptance: [{command: 'echo wrong >&2; false'}]";
+    place.write(
+        "p.yaml",
+        format!(
+            "failure:
+  rules:
+    - {{id: soft, when: {{class: criterion_failed, step: ruled}}, then: fallback}}
+    - {{id: odd, when: {{class: unknown}}, then: abort}}
+steps:
+  - {{id: plain, command: 'echo plain >> $TALLY', {criterion}}}
+  - {{id: twice, command: 'echo twice >> $TALLY', {criterion}, retry: {{per_class: {{criterion_failed: 2}}}}}}
+  - {{id: ruled, command: 'echo ruled >> $TALLY', {criterion}, fallback: {{value: {{value: 1}}}}}}
+  - {{id: hinted, command: 'echo hinted >> $TALLY', {criterion}, failure_hints: {{wrong: deterministic}}}}
+"
+        ),
+    );
+    let words = ["run", "p.yaml", "--max-parallel", "1"];
+    let ended = place.ledger_with(&words).code(1);
+    ended.says(&[
+        "failed: step 1 (plain): criterion_failed: criterion 1",
+        "step 4 (hinted): deterministic",
+    ]);
+    let count = |step: &str| place.tally().iter().filter(|line| *line == step).count();
+    assert_eq!(["plain", "twice", "ruled", "hinted"].map(count), [3, 2, 1, 1]);
+    let class = |step: &str| {
+        let line = place.ledger(&format!("inspect .ledger step p {step} --json")).lines().remove(0);
+        line["last_failure"]["class"].clone()
+    };
+    assert_eq!(
+        ["plain", "twice", "hinted"].map(class),
+        ["criterion_failed", "criterion_failed", "deterministic"]
+    );
+    place.ledger("questions").code(0).says(&["nothing"]);
+    place.ledger("verify .ledger").code(0);
 }
 
 /// A value that no step sets is asked for at the start, and before another plan.

@@ -2021,7 +2021,7 @@ FailureAction = Union[Literal["retry", "fallback", "fail", "abort"], FailureActi
 OnTimeout = Union[Literal["abort"], OnTimeoutEscalateTo, OnTimeoutAnswer]
 
 # Why an attempt failed.
-FailureClass = Literal["transient", "deterministic", "assumption_broken", "budget_exhausted", "unknown"]
+FailureClass = Literal["transient", "deterministic", "assumption_broken", "budget_exhausted", "unknown", "criterion_failed"]
 
 # Whether the work of a failed or lost attempt took effect.
 Disposition = Literal["did_not_happen", "unknown", "landed"]

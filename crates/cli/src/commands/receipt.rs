@@ -31,6 +31,7 @@ const FAILURE_CLASSES: &[(&str, &str)] = &[
     ("deterministic", "A retry would fail again"),
     ("assumption-broken", "An assumption of the plan is wrong"),
     ("budget-exhausted", "Its money, tokens or time ran out"),
+    ("criterion-failed", "The work is done, and a check of it failed"),
     ("unknown", "The cause is unknown"),
 ];
 

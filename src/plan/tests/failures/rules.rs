@@ -6,12 +6,13 @@ use crate::plan::tests::invariants;
 use crate::plan::tests::support::*;
 use crate::plan::*;
 
-const CLASSES: [FailureClass; 5] = [
+const CLASSES: [FailureClass; 6] = [
     FailureClass::Transient,
     FailureClass::Unknown,
     FailureClass::Deterministic,
     FailureClass::AssumptionBroken,
     FailureClass::BudgetExhausted,
+    FailureClass::CriterionFailed,
 ];
 
 fn decided(events: &[Event]) -> FailureDecided {
@@ -46,7 +47,7 @@ fn outcome(
 fn each_class_and_disposition_has_its_rule() {
     use Disposition::{DidNotHappen, Landed, Unknown};
     let by_class = |class| match class {
-        FailureClass::Transient | FailureClass::Unknown => {
+        FailureClass::Transient | FailureClass::Unknown | FailureClass::CriterionFailed => {
             (Decision::Retry, "retry.attempts_left".to_owned(), StepStatus::Ready)
         }
         FailureClass::Deterministic => {

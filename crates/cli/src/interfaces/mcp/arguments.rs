@@ -117,6 +117,7 @@ pub(super) enum ReportClass {
     Deterministic,
     AssumptionBroken,
     BudgetExhausted,
+    CriterionFailed,
     Unknown,
 }
 

@@ -219,6 +219,7 @@ fn class_of(class: ReportClass) -> FailureClass {
         ReportClass::Deterministic => FailureClass::Deterministic,
         ReportClass::AssumptionBroken => FailureClass::AssumptionBroken,
         ReportClass::BudgetExhausted => FailureClass::BudgetExhausted,
+        ReportClass::CriterionFailed => FailureClass::CriterionFailed,
         ReportClass::Unknown => FailureClass::Unknown,
     }
 }

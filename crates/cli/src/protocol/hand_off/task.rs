@@ -190,6 +190,7 @@ pub(crate) fn class_word(class: FailureClass) -> &'static str {
         FailureClass::Deterministic => "deterministic",
         FailureClass::AssumptionBroken => "assumption_broken",
         FailureClass::BudgetExhausted => "budget_exhausted",
+        FailureClass::CriterionFailed => "criterion_failed",
         FailureClass::Unknown => "unknown",
     }
 }
