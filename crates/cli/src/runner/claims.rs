@@ -21,13 +21,15 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use plan_ledger::{AttemptToken, ErrorKind, Ledger, LostCause, Result, State, Token};
+use plan_ledger::{
+    AttemptToken, ErrorKind, Ledger, LostCause, Result, RunId, State, StepNumber, Token,
+};
 
 use crate::protocol::private_files;
 use crate::protocol::{CLAIM_EXTENSION, claim_record, claims_folder, gone_attempts, gone_text};
 use crate::runner::external_worker::{LeftResult, forget_external, left_result};
 use crate::runner::own_folder::{create_own_folder, expect_no_link, share};
-use crate::runner::process::unusable;
+use crate::runner::process::{Repeat, repeated_by, scratch_folder, unusable};
 use crate::runner::progress::{Observer, Progress};
 
 /// The process that works on a claimed step.
@@ -288,6 +290,28 @@ pub(crate) fn claimed_files(ledger: &Path, token: AttemptToken) -> Option<PathBu
     let record = File::open(claim_record(ledger, token)).ok()?;
     let claim: Claim = serde_json::from_reader(io::BufReader::new(record)).ok()?;
     Some(claim.files)
+}
+
+/// An attempt in flight whose worker prints the same lines over and over, as its runner noted it.
+#[derive(Debug)]
+pub(crate) struct RepeatingAttempt {
+    pub(crate) run: RunId,
+    pub(crate) step: StepNumber,
+    pub(crate) token: AttemptToken,
+    pub(crate) repeat: Repeat,
+}
+
+impl RepeatingAttempt {
+    /// All of a ledger.
+    pub(crate) fn all(ledger: &Path, state: &State) -> Vec<Self> {
+        let of_attempt = |(token, (run, step)): (&AttemptToken, &(RunId, StepNumber))| {
+            let (run, step, token) = (*run, *step, *token);
+            let claimed = || repeated_by(claimed_files(ledger, token)?, token);
+            let repeat = repeated_by(scratch_folder(ledger, run), token).or_else(claimed)?;
+            Some(Self { run, step, token, repeat })
+        };
+        state.in_flight.iter().filter_map(of_attempt).collect()
+    }
 }
 
 /// Take over the claims of processes that are gone, as the process that has the lock of the ledger.

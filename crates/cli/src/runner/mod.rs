@@ -37,8 +37,8 @@ pub(crate) use check::Criteria;
 pub use check::{Check, CheckAnswer, Checked, Subject};
 pub(crate) use check_lock::{CheckLock, JudgeMark};
 pub(crate) use claims::{
-    ClaimsLook, DeadClaim, GoneClaim, KeptClaim, claimed_files, release_dead_claims,
-    take_over_dead_claims,
+    ClaimsLook, DeadClaim, GoneClaim, KeptClaim, RepeatingAttempt, claimed_files,
+    release_dead_claims, take_over_dead_claims,
 };
 pub(crate) use drive::{
     Consequence, EndedAttempt, GuardState, HeldOwner, closed_until, disk_problem, is_by_planner,
@@ -60,9 +60,7 @@ pub(crate) use helpers::work_folder::check_folder;
 pub use imported_status::{ImportResult, ImportedStatuses, import_statuses};
 pub(crate) use own_folder::{OwnFolder, create_own_folder};
 pub use process::{ProcessOptions, ProcessWorkers, WorkerLimits, scratch_folder};
-pub(crate) use process::{
-    act_or_enable, end_all_workers, end_workers, repeated_by, unusable, worker_at_work,
-};
+pub(crate) use process::{act_or_enable, end_all_workers, end_workers, unusable, worker_at_work};
 pub(crate) use progress::STOPPING;
 pub use progress::{Fence, Observer, Progress, StopRequest};
 pub(crate) use stub::canned_output;

@@ -21,11 +21,10 @@ use crate::json::TimeJson;
 use crate::output::{Code, Failure, escape_control};
 use crate::protocol::{Missing, error_line};
 use crate::requests::default_run;
-use crate::runner::{GoneClaim, RunWait};
+use crate::runner::{GoneClaim, RepeatingAttempt, RunWait};
 
 use super::context::{Form, InspectContext};
 use super::health::{DamageLine, Health, damage_text, lost_lines, lost_text};
-use super::json::repeats::RepeatJson;
 use super::lookup::{no_run, not_found, step_of};
 use super::next_action::Surroundings;
 use super::output::Output;
@@ -55,7 +54,7 @@ pub(crate) struct LedgerAt<'a> {
     /// What runners wait for; nothing for a past state.
     pub(crate) waits: Vec<RunWait>,
     /// What workers print over and over; nothing for a past state.
-    pub(crate) repeats: Vec<RepeatJson>,
+    pub(crate) repeats: Vec<RepeatingAttempt>,
     /// The reason why the state is not the newest one; `None` if it is.
     past: Option<String>,
     damage: Vec<Damage>,
@@ -105,7 +104,7 @@ impl<'a> LedgerAt<'a> {
             RunWait::all(context.dir, &state, now, || runner.is_absent())
         };
         let repeats =
-            if past.is_some() { Vec::new() } else { RepeatJson::all(context.dir, &state) };
+            if past.is_some() { Vec::new() } else { RepeatingAttempt::all(context.dir, &state) };
         Ok(Self {
             context,
             view,
@@ -192,6 +191,16 @@ impl<'a> LedgerAt<'a> {
     pub(crate) fn surroundings(&self) -> Surroundings<'_> {
         let Self { context, now, runner, dead, waits, .. } = self;
         Surroundings { dir: context.dir, now: *now, runner, dead, waits }
+    }
+
+    /// What the workers of some steps of a run print over and over.
+    pub(crate) fn repeats_of<'b>(
+        &'b self,
+        run: &Run,
+        is_meant: impl Fn(StepNumber) -> bool + 'b,
+    ) -> impl Iterator<Item = &'b RepeatingAttempt> {
+        let id = run.id;
+        self.repeats.iter().filter(move |attempt| attempt.run == id && is_meant(attempt.step))
     }
 
     /// The step of that id or number.

@@ -25,7 +25,7 @@ impl AdoptedJob {
         let limits = JobLimits { timeout_seconds: None, ..limits };
         let watch = LimitWatch::new(limits, scratch, stem);
         // What it repeated before is not known here: it is noted anew.
-        scratch.note_repeat(stem, RepeatNote::Remove);
+        RepeatNote::Remove.keep(scratch, stem);
         let (stem, adopted) = (stem.to_owned(), Instant::now());
         Self { stem, adopted, watch, ended_by: None, kill_at: None }
     }
@@ -42,7 +42,7 @@ impl AdoptedJob {
             self.kill_at = None;
             self.kill(scratch);
         }
-        self.watch.repeat_note().and_then(|note| scratch.note_repeat(&self.stem, note))
+        self.watch.repeat_note().and_then(|note| note.keep(scratch, &self.stem))
     }
 
     /// What it printed over and over when its limits were last checked.

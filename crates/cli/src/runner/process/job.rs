@@ -194,7 +194,7 @@ impl Job {
             self.kill_at = None;
             self.signal(Signal::KILL);
         }
-        self.watch.repeat_note().and_then(|note| scratch.note_repeat(&self.stem, note))
+        self.watch.repeat_note().and_then(|note| note.keep(scratch, &self.stem))
     }
 
     /// What it printed over and over when its limits were last checked.

@@ -15,6 +15,7 @@ pub(crate) mod scratch;
 pub(crate) mod supervisor;
 pub(crate) mod workers;
 
+pub(crate) use limits::Repeat;
 pub use limits::WorkerLimits;
 pub(crate) use output::unusable;
 pub(crate) use supervisor::act_or_enable;

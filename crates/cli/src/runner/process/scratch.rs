@@ -29,7 +29,6 @@ use plan_ledger::{Error, ErrorKind, Result};
 
 use crate::runner::own_folder::{OwnFolder, create_own_folder, expect_no_link};
 use crate::runner::process::exit_record::{ExitRecord, RECORD_LENGTH, RESERVED};
-use crate::runner::process::limits::{Repeat, RepeatNote};
 use crate::runner::process::orphans;
 use crate::runner::process::orphans::{JobName, Orphan};
 
@@ -229,30 +228,26 @@ impl Scratch {
         })
     }
 
-    /// Write what a job prints over and over, where other processes read it, or remove that. Returns the note for
-    /// people.
-    pub(crate) fn note_repeat(&self, stem: &str, note: RepeatNote) -> Option<String> {
+    /// Write what a job prints over and over, where other processes read it, or remove that.
+    pub(crate) fn keep_repeated(&self, stem: &str, text: Option<&[u8]>) {
         let name = format!("{stem}.{REPEATED}");
         // The file is for people who look: without it the limits hold all the same.
-        let _ = self.in_folder(|folder| match &note {
-            RepeatNote::Remove => folder.remove(&name),
-            RepeatNote::Write(repeat, _) => {
-                let text = serde_json::to_vec(repeat).unwrap_or_default();
+        let _ = self.in_folder(|folder| match text {
+            None => folder.remove(&name),
+            Some(text) => {
                 let draft = format!("{name}.part");
-                folder.create(&draft).and_then(|mut file| file.write_all(&text))?;
+                folder.create(&draft).and_then(|mut file| file.write_all(text))?;
                 folder.rename(&draft, &name)
             }
         });
-        match note {
-            RepeatNote::Write(repeat, true) => Some(format!("prints {repeat}")),
-            RepeatNote::Write(..) | RepeatNote::Remove => None,
-        }
     }
 
     /// What a job prints over and over, as its runner wrote it.
-    pub(crate) fn repeated(&self, stem: &str) -> Option<Repeat> {
+    pub(crate) fn repeated(&self, stem: &str) -> Option<Vec<u8>> {
+        let mut text = Vec::new();
         let file = File::open(self.path(stem, REPEATED)).ok()?;
-        serde_json::from_reader(file.take(REPEATED_LENGTH_MAX)).ok()
+        file.take(REPEATED_LENGTH_MAX).read_to_end(&mut text).ok()?;
+        Some(text)
     }
 
     /// Delete a job's files. The next runner deletes those that cannot be deleted now.

@@ -615,7 +615,7 @@ pub(crate) fn worker_at_work(ledger: &Path, run: RunId, token: AttemptToken) -> 
 
 /// What the worker of an attempt prints over and over, if its files are in that folder.
 pub(crate) fn repeated_by(folder: PathBuf, token: AttemptToken) -> Option<Repeat> {
-    Scratch::new(folder).repeated(&stem(Key::Work(token)))
+    Repeat::of_job(&Scratch::new(folder), &stem(Key::Work(token)))
 }
 
 /// The folder of all workers' files, in that of the ledger.

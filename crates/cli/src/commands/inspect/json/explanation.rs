@@ -17,7 +17,7 @@ use plan_ledger::{
 use crate::commands::inspect::json::repeats::RepeatJson;
 use crate::commands::inspect::json::waits::WaitJson;
 use crate::json::{ReplanRequestJson, TimeJson};
-use crate::runner::RunWait;
+use crate::runner::{RepeatingAttempt, RunWait};
 
 use super::state::FailureJson;
 
@@ -53,15 +53,13 @@ impl<'a> WhyLine<'a> {
         run: &'a Run,
         found: &'a Explanation,
         waits: &[RunWait],
-        repeats: &[RepeatJson],
+        repeats: &[&RepeatingAttempt],
     ) -> Self {
         let is_ready = run.ready().any(|(_, number)| number == found.step);
         let of_step = waits.iter().filter(|wait| is_ready && wait.holds(run, found.step));
         Self {
             may_be_dispatched: found.may_be_dispatched(),
-            repeats: RepeatJson::of_steps(repeats, run, |step| found.steps.contains_key(&step))
-                .cloned()
-                .collect(),
+            repeats: repeats.iter().map(|attempt| RepeatJson::of(attempt)).collect(),
             time: found.now.into(),
             request: found.request.as_ref().map(ReplanRequestJson::from),
             roots: found.roots(),

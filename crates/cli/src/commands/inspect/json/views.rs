@@ -93,7 +93,7 @@ impl<'a> UserViewLine<'a> {
             expected_micros: *expected,
             needs: required_actions.iter().map(NeedJson::from).collect(),
             now: activities,
-            repeats: RepeatJson::of_steps(&ledger.repeats, run, |_| true).cloned().collect(),
+            repeats: ledger.repeats_of(run, |_| true).map(RepeatJson::of).collect(),
             run: run.id,
             runner_at_work: match &ledger.runner {
                 RunnerStatus::Unknown | RunnerStatus::Unseen(..) => None,

@@ -12,7 +12,6 @@ use plan_ledger::{Event, Run, State, StepNumber, StepStatus, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::explanation::WhyLine;
-use crate::commands::inspect::json::repeats::RepeatJson;
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::next_action::{
     NextAction, Surroundings, answer, failed_step, hosted_steps, judge, next_dispatch,
@@ -27,7 +26,7 @@ use crate::options::StepArg;
 use crate::output::render::{Paint, Style, wrap};
 use crate::output::{Code, Failure, escape_control, pending_commands, step_command, warning_text};
 use crate::protocol::StepName;
-use crate::runner::Pending;
+use crate::runner::{Pending, RepeatingAttempt};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,7 +54,11 @@ pub(crate) fn why(
     let number = ledger.step(run, args.of.step())?;
     let found = explained(&ledger.state, run, number, ledger.now)?;
     match context.form {
-        Form::Json => out.json(&WhyLine::of(run, &found, &ledger.waits, &ledger.repeats))?,
+        Form::Json => {
+            let is_meant = |step: StepNumber| found.steps.contains_key(&step);
+            let repeats: Vec<_> = ledger.repeats_of(run, is_meant).collect();
+            out.json(&WhyLine::of(run, &found, &ledger.waits, &repeats))?;
+        }
         Form::Text => {
             ledger.heading(&format!("why #{number}"), run, out)?;
             print(&ledger, run, &found, out)?;
@@ -240,10 +243,11 @@ pub(crate) fn repeated_texts(
     run: &Run,
     is_meant: impl Fn(StepNumber) -> bool,
 ) -> Vec<String> {
-    let text = |repeat: &RepeatJson| {
-        escape_control(&format!("{} {}", StepName::of(run, repeat.step), repeat.text))
+    let text = |attempt: &RepeatingAttempt| {
+        let name = StepName::of(run, attempt.step);
+        escape_control(&format!("{name} prints {}", attempt.repeat))
     };
-    RepeatJson::of_steps(&ledger.repeats, run, is_meant).map(text).collect()
+    ledger.repeats_of(run, is_meant).map(text).collect()
 }
 
 /// The output of `why` without its heading, for the view of a step.

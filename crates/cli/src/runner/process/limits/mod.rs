@@ -197,6 +197,30 @@ pub(crate) enum RepeatNote {
     Remove,
 }
 
+impl RepeatNote {
+    /// Write it, or remove what was written. Returns the note for people.
+    pub(crate) fn keep(self, scratch: &Scratch, stem: &str) -> Option<String> {
+        match self {
+            Self::Remove => {
+                scratch.keep_repeated(stem, None);
+                None
+            }
+            Self::Write(repeat, is_first) => {
+                let text = serde_json::to_vec(&repeat).unwrap_or_default();
+                scratch.keep_repeated(stem, Some(&text));
+                is_first.then(|| format!("prints {repeat}"))
+            }
+        }
+    }
+}
+
+impl Repeat {
+    /// What a job prints over and over, as its runner wrote it.
+    pub(crate) fn of_job(scratch: &Scratch, stem: &str) -> Option<Self> {
+        serde_json::from_slice(&scratch.repeated(stem)?).ok()
+    }
+}
+
 /// A value, and since when it has not changed.
 struct Unchanged<T> {
     value: T,
