@@ -910,3 +910,34 @@ fn several_runs_are_listed() {
     assert!(page.body.contains("data-run=\"other\""));
     server.kill();
 }
+
+/// A client over HTTP works on no folder that is known here: its work is checked where a person approved the
+/// commands, and not where the server runs.
+#[test]
+fn work_over_http_is_checked_where_its_commands_were_approved() {
+    let (place, server, _) =
+        served("steps: [{id: build, goal: Build it, acceptance: [{command: touch ran}]}]");
+    stop(server);
+    let (ledger, elsewhere) = (place.path(".ledger"), tempfile::tempdir().unwrap());
+    let words = ["serve", "--http", "--checks", "--ledger", ledger.to_str().unwrap()];
+    let server = start(place.command(&words).current_dir(elsewhere.path()));
+    wait_until("it serves", || server.said("serving"));
+    let address = Address::of(&place);
+    let claim = json!({ "run": "r", "worker": "ana" });
+    let task = &address.lines("worker", "POST /v1/claims", &[], &claim)[0];
+    let path = format!("POST /v1/claims/{}/receipt", task["token"].as_str().unwrap());
+    let receipt = json!({ "receipt": { "outcome": "succeeded", "output": "done" } });
+    let told = &address.lines("worker", &path, &[], &receipt)[0];
+    let why = told["unchecked"].as_str().unwrap();
+    assert!(why.contains("before a person approves the commands"), "{why}");
+    let approved = place.ledger("plan approve r --by ana").code(0);
+    let folder = place.path("");
+    let folder = folder.to_str().unwrap().trim_end_matches('/');
+    approved.says(&[&format!("a judge runs its commands in {folder}")]);
+    wait_until("it is accepted", || {
+        let run = place.state().run_named("r").cloned();
+        run.is_some_and(|run| run.count(plan_ledger::StepStatus::Accepted) == 1)
+    });
+    assert!(place.path("ran").exists() && !elsewhere.path().join("ran").exists());
+    stop(server);
+}

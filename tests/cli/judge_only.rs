@@ -182,6 +182,11 @@ fn worker_runs_no_command_that_no_person_approved() {
     assert!(!place.path("ran").exists());
     assert_eq!(status_of(&place, "build"), "reported");
     place.ledger("plan approve plan --by ana").code(0);
+    // A worker in an agent session runs none either.
+    let inside = ["work", "plan", "--worker", "w", "--", "true"];
+    let inside = start(place.command(&inside).env("CLAUDECODE", "1")).end().code(3);
+    inside.complains(&["nothing is checked inside an attempt or an agent session"]);
+    assert!(!place.path("ran").exists());
     // The next worker of the name checks what the last one could not.
     place.ledger("work plan --worker w -- true").code(0);
     assert!(place.path("ran").exists());

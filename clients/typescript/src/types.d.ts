@@ -1725,6 +1725,8 @@ export interface RejectedVersion {
 
 /** A version was approved or rejected. */
 export interface ReviewedLine {
+  /** Where a judge runs the commands that were approved; absent if none were, or that is not known. */
+  folder?: string | null;
   /** The hash of its plan. */
   hash: string;
   /** The decision. */

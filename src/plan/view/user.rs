@@ -74,7 +74,7 @@ pub enum Activity {
         /// The number of the attempt.
         attempt: u32,
     },
-    /// Results are being checked.
+    /// Results wait for their checks.
     #[serde(rename = "checks")]
     Checking {
         /// The number of steps.
@@ -316,8 +316,8 @@ impl fmt::Display for Activity {
             Self::Working { what, attempt, .. } => {
                 write!(f, "working on: {what} (attempt {attempt})")
             }
-            Self::Checking { steps: 1 } => f.write_str("checking the results of 1 step"),
-            Self::Checking { steps } => write!(f, "checking the results of {steps} steps"),
+            Self::Checking { steps: 1 } => f.write_str("1 step waits for its checks"),
+            Self::Checking { steps } => write!(f, "{steps} steps wait for their checks"),
             Self::Delayed { steps, until, reason } => {
                 let text = time_text(*until);
                 let seconds = text.split('.').next().unwrap_or_default();

@@ -1806,8 +1806,7 @@ class RejectedVersion(TypedDict):
     version: int
 
 
-class ReviewedLine(TypedDict):
-    """A version was approved or rejected."""
+class _ReviewedLineRequired(TypedDict):
     # The hash of its plan.
     hash: str
     # The decision.
@@ -1819,6 +1818,12 @@ class ReviewedLine(TypedDict):
     type: Literal["reviewed"]
     # The number of the version.
     version: int
+
+
+class ReviewedLine(_ReviewedLineRequired, total=False):
+    """A version was approved or rejected."""
+    # Where a judge runs the commands that were approved; absent if none were, or that is not known.
+    folder: Union[str, None]
 
 
 _PlanRequestedLineMembers = TypedDict("_PlanRequestedLineMembers", {

@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::internals::plan::{NO, QuestionSubject, Review, YES};
+use plan_ledger::internals::plan::{NO, PlanReviewed, QuestionSubject, Review, YES};
 use plan_ledger::{Command, ContentHash, Event, Question, QuestionId, Run, State};
 
 use crate::protocol::{Failure, Peer};
@@ -53,6 +53,9 @@ pub struct ReviewAnswer {
     pub review: Review,
     /// The status of the run.
     pub status: String,
+    /// Where a judge runs the commands that were approved; absent if none were, or that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
 }
 
 impl RequestKind for ReviewRequest {
@@ -66,13 +69,18 @@ impl RequestKind for ReviewRequest {
         let then = |state: &State| self.commands(state, peer);
         context.execute_with(&make, &then, |state, events| {
             let run = run_of(state, &self.run)?;
-            let reviewed = events.iter().find_map(|(_, event)| match event {
-                Event::PlanReviewed(reviewed) => Some((reviewed.version, reviewed.hash)),
-                _ => None,
-            });
+            let reviews: Vec<&PlanReviewed> = events
+                .iter()
+                .filter_map(|(_, event)| match event {
+                    Event::PlanReviewed(reviewed) => Some(reviewed),
+                    _ => None,
+                })
+                .collect();
+            let reviewed = reviews.first().map(|reviewed| (reviewed.version, reviewed.hash));
             let (version, hash) = reviewed.unwrap_or_default();
+            let folder = reviews.iter().find_map(|it| it.commands.as_ref()?.folder.clone());
             let (review, status) = (self.review, run_status(run));
-            Ok(ReviewAnswer { run: run.name.clone(), version, hash, review, status })
+            Ok(ReviewAnswer { run: run.name.clone(), version, hash, review, status, folder })
         })?
     }
 }
@@ -139,6 +147,8 @@ impl fmt::Display for ReviewAnswer {
             Review::Approved => "approved",
             Review::Rejected => "rejected",
         };
-        write!(f, "run {run}: version {version} is {review}; the run is {status}")
+        write!(f, "run {run}: version {version} is {review}; the run is {status}")?;
+        let Some(folder) = &self.folder else { return Ok(()) };
+        write!(f, "; a judge runs its commands in {folder}")
     }
 }

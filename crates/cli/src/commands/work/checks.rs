@@ -4,7 +4,8 @@
 //! Of several processes that could check the same criteria, the one with the check lock runs the
 //! commands; the others wait for its verdicts. A worker checks the steps that it has reported, and
 //! unchecked steps of an earlier worker of the same name. A worker of servers on other machines checks nothing: they take
-//! no verdict from another machine. Commands that no person approved are not run: their steps stay reported.
+//! no verdict from another machine. Nothing is checked inside an attempt or an agent session, and no command runs that no
+//! person approved: such steps stay reported.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -23,7 +24,7 @@ use crate::runner::{
 };
 
 use super::answers::{has_command_criteria, text_in, without_nothing};
-use super::judge_only::{expect_approved, may_check};
+use super::judge_only::may_check;
 use super::worker::Worker;
 
 /// The pause between two attempts to take the check lock.
@@ -62,7 +63,7 @@ impl Worker<'_> {
         let own: Vec<StepNumber> =
             run.reported.iter().filter(is_own).copied().filter(needs_check).collect();
         for criteria in own.into_iter().map(Criteria::OfStep) {
-            if !self.tell_unapproved(run, criteria) {
+            if !self.tell_unchecked(run, criteria) {
                 continue;
             }
             // If the lock is taken, its owner is alive and checks them.
@@ -122,7 +123,7 @@ impl Worker<'_> {
         let number = number.and_then(|number| u32::try_from(number).ok())?;
         let (state, _) = self.read().ok()?;
         let run = state.run_named(task.get("run").and_then(Value::as_str)?)?;
-        if expect_approved(run).is_err() {
+        if self.expect_checked_here(run).is_err() {
             return None;
         }
         CheckLock::take(&self.ledger, run.id, Criteria::OfStep(StepNumber(number))).ok()?
@@ -165,7 +166,7 @@ impl Worker<'_> {
         let Some(run) = find_run(&state, run)?.filter(|run| has_check(run, criteria)) else {
             return Ok(None);
         };
-        if !self.tell_unapproved(run, criteria) {
+        if !self.tell_unchecked(run, criteria) {
             return Ok(None);
         }
         let mut after_other = false;
@@ -195,7 +196,7 @@ impl Worker<'_> {
         let working = if self.args.judge_only {
             let Ok(folder) = may_check(run, criteria) else { return Ok(None) };
             Some(folder)
-        } else if expect_approved(run).is_ok() {
+        } else if self.expect_checked_here(run).is_ok() {
             None
         } else {
             return Ok(None);

@@ -19,28 +19,15 @@ use crate::output::{Code, Failure, escape_control, print_message, shell_command}
 use crate::protocol::{StepName, commands_of, unapproved_commands};
 use crate::requests::run_or_only;
 use crate::runner::{CheckLock, Criteria, JudgeMark, check_folder, commands_of_active, has_check};
-use crate::server::{AgentSession, expect_outside};
 
 use super::answers::text_in;
 use super::worker::Worker;
-
-/// Rejects a process that may not be a judge.
-///
-/// # Errors
-/// It is inside an attempt or an agent session.
-pub(crate) fn expect_judge(ledger: &Path) -> Result<(), Failure> {
-    expect_outside(std::process::id(), ledger)?;
-    match AgentSession::of_environment() {
-        Some(session) => Err(Failure::AgentSession { session: session.name }),
-        None => Ok(()),
-    }
-}
 
 /// Rejects a run of which no person approved the commands.
 ///
 /// # Errors
 /// Why no command may run, for people.
-pub(super) fn expect_approved(run: &Run) -> Result<(), String> {
+fn expect_approved(run: &Run) -> Result<(), String> {
     if unapproved_commands(run).is_none() {
         return Ok(());
     }
@@ -163,9 +150,20 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Reports once that no person approved what a run executes. Returns whether a person did.
-    pub(super) fn tell_unapproved(&mut self, run: &Run, criteria: Criteria) -> bool {
-        let Err(why) = expect_approved(run) else { return true };
+    /// Rejects a run whose commands this worker does not check.
+    ///
+    /// # Errors
+    /// Why no command may run, for people.
+    pub(super) fn expect_checked_here(&self, run: &Run) -> Result<(), String> {
+        if self.is_inside {
+            return Err("nothing is checked inside an attempt or an agent session".to_owned());
+        }
+        expect_approved(run)
+    }
+
+    /// Reports once that this worker does not check a run. Returns whether it does.
+    pub(super) fn tell_unchecked(&mut self, run: &Run, criteria: Criteria) -> bool {
+        let Err(why) = self.expect_checked_here(run) else { return true };
         let text = self.unchecked_text(run, criteria, &why);
         if self.told.insert(text.clone()) {
             print_message(&text);
@@ -179,8 +177,11 @@ impl Worker<'_> {
             Criteria::OfStep(number) => format!("{} stays reported", StepName::of(run, number)),
             Criteria::OfPlan => "the plan stays unchecked".to_owned(),
         };
-        let hint = if unapproved_commands(run).is_some() {
-            let dir = self.args.ledger.dir();
+        let dir = self.args.ledger.dir();
+        let hint = if self.is_inside {
+            let judge = shell_command("work", dir, &[&run.name]);
+            format!("\nhint: a person starts `{judge} --judge-only --wait`")
+        } else if unapproved_commands(run).is_some() {
             let review = shell_command("plan review", dir, &[&run.name]);
             let approve = shell_command("plan approve", dir, &[&run.name, "--by", "WHO"]);
             format!("\nhint: read them with `{review}`, and approve them with `{approve}`")

@@ -16,6 +16,19 @@ use plan_ledger::Error;
 use crate::commands::resume::own_program;
 use crate::output::{Failure, print_message};
 use crate::runner::JudgeMark;
+use crate::server::{AgentSession, expect_outside};
+
+/// Rejects a process that may not be a judge.
+///
+/// # Errors
+/// It is inside an attempt or an agent session.
+pub(crate) fn expect_judge(ledger: &Path) -> Result<(), Failure> {
+    expect_outside(std::process::id(), ledger)?;
+    match AgentSession::of_environment() {
+        Some(session) => Err(Failure::AgentSession { session: session.name }),
+        None => Ok(()),
+    }
+}
 
 /// How long the judge may take to end. The command that it runs has its own time.
 const END_LIMIT: Duration = Duration::from_secs(30);

@@ -25,8 +25,7 @@ mod watch;
 mod worker;
 
 pub(crate) use args::WorkArgs;
-pub(crate) use judge_only::expect_judge;
-pub(crate) use judge_process::JudgeProcess;
+pub(crate) use judge_process::{JudgeProcess, expect_judge};
 
 use std::time::{Duration, Instant};
 

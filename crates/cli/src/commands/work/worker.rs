@@ -17,6 +17,7 @@ use crate::signals::StopSignals;
 
 use super::answers::text_in;
 use super::args::WorkArgs;
+use super::judge_process::expect_judge;
 use super::lease::LedgerTime;
 
 pub(super) struct Worker<'a> {
@@ -37,6 +38,8 @@ pub(super) struct Worker<'a> {
     pub(super) clock: Arc<dyn Clock>,
     /// The record of the claim that this worker works on.
     pub(super) kept: Option<KeptClaim>,
+    /// Whether this process is inside an attempt or an agent session, and checks nothing.
+    pub(super) is_inside: bool,
     /// What was said of criteria that are not checked.
     pub(super) told: BTreeSet<String>,
 }
@@ -80,6 +83,7 @@ impl<'a> Worker<'a> {
             guard: GuardState::default(),
             clock: environment().clock,
             kept: None,
+            is_inside: !args.ledger.is_remote() && expect_judge(args.ledger.dir()).is_err(),
             told: BTreeSet::new(),
         })
     }
