@@ -83,9 +83,10 @@ pub use {
         AcceptedBasis, Attempt, Barrier, BarrierNeeds, BlobOutput, BudgetPart, CapScope, Caps,
         CommandsApproval, Decider, Defaults, Extra, FailureAction, FailureMatch, FailurePolicy,
         FailureRule, FailureSettings, HelperRole, InputType, Micros, OnBreak, OnFalse, OnStale,
-        OnTimeout, OnUnknown, Origin, PauseCause, Phase, PlanActivated, PlanDraft, PlanInput,
-        PlanVersion, Problem, Proof, Provenance, QuestionBody, QuestionSubject, RareField,
-        ReplanKind, Review, Route, Secret, SecretHash, Text, Token, Variable, WorkerProcess,
+        OnTimeout, OnUnknown, Origin, OwnerLimit, OwnerSettings, OwnersOfPlan, PauseCause, Phase,
+        PlanActivated, PlanDraft, PlanInput, PlanVersion, Problem, Proof, Provenance, QuestionBody,
+        QuestionSubject, RareField, ReplanKind, Review, Route, Secret, SecretHash, Taker, Text,
+        Token, Variable, WorkerProcess,
     },
 };
 

@@ -313,12 +313,14 @@ pub enum Command {
         /// Why.
         reason: String,
     },
-    /// End the delay of a step before it is due: its runner found that what the step waits for is over.
+    /// End the delay of a step before it is due: what the step waits for is over, or it can be done otherwise.
     EndDelay {
         /// The run.
         run: RunId,
         /// The step; nothing happens if it is not delayed.
         step: StepNumber,
+        /// The person, or the runner.
+        by: String,
     },
     /// Unpause a run.
     Unpause {

@@ -67,7 +67,7 @@ pub use model::policy::{
     OnStale, OnUnknown,
 };
 pub use model::problem::Problem;
-pub use model::route::{PERSON, Route, is_person};
+pub use model::route::{OwnerLimit, OwnerSettings, OwnersOfPlan, PERSON, Route, Taker, is_person};
 pub use model::step::{
     FailureClass, Fallback, Gate, Idempotence, OnFalse, OnTimeout, RetryPolicy, Step,
 };

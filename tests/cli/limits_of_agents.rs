@@ -392,8 +392,10 @@ fn delayed_step_is_started_earlier_by_a_person() {
         .code(3)
         .complains(&["step 1 (a) is delayed until 20", "`ledger retry plan a`"]);
     place.write("bought", "");
-    place.ledger("retry plan a").code(0).says(&["step 1 (a): retried"]);
+    place.ledger("retry plan a --by ana").code(0).says(&["step 1 (a): retried"]);
     run.end().code(0);
+    let records = place.ledger("inspect .ledger records").code(0);
+    records.says(&["ana ended its wait until 20"]);
     assert_eq!(place.tally().len(), 3);
     assert_eq!(failures(&place), [0, 0]);
 }
@@ -444,4 +446,84 @@ fn clock_that_is_set_ends_a_limit_beside_another_wait() {
     let mut tally = place.tally();
     tally.retain(|line| line != "b 2");
     assert_eq!(tally, ["a 1", "b 1", "a 2"]);
+}
+
+/// A person who bought more usage does not wait for the end of the limit here either.
+#[test]
+fn retried_step_ends_the_hold_of_ledger_work() {
+    let place = Place::planned("steps: [{id: a}, {id: b}]");
+    place.write(
+        "agent.sh",
+        "echo $LEDGER_STEP $LEDGER_ATTEMPT >> $TALLY
+        [ -e bought ] || { echo 'usage limit reached, try again in 2 hours' >&2; exit 1; }",
+    );
+    let work = start(&mut place.command(&["work", "--wait", "--", "sh", "agent.sh"]));
+    wait_until("it waits", || work.complained("nothing is claimed before "));
+    place.write("bought", "");
+    place.ledger("retry plan a").code(0);
+    work.end().code(0);
+    assert_eq!(place.tally(), ["a 1", "a 2", "b 1"]);
+}
+
+/// A runner that cannot write what it waits for says so once, and waits all the same.
+#[test]
+fn holds_that_cannot_be_written_are_reported_once() {
+    let place = Place::planned("steps: [{id: a}, {id: b}]");
+    place.write("agent.sh", limited_once("echo 'usage limit reached, try again in 2s' >&2"));
+    std::fs::create_dir_all(place.path(".ledger/work")).unwrap();
+    place.write(".ledger/work/waits", "not a folder");
+    let words = ["run", "plan.yaml", "--worker", "sh agent.sh", "--max-parallel", "1"];
+    let ended = place.ledger_with(&words).code(0);
+    let said = ended.err.matches("status cannot say what this runner waits for").count();
+    assert_eq!((said, failures(&place)), (1, vec![0, 0]), "{}", ended.err);
+}
+
+/// A host that does not end at a limit, but waits in its process.
+fn waiting_inside(limit: &str, rest: &str) -> String {
+    format!(
+        "echo $LEDGER_ATTEMPT >> $TALLY
+        echo 'Attempt 1 failed: You have exhausted your capacity on this model. Your quota will reset after {limit}.. Retrying after 1ms...' >&2
+        {rest}"
+    )
+}
+
+#[test]
+fn worker_that_waits_for_a_limit_in_its_process_is_not_taken_for_a_hang() {
+    let place = Place::new();
+    place.write("agent.sh", waiting_inside("10s", "sleep 3; echo done"));
+    place.write("plan.yaml", "steps: [{id: a, retry: {max_attempts: 1}}]");
+    let words = ["run", "plan.yaml", "--worker", "sh agent.sh", "--output-timeout", "1s"];
+    place.ledger_with(&words).code(0);
+    assert_eq!((place.tally(), failures(&place)), (vec!["1".to_owned()], vec![0]));
+}
+
+/// It prints nothing after the end of the limit that it named.
+#[test]
+fn worker_that_is_silent_after_its_limit_is_ended() {
+    let place = Place::new();
+    let rest = "[ $LEDGER_ATTEMPT = 2 ] || exec sleep 600";
+    place.write("agent.sh", waiting_inside("1s", rest));
+    place.write("plan.yaml", "steps: [{id: a, retry: {max_attempts: 2}}]");
+    let words = ["run", "plan.yaml", "--worker", "sh agent.sh", "--output-timeout", "1s"];
+    place.ledger_with(&words).code(0).complains(&["stopped: no output for 1 s"]);
+    assert_eq!(place.tally(), ["1", "2"]);
+}
+
+#[test]
+fn status_names_a_worker_that_waits_in_its_process() {
+    let place = Place::new();
+    place.write("agent.sh", waiting_inside("2h10m", "exec sleep 600"));
+    place.write("plan.yaml", "steps: [{id: a}]");
+    let run = start(&mut place.command(&["run", "plan.yaml", "--worker", "sh agent.sh"]));
+    let said = "    waits inside its process for a limit since 20";
+    wait_until("status names the wait", || place.ledger("status").out.contains(said));
+    place.ledger("status").code(0).says(&[
+        ", until 20",
+        " (in 2h 9m",
+        "m): Attempt 1 failed: You have exhausted",
+    ]);
+    place.ledger("status --json").code(0).says(&["\"waits_inside\":[{\"said\":\"Attempt 1 failed"]);
+    run.signal("TERM");
+    run.signal("TERM");
+    run.end();
 }

@@ -109,6 +109,7 @@ mod run_reports;
 mod salvage;
 mod scenario;
 mod sealed_segments;
+mod second_owner;
 mod service;
 mod sigkill;
 mod sim_faults;

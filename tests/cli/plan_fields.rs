@@ -39,6 +39,7 @@ fn named(owner: &str, field: &str) -> Option<Value> {
     Some(match (owner, field) {
         ("Plan", "barriers") => json!([{"id": "both", "title": "t", "members": ["a", "b"],
             "needs": {"at_least": 1}, "deadline_seconds": 60, "on_break": "ask"}]),
+        ("Plan", "owners") => json!({"claude": {"limit": {"then": "codex"}}, "codex": {}}),
         ("Plan", "phases") => json!([{"id": "first", "title": "t"}, {"id": "more"}]),
         ("Plan", "gate") => json!({"question": "q", "to": "ana", "deadline_seconds": 9}),
         ("Plan", "test_criteria") => json!(["t", {"text": "u"}, {"command": "true"}]),
@@ -112,6 +113,9 @@ fn documents() -> Vec<(String, Value)> {
         if !["steps", "marks"].contains(&field.as_str()) {
             let mut document = base();
             document[field] = sample(&schema, "Plan", field, node);
+            if field == "owners" {
+                document["steps"][0]["owner"] = json!("claude");
+            }
             if field == "failure" {
                 // What its rule names.
                 document["steps"][0]["owner"] = json!("a");

@@ -62,6 +62,8 @@ export interface Plan {
   open_questions?: Array<string>;
   /** The state that the plan leads to. */
   outcome?: string;
+  /** What the plan says about owners, by their names. */
+  owners?: Record<string, OwnerSettings>;
   /** Named groups of steps. They impose no order. */
   phases?: Array<Phase>;
   /** Known risks. */
@@ -261,6 +263,18 @@ export interface PlanInput {
   title?: string;
   /** Its type. */
   type?: InputType;
+}
+
+/** What a plan says about an owner. */
+export interface OwnerSettings {
+  /** What happens at a usage limit. */
+  limit?: OwnerLimit;
+}
+
+/** What happens when the workers of an owner meet a usage limit. */
+export interface OwnerLimit {
+  /** The second owner, whose workers take its steps until the limit ends. */
+  then?: string | null;
 }
 
 /** A named group of steps. */
@@ -1456,6 +1470,8 @@ export interface PlanView {
   open_questions?: Array<string>;
   /** The state that the plan leads to. */
   outcome?: string;
+  /** What the plan says about owners, by their names. */
+  owners?: Record<string, OwnerSettings>;
   /** Named groups of steps. They impose no order. */
   phases?: Array<Phase>;
   /** Known risks. */

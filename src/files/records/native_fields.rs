@@ -34,7 +34,7 @@ const STEP_FIELDS: &[&str] = &[
 ];
 
 /// Fields of a native plan that a list of tasks may have beside it.
-const PLAN_FIELDS: &[&str] = &["budget", "caps", "failure", "defaults", "gate"];
+const PLAN_FIELDS: &[&str] = &["budget", "caps", "owners", "failure", "defaults", "gate"];
 
 /// Takes the fields of a step that have their native form.
 pub(super) fn read_step(step: &mut Step, fields: &mut RecordFields) {

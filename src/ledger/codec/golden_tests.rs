@@ -120,6 +120,7 @@ fn of_steps() -> Vec<Event> {
             reserved: Cost::default(),
             secret_hash: SecretHash([0x9f; 16]),
             process: None,
+            second_owner: None,
         }),
         StepEvent::LeaseRenewed(LeaseRenewed { token, lease_until: 7 }),
         StepEvent::AttemptLost(AttemptLost {
@@ -246,7 +247,7 @@ fn of_control_steps() -> Vec<Event> {
             ruling: Ruling::Fail,
             evidence: "score = 3".into(),
         }),
-        StepEvent::DelayElapsed(DelayElapsed { due: 7 }),
+        StepEvent::DelayElapsed(DelayElapsed { due: 7, by: Some("me".into()) }),
         StepEvent::StepAsked(asked()),
         StepEvent::StepAnswered(answered()),
         StepEvent::StepQuestionExpired(expired()),
@@ -323,6 +324,7 @@ fn of_rare_fields() -> Vec<Event> {
                 machine: "b pid:[1]".into(),
                 folder: Some("/w".into()),
             }),
+            second_owner: Some("codex".into()),
         }),
         StepEvent::ReceiptRecorded(ReceiptRecorded {
             token,

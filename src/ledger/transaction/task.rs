@@ -81,8 +81,10 @@ impl Task {
         let run = state.runs.get(&run)?;
         let version = run.active_version()?;
         let (plan, plan_reason) = (version.plan.clone(), version.reason.clone());
-        let step = plan.with_defaults(run.plan_step(number)?);
-        let Dispatched { attempt, lease_until, idempotency_key, .. } = dispatched.clone();
+        let mut step = plan.with_defaults(run.plan_step(number)?);
+        let Dispatched { attempt, lease_until, idempotency_key, second_owner, .. } =
+            dispatched.clone();
+        step.owner = second_owner.or(step.owner);
         let state = run.step(number)?;
         let value = |name: &String| {
             let variable = run.variables.get(name);

@@ -87,7 +87,7 @@ impl Run {
             run: self.id,
             step: number,
             token: attempt.token,
-            owner: step.owner().map(str::to_owned),
+            owner: step.owner_at_work().map(str::to_owned),
             tags: step.tags().clone(),
             lease_until: attempt.lease_until,
             secret_hash: attempt.secret_hash,

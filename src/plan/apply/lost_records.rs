@@ -133,6 +133,7 @@ impl Run {
             // The hash was lost with the dispatch: no token proves this attempt.
             secret_hash: SecretHash::default(),
             process: None,
+            second_owner: None,
         });
         step.change(|detail| detail.attempt = Some(attempt));
         self.account.attempts = self.account.attempts.saturating_add(1);

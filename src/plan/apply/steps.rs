@@ -207,6 +207,7 @@ impl StepState {
             effects: BTreeSet::new(),
             secret_hash: dispatched.secret_hash,
             process: dispatched.process,
+            second_owner: dispatched.second_owner,
         });
         self.change(|detail| detail.attempt = Some(attempt));
     }

@@ -11,7 +11,7 @@ use crate::plan::event::step_event::Dispatched;
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::event::table::StepEvent;
 use crate::plan::model::budget::Cost;
-use crate::plan::model::route::Route;
+use crate::plan::model::route::{Route, Taker};
 use crate::plan::model::step::Idempotence;
 use crate::plan::rejection::Rejection;
 use crate::plan::settle::budget::pause_for_budget;
@@ -58,6 +58,10 @@ pub(super) fn dispatch(
         BudgetCheck::Exhausted(cause) => return Ok(pause_for_budget(run, cause)),
     }
     let attempt = step.attempts.saturating_add(1);
+    let second_owner = match taker_of(plan, route, step.owner()) {
+        Some(Taker::Second(owner)) => Some(owner.to_owned()),
+        Some(Taker::Own) | None => None,
+    };
     let dispatched = Dispatched {
         attempt,
         worker: worker.to_owned(),
@@ -66,8 +70,14 @@ pub(super) fn dispatch(
         reserved,
         secret_hash: secret,
         process: process.clone(),
+        second_owner,
     };
     Ok(vec![Event::step(run.id, number, StepEvent::Dispatched(dispatched))])
+}
+
+/// Whose workers take the steps of an owner, by the active plan.
+fn taker_of<'a>(plan: &'a CompactPlan, route: &Route, owner: Option<&str>) -> Option<Taker<'a>> {
+    route.taker(owner, &plan.header().owners)
 }
 
 /// The reservation of an attempt: its cost estimate, else its cost limit.
@@ -94,6 +104,13 @@ fn idempotency_key(
 }
 
 impl Run {
+    /// Whether a step has a command, of its own or by the defaults of the plan.
+    #[must_use]
+    pub fn has_command(&self, number: StepNumber) -> bool {
+        let found = self.plan().zip(self.plan_step(number));
+        found.is_some_and(|(plan, step)| plan.with_defaults(step).command.is_some())
+    }
+
     /// Idempotency key for the side effects of the last attempt of a step.
     #[must_use]
     pub fn idempotency_key(&self, number: StepNumber) -> Option<String> {
@@ -138,17 +155,24 @@ fn first_within_caps(state: &State, run: &Run, route: &Route) -> Result<StepNumb
     let takes_any = route.tags.is_empty() && hold.is_none();
     // Skip all steps of a lane if one of its caps is reached.
     let (mut refused, mut first) = (None, None);
+    let plan = run.plan().ok_or_else(|| nothing_ready(run))?;
     for (head, lane) in &run.lane_heads {
         let (owner, tags) = lane;
-        if !route.admits_owner(owner.as_deref()) || first.is_some_and(|first| first < *head) {
+        let taker = taker_of(plan, route, owner.as_deref());
+        let Some(taker) = taker.filter(|_| first.is_none_or(|first| first >= *head)) else {
             continue;
-        }
+        };
+        let owner = match taker {
+            Taker::Own => owner.as_deref(),
+            Taker::Second(owner) => Some(owner),
+        };
         #[cfg(test)]
         crate::plan::state::run::LANES_LOOKED_AT.with(|count| count.set(count.get() + 1));
-        match check_lane_caps(state, run, owner.as_deref(), tags) {
-            Ok(()) if takes_any => return Ok(head.1),
+        match check_lane_caps(state, run, owner, tags) {
+            Ok(()) if takes_any && taker == Taker::Own => return Ok(head.1),
             Ok(()) => {
-                let found = first_admitted(run, lane, (route, hold.as_ref()), &mut refused);
+                let found =
+                    first_admitted(run, (lane, taker), (route, hold.as_ref()), &mut refused);
                 first = first.into_iter().chain(found).min();
             }
             Err(reason) => refused = refused.or(Some(reason)),
@@ -162,15 +186,17 @@ fn first_within_caps(state: &State, run: &Run, route: &Route) -> Result<StepNumb
 }
 
 /// The first step of a lane that has one of the tags of a route and that no replan request holds. A lane
-/// has only the capped tags.
+/// has only the capped tags. A step with a command of its own has nothing for a second owner.
 fn first_admitted(
     run: &Run,
-    lane: &Lane,
+    (lane, taker): (&Lane, Taker<'_>),
     (route, hold): (&Route, Option<&ReplanHold<'_>>),
     refused: &mut Option<Rejection>,
 ) -> Option<(Reverse<i32>, StepNumber)> {
     let has_tag = |number| run.step(number).is_some_and(|step| route.admits_tags(step.tags()));
-    let mut admitted = run.lanes.get(lane)?.iter().filter(|(_, number)| has_tag(*number));
+    let suits = |number| taker == Taker::Own || !run.has_command(number);
+    let admitted = run.lanes.get(lane)?.iter();
+    let mut admitted = admitted.filter(|(_, number)| has_tag(*number) && suits(*number));
     let Some(hold) = hold else { return admitted.next().copied() };
     let is_free = |(_, number): &&(_, StepNumber)| {
         let is_held = hold.holds(*number);

@@ -118,7 +118,7 @@ fn decide_any(state: &State, now: Timestamp, command: &Command) -> Result<Vec<Ev
         }
         Command::Pause { run, by, reason } => budget::pause(state, *run, by, reason),
         Command::PauseByRunner { run, reason } => budget::pause_by_runner(state, *run, reason),
-        Command::EndDelay { run, step } => timers::end_delay(state, *run, *step),
+        Command::EndDelay { run, step, by } => timers::end_delay(state, *run, *step, by),
         Command::Unpause { run, by } => budget::unpause(state, now, *run, by),
         Command::RequestReplan { run, trigger, from, reason } => {
             replans::request(state, *run, trigger, *from, reason)

@@ -35,11 +35,15 @@ pub(super) fn end_delay(
     state: &State,
     run: RunId,
     step: StepNumber,
+    by: &str,
 ) -> Result<Vec<Event>, Rejection> {
     let run = run_of(state, run)?;
     let is_own = |timer: &Timer| matches!(timer, Timer::Delay(number) if *number == step);
     let delay = run.timers.iter().find(|(_, timer)| is_own(timer));
-    let elapsed = |due| Event::step(run.id, step, StepEvent::DelayElapsed(DelayElapsed { due }));
+    let elapsed = |due| {
+        let by = Some(by.to_owned());
+        Event::step(run.id, step, StepEvent::DelayElapsed(DelayElapsed { due, by }))
+    };
     Ok(delay.map(|(due, _)| elapsed(*due)).into_iter().collect())
 }
 
@@ -58,7 +62,7 @@ fn timer_events(
             lost.into_iter().collect()
         }
         Timer::Delay(number) => {
-            let elapsed = StepEvent::DelayElapsed(DelayElapsed { due });
+            let elapsed = StepEvent::DelayElapsed(DelayElapsed { due, by: None });
             vec![Event::step(run.id, *number, elapsed)]
         }
         Timer::Question(id) => expiry_events(state, run, *id, now),

@@ -63,6 +63,9 @@ pub struct Dispatched {
     pub secret_hash: SecretHash,
     /// The process of the worker: when it is gone, so is the attempt. `None`: the lease alone decides.
     pub process: Option<WorkerProcess>,
+    /// The second owner whose worker got it, because a usage limit held the step's own owner. `None`: a worker of
+    /// its own owner.
+    pub second_owner: Option<String>,
 }
 
 /// The worker renewed its lease.
@@ -395,6 +398,8 @@ pub struct DelayElapsed {
     #[serde(serialize_with = "time::serialize")]
     #[cfg_attr(feature = "schema", schemars(with = "UtcTime"))]
     pub due: Timestamp,
+    /// Who ended it before it was due: a person, or the runner. `None`: it was due.
+    pub by: Option<String>,
 }
 
 /// A worker announced a side effect.

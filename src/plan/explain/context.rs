@@ -22,6 +22,7 @@ pub(crate) fn active_attempt(run: &Run, number: StepNumber) -> Option<BlockingAt
         id: step.id().to_owned(),
         token: attempt.token,
         worker: attempt.worker.clone(),
+        second_owner: attempt.second_owner.clone(),
         lease_until: attempt.lease_until,
     })
 }

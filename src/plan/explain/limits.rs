@@ -71,7 +71,7 @@ fn attempts(
             && match scope {
                 CapScope::Ledger => true,
                 CapScope::Run { run: id } => *id == run.id,
-                CapScope::Owner { owner } => step.owner() == Some(owner),
+                CapScope::Owner { owner } => step.owner_at_work() == Some(owner),
                 CapScope::Tag { tag } => step.tags().contains(tag),
             }
     };

@@ -166,6 +166,8 @@ pub struct BlockingAttempt {
     pub token: AttemptToken,
     /// The worker.
     pub worker: String,
+    /// The second owner whose worker it is, if not one of the step's own owner.
+    pub second_owner: Option<String>,
     /// The end of its lease.
     pub lease_until: Timestamp,
 }

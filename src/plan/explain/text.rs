@@ -286,11 +286,12 @@ impl BlockingBarrier {
 
 impl BlockingAttempt {
     fn line(&self, format: &LineFormatter<'_>) -> String {
-        let Self { run, step, id, worker, lease_until, .. } = self;
+        let Self { run, step, id, worker, second_owner, lease_until, .. } = self;
+        let owner = second_owner.as_ref().map(|owner| format!(" of {owner}")).unwrap_or_default();
         let until = format.until(*lease_until);
         let place =
             if *run == format.explanation.run { String::new() } else { format!(" of run {run}") };
-        format!("{worker} holds the lease of step {step} ({id}){place}, {until}")
+        format!("{worker}{owner} holds the lease of step {step} ({id}){place}, {until}")
     }
 }
 

@@ -40,7 +40,9 @@ impl Plan {
     #[must_use]
     pub(crate) fn without_steps(&self) -> Self {
         let Self { title, outcome, goal, context, inputs, phases, steps: _, barriers, .. } = self;
-        let Self { caps, budget, test_criteria, failure, gate, risks, open_questions, .. } = self;
+        let Self {
+            caps, owners, budget, test_criteria, failure, gate, risks, open_questions, ..
+        } = self;
         let Self { continues, extend_at, defaults, extra, .. } = self;
         Self {
             steps: Vec::new(),
@@ -52,6 +54,7 @@ impl Plan {
             phases: phases.clone(),
             barriers: barriers.clone(),
             caps: caps.clone(),
+            owners: owners.clone(),
             budget: *budget,
             test_criteria: test_criteria.clone(),
             failure: failure.clone(),

@@ -16,6 +16,7 @@ use super::criterion::Criterion;
 use super::fields::{Extra, is_default};
 use super::input::PlanInput;
 use super::policy::FailurePolicy;
+use super::route::OwnersOfPlan;
 use super::step::{Gate, Idempotence, RetryPolicy, Step};
 
 /// A plan, as its author wrote it.
@@ -49,6 +50,9 @@ pub struct Plan {
     /// Maximum numbers of attempts in flight in a run of this plan.
     #[serde(skip_serializing_if = "is_default")]
     pub caps: Caps,
+    /// What the plan says about owners, by their names.
+    #[serde(skip_serializing_if = "is_default")]
+    pub owners: OwnersOfPlan,
     /// Budget of a run of this plan.
     #[serde(skip_serializing_if = "is_default")]
     pub budget: Budget,

@@ -2,9 +2,14 @@
 //!
 //! A step with an owner is for workers of that role; a step without one is for every worker. The
 //! owners `human` and `human:NAME` are people: only a claim that names such an owner takes their
-//! steps. Tags narrow the choice further.
+//! steps. Tags narrow the choice further. A plan may name a second owner, whose workers take the steps of
+//! an owner while a usage limit holds them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::fields::is_default;
 
 /// The owner of the steps of any person; `human:NAME` is the owner of those of one person.
 pub const PERSON: &str = "human";
@@ -13,6 +18,38 @@ pub const PERSON: &str = "human";
 #[must_use]
 pub fn is_person(owner: &str) -> bool {
     owner.strip_prefix(PERSON).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+}
+
+/// What a plan says about an owner.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct OwnerSettings {
+    /// What happens at a usage limit.
+    #[serde(skip_serializing_if = "is_default")]
+    pub limit: OwnerLimit,
+}
+
+/// What happens when the workers of an owner meet a usage limit.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct OwnerLimit {
+    /// The second owner, whose workers take its steps until the limit ends.
+    #[serde(skip_serializing_if = "is_default")]
+    pub then: Option<String>,
+}
+
+/// The settings of the owners of a plan.
+pub type OwnersOfPlan = BTreeMap<String, OwnerSettings>;
+
+/// Whose workers take a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taker<'a> {
+    /// Those of its owner.
+    Own,
+    /// Those of a second owner: its own one is at a usage limit.
+    Second(&'a str),
 }
 
 /// Which steps a worker takes. The default: all but those of people.
@@ -27,6 +64,10 @@ pub struct Route {
     pub is_stub: bool,
     /// No steps of these owners, and with `None` no steps without one: they wait.
     pub held: BTreeSet<Option<String>>,
+    /// Those of the held owners that are at a usage limit.
+    pub limited: BTreeSet<String>,
+    /// The owners that may be second owners: there are workers for them.
+    pub seconds: BTreeSet<String>,
 }
 
 impl Route {
@@ -40,9 +81,41 @@ impl Route {
     /// Whether the worker takes the steps of this owner.
     #[must_use]
     pub fn admits_owner(&self, owner: Option<&str>) -> bool {
-        if self.held.iter().any(|held| held.as_deref() == owner) {
-            return false;
+        !self.holds(owner) && self.is_for(owner)
+    }
+
+    /// Whose workers take the steps of this owner now, if any do: while a limit holds it, the first of its second
+    /// owners that is not held and for whom there are workers.
+    #[must_use]
+    pub fn taker<'a>(&self, owner: Option<&str>, owners: &'a OwnersOfPlan) -> Option<Taker<'a>> {
+        if !self.is_for(owner) {
+            return None;
         }
+        if !self.holds(owner) {
+            return Some(Taker::Own);
+        }
+        let mut settings = owners.get(owner.filter(|owner| self.limited.contains(*owner))?)?;
+        // A valid plan has no cycle.
+        for _ in owners {
+            let second = settings.limit.then.as_deref()?;
+            let is_usable = self.seconds.contains(second);
+            if is_usable && !self.holds(Some(second)) {
+                return Some(Taker::Second(second));
+            }
+            if is_usable && !self.limited.contains(second) {
+                return None;
+            }
+            settings = owners.get(second)?;
+        }
+        None
+    }
+
+    fn holds(&self, owner: Option<&str>) -> bool {
+        self.held.iter().any(|held| held.as_deref() == owner)
+    }
+
+    /// Whether the worker takes the steps of this owner unless they are held.
+    fn is_for(&self, owner: Option<&str>) -> bool {
         match owner {
             Some(owner) if self.owners.contains(owner) => true,
             Some(owner) if is_person(owner) => self.is_stub || mutant!(PersonStepRouted),
@@ -81,6 +154,40 @@ mod tests {
         assert_eq!(owned(&route(&["dba", "human"])), [true, true, false, true, false, false]);
         let all = Route { is_stub: true, ..Route::default() };
         assert_eq!(owned(&all), [true; 6]);
+    }
+
+    #[test]
+    fn steps_of_an_owner_at_a_limit_go_to_its_second_owner() {
+        let then =
+            |second: &str| OwnerSettings { limit: OwnerLimit { then: Some(second.to_owned()) } };
+        let owners = OwnersOfPlan::from([
+            ("claude".to_owned(), then("codex")),
+            ("codex".to_owned(), then("gemini")),
+            ("gemini".to_owned(), OwnerSettings::default()),
+        ]);
+        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        let taker = |held: &[&str], limited: &[&str], seconds: &[&str]| {
+            let held = held.iter().map(|&owner| Some(owner.to_owned())).collect();
+            let (limited, seconds) = (names(limited), names(seconds));
+            let route = Route { held, limited, seconds, ..Route::default() };
+            route.taker(Some("claude"), &owners)
+        };
+        let all = ["codex", "gemini"];
+        assert_eq!(taker(&[], &[], &all), Some(Taker::Own));
+        assert_eq!(taker(&["claude"], &["claude"], &all), Some(Taker::Second("codex")));
+        // It is held for another reason, or there is no worker for the second owner.
+        assert_eq!(taker(&["claude"], &[], &all), None);
+        assert_eq!(taker(&["claude"], &["claude"], &[]), None);
+        assert_eq!(taker(&["claude"], &["claude"], &["gemini"]), Some(Taker::Second("gemini")));
+        let both = ["claude", "codex"];
+        assert_eq!(taker(&both, &both, &all), Some(Taker::Second("gemini")));
+        assert_eq!(taker(&both, &["claude"], &all), None);
+        // A route for other owners takes none of its steps.
+        let held = [Some("claude".to_owned())].into();
+        let (limited, seconds) = (names(&["claude"]), names(&all));
+        let other = Route { held, limited, seconds, ..route(&["codex"]) };
+        assert_eq!(other.taker(Some("claude"), &owners), None);
+        assert_eq!(other.taker(None, &owners), Some(Taker::Own));
     }
 
     #[test]

@@ -106,6 +106,12 @@ impl StepState {
         self.detail.owner.as_deref()
     }
 
+    /// The owner whose worker does its attempt: its own, or the second owner.
+    #[must_use]
+    pub fn owner_at_work(&self) -> Option<&str> {
+        self.attempt().and_then(|attempt| attempt.second_owner.as_deref()).or(self.owner())
+    }
+
     /// Its tags in the active version.
     #[must_use]
     pub fn tags(&self) -> &BTreeSet<String> {
@@ -377,6 +383,8 @@ pub struct Attempt {
     pub secret_hash: SecretHash,
     /// The process of the worker, if the attempt ends with it.
     pub process: Option<WorkerProcess>,
+    /// The second owner whose worker does it, if not one of the step's own owner.
+    pub second_owner: Option<String>,
 }
 
 #[cfg(test)]

@@ -389,3 +389,49 @@ fn time_never_goes_back() {
     assert_eq!(ledger.state.time, before);
     assert_eq!(ledger.state.next_due(), Some(before + 900 * SECOND));
 }
+
+/// A step with a command of its own has nothing for the workers of another owner.
+#[test]
+fn step_of_an_owner_at_a_limit_is_dispatched_to_its_second_owner() {
+    let owned = |id, command: Option<&str>| Step {
+        owner: Some("claude".to_owned()),
+        command: command.map(str::to_owned),
+        ..step(id, &[])
+    };
+    let mut all = plan(vec![owned("own", Some("true")), owned("a", None), owned("b", None)]);
+    let limit = OwnerLimit { then: Some("codex".to_owned()) };
+    all.owners = [
+        ("claude".to_owned(), OwnerSettings { limit }),
+        ("codex".to_owned(), OwnerSettings::default()),
+    ]
+    .into();
+    all.caps.owners = [("codex".to_owned(), 1)].into();
+    let mut ledger = TestLedger::with(&all, trust());
+    let claim = || Command::Dispatch {
+        process: None,
+        secret: SecretHash::default(),
+        run: RunId(1),
+        step: None,
+        worker: "w".to_owned(),
+        route: Route {
+            held: [Some("claude".to_owned())].into(),
+            limited: ["claude".to_owned()].into(),
+            seconds: ["codex".to_owned()].into(),
+            ..Route::default()
+        },
+        lease: None,
+    };
+    ledger.execute(claim()).unwrap();
+    let step = ledger.step("a");
+    let second = step.attempt().and_then(|attempt| attempt.second_owner.as_deref());
+    assert_eq!((step.owner(), second), (Some("claude"), Some("codex")));
+    assert_eq!(ledger.state.in_flight_by_owner, [("codex".to_owned(), 1)].into());
+    let scope = CapScope::Owner { owner: "codex".to_owned() };
+    assert_eq!(ledger.execute(claim()), Err(Rejection::CapReached { scope, limit: 1 }));
+    let token = ledger.step("a").attempt().unwrap().token;
+    ledger.report(token, Receipt::default());
+    assert!(ledger.state.in_flight_by_owner.is_empty());
+    ledger.execute(claim()).unwrap();
+    assert_eq!(ledger.step("b").owner_at_work(), Some("codex"));
+    assert_eq!(ledger.status("own"), StepStatus::Ready);
+}

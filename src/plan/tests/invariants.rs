@@ -50,7 +50,7 @@ pub(super) fn check_derived(state: &State) {
             step.tags().iter().for_each(|tag| *by_tag.entry(tag.clone()).or_default() += 1);
             let place = (run.id, number, attempt.secret_hash);
             assert_eq!(state.dispatched.get(&attempt.token), Some(&place));
-            if let Some(owner) = step.owner() {
+            if let Some(owner) = step.owner_at_work() {
                 *by_owner.entry(owner.to_owned()).or_default() += 1;
             }
         }
@@ -180,7 +180,7 @@ fn check_lists(run: &Run, version: &PlanVersion) {
             let queue = lanes.entry((step.owner().map(str::to_owned), tags)).or_default();
             queue.insert((Reverse(step.priority()), number));
         }
-        if let (StepStatus::Dispatched, Some(owner)) = (step.status, step.owner()) {
+        if let (StepStatus::Dispatched, Some(owner)) = (step.status, step.owner_at_work()) {
             *by_owner.entry(owner.to_owned()).or_default() += 1;
         }
         if let Some(list) = with.get_mut(&step.status) {

@@ -158,6 +158,7 @@ impl<'a> Validator<'a> {
                 self.report(format!("caps.{list}.{}", shown(name)), ZERO_CAP);
             }
         }
+        self.owners_of_plan();
         let budget = plan.budget;
         let amounts = [budget.money_micros, budget.tokens, budget.attempts, budget.wall_seconds];
         if amounts.into_iter().flatten().any(|amount| amount > EXACT_MAX) {

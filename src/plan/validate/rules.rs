@@ -1,6 +1,6 @@
 //! Checks of commands, criteria, expressions, gates and failure rules.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 use super::cycles::FALLBACK;
@@ -10,6 +10,7 @@ use crate::plan::model::criterion::Criterion;
 use crate::plan::model::graph::cycle::Cycle;
 use crate::plan::model::graph::edges::{Item, node_item, shown};
 use crate::plan::model::policy::{FailureAction, FailureMatch};
+use crate::plan::model::route::is_person;
 use crate::plan::model::step::{Fallback, Gate, OnTimeout, Step};
 use crate::plan::value::expression;
 
@@ -68,6 +69,26 @@ impl<'a> Validator<'a> {
             self.problems.push(item.problem(field, text));
         }
     }
+}
+
+/// The cycle of second owners that leads back to this owner, if it is the first of its names: each cycle is
+/// reported once.
+fn cycle_of_seconds<'a>(
+    name: &'a str,
+    then: impl Fn(&str) -> Option<&'a str>,
+) -> Option<Vec<&'a str>> {
+    let mut path = vec![name];
+    let mut at = then(name)?;
+    while at != name {
+        if path.contains(&at) {
+            return None;
+        }
+        path.push(at);
+        at = then(at)?;
+    }
+    let is_first = path.iter().all(|other| name <= *other);
+    path.push(name);
+    is_first.then_some(path)
 }
 
 /// The answers to the gate of a step.
@@ -216,6 +237,45 @@ impl<'a> Validator<'a> {
                 | FailureAction::Replan { from: None }
                 | FailureAction::Fail
                 | FailureAction::Abort => {}
+            }
+        }
+    }
+
+    /// A second owner must be known, and chains of second owners must end.
+    pub(super) fn owners_of_plan(&mut self) {
+        let plan = self.plan;
+        let then = |name: &str| plan.owners.get(name)?.limit.then.as_deref();
+        let known: BTreeSet<&str> =
+            self.owners.iter().copied().chain(plan.owners.keys().map(String::as_str)).collect();
+        let seconds: BTreeSet<&str> = plan.owners.keys().filter_map(|name| then(name)).collect();
+        // A planner may add its steps later, and a wrong second owner leaves the right one unused.
+        let must_be_used = !plan.continues && seconds.is_subset(&known);
+        for name in plan.owners.keys() {
+            let place = format!("owners.{}", shown(name));
+            let is_used = self.owners.contains(name.as_str()) || seconds.contains(name.as_str());
+            if must_be_used && !is_used {
+                let hint = self.suggestion(name, self.owners.clone().into_iter());
+                self.report(&place, format!("no step has the owner `{}`{hint}", shown(name)));
+            }
+            let Some(second) = then(name) else { continue };
+            let place = format!("{place}.limit.then");
+            let shown_second = shown(second);
+            if is_person(second) || is_person(name) {
+                let text = "a person has no usage limit, and is no second owner; name an agent";
+                self.report(place, text);
+            } else if !known.contains(second) {
+                let hint = self.suggestion(second, known.iter().copied());
+                let hint = if hint.contains('?') {
+                    hint
+                } else {
+                    format!("; add `{shown_second}: {{}}` to `owners`, or correct the name")
+                };
+                self.report(place, format!("there is no owner `{shown_second}`{hint}"));
+            } else if let Some(cycle) = cycle_of_seconds(name, then) {
+                let path: Vec<String> = cycle.into_iter().map(shown).collect();
+                let path = path.join(" -> ");
+                let text = format!("the second owners lead back: {path}; remove one of them");
+                self.report(place, text);
             }
         }
     }

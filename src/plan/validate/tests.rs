@@ -8,7 +8,7 @@ use super::*;
 use crate::plan::model::graph::edges::ids;
 use crate::plan::{
     Caps, Cost, Criterion, Defaults, FailureAction, FailureClass, FailureMatch, FailureRule,
-    Fallback, Gate, OnTimeout, Phase, RetryPolicy,
+    Fallback, Gate, OnTimeout, OwnerLimit, OwnerSettings, Phase, RetryPolicy,
 };
 
 fn step(id: &str, after: &[&str]) -> Step {
@@ -438,4 +438,47 @@ proptest! {
             cycles.iter().map(|problem| problem.message.as_str()).collect();
         prop_assert_eq!(distinct.len(), cycles.len());
     }
+}
+
+#[test]
+fn second_owner_is_known_and_no_cycle() {
+    let mut fine = plan(vec![step("a", &[])], Vec::new());
+    fine.steps[0].owner = Some("claude".into());
+    let then = |second: &str| OwnerSettings { limit: OwnerLimit { then: Some(second.into()) } };
+    fine.owners =
+        [("claude".into(), then("codex")), ("codex".into(), OwnerSettings::default())].into();
+    assert_eq!(lines(&fine), Vec::<String>::new());
+    let wrong = |owners: &[(&str, &str)]| {
+        let owners = owners.iter().map(|(name, second)| ((*name).to_owned(), then(second)));
+        lines(&Plan { owners: owners.collect(), ..fine.clone() })
+    };
+    assert_eq!(
+        wrong(&[("claude", "codex")]),
+        [
+            "owners.claude.limit.then: there is no owner `codex`; add `codex: {}` to `owners`, or correct \
+             the name"
+        ]
+    );
+    assert_eq!(
+        wrong(&[("claude", "codex"), ("codex", "gemini"), ("gemini", "codex")]),
+        [
+            "owners.codex.limit.then: the second owners lead back: codex -> gemini -> codex; remove one of them"
+        ]
+    );
+    assert_eq!(
+        wrong(&[("claude", "claude")]),
+        [
+            "owners.claude.limit.then: the second owners lead back: claude -> claude; remove one of them"
+        ]
+    );
+    assert_eq!(
+        wrong(&[("claudee", "claude")]),
+        ["owners.claudee: no step has the owner `claudee`; did you mean `claude`?"]
+    );
+    assert_eq!(
+        wrong(&[("claude", "human:ana")]),
+        [
+            "owners.claude.limit.then: a person has no usage limit, and is no second owner; name an agent"
+        ]
+    );
 }

@@ -63,6 +63,8 @@ class Plan(TypedDict, total=False):
     open_questions: list[str]
     # The state that the plan leads to.
     outcome: str
+    # What the plan says about owners, by their names.
+    owners: dict[str, OwnerSettings]
     # Named groups of steps. They impose no order.
     phases: list[Phase]
     # Known risks.
@@ -261,6 +263,18 @@ class PlanInput(TypedDict, total=False):
     title: str
     # Its type.
     type: InputType
+
+
+class OwnerSettings(TypedDict, total=False):
+    """What a plan says about an owner."""
+    # What happens at a usage limit.
+    limit: OwnerLimit
+
+
+class OwnerLimit(TypedDict, total=False):
+    """What happens when the workers of an owner meet a usage limit."""
+    # The second owner, whose workers take its steps until the limit ends.
+    then: Union[str, None]
 
 
 class _PhaseRequired(TypedDict):
@@ -1542,6 +1556,8 @@ class PlanView(_PlanViewRequired, total=False):
     open_questions: list[str]
     # The state that the plan leads to.
     outcome: str
+    # What the plan says about owners, by their names.
+    owners: dict[str, OwnerSettings]
     # Named groups of steps. They impose no order.
     phases: list[Phase]
     # Known risks.

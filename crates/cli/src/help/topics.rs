@@ -28,7 +28,7 @@ mod tests {
 
     /// The headings of the lists of fields, and the definitions in the published schemas; `""` is the
     /// plan itself.
-    const LISTS: [(&str, &str, &str, &str); 15] = [
+    const LISTS: [(&str, &str, &str, &str); 17] = [
         ("plan-file", "the plan", "plan.schema.json", ""),
         ("plan-file", "a step", "plan.schema.json", "Step"),
         ("plan-file", "a gate", "plan.schema.json", "Gate"),
@@ -37,6 +37,8 @@ mod tests {
         ("plan-file", "a phase", "plan.schema.json", "Phase"),
         ("plan-file", "an input", "plan.schema.json", "PlanInput"),
         ("plan-file", "`caps`", "plan.schema.json", "Caps"),
+        ("plan-file", "an owner in `owners`", "plan.schema.json", "OwnerSettings"),
+        ("plan-file", "`limit`", "plan.schema.json", "OwnerLimit"),
         ("plan-file", "`budget`", "plan.schema.json", "Budget"),
         ("plan-file", "a cost", "plan.schema.json", "Cost"),
         ("plan-file", "`failure`", "plan.schema.json", "FailurePolicy"),

@@ -181,6 +181,7 @@ mod tests {
             attempt: 1,
             token: AttemptToken(7),
             worker: String::new(),
+            second_owner: None,
         }
     }
 

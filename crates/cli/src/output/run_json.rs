@@ -38,6 +38,8 @@ pub(crate) enum ProgressLine<'a> {
         attempt: u32,
         /// The number of the step.
         number: StepNumber,
+        /// The second owner whose worker it is, or null: one of the step's own owner.
+        second_owner: Option<&'a str>,
         /// The id of the step.
         step: &'a str,
         /// The title of the step, or the first line of its goal.
@@ -120,6 +122,8 @@ pub(crate) enum ProgressLine<'a> {
         owner: Option<&'a str>,
         /// The reason, for people.
         reason: &'a str,
+        /// The second owner, whose workers take the steps meanwhile, or null.
+        second_owner: Option<&'a str>,
         /// The end of the wait.
         until_micros: Timestamp,
     },
@@ -168,14 +172,17 @@ impl<'a> ProgressLine<'a> {
                 step: &step.id,
                 token: *token,
             },
-            Progress::Dispatched { step, title, attempt, token, worker } => Self::Dispatched {
-                attempt: *attempt,
-                number: step.number,
-                step: &step.id,
-                title,
-                token: *token,
-                worker,
-            },
+            Progress::Dispatched { step, title, attempt, token, worker, second_owner } => {
+                Self::Dispatched {
+                    attempt: *attempt,
+                    number: step.number,
+                    second_owner: second_owner.as_deref(),
+                    step: &step.id,
+                    title,
+                    token: *token,
+                    worker,
+                }
+            }
             Progress::Receipt { step, token, outcome, message, duration, status } => {
                 Self::Receipt {
                     duration_micros: *duration,
@@ -207,9 +214,12 @@ impl<'a> ProgressLine<'a> {
                 step: &step.id,
             },
             Progress::Waiting { until, reason } => Self::Waiting { reason, until_micros: *until },
-            Progress::Held { owner, until, reason, .. } => {
-                Self::Held { owner: owner.as_deref(), reason, until_micros: *until }
-            }
+            Progress::Held { owner, second_owner, until, reason, .. } => Self::Held {
+                owner: owner.as_deref(),
+                reason,
+                second_owner: second_owner.as_deref(),
+                until_micros: *until,
+            },
             Progress::BudgetUsed { part } => Self::BudgetUsed { part: *part },
             Progress::Draining { reason, running } => Self::Draining { reason, running: *running },
             Progress::Proposed { version, by, is_active } => {

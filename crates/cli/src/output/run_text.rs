@@ -40,10 +40,12 @@ pub(super) fn progress_text(progress: &Progress) -> Option<String> {
         Progress::Lost { step, detail, status, .. } => {
             format!("{step}: attempt lost: {detail}; the step is {status}")
         }
-        Progress::Dispatched { step, title, attempt, .. } => {
+        Progress::Dispatched { step, title, attempt, second_owner, .. } => {
+            let owner = second_owner.as_ref().map(|owner| format!(" to {owner}"));
+            let owner = owner.unwrap_or_default();
             let again = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
             let title = if title.is_empty() { String::new() } else { format!(": {title}") };
-            format!("{step}: dispatched{again}{title}")
+            format!("{step}: dispatched{owner}{again}{title}")
         }
         Progress::Receipt { step, outcome, message, status, .. } => match *outcome {
             "succeeded" if message.is_empty() => format!("{step}: {status}"),
@@ -84,7 +86,9 @@ pub(super) fn progress_text(progress: &Progress) -> Option<String> {
         Progress::Waiting { until, reason } => {
             format!("waiting until {}: {reason}", local_moment(*until))
         }
-        Progress::Held { owner, until, reason, .. } => held_text(owner.as_deref(), *until, reason),
+        Progress::Held { owner, second_owner, until, reason, .. } => {
+            held_text((owner.as_deref(), second_owner.as_deref()), *until, reason)
+        }
         Progress::Draining { reason, running } => {
             let more = if reason == STOPPING && *running > 0 {
                 ": Ctrl-C again (or SIGTERM) ends them"
@@ -109,10 +113,18 @@ pub(crate) fn disk_text(problem: Option<&str>) -> String {
     )
 }
 
-/// Whose steps wait, until when, and why.
-pub(crate) fn held_text(owner: Option<&str>, until: Timestamp, reason: &str) -> String {
+/// Whose steps wait, until when, and why; or which second owner takes them meanwhile.
+pub(crate) fn held_text(
+    (owner, second): (Option<&str>, Option<&str>),
+    until: Timestamp,
+    reason: &str,
+) -> String {
     let whose = owner.map_or_else(|| "steps".to_owned(), |owner| format!("steps of {owner}"));
-    format!("{whose} wait until {}, then one is tried: {reason}", local_moment(until))
+    let until = local_moment(until);
+    match second {
+        Some(second) => format!("{whose} go to {second} until {until}: {reason}"),
+        None => format!("{whose} wait until {until}, then one is tried: {reason}"),
+    }
 }
 
 fn first_line(text: &str) -> &str {

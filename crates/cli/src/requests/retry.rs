@@ -76,7 +76,7 @@ impl RequestKind for RetryRequest {
                         reason => reason.to_owned(),
                     };
                     if status == Some(StepStatus::Delayed) {
-                        Command::EndDelay { run: run.id, step }
+                        Command::EndDelay { run: run.id, step, by }
                     } else if is_closed {
                         Command::Redo { run: run.id, step, by, reason }
                     } else {

@@ -59,8 +59,10 @@ pub(crate) use helpers::planner_request::first_request;
 pub(crate) use helpers::work_folder::check_folder;
 pub use imported_status::{ImportResult, ImportedStatuses, import_statuses};
 pub(crate) use own_folder::{OwnFolder, create_own_folder};
+pub(crate) use process::{
+    InsideWait, act_or_enable, end_all_workers, end_workers, inside_wait, unusable, worker_at_work,
+};
 pub use process::{ProcessOptions, ProcessWorkers, WorkerLimits, scratch_folder};
-pub(crate) use process::{act_or_enable, end_all_workers, end_workers, unusable, worker_at_work};
 pub(crate) use progress::STOPPING;
 pub use progress::{Fence, Observer, Progress, StopRequest};
 pub(crate) use stub::canned_output;

@@ -76,6 +76,8 @@ pub enum Progress {
         token: AttemptToken,
         /// The worker.
         worker: String,
+        /// The second owner whose worker it is, if not one of the step's own owner.
+        second_owner: Option<String>,
     },
     /// The worker of a step started.
     Started {
@@ -159,6 +161,8 @@ pub enum Progress {
     Held {
         /// The owner; `None`: the steps without one.
         owner: Option<String>,
+        /// The second owner, whose workers take the steps meanwhile.
+        second_owner: Option<String>,
         /// The time in microseconds since the Unix epoch. Then one step is dispatched, as a probe.
         until: Timestamp,
         /// The reason.

@@ -139,6 +139,7 @@ fn header(plan: &Plan) -> Plan {
         steps: Vec::new(),
         barriers: Vec::new(),
         caps: plan.caps.clone(),
+        owners: plan.owners.clone(),
         budget: plan.budget,
         test_criteria: plan.test_criteria.clone(),
         failure: plan.failure.clone(),

@@ -470,8 +470,10 @@ fn delay_ends_before_it_is_due() {
     let outcome = Outcome::Failed { class, message, payload };
     ledger.report(token, Receipt { outcome, ..Receipt::default() });
     assert_eq!(ledger.status("a"), StepStatus::Delayed);
-    let end = || Command::EndDelay { run: RunId(1), step: StepNumber(1) };
-    assert_eq!(kinds(&ledger.execute(end()).unwrap()), "DelayElapsed");
+    let end = || Command::EndDelay { run: RunId(1), step: StepNumber(1), by: "ana".into() };
+    let ended = ledger.execute(end()).unwrap();
+    assert!(format!("{ended:?}").contains("ana"), "{ended:?}");
+    assert_eq!(kinds(&ended), "DelayElapsed");
     assert_eq!(ledger.status("a"), StepStatus::Ready);
     assert_eq!(ledger.execute(end()), Ok(Vec::new()));
 }

@@ -200,6 +200,7 @@ impl TestRng {
                 reserved: self.forged_cost(),
                 secret_hash: SecretHash::default(),
                 process: None,
+                second_owner: None,
             }),
             2 => StepEvent::LeaseRenewed(LeaseRenewed { token, lease_until: self.time() }),
             3 => StepEvent::AttemptLost(AttemptLost {
@@ -253,7 +254,7 @@ impl TestRng {
                 ruling: self.pick(&[Ruling::Pass, Ruling::Fail]),
                 evidence: Text::default(),
             }),
-            15 => StepEvent::DelayElapsed(DelayElapsed { due: self.time() }),
+            15 => StepEvent::DelayElapsed(DelayElapsed { due: self.time(), by: None }),
             16 => StepEvent::StepAsked(self.asked_of()),
             17 => match self.below(2) {
                 0 => StepEvent::StepAnswered(self.answered_to()),

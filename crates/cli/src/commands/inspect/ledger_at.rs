@@ -121,6 +121,11 @@ impl<'a> LedgerAt<'a> {
         })
     }
 
+    /// The folder of the ledger; `None` for a past state, about which it says nothing.
+    pub(crate) fn present_dir(&self) -> Option<&std::path::Path> {
+        self.past.is_none().then_some(self.context.dir)
+    }
+
     /// Like [`Self::of`], with the run of that name or number. Without a name: the only active run, or
     /// the newest if none is active.
     pub(crate) fn of_run(

@@ -1,16 +1,17 @@
 //! The arguments of `ledger run`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
 
 use plan_ledger::TextPolicy;
-use plan_ledger::internals::plan::{OnStale, OnUnknown, Route};
+use plan_ledger::internals::plan::{OnStale, OnUnknown, Route, is_person};
 
 #[cfg(feature = "store")]
 use crate::commands::store::HoldOptions;
 use crate::options::{
-    GuardArgs, InputArgs, ReadPlanArgs, RouteArgs, WorkerLimitArgs, default_ledger,
+    GuardArgs, InputArgs, ReadPlanArgs, RouteArgs, WorkerLimitArgs, default_ledger, parse_name,
     parse_text_policy, parse_words,
 };
 
@@ -90,6 +91,10 @@ pub(crate) struct RunArgs {
     /// Shell command for the steps that have no command of their own
     #[arg(long, value_name = "CMD", conflicts_with = "stub")]
     pub(super) worker: Option<String>,
+    /// Shell command for the steps of this owner that have no command of their own, instead of --worker, and
+    /// for those that it takes as a second owner (`owners` in the plan); may be repeated
+    #[arg(long, value_name = "OWNER=CMD", conflicts_with = "stub", value_parser = parse_worker_for)]
+    pub(super) worker_for: Vec<(String, String)>,
     /// Answer every step at once, at no cost, without doing anything
     #[arg(long)]
     pub(super) stub: bool,
@@ -169,6 +174,17 @@ pub(crate) struct RunArgs {
     pub(super) store: HoldOptions,
 }
 
+/// Parses `OWNER=CMD`.
+fn parse_worker_for(text: &str) -> Result<(String, String), String> {
+    let expected = || "expected OWNER=CMD, such as codex='codex exec'".to_owned();
+    let (owner, command) = text.split_once('=').ok_or_else(expected)?;
+    let (owner, command) = (parse_name(owner.trim())?, command.trim());
+    if is_person(&owner) {
+        return Err("a person has no command; name an agent".to_owned());
+    }
+    if command.is_empty() { Err(expected()) } else { Ok((owner, command.to_owned())) }
+}
+
 /// How many workers run at once by default.
 const PARALLEL_DEFAULT: u16 = 4;
 
@@ -181,7 +197,19 @@ impl RunArgs {
 
     /// Which steps the workers take. Stub workers also take those of people.
     pub(super) fn route(&self) -> Route {
-        Route { is_stub: self.stub, ..self.route.route() }
+        let route = self.route.route();
+        let seconds = self.workers_for().into_keys().chain(route.owners.iter().cloned()).collect();
+        Route { is_stub: self.stub, seconds, ..route }
+    }
+
+    /// The commands for the steps of owners, by their names.
+    pub(super) fn workers_for(&self) -> BTreeMap<String, String> {
+        self.worker_for.iter().cloned().collect()
+    }
+
+    /// Whether workers do steps that have no command of their own.
+    pub(super) fn has_worker(&self) -> bool {
+        self.worker.is_some() || !self.worker_for.is_empty()
     }
 
     /// Whether workers run one after the other, because they would share a git checkout, and no
@@ -191,6 +219,6 @@ impl RunArgs {
             let working_dir = std::env::current_dir();
             working_dir.is_ok_and(|dir| dir.ancestors().any(|above| above.join(".git").exists()))
         };
-        self.max_parallel.is_none() && self.worker.is_some() && in_checkout()
+        self.max_parallel.is_none() && self.has_worker() && in_checkout()
     }
 }

@@ -231,7 +231,7 @@ fn report_unset(run: &Run, ledger: &Path) {
 
 /// What a person should know before agents work on a plan alone. Nothing, if there are no agents.
 fn report_night(imported: &PlanFile, hash: ContentHash, args: &RunArgs) {
-    if args.worker.is_none() || args.quiet || args.json {
+    if !args.has_worker() || args.quiet || args.json {
         return;
     }
     let given = Given {
@@ -423,6 +423,10 @@ fn check_worker(source: &PlanSource, args: &RunArgs) -> Result<(), Failure> {
     if args.stub {
         return Ok(());
     }
+    let of_owners = args.workers_for();
+    for worker in of_owners.values() {
+        worker_program::check(worker)?;
+    }
     if let Some(worker) = args.worker.as_ref().filter(|worker| !worker.trim().is_empty()) {
         return worker_program::check(worker);
     }
@@ -435,7 +439,9 @@ fn check_worker(source: &PlanSource, args: &RunArgs) -> Result<(), Failure> {
     let is_decision = |step: &Step| step.gate.as_ref().is_some_and(|gate| !gate.options.is_empty());
     let needs_worker = |step: &&Step| {
         let with_defaults = plan.with_defaults(step);
+        let owner = with_defaults.owner.as_ref();
         with_defaults.command.is_none()
+            && !owner.is_some_and(|owner| of_owners.contains_key(owner))
             && route.admits_owner(plan.owner_of(step))
             && is_open(&step.id)
             && !is_decision(step)
@@ -498,6 +504,7 @@ fn drive_run(
         Box::new(stubs.after(processes))
     } else {
         let workers = processes.with_helpers(args.helpers.helpers(args.yes)?);
+        let workers = workers.with_owners(args.workers_for());
         let workers = workers.with_limits(args.limits.limits());
         Box::new(workers.with_context(args.helpers.context()))
     };

@@ -102,8 +102,9 @@ impl Observer for NotifyingObserver<'_> {
         let Some(notifier) = &mut self.notifier else { return };
         match progress {
             Progress::BudgetUsed { part } => notifier.notify("budget", &budget_used_text(*part)),
-            Progress::Held { owner, until, reason, is_news: true } => {
-                let text = held_text(owner.as_deref(), *until, reason);
+            Progress::Held { owner, second_owner, until, reason, is_news: true } => {
+                let whose = (owner.as_deref(), second_owner.as_deref());
+                let text = held_text(whose, *until, reason);
                 notifier.notify("held", &escape_lines(&text));
             }
             Progress::Disk { problem: Some(problem) } => {

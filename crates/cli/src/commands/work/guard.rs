@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use plan_ledger::{Receipt, Timestamp};
+use plan_ledger::{Receipt, StepNumber, Timestamp};
 
 use crate::options::WaitLoop;
 use crate::output::{Code, Failure, escape_control, held_text, local_moment, print_message};
@@ -39,7 +39,8 @@ impl Worker<'_> {
                 Some(held.reason)
             }
             Consequence::Hold(HeldOwner { owner, until, reason, .. }) => {
-                print_message(&escape_control(&held_text(owner.as_deref(), until, &reason)));
+                let whose = (owner.as_deref(), None);
+                print_message(&escape_control(&held_text(whose, until, &reason)));
                 None
             }
         }
@@ -62,6 +63,21 @@ impl Worker<'_> {
             print_not_before(*until, reason);
         }
         held.is_some()
+    }
+
+    /// Ends the holds of the owners of which a person ended the delay of a step (`ledger retry STEP`). Returns
+    /// whether there was one. The state of a ledger on another machine is not read.
+    pub(super) fn end_retried_holds(&mut self) -> Result<bool, Failure> {
+        if self.is_remote() {
+            return Ok(false);
+        }
+        let (state, _) = self.read()?;
+        let status = |step: &str| {
+            let (run, number) = step.rsplit_once(' ')?;
+            let run = state.run_named(&serde_json::from_str::<String>(run).ok()?)?;
+            Some(run.step(StepNumber(number.parse().ok()?))?.status)
+        };
+        Ok(self.guard.end_retried(status, &*self.clock))
     }
 
     /// Pauses a run as its runner would. Returns whether it was paused now: it may be paused already, or have ended, or

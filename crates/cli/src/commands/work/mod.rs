@@ -249,6 +249,7 @@ impl Worker<'_> {
         let mut notice = WaitNotice::default();
         let mut is_hold_told = false;
         let mut checked: Option<Instant> = None;
+        let mut seen: Option<Instant> = None;
         loop {
             if let Some(answer) = self.wait_for_guards(&mut wait)? {
                 return Ok(answer);
@@ -272,6 +273,13 @@ impl Worker<'_> {
                 && release_dead_claims(&self.ledger, &mut self.client)
             {
                 continue;
+            }
+            let is_seen = seen.is_some_and(|seen| seen.elapsed() < PLAN_CHECK_INTERVAL);
+            if is_nothing && !is_seen && self.guard.next_end(&*self.clock).is_some() {
+                seen = Some(Instant::now());
+                if self.end_retried_holds()? {
+                    continue;
+                }
             }
             if is_nothing && !is_hold_told {
                 is_hold_told = self.tell_hold();

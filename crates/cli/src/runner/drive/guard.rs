@@ -14,7 +14,7 @@ use std::path::Path;
 use rustix::fs::statvfs;
 use rustix::process::geteuid;
 
-use plan_ledger::internals::plan::{BudgetPart, UsageLimit};
+use plan_ledger::internals::plan::{BudgetPart, Route, Taker, UsageLimit};
 use plan_ledger::{
     Clock, Limits, Micros, Outcome, Receipt, Run, RunStatus, StepNumber, StepStatus, Timestamp,
 };
@@ -144,7 +144,7 @@ impl GuardState {
     /// Continues with the holds of an earlier runner.
     pub(crate) fn continued(holds: Holds) -> Self {
         let owners = holds.owners.into_iter().map(|held| {
-            let OwnerHold { owner, hold, quick_holds, untimed } = held;
+            let OwnerHold { owner, hold, quick_holds, untimed, second: _ } = held;
             let state =
                 OwnerState { quick_holds, untimed, hold: Some(hold), ..OwnerState::default() };
             (owner, state)
@@ -155,12 +155,17 @@ impl GuardState {
         Self { owners: owners.collect(), limits: limits.collect(), ..Self::default() }
     }
 
-    /// The holds, for other processes and the next runner.
-    pub(crate) fn holds(&self, hours: Option<Hold>) -> Holds {
+    /// The holds, for other processes and the next runner, with the second owner of each owner.
+    pub(crate) fn holds(
+        &self,
+        hours: Option<Hold>,
+        second_of: impl Fn(Option<&str>) -> Option<String>,
+    ) -> Holds {
         let held = |(owner, state): (&Option<String>, &OwnerState)| {
             let OwnerState { quick_holds, untimed, hold, .. } = state;
             let (owner, hold) = (owner.clone(), hold.clone()?);
-            Some(OwnerHold { owner, hold, quick_holds: *quick_holds, untimed: *untimed })
+            let second = second_of(owner.as_deref());
+            Some(OwnerHold { owner, hold, quick_holds: *quick_holds, untimed: *untimed, second })
         };
         let owners = self.owners.iter().filter_map(held).collect();
         Holds { hours, owners, steps: self.limits.clone() }
@@ -202,6 +207,10 @@ impl GuardState {
                 until: 0,
             };
             let limits = self.limits.entry(step.clone()).or_insert_with(first);
+            if limits.owner != owner {
+                // Its second owner met one, too, or its own one again.
+                *limits = first();
+            }
             if limits.count >= LIMITS_MAX && state.successes > limits.successes {
                 // The limit is the step's own: others of its owner succeed.
                 unmark(&mut receipt.outcome);
@@ -230,7 +239,7 @@ impl GuardState {
                 "a worker said to try again then".to_owned()
             };
             let wall = resets_at(&receipt.outcome);
-            let hold = Hold { since: now.ledger, until, wall, reason };
+            let hold = Hold { since: now.ledger, until, wall, reason, is_limit: true };
             let earlier = state.hold.take().filter(|_| !is_probe);
             let reported = earlier.as_ref().map(|hold| hold.end(now).saturating_add(REPORTED));
             let hold = state.hold.insert(hold.or_later(earlier, now));
@@ -273,7 +282,8 @@ impl GuardState {
         let is_unexplained = state.quick_holds == 0;
         state.quick_holds += 1;
         let until = now.ledger.saturating_add(wait.saturating_mul(1_000_000));
-        state.hold = Some(Hold { since: now.ledger, until, wall: None, reason: reason.clone() });
+        let (since, is_limit) = (now.ledger, needs_person);
+        state.hold = Some(Hold { since, until, wall: None, reason: reason.clone(), is_limit });
         let held = HeldOwner { owner, until, reason, is_unexplained, is_first_limit: false };
         Some(Consequence::Hold(held))
     }
@@ -330,23 +340,76 @@ impl GuardState {
     }
 
     /// Ends the hold of each owner of which a step is ready before its limit ends: a person ended its delay. The
-    /// next step is the probe.
-    pub(crate) fn end_retried(&mut self, run: &Run, clock: &dyn Clock) {
+    /// next step is the probe. Returns whether there was one.
+    pub(crate) fn end_retried(
+        &mut self,
+        status_of: impl Fn(&str) -> Option<StepStatus>,
+        clock: &dyn Clock,
+    ) -> bool {
         let now = now(clock);
+        let mut is_ended = false;
         for (step, limits) in &mut self.limits {
-            let number = step.parse().ok().map(StepNumber);
-            let status = number.and_then(|number| run.step(number)).map(|step| step.status);
-            if status != Some(StepStatus::Ready)
-                || limits.until <= now.ledger.saturating_add(EARLY_MIN)
-            {
+            let is_waiting = limits.until > now.ledger.saturating_add(EARLY_MIN);
+            if !is_waiting || status_of(step) != Some(StepStatus::Ready) {
                 continue;
             }
             limits.until = now.ledger;
             let state = self.owners.get_mut(&limits.owner);
             if let Some(hold) = state.and_then(|state| state.hold.as_mut()) {
                 (hold.until, hold.wall) = (now.ledger, None);
+                is_ended = true;
             }
         }
+        is_ended
+    }
+
+    /// The steps that wait for a limit, although workers of another owner can take them now.
+    pub(crate) fn redirected(
+        &mut self,
+        run: &Run,
+        route: &Route,
+        clock: &dyn Clock,
+    ) -> Vec<StepNumber> {
+        let now = now(clock);
+        let Some(plan) = run.plan() else { return Vec::new() };
+        let mut steps = Vec::new();
+        for (step, limits) in &mut self.limits {
+            let Some(number) = step.parse().ok().map(StepNumber) else { continue };
+            let Some(found) = run.step(number) else { continue };
+            if limits.until <= now.ledger || found.status != StepStatus::Delayed {
+                continue;
+            }
+            let is_free = match route.taker(found.owner(), &plan.header().owners) {
+                Some(Taker::Second(_)) => true,
+                Some(Taker::Own) => limits.owner.as_deref() != found.owner(),
+                None => false,
+            };
+            if is_free && !run.has_command(number) {
+                limits.until = now.ledger;
+                steps.push(number);
+            }
+        }
+        steps
+    }
+
+    /// Whether a step waits for the limit of its second owner: it may be tried when that of its own one ends.
+    pub(crate) fn waits_for_second(&self, run: &Run, clock: &dyn Clock) -> bool {
+        let now = now(clock);
+        self.limits.iter().any(|(step, limits)| {
+            let number = step.parse().ok().map(StepNumber);
+            let found = number.and_then(|number| run.step(number));
+            limits.until > now.ledger
+                && found.is_some_and(|step| step.owner() != limits.owner.as_deref())
+        })
+    }
+
+    /// Those of the owners that are held which are at a usage limit.
+    pub(crate) fn limited(&self, held: &BTreeSet<Option<String>>) -> BTreeSet<String> {
+        let is_limited = |owner: &&Option<String>| {
+            let hold = self.owners.get(*owner).and_then(|state| state.hold.as_ref());
+            hold.is_some_and(|hold| hold.is_limit)
+        };
+        held.iter().filter(is_limited).flatten().cloned().collect()
     }
 
     /// Which owners are held now.
@@ -422,6 +485,7 @@ pub(crate) fn closed(guards: Guards) -> Option<Hold> {
         until,
         wall: Some(until),
         reason: "work starts then (--hours)".to_owned(),
+        is_limit: false,
     })
 }
 
@@ -434,7 +498,7 @@ fn is_early(hold: &Hold, now: Now) -> bool {
 pub(crate) fn held_by_disk(reason: &str, clock: &dyn Clock) -> Hold {
     let now = clock.now();
     let until = (now / MINUTE).saturating_add(1).saturating_mul(MINUTE);
-    Hold { since: now, until, wall: None, reason: reason.to_owned() }
+    Hold { since: now, until, wall: None, reason: reason.to_owned(), is_limit: false }
 }
 
 pub(crate) fn now(clock: &dyn Clock) -> Now {

@@ -34,7 +34,7 @@ const RENEW_AGAIN: Micros = 1_000_000;
 const DEAD_CLAIMS_EVERY: Micros = 2_000_000;
 
 /// The actor of the records that the runner writes.
-const RUNNER: &str = "runner";
+pub(crate) const RUNNER: &str = "runner";
 
 impl Drive<'_> {
     pub(crate) fn take(&mut self, report: Report) {
@@ -64,7 +64,9 @@ impl Drive<'_> {
                         Some(Consequence::Hold(held)) => {
                             let HeldOwner { owner, until, reason, .. } = held;
                             let is_news = held.is_unexplained || held.is_first_limit;
-                            let held = Progress::Held { owner, until, reason, is_news };
+                            let second_owner = self.second_of(owner.as_deref());
+                            let held =
+                                Progress::Held { owner, second_owner, until, reason, is_news };
                             self.observer.progress(&held);
                         }
                         None => {}

@@ -9,11 +9,12 @@
 //!   count toward `max_parallel`, as workers do.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
-use plan_ledger::internals::plan::{Route, STALL_AFTER, condition_problem, is_slow};
+use plan_ledger::internals::plan::{Route, STALL_AFTER, Taker, condition_problem, is_slow};
 use plan_ledger::{
     AttemptToken, Clock, Command, Error, Ledger, LostCause, Micros, Result, RunId, RunStatus,
     State, StepNumber, StepStatus, Task, Timestamp,
@@ -22,6 +23,7 @@ use plan_ledger::{
 use crate::protocol::hand_off::title;
 use crate::protocol::{StepName, slow_text};
 use crate::runner::drive::guard::{GuardState, closed_until};
+use crate::runner::drive::record::RUNNER;
 use crate::runner::drive::recover::{Recovered, recover};
 use crate::runner::drive::state::{
     Drive, FileWatch, Options, Planning, Running, WAIT_MAX, half_way,
@@ -74,6 +76,7 @@ pub fn drive(
         locked_checks: BTreeSet::new(),
         guard: GuardState::continued(holds),
         noted_holds: Holds::default(),
+        is_hold_unnoted: false,
         dead_claims_at: Timestamp::MIN,
         planning: Planning::default(),
         no_room: None,
@@ -105,7 +108,7 @@ fn adopted_by_token(
         let running = Running {
             step: StepName::of(the_run, *number),
             slot: slot.unwrap_or(index),
-            owner: step.owner.clone(),
+            owner: attempt.second_owner.clone().or(step.owner.clone()),
             is_shared: step.command.is_none(),
             renew_at: half_way(now, attempt.lease_until),
             begun: attempt.dispatched,
@@ -191,16 +194,46 @@ impl Drive<'_> {
 
     /// Write what this loop waits for, where other processes and the next runner read it.
     pub(crate) fn note_holds(&mut self, hours: Option<Hold>) {
-        let Some(dir) = self.workers.shared_folder() else { return };
+        let Some(dir) = self.workers.shared_folder().map(Path::to_owned) else { return };
         let Ok(state) = self.ledger.state() else { return };
         let is_over =
             state.runs.get(&self.run).is_none_or(|run| matches!(run.status, RunStatus::Ended(_)));
-        let holds = if is_over { Holds::default() } else { self.guard.holds(hours) };
+        let holds = if is_over {
+            Holds::default()
+        } else {
+            self.guard.holds(hours, |owner| self.second_of(owner))
+        };
         // A moved folder is not made anew.
-        if holds != self.noted_holds && self.fatal.is_none() {
-            // Without the file, a person is told less, and a limit is met once more.
-            let _ = holds.write(dir, self.run);
-            self.noted_holds = holds;
+        if holds == self.noted_holds || self.fatal.is_some() {
+            return;
+        }
+        match holds.write(&dir, self.run) {
+            Ok(()) => (self.noted_holds, self.is_hold_unnoted) = (holds, false),
+            // It is written again in the next pass of the loop.
+            Err(error) if !self.is_hold_unnoted => {
+                self.is_hold_unnoted = true;
+                let text = "status cannot say what this runner waits for, and after its end a limit is met once more";
+                self.note(None, format!("{text}: {error}"));
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Which steps are dispatched now: an owner that is held has none, unless its second owner takes them.
+    fn route(&self) -> Route {
+        let running = self.running.values().map(|running| (&running.owner, running.begun));
+        let held = self.guard.held_owners(self.clock, &running);
+        let limited = self.guard.limited(&held);
+        Route { held, limited, ..self.options.route.clone() }
+    }
+
+    /// The second owner whose workers take the steps of an owner now.
+    pub(crate) fn second_of(&self, owner: Option<&str>) -> Option<String> {
+        let state = self.ledger.state().ok()?;
+        let owners = &state.runs.get(&self.run)?.plan()?.header().owners;
+        match self.route().taker(owner, owners)? {
+            Taker::Second(second) => Some(second.to_owned()),
+            Taker::Own => None,
         }
     }
 
@@ -261,13 +294,17 @@ impl Drive<'_> {
         if self.has_room() && self.is_held_by_disk()? {
             return Ok(());
         }
+        let (mut ended, route) = (Vec::new(), self.route());
         if let Some(run) = self.ledger.state()?.runs.get(&self.run) {
-            self.guard.end_retried(run, self.clock);
+            let status = |step: &str| Some(run.step(StepNumber(step.parse().ok()?))?.status);
+            self.guard.end_retried(status, self.clock);
+            ended = self.guard.redirected(run, &route, self.clock);
         }
-        for step in self.guard.ended_early(self.clock) {
-            if let Ok(step) = step.parse().map(StepNumber) {
-                self.ledger.execute(&Command::EndDelay { run: self.run, step })?;
-            }
+        let early = self.guard.ended_early(self.clock).into_iter();
+        ended.extend(early.filter_map(|step| step.parse().ok().map(StepNumber)));
+        for step in ended {
+            let by = RUNNER.to_owned();
+            self.ledger.execute(&Command::EndDelay { run: self.run, step, by })?;
         }
         while self.has_room() && closed_until(self.options.guards, self.clock).is_none() {
             let slot = self.free_slot();
@@ -294,10 +331,7 @@ impl Drive<'_> {
     fn dispatch(&self, worker: &str) -> Result<Option<Task>> {
         let active = |state: &State| state.runs.get(&self.run).map_or(0, |run| run.active);
         let is_prepared = |state: &State| active(state) == self.prepared_version;
-        let running = self.running.values().map(|running| (&running.owner, running.begun));
-        let held = self.guard.held_owners(self.clock, &running);
-        let route = Route { held, ..self.options.route.clone() };
-        self.ledger.dispatch_if(self.run, (worker, &route), &is_prepared)
+        self.ledger.dispatch_if(self.run, (worker, &self.route()), &is_prepared)
     }
 
     fn start(&mut self, task: &Task, slot: usize, worker: String) -> Result<()> {
@@ -306,7 +340,9 @@ impl Drive<'_> {
             return Ok(());
         }
         self.session.dispatched += 1;
+        let second_owner = self.second_owner_of(task);
         self.observer.progress(&Progress::Dispatched {
+            second_owner,
             step: step.clone(),
             title: title(&task.step),
             attempt: task.attempt,
@@ -344,6 +380,13 @@ impl Drive<'_> {
         self.running.insert(task.token.seq, running);
         self.observer.progress(&Progress::Started { step });
         Ok(())
+    }
+
+    /// The second owner for whose worker a task was dispatched.
+    fn second_owner_of(&mut self, task: &Task) -> Option<String> {
+        let state = self.state()?;
+        let attempt = state.runs.get(&self.run)?.step(task.number)?.attempt()?;
+        attempt.second_owner.clone().filter(|_| attempt.token == task.token.seq)
     }
 
     /// Looks at the working folder before a worker starts whose step lists the files that it may change.

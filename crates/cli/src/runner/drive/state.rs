@@ -111,6 +111,8 @@ pub(crate) struct Drive<'a> {
     pub(crate) guard: GuardState,
     /// The holds as they were written last.
     pub(crate) noted_holds: Holds,
+    /// Whether it was said that they cannot be written.
+    pub(crate) is_hold_unnoted: bool,
     /// Why no step is dispatched, if the disk is nearly full.
     pub(crate) no_room: Option<String>,
     /// The wait that was reported last.

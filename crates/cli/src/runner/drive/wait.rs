@@ -91,7 +91,8 @@ impl Drive<'_> {
         if run.pause.is_some() {
             return None;
         }
-        if let Some(held) = self.held_until().filter(|_| run.has_dispatchable()) {
+        let is_held = run.has_dispatchable() || self.guard.waits_for_second(run, self.clock);
+        if let Some(held) = self.held_until().filter(|_| is_held) {
             return Some(held);
         }
         // An idle loop hosts nothing: what a runner hosts is at work on another machine, or was.

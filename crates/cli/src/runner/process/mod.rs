@@ -15,9 +15,11 @@ pub(crate) mod scratch;
 pub(crate) mod supervisor;
 pub(crate) mod workers;
 
-pub(crate) use limits::Repeat;
 pub use limits::WorkerLimits;
+pub(crate) use limits::{InsideWait, Repeat};
 pub(crate) use output::unusable;
 pub(crate) use supervisor::act_or_enable;
-pub(crate) use workers::{LeftBehind, end_all_workers, end_workers, repeated_by, worker_at_work};
+pub(crate) use workers::{
+    LeftBehind, end_all_workers, end_workers, inside_wait, repeated_by, worker_at_work,
+};
 pub use workers::{ProcessOptions, ProcessWorkers, scratch_folder};

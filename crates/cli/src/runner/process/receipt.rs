@@ -11,7 +11,7 @@ use plan_ledger::internals::plan::Idempotence;
 use plan_ledger::{Disposition, FailureClass, Outcome, Receipt};
 
 use crate::runner::process::exit_record::{CommandEnd, ExitRecord};
-use crate::runner::process::limits::EndedBy;
+use crate::runner::process::limits::{EndedBy, LAST_OUTPUT_LENGTH_MAX};
 use crate::runner::process::output::{
     EXIT_TRY_AGAIN, LOG_TAIL_LENGTH_MAX, Worked, WorkerOutput, failed, last_line, read_output,
     result_of, tail,
@@ -21,9 +21,6 @@ use crate::runner::process::scratch::Scratch;
 use crate::runner::waits::limit::{LastOutput, Limit, LimitEnd, limit_in, message_in};
 use crate::runner::waits::mark::{explain, mark, mark_said, unmark};
 use crate::runner::waits::wall_now;
-
-/// The number of bytes at the end of a stream in which a usage limit is looked for.
-const LAST_OUTPUT_LENGTH_MAX: u64 = 64 << 10;
 
 /// What programs print in their errors when a write finds no room, in lower case.
 const ERRORS_OF_FULL_DISK: [&str; 3] = ["no space left on device", "disk quota exceeded", "enospc"];

@@ -22,7 +22,7 @@ use crate::runner::own_folder::LedgerPlace;
 use crate::runner::process::adopted::AdoptedJob;
 use crate::runner::process::job::{Job, JobSpec, Streams, Variables};
 use crate::runner::process::limits::{
-    EndedBy, JobLimits, Repeat, STREAM_LENGTH_MAX, StepLimits, WorkerLimits,
+    EndedBy, InsideWait, JobLimits, Repeat, STREAM_LENGTH_MAX, StepLimits, WorkerLimits,
 };
 use crate::runner::process::orphans;
 use crate::runner::process::orphans::Orphan;
@@ -48,6 +48,8 @@ pub struct ProcessOptions {
 /// Workers that are processes.
 pub struct ProcessWorkers {
     options: ProcessOptions,
+    /// The commands for the steps of owners that have one.
+    of_owners: BTreeMap<String, String>,
     helpers: Helpers,
     context: PlanContext,
     pub(crate) scratch: Scratch,
@@ -141,6 +143,7 @@ impl ProcessWorkers {
     pub(crate) fn within(folder: PathBuf, options: ProcessOptions) -> Self {
         Self {
             options,
+            of_owners: BTreeMap::new(),
             helpers: Helpers::default(),
             context: PlanContext::default(),
             scratch: Scratch::new(folder),
@@ -164,6 +167,13 @@ impl ProcessWorkers {
     #[must_use]
     pub(crate) fn checking_in(mut self, folder: Option<PathBuf>) -> Self {
         self.checked_in = folder;
+        self
+    }
+
+    /// Use these commands for the steps of owners, where the steps have none of their own.
+    #[must_use]
+    pub fn with_owners(mut self, commands: BTreeMap<String, String>) -> Self {
+        self.of_owners = commands;
         self
     }
 
@@ -369,7 +379,9 @@ impl Workers for ProcessWorkers {
             return Err(Error::new(ErrorKind::Fenced, message).into());
         }
         let key = Key::Work(task.token.seq);
-        let Some(command) = task.step.command.as_ref().or(self.options.worker.as_ref()) else {
+        let of_owner = task.step.owner.as_ref().and_then(|owner| self.of_owners.get(owner));
+        let command = task.step.command.as_ref().or(of_owner).or(self.options.worker.as_ref());
+        let Some(command) = command else {
             let message = "the step has no command and there is no worker for it".to_owned();
             let receipt = Box::new(failed_receipt(FailureClass::Deterministic, message));
             self.ready.push_back(Report::Finished(task.token.seq, receipt));
@@ -616,6 +628,20 @@ pub(crate) fn worker_at_work(ledger: &Path, run: RunId, token: AttemptToken) -> 
 /// What the worker of an attempt prints over and over, if its files are in that folder.
 pub(crate) fn repeated_by(folder: PathBuf, token: AttemptToken) -> Option<Repeat> {
     Repeat::of_job(&Scratch::new(folder), &stem(Key::Work(token)))
+}
+
+/// The wait of an attempt's worker in its process, for the end of a usage limit. `is_limited` says whether the owner
+/// is at one.
+pub(crate) fn inside_wait(
+    ledger: &Path,
+    run: RunId,
+    token: AttemptToken,
+    is_limited: bool,
+) -> Option<InsideWait> {
+    let scratch = Scratch::new(scratch_folder(ledger, run));
+    let stem = stem(Key::Work(token));
+    let written = ["out", "err"].map(|suffix| scratch.path(&stem, suffix));
+    InsideWait::of(&written, is_limited).filter(|_| scratch.record(&stem).is_none())
 }
 
 /// The folder of all workers' files, in that of the ledger.

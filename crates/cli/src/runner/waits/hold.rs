@@ -20,6 +20,8 @@ pub(crate) struct Hold {
     /// Its end by the wall clock, if a worker named a time of day or a date.
     pub(crate) wall: Option<Timestamp>,
     pub(crate) reason: String,
+    /// Whether a usage limit is the reason: a second owner may take the steps.
+    pub(crate) is_limit: bool,
 }
 
 impl Hold {
@@ -55,7 +57,8 @@ mod tests {
 
     #[test]
     fn hold_until_a_time_of_day_follows_the_wall_clock() {
-        let hold = |wall| Hold { since: 0, until: 1_000, wall, reason: String::new() };
+        let hold =
+            |wall| Hold { since: 0, until: 1_000, wall, reason: String::new(), is_limit: true };
         let (by_delay, by_clock) = (hold(None), hold(Some(5_000)));
         let now = |ledger, wall| Now { ledger, wall };
         for (at, over) in [(now(999, 9_000), [false, true]), (now(1_000, 4_999), [true, false])] {

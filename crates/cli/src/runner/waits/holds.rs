@@ -36,6 +36,8 @@ pub(crate) struct OwnerHold {
     pub(crate) quick_holds: usize,
     /// The usage limits without a time in a row.
     pub(crate) untimed: usize,
+    /// The second owner, whose workers take its steps meanwhile.
+    pub(crate) second: Option<String>,
 }
 
 /// The failures of a step in a row that were taken as limits.
@@ -96,6 +98,10 @@ pub(crate) struct RunWait {
     pub(crate) is_whole_run: bool,
     pub(crate) until: Timestamp,
     pub(crate) reason: String,
+    /// The second owner, whose workers take the steps meanwhile.
+    pub(crate) second: Option<String>,
+    /// Whether a usage limit is the reason.
+    pub(crate) is_limit: bool,
 }
 
 impl RunWait {
@@ -109,23 +115,37 @@ impl RunWait {
         let now = Now { ledger: now, wall: wall_now() };
         let of_run = |run: RunId| {
             let Holds { hours, owners, .. } = Holds::read(ledger, run);
-            let hours = hours.filter(|_| !is_absent()).map(|hold| (None, hold, true));
-            let owners = owners.into_iter().map(|held| (held.owner, held.hold, false));
-            hours.into_iter().chain(owners).filter(move |(_, hold, _)| !hold.is_over(now)).map(
-                move |(owner, hold, is_whole_run)| {
-                    let until = hold.end(now);
-                    Self { run, owner, is_whole_run, until, reason: hold.reason }
-                },
-            )
+            let wait = move |(owner, second): (Option<String>, Option<String>),
+                             hold: Hold,
+                             is_whole_run| {
+                let (until, reason) = (hold.end(now), hold.reason.clone());
+                let wait = Self {
+                    run,
+                    owner,
+                    is_whole_run,
+                    until,
+                    reason,
+                    second,
+                    is_limit: hold.is_limit,
+                };
+                Some(wait).filter(|_| !hold.is_over(now))
+            };
+            let hours = hours.filter(|_| !is_absent());
+            let hours = hours.and_then(|hold| wait((None, None), hold, true));
+            let owners = owners
+                .into_iter()
+                .filter_map(move |held| wait((held.owner, held.second), held.hold, false));
+            hours.into_iter().chain(owners)
         };
         state.runs.open().flat_map(of_run).collect()
     }
 
-    /// Whether it concerns a step.
+    /// Whether a step waits for its end.
     pub(crate) fn holds(&self, run: &Run, number: StepNumber) -> bool {
         let is_own = || {
             let owner = run.step(number).and_then(|step| step.owner());
-            owner.map(str::to_owned) == self.owner
+            let goes_on = || self.second.is_some() && !run.has_command(number);
+            owner.map(str::to_owned) == self.owner && !goes_on()
         };
         self.run == run.id && (self.is_whole_run || is_own())
     }
@@ -145,8 +165,20 @@ mod tests {
     #[test]
     fn holds_are_read_as_they_were_written() {
         let ledger = tempfile::tempdir().unwrap();
-        let hold = Hold { since: 1, until: 2, wall: Some(3), reason: "a usage limit".to_owned() };
-        let owner = OwnerHold { owner: None, hold: hold.clone(), quick_holds: 1, untimed: 2 };
+        let hold = Hold {
+            since: 1,
+            until: 2,
+            wall: Some(3),
+            reason: "a usage limit".to_owned(),
+            is_limit: true,
+        };
+        let owner = OwnerHold {
+            owner: None,
+            hold: hold.clone(),
+            quick_holds: 1,
+            untimed: 2,
+            second: Some("codex".to_owned()),
+        };
         let limits = LimitsOfStep { owner: None, count: 1, successes: 0, until: 9 };
         let steps = BTreeMap::from([("7".to_owned(), limits)]);
         let holds = Holds { hours: Some(hold), owners: vec![owner], steps };

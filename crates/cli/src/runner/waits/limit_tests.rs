@@ -240,6 +240,8 @@ fn words_of_a_limit_elsewhere_are_no_limit() {
         "error: recursion limit reached while expanding `a!`".to_owned(),
         "You've hit your head".to_owned(),
         "exit status 1".to_owned(),
+        "attempt to read what exhausted your capacity".to_owned(),
+        "Attempt 2 failed: it says that you have exhausted your capacity".to_owned(),
         String::new(),
     ] {
         assert_eq!(failed(&output, ""), None, "{output}");

@@ -15,7 +15,6 @@ const SENTENCES: &[(&str, &[&str])] = &[
     ("you've reached your", &["limit", "quota"]),
     ("you have reached your", &["limit", "quota"]),
     ("you have exhausted your", &["capacity", "quota"]),
-    ("attempt ", &["exhausted your capacity", "exhausted your daily quota"]),
     ("your quota will reset", &[""]),
     ("you've hit a rate limit", &[""]),
     ("sorry, you've hit a rate limit", &[""]),
@@ -109,6 +108,7 @@ fn without_labels(line: &str) -> &str {
         let is_sign = |sign: char| !sign.is_alphanumeric() && !"\"'`/<([{#$".contains(sign);
         line = line.trim_start_matches(is_sign);
         let label = LABELS.iter().find_map(|label| line.strip_prefix(label));
+        let label = label.or_else(|| without_attempt(line));
         let word = || {
             let (word, rest) = line.split_once(' ')?;
             let name = word.strip_suffix(':').or_else(|| (word == "error").then_some(word))?;
@@ -119,4 +119,10 @@ fn without_labels(line: &str) -> &str {
             None => return line,
         }
     }
+}
+
+/// The line after `attempt 3 failed: `, with which the Gemini CLI says that it tries again by itself.
+fn without_attempt(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("attempt ")?;
+    rest.trim_start_matches(|digit: char| digit.is_ascii_digit()).strip_prefix(" failed:")
 }

@@ -197,7 +197,8 @@ impl RunModel {
             StepEvent::ConditionJudged(judged) => self.condition(number, judged),
             StepEvent::DelayElapsed(elapsed) => {
                 let work = self.work_mut(number);
-                assert!(work.delay == Some(elapsed.due) && elapsed.due <= time, "too early");
+                let is_due = elapsed.by.is_some() || elapsed.due <= time;
+                assert!(work.delay == Some(elapsed.due) && is_due, "too early");
                 work.delay = None;
             }
             StepEvent::StepAsked(asked) => {

@@ -389,6 +389,8 @@ pub(crate) struct BlockingAttemptJson<'a> {
     lease_until: TimeJson,
     /// The run.
     run: RunId,
+    /// The second owner whose worker it is; null: one of the step's own owner.
+    second_owner: Option<&'a str>,
     /// The number of its step.
     step: StepNumber,
     /// Its token.
@@ -399,8 +401,9 @@ pub(crate) struct BlockingAttemptJson<'a> {
 
 impl<'a> From<&'a BlockingAttempt> for BlockingAttemptJson<'a> {
     fn from(attempt: &'a BlockingAttempt) -> Self {
-        let BlockingAttempt { run, step, id, token, worker, lease_until } = attempt;
+        let BlockingAttempt { run, step, id, token, worker, second_owner, lease_until } = attempt;
+        let second_owner = second_owner.as_deref();
         let (lease_until, run, step, token) = ((*lease_until).into(), *run, *step, *token);
-        Self { id, lease_until, run, step, token, worker }
+        Self { id, lease_until, run, second_owner, step, token, worker }
     }
 }

@@ -49,6 +49,8 @@ pub(crate) struct StepStateLine<'a> {
     priority: i32,
     /// The run.
     run: RunId,
+    /// The second owner whose worker does the current attempt; null: one of its own owner.
+    second_owner: Option<&'a str>,
     /// Its status.
     status: StepStatus,
     /// Its number.
@@ -74,6 +76,7 @@ impl<'a> StepStateLine<'a> {
             owner: step.owner(),
             priority: step.priority(),
             run,
+            second_owner: attempt.and_then(|attempt| attempt.second_owner.as_deref()),
             status: step.status,
             step: number,
             tags: step.tags(),

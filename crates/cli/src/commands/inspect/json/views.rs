@@ -17,7 +17,7 @@ use plan_ledger::{
 
 use crate::commands::inspect::answers::AnswerOfAnother;
 use crate::commands::inspect::json::repeats::RepeatJson;
-use crate::commands::inspect::json::waits::WaitJson;
+use crate::commands::inspect::json::waits::{InsideWaitJson, WaitJson};
 use crate::commands::inspect::ledger_at::LedgerAt;
 use crate::commands::inspect::next_action::{NextAction, NextActionJson, gone_steps};
 use crate::commands::inspect::text::units::span;
@@ -65,6 +65,8 @@ pub(crate) struct UserViewLine<'a> {
     trusted_checks: Vec<TrustedCheckJson>,
     /// What the runner waits for before it dispatches ready steps; none for a past state.
     waits: Vec<WaitJson>,
+    /// The workers that wait in their processes for the end of a usage limit; none for a past state.
+    waits_inside: Vec<InsideWaitJson>,
     /// What a person may want to look at.
     warnings: Vec<Warning>,
 }
@@ -106,6 +108,7 @@ impl<'a> UserViewLine<'a> {
             title,
             trusted_checks: TrustedCheckJson::of_run(run),
             waits: WaitJson::of_run(&ledger.waits, run),
+            waits_inside: InsideWaitJson::of_run(ledger, run),
             warnings,
         }
     }

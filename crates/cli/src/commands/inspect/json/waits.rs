@@ -5,7 +5,8 @@ use serde::Serialize;
 
 use plan_ledger::{Run, StepNumber};
 
-use crate::commands::inspect::text::waits::waits_of;
+use crate::commands::inspect::ledger_at::LedgerAt;
+use crate::commands::inspect::text::waits::{inside_wait_of, waits_of};
 use crate::json::TimeJson;
 use crate::runner::RunWait;
 
@@ -18,6 +19,8 @@ pub(crate) struct WaitJson {
     ready: Vec<StepNumber>,
     /// The reason, for people.
     reason: String,
+    /// The second owner, whose workers take the steps meanwhile; null if there is none.
+    second_owner: Option<String>,
     /// When the wait ends; then one of the steps is tried.
     until: TimeJson,
     /// Whether all steps of the run wait.
@@ -31,6 +34,7 @@ impl WaitJson {
             owner: wait.owner.clone(),
             ready: ready.filter(|number| wait.holds(run, *number)).collect(),
             reason: wait.reason.clone(),
+            second_owner: wait.second.clone(),
             until: wait.until.into(),
             whole_run: wait.is_whole_run,
         }
@@ -39,5 +43,32 @@ impl WaitJson {
     /// What the runner of a run waits for.
     pub(crate) fn of_run(waits: &[RunWait], run: &Run) -> Vec<Self> {
         waits_of(waits, run).map(|wait| Self::of(wait, run)).collect()
+    }
+}
+
+/// A worker that does not end at a usage limit, but waits in its process.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct InsideWaitJson {
+    /// What it printed, for people; null: nothing. It has been silent for long, and its owner is at a limit.
+    said: Option<String>,
+    /// Since when.
+    since: TimeJson,
+    /// Its step.
+    step: StepNumber,
+    /// Until when; null if it does not say so.
+    until: Option<TimeJson>,
+}
+
+impl InsideWaitJson {
+    /// The workers of a run that wait in their processes.
+    pub(crate) fn of_run(ledger: &LedgerAt<'_>, run: &Run) -> Vec<Self> {
+        let in_flight = ledger.state.in_flight.values();
+        let dispatched = in_flight.filter(|(of, _)| *of == run.id).map(|(_, step)| *step);
+        let wait = |step| {
+            let wait = inside_wait_of(ledger.present_dir()?, &ledger.waits, run, step)?;
+            let (since, until) = (wait.since.into(), wait.until.map(TimeJson::from));
+            Some(Self { said: wait.said, since, step, until })
+        };
+        dispatched.filter_map(wait).collect()
     }
 }

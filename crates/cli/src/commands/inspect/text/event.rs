@@ -150,9 +150,12 @@ pub(crate) fn event_text(event: &Event) -> String {
 pub(crate) fn step_event_text(event: &StepEvent) -> String {
     match event {
         StepEvent::Dispatched(event) => format!(
-            "attempt {} dispatched to {}, lease until {}",
+            "attempt {} dispatched to {}{}, lease until {}",
             event.attempt,
             escape_control(&event.worker),
+            event.second_owner.as_ref().map_or_else(String::new, |owner| {
+                format!(" of the second owner {}", escape_control(owner))
+            }),
             seconds(event.lease_until)
         ),
         StepEvent::LeaseRenewed(event) => {
@@ -203,7 +206,13 @@ pub(crate) fn step_event_text(event: &StepEvent) -> String {
             format!("@{} {finding}, reported by {by}{evidence}", event.token)
         }
         StepEvent::ConditionJudged(event) => condition_text(event),
-        StepEvent::DelayElapsed(event) => format!("waited until {}", seconds(event.due)),
+        StepEvent::DelayElapsed(event) => {
+            let until = seconds(event.due);
+            match &event.by {
+                None => format!("waited until {until}"),
+                Some(by) => format!("{} ended its wait until {until}", escape_control(by)),
+            }
+        }
         StepEvent::StepAsked(event) => question_text(event),
         StepEvent::StepAnswered(event) => answer_text(event),
         StepEvent::StepQuestionExpired(event) => question_timeout_text(event),

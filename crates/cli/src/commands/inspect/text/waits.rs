@@ -1,11 +1,13 @@
 //! What the runner of a run waits for before it dispatches ready steps, for people.
 
-use plan_ledger::{Run, Timestamp};
+use std::path::Path;
+
+use plan_ledger::{Run, StepNumber, Timestamp};
 
 use crate::commands::inspect::text::units::moment;
 use crate::output::escape_control;
 use crate::protocol::counted;
-use crate::runner::RunWait;
+use crate::runner::{InsideWait, RunWait, inside_wait};
 
 /// What a runner waits for, for people.
 pub(crate) fn wait_text(wait: &RunWait, run: &Run, now: Timestamp) -> String {
@@ -21,7 +23,9 @@ pub(crate) fn wait_text(wait: &RunWait, run: &Run, now: Timestamp) -> String {
         0 => String::new(),
         ready => format!(", {}", counted(ready, "ready step")),
     };
-    format!("{who} until {until}{ready}: {reason}")
+    let second =
+        wait.second.as_ref().map(|owner| format!(", its steps go to {}", escape_control(owner)));
+    format!("{who} until {until}{}{ready}: {reason}", second.unwrap_or_default())
 }
 
 /// What the runner of a run waits for.
@@ -31,4 +35,32 @@ pub(crate) fn waits_of<'a>(
 ) -> impl Iterator<Item = &'a RunWait> + Clone {
     let id = run.id;
     waits.iter().filter(move |wait| wait.run == id)
+}
+
+/// The wait of the worker of a step in its process, for the end of a usage limit, in the ledger of that folder.
+pub(crate) fn inside_wait_of(
+    dir: &Path,
+    waits: &[RunWait],
+    run: &Run,
+    number: StepNumber,
+) -> Option<InsideWait> {
+    let step = run.step(number)?;
+    let owner = step.owner_at_work().map(str::to_owned);
+    let is_limited =
+        waits_of(waits, run).any(|wait| wait.is_limit && !wait.is_whole_run && wait.owner == owner);
+    inside_wait(dir, run.id, step.attempt()?.token, is_limited)
+}
+
+/// The wait of a worker in its process, for people.
+pub(crate) fn inside_wait_text(wait: &InsideWait, now: Timestamp) -> String {
+    let since = moment(wait.since, now);
+    let Some(said) = &wait.said else {
+        return format!(
+            "has printed nothing since {since}, and may wait for the limit of its owner"
+        );
+    };
+    let until = wait.until.map(|until| format!(", until {}", moment(until, now)));
+    let said = escape_control(said.lines().next().unwrap_or_default());
+    let until = until.unwrap_or_default();
+    format!("waits inside its process for a limit since {since}{until}: {said}")
 }

@@ -17,7 +17,9 @@ use crate::commands::inspect::lookup::{step_name, steps_in_status};
 use crate::commands::inspect::next_action::{NextAction, actions, gone_steps, hosted_steps};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::units::{span, words};
-use crate::commands::inspect::text::waits::{wait_text, waits_of};
+use crate::commands::inspect::text::waits::{
+    inside_wait_of, inside_wait_text, wait_text, waits_of,
+};
 use crate::output::render::Paint;
 use crate::output::{Failure, cost_text, escape_control, is_for_agent, warning_text};
 use crate::protocol::hand_off::files::{stale_steps, stale_text};
@@ -198,7 +200,9 @@ fn print_working(
         WorkerEnd::Gone(_) => "its worker is gone",
     };
     let again = if attempts > 1 { format!(", attempt {attempts}") } else { String::new() };
-    let worker = escape_control(&attempt.worker);
+    let owner = attempt.second_owner.as_ref();
+    let owner = owner.map(|owner| format!(" of {owner}, the second owner")).unwrap_or_default();
+    let worker = escape_control(&format!("{}{owner}", attempt.worker));
     let time = whole_seconds(ledger.now.saturating_sub(attempt.dispatched));
     let time = match end {
         WorkerEnd::None => format!("for {time}"),
@@ -221,7 +225,15 @@ fn print_working(
     };
     let name = step_name(run, number);
     let paint = if matches!(end, WorkerEnd::Gone(_)) { Paint::Bad } else { Paint::None };
-    out.painted(paint, &format!("  {what}: {name}{title}{again}, by {worker}, {time}"))
+    out.painted(paint, &format!("  {what}: {name}{title}{again}, by {worker}, {time}"))?;
+    let dir = ledger.present_dir().filter(|_| !matches!(end, WorkerEnd::Gone(_)));
+    match dir.and_then(|dir| inside_wait_of(dir, &ledger.waits, run, number)) {
+        Some(wait) => {
+            let text = inside_wait_text(&wait, ledger.now);
+            out.painted(Paint::Notice, &format!("    {text}"))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The largest number of failed steps that are listed.

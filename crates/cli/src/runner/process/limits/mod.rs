@@ -1,5 +1,8 @@
 //! Limits of a job: its time, its output, its time without output, its time without progress, and how often it may
 //! print the same lines.
+//!
+//! Some agent hosts do not end at a usage limit, but wait in their process: their last output states the limit, and
+//! they print nothing until it ends. Such silence is no sign of a hang.
 
 mod cycles;
 mod line;
@@ -8,9 +11,14 @@ mod repeats;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use plan_ledger::FailureClass;
+use jiff::tz::TimeZone;
 
+use plan_ledger::{FailureClass, Timestamp};
+
+use crate::runner::process::output::tail;
 use crate::runner::process::scratch::Scratch;
+use crate::runner::waits::limit::{LastOutput, Limit, LimitEnd};
+use crate::runner::waits::wall_now;
 
 use repeats::RepeatWatch;
 pub(crate) use repeats::{NOTED_TIMES, Repeat};
@@ -26,6 +34,15 @@ const EXAMINED_MAX: usize = 10_000;
 
 /// How often the count of a repetition is written anew.
 const REPEAT_WRITE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The number of bytes at the end of a stream in which a usage limit is looked for.
+pub(crate) const LAST_OUTPUT_LENGTH_MAX: u64 = 64 << 10;
+
+/// A worker that states a limit without a time waits for it if it has printed nothing for so long.
+const QUIET: Duration = Duration::from_mins(1);
+
+/// A worker whose owner is at a usage limit may wait for that, too, if it has printed nothing for so long.
+const SILENT: Duration = Duration::from_mins(10);
 
 /// How long a worker may take to end after it was asked to, by default.
 const GRACE: Duration = Duration::from_secs(10);
@@ -176,6 +193,8 @@ pub(crate) struct LimitWatch {
     files: Unchanged<Option<SystemTime>>,
     /// When to examine the files next.
     examine_at: Instant,
+    /// The length of its output when its end was read, and the time until which it waits by that, for a limit.
+    waits: Option<(u64, Option<Timestamp>)>,
     repeats: Option<RepeatWatch>,
     noted: Option<NotedRepeat>,
     /// Whether a repetition was reported.
@@ -252,6 +271,7 @@ impl LimitWatch {
             output: Unchanged { value: 0, since: now },
             files: Unchanged { value: newest, since: now },
             examine_at: now,
+            waits: None,
         }
     }
 
@@ -274,9 +294,10 @@ impl LimitWatch {
         if lengths.iter().any(|length| *length > stream_length_max) {
             return Some(EndedBy::Length(stream_length_max));
         }
-        let silent = self.output.update(lengths.iter().sum(), now);
+        let length = lengths.iter().sum();
+        let silent = self.output.update(length, now);
         if let Some(seconds) = worker.silent_seconds.filter(|seconds| is_over(*seconds, silent)) {
-            return Some(EndedBy::Silent(seconds));
+            return (!self.waits_for_limit(length, seconds)).then_some(EndedBy::Silent(seconds));
         }
         if let Some(repeats) = &mut self.repeats {
             repeats.look(lengths);
@@ -291,8 +312,81 @@ impl LimitWatch {
         }
         self.examine_at = now + EXAMINE_INTERVAL;
         let unchanged = self.files.update(newest_change(&self.limits.progress), now);
-        is_over(stalled, unchanged).then_some(EndedBy::Stalled(stalled))
+        let is_stalled = is_over(stalled, unchanged) && !self.waits_for_limit(length, stalled);
+        is_stalled.then_some(EndedBy::Stalled(stalled))
     }
+
+    /// Whether the job waits in its process for a limit whose end it names, or did so until less than these seconds
+    /// ago.
+    fn waits_for_limit(&mut self, length: u64, seconds: u32) -> bool {
+        let until = match self.waits {
+            Some((known, until)) if known == length => until,
+            _ => {
+                let stated = InsideWait::stated(&self.written);
+                let until = stated.and_then(|(_, limit)| end_of(&limit));
+                self.waits = Some((length, until));
+                until
+            }
+        };
+        let more = u64::from(seconds).saturating_mul(1_000_000);
+        until.is_some_and(|until| wall_now() < until.saturating_add(more))
+    }
+}
+
+/// A worker that waits in its process for the end of a usage limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct InsideWait {
+    /// Since when, by the wall clock.
+    pub(crate) since: Timestamp,
+    /// Until when, by the wall clock, if it says so.
+    pub(crate) until: Option<Timestamp>,
+    /// What it said; `None`: nothing. Its owner is at a limit, and it has printed nothing for long.
+    pub(crate) said: Option<String>,
+}
+
+impl InsideWait {
+    /// The wait of a job at work, by the files of its streams. `is_limited` says whether its owner is at a limit.
+    pub(crate) fn of(written: &[PathBuf; 2], is_limited: bool) -> Option<Self> {
+        let now = wall_now();
+        let silent = |since: Timestamp| Duration::from_micros(now.saturating_sub(since));
+        if let Some((since, limit)) = Self::stated(written) {
+            let until = end_of(&limit);
+            let is_waiting = match (until, limit.ends) {
+                (_, LimitEnd::Person) => false,
+                (Some(until), _) => now < until,
+                (None, _) => silent(since) >= QUIET,
+            };
+            let wait = Self { since, until, said: Some(limit.sentence) };
+            return is_waiting.then_some(wait);
+        }
+        let since = written.iter().filter_map(|path| written_at(path)).max()?;
+        let wait = Self { since, until: None, said: None };
+        (is_limited && silent(since) >= SILENT).then_some(wait)
+    }
+
+    /// The limit that the last output states, and when it was printed.
+    fn stated(written: &[PathBuf; 2]) -> Option<(Timestamp, Limit)> {
+        let printed = written.iter().filter(|path| length(path) > 0);
+        let (since, path) = printed.filter_map(|path| Some((written_at(path)?, path))).max()?;
+        let printed = jiff::Timestamp::from_microsecond(i64::try_from(since).ok()?).ok()?;
+        let (out, printed) =
+            (tail(path, LAST_OUTPUT_LENGTH_MAX), printed.to_zoned(TimeZone::system()));
+        let last = LastOutput { code: None, out: &out, err: "", printed: &printed };
+        Some((since, last.limit()?))
+    }
+}
+
+fn end_of(limit: &Limit) -> Option<Timestamp> {
+    match limit.ends {
+        LimitEnd::At(time) => Timestamp::try_from(time.as_microsecond()).ok(),
+        LimitEnd::Later | LimitEnd::Person => None,
+    }
+}
+
+/// When a file was written last, by the wall clock.
+fn written_at(path: &Path) -> Option<Timestamp> {
+    let time = jiff::Timestamp::try_from(path.metadata().ok()?.modified().ok()?).ok()?;
+    Timestamp::try_from(time.as_microsecond()).ok()
 }
 
 impl LimitWatch {
@@ -341,4 +435,76 @@ fn newest_change(changes: &[String]) -> Option<SystemTime> {
         }
     }
     newest
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a worker waits for a limit if its last output states one, or if it is silent for long while its owner is
+    //! at a limit; and its silence then counts from the end of the limit.
+
+    use std::fs::{self, File};
+
+    use super::*;
+
+    const SAID: &str = "Attempt 1 failed: You have exhausted your capacity on this model. Your quota will \
+                        reset after 4h28m20s.. Retrying after 16761506ms...";
+
+    struct Streams {
+        folder: tempfile::TempDir,
+    }
+
+    impl Streams {
+        /// Streams that were written so many seconds ago.
+        fn with(out: &str, err: &str, ago: u64) -> Self {
+            let streams = Self { folder: tempfile::tempdir().unwrap() };
+            for (path, text) in streams.paths().iter().zip([out, err]) {
+                fs::write(path, text).unwrap();
+                let time = SystemTime::now() - Duration::from_secs(ago);
+                File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+            }
+            streams
+        }
+
+        fn paths(&self) -> [PathBuf; 2] {
+            ["7.out", "7.err"].map(|name| self.folder.path().join(name))
+        }
+
+        fn wait(&self, is_limited: bool) -> Option<InsideWait> {
+            InsideWait::of(&self.paths(), is_limited)
+        }
+    }
+
+    #[test]
+    fn worker_that_states_a_limit_waits_until_its_end() {
+        let wait = Streams::with("working\n", SAID, 3600).wait(false).unwrap();
+        assert_eq!(wait.until.unwrap() - wait.since, 16_100_000_000);
+        assert_eq!(Streams::with("", SAID, 5 * 3600).wait(false), None, "it is over");
+        let untimed = "You have exhausted your daily quota on this model.";
+        assert_eq!(Streams::with("", untimed, 5).wait(false), None, "it may print more");
+        let wait = Streams::with("", untimed, 90).wait(false).unwrap();
+        assert_eq!((wait.until, wait.said.as_deref()), (None, Some(untimed)));
+        let went_on = format!("{SAID}\none\ntwo\nthree\n");
+        assert_eq!(Streams::with("", &went_on, 90).wait(false), None);
+        assert_eq!(Streams::with("", "Your org is out of usage; add funds", 90).wait(false), None);
+    }
+
+    #[test]
+    fn silent_worker_waits_if_its_owner_is_at_a_limit() {
+        let silent = Streams::with("", "", 700);
+        assert_eq!(silent.wait(false), None);
+        let wait = silent.wait(true).unwrap();
+        assert_eq!((wait.until, wait.said), (None, None));
+        assert_eq!(Streams::with("", "", 60).wait(true), None);
+    }
+
+    #[test]
+    fn silence_counts_from_the_end_of_the_limit() {
+        let waits = |ago, seconds| {
+            let streams = Streams::with("", SAID, ago);
+            let scratch = Scratch::new(streams.folder.path().to_owned());
+            let mut watch = LimitWatch::new(JobLimits::of_check(None), &scratch, "7");
+            watch.waits_for_limit(9, seconds)
+        };
+        assert!(waits(16_000, 1) && !waits(16_200, 1) && waits(16_200, 600));
+    }
 }
