@@ -439,13 +439,23 @@ fn clock_that_is_set_ends_a_limit_beside_another_wait() {
     wait_until("it is accepted", || ids(&run_of(&place), StepStatus::Accepted) == ["a"]);
     let status = start(&mut command(&["status"])).end().code(0);
     status.complains(&["the clock of this machine is 8 h ahead of the ledger's time"]);
-    run.signal("TERM");
-    run.end();
     // The times of files are those of the real clock, so for `b` the end of the limit has passed: it is tried again,
     // but not at once.
+    wait_until("the other step is tried, too", || place.tally().contains(&"b 2".to_owned()));
+    wait_until("it waits again", || {
+        place.ledger("inspect records --kind receipt_recorded --json").out.lines().count() >= 4
+    });
+    run.signal("TERM");
+    let ended = run.end();
     let mut tally = place.tally();
-    tally.retain(|line| line != "b 2");
-    assert_eq!(tally, ["a 1", "b 1", "a 2"]);
+    tally.sort();
+    assert_eq!(tally, ["a 1", "a 2", "b 1", "b 2"]);
+    // The clock that a person looks at says when.
+    let line = ended.err.lines().rfind(|line| line.contains("steps of codex wait until ")).unwrap();
+    let hour = |text: &str| text.split(':').next().unwrap().parse::<u32>().unwrap();
+    let (said, until) = line.split_once(" steps of codex wait until ").unwrap();
+    let (said, until) = (hour(said.trim_start_matches("ledger: ")), hour(until));
+    assert!(until == said || until == (said + 1) % 24, "{line}");
 }
 
 /// A person who bought more usage does not wait for the end of the limit here either.

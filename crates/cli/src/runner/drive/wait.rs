@@ -12,10 +12,13 @@ use crate::protocol::{StepName, WorkerKind};
 use crate::runner::drive::guard::{closed, held_by_disk, now};
 use crate::runner::drive::state::Drive;
 use crate::runner::progress::Progress;
-use crate::runner::waits::hold::Hold;
+use crate::runner::waits::hold::{Hold, Now};
 
 /// How much earlier a wait must end before the loop looks again.
 const JUMP_MIN: Micros = 1_000_000;
+
+/// Clocks that differ by less are the same.
+const DIFFERENCE_MIN: Micros = 60_000_000;
 
 impl Drive<'_> {
     /// If idle, wait for the next due time and record it. Returns whether the loop continues.
@@ -30,6 +33,7 @@ impl Drive<'_> {
         if self.no_room.as_ref() != Some(&wait.1) && self.said_wait.as_ref() != Some(&wait) {
             self.said_wait = Some(wait.clone());
             let (until, reason) = wait;
+            let until = self.by_wall(until);
             self.observer.progress(&Progress::Waiting { until, reason });
         }
         let is_held = self.held_until().is_some();
@@ -63,6 +67,15 @@ impl Drive<'_> {
             self.handle_stop_request();
         }
         Ok(false)
+    }
+
+    /// A time of the ledger as the clock of the machine shows it, if that was set while the machine was up.
+    pub(crate) fn by_wall(&self, time: Timestamp) -> Timestamp {
+        let Now { ledger, wall } = now(self.clock);
+        if ledger.abs_diff(wall) < DIFFERENCE_MIN {
+            return time;
+        }
+        time.saturating_add(wall).saturating_sub(ledger)
     }
 
     /// The hold of all steps: by the hours, or by a disk that is nearly full.
