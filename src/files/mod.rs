@@ -34,7 +34,7 @@ pub use read::{
 };
 pub use read_report::{Correction, CorrectionKind, OPTIONAL_TAG, PartKind, ReadReport, UnreadPart};
 pub use schema::schema;
-pub use syntax::{FILE_BYTES_MAX, json_problem};
+pub use syntax::{FILE_BYTES_MAX, json_problem, list_for_object, list_read_as_object};
 pub use tools::read_tool_registry;
 pub use write::{ExportFormat, escape_dot, escape_mermaid, lost_fields, render};
 

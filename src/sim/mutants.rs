@@ -232,9 +232,12 @@ mutants! {
     VariableVersionUnchecked, "P variable", "a variable is set without a check of the expected version";
     BudgetNotReserved, "P budget", "a dispatch reserves no budget";
     EvaluationBudgetIgnored, "P evaluation", "a commit evaluates all expressions, however long that takes";
+    LabelsAroundTasksIgnored, "P import", "a label of a gate or a limit beside Markdown tasks is text without a notice";
     LabelsOfChecksIgnored, "P import", "a label of a gate or a limit in Markdown is text without a notice";
+    ListReadAsObject, "P import", "a list in the place of a gate is read as the gate, by the order of its items";
     DeepSettingsUnread, "P import", "a check deep in the settings of a task is dropped without a notice";
     RecordFieldOutvotesPlan, "P plan", "a field that other tools have, too, makes a valid plan another tool's list";
+    ApprovalOfVersionIgnored, "P guard", "a version that is to wait for approval becomes active at once";
     ApprovedCommandHidden, "P guard", "a person approves a plan without seeing one of its commands";
     UnapprovedCommandsRun, "P guard", "a judge runs commands that no person approved";
     CheckedInAnyFolder, "P guard", "a judge runs commands in whatever folder a claim names";

@@ -51,7 +51,12 @@ impl Reply {
 impl Address {
     /// The address in the ledger's folder, once a server listens there.
     pub(super) fn of(place: &Place) -> Self {
-        let path = place.path(".ledger/http.json");
+        Self::of_ledger(&place.path(".ledger"))
+    }
+
+    /// The address in a ledger's folder, once a server listens there.
+    pub(super) fn of_ledger(ledger: &std::path::Path) -> Self {
+        let path = ledger.join("http.json");
         let mut found = None;
         wait_until("a server listens", || {
             let info = std::fs::read_to_string(&path).ok();
@@ -127,6 +132,17 @@ impl Address {
         let reply = self.ask(role, line, headers, &body);
         assert!(matches!(reply.status, 200 | 201), "{line}: {reply:?}");
         reply.json()["lines"].as_array().unwrap().clone()
+    }
+}
+
+impl Address {
+    /// What is wrong with a request that must be refused.
+    #[track_caller]
+    pub(super) fn problem(&self, role: &str, line: &str, body: &Value) -> String {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let reply = self.ask(role, line, &[], &body);
+        assert!(reply.status >= 400, "{line}: {reply:?}");
+        reply.json()["detail"].as_str().unwrap().to_owned()
     }
 }
 

@@ -260,7 +260,10 @@ fn hint_for_a_path_that_is_no_ledger_can_be_followed() {
     fs::create_dir(place.path("empty")).unwrap();
     for free in ["empty", "missing", "missing2/below"] {
         let line = format!("claim --worker w --ledger {free}");
-        place.ledger(&line).code(2).complains(&["no ledger at", "run `ledger init`"]);
+        place
+            .ledger(&line)
+            .code(2)
+            .complains(&["no ledger at", &format!("run `ledger init --ledger {free}`")]);
         place.ledger(&format!("init --ledger {free}")).code(0);
         place.ledger(&line).code(2).complains(&["no run yet", "ledger run PLAN"]);
     }

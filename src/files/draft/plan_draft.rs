@@ -167,6 +167,10 @@ impl PlanDraft {
         self.plan_file.notes.push(Diagnostic::at_line(Severity::Note, line, message));
     }
 
+    pub(crate) fn add_warning(&mut self, line: Option<u64>, message: impl Into<String>) {
+        self.diagnostics.push(Diagnostic::at_line(Severity::Warning, line, message));
+    }
+
     pub(crate) fn add_problem(&mut self, line: Option<u64>, message: impl Into<String>) {
         self.diagnostics.push(Diagnostic::at_line(Severity::Problem, line, message));
     }

@@ -93,6 +93,7 @@ fn build_plan(
         .extend(builder.waves.map(|waves| waves.barriers).unwrap_or_default());
     draft.plan_file.plan.phases = phases.list;
     surrounding::read(&mut draft, document, &selection);
+    refused_labels::report_around(&mut draft, document, &selection);
     draft
 }
 

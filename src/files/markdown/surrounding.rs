@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::document::Document;
-use super::labels::is_criteria_title;
+use super::labels::{Label, is_criteria_title, label_words, parse_label, read_labels};
+use super::refused_labels::lines_read;
 use super::remaining_text::RemainingText;
 use super::tables::tables;
 use super::tasks::{TaskSelection, normalized_title};
@@ -129,9 +130,33 @@ pub(super) fn read(draft: &mut PlanDraft, document: &Document<'_>, selection: &T
             remaining.take(range);
         }
     }
+    if plan.test_criteria.is_empty() && !is_spec_kit {
+        plan.test_criteria = criteria_of_head(document, selection);
+    }
     plan.extra = tool_extra(EXTRA, fields);
     report(draft, document, selection, &remaining, &read);
     draft.plan_file.plan.context = remaining.into_text();
+}
+
+/// The criteria under labels before the first chapter: `Done when: all tests pass`. They stay in the context, too.
+fn criteria_of_head(document: &Document<'_>, selection: &TaskSelection) -> Vec<Criterion> {
+    let read = lines_read(document, selection);
+    let head = document.sections.iter().take(2).filter(|section| section.level < 2);
+    let lines = head.flat_map(|section| document.lines_of(section.body..section.range.end));
+    let lines: Vec<(u64, &str)> = lines.filter(|(line, _)| !read.contains(line)).collect();
+    let labelled = read_labels(lines.iter().copied());
+    let (mut is_named, mut named) = (false, BTreeSet::new());
+    for (line, text) in &lines {
+        if parse_label(text).is_some() {
+            is_named = label_words(text).is_some_and(|(words, _)| is_criteria_title(words));
+        }
+        if is_named {
+            named.insert(*line);
+        }
+    }
+    let criteria = labelled.values(Label::Acceptance).iter();
+    let criteria = criteria.filter(|criterion| named.contains(&criterion.line));
+    criteria.map(|criterion| Criterion::Text(criterion.text.clone())).collect()
 }
 
 /// Leaves out the comments with notes about a run.

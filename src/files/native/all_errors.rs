@@ -12,7 +12,7 @@ use super::marks::MarkedPlan;
 use crate::files::diagnostic::{Diagnostic, ReadError, ReadResult, Severity};
 use crate::files::draft::{PlanDraft, SourceMap};
 use crate::files::plan_file::{PlanFile, PlanFormat};
-use crate::files::syntax::{LineIndex, parse_yaml, plain_message, with_form};
+use crate::files::syntax::{LineIndex, is_vague, parse_yaml, plain_message, with_form};
 use crate::plan::{Plan, Step};
 
 /// How many errors are collected.
@@ -124,8 +124,15 @@ impl JsonCheck {
         match serde_json::from_value::<T>(Value::Object(fields.clone())) {
             Ok(_) => true,
             Err(error) => {
-                let field = path.rsplit('.').next().unwrap_or(path);
-                self.report(path, &with_form(&plain_message(&error.to_string()), field));
+                let message = plain_message(&error.to_string());
+                let inner = if is_vague(&message) {
+                    wrong_part::<T>(fields, &message)
+                } else {
+                    String::new()
+                };
+                let path = format!("{path}{inner}");
+                let field = path.rsplit('.').next().unwrap_or_default();
+                self.report(&path, &with_form(&message, field));
                 false
             }
         }
@@ -139,6 +146,46 @@ impl JsonCheck {
             self.errors.push(Diagnostic { severity, line, column: None, place, message });
         }
     }
+}
+
+/// The path, below the only field that is looked at, of the part without which the message is another one.
+fn wrong_part<T: serde::de::DeserializeOwned>(
+    fields: &Map<String, Value>,
+    message: &str,
+) -> String {
+    let mut path = String::new();
+    let whole = Value::Object(fields.clone());
+    // Of a step, the field beside its id.
+    let mut names = fields.keys().filter(|name| *name != "id");
+    let Some(name) = names.next() else { return path };
+    let mut pointer = format!("/{name}");
+    let is_other = |pointer: &str, part: &str| {
+        let mut rest = whole.clone();
+        match rest.pointer_mut(pointer) {
+            Some(Value::Object(fields)) => drop(fields.remove(part)),
+            Some(Value::Array(items)) => {
+                if let Some(item) = part.parse().ok().and_then(|at: usize| items.get_mut(at)) {
+                    *item = Value::Null;
+                }
+            }
+            _ => return false,
+        }
+        let parsed = serde_json::from_value::<T>(rest);
+        parsed.err().is_none_or(|error| plain_message(&error.to_string()) != message)
+    };
+    while let Some(part) = whole.pointer(&pointer) {
+        let is_list = part.is_array();
+        let parts: Vec<String> = match part {
+            Value::Object(fields) => fields.keys().cloned().collect(),
+            Value::Array(items) => (0..items.len()).map(|at| at.to_string()).collect(),
+            _ => break,
+        };
+        let Some(part) = parts.iter().find(|part| is_other(&pointer, part)) else { break };
+        pointer.push('/');
+        pointer.push_str(&part.replace('~', "~0").replace('/', "~1"));
+        path.push_str(&if is_list { format!("[{part}]") } else { format!(".{part}") });
+    }
+    path
 }
 
 /// The errors of a YAML text, given the first one.

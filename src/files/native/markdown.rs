@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
@@ -13,7 +14,7 @@ use super::marks::{MARKS_FIELD, Marks};
 use crate::files::diagnostic::{Diagnostic, ReadError, ReadResult, Severity};
 use crate::files::draft::{PlanDraft, SourceMap, StepSource};
 use crate::files::plan_file::PlanFormat;
-use crate::files::syntax::plain_message;
+use crate::files::syntax::{list_for_object, list_read_as_object, plain_message};
 use crate::plan::{Plan, Step};
 
 /// Whether a text begins with the header of a native plan.
@@ -221,9 +222,15 @@ impl Parser {
         }
     }
 
-    fn typed<T: DeserializeOwned>(&mut self, line: u64, value: Value) -> Option<T> {
-        match serde_json::from_value(value) {
-            Ok(value) => Some(value),
+    fn typed<T: DeserializeOwned + Serialize>(&mut self, line: u64, value: Value) -> Option<T> {
+        match serde_json::from_value::<T>(value.clone()) {
+            Ok(read) => {
+                let again = serde_json::to_value(&read).unwrap_or_default();
+                if let Some(path) = list_read_as_object(&value, &again) {
+                    self.problem(line, &format!("{path}: {}", list_for_object(&path)));
+                }
+                Some(read)
+            }
             Err(error) => {
                 self.problem(line, &plain_message(&error.to_string()));
                 None

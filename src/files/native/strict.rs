@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::all_errors;
 use super::marks::MarkedPlan;
-use crate::files::diagnostic::{Diagnostic, ReadError, ReadResult, plan_error};
+use crate::files::diagnostic::{Diagnostic, ReadError, ReadResult, Severity, plan_error};
 use crate::files::draft::{PlanDraft, SourceMap};
 use crate::files::plan_file::PlanFormat;
 use crate::files::syntax;
@@ -14,6 +14,9 @@ pub(crate) fn parse_valid_json(text: &str, value: &Value) -> Option<PlanDraft> {
     value.get("steps").filter(|steps| steps.is_array())?;
     mutant!(RecordFieldOutvotesPlan => return None);
     let plan = syntax::parse_json::<MarkedPlan>(text).ok()?;
+    if list_as_object(value, &plan).is_some() {
+        return None;
+    }
     Some(PlanDraft::complete(plan.into_plan_file(PlanFormat::Json), SourceMap::Json))
 }
 
@@ -26,9 +29,22 @@ pub(crate) fn parse_valid_yaml(text: &str) -> Option<PlanDraft> {
 /// Parses a native JSON plan. `value` is the same text as an untyped value.
 pub(crate) fn parse_json(text: &str, value: &Value) -> ReadResult<PlanDraft> {
     match syntax::parse_json::<MarkedPlan>(text) {
-        Ok(plan) => Ok(PlanDraft::complete(plan.into_plan_file(PlanFormat::Json), SourceMap::Json)),
+        Ok(plan) => match list_as_object(value, &plan) {
+            None => Ok(PlanDraft::complete(plan.into_plan_file(PlanFormat::Json), SourceMap::Json)),
+            Some(mut problem) => {
+                problem.line = syntax::LineIndex::of_json(text).line(&problem.place);
+                Err(ReadError::Invalid(vec![problem]))
+            }
+        },
         Err(error) => Err(with_all_errors(error, |_| all_errors::in_json(text, value))),
     }
+}
+
+/// The problem of a list where an object belongs. The YAML library reports it itself.
+fn list_as_object(value: &Value, plan: &MarkedPlan) -> Option<Diagnostic> {
+    let place = syntax::list_read_as_object(value, &serde_json::to_value(plan.plan()).ok()?)?;
+    let message = syntax::list_for_object(&place);
+    Some(Diagnostic::at_path(Severity::Problem, place, message))
 }
 
 /// Parses a native YAML plan.

@@ -28,7 +28,7 @@ use mapping::Order;
 
 pub(super) use beads::json_lines;
 pub(super) use list_finder::has_foreign_task_fields;
-pub(super) use must_read::form_of_label;
+pub(super) use must_read::{MeantLabel, Owner, RefusedWhere, meant_label};
 pub(super) use native_fields::problems_of_fields;
 pub(super) use tagged::is_task_master;
 

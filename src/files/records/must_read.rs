@@ -236,7 +236,7 @@ const DECIDED: &[&str] = &[
 
 /// What has the fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Owner {
+pub(crate) enum Owner {
     Step,
     Plan,
 }
@@ -309,36 +309,91 @@ fn unread_settings(name: &str, value: &Value, owner: Owner) -> Vec<Unread> {
     found
 }
 
-/// What is to be written instead of a labelled text of a Markdown task, if it is a gate, a command, a probe, a limit
-/// or a cap: such a text is none. An amount has a number, and other words are prose.
-pub(crate) fn form_of_label(words: &str, text: &str) -> Option<&'static str> {
-    let has_number = || text.contains(|c: char| c.is_ascii_digit());
-    let (names, form) = LABELS.iter().find(|(names, _)| is_one_of(words, names))?;
-    let is_meant = if DECISIONS.contains(names) {
-        is_refused(Refused::Decision, &Value::from(text))
-    } else {
-        AMOUNTS.iter().all(|amounts| amounts != names) || has_number()
-    };
-    is_meant.then_some(*form)
+/// Where a label of a Markdown text is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum RefusedWhere {
+    /// Nowhere: it may be meant for the worker, so it is a warning.
+    Nowhere,
+    /// In a task, and in the text beside the tasks; elsewhere, as in a chapter about the design, it is a warning.
+    BesideTasks,
+    /// Wherever it stands.
+    Everywhere,
 }
 
+/// A label of a Markdown text, such as `Gate: ask Bob`, that names what must be read.
+pub(crate) struct MeantLabel {
+    /// What is to be written instead.
+    pub(crate) form: &'static str,
+    pub(crate) refused: RefusedWhere,
+}
+
+/// What a labelled text means if it is a gate, a command, a check, a probe, a limit, a cap or a rule: such a text is
+/// none. An amount has a number, a check begins with a program, and other words are prose.
+pub(crate) fn meant_label(words: &str, text: &str, owner: Owner) -> Option<MeantLabel> {
+    let has_number = || text.contains(|c: char| c.is_ascii_digit());
+    let (_, text_of, refused, forms) = LABELS.iter().find(|(names, ..)| is_one_of(words, names))?;
+    let is_meant = match text_of {
+        TextOf::Any => !text.is_empty(),
+        TextOf::Decision => !text.is_empty() && is_refused(Refused::Decision, &Value::from(text)),
+        TextOf::Amount => has_number(),
+        TextOf::Program => is_program(text),
+    };
+    let form = if owner == Owner::Step { forms.0 } else { forms.1 };
+    let is_hidden = owner == Owner::Plan && mutant!(LabelsAroundTasksIgnored);
+    (is_meant && !is_hidden).then_some(MeantLabel { form, refused: *refused })
+}
+
+/// What a labelled text must be so that it is more than prose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TextOf {
+    Any,
+    /// Not a word that asks for nothing.
+    Decision,
+    Amount,
+    Program,
+}
+
+/// Names of labels, their texts, where they are refused, and the forms of a task and of a plan.
+type LabelRow = (&'static [&'static str], TextOf, RefusedWhere, (&'static str, &'static str));
+
 /// Labels that name what must be read.
-const LABELS: &[(&[&str], &str)] = &[
-    (GATES, GATE),
-    (APPROVALS, GATE),
-    (COMMANDS, COMMAND),
-    (PROBES, PROBE),
-    (COSTS, COST),
-    (TIMES, SECONDS),
-    (TRIES, RETRY),
-    (CAP_NAMES, TAG_CAPS),
+const LABELS: &[LabelRow] = &[
+    (GATES, TextOf::Decision, RefusedWhere::Everywhere, (GATE, GATE)),
+    (APPROVALS, TextOf::Decision, RefusedWhere::BesideTasks, (GATE, GATE)),
+    (COMMANDS, TextOf::Any, RefusedWhere::BesideTasks, (COMMAND, PLAN_COMMAND)),
+    (CHECK_COMMANDS, TextOf::Any, RefusedWhere::BesideTasks, (CRITERION, PLAN_CRITERION)),
+    (CHECK_LABELS, TextOf::Program, RefusedWhere::BesideTasks, (CRITERION, PLAN_CRITERION)),
+    (PROBES, TextOf::Any, RefusedWhere::BesideTasks, (PROBE, "`probe` of a step")),
+    (COSTS, TextOf::Amount, RefusedWhere::BesideTasks, (COST, BUDGET)),
+    (TIMES, TextOf::Amount, RefusedWhere::BesideTasks, (SECONDS, PLAN_SECONDS)),
+    (&["timeout"], TextOf::Amount, RefusedWhere::BesideTasks, (SECONDS, PLAN_SECONDS)),
+    (TRIES, TextOf::Amount, RefusedWhere::BesideTasks, (RETRY, PLAN_RETRY)),
+    (CAP_NAMES, TextOf::Amount, RefusedWhere::BesideTasks, (TAG_CAPS, CAPS)),
+    (RULE_LABELS, TextOf::Decision, RefusedWhere::Nowhere, (PLAN_RULES, RULES)),
 ];
 
-/// Labels whose text may say that nothing is asked.
-const DECISIONS: &[&[&str]] = &[GATES, APPROVALS];
+/// Labels of commands that check the work.
+const CHECK_COMMANDS: &[&str] = &[
+    "testCommand",
+    "testCommands",
+    "testCmd",
+    "verifyCommand",
+    "verifyCommands",
+    "verificationCommand",
+    "verificationCommands",
+    "checkCommand",
+    "checkCommands",
+    "validationCommand",
+    "validationCommands",
+];
 
-/// Labels whose text is an amount.
-const AMOUNTS: &[&[&str]] = &[COSTS, TIMES, TRIES, CAP_NAMES];
+/// Labels of checks whose text is mostly prose.
+const CHECK_LABELS: &[&str] =
+    &["check", "checks", "test", "tests", "verify", "verification", "validation"];
+
+/// Labels of rules; `Rules` alone is mostly prose.
+const RULE_LABELS: &[&str] =
+    &["onFailure", "onError", "onFail", "failurePolicy", "failureRules", "errorPolicy"];
 
 /// What is to be written instead of a value that is refused.
 fn form_of(name: &str, value: &Value, owner: Owner) -> Option<&'static str> {

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-use super::messages::plain_message;
+use super::messages::{is_object_field, plain_message};
 use crate::files::diagnostic::{ReadError, ReadResult};
 
 /// Parses any JSON value.
@@ -18,6 +18,40 @@ pub(crate) fn json_value(text: &str) -> ReadResult<Value> {
 pub(crate) fn parse_json<T: DeserializeOwned>(text: &str) -> ReadResult<T> {
     serde_json::from_str(text)
         .map_err(|error| json_error_at(u64::try_from(error.line()).unwrap_or(u64::MAX), &error))
+}
+
+/// The path of a list that was read as an object, by the order of its items, if there is one: the JSON library reads
+/// `["x"]` as a gate. `read` is what was read, as JSON again.
+#[must_use]
+pub fn list_read_as_object(written: &Value, read: &Value) -> Option<String> {
+    mutant!(ListReadAsObject => return None);
+    match (written, read) {
+        (Value::Array(_), Value::Object(_)) => Some(String::new()),
+        (Value::Array(written), Value::Array(read)) => {
+            (0_usize..).zip(written.iter().zip(read)).find_map(|(at, (written, read))| {
+                below(&format!("[{at}]"), list_read_as_object(written, read)?)
+            })
+        }
+        (Value::Object(written), Value::Object(read)) => {
+            written.iter().find_map(|(name, value)| {
+                match read.get(name) {
+                    Some(read) => below(name, list_read_as_object(value, read)?),
+                    // What equals the default is not written again.
+                    None => {
+                        let is_filled = value.as_array().is_some_and(|items| !items.is_empty());
+                        (is_filled && is_object_field(name)).then(|| name.clone())
+                    }
+                }
+            })
+        }
+        _ => None,
+    }
+}
+
+/// The path of a part, and of one in it.
+fn below(part: &str, inner: String) -> Option<String> {
+    let dot = if inner.starts_with('[') || inner.is_empty() { "" } else { "." };
+    Some(format!("{part}{dot}{inner}"))
 }
 
 /// Why a text is not JSON, with its place, for people; `None` if it is.

@@ -13,6 +13,11 @@ pub(crate) fn plain_message(message: &str) -> String {
     if let Some(rest) = message.strip_prefix("duplicate field ") {
         return format!("duplicate field {rest}; remove one");
     }
+    if let Some(name) = message.strip_prefix("missing field ") {
+        let form = STRUCTS.iter().find(|(first, ..)| name == format!("`{first}`"));
+        return form
+            .map_or_else(|| message.to_owned(), |(.., form)| format!("{message}, as in {form}"));
+    }
     let Some((start, expected)) = message.split_once(", expected ") else {
         return message.to_owned();
     };
@@ -30,14 +35,69 @@ pub(crate) fn plain_message(message: &str) -> String {
     }
     if start.starts_with("unknown ") {
         let name = quoted(start).next().unwrap_or_default();
+        if let Some(text) = unknown_value(start, quoted(expected)) {
+            return text;
+        }
         let start = start.replacen("unknown variant", "unknown value", 1);
         if let Some(text) = without_list(&start, name, quoted(expected)) {
             return text;
         }
-        let hint = did_you_mean(name, quoted(expected));
+        let hint = meant_field(name, quoted(expected));
         return format!("{start}, expected {expected}{hint}");
     }
     message.to_owned()
+}
+
+/// The message about an unknown word where some of the known ones are objects; `None` elsewhere.
+pub(super) fn unknown_value<'a>(
+    start: &str,
+    known: impl Iterator<Item = &'a str> + Clone,
+) -> Option<String> {
+    let start = start.strip_prefix("unknown variant ")?;
+    let is_of = |form: &str| {
+        let words = || form.split(|c: char| !c.is_alphanumeric() && c != '_');
+        known.clone().all(|name| words().any(|word| word == name))
+    };
+    known.clone().next()?;
+    let (.., form) = FORMS.iter().find(|(.., form)| form.contains('{') && is_of(form))?;
+    Some(format!("unknown value {start}, expected {form}"))
+}
+
+/// A hint with the known names that an unknown one means, and how the whole is written.
+pub(super) fn meant_field<'a>(
+    written: &str,
+    known: impl Iterator<Item = &'a str> + Clone,
+) -> String {
+    let hint = did_you_mean(written, known.clone());
+    let is_known = |name: &str| known.clone().any(|known| known == name);
+    let form = STRUCTS.iter().find(|(first, other, _)| is_known(first) && is_known(other));
+    match form {
+        Some((.., form)) if hint.is_empty() => format!("; write {form}"),
+        Some((.., form)) => format!("{hint} Write {form}"),
+        None => hint,
+    }
+}
+
+/// Two fields of an object that has fields of its own, the first of them one that it must have or the first of the
+/// list, and how it is written.
+const STRUCTS: [(&str, &str, &str); 4] = [
+    ("question", "on_timeout", "`gate: {question: Deploy?}`"),
+    ("then", "when", "`rules: [{id: down, when: {class: transient}, then: retry}]`"),
+    (
+        "rules",
+        "max_replans",
+        "`failure: {rules: [{id: down, when: {class: transient}, then: retry}]}`",
+    ),
+    ("disposition", "class", "`when: {class: transient}`"),
+];
+
+/// The message about a list at a path, where an object belongs.
+#[must_use]
+pub fn list_for_object(path: &str) -> String {
+    let field = path.rsplit('.').next().unwrap_or_default();
+    let field = field.split('[').next().unwrap_or_default();
+    let form = example_of(field).map_or_else(String::new, |form| format!(", such as {form}"));
+    format!("found a list, expected an object{form}")
 }
 
 /// Whether a library expected one value of a list of words and objects.
@@ -84,7 +144,7 @@ fn form_of_type(variant: &str) -> Option<&'static str> {
 }
 
 /// The fields that take one of several words or objects, their types, and what they take.
-const FORMS: [(&str, &str, &str); 9] = [
+const FORMS: [(&str, &str, &str); 11] = [
     (
         "fallback",
         "Fallback",
@@ -102,6 +162,12 @@ const FORMS: [(&str, &str, &str); 9] = [
     ("idempotent", "Idempotence", "yes, no or with_key"),
     ("decider", "Decider", "rules or external"),
     ("disposition", "Disposition", "did_not_happen, unknown or landed"),
+    ("on_stale", "OnStale", "warn, ask or replan"),
+    (
+        "class",
+        "FailureClass",
+        "transient, deterministic, assumption_broken, budget_exhausted or unknown",
+    ),
 ];
 
 /// Messages of the JSON library about syntax, and their replacements.
@@ -160,18 +226,27 @@ fn expected_value(expected: &str) -> String {
 }
 
 /// Types that people often write as one value: the fields of plans that have them, and an example.
-const EXAMPLES: [(&str, &[&str], &str); 5] = [
+const EXAMPLES: [(&str, &[&str], &str); 9] = [
     ("Gate", &["gate"], "{question: Deploy?}"),
     ("RetryPolicy", &["retry"], "{max_attempts: 3}"),
     ("Budget", &["budget"], "{attempts: 50}"),
     ("Caps", &["caps"], "{run: 4}"),
     ("Cost", &["cost_estimate", "cost_limit"], "{money_micros: 250000}"),
+    ("Defaults", &["defaults"], "{timeout_seconds: 1800}"),
+    ("FailurePolicy", &["failure"], "{rules: [{id: down, when: {class: transient}, then: retry}]}"),
+    ("FailureRule", &["rules"], "{id: down, when: {class: transient}, then: retry}"),
+    ("FailureMatch", &["when"], "{class: transient}"),
 ];
 
 /// An example for a field whose value has fields.
 pub(super) fn example_of(field: &str) -> Option<&'static str> {
     let found = EXAMPLES.iter().find(|(_, fields, _)| fields.contains(&field));
     found.map(|(.., example)| *example)
+}
+
+/// Whether a field has an object with fields of its own, not a list of them.
+pub(super) fn is_object_field(field: &str) -> bool {
+    field != "rules" && example_of(field).is_some()
 }
 
 /// The numbers that a type can hold.
@@ -247,9 +322,12 @@ const MEANT: [(&[&str], &[&str]); 23] = [
     (&["repeats", "maxrepeats", "repetitions"], &["repeat_limit"]),
     (&["deadline", "expires", "due"], &["deadline_seconds"]),
     (&["assignee", "agent", "role", "worker", "executor", "assigned"], &["owner"]),
-    (&["if", "when", "runif", "only"], &["condition", "when"]),
+    (&["if", "when", "runif", "only"], &["condition", "when", "rules"]),
     (&["files", "filestomodify", "filestocreate", "writes", "modifies"], &["changes"]),
-    (&["approval", "approve", "question", "ask", "manual", "human", "review"], &["gate"]),
+    (
+        &["approval", "approve", "question", "ask", "manual", "human", "review"],
+        &["gate", "question"],
+    ),
     (&["labels", "label", "resources", "tag"], &["tags"]),
     (&["parallel", "maxparallel", "concurrency", "limits", "limit", "cap"], &["caps", "run"]),
     (&["tasks", "todos", "items", "stories", "jobs"], &["steps"]),
@@ -273,7 +351,7 @@ pub(super) fn without_list<'a>(
     if known.clone().count() <= LISTED_MAX {
         return None;
     }
-    Some(match did_you_mean(written, known).as_str() {
+    Some(match meant_field(written, known).as_str() {
         "" => format!("{start}; `ledger help plan-file` lists the fields"),
         hint => format!("{start}{hint} `ledger help plan-file` lists the fields"),
     })

@@ -6,8 +6,8 @@ use serde::de::DeserializeOwned;
 use serde_saphyr::{DefaultMessageFormatter, Error as YamlError, MessageFormatter, Options};
 
 use super::messages::{
-    FORM_EXPECTED, did_you_mean, example_of, form_of, number_range, plain_message, with_form,
-    without_list,
+    FORM_EXPECTED, did_you_mean, example_of, form_of, meant_field, number_range, plain_message,
+    unknown_value, with_form, without_list,
 };
 use crate::files::diagnostic::{ReadError, ReadResult, plan_error};
 
@@ -48,7 +48,9 @@ fn with_example(error: ReadError, text: &str) -> ReadError {
     }
     let row = usize::try_from(row).ok().and_then(|row| text.lines().nth(row)).unwrap_or_default();
     let before: String = row.chars().take(usize::try_from(length).unwrap_or(0)).collect();
-    let before = before.trim_end().trim_end_matches(':');
+    // The first item of a list in brackets is a value of the field, too; a name may be in quotes.
+    let before = before.trim_end().trim_end_matches('[').trim_end().trim_end_matches(':');
+    let before = before.trim_end_matches(['"', '\'']);
     let field = before.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next();
     if let Some(example) = field.and_then(example_of) {
         return ReadError::at(*line, *column, &format!("expected an object, such as {example}"));
@@ -92,8 +94,12 @@ fn field_with_form(text: &str, row: u64, length: u64) -> Option<&str> {
     for line in std::iter::once(last.get(..end)?).chain(above.iter().rev().copied()) {
         let own = line.len().saturating_sub(line.trim_start_matches([' ', '-']).len());
         let is_around = own < indent && !line.trim().is_empty();
-        let names = line.split(|c: char| !c.is_alphanumeric() && !"_:".contains(c));
-        let mut names = names.filter_map(|word| word.split_once(':')).map(|(name, _)| name);
+        let before = line.match_indices(':').filter_map(|(at, _)| line.get(..at));
+        // A name may be in quotes.
+        let mut names = before.filter_map(|before| {
+            let before = before.trim_end_matches(['"', '\'']);
+            before.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next()
+        });
         if let Some(field) = names.rfind(|name| is_around && form_of(name).is_some()) {
             return Some(field);
         }
@@ -128,9 +134,11 @@ fn yaml_error(error: &YamlError) -> ReadError {
         YamlError::SerdeUnknownField { field, expected, .. } => {
             let start = format!("unknown field `{field}`");
             short = without_list(&start, field, expected.iter().copied());
-            did_you_mean(field, expected.iter().copied())
+            meant_field(field, expected.iter().copied())
         }
         YamlError::SerdeUnknownVariant { variant, expected, .. } => {
+            let start = format!("unknown variant `{variant}`");
+            short = unknown_value(&start, expected.iter().copied());
             did_you_mean(variant, expected.iter().copied())
         }
         _ => String::new(),

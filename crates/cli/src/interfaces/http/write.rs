@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_TYPE, IF_MATCH, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
+use plan_ledger::internals::files::{list_for_object, list_read_as_object};
 use serde_json::{Map, Value};
 
 use crate::output::Code;
@@ -163,8 +164,13 @@ async fn make(
         let detail = format!("Idempotency-Key: expected 1 to {KEY_LENGTH_MAX} bytes");
         return Err(usage(detail));
     }
-    let mut request: Request = serde_json::from_value(Value::Object(members))
+    let members = Value::Object(members);
+    let mut request: Request = serde_json::from_value(members.clone())
         .map_err(|error| usage(format!("invalid request: {error}")))?;
+    let read = serde_json::to_value(&request).unwrap_or_default();
+    if let Some(path) = list_read_as_object(&members, &read) {
+        return Err(usage(format!("invalid request: {path}: {}", list_for_object(&path))));
+    }
     expect_role(arrived.role, request.rules().role)?;
     if arrived.role < Role::Operator {
         request.wait_for_approval();

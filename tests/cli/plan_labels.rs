@@ -1,0 +1,125 @@
+//! Goal: a label of a Markdown plan that is a check, a command, a gate, a probe, a budget, a cap, a rule or a limit is
+//! read, or refused with its line and the form to write, wherever it stands; prose stays prose.
+
+use plan_ledger::internals::files::{self, LintReport, Severity, lint_text};
+use plan_ledger::internals::plan::Criterion;
+
+/// A Markdown plan with a text before the tasks, beside them, and in a chapter of its own.
+fn plan(head: &str, beside: &str, chapter: &str) -> String {
+    format!(
+        "# Plan\n\n{head}\n\n## Tasks\n\n{beside}\n\n- [ ] Do it\n- [ ] Then this\n\n## Design\n\n{chapter}\n"
+    )
+}
+
+/// The line of the only finding about labels that is as severe.
+fn line_of(report: &LintReport, severity: Severity, form: &str) -> Option<u64> {
+    let mut found = report.diagnostics.iter().filter(|each| each.severity == severity);
+    let first = found.find(|each| each.message.contains(form));
+    first.and_then(|each| each.line)
+}
+
+#[test]
+fn label_of_a_check_around_markdown_tasks_is_refused_with_its_line() {
+    for (label, form) in [
+        ("Test command: cargo test", "`test_criteria: [{command: make test}]`"),
+        ("**Test command:** `cargo test`", "`test_criteria: [{command: make test}]`"),
+        ("- Verification command: make check", "`test_criteria: [{command: make test}]`"),
+        ("Verify: cargo test", "`test_criteria: [{command: make test}]`"),
+        ("Checks: `pytest -q`", "`test_criteria: [{command: make test}]`"),
+        ("Command: make all", "`defaults: {command"),
+        ("Budget: $5", "`budget: {attempts"),
+        ("- **Budget**: 100k tokens", "`budget: {attempts"),
+        ("Gate: ask Bob", "`gate: {question"),
+        ("Approval required: yes", "`gate: {question"),
+        ("Probe: test -e done", "`probe`"),
+        ("Time limit: 30 min", "`defaults: {timeout_seconds"),
+        ("Timeout: 30m", "`defaults: {timeout_seconds"),
+        ("Max attempts: 3", "`defaults: {retry"),
+        ("Max parallel: 2", "`caps: {run"),
+    ] {
+        for (text, line) in [(plan(label, "", ""), 3), (plan("", label, ""), 7)] {
+            let report = lint_text("plan.md", &text, None);
+            assert!(report.plan_file.is_none(), "{text}");
+            assert_eq!(line_of(&report, Severity::Problem, form), Some(line), "{text}");
+        }
+    }
+    // The same labels in a task have the form of a task.
+    let text = "# Plan\n\n- [ ] Do it\n  - Test command: cargo test\n- [ ] Then this\n";
+    let report = lint_text("plan.md", text, None);
+    assert_eq!(line_of(&report, Severity::Problem, "`acceptance: [{command"), Some(4));
+}
+
+/// In a chapter about something else such a label may be about the product; a gate never is.
+#[test]
+fn label_in_a_chapter_of_its_own_is_a_warning_with_its_line() {
+    for (label, form) in [
+        ("Rate limit: 100 requests per minute", "caps: {run"),
+        ("- **Budget**: $0, open source only", "budget: {attempts"),
+        ("Test command: cargo test", "test_criteria"),
+    ] {
+        let text = plan("", "", label);
+        files::parse("plan.md", &text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let report = lint_text("plan.md", &text, None);
+        assert_eq!(line_of(&report, Severity::Warning, form), Some(14), "{text}");
+    }
+    let report = lint_text("plan.md", &plan("", "", "Gate: ask Bob"), None);
+    assert_eq!(line_of(&report, Severity::Problem, "gate: {question"), Some(14));
+    // What is done after a failure may be meant for the worker.
+    for text in [plan("On failure: call Bob", "", ""), plan("", "", "On failure: call Bob")] {
+        files::parse("plan.md", &text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let report = lint_text("plan.md", &text, None);
+        assert!(line_of(&report, Severity::Warning, "failure: {rules").is_some(), "{text}");
+    }
+}
+
+#[test]
+fn prose_that_looks_like_a_label_is_prose() {
+    for prose in [
+        "Budget: to be discussed",
+        "Budget per request: 5 ms",
+        "The budget: $5",
+        "Gate: none",
+        "Approval: approved",
+        "Tests: we write them first",
+        "Run: `make`",
+        "Note: the gate is open at 9:00",
+        "> Budget: $5",
+        "<!-- Budget: $5 -->",
+        "<!--\nBudget: $5\n-->",
+        "```\nBudget: $5\n```",
+        "| Budget: | $5 |",
+        "Done when: all of it works\n\nBudget matters.",
+        "**Success criteria:**\n\n- Limit: 5 requests are answered",
+    ] {
+        for text in [plan(prose, "", ""), plan("", "", prose)] {
+            files::parse("plan.md", &text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            let report = lint_text("plan.md", &text, None);
+            assert_eq!(line_of(&report, Severity::Warning, "a native plan has"), None, "{text}");
+        }
+    }
+    for chapter in ["Risks", "Open questions", "Success criteria"] {
+        let text =
+            format!("# Plan\n\n- [ ] a\n- [ ] b\n\n## {chapter}\n\n- Budget: $5 is little\n");
+        files::parse("plan.md", &text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+}
+
+#[test]
+fn criteria_before_the_first_chapter_are_those_of_the_plan() {
+    for (head, expected) in [
+        ("Done when: every page loads", &["every page loads"][..]),
+        (
+            "**Success criteria:**\n\n- it is fast\n- it is small\n\nMore.",
+            &["it is fast", "it is small"],
+        ),
+        ("Definition of done: reviewed\nTests: we write them first", &["reviewed"]),
+        ("Nothing of that.", &[]),
+    ] {
+        let read = files::parse("plan.md", &plan(head, "", "")).unwrap().plan;
+        let expected: Vec<_> =
+            expected.iter().map(|text| Criterion::Text((*text).into())).collect();
+        assert_eq!(read.test_criteria, expected, "{head}");
+        assert_eq!(read.steps.len(), 2);
+        assert!(read.context.contains(head.lines().next().unwrap()), "{}", read.context);
+    }
+}
