@@ -4,7 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::command::{PROGRAM, Place};
+use serde_json::Value;
+
+use super::command::{PROGRAM, Place, start, wait_until};
+use super::http::Address;
 
 /// Names that mean something to a shell, or look like options.
 const NAMES: [&str; 12] = [
@@ -135,5 +138,63 @@ fn names_in_printed_commands_are_one_word() {
         let in_runs = check(name, run, name, name, "l");
         assert!(in_runs > 0 || run == "r", "{name}: no command names the run");
         assert!(check(name, "r", "s", "ana", name) > 0, "{name}: no command names the ledger");
+    }
+}
+
+/// A message of a server, or of the command itself, is about the ledger of the reader: pasted in the reader's folder, its
+/// commands find that ledger.
+#[test]
+fn commands_in_messages_find_the_ledger_of_the_reader() {
+    let place = Place::new();
+    place.write("p.json", r#"{"steps": [{"id": "a", "gate": {"question": "ok?"}}, {"id": "b"}]}"#);
+    fs::create_dir(place.path("there")).unwrap();
+    place.ledger("init --ledger there/.ledger").code(0);
+    place.ledger("plan propose p.json --run r --ledger there/.ledger").code(0);
+    for is_served in [false, true] {
+        let server = is_served.then(|| {
+            let mut serving = place.command(&["serve", "--http"]);
+            let server = start(serving.current_dir(place.path("there")));
+            wait_until("it serves", || server.said("serving"));
+            server
+        });
+        let mut found = 0;
+        for line in [
+            "retry a",
+            "answer 999 yes",
+            "accept r b",
+            "set zz 1 --if-version 4",
+            "get zz",
+            "receipt 1-00",
+        ] {
+            for option in ["", " --json"] {
+                let ended = place.ledger(&format!("{line} --ledger there/.ledger{option}"));
+                let text = format!("{}\n{}", ended.out.replace("\\n", "\n"), ended.err);
+                for command in commands(&text) {
+                    found += 1;
+                    assert!(command.contains("--ledger there/.ledger"), "{line}: {command}");
+                    assert!(is_readable(&place, &command), "{line}: {command}");
+                }
+            }
+        }
+        assert!(found >= 8, "{found}");
+        // The reader of an answer over HTTP may be in any folder.
+        if let Some(server) = server {
+            let ledger = place.path("there/.ledger");
+            let http = Address::of_ledger(&ledger);
+            let option = format!("--ledger {}", ledger.display());
+            let by = serde_json::json!({ "by": "ana" });
+            let detail = http.problem("operator", "POST /v1/runs/r/steps/a/retry", &by);
+            let told = commands(&detail);
+            assert!(!told.is_empty() && told.iter().all(|it| it.contains(&option)), "{detail}");
+            let lines = http.lines("viewer", "GET /v1/runs/r/questions", &[], &Value::Null);
+            let told: Vec<&Value> =
+                lines.iter().filter_map(|line| line["commands"].as_array()).flatten().collect();
+            assert!(!told.is_empty(), "{lines:?}");
+            for command in told {
+                assert!(command.as_str().unwrap().contains(&option), "{command}");
+                assert!(is_readable(&place, command.as_str().unwrap()), "{command}");
+            }
+            server.dismiss();
+        }
     }
 }

@@ -266,6 +266,53 @@ mod tests {
         help::check_suggestions(&Cli::command());
     }
 
+    /// The paths of all commands, `plan review` and the like, without `ledger`.
+    fn commands(of: &clap::Command, path: &str, found: &mut Vec<(String, clap::Command)>) {
+        for command in of.get_subcommands().filter(|command| command.get_name() != "help") {
+            let path = format!("{path} {}", command.get_name()).trim().to_owned();
+            commands(command, &path, found);
+            found.push((path, command.clone()));
+        }
+    }
+
+    fn all_commands() -> Vec<(String, clap::Command)> {
+        let mut program = program();
+        program.build();
+        let mut found = Vec::new();
+        commands(&program, "", &mut found);
+        found
+    }
+
+    /// A message names the ledger in exactly the commands that take it.
+    #[test]
+    #[cfg(not(feature = "store"))]
+    fn commands_that_take_a_ledger_are_known() {
+        for (path, command) in all_commands() {
+            if command.has_subcommands() && path != "inspect" {
+                continue;
+            }
+            let takes = command.get_arguments().any(|arg| arg.get_long() == Some("ledger"));
+            assert_eq!(takes, crate::protocol::takes_ledger(&path), "{path}");
+        }
+    }
+
+    /// Whatever takes a run as an argument takes it with `--run`, too.
+    #[test]
+    fn every_command_about_a_run_takes_it_as_an_option() {
+        let mut count = 0;
+        for (path, command) in all_commands() {
+            let is_run = |arg: &&clap::Arg| {
+                let name = arg.get_value_names().and_then(|names| names.first());
+                name.is_some_and(|name| *name == "RUN" || name.starts_with("[RUN]"))
+            };
+            if command.get_positionals().any(|arg| is_run(&arg)) {
+                count += 1;
+                assert!(command.get_arguments().any(|arg| arg.get_long() == Some("run")), "{path}");
+            }
+        }
+        assert!(count > 20, "{count}");
+    }
+
     /// Regression: `ledger claim --sevrer URL` got no suggestion.
     #[test]
     fn mistyped_options_are_answered_with_their_names() {

@@ -63,6 +63,7 @@ pub fn main() -> ExitCode {
     }
     let names_folder = parsed.as_ref().is_ok_and(names_folder);
     let author = parsed.as_ref().ok().and_then(author_source);
+    output::name_ledger(parsed.as_ref().ok().and_then(ledger_of).unwrap_or_else(named_ledger));
     #[cfg(not(feature = "store"))]
     if !names_folder
         && let Ok(Some(command)) = parsed.as_ref().map(ArgMatches::subcommand_name)
@@ -149,6 +150,16 @@ fn names_folder(matches: &ArgMatches) -> bool {
             && matches.value_source(id) == Some(ValueSource::CommandLine)
     };
     is_given("dir") && !is_given("servers")
+}
+
+/// The ledger that the command has, as an option or as an argument.
+fn ledger_of(matches: &ArgMatches) -> Option<PathBuf> {
+    let mut matches = matches;
+    while let Some((_, inner)) = matches.subcommand() {
+        matches = inner;
+    }
+    let named = |id: &str| matches.try_get_one::<PathBuf>(id).ok().flatten().cloned();
+    named("dir").or_else(|| named("ledger"))
 }
 
 /// The ledger that this command line names with `--ledger`, else `LEDGER_DIR`, else the one that is found.
@@ -268,6 +279,9 @@ fn fail(failure: &Failure) -> ExitCode {
     let mut words = std::env::args_os().skip(1).take_while(|word| word != "--");
     if words.any(|word| word == "--json") {
         let mut line = failure.json();
+        if let Some(message) = line.get_mut("message") {
+            *message = output::with_ledger(&failure.to_string()).into();
+        }
         if let Some(number) = line.get_mut("exit_code") {
             *number = code.number().into();
         }

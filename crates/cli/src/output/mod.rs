@@ -32,8 +32,8 @@ pub(crate) use budget::{cost_text, limits_text, money_text, paused_text, warning
 pub(crate) use export::{ExportRange, write_export};
 pub(crate) use plan_diff::{PlanDiffJson, PlanDiffLine, plan_diff_text, redone_steps, redone_text};
 pub(crate) use print::{
-    print_answer, print_answer_aside, print_error, print_json, print_line, print_message,
-    print_raw, print_raw_to, print_result, print_text, wrapped_text,
+    name_ledger, print_answer, print_answer_aside, print_error, print_json, print_line,
+    print_message, print_raw, print_raw_to, print_result, print_text, with_ledger, wrapped_text,
 };
 pub(crate) use progress_bar::{LongTask, ProgressUnit, progress_bar};
 pub(crate) use question::question_subject_text;

@@ -1,18 +1,45 @@
 //! Prints results on standard output and messages on standard error.
 
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use serde_json::Value;
 
 use crate::json::{JsonLine, line_value};
-use crate::protocol::{Answer, Code, Failure};
+use crate::protocol::{Answer, Code, Failure, OWN_LEDGER, in_ledger};
 use crate::requests::answer_text;
 
 use super::render::{Paint, Style, escape_json, escape_lines};
 
+/// The ledger of this command, as its commands have to name it.
+static LEDGER: OnceLock<PathBuf> = OnceLock::new();
+
+/// Sets the ledger that the commands in messages name.
+pub(crate) fn name_ledger(ledger: PathBuf) {
+    // The first one counts: a process has one command line.
+    let _ = LEDGER.set(ledger);
+}
+
+/// A message whose commands name the ledger of this command.
+pub(crate) fn with_ledger(message: &str) -> String {
+    in_ledger(message, LEDGER.get().map_or(Path::new(OWN_LEDGER), PathBuf::as_path))
+}
+
+/// A line whose message, if it is an error, names the ledger of this command.
+fn line_with_ledger(line: &Value) -> Value {
+    let mut line = line.clone();
+    if line.get("type").is_some_and(|tag| tag == "error")
+        && let Some(Value::String(message)) = line.get_mut("message")
+    {
+        *message = with_ledger(message);
+    }
+    line
+}
+
 /// Prints a message for people on standard error.
 pub(crate) fn print_message(line: &str) {
-    let text = Style::of_stderr().wrap(&format!("ledger: {}", escape_lines(line)));
+    let text = Style::of_stderr().wrap(&format!("ledger: {}", escape_lines(&with_ledger(line))));
     // If standard error is closed, the message has no reader.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
@@ -20,7 +47,8 @@ pub(crate) fn print_message(line: &str) {
 /// Prints an error on standard error; its hint, if it has one, is its last line.
 pub(crate) fn print_error(message: &str) {
     let style = Style::of_stderr();
-    let mut text = format!("{} {}", style.paint(Paint::Bad, "error:"), escape_lines(message));
+    let message = escape_lines(&with_ledger(message));
+    let mut text = format!("{} {message}", style.paint(Paint::Bad, "error:"));
     if let Some((start, hint)) = text.rsplit_once("\nhint: ") {
         text = format!("{start}\n{} {hint}", style.paint(Paint::Notice, "hint:"));
     }
@@ -73,9 +101,9 @@ pub(crate) fn print_result<L: JsonLine>(
 pub(crate) fn print_answer(as_json: bool, answer: &Answer) -> Result<Code, Failure> {
     print_messages(answer);
     if as_json {
-        answer.lines.iter().try_for_each(print_json)?;
+        answer.lines.iter().try_for_each(|line| print_json(&line_with_ledger(line)))?;
     } else {
-        let text = answer_text(answer);
+        let text = with_ledger(&answer_text(answer));
         if !text.is_empty() {
             print_text(&format!("{text}\n"))?;
         }
@@ -89,10 +117,10 @@ pub(crate) fn print_answer_aside(as_json: bool, answer: &Answer) -> Result<Code,
     let mut err = io::stderr().lock();
     if as_json {
         for line in &answer.lines {
-            print_raw_to(&mut err, &escape_json(&format!("{line}\n")))?;
+            print_raw_to(&mut err, &escape_json(&format!("{}\n", line_with_ledger(line))))?;
         }
     } else {
-        let text = answer_text(answer);
+        let text = with_ledger(&answer_text(answer));
         if !text.is_empty() {
             print_raw_to(&mut err, &escape_lines(&format!("{text}\n")))?;
         }

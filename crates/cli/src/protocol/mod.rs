@@ -39,7 +39,11 @@ pub(crate) use process::{
     MACHINE_LENGTH_MAX, Peer, ProcessStatus, is_gone, named_process, not_ignored, process_start,
     this_machine,
 };
-pub(crate) use shell::{ledger_option, option, quoted, quoted_folder, sh_word, shell_command};
+#[cfg(test)]
+pub(crate) use shell::takes_ledger;
+pub(crate) use shell::{
+    OWN_LEDGER, in_ledger, ledger_option, option, quoted, quoted_folder, sh_word, shell_command,
+};
 pub(crate) use signed_note::{NoteError, NoteSigner, NoteVerifier};
 pub(crate) use trace_context::{SpanId, TraceId, traceparent};
 pub(crate) use trusted::{TrustedCheckJson, TrustsLine, trusted_text};

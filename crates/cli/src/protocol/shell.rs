@@ -5,10 +5,13 @@
 
 use std::path::Path;
 
+/// The ledger that commands find by themselves.
+pub(crate) const OWN_LEDGER: &str = ".ledger";
+
 /// The command line `ledger VERB WORDS` for the ledger in that folder.
 pub(crate) fn shell_command(verb: &str, ledger: &Path, words: &[&str]) -> String {
     let mut line = format!("ledger {verb}");
-    if ledger != Path::new(".ledger") {
+    if ledger != Path::new(OWN_LEDGER) {
         line.push(' ');
         line.push_str(&ledger_option(ledger));
     }
@@ -17,6 +20,88 @@ pub(crate) fn shell_command(verb: &str, ledger: &Path, words: &[&str]) -> String
         line.push_str(&quoted(word));
     }
     line
+}
+
+/// A message for a reader to whom the ledger in that folder is known by this path: each command in backquotes that
+/// takes a ledger names it. Messages are made without it, since the process that makes one does not know the reader.
+pub(crate) fn in_ledger(text: &str, ledger: &Path) -> String {
+    if ledger == Path::new(OWN_LEDGER) {
+        return text.to_owned();
+    }
+    let mut named = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("`ledger ") {
+        let (command, end) = after.split_at(end_of_command(after));
+        named.push_str(before);
+        named.push_str("`ledger ");
+        let (options, worker) = command.split_once(" -- ").unwrap_or((command, ""));
+        named.push_str(options);
+        if !end.is_empty() && !command.contains("--ledger") && finds_ledger(command) {
+            named.push(' ');
+            named.push_str(&ledger_option(ledger));
+        }
+        if !worker.is_empty() {
+            named.push_str(" -- ");
+            named.push_str(worker);
+        }
+        rest = end;
+    }
+    named.push_str(rest);
+    named
+}
+
+/// Where a command in backquotes ends: a backquote in a quoted name is part of the name.
+fn end_of_command(text: &str) -> usize {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if is_escaped => is_escaped = false,
+            '\\' if !is_quoted => is_escaped = true,
+            '\'' => is_quoted = !is_quoted,
+            '`' if !is_quoted => return at,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+/// Commands that take no ledger.
+const WITHOUT_LEDGER: &[&str] = &[
+    "completions",
+    "drill",
+    "help",
+    "hook",
+    "lab",
+    "man",
+    "plan enrich",
+    "plan lint",
+    "plan show",
+    "restore",
+    "setup",
+    "store",
+];
+
+/// Commands whose first argument may be a ledger.
+const WITH_FOLDER: &[&str] = &[
+    "archive", "blobs", "erase", "export", "import", "inspect", "prune", "recover", "root",
+    "snapshot", "status", "verify",
+];
+
+/// Whether a command, without the word `ledger`, takes a ledger.
+pub(crate) fn takes_ledger(command: &str) -> bool {
+    let is_of = |known: &&str| {
+        command.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+    };
+    is_of(&"setup service") || !WITHOUT_LEDGER.iter().any(|known| is_of(known))
+}
+
+/// Whether a command takes a ledger and names none as its first argument.
+fn finds_ledger(command: &str) -> bool {
+    let mut words = command.split(' ');
+    let (verb, first) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let is_view = verb == "inspect" && first.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+    let is_option = first.is_empty() || first.starts_with('-');
+    takes_ledger(command) && (is_option || is_view || !WITH_FOLDER.contains(&verb))
 }
 
 /// The option that names a ledger.
@@ -84,5 +169,27 @@ mod tests {
         assert_eq!(shell_command("next", Path::new("-rf"), &[]), "ledger next --ledger=-rf");
         assert_eq!(shell_command("next", Path::new("-a b"), &[]), "ledger next '--ledger=-a b'");
         assert_eq!(quoted_folder(Path::new("--yes")), "./--yes");
+    }
+
+    #[test]
+    fn commands_of_messages_name_the_ledger_of_the_reader() {
+        let named = |text: &str| in_ledger(text, Path::new("x y"));
+        for (text, expected) in [
+            ("`ledger next` says it", "`ledger next --ledger 'x y'` says it"),
+            ("a\nhint: `ledger retry r '`s'`", "a\nhint: `ledger retry r '`s' --ledger 'x y'`"),
+            ("`ledger work r -- ./w.sh`", "`ledger work r --ledger 'x y' -- ./w.sh`"),
+            ("`ledger inspect queue`", "`ledger inspect queue --ledger 'x y'`"),
+            ("`ledger inspect a/b`", "`ledger inspect a/b`"),
+            ("`ledger next --ledger z`", "`ledger next --ledger z`"),
+            (
+                "`ledger help plan-file`, `ledger setup HOST`",
+                "`ledger help plan-file`, `ledger setup HOST`",
+            ),
+            ("`ledger plan lint F`; `ledger ", "`ledger plan lint F`; `ledger "),
+            ("`ledger plan review`", "`ledger plan review --ledger 'x y'`"),
+        ] {
+            assert_eq!(named(text), expected);
+            assert_eq!(in_ledger(text, Path::new(OWN_LEDGER)), text);
+        }
     }
 }

@@ -13,7 +13,7 @@ use plan_ledger::{
     StepState, StepStatus,
 };
 
-use crate::protocol::{Failure, StepName, shell_command};
+use crate::protocol::{Failure, OWN_LEDGER, StepName, shell_command};
 
 /// The run with a name or a number (`#3`).
 pub(crate) fn run_of<'a>(state: &'a State, name: &str) -> Result<&'a Run, Failure> {
@@ -152,13 +152,10 @@ pub(crate) fn run_status(run: &Run) -> String {
     word.to_owned()
 }
 
-/// A command line for a message of an answer. It names no ledger: the client knows which one it has.
+/// A command line for a message of an answer. It names no ledger: the process that shows the answer adds it.
 pub(crate) fn request_command(verb: &str, words: &[&str]) -> String {
-    shell_command(verb, Path::new(LEDGER_FOLDER), words)
+    shell_command(verb, Path::new(OWN_LEDGER), words)
 }
-
-/// The ledger that a command line does not name.
-const LEDGER_FOLDER: &str = ".ledger";
 
 /// The record of the open request for a new plan of a run.
 pub(crate) fn open_request(run: &Run) -> Option<u64> {

@@ -12,7 +12,7 @@ use plan_ledger::{Environment, Ledger, LedgerView};
 use crate::commands::serve::Serving;
 #[cfg(feature = "store")]
 use crate::commands::store::held::StoreView;
-use crate::protocol::{Answer, Failure};
+use crate::protocol::{Answer, Failure, in_ledger};
 use crate::requests::Request;
 use crate::server::Client;
 
@@ -59,10 +59,12 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl App {
     pub(super) fn new(serving: Serving<'_>, access: Arc<Access>) -> Self {
         let Serving { dir, environment, ledger, .. } = serving;
+        // A client may be in any folder of this machine: its commands name the ledger by its whole path.
+        let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
         Self {
             #[cfg(feature = "mcp")]
-            tools: HttpTools::new(dir, &environment),
-            dir: dir.to_owned(),
+            tools: HttpTools::new(&dir, &environment),
+            dir,
             environment,
             ledger,
             access,
@@ -89,12 +91,21 @@ impl App {
             clients.push(client);
         }
         drop(clients);
-        let answer = answer?;
+        let mut answer = answer.map_err(|failure| self.in_ledger(failure.into()))?;
         let is_error = |line: &&serde_json::Value| line.get("type").is_some_and(|it| it == "error");
-        match answer.lines.iter().find(is_error) {
-            Some(line) => Err(Problem::of_line(line)),
-            None => Ok(answer),
+        if let Some(line) = answer.lines.iter().find(is_error) {
+            return Err(self.in_ledger(Problem::of_line(line)));
         }
+        for message in &mut answer.messages {
+            *message = in_ledger(message, &self.dir);
+        }
+        Ok(answer)
+    }
+
+    /// The problem with the ledger in its commands.
+    pub(super) fn in_ledger(&self, mut problem: Problem) -> Problem {
+        problem.detail = in_ledger(&problem.detail, &self.dir);
+        problem
     }
 
     /// The newest durable record.

@@ -14,6 +14,7 @@ use axum::http::{HeaderValue, Response, StatusCode};
 use plan_ledger::LedgerView;
 
 use crate::commands::report::{Audience, PageOf, live_page, live_policy, write_page};
+use crate::protocol::Failure;
 use crate::requests::Role;
 
 use super::app::App;
@@ -73,13 +74,15 @@ fn write(app: &App, arrived: &Arrived) -> Result<String, Problem> {
             }
         }
     }
+    let problem = |failure: Failure| app.in_ledger(failure.into());
     let view =
-        LedgerView::open(&app.dir, &app.environment).map_err(crate::protocol::Failure::from)?;
+        LedgerView::open(&app.dir, &app.environment).map_err(|error| problem(error.into()))?;
     // A server that stops does not wait for a long page.
     let mut watch = |_, _| {
         if app.is_stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    Ok(write_page(&view, &app.dir, &app.environment, &of, &mut watch)?.html)
+    let page = write_page(&view, &app.dir, &app.environment, &of, &mut watch);
+    Ok(page.map_err(problem)?.html)
 }
 
 fn html(page: String, policy: &str) -> HttpResponse {

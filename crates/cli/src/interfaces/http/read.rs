@@ -87,7 +87,7 @@ pub(super) fn inspect(
         let words = problem.detail.split("\n\nUsage").next().unwrap_or_default();
         let words = words.split("\n\nFor more information").next().unwrap_or_default();
         problem.detail = words.trim_start_matches("error: ").to_owned();
-        problem
+        app.in_ledger(problem)
     })
 }
 

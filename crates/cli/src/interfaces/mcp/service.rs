@@ -19,6 +19,7 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Map, Value};
 
+use crate::protocol::in_ledger;
 use crate::requests::Role;
 
 use super::call::{ToolCall, ToolOutcome, ToolRefusal, ToolServer, wrong_role};
@@ -224,7 +225,10 @@ impl LedgerService {
             let (form, is_decided) = (Cell::new(None), Cell::new(false));
             let call =
                 ToolCall { server: &server, id, is_cancelled, can_ask, answers, form, is_decided };
-            let outcome = (tool.execute)(&call, arguments);
+            let outcome = (tool.execute)(&call, arguments).map_err(|refusal| {
+                let message = in_ledger(&refusal.message, &server.dir);
+                ToolRefusal { message, ..refusal }
+            });
             (outcome, call.form.take())
         };
         let failed = |_| ErrorData::internal_error("the call failed in an unexpected way", None);
