@@ -200,6 +200,40 @@ fn rollback_that_has_grown_is_noticed() {
     ledger("me", "verify .ledger").code(0).says(&["whole"]);
 }
 
+/// What is read of a rolled-back ledger is older than what was done: every reader says so, and an agent is told to stop.
+#[test]
+fn readers_tell_of_a_rollback() {
+    let place = Place::planned("steps: [{id: a}, {id: b}]\n");
+    let copied = std::process::Command::new("cp")
+        .args(["-r".into(), place.path(".ledger"), place.path("older")])
+        .status();
+    assert!(copied.unwrap().success());
+    place.ledger("note hello").code(0);
+    fs::remove_dir_all(place.path(".ledger")).unwrap();
+    fs::rename(place.path("older"), place.path(".ledger")).unwrap();
+    let text = "the ledger was rolled back: it ends at record 5, and had record 6 at ";
+    for line in [
+        "status",
+        "next",
+        "questions",
+        "inspect",
+        "inspect queue",
+        "inspect why a",
+        "inspect approvals",
+    ] {
+        place.ledger(line).code(0).complains(&[text]);
+        let lines = place.ledger(&format!("{line} --json")).code(0).lines();
+        assert_eq!(lines[0]["type"], "rolled_back", "{line}: {lines:?}");
+    }
+    let prime = place.ledger("prime").code(0).says(&[text, "Stop: claim and propose nothing"]);
+    assert!(!prime.out.contains("How to work"), "{}", prime.out);
+    place.ledger("claim --worker w").code(6).complains(&[text]);
+    place.ledger("note again --accept-rollback").code(0);
+    let shown = place.ledger("next").code(0);
+    assert!(!shown.err.contains(text), "{shown:?}");
+    place.ledger("prime").code(0).says(&["How to work"]);
+}
+
 /// Story: an output in broken JSON was recorded as text without a word.
 #[test]
 fn broken_json_is_taken_as_text_with_a_warning() {

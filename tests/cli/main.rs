@@ -80,12 +80,15 @@ mod mission;
 mod morning_after;
 #[cfg(mutants)]
 mod mutants;
+mod named_runs;
+mod nested_forms;
 mod newcomer;
 mod night;
 mod operator_commands;
 mod other_users;
 mod plan_commands;
 mod plan_fields;
+mod plan_labels;
 mod prime;
 mod printed_commands;
 mod protocol_model;

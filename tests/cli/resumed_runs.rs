@@ -172,6 +172,36 @@ fn ledger_that_is_gone_is_not_begun_anew() {
     place.ledger("status").code(0);
 }
 
+/// A person accepts a rollback for once: the next `resume` refuses another one.
+#[test]
+fn accepted_rollback_is_not_accepted_again() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a}, {id: b, gate: {question: 'go?'}}]");
+    let run = ["run", "plan.yaml", "--worker", "true"];
+    place.ledger_with(&run).code(3);
+    let copy = |from: &str, to: &str| {
+        let _ = fs::remove_dir_all(place.path(to));
+        let mut copied = Command::new("cp");
+        let status = copied.args(["-a", from, to]).current_dir(place.path("")).status();
+        assert!(status.unwrap().success());
+    };
+    copy(".ledger", "older");
+    place.ledger("note hello").code(0);
+    copy("older", ".ledger");
+    place.ledger("resume").code(6).complains(&["--accept-rollback"]);
+    // The way that the message names.
+    place.ledger("resume --accept-rollback").code(3);
+    let shown = place.ledger("resume --show").code(0);
+    assert!(!shown.out.contains("--accept-rollback"), "{}", shown.out);
+    place.ledger("note again").code(0);
+    copy("older", ".ledger");
+    place.ledger("resume").code(6).complains(&["--accept-rollback"]);
+    place.ledger_with(&[&run[..], &["--accept-rollback"]].concat()).code(3);
+    place.ledger("note again").code(0);
+    copy("older", ".ledger");
+    place.ledger("resume").code(6).complains(&["--accept-rollback"]);
+}
+
 /// A worker removes the ledger of the first run in a folder, and the runner is killed.
 #[test]
 fn ledger_that_a_worker_removed_is_known() {

@@ -134,7 +134,7 @@ json_lines! {
     "replicated" of replicate => ReplicatedLine;
     "report" of report => report::ReportLine;
     "review" of plan_review => ReviewLine<'_>;
-    "rolled_back" of inspect, status, verify => RolledBackLine;
+    "rolled_back" of inspect, next, questions, status, verify => RolledBackLine;
     "restored" of restore => RestoredLine;
     "root" of root => RootLine;
     "run" of inspect => RunLine<'_>;

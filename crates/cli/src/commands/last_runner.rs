@@ -349,12 +349,17 @@ fn forget_removed_ledgers(folder: &Path, now: Timestamp) {
 /// The arguments without those that count only once, and without the ledger, which
 /// `LEDGER_DIR` names.
 fn lasting(arguments: Vec<String>) -> Vec<String> {
-    const FLAGS: [&str; 4] = ["--keep-plan", "--kill-orphans", "--replan", "--retry-failed"];
+    const FLAGS: [&str; 5] =
+        ["--accept-rollback", "--keep-plan", "--kill-orphans", "--replan", "--retry-failed"];
     const WITH_VALUE: [&str; 3] = ["--kill-at", "--ledger", "--reason"];
     let mut lasting = Vec::new();
     let mut arguments = arguments.into_iter();
     while let Some(word) = arguments.next() {
-        if WITH_VALUE.contains(&word.as_str()) {
+        if word == "--" {
+            // After it there are no options.
+            lasting.push(word);
+            lasting.extend(arguments.by_ref());
+        } else if WITH_VALUE.contains(&word.as_str()) {
             arguments.next();
         } else if !FLAGS.contains(&word.as_str())
             && !WITH_VALUE.iter().any(|name| word.starts_with(&format!("{name}=")))
@@ -374,8 +379,10 @@ mod tests {
     #[test]
     fn options_that_count_once_are_not_kept() {
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let line = "run p.yaml --worker x --ledger d --kill-at 37 --kill-orphans --replan --reason why --kill-at=3 --keep-plan --wait";
+        let line = "run p.yaml --worker x --ledger d --kill-at 37 --kill-orphans --replan --reason why --kill-at=3 --keep-plan --wait --accept-rollback";
         assert_eq!(lasting(words(line)), words("run p.yaml --worker x --wait"));
+        let line = "--accept-rollback run --wait -- --replan";
+        assert_eq!(lasting(words(line)), words("run --wait -- --replan"));
     }
 
     #[test]

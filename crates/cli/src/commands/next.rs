@@ -18,7 +18,7 @@ use super::inspect::json::views::StaleFilesJson;
 use super::inspect::text::waits::waits_of;
 use super::inspect::views::status::stale_lines;
 use super::inspect::{Surroundings, next_action};
-use super::read_state::read_state;
+use super::read_state::{read_state, report_rollback};
 use super::source::environment_for;
 
 const EXAMPLES: &str = "\
@@ -41,6 +41,7 @@ pub(crate) fn next(args: &NextArgs) -> Result<Code, Failure> {
     let environment = environment_for(args.ledger.dir(), &environment())?;
     let view = LedgerView::open(args.ledger.dir(), &environment)?;
     let runner = RunnerStatus::of(args.ledger.dir(), view.log());
+    report_rollback(args.ledger.dir(), args.ledger.json)?;
     read_state(args.ledger.dir(), |state| show(args, state, &runner, &environment))
 }
 

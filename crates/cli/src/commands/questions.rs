@@ -7,22 +7,23 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::plan::{CompactStep, ExecutedPart, Route, VALUE};
-use plan_ledger::{Json, Run, State};
+use plan_ledger::{Json, Run, RunStatus, State};
 
-use crate::options::LedgerArgs;
+use crate::options::{LedgerArgs, OneRunArg};
 use crate::output::{
     Code, Failure, PendingJson, cost_text, escape_control, pending_commands, pending_text,
     print_line, print_text,
 };
 use crate::protocol::StepName;
-use crate::requests::run_or_only;
+use crate::requests::{run_of, run_or_only};
 use crate::runner::{Pending, pending};
 
-use super::read_state::read_state;
+use super::read_state::{read_state, report_rollback};
 
 const EXAMPLES: &str = "\
 Examples:
-  ledger questions                                 in .ledger
+  ledger questions                                 of all runs in .ledger
+  ledger questions my-plan
   ledger questions --ledger other --json
 
 It takes no lock, and may be used while a run is active.";
@@ -32,14 +33,21 @@ It takes no lock, and may be used while a run is active.";
 pub(crate) struct QuestionsArgs {
     #[command(flatten)]
     ledger: LedgerArgs,
+    #[command(flatten)]
+    run: OneRunArg,
 }
 
 pub(crate) fn questions(args: &QuestionsArgs) -> Result<Code, Failure> {
+    report_rollback(args.ledger.dir(), args.ledger.json)?;
     read_state(args.ledger.dir(), |state| list(args, state))
 }
 
 fn list(args: &QuestionsArgs, state: &State) -> Result<Code, Failure> {
-    let open = state.runs.open().filter_map(|id| state.runs.get(&id));
+    let runs = match args.run.name() {
+        Some(name) => vec![run_of(state, name)?],
+        None => state.runs.open().filter_map(|id| state.runs.get(&id)).collect(),
+    };
+    let open = runs.into_iter().filter(|run| !matches!(run.status, RunStatus::Ended(_)));
     let items: Vec<(&Run, Pending)> = open
         .flat_map(|run| {
             let items = pending(run, &Route::default()).into_iter();

@@ -28,7 +28,7 @@ pub(crate) use ledger::{
     open_ledger,
 };
 pub(crate) use plan_file::ReadPlanArgs;
-pub(crate) use run::{RUN_TWICE, RunArg, RunOption, StepArg, parse_name};
+pub(crate) use run::{OneRunArg, RUN_TWICE, RunArg, RunOption, StepArg, parse_name};
 pub(crate) use wait::{WaitLimit, WaitLoop, WaitNotice, claim_with_wait, parse_wait_limit};
 pub(crate) use words::{parse_text_policy, parse_words};
 #[cfg(feature = "store")]

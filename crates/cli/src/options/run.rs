@@ -33,6 +33,31 @@ impl RunArg {
     }
 }
 
+/// A run by its name, as an argument or as an option, where no name means all runs.
+#[derive(Debug, Args)]
+pub(crate) struct OneRunArg {
+    /// Only this run [default: all]
+    #[arg(id = "run_name", value_name = "RUN", value_parser = parse_name)]
+    name: Option<String>,
+    /// Only this run [default: all]
+    #[arg(
+        long = "run",
+        id = "run",
+        value_name = "RUN",
+        env = "LEDGER_RUN",
+        hide_env_values = true
+    )]
+    #[arg(value_parser = parse_name)]
+    option: Option<String>,
+}
+
+impl OneRunArg {
+    /// The name, if one is given.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.as_deref().or(self.option.as_deref())
+    }
+}
+
 /// A step of a run, as the last of one or two arguments.
 #[derive(Debug, Args)]
 pub(crate) struct StepArg {

@@ -42,6 +42,11 @@ pub(crate) fn accept_rollback() {
     ROLLBACK_ACCEPTED.store(true, Ordering::Relaxed);
 }
 
+/// Whether this process opens ledgers also if they were rolled back.
+pub(crate) fn is_rollback_accepted() -> bool {
+    ROLLBACK_ACCEPTED.load(Ordering::Relaxed)
+}
+
 /// The last record of a ledger that this user wrote to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct KnownRoot {

@@ -93,6 +93,27 @@ enum InspectCommand {
 }
 
 impl InspectCommand {
+    /// Whether the view shows runs, not only the log.
+    fn is_of_runs(&self) -> bool {
+        use InspectCommand as Of;
+        !matches!(
+            self,
+            // The summary reports it itself, as `verify` does.
+            Of::Summary(_)
+                | Of::Verify(_)
+                | Of::Records(_)
+                | Of::Record(_)
+                | Of::Segments(_)
+                | Of::Head(_)
+                | Of::Snapshots(_)
+                | Of::Blobs(_)
+                | Of::Constants(_)
+                | Of::Export(_)
+                | Of::Map(_)
+                | Of::Explain(_)
+        )
+    }
+
     /// Whether the view reads few records of a long log.
     fn reads_few_records(&self) -> bool {
         match self {
@@ -147,7 +168,11 @@ pub(crate) fn inspect(
     if args.view.as_ref().is_some_and(InspectCommand::reads_few_records) {
         expect_few_records(&dir, environment)?;
     }
-    with_output(&dir, args.json, environment, out, |context, out| match &args.view {
+    let is_of_runs = args.view.as_ref().is_some_and(InspectCommand::is_of_runs);
+    let report = |context: InspectContext<'_>, out: &mut Output<'_>| {
+        if is_of_runs { views::view::report_rollback(context, out) } else { Ok(()) }
+    };
+    let show = |context: InspectContext<'_>, out: &mut Output<'_>| match &args.view {
         None | Some(InspectCommand::Summary(_)) => views::summary::summary(context, out),
         Some(InspectCommand::Records(args)) => views::records::records(args, context, out),
         Some(InspectCommand::Record(args)) => views::record::record(args, context, out),
@@ -187,6 +212,10 @@ pub(crate) fn inspect(
         Some(InspectCommand::Timeline(args)) => views::timeline::timeline(args, context, out),
         Some(InspectCommand::Graph(args)) => views::graph::graph(args, context, out),
         Some(InspectCommand::Progress(args)) => views::progress::progress(args, context, out),
+    };
+    with_output(&dir, args.json, environment, out, |context, out| {
+        report(context, out)?;
+        show(context, out)
     })
 }
 

@@ -15,12 +15,12 @@ use crate::commands::inspect::health::lost_text;
 use crate::commands::inspect::newest_state;
 use crate::commands::last_runner::{LastRunner, LastRunners, RunnerStatus, ledger_id};
 use crate::commands::service_start::{ServiceStarts, admit};
-use crate::options::{LEDGER_NAME, LedgerOption, environment};
+use crate::options::{LEDGER_NAME, LedgerOption, RunArg, environment};
 use crate::output::{
     Code, Failure, escape_control, escape_path, print_message, print_text, quoted, shell_command,
 };
 use crate::requests::run_of;
-use crate::server::{AgentSession, expect_person_for};
+use crate::server::{AgentSession, expect_person_for, is_rollback_accepted};
 
 use place::ResumePlace;
 
@@ -44,9 +44,8 @@ To start the steps of a paused run, use `ledger unpause`.";
 pub(crate) struct ResumeArgs {
     #[command(flatten)]
     place: LedgerOption,
-    /// The run's name [default: the only active run, else the one that was started last]
-    #[arg(value_name = "RUN")]
-    run: Option<String>,
+    #[command(flatten)]
+    run: RunArg,
     /// Print the command line, and do nothing
     #[arg(long)]
     show: bool,
@@ -83,7 +82,7 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
         expect_person_for("--retry-failed", dir, "operator")?;
     }
     let id = ledger_id(view.log()).unwrap_or_default();
-    let last = &find_last(dir, (&id, &state), args.run.as_deref())?;
+    let last = &find_last(dir, (&id, &state), args.run.name())?;
     let found = dir.canonicalize().unwrap_or_default();
     let place = ResumePlace::of(last, &id, &found)?;
     let words = words(last, &place, &found, args)?;
@@ -142,6 +141,9 @@ fn words(
     }
     if args.retry_failed {
         added.push("--retry-failed".to_owned());
+    }
+    if is_rollback_accepted() {
+        added.push("--accept-rollback".to_owned());
     }
     if args.kill_orphans {
         added.push("--kill-orphans".to_owned());

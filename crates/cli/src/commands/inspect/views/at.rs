@@ -24,6 +24,7 @@ use crate::commands::inspect::text::run::{progress_text, run_status_text, spent_
 use crate::commands::inspect::text::status::{barrier_paint, status_paint};
 use crate::commands::inspect::text::units::{moment, words};
 use crate::json::TimeJson;
+use crate::options::OneRunArg;
 use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, escape_control};
 use crate::protocol::counted;
@@ -44,9 +45,8 @@ pub(crate) struct AtArgs {
     /// The record
     #[arg(value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
     seq: u64,
-    /// Only this run, by name or number (#3)
-    #[arg(value_name = "RUN")]
-    run: Option<String>,
+    #[command(flatten)]
+    run: OneRunArg,
     /// Print all runs in full, however many (JSON always has all)
     #[arg(long)]
     full: bool,
@@ -58,7 +58,7 @@ pub(crate) fn at(
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
     let at = AtArg { at: Some(args.seq) };
-    let (ledger, runs) = if let Some(name) = &args.run {
+    let (ledger, runs) = if let Some(name) = args.run.name() {
         let (ledger, id) = LedgerAt::of_run(context, at, Some(name))?;
         (ledger, vec![id])
     } else {
@@ -73,7 +73,7 @@ pub(crate) fn at(
         Form::Json => print_json(&ledger, &runs, out)?,
         Form::Text => {
             print(&ledger, &runs, out)?;
-            if args.run.is_none() {
+            if args.run.name().is_none() {
                 print_others(&ledger.state, &runs, out)?;
             }
         }

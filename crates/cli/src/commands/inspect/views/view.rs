@@ -180,7 +180,7 @@ fn report_store(context: InspectContext<'_>, out: &mut Output<'_>) -> Result<(),
 }
 
 /// Reports that the ledger lacks records which it had before.
-pub(super) fn report_rollback(
+pub(crate) fn report_rollback(
     context: InspectContext<'_>,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use clap::Args;
 
 use plan_ledger::internals::plan::{
-    BlockReason, Explanation, ExplanationLine, StepEvent, StepRecord, Warning, explain, is_person,
-    warnings,
+    BlockReason, Explanation, ExplanationLine, Route, StepEvent, StepRecord, Warning, explain,
+    is_person, warnings,
 };
 use plan_ledger::{Event, Run, State, StepNumber, StepStatus, Timestamp};
 
@@ -26,7 +26,7 @@ use crate::options::StepArg;
 use crate::output::render::{Paint, Style, wrap};
 use crate::output::{Code, Failure, escape_control, pending_commands, step_command, warning_text};
 use crate::protocol::StepName;
-use crate::runner::{Pending, RepeatingAttempt};
+use crate::runner::{Pending, RepeatingAttempt, pending};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -226,6 +226,11 @@ fn reason_commands(
         (BlockReason::Reported { .. }, Some(number)) => judge(run, number, at).commands,
         (BlockReason::OutcomeUnknown(_), Some(number)) => answer(run, number, dir).commands,
         (BlockReason::Failed(_), Some(number)) => failed_step(run, number, dir).commands,
+        (BlockReason::Replan { .. }, _) => {
+            let mut items = pending(run, &Route::default()).into_iter();
+            let item = items.find(|item| matches!(item, Pending::Replan { .. }));
+            item.map_or_else(Vec::new, |item| of_pending(&item))
+        }
         (BlockReason::Paused(cause), _) => of_pending(&Pending::Paused { cause: cause.clone() }),
         (BlockReason::NoActivePlan { proposed }, _) => {
             let reviews = proposed

@@ -25,7 +25,7 @@ use plan_ledger::Error;
 
 use crate::commands::last_runner::LastRunner;
 use crate::commands::resume::{last_runner, own_program};
-use crate::options::LedgerOption;
+use crate::options::{LedgerOption, RunArg};
 use crate::output::{Code, Failure, escape_path, print_result};
 use crate::protocol::{private_files, sh_word};
 use crate::server::expect_person;
@@ -52,9 +52,8 @@ A unit has no keys of your shell. Put them into the file that is printed, one li
 pub(crate) struct ServiceArgs {
     #[command(flatten)]
     place: LedgerOption,
-    /// The run's name [default: the only active run, else the one that was started last]
-    #[arg(value_name = "RUN")]
-    run: Option<String>,
+    #[command(flatten)]
+    run: RunArg,
     /// Change nothing; report what is missing
     #[arg(long, conflicts_with = "remove")]
     check: bool,
@@ -97,7 +96,7 @@ pub(crate) fn setup_service(args: &ServiceArgs) -> Result<Code, Failure> {
         // The unit would start without the marks of an agent session.
         expect_person(dir, "")?;
     }
-    let last = last_runner(&args.place, args.run.as_deref())?;
+    let last = last_runner(&args.place, args.run.name())?;
     if let Some(choice) = last.choice_of_agent() {
         return Err(Failure::Rejected(format!(
             "{choice}, and no person has started that\nhint: `ledger resume --show` prints the command line, and \
