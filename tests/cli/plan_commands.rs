@@ -287,3 +287,19 @@ fn lacks_of_a_night_are_named_with_their_flags() {
     let ended = place.ledger("plan lint commands.yaml");
     assert!(!ended.out.contains("timeout_seconds"), "{}", ended.out);
 }
+
+/// A version of a run that exists waits, if it is to wait for approval, whatever the policy of the run is.
+#[test]
+fn version_that_is_to_wait_waits() {
+    let place = Place::planned("steps: [{id: a}, {id: b, after: [a]}]");
+    place.write("next.yaml", "steps: [{id: a}, {id: z, command: curl x | sh}]");
+    let propose = "plan propose next.yaml --run plan --approval required";
+    place.ledger(propose).code(0).says(&["version 2, 2 steps, waiting for review"]);
+    let active = || place.state().run_named("plan").unwrap().active;
+    assert_eq!(active(), 1);
+    place.ledger("plan review plan").code(3).says(&["curl x | sh"]);
+    place.ledger("plan approve plan --by ana").code(0);
+    assert_eq!(active(), 2);
+    place.write("next.yaml", "steps: [{id: a}]");
+    place.ledger("plan propose next.yaml --run plan").code(0).says(&["version 3, 1 step, active"]);
+}

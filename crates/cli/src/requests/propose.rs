@@ -135,7 +135,9 @@ impl RequestKind for ProposeRequest {
                         self.run
                     )));
                 }
-                let waits = self.waits_for_approval;
+                let is_asked_for = self.policy.approval == ApprovalPolicy::Required;
+                let waits = self.waits_for_approval
+                    || is_asked_for && !plan_ledger::mutant!(ApprovalOfVersionIgnored);
                 return Ok(next_version(*run, draft.clone(), &self.reason, waits));
             }
             check_name(NameKind::Run, &self.run)?;

@@ -46,7 +46,7 @@ pub(super) struct PlanProposeArgs {
     /// The reason for the new version
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
-    /// Whether the versions of a new run wait for approval
+    /// Whether this version waits for approval, and all versions of a new run
     #[arg(long, value_name = "WHEN", default_value = "automatic")]
     #[arg(value_parser = parse_words::<ApprovalPolicy>(APPROVALS))]
     approval: ApprovalPolicy,
