@@ -332,8 +332,10 @@ fn bad_input_is_refused_with_a_reason() {
         (
             "ledger_report",
             json!({ "token": unknown, "outcome": "perhaps" }),
-            "unknown variant `perhaps`",
+            "unknown value `perhaps`, expected one of `succeeded`",
         ),
+        ("ledger_show", json!({ "what": "status" }), "`questions`"),
+        ("ledger_claim", json!({ "colour": 1 }), "`worker`"),
         ("ledger_heartbeat", json!({ "token": unknown, "effect": "e" }), "expected both or none"),
         ("ledger_show", json!({ "what": "step" }), "needs the id"),
         ("ledger_show", json!({ "what": "step", "id": "nothing" }), "no step"),

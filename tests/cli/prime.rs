@@ -34,6 +34,38 @@ fn prime_shows_claims_questions_next_steps_changes_and_budget() {
     place.ledger("prime nothing").code(2).complains(&["no run `nothing`"]);
 }
 
+/// What a pause or a request for a new plan holds is not offered as the next work.
+#[test]
+fn prime_offers_no_step_that_is_held() {
+    let place = Place::planned("steps: [{id: a}, {id: b}, {id: c}]\n");
+    let offered = || place.ledger("prime --json").code(0).lines()[0]["ready_count"].clone();
+    assert_eq!(offered(), 3);
+    place.ledger("pause plan").code(0);
+    assert_eq!(offered(), 0);
+    place.ledger("unpause plan").code(0);
+    place.ledger("plan request plan --from b --reason more").code(0);
+    assert_eq!(offered(), 2);
+    let prime =
+        place.ledger("prime").code(0).says(&["#1 a", "#3 c", "a new plan version is needed"]);
+    assert!(!prime.out.contains("  #2 b:"), "{}", prime.out);
+    place.ledger("plan withdraw plan --reason no").code(0);
+    assert_eq!(offered(), 3);
+}
+
+/// A step of a runner that is gone is not being worked on.
+#[test]
+fn prime_tells_of_a_runner_that_is_gone() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a, command: 'true'}, {id: b, command: 'true'}]");
+    place.ledger("run plan.yaml --kill-at 2 --max-parallel 1");
+    place.ledger("prime").code(0).says(&["#2 b: by process/1, which is gone, lease until "]);
+    let line = &place.ledger("prime --json").code(0).lines()[0];
+    assert_eq!(line["claimed"][0]["is_gone"], true);
+    let place = Place::planned("steps: [{id: a}]\n");
+    place.ledger("claim --worker w").code(0);
+    assert_eq!(place.ledger("prime --json").code(0).lines()[0]["claimed"][0]["is_gone"], false);
+}
+
 #[test]
 fn prime_without_a_ledger_is_one_line() {
     let place = Place::new();

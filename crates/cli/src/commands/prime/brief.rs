@@ -1,5 +1,6 @@
 //! The content of a prime, read from the newest state.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use schemars::JsonSchema;
@@ -15,12 +16,13 @@ use plan_ledger::{
 use crate::commands::inspect::health::damage_text;
 use crate::commands::inspect::record_content::{RecordContent, content_text};
 use crate::commands::inspect::text::waits::{wait_text, waits_of};
-use crate::commands::inspect::{in_flight, name_and_title};
+use crate::commands::inspect::{gone_steps, hosted_steps, in_flight, name_and_title};
 use crate::commands::last_runner::RunnerStatus;
 use crate::output::pending_commands;
 use crate::protocol::{Failure, is_unapproved, unchecked_text};
 use crate::requests::{default_run, run_of, run_status};
-use crate::runner::{Pending, RunWait, pending};
+use crate::runner::{GoneClaim, Pending, RunWait, pending};
+use crate::server::rollback_text;
 
 /// How many items of each kind a prime has.
 const LISTED_MAX: usize = 5;
@@ -109,6 +111,8 @@ pub(crate) struct ChangeJson {
 pub(crate) struct ClaimedStepJson {
     /// When it was dispatched.
     pub(super) dispatched_micros: Timestamp,
+    /// Whether its worker is known to be gone: the process that claimed it, or the runner that started it.
+    pub(super) is_gone: bool,
     /// The end of its lease.
     pub(super) lease_until_micros: Timestamp,
     /// The step number.
@@ -148,6 +152,8 @@ pub(crate) struct ReadFrom<'a> {
     view: LedgerView,
     fold: Fold,
     now: Timestamp,
+    /// Which records it lacks that it had before.
+    rollback: Option<String>,
 }
 
 impl<'a> ReadFrom<'a> {
@@ -159,7 +165,8 @@ impl<'a> ReadFrom<'a> {
         let view = LedgerView::open(dir, environment)?;
         let fold = view.fold_recent()?;
         let now = LedgerTime::of(view.log(), environment).now.max(fold.state.time);
-        Ok(Self { dir, view, fold, now })
+        let rollback = rollback_text(dir, environment);
+        Ok(Self { dir, view, fold, now, rollback })
     }
 
     /// The newest state.
@@ -184,6 +191,19 @@ impl<'a> ReadFrom<'a> {
         let waits = RunWait::all(self.dir, self.state(), self.now, is_absent);
         let text = |wait| WaitingJson { text: wait_text(wait, run, self.now) };
         waits_of(&waits, run).map(text).collect()
+    }
+
+    /// The steps in flight whose workers are gone: the processes that claimed them, or the runner that started them.
+    fn gone_steps(&self, run: &Run) -> BTreeSet<StepNumber> {
+        let state = self.state();
+        let dead = GoneClaim::all(self.dir, state);
+        let claimed = gone_steps(state, run, &dead).into_iter().map(|(number, _)| number);
+        let mut gone: BTreeSet<StepNumber> = claimed.collect();
+        let mut hosted = hosted_steps(state, run).peekable();
+        if hosted.peek().is_some() && RunnerStatus::of(self.dir, self.view.log()).is_absent() {
+            gone.extend(hosted.map(|(number, _)| number));
+        }
+        gone
     }
 
     /// The last changes of a run, newest first.
@@ -214,7 +234,8 @@ impl<'a> ReadFrom<'a> {
 /// `Usage` for an unknown run.
 pub(crate) fn read_prime(from: &ReadFrom<'_>, name: Option<&str>) -> Result<PrimeLine, Failure> {
     let state = from.state();
-    let line = PrimeLine { damage: from.damage(), seq: state.seq, ..PrimeLine::default() };
+    let damage = from.damage().or_else(|| from.rollback.clone());
+    let line = PrimeLine { damage, seq: state.seq, ..PrimeLine::default() };
     let run = match name {
         Some(name) => Some(run_of(state, name)?),
         None => match default_run(state) {
@@ -239,10 +260,12 @@ impl PrimeLine {
         let (state, view) = (from.state(), user_view(run, from.now));
         let waiting: Vec<Pending> =
             pending(run, &Route::default()).into_iter().filter(Pending::needs_person).collect();
+        let gone = from.gone_steps(run);
         let claimed = |(number, step): (StepNumber, &StepState)| {
             let attempt = step.attempt()?;
             Some(ClaimedStepJson {
                 dispatched_micros: attempt.dispatched,
+                is_gone: gone.contains(&number),
                 lease_until_micros: attempt.lease_until,
                 number,
                 step: step.id().to_owned(),
@@ -259,6 +282,12 @@ impl PrimeLine {
                 title: name_and_title(run, number).1,
             })
         };
+        // What a pause or a request for a new plan holds is not offered.
+        let hold = run.replan_hold();
+        let is_free = |number: &StepNumber| {
+            run.pause.is_none() && hold.as_ref().is_none_or(|hold| !hold.holds(*number))
+        };
+        let free: Vec<StepNumber> = run.ready().map(|(_, number)| number).filter(is_free).collect();
         let item =
             |item: &Pending| WaitingJson { text: pending_commands(item, &run.name, from.dir).0 };
         // What is not approved is an item of its own.
@@ -272,8 +301,8 @@ impl PrimeLine {
             done: view.done,
             plan: plan_notes(run),
             rejections: rejections(run),
-            ready: run.ready().filter_map(|(_, number)| ready(number)).take(LISTED_MAX).collect(),
-            ready_count: run.ready_count(),
+            ready: free.iter().filter_map(|number| ready(*number)).take(LISTED_MAX).collect(),
+            ready_count: free.len(),
             run: Some(run.name.clone()),
             status: Some(run_status(run)),
             steps: view.total_steps,

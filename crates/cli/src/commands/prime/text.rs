@@ -25,6 +25,9 @@ report it (`ledger_report`, or `ledger receipt TOKEN`). A step is done when the 
 when it is reported. Release a claim that you do not finish (`ledger_release`, or `ledger release TOKEN`).
 ";
 
+/// What an agent does about a ledger that lacks records.
+const STOP: &str = "Stop: claim and propose nothing, and tell the user.\n";
+
 /// A heading with the lines below it.
 struct Section {
     heading: &'static str,
@@ -80,6 +83,9 @@ fn head(line: &PrimeLine) -> String {
             line.steps,
             if line.continues { "; the plan continues" } else { "" }
         ),
+        _ if line.active_runs.is_empty() && line.damage.is_some() => {
+            "plan-ledger: not all of the ledger can be read, and no run is known.".to_owned()
+        }
         _ if line.active_runs.is_empty() => "plan-ledger: the ledger has no run yet.".to_owned(),
         _ => format!(
             "plan-ledger: several runs are active; `ledger prime RUN` shows one of them: {}.",
@@ -99,7 +105,8 @@ fn sections(line: &PrimeLine) -> Vec<Section> {
     let claimed = line.claimed.iter().map(|step| {
         let until = whole_seconds(&time_text(step.lease_until_micros));
         let (number, id, worker) = (step.number, &step.step, &step.worker);
-        format!("#{number} {id}: by {worker}, lease until {until}: {}", step.title)
+        let gone = if step.is_gone { ", which is gone" } else { "" };
+        format!("#{number} {id}: by {worker}{gone}, lease until {until}: {}", step.title)
     });
     let waiting = line.waiting.iter().map(|item| item.text.clone());
     let waits = line.waits.iter().map(|item| item.text.clone());
@@ -135,6 +142,10 @@ fn end(line: &PrimeLine) -> String {
     if line.budget_left != Limits::default() {
         end.extend(["Budget left: ", &limits_text(line.budget_left), "\n"]);
     }
+    if line.damage.is_some() {
+        end.push_str(STOP);
+        return end;
+    }
     let has_work = line.status.as_ref().is_some_and(|status| status == "running");
     if has_work || !line.active_runs.is_empty() {
         end.push_str(HOW_TO_WORK);
@@ -165,6 +176,7 @@ mod tests {
         let many = |count: u32| (1..=count).map(StepNumber);
         let claimed = many(5).map(|number| ClaimedStepJson {
             dispatched_micros: 0,
+            is_gone: true,
             lease_until_micros: 1,
             number,
             step: words.to_owned(),
@@ -205,7 +217,7 @@ mod tests {
                 assert!(text.len() <= limit, "{} bytes of {limit}", text.len());
             }
             let text = prime_text(&line, PRIME_LENGTH_MAX);
-            assert!(text.contains("How to work") && text.contains("Claimed:"), "{text}");
+            assert!(text.contains("Stop:") && text.contains("Claimed:"), "{text}");
             assert!(!text.contains('\u{1b}'), "{text}");
         }
     }

@@ -29,6 +29,9 @@ pub(super) fn show(call: &ToolCall<'_>, arguments: ShowArguments) -> ToolOutcome
     };
     // A page continues the answer of the first one: both are of the same record.
     let last = ReadFrom::open(&call.server.dir, &call.server.environment)?.state().seq;
+    if last == 0 {
+        return Err(ToolRefusal::new("no_such_run", "the ledger has no run yet"));
+    }
     let at = at.or(cursor_seq).unwrap_or(last);
     let run = call.run(run);
     let words = words_of((what, id), run.as_deref(), at)?;

@@ -89,8 +89,7 @@ pub(super) fn arguments_of<A: DeserializeOwned>(
 ) -> Result<A, ToolRefusal> {
     arguments.retain(|_, value| !value.is_null());
     serde_json::from_value(Value::Object(arguments)).map_err(|error| {
-        let text = error.to_string();
-        let text = text.split(", expected one of").next().unwrap_or(&text);
-        ToolRefusal::arguments(text)
+        // A model corrects its call by the list of what there is.
+        ToolRefusal::arguments(&error.to_string().replacen("unknown variant", "unknown value", 1))
     })
 }
