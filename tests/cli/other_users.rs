@@ -395,3 +395,56 @@ fn server_that_cannot_start_a_thread_says_so() {
     run(&["snapshot"]).code(0);
     server.kill();
 }
+
+/// A server that cannot start its threads ends with an error; one that says that it serves, serves.
+#[test]
+fn server_that_cannot_start_does_not_say_that_it_serves() {
+    if !is_superuser() {
+        return;
+    }
+    for tool in ["setpriv", "prlimit"] {
+        if Command::new(tool).arg("--version").output().is_err() {
+            return report_skipped(&format!("{tool} is not installed"));
+        }
+    }
+    let place = Place::new();
+    let folder = place.path("of-another-user");
+    fs::create_dir(&folder).unwrap();
+    chown(&folder, Some(OTHER), Some(OTHER)).unwrap();
+    fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o755)).unwrap();
+    let program = place.path("ledger-program");
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_ledger")).arg(&program).status();
+    assert!(copied.unwrap().success());
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let as_other = |threads: u32, words: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args([format!("--reuid={OTHER}"), format!("--regid={OTHER}")]);
+        command.args(["--clear-groups", "prlimit", &format!("--nproc={threads}")]);
+        command.arg(&program).args(words).args(["--ledger", "l"]);
+        command.current_dir(&folder).env("HOME", &folder).env_remove("LEDGER_DIR");
+        command
+    };
+    start(&mut as_other(1000, &["init"])).end().code(0);
+    // Other tests have processes of the same user, so the limit that is too low is found.
+    let (mut refused, mut served) = (0, 0);
+    for threads in 1..200 {
+        let mut server = start(&mut as_other(threads, &["serve"]));
+        let mut is_ended = false;
+        wait_until("it serves or ends", || {
+            is_ended = server.is_over();
+            is_ended || server.said("serving")
+        });
+        if is_ended {
+            refused += 1;
+            let ended = server.end();
+            assert_ne!(ended.status.code(), Some(0), "{ended:?}");
+            assert!(!ended.out.contains("serving"), "{ended:?}");
+            continue;
+        }
+        served += 1;
+        start(&mut as_other(1000, &["note", "hello"])).end().code(0);
+        server.kill();
+        break;
+    }
+    assert!(refused > 0 && served == 1, "{refused} {served}");
+}

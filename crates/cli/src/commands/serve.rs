@@ -1,5 +1,6 @@
 //! `ledger serve`: takes the writer lock and executes the requests of other processes.
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::{Environment, Ledger};
+use plan_ledger::{Environment, Error, ErrorKind, Ledger};
 
 use crate::commands::store::held::{HeldLog, HttpAddress};
 use crate::commands::store::lines::HeldStoreJson;
@@ -254,9 +255,14 @@ pub(crate) fn serve(args: &ServeArgs, http: &mut dyn HttpServer) -> Result<Code,
     // The worker that starts this server may be the next of one that was killed.
     end_dead_claims(&ledger, dir)?;
     let seq = ledger.head().seq;
-    let served = while_serving(&ledger, dir, print_message, || {
+    let unserved = Cell::new(None);
+    let note = |error: &str| unserved.set(Some(error.to_owned()));
+    let served = while_serving(&ledger, dir, note, || {
         // It ends before the ledger is closed.
         let http = http;
+        if let Some(error) = unserved.take() {
+            return Err(Error::new(ErrorKind::Io, error).into());
+        }
         let listening = args.http.http.map(|address| {
             http.0.serve(Serving {
                 dir,
