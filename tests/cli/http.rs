@@ -434,6 +434,15 @@ const NONE: &[(&str, &str)] = &[];
 /// Stands for a body of more than 16 MiB.
 const BIG: &str = "BIG";
 
+/// A claim that names a process and a folder for its work.
+const IN_FOLDER: &str = r#"{"act":"claim","run":"r","worker":"w",
+    "secret":"9f2c6b1e04d8a7735c1f9ab2e6d0c384",
+    "bound_to":{"process":{"pid":1,"start":1,"machine":"x","folder":"/etc"}}}"#;
+
+const NEXT_IN_FOLDER: &str = r#"{"act":"receipt","token":"1-0-9f2c6b1e04d8a7735c1f9ab2e6d0c384",
+    "receipt":{"outcome":"succeeded"},"next":{"secret":"9f2c6b1e04d8a7735c1f9ab2e6d0c385",
+    "bound_to":{"process":{"pid":1,"start":1,"machine":"x","folder":"/etc"}}}}"#;
+
 /// A key of 65 bytes.
 const LONG_KEY: &str = "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk";
 
@@ -465,6 +474,8 @@ const BAD_REQUESTS: &[BadRequest] = &[
     ("worker", "POST /v1/claims", NONE, r#"{"worker":"w","wrong":1}"#, 400, "usage"),
     ("worker", "POST /v1/claims", NONE, r#"{"worker":7}"#, 400, "usage"),
     ("worker", "POST /v1/claims", NONE, r#"{"worker":"w","bound_to":"peer"}"#, 400, "usage"),
+    ("worker", "POST /v1/requests", NONE, IN_FOLDER, 400, "usage"),
+    ("worker", "POST /v1/requests", NONE, NEXT_IN_FOLDER, 400, "usage"),
     ("worker", "POST /v1/claims", NONE, BIG, 413, "too_large"),
     (
         "worker",

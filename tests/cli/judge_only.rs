@@ -1,10 +1,12 @@
 //! Goal: what a session reports is checked by a judge that a person starts, which runs only commands that a
 //! person approved, and only in the plan's folder or a worktree of its repository.
 
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
 
 use super::command::{Place, start};
+use super::socket::asked;
 
 /// A step whose command criterion leaves a file, and one after it.
 const PLAN: &str = "\
@@ -150,6 +152,39 @@ fn work_is_checked_in_the_worktree_of_its_claim_and_nowhere_else() {
     place.ledger("work --judge-only").code(0);
     assert!(tree.join("ran").exists() && !place.path("ran").exists());
     assert_eq!(status_of(&place, "build"), "accepted");
+}
+
+/// The folder of a claim is what the server sees of the process.
+#[test]
+fn request_does_not_choose_the_folder_of_its_claim() {
+    let place = proposed();
+    let folder_of = |place: &Place| {
+        let state = place.state();
+        let attempt = state.run_named("plan").unwrap().steps[0].attempt().unwrap().clone();
+        attempt.process
+    };
+    let own = format!("claim plan --pid {}", std::process::id());
+    let token = place.ledger(&own).code(0).token();
+    let own = folder_of(&place).unwrap();
+    place.ledger(&format!("release {token}")).code(0);
+    let here = std::env::current_dir().unwrap().to_str().unwrap().to_owned();
+    assert_eq!(own.folder.as_ref(), Some(&here));
+    let server = place.serve();
+    let socket = UnixStream::connect(place.path(".ledger/serve.sock")).unwrap();
+    let other = serde_json::json!({ "pid": 1, "start": 1, "machine": "x", "folder": "/etc" });
+    let mut own = serde_json::to_value(own).unwrap();
+    own["folder"] = "/etc".into();
+    for (process, folder) in [(own, Some(here)), (other, None)] {
+        let claim = serde_json::json!({
+            "act": "claim", "run": "plan", "worker": "w", "secret": "9f".repeat(16),
+            "bound_to": { "process": process },
+        });
+        let answer = asked(&socket, &claim.to_string());
+        assert_eq!(folder_of(&place).unwrap().folder, folder);
+        let token = answer.lines[0]["token"].as_str().unwrap();
+        place.ledger(&format!("release {token}")).code(0);
+    }
+    server.dismiss();
 }
 
 /// The person sees what the plan in the ledger executes, and types that it is run.

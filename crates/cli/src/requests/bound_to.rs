@@ -2,14 +2,15 @@
 //!
 //! The claim is bound in the commit that dispatches the step, so a process that is killed at any point
 //! leaves no claim without an owner. What the claim is bound to is what this process sees, not what the
-//! client says of itself: a client can only name another process, or none.
+//! client says of itself: a client can only name another process, or none. The folder of the work is always the
+//! one that this process sees: a judge checks there.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use plan_ledger::WorkerProcess;
 
-use crate::protocol::{Failure, MACHINE_LENGTH_MAX, Peer};
+use crate::protocol::{Failure, MACHINE_LENGTH_MAX, Peer, named_process};
 
 /// Which process's end ends the attempt, beside its lease.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -38,10 +39,10 @@ impl BoundTo {
                     "bound_to: machine: expected at most {MACHINE_LENGTH_MAX} bytes, found {found}"
                 )))
             }
-            (Self::Process(process), _) => Ok(Some(process.clone())),
+            (Self::Process(process), _) => Ok(Some(with_true_folder(process))),
             (Self::Peer, Peer::Here(process)) => {
                 plan_ledger::mutant!(ClaimBoundToServer => {
-                    return Ok(crate::protocol::named_process(std::process::id()));
+                    return Ok(named_process(std::process::id()));
                 });
                 Ok(Some(process.clone()))
             }
@@ -58,4 +59,12 @@ impl BoundTo {
             }
         }
     }
+}
+
+/// A process that a request names, with the folder that is seen here; with none if it is not seen.
+fn with_true_folder(named: &WorkerProcess) -> WorkerProcess {
+    let is_named =
+        |seen: &WorkerProcess| seen.start == named.start && seen.machine == named.machine;
+    let seen = named_process(named.pid).filter(is_named);
+    WorkerProcess { folder: seen.and_then(|seen| seen.folder), ..named.clone() }
 }

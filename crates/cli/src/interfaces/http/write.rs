@@ -108,7 +108,6 @@ fn members(app: &App, operation: &Write, arrived: &Arrived) -> Result<Map<String
         let secret = serde_json::to_value(app.environment.new_secret()).unwrap_or_default();
         members.insert("secret".to_owned(), secret);
     }
-    bind_to_lease(operation.act, &mut members)?;
     if let Some(tag) = arrived.headers.get(IF_MATCH) {
         let tag = tag.to_str().unwrap_or_default().trim_matches('"');
         let (name, value) = match operation.act {
@@ -126,11 +125,12 @@ fn members(app: &App, operation: &Write, arrived: &Arrived) -> Result<Map<String
     Ok(members)
 }
 
-/// Binds a claim to its lease alone: the process at the other end may be on any machine.
-fn bind_to_lease(act: &str, members: &mut Map<String, Value>) -> Result<(), Problem> {
-    let claim = match act {
-        "claim" => Some(members),
-        "receipt" => members.get_mut("next").and_then(Value::as_object_mut),
+/// Binds a claim to its lease alone: the process at the other end may be on any machine. Its folder is unknown
+/// as well, so the work is checked in the plan's folder.
+fn bind_to_lease(members: &mut Map<String, Value>) -> Result<(), Problem> {
+    let claim = match members.get("act").and_then(Value::as_str) {
+        Some("claim") => Some(members),
+        Some("receipt") => members.get_mut("next").and_then(Value::as_object_mut),
         _ => None,
     };
     let Some(claim) = claim else { return Ok(()) };
@@ -164,6 +164,7 @@ async fn make(
         let detail = format!("Idempotency-Key: expected 1 to {KEY_LENGTH_MAX} bytes");
         return Err(usage(detail));
     }
+    bind_to_lease(&mut members)?;
     let members = Value::Object(members);
     let mut request: Request = serde_json::from_value(members.clone())
         .map_err(|error| usage(format!("invalid request: {error}")))?;
