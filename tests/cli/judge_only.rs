@@ -154,6 +154,91 @@ fn work_is_checked_in_the_worktree_of_its_claim_and_nowhere_else() {
     assert_eq!(status_of(&place, "build"), "accepted");
 }
 
+/// A ledger beside the repository `d`, of which `tree` is a worktree; the plan's folder is `d/sub`.
+fn approved_in_subfolder() -> Place {
+    let place = proposed();
+    for folder in ["d/sub/deep", "d/other"] {
+        std::fs::create_dir_all(place.path(folder)).unwrap();
+        place.write(&format!("{folder}/file"), "");
+    }
+    git(&place.path("d"), &["init", "-q"]);
+    git(&place.path("d"), &["add", "."]);
+    git(&place.path("d"), &["commit", "-q", "-m", "start"]);
+    git(&place.path("d"), &["worktree", "add", "-q", "--detach", "../tree"]);
+    ledger_in(&place, &place.path("d/sub"), &["plan", "approve", "plan", "--by", "ana"]);
+    place
+}
+
+fn ledger_in(place: &Place, folder: &Path, words: &[&str]) -> super::command::Ended {
+    let ledger = place.path(".ledger");
+    let mut command = place.command(words);
+    command.args(["--ledger", ledger.to_str().unwrap()]).current_dir(folder);
+    start(&mut command).end().code(0)
+}
+
+fn report_from(place: &Place, folder: &Path) {
+    let token = ledger_in(place, folder, &["claim", "plan"]).token();
+    place.ledger(&format!("receipt {token} --output done")).code(0);
+}
+
+/// A claim chooses the worktree, and not the folder in it.
+#[test]
+fn work_is_checked_in_the_place_of_the_plan_in_its_worktree() {
+    for (claimed, checked) in [
+        ("d", "d/sub"),
+        ("d/other", "d/sub"),
+        ("d/sub/deep", "d/sub"),
+        ("tree", "tree/sub"),
+        ("tree/other", "tree/sub"),
+        ("tree/sub", "tree/sub"),
+    ] {
+        let place = approved_in_subfolder();
+        place.write(&format!("{checked}/built"), "");
+        report_from(&place, &place.path(claimed));
+        place.ledger("work --judge-only").code(0);
+        assert_eq!(status_of(&place, "build"), "accepted", "{claimed}");
+        assert!(place.path(&format!("{checked}/ran")).exists(), "{claimed}");
+    }
+    // The place of the plan in a worktree leads out of it.
+    let place = approved_in_subfolder();
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::fs::write(elsewhere.path().join("built"), "").unwrap();
+    std::fs::remove_dir_all(place.path("tree/sub")).unwrap();
+    std::os::unix::fs::symlink(elsewhere.path(), place.path("tree/sub")).unwrap();
+    report_from(&place, &place.path("tree"));
+    place.ledger("work --judge-only").code(3).complains(&["the plan's folder is missing there"]);
+    assert!(!elsewhere.path().join("ran").exists());
+}
+
+/// The repository names a folder as its worktree, which is none of its own.
+#[test]
+fn folder_that_does_not_name_the_repository_is_no_worktree_of_it() {
+    for is_repository in [false, true] {
+        let place = proposed();
+        place.ledger("plan approve plan --by ana").code(0);
+        git(&place.path(""), &["init", "-q"]);
+        git(&place.path(""), &["commit", "-q", "--allow-empty", "-m", "start"]);
+        let forged = tempfile::tempdir().unwrap();
+        let folder = forged.path().canonicalize().unwrap();
+        if is_repository {
+            git(&folder, &["init", "-q"]);
+        }
+        std::fs::write(folder.join("built"), "").unwrap();
+        let link = folder.join(".git");
+        std::fs::create_dir_all(place.path(".git/worktrees/forged")).unwrap();
+        place.write(".git/worktrees/forged/gitdir", format!("{}\n", link.display()));
+        place.write(".git/worktrees/forged/commondir", "../..\n");
+        place.write(".git/worktrees/forged/HEAD", place.read(".git/HEAD"));
+        let mut list = Command::new("git");
+        let listed = list.args(["worktree", "list"]).current_dir(place.path("")).output().unwrap();
+        let listed = String::from_utf8(listed.stdout).unwrap();
+        assert!(listed.contains(folder.to_str().unwrap()), "{listed}");
+        report_from(&place, &folder);
+        place.ledger("work --judge-only").code(3).complains(&["stays reported"]);
+        assert!(!folder.join("ran").exists() && !place.path("ran").exists());
+    }
+}
+
 /// The folder of a claim is what the server sees of the process.
 #[test]
 fn request_does_not_choose_the_folder_of_its_claim() {
