@@ -486,3 +486,51 @@ fn judge_never_starts_in_an_attempt_or_an_agent_session() {
     assert_eq!(status_of(&place, "build"), "reported");
     assert!(!place.path("ran").exists());
 }
+
+/// A person judges the text criterion of a step and a judge its command: both are named.
+#[test]
+fn step_with_text_and_command_criteria_waits_for_a_person_and_for_a_judge() {
+    const MIXED: &str = "\
+steps: [{id: a, goal: Do it, acceptance: [{text: It is nice}, {command: touch ran}]}]
+";
+    let place = Place::planned(MIXED);
+    report(&place);
+    let asked = place.ledger("questions").code(0);
+    let asked = asked.says(&["ledger plan approve plan", "touch ran", "ledger accept plan"]);
+    assert!(asked.out.contains("a verdict on: It is nice\n"), "{}", asked.out);
+    for view in ["next", "status"] {
+        place.ledger(view).code(0).says(&["ledger plan review plan"]);
+    }
+    place.ledger("plan approve plan --by ana").code(0);
+    let asked = place.ledger("questions").code(0).says(&["a verdict on: It is nice\n"]);
+    assert!(!asked.out.contains("touch ran"), "{}", asked.out);
+    place.ledger("next").code(0).says(&["ledger accept plan", "work plan --judge-only --wait"]);
+    place.ledger("accept plan a --by ana").code(0);
+    assert_eq!(status_of(&place, "a"), "reported");
+    place.ledger("work --judge-only").code(0);
+    assert_eq!(status_of(&place, "a"), "accepted");
+}
+
+/// A person judges the plan's own text criteria and a judge the commands.
+#[test]
+fn criteria_of_the_plan_wait_for_a_person_or_for_a_judge() {
+    for text in ["", "{text: It is nice}, "] {
+        let plan = format!(
+            "steps: [{{id: a, goal: Do it}}]\ntest_criteria: [{text}{{command: touch ran}}]\n"
+        );
+        let place = Place::planned(&plan);
+        report(&place);
+        let asked =
+            place.ledger("questions").code(0).says(&["ledger plan approve plan", "touch ran"]);
+        assert_eq!(asked.out.contains("ledger accept plan plan"), !text.is_empty());
+        place.ledger("plan approve plan --by ana").code(0);
+        let asked = place.ledger("questions").code(0);
+        assert!(!asked.out.contains("touch ran"), "{}", asked.out);
+        place.ledger("next").code(0).says(&["work plan --judge-only --wait"]);
+        if !text.is_empty() {
+            place.ledger("accept plan plan --by ana").code(0);
+        }
+        place.ledger("work --judge-only").code(0);
+        place.ledger("status").code(0).says(&["done"]);
+    }
+}

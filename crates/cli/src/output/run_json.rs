@@ -503,7 +503,7 @@ pub(crate) enum PendingJson {
         /// The id of the step.
         step: String,
     },
-    /// Verdicts on the criteria of a step.
+    /// Verdicts of a person on the text criteria of a step.
     Verdicts {
         /// The criteria.
         criteria: Vec<String>,
@@ -512,7 +512,7 @@ pub(crate) enum PendingJson {
         /// The id of the step.
         step: String,
     },
-    /// The checks of a step, which a runner makes.
+    /// The checks of a step, which a runner or a judge makes.
     Checks {
         /// The criteria.
         criteria: Vec<String>,
@@ -528,8 +528,13 @@ pub(crate) enum PendingJson {
         /// The version.
         version: u32,
     },
-    /// Verdicts on the criteria of the plan.
+    /// Verdicts of a person on the text criteria of the plan.
     PlanVerdicts {
+        /// The criteria.
+        criteria: Vec<String>,
+    },
+    /// The checks of the plan, which a runner or a judge makes.
+    PlanChecks {
         /// The criteria.
         criteria: Vec<String>,
     },
@@ -607,6 +612,7 @@ impl From<&Pending> for PendingJson {
             }
             Pending::Commands { version, commands } => Self::Commands { commands, version },
             Pending::PlanVerdicts { criteria } => Self::PlanVerdicts { criteria },
+            Pending::PlanChecks { criteria, .. } => Self::PlanChecks { criteria },
             Pending::OutcomeUnknown { step: StepName { number, id: step } } => {
                 Self::OutcomeUnknown { number, step }
             }

@@ -264,6 +264,13 @@ pub(crate) fn pending_commands(item: &Pending, run: &str, ledger: &Path) -> (Str
     (text, commands)
 }
 
+/// The commands that start a process which checks a run.
+fn judge_commands(file: &str, run: &str, ledger: &Path) -> Vec<String> {
+    let judge = shell_command("work", ledger, &[run]);
+    let runner = shell_command("run", ledger, &[file, "--run", run]);
+    vec![runner, format!("{judge} --judge-only --wait")]
+}
+
 /// An item that a run waits for, and the commands that resolve it. Where the answer lets the run execute
 /// something, the first command shows it.
 fn all_commands(item: &Pending, run: &str, ledger: &Path) -> (String, Vec<String>) {
@@ -304,10 +311,11 @@ fn all_commands(item: &Pending, run: &str, ledger: &Path) -> (String, Vec<String
         ),
         Pending::Checks { step, criteria, file } => (
             format!("{step} waits for a runner or a judge to check: {}", criteria.join("; ")),
-            vec![
-                line("run", &[file, "--run", run]),
-                format!("{} --judge-only --wait", line("work", &[run])),
-            ],
+            judge_commands(file, run, ledger),
+        ),
+        Pending::PlanChecks { criteria, file } => (
+            format!("the plan waits for a runner or a judge to check: {}", criteria.join("; ")),
+            judge_commands(file, run, ledger),
         ),
         Pending::Commands { version, commands } => (
             format!(

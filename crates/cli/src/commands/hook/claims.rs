@@ -269,15 +269,18 @@ fn claim_of(
 
 /// A reported step: its criteria without a verdict.
 fn unverified(ledger: &Path, run: &Run, number: StepNumber) -> ClaimState {
-    let open = pending(run, &Route::default()).into_iter().find_map(|item| match item {
+    let open = pending(run, &Route::default()).into_iter().flat_map(|item| match item {
         Pending::Verdicts { step, criteria } | Pending::Checks { step, criteria, .. }
             if step.number == number =>
         {
-            Some(criteria)
+            criteria
         }
-        _ => None,
+        _ => Vec::new(),
     });
-    let open = open.unwrap_or_else(|| vec!["its criteria".to_owned()]);
+    let mut open: Vec<String> = open.collect();
+    if open.is_empty() {
+        open.push("its criteria".to_owned());
+    }
     let open = open.iter().map(|criterion| escape_control(criterion)).collect();
     let unchecked = unchecked_text(ledger, run, number).map(|why| escape_control(&why));
     ClaimState::Unverified { open, unchecked }

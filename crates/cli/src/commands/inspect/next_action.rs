@@ -22,7 +22,9 @@ use crate::output::{
     pending_commands, shell_command, step_argument,
 };
 use crate::protocol::{StepName, WorkerKind, counted, has_judge};
-use crate::runner::{GoneClaim, Pending, RunWait, may_ask_planner, may_hold, pending, plan_file};
+use crate::runner::{
+    GoneClaim, Pending, RunWait, may_ask_planner, may_hold, open_plan_criteria, pending, plan_file,
+};
 
 use super::lookup::{in_flight, step_name, steps_in_status};
 use super::text::waits::{wait_text, waits_of};
@@ -171,6 +173,7 @@ fn person_actions(run: &Run, dir: &Path) -> Vec<NextAction> {
             | Pending::Verdicts { .. }
             | Pending::Checks { .. }
             | Pending::PlanVerdicts { .. }
+            | Pending::PlanChecks { .. }
             | Pending::OutcomeUnknown { .. }
             | Pending::Held { .. }
             | Pending::Routed { .. }
@@ -448,11 +451,11 @@ pub(crate) fn judge(run: &Run, number: StepNumber, at: Surroundings<'_>) -> Next
     }
     let (texts, others) = unjudged_criteria(run, number);
     let command = shell_command("accept", dir, &[&run.name, &id_of(run, number)]);
+    let criteria = if others == 1 { "criterion" } else { "criteria" };
     let text = match texts.as_slice() {
         [] => {
-            let criteria = if others == 1 { "criterion" } else { "criteria" };
             let text = format!("{name} waits for {others} {criteria} that a judge checks");
-            if at.runner.absence().is_none() || has_judge(dir, run.id) {
+            if is_checked(run, at) {
                 return NextAction::new("judge", text).for_step(number);
             }
             return with_judge(&text, run, at).for_step(number);
@@ -460,7 +463,28 @@ pub(crate) fn judge(run: &Run, number: StepNumber, at: Surroundings<'_>) -> Next
         [one] => format!("{name} waits for a person to judge: {}", escape_control(one)),
         many => format!("{name} waits for a person to judge {} text criteria", many.len()),
     };
+    let text = match others {
+        0 => text,
+        _ => format!("{text}; {}", beside(&format!("{others} {criteria}"), run, at)),
+    };
     NextAction::new("accept", text).for_step(number).with_command(escape_control(&command))
+}
+
+/// Whether a process is at work that checks commands.
+fn is_checked(run: &Run, at: Surroundings<'_>) -> bool {
+    at.runner.absence().is_none() || has_judge(at.dir, run.id)
+}
+
+/// What a judge checks beside the text criteria of a person, and how one is started if none is at work.
+fn beside(criteria: &str, run: &Run, at: Surroundings<'_>) -> String {
+    if is_checked(run, at) {
+        return format!("a judge checks {criteria}");
+    }
+    let judge = shell_command("work", at.dir, &[&run.name]);
+    let judge = escape_control(&format!("{judge} --judge-only --wait"));
+    format!(
+        "a judge must check {criteria}, and none is at work until a person starts one: `{judge}`"
+    )
 }
 
 /// An action that says that no judge is at work, and how one is started. In the shell of an agent none starts.
@@ -493,25 +517,25 @@ fn unjudged_criteria(run: &Run, number: StepNumber) -> (Vec<String>, usize) {
 }
 
 fn judge_plan(run: &Run, at: Surroundings<'_>) -> Option<NextAction> {
-    let dir = at.dir;
-    let plan = run.plan().filter(|_| run.all_closed())?;
-    let open = (0..).zip(&plan.header().test_criteria);
-    let open = open.filter(|(index, _)| !run.plan_verdicts.contains_key(index));
-    let texts = open.clone().filter(|(_, each)| matches!(each, Criterion::Text(_))).count();
-    if open.count() == 0 {
+    let (texts, commands) = open_plan_criteria(run);
+    let is_open = !texts.is_empty() || !commands.is_empty();
+    if !is_open || !run.all_closed() {
         return None;
     }
-    if texts == 0 {
-        let text = "the plan's own criteria wait for a judge".to_owned();
-        let is_checked = at.runner.absence().is_none() || has_judge(dir, run.id);
-        return Some(if is_checked {
-            NextAction::new("judge", text)
+    if texts.is_empty() {
+        let text = "the plan's own criteria wait for a judge";
+        return Some(if is_checked(run, at) {
+            NextAction::new("judge", text.to_owned())
         } else {
-            with_judge(&text, run, at)
+            with_judge(text, run, at)
         });
     }
-    let command = shell_command("accept", dir, &[&run.name, "plan"]);
+    let command = shell_command("accept", at.dir, &[&run.name, "plan"]);
     let text = "the plan's own text criteria wait for a person to judge them".to_owned();
+    let text = match commands.len() {
+        0 => text,
+        _ => format!("{text}; {}", beside("its other criteria", run, at)),
+    };
     Some(NextAction::new("accept_plan", text).with_command(escape_control(&command)))
 }
 

@@ -10,19 +10,22 @@ pub(crate) fn open_steps(run: &Run) -> u32 {
     run.active_version().map_or(0, |version| version.step_count.saturating_sub(closed))
 }
 
-/// The plan's own criteria that have no verdict yet.
-pub(crate) fn open_plan_criteria(run: &Run) -> Vec<String> {
-    plan_criteria(run)
-        .filter(|(index, _)| !run.plan_verdicts.contains_key(index))
-        .map(|(_, criterion)| criterion.body().to_owned())
-        .collect()
+/// The plan's own criteria that have no verdict yet: texts and commands.
+pub(crate) fn open_plan_criteria(run: &Run) -> (Vec<String>, Vec<String>) {
+    let open = plan_criteria(run).filter(|(index, _)| !run.plan_verdicts.contains_key(index));
+    texts_and_commands(open.map(|(_, criterion)| criterion.clone()))
 }
 
-/// Whether one of the plan's own criteria without a verdict is a command.
-pub(crate) fn has_open_plan_command(run: &Run) -> bool {
-    plan_criteria(run).any(|(index, criterion)| {
-        !run.plan_verdicts.contains_key(&index) && matches!(criterion, Criterion::Command(_))
-    })
+/// The texts of criteria that a person judges, and the commands of the others.
+pub(crate) fn texts_and_commands(
+    criteria: impl Iterator<Item = Criterion>,
+) -> (Vec<String>, Vec<String>) {
+    let (texts, commands): (Vec<_>, Vec<_>) =
+        criteria.partition(|criterion| matches!(criterion, Criterion::Text(_)));
+    let bodies = |criteria: Vec<Criterion>| {
+        criteria.iter().map(|criterion| criterion.body().to_owned()).collect()
+    };
+    (bodies(texts), bodies(commands))
 }
 
 /// The plan's own criteria that failed, each with its evidence.

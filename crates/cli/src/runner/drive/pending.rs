@@ -6,8 +6,7 @@
 use std::collections::BTreeSet;
 
 use plan_ledger::internals::plan::{
-    Attempt, CompactStep, Criterion, ExecutedPart, QuestionBody, QuestionSubject, Route, executed,
-    is_person,
+    Attempt, CompactStep, ExecutedPart, QuestionBody, QuestionSubject, Route, executed, is_person,
 };
 use plan_ledger::{
     AttemptToken, ContentHash, Outcome, PauseCause, QuestionId, ReplanTrigger, Ruling, Run,
@@ -15,25 +14,26 @@ use plan_ledger::{
 };
 
 use crate::protocol::{StepName, is_unapproved};
-use crate::runner::drive::criteria::may_hold;
-use crate::runner::drive::criteria::{has_open_plan_command, open_plan_criteria, open_steps};
+use crate::runner::drive::criteria::{
+    may_hold, open_plan_criteria, open_steps, texts_and_commands,
+};
 use crate::runner::helpers::approved_commands::commands_of_active;
 
 /// An item that a run waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pending {
-    /// Verdicts on the criteria of a step.
+    /// Verdicts of a person on the text criteria of a step.
     Verdicts {
         /// The step.
         step: StepName,
-        /// The criteria without a verdict.
+        /// The text criteria without a verdict.
         criteria: Vec<String>,
     },
-    /// The checks of a step, which a runner makes.
+    /// The checks of a step, which a runner or a judge makes.
     Checks {
         /// The step.
         step: StepName,
-        /// The criteria without a verdict.
+        /// The command criteria without a verdict.
         criteria: Vec<String>,
         /// The plan file of the run.
         file: String,
@@ -45,10 +45,17 @@ pub enum Pending {
         /// Its commands.
         commands: Vec<String>,
     },
-    /// Verdicts on the plan's own criteria.
+    /// Verdicts of a person on the plan's own text criteria.
     PlanVerdicts {
-        /// The criteria without a verdict.
+        /// The text criteria without a verdict.
         criteria: Vec<String>,
+    },
+    /// The checks of the plan, which a runner or a judge makes.
+    PlanChecks {
+        /// The command criteria without a verdict.
+        criteria: Vec<String>,
+        /// The plan file of the run.
+        file: String,
     },
     /// The answer to a question.
     Question {
@@ -141,6 +148,7 @@ impl Pending {
     pub fn needs_person(&self) -> bool {
         match self {
             Self::Checks { .. }
+            | Self::PlanChecks { .. }
             | Self::Held { .. }
             | Self::Routed { .. }
             | Self::Caps { .. }
@@ -207,7 +215,7 @@ pub fn pending(run: &Run, route: &Route) -> Vec<Pending> {
     }));
     pending.extend(run.waiting_requests().map(|(number, from)| waiting_request(run, number, from)));
     let others = run.reported.iter().filter(|number| !run.waits_to_request(**number));
-    pending.extend(others.map(|number| reported(run, *number)));
+    pending.extend(others.flat_map(|number| reported(run, *number)));
     if pending.iter().any(|item| matches!(item, Pending::Checks { .. })) {
         pending.extend(unapproved(run));
     }
@@ -223,9 +231,7 @@ pub fn pending(run: &Run, route: &Route) -> Vec<Pending> {
     }
     let open = open_steps(run);
     if open == 0 {
-        let criteria = open_plan_criteria(run);
-        let commands = if has_open_plan_command(run) { unapproved(run) } else { None };
-        return commands.into_iter().chain([Pending::PlanVerdicts { criteria }]).collect();
+        return plan_criteria(run);
     }
     match u32::try_from(run.ready_count()).unwrap_or(u32::MAX) {
         0 => vec![Pending::Blocked { steps: open }],
@@ -284,19 +290,33 @@ fn reviews(run: &Run) -> impl Iterator<Item = Pending> {
     proposed.map(|(version, proposed)| Pending::Review { version, hash: proposed.hash })
 }
 
-/// The pending item of a reported step.
-fn reported(run: &Run, number: StepNumber) -> Pending {
+/// The pending items of the plan's own criteria, once its steps are settled.
+fn plan_criteria(run: &Run) -> Vec<Pending> {
+    let (texts, checks) = open_plan_criteria(run);
+    let is_checked = !checks.is_empty();
+    let commands = if is_checked { unapproved(run) } else { None };
+    let texts = (!texts.is_empty() || !is_checked).then_some(texts);
+    let verdicts = texts.map(|criteria| Pending::PlanVerdicts { criteria });
+    let file = plan_file(run);
+    let checks = is_checked.then_some(Pending::PlanChecks { criteria: checks, file });
+    commands.into_iter().chain(verdicts).chain(checks).collect()
+}
+
+/// The pending items of a reported step: a person judges its text criteria, and a judge the others.
+fn reported(run: &Run, number: StepNumber) -> Vec<Pending> {
     let step = StepName::of(run, number);
     let attempt = run.step(number).and_then(|step| step.attempt());
     match attempt.filter(|attempt| !may_hold(attempt)) {
         None => {
             let (texts, checks) = open_criteria(run, number);
-            if texts.is_empty() && !checks.is_empty() {
-                return Pending::Checks { step, criteria: checks, file: plan_file(run) };
-            }
-            Pending::Verdicts { step, criteria: texts.into_iter().chain(checks).collect() }
+            let is_checked = !checks.is_empty();
+            let texts = (!texts.is_empty() || !is_checked).then_some(texts);
+            let verdicts = texts.map(|criteria| Pending::Verdicts { step: step.clone(), criteria });
+            let file = plan_file(run);
+            let checks = is_checked.then_some(Pending::Checks { step, criteria: checks, file });
+            verdicts.into_iter().chain(checks).collect()
         }
-        Some(attempt) => Pending::Decision { step, message: failure(attempt) },
+        Some(attempt) => vec![Pending::Decision { step, message: failure(attempt) }],
     }
 }
 
@@ -391,10 +411,5 @@ fn open_criteria(run: &Run, number: StepNumber) -> (Vec<String>, Vec<String>) {
         .zip(criteria)
         .filter(|(index, _)| verdicts.is_none_or(|verdicts| !verdicts.contains_key(index)))
         .map(|(_, criterion)| criterion);
-    let (texts, checks): (Vec<_>, Vec<_>) =
-        open.partition(|criterion| matches!(criterion, Criterion::Text(_)));
-    let bodies = |criteria: Vec<Criterion>| {
-        criteria.iter().map(|criterion| criterion.body().to_owned()).collect()
-    };
-    (bodies(texts), bodies(checks))
+    texts_and_commands(open)
 }

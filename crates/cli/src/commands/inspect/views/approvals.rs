@@ -114,6 +114,7 @@ fn need(item: &Pending) -> Option<Need> {
         Pending::OutcomeUnknown { .. } => Need::OutcomeUnknown,
         Pending::Person { .. } => Need::Person,
         Pending::Checks { .. }
+        | Pending::PlanChecks { .. }
         | Pending::Held { .. }
         | Pending::Routed { .. }
         | Pending::Caps { .. }
