@@ -372,6 +372,8 @@ fn report_that_nothing_checks_says_so_and_what_helps() {
             "ledger plan approve plan",
         ]);
         place.ledger("prime").code(0).says(&["touch ran && test -f built"]);
+        let asked = place.ledger("questions --json").code(0).lines();
+        assert_eq!(asked[0]["executes"][0]["value"], "touch ran && test -f built");
         place.ledger("plan approve plan --by ana").code(0);
         place.ledger("questions").code(0).says(&["nothing waits for a person"]);
         place
@@ -519,7 +521,8 @@ fn criteria_of_the_plan_wait_for_a_person_or_for_a_judge() {
             "steps: [{{id: a, goal: Do it}}]\ntest_criteria: [{text}{{command: touch ran}}]\n"
         );
         let place = Place::planned(&plan);
-        report(&place);
+        let token = place.ledger("claim plan").code(0).token();
+        place.ledger(&format!("receipt {token} --output done")).code(0).says(&["accepted"]);
         let asked =
             place.ledger("questions").code(0).says(&["ledger plan approve plan", "touch ran"]);
         assert_eq!(asked.out.contains("ledger accept plan plan"), !text.is_empty());
@@ -533,4 +536,35 @@ fn criteria_of_the_plan_wait_for_a_person_or_for_a_judge() {
         place.ledger("work --judge-only").code(0);
         place.ledger("status").code(0).says(&["done"]);
     }
+}
+
+/// A step that was claimed elsewhere than its commands were approved waits for another approval.
+#[test]
+fn work_in_another_folder_waits_for_an_approval_there() {
+    let place = proposed();
+    let elsewhere = tempfile::tempdir().unwrap();
+    ledger_in(&place, elsewhere.path(), &["plan", "approve", "plan", "--by", "ana"]);
+    report(&place);
+    let home = place.path("").canonicalize().unwrap();
+    let home = home.to_str().unwrap();
+    let command = format!("cd {home} && ledger plan approve --ledger {home}/.ledger plan --shown ");
+    for view in ["questions", "next", "status", "inspect .ledger approvals plan"] {
+        let shown = place.ledger(view).code(0);
+        let shown = shown.says(&["no judge checks it", elsewhere.path().to_str().unwrap()]);
+        assert!(view == "status" || shown.out.contains(&command), "{view}: {}", shown.out);
+    }
+    // An agent is told, and is offered no approval.
+    let primed = place.ledger("prime").code(0).says(&["no judge checks it"]);
+    assert!(!primed.out.contains("plan approve"), "{}", primed.out);
+    place.ledger("work --judge-only").code(3);
+    let asked = place.ledger("questions").code(0).out;
+    let line = asked.lines().find(|line| line.contains(&command)).unwrap();
+    let line = line.trim().replace("&& ledger", &format!("&& {}", super::command::PROGRAM));
+    let mut pasted = Command::new("sh");
+    pasted.args(["-c", &format!("{line} --by ana")]).env("XDG_STATE_HOME", place.state_home());
+    assert!(pasted.status().unwrap().success(), "{line}");
+    place.ledger("questions").code(0).says(&["nothing waits for a person"]);
+    place.write("built", "");
+    place.ledger("work --judge-only").code(0);
+    assert_eq!(status_of(&place, "build"), "accepted");
 }

@@ -16,7 +16,7 @@ use crate::output::{
 };
 use crate::protocol::StepName;
 use crate::requests::{run_of, run_or_only};
-use crate::runner::{Pending, pending};
+use crate::runner::{Pending, misplaced, pending};
 
 use super::read_state::{read_state, report_rollback};
 
@@ -50,7 +50,7 @@ fn list(args: &QuestionsArgs, state: &State) -> Result<Code, Failure> {
     let open = runs.into_iter().filter(|run| !matches!(run.status, RunStatus::Ended(_)));
     let items: Vec<(&Run, Pending)> = open
         .flat_map(|run| {
-            let items = pending(run, &Route::default()).into_iter();
+            let items = pending(run, &Route::default()).into_iter().chain(misplaced(run));
             items.filter(Pending::needs_person).map(move |item| (run, item))
         })
         .collect();
@@ -125,7 +125,8 @@ pub(crate) struct OpenDecision {
 #[cfg_attr(not(feature = "mcp"), expect(dead_code, reason = "only a form of MCP shows it"))]
 pub(crate) fn open_decisions(state: &State, run: Option<&str>, dir: &Path) -> Vec<OpenDecision> {
     let Ok(run) = run_or_only(state, run) else { return Vec::new() };
-    let items = pending(run, &Route::default()).into_iter().filter(Pending::needs_person);
+    let items = pending(run, &Route::default()).into_iter().chain(misplaced(run));
+    let items = items.filter(Pending::needs_person);
     items.map(|item| open_decision(run, &item, dir)).collect()
 }
 

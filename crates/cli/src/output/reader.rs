@@ -55,6 +55,9 @@ pub(crate) fn is_for_reader(line: &str) -> bool {
     if !is_for_agent() {
         return true;
     }
+    // A command may be for another folder.
+    let line =
+        line.strip_prefix("cd ").and_then(|it| it.rsplit_once("&& ")).map_or(line, |it| it.1);
     let Some(rest) = line.strip_prefix("ledger ") else { return true };
     !OF_PERSONS.iter().any(|verb| {
         rest.strip_prefix(verb).is_some_and(|after| after.is_empty() || after.starts_with(' '))

@@ -528,6 +528,19 @@ pub(crate) enum PendingJson {
         /// The version.
         version: u32,
     },
+    /// The approval of what the active version executes, for the folder of the work of a step.
+    Misplaced {
+        /// The folder in which the commands were approved.
+        approved_in: String,
+        /// The folder in which the step was claimed.
+        claimed_in: String,
+        /// The number of the step.
+        number: StepNumber,
+        /// Why the work is not checked.
+        reason: String,
+        /// The id of the step.
+        step: String,
+    },
     /// Verdicts of a person on the text criteria of the plan.
     PlanVerdicts {
         /// The criteria.
@@ -611,6 +624,15 @@ impl From<&Pending> for PendingJson {
                 Self::Checks { criteria, number, step }
             }
             Pending::Commands { version, commands } => Self::Commands { commands, version },
+            Pending::Misplaced {
+                step: StepName { number, id }, approved, work, reason, ..
+            } => Self::Misplaced {
+                approved_in: approved,
+                claimed_in: work,
+                number,
+                reason,
+                step: id,
+            },
             Pending::PlanVerdicts { criteria } => Self::PlanVerdicts { criteria },
             Pending::PlanChecks { criteria, .. } => Self::PlanChecks { criteria },
             Pending::OutcomeUnknown { step: StepName { number, id: step } } => {

@@ -7,7 +7,7 @@ use plan_ledger::internals::ledger::time_text;
 use plan_ledger::internals::plan::{
     BudgetPart, QuestionBody, QuestionSubject, ResolvedOutcome, VALUE,
 };
-use plan_ledger::{Micros, PauseCause, QuestionId, ReplanTrigger, Ruling, Timestamp};
+use plan_ledger::{ContentHash, Micros, PauseCause, QuestionId, ReplanTrigger, Ruling, Timestamp};
 
 use crate::protocol::{StepName, budget_used_text, class_word, counted};
 use crate::runner::{Pending, Progress, RunOutcome, RunSummary, STOPPING, Unrecorded};
@@ -16,7 +16,7 @@ use super::budget::{cost_text, paused_text};
 use super::question::question_subject_text;
 use super::reader::is_for_reader;
 use super::render::local_moment;
-use crate::protocol::{option, shell_command};
+use crate::protocol::{option, quoted, shell_command};
 
 /// The maximum number of items of a list that are shown.
 const SHOWN_MAX: usize = 10;
@@ -264,6 +264,17 @@ pub(crate) fn pending_commands(item: &Pending, run: &str, ledger: &Path) -> (Str
     (text, commands)
 }
 
+/// The commands with which a person reads what a run executes, and approves it for a folder, if that is there.
+fn approve_in(folder: &str, run: &str, ledger: &Path, hash: ContentHash) -> Vec<String> {
+    let review = shell_command("plan review", ledger, &[run]);
+    let whole = ledger.canonicalize().unwrap_or_else(|_| ledger.to_owned());
+    let approve = shell_command("plan approve", &whole, &[run]);
+    let shown = option("--shown", &hash.short().to_string());
+    let approve = format!("cd {} && {approve} {shown}", quoted(folder));
+    let approve = Some(approve).filter(|_| Path::new(folder).is_dir());
+    std::iter::once(review).chain(approve).collect()
+}
+
 /// The commands that start a process which checks a run.
 fn judge_commands(file: &str, run: &str, ledger: &Path) -> Vec<String> {
     let judge = shell_command("work", ledger, &[run]);
@@ -324,6 +335,10 @@ fn all_commands(item: &Pending, run: &str, ledger: &Path) -> (String, Vec<String
                 commands.join("; ")
             ),
             vec![line("plan review", &[run]), line("plan approve", &[run])],
+        ),
+        Pending::Misplaced { step, work, reason, hash, .. } => (
+            format!("{step} is reported, and no judge checks it: {reason}"),
+            approve_in(work, run, ledger, *hash),
         ),
         Pending::PlanVerdicts { criteria } => (
             format!("the plan waits for a verdict on: {}", criteria.join("; ")),

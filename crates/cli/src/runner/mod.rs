@@ -42,7 +42,8 @@ pub(crate) use claims::{
 };
 pub(crate) use drive::{
     Consequence, EndedAttempt, GuardState, HeldOwner, closed_until, disk_problem, is_by_planner,
-    keep_left, may_ask_planner, may_hold, open_plan_criteria, plan_file, rationale,
+    keep_left, may_ask_planner, may_hold, misplaced, misplaced_step, open_plan_criteria, plan_file,
+    rationale,
 };
 pub use drive::{
     Counts, Guards, LeftWorkers, Options, Pending, Recovered, RunOutcome, RunSummary, Session,

@@ -23,7 +23,8 @@ use crate::output::{
 };
 use crate::protocol::{StepName, WorkerKind, counted, has_judge};
 use crate::runner::{
-    GoneClaim, Pending, RunWait, may_ask_planner, may_hold, open_plan_criteria, pending, plan_file,
+    GoneClaim, Pending, RunWait, may_ask_planner, may_hold, misplaced, open_plan_criteria, pending,
+    plan_file,
 };
 
 use super::lookup::{in_flight, step_name, steps_in_status};
@@ -165,6 +166,7 @@ fn person_actions(run: &Run, dir: &Path) -> Vec<NextAction> {
         let (action, step) = match item {
             Pending::Question { step, .. } => ("question", step.as_ref()),
             Pending::Review { .. } | Pending::Commands { .. } => ("review", None),
+            Pending::Misplaced { step, .. } => ("review", Some(step)),
             Pending::Paused { .. } => ("unpause", None),
             Pending::Replan { from, .. } => ("replan", from.as_ref()),
             Pending::Person { step, .. } => ("person", Some(step)),
@@ -184,14 +186,18 @@ fn person_actions(run: &Run, dir: &Path) -> Vec<NextAction> {
         // Reading the plan is the first of the commands of a review.
         let has_all = matches!(
             item,
-            Pending::Question { .. } | Pending::Person { .. } | Pending::Replan { .. }
+            Pending::Question { .. }
+                | Pending::Person { .. }
+                | Pending::Replan { .. }
+                | Pending::Misplaced { .. }
         );
         let count = if has_all { commands.len() } else { 1 };
         let commands = commands.iter().take(count).map(|line| escape_control(line)).collect();
         let step = step.map(|step| step.number);
         Some(NextAction { action, step, text: escape_control(&text), commands })
     };
-    pending(run, &Route::default()).iter().filter_map(action).collect()
+    let items = pending(run, &Route::default()).into_iter().chain(misplaced(run));
+    items.filter_map(|item| action(&item)).collect()
 }
 
 fn running(state: &State, run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {

@@ -4,6 +4,7 @@
 //! item names everything needed to resolve it.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use plan_ledger::internals::plan::{
     Attempt, CompactStep, ExecutedPart, QuestionBody, QuestionSubject, Route, executed, is_person,
@@ -13,11 +14,12 @@ use plan_ledger::{
     StepNumber, StepState, StepStatus, Timestamp,
 };
 
-use crate::protocol::{StepName, is_unapproved};
+use crate::protocol::{StepName, commands_of, is_unapproved};
 use crate::runner::drive::criteria::{
     may_hold, open_plan_criteria, open_steps, texts_and_commands,
 };
 use crate::runner::helpers::approved_commands::commands_of_active;
+use crate::runner::helpers::work_folder::check_folder;
 
 /// An item that a run waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +46,20 @@ pub enum Pending {
         version: u32,
         /// Its commands.
         commands: Vec<String>,
+    },
+    /// The approval of what the active version executes, for the folder of the work of a step: no judge checks
+    /// it elsewhere.
+    Misplaced {
+        /// The step.
+        step: StepName,
+        /// The folder in which the commands were approved.
+        approved: String,
+        /// The folder in which the step was claimed.
+        work: String,
+        /// Why the work is not checked, for people.
+        reason: String,
+        /// The hash of the plan.
+        hash: ContentHash,
     },
     /// Verdicts of a person on the plan's own text criteria.
     PlanVerdicts {
@@ -157,6 +173,7 @@ impl Pending {
             Self::PlanVerdicts { criteria } => !criteria.is_empty(),
             Self::Verdicts { .. }
             | Self::Commands { .. }
+            | Self::Misplaced { .. }
             | Self::Question { .. }
             | Self::Review { .. }
             | Self::Paused { .. }
@@ -167,12 +184,13 @@ impl Pending {
         }
     }
 
-    /// What the answer lets the run execute: all of a version of the plan, or what the step behind a gate
+    /// What the answer lets the run or a judge execute: all of a version of the plan, or what the step behind a gate
     /// executes, asks and may spend.
     #[must_use]
     pub fn executes(&self, run: &Run) -> Vec<ExecutedPart> {
         let (version, step) = match self {
-            Self::Review { version, .. } => (*version, None),
+            Self::Review { version, .. } | Self::Commands { version, .. } => (*version, None),
+            Self::Misplaced { .. } => (run.active, None),
             Self::Question { asked, step, .. } => match (&asked.subject, step) {
                 (QuestionSubject::Plan { version }, _) => (*version, None),
                 (QuestionSubject::Gate, Some(step)) => (run.active, Some(step.id.as_str())),
@@ -318,6 +336,34 @@ fn reported(run: &Run, number: StepNumber) -> Vec<Pending> {
         }
         Some(attempt) => vec![Pending::Decision { step, message: failure(attempt) }],
     }
+}
+
+/// The reported steps that no judge checks because of the folder of their work. Unlike the other items it depends
+/// on the file system.
+pub(crate) fn misplaced(run: &Run) -> Vec<Pending> {
+    run.reported.iter().filter_map(|number| misplaced_step(run, *number)).collect()
+}
+
+/// The item for a reported step that no judge checks because of the folder of its work.
+pub(crate) fn misplaced_step(run: &Run, number: StepNumber) -> Option<Pending> {
+    let step = run.step(number).filter(|step| step.status == StepStatus::Reported)?;
+    let work = step.attempt()?.process.as_ref()?.folder.as_ref()?;
+    let approval = run.approved_commands(commands_of(run)?)?;
+    let approved = approval.folder.as_ref()?;
+    if work == approved || open_criteria(run, number).1.is_empty() {
+        return None;
+    }
+    let reason = match Path::new(approved).canonicalize() {
+        Ok(plan) => check_folder(&plan, Some(work)).err()?,
+        Err(_) => format!("the folder in which its commands were approved is gone: {approved}"),
+    };
+    Some(Pending::Misplaced {
+        step: StepName::of(run, number),
+        approved: approved.clone(),
+        work: work.clone(),
+        reason,
+        hash: run.active_version()?.hash,
+    })
 }
 
 /// The approval of the commands of the active version, if no person gave it.

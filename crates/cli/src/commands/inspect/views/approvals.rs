@@ -19,7 +19,7 @@ use crate::json::{EventSchema, TimeJson};
 use crate::options::RunArg;
 use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, escape_control, pending_commands};
-use crate::runner::{Pending, pending};
+use crate::runner::{Pending, misplaced, pending};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -95,6 +95,7 @@ fn open(run: &Run) -> Vec<Pending> {
         return Vec::new();
     }
     let mut open = pending(run, &Route::default());
+    open.extend(misplaced(run));
     open.retain(|item| need(item).is_some());
     open
 }
@@ -103,7 +104,7 @@ fn open(run: &Run) -> Vec<Pending> {
 fn need(item: &Pending) -> Option<Need> {
     Some(match item {
         Pending::Verdicts { .. } => Need::Verdicts,
-        Pending::Commands { .. } => Need::Commands,
+        Pending::Commands { .. } | Pending::Misplaced { .. } => Need::Commands,
         Pending::PlanVerdicts { criteria } if criteria.is_empty() => return None,
         Pending::PlanVerdicts { .. } => Need::PlanVerdicts,
         Pending::Question { .. } => Need::Question,
