@@ -568,3 +568,12 @@ fn work_in_another_folder_waits_for_an_approval_there() {
     place.ledger("work --judge-only").code(0);
     assert_eq!(status_of(&place, "build"), "accepted");
 }
+
+/// The limits of workers do not hold for checks, so a judge takes none.
+#[test]
+fn judge_takes_no_limits_of_workers() {
+    let place = proposed();
+    for limit in ["--output-timeout 2s", "--progress-timeout 2s", "--repeat-limit 3"] {
+        place.ledger(&format!("work --judge-only {limit}")).code(2).complains(&["--judge-only"]);
+    }
+}

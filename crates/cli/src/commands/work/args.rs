@@ -90,6 +90,7 @@ pub(crate) struct WorkArgs {
     /// Claim nothing: check the reported steps that have command criteria, with commands that a person
     /// approved
     #[arg(long, conflicts_with_all = ["command", "max", "owner", "tag"])]
+    #[arg(conflicts_with_all = ["output_timeout", "progress_timeout", "repeat_limit"])]
     pub(super) judge_only: bool,
     /// With --judge-only: stop when standard input ends, so that the judge ends with the program that started
     /// it
