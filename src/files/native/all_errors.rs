@@ -183,7 +183,8 @@ fn wrong_part<T: serde::de::DeserializeOwned>(
         let Some(part) = parts.iter().find(|part| is_other(&pointer, part)) else { break };
         pointer.push('/');
         pointer.push_str(&part.replace('~', "~0").replace('/', "~1"));
-        path.push_str(&if is_list { format!("[{part}]") } else { format!(".{part}") });
+        let (open, close) = if is_list { ("[", "]") } else { (".", "") };
+        path.extend([open, part.as_str(), close]);
     }
     path
 }

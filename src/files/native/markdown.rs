@@ -201,17 +201,17 @@ impl Parser {
 
     fn into_draft(mut self, name: &str) -> ReadResult<PlanDraft> {
         let marks = self.plan.remove(MARKS_FIELD).unwrap_or_else(|| json!({}));
-        let mut marks: Marks = self.typed(1, marks).unwrap_or_default();
+        let mut marks: Marks = self.typed(1, &marks).unwrap_or_default();
         let mut steps: Vec<Step> = Vec::new();
         let mut sources = Vec::new();
         for OpenStep { line, mark, fields } in std::mem::take(&mut self.steps) {
-            let Some(step) = self.typed::<Step>(line, Value::Object(fields)) else { continue };
+            let Some(step) = self.typed::<Step>(line, &Value::Object(fields)) else { continue };
             set_mark(&mut marks, &step.id, mark, &format!("{name}: line {line}: [{mark}]"));
             steps.push(step);
             sources.push(StepSource::Line(line));
         }
         let plan = std::mem::take(&mut self.plan);
-        let plan = self.typed::<Plan>(1, Value::Object(plan));
+        let plan = self.typed::<Plan>(1, &Value::Object(plan));
         match plan {
             Some(plan) if self.problems.is_empty() => {
                 let plan = Plan { steps, ..plan };
@@ -222,11 +222,11 @@ impl Parser {
         }
     }
 
-    fn typed<T: DeserializeOwned + Serialize>(&mut self, line: u64, value: Value) -> Option<T> {
+    fn typed<T: DeserializeOwned + Serialize>(&mut self, line: u64, value: &Value) -> Option<T> {
         match serde_json::from_value::<T>(value.clone()) {
             Ok(read) => {
                 let again = serde_json::to_value(&read).unwrap_or_default();
-                if let Some(path) = list_read_as_object(&value, &again) {
+                if let Some(path) = list_read_as_object(value, &again) {
                     self.problem(line, &format!("{path}: {}", list_for_object(&path)));
                 }
                 Some(read)

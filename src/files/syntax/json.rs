@@ -29,13 +29,13 @@ pub fn list_read_as_object(written: &Value, read: &Value) -> Option<String> {
         (Value::Array(_), Value::Object(_)) => Some(String::new()),
         (Value::Array(written), Value::Array(read)) => {
             (0_usize..).zip(written.iter().zip(read)).find_map(|(at, (written, read))| {
-                below(&format!("[{at}]"), list_read_as_object(written, read)?)
+                Some(below(&format!("[{at}]"), &list_read_as_object(written, read)?))
             })
         }
         (Value::Object(written), Value::Object(read)) => {
             written.iter().find_map(|(name, value)| {
                 match read.get(name) {
-                    Some(read) => below(name, list_read_as_object(value, read)?),
+                    Some(read) => Some(below(name, &list_read_as_object(value, read)?)),
                     // What equals the default is not written again.
                     None => {
                         let is_filled = value.as_array().is_some_and(|items| !items.is_empty());
@@ -49,9 +49,9 @@ pub fn list_read_as_object(written: &Value, read: &Value) -> Option<String> {
 }
 
 /// The path of a part, and of one in it.
-fn below(part: &str, inner: String) -> Option<String> {
+fn below(part: &str, inner: &str) -> String {
     let dot = if inner.starts_with('[') || inner.is_empty() { "" } else { "." };
-    Some(format!("{part}{dot}{inner}"))
+    format!("{part}{dot}{inner}")
 }
 
 /// Why a text is not JSON, with its place, for people; `None` if it is.

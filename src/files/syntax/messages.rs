@@ -35,14 +35,14 @@ pub(crate) fn plain_message(message: &str) -> String {
     }
     if start.starts_with("unknown ") {
         let name = quoted(start).next().unwrap_or_default();
-        if let Some(text) = unknown_value(start, quoted(expected)) {
+        if let Some(text) = unknown_value(start, &quoted(expected)) {
             return text;
         }
         let start = start.replacen("unknown variant", "unknown value", 1);
-        if let Some(text) = without_list(&start, name, quoted(expected)) {
+        if let Some(text) = without_list(&start, name, &quoted(expected)) {
             return text;
         }
-        let hint = meant_field(name, quoted(expected));
+        let hint = meant_field(name, &quoted(expected));
         return format!("{start}, expected {expected}{hint}");
     }
     message.to_owned()
@@ -51,7 +51,7 @@ pub(crate) fn plain_message(message: &str) -> String {
 /// The message about an unknown word where some of the known ones are objects; `None` elsewhere.
 pub(super) fn unknown_value<'a>(
     start: &str,
-    known: impl Iterator<Item = &'a str> + Clone,
+    known: &(impl Iterator<Item = &'a str> + Clone),
 ) -> Option<String> {
     let start = start.strip_prefix("unknown variant ")?;
     let is_of = |form: &str| {
@@ -66,7 +66,7 @@ pub(super) fn unknown_value<'a>(
 /// A hint with the known names that an unknown one means, and how the whole is written.
 pub(super) fn meant_field<'a>(
     written: &str,
-    known: impl Iterator<Item = &'a str> + Clone,
+    known: &(impl Iterator<Item = &'a str> + Clone),
 ) -> String {
     let hint = did_you_mean(written, known.clone());
     let is_known = |name: &str| known.clone().any(|known| known == name);
@@ -346,7 +346,7 @@ const LISTED_MAX: usize = 8;
 pub(super) fn without_list<'a>(
     start: &str,
     written: &str,
-    known: impl Iterator<Item = &'a str> + Clone,
+    known: &(impl Iterator<Item = &'a str> + Clone),
 ) -> Option<String> {
     if known.clone().count() <= LISTED_MAX {
         return None;

@@ -133,12 +133,12 @@ fn yaml_error(error: &YamlError) -> ReadError {
     let hint = match error {
         YamlError::SerdeUnknownField { field, expected, .. } => {
             let start = format!("unknown field `{field}`");
-            short = without_list(&start, field, expected.iter().copied());
-            meant_field(field, expected.iter().copied())
+            short = without_list(&start, field, &expected.iter().copied());
+            meant_field(field, &expected.iter().copied())
         }
         YamlError::SerdeUnknownVariant { variant, expected, .. } => {
             let start = format!("unknown variant `{variant}`");
-            short = unknown_value(&start, expected.iter().copied());
+            short = unknown_value(&start, &expected.iter().copied());
             did_you_mean(variant, expected.iter().copied())
         }
         _ => String::new(),

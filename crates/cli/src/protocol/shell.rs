@@ -92,7 +92,7 @@ pub(crate) fn takes_ledger(command: &str) -> bool {
     let is_of = |known: &&str| {
         command.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
     };
-    is_of(&"setup service") || !WITHOUT_LEDGER.iter().any(|known| is_of(known))
+    is_of(&"setup service") || !WITHOUT_LEDGER.iter().any(is_of)
 }
 
 /// Whether a command takes a ledger and names none as its first argument.
