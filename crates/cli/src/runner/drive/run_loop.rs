@@ -8,6 +8,7 @@
 //! - The criteria of one subject are judged one after the other, each as early as possible. Checks
 //!   count toward `max_parallel`, as workers do.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
@@ -74,6 +75,8 @@ pub fn drive(
         decided: BTreeSet::new(),
         unjudged: BTreeSet::new(),
         locked_checks: BTreeSet::new(),
+        seen_approval: Cell::new(None),
+        told_left: None,
         guard: GuardState::continued(holds),
         noted_holds: Holds::default(),
         is_hold_unnoted: false,
