@@ -269,7 +269,7 @@ fn approve_in(folder: &str, run: &str, ledger: &Path, hash: ContentHash) -> Vec<
     let review = shell_command("plan review", ledger, &[run]);
     let whole = ledger.canonicalize().unwrap_or_else(|_| ledger.to_owned());
     let approve = shell_command("plan approve", &whole, &[run]);
-    let shown = option("--shown", &hash.short().to_string());
+    let shown = option("--shown", &hash.short());
     let approve = format!("cd {} && {approve} {shown}", quoted(folder));
     let approve = Some(approve).filter(|_| Path::new(folder).is_dir());
     std::iter::once(review).chain(approve).collect()

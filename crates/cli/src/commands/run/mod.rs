@@ -532,7 +532,7 @@ fn drive_run(
     let route = &route;
     let checks = command_checks(args);
     let options =
-        Options { max_parallel, marks, checks, route, guards, on_stale, left_workers, take_over };
+        Options { max_parallel, marks, route, checks, guards, on_stale, left_workers, take_over };
     Ok(drive(ledger, ledger, run, workers.as_mut(), observer, options)?)
 }
 

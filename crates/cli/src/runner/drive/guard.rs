@@ -126,6 +126,18 @@ struct OwnerState {
     hold: Option<Hold>,
 }
 
+impl OwnerState {
+    /// Count an attempt that did not fail. It ends the hold that it was the probe of; what began before a hold says
+    /// nothing about it.
+    fn succeed(&mut self, is_probe: bool) {
+        let successes = self.successes.saturating_add(1);
+        if self.hold.is_none() || is_probe {
+            *self = Self::default();
+        }
+        (self.successes, self.quick) = (successes, (0, BTreeSet::new()));
+    }
+}
+
 /// The state of the guards of one loop.
 #[derive(Debug, Default)]
 pub(crate) struct GuardState {
@@ -190,12 +202,7 @@ impl GuardState {
         let is_probe = state.hold.as_ref().is_some_and(|hold| hold.has_probe(begun));
         if !matches!(receipt.outcome, Outcome::Failed { .. }) {
             self.limits.remove(&step);
-            let successes = state.successes.saturating_add(1);
-            // What began before a hold says nothing about it.
-            let keeps = state.hold.is_some() && !is_probe;
-            let before = std::mem::take(state);
-            *state = if keeps { before } else { OwnerState::default() };
-            (state.successes, state.quick) = (successes, (0, BTreeSet::new()));
+            state.succeed(is_probe);
             return None;
         }
         if matches!(UsageLimit::of(&receipt.outcome), Some(UsageLimit::Worker | UsageLimit::Output))

@@ -39,10 +39,10 @@ const REPEAT_WRITE_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) const LAST_OUTPUT_LENGTH_MAX: u64 = 64 << 10;
 
 /// A worker that states a limit without a time waits for it if it has printed nothing for so long.
-const QUIET: Duration = Duration::from_mins(1);
+const QUIET: Duration = Duration::from_secs(60);
 
 /// A worker whose owner is at a usage limit may wait for that, too, if it has printed nothing for so long.
-const SILENT: Duration = Duration::from_mins(10);
+const SILENT: Duration = Duration::from_secs(10 * 60);
 
 /// How long a worker may take to end after it was asked to, by default.
 const GRACE: Duration = Duration::from_secs(10);
@@ -459,8 +459,9 @@ mod tests {
             let streams = Self { folder: tempfile::tempdir().unwrap() };
             for (path, text) in streams.paths().iter().zip([out, err]) {
                 fs::write(path, text).unwrap();
-                let time = SystemTime::now() - Duration::from_secs(ago);
-                File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+                let file = File::options().write(true).open(path).unwrap();
+                let now = file.metadata().unwrap().modified().unwrap();
+                file.set_modified(now.checked_sub(Duration::from_secs(ago)).unwrap()).unwrap();
             }
             streams
         }
