@@ -95,7 +95,7 @@ fn status_since_a_time_counts_what_happened() {
 /// Story: `ledger logs` showed nothing of an attempt of `ledger work`, which keeps its files elsewhere.
 #[test]
 fn output_of_ledger_work_is_shown_live_and_afterwards() {
-    let place = Place::planned(PLAN);
+    let place = Place::approved(PLAN);
     let mut worker = start(&mut place.command(&["work", "--worker", "w1", "--", "true"]));
     wait_until("the worker printed", || place.ledger("logs slow").out.contains("! careful"));
     let live = place.ledger("logs slow").code(0);

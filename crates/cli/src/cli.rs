@@ -111,7 +111,7 @@ fn call<A>(args: &A, run: impl FnOnce(&A) -> Result<Code, Failure>) -> Result<Co
 commands! {
     "Everyday": {
         /// Run a plan, or continue a run of it
-        Run(run::RunArgs) => run::run;
+        Run(Box<run::RunArgs>) => |args| run::run(args);
         /// Continue where the last runner stopped: start it again
         Resume(resume::ResumeArgs) => resume::resume;
         /// Show the status of runs

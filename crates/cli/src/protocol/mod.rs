@@ -39,7 +39,7 @@ pub(crate) use process::{
     MACHINE_LENGTH_MAX, Peer, ProcessStatus, is_gone, named_process, not_ignored, process_start,
     this_machine,
 };
-#[cfg(test)]
+#[cfg(all(test, not(feature = "store")))]
 pub(crate) use shell::takes_ledger;
 pub(crate) use shell::{
     OWN_LEDGER, in_ledger, ledger_option, option, quoted, quoted_folder, sh_word, shell_command,
