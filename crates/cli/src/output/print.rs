@@ -21,9 +21,11 @@ pub(crate) fn name_ledger(ledger: PathBuf) {
     let _ = LEDGER.set(ledger);
 }
 
-/// A message whose commands name the ledger of this command.
+/// A message whose commands name the ledger of this command. A path at which there is nothing, such as a misspelled
+/// name of a run, is not named.
 pub(crate) fn with_ledger(message: &str) -> String {
-    in_ledger(message, LEDGER.get().map_or(Path::new(OWN_LEDGER), PathBuf::as_path))
+    let ledger = LEDGER.get().filter(|ledger| ledger.exists());
+    in_ledger(message, ledger.map_or(Path::new(OWN_LEDGER), PathBuf::as_path))
 }
 
 /// A line whose message, if it is an error, names the ledger of this command.
