@@ -40,19 +40,19 @@ pub(crate) use claims::{
     ClaimsLook, DeadClaim, GoneClaim, KeptClaim, RepeatingAttempt, claimed_files,
     release_dead_claims, take_over_dead_claims,
 };
-pub use drive::{
-    CommandChecks, Counts, Guards, LeftWorkers, Options, Pending, Recovered, RunOutcome,
-    RunSummary, Session, TakeOver, Unrecorded, drive, pending, recover,
-};
 pub(crate) use drive::{
     Consequence, EndedAttempt, GuardState, HeldOwner, closed_until, disk_problem, is_by_planner,
     keep_left, may_ask_planner, may_hold, misplaced, misplaced_step, open_plan_criteria, plan_file,
     rationale,
 };
+pub use drive::{
+    Counts, Guards, LeftWorkers, Options, Pending, Recovered, RunOutcome, RunSummary, Session,
+    TakeOver, Unrecorded, drive, pending, recover,
+};
 pub(crate) use external_worker::{
     CheckPlaces, End, ExternalWork, Order, check_external, forget_external, has_check,
 };
-pub(crate) use helpers::approved_commands::{approval_here, approved_commands, commands_of_active};
+pub(crate) use helpers::approved_commands::{approved_commands, commands_of_active};
 pub(crate) use helpers::commands::TIMEOUT_SECONDS;
 pub use helpers::commands::{FailureDecider, Helpers, Judge, PlannedWork, Planner};
 pub(crate) use helpers::folder_state::FolderState;

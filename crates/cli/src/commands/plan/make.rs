@@ -91,7 +91,6 @@ pub(super) fn make(args: &PlanMakeArgs) -> Result<Code, Failure> {
         read: read_answer,
         // The first version waits for a person, who sees the commands.
         commands_approved: false,
-        approved_by: None,
         tools: tools.map_err(Failure::of_input)?,
     };
     // The types of the inputs are not known before there is a plan.

@@ -12,8 +12,6 @@ use crate::output::Failure;
 use crate::protocol::PlanContext;
 use crate::runner::{FailureDecider, Helpers, Judge, PlannedWork, Planner};
 
-use super::prepare::OPERATOR;
-
 /// The name of a planner's answer in error messages.
 const ANSWER_NAME: &str = "its answer";
 
@@ -75,7 +73,6 @@ impl HelperArgs {
             approval,
             read: read_answer,
             commands_approved,
-            approved_by: self.approves_versions().then(|| OPERATOR.to_owned()),
             tools,
         });
         let decider = self.decider.clone().map(|command| FailureDecider { command });

@@ -101,7 +101,6 @@ impl Drive<'_> {
         let criteria = match (check.subject, step) {
             (Subject::Attempt(_), Some(step)) => Criteria::OfStep(step.number),
             (Subject::Plan(_), _) => Criteria::OfPlan,
-            (Subject::Probe(_), _) if self.leaves_commands_now()? => return Ok(Due::Not),
             // Only the runner starts probes and planners, so they need no lock.
             _ => return Ok(Due::Now(check, None)),
         };
@@ -117,11 +116,6 @@ impl Drive<'_> {
             Criteria::OfPlan => self.next_check_of_plan(run),
         });
         Ok(check.map_or(Due::Not, |check| Due::Now(check, Some(lock))))
-    }
-
-    fn leaves_commands_now(&self) -> Result<bool> {
-        let state = self.ledger.state()?;
-        Ok(state.runs.get(&self.run).is_some_and(|run| self.leaves_commands(run)))
     }
 
     pub(crate) fn take_verdict(&mut self, checked: Checked) {
@@ -271,9 +265,8 @@ impl Drive<'_> {
     /// Queue the next check of a step, unless it is already queued or running.
     pub(crate) fn queue_check_of_step(&mut self, step: &StepName) {
         let Some(state) = self.state() else { return };
-        let Some(run) = state.runs.get(&self.run) else { return };
-        self.note_left_criteria(run, Criteria::OfStep(step.number));
-        let check = self.next_check_of_step(run, step.number);
+        let check =
+            state.runs.get(&self.run).and_then(|run| self.next_check_of_step(run, step.number));
         let is_known = |subject: Subject| {
             let mut queued = self.queued.iter().map(|(_, check)| check.subject);
             self.checking.contains_key(&subject) || queued.any(|each| each == subject)
@@ -289,9 +282,7 @@ impl Drive<'_> {
             return false;
         }
         let Some(state) = self.state() else { return false };
-        let Some(run) = state.runs.get(&self.run) else { return false };
-        self.note_left_criteria(run, Criteria::OfPlan);
-        let check = self.next_check_of_plan(run);
+        let check = state.runs.get(&self.run).and_then(|run| self.next_check_of_plan(run));
         // A judge is not asked until the budget is raised.
         let is_used_up = self.pause_cause().is_some_and(|cause| cause.is_of_cost());
         let check = check.filter(|check| check.answer != CheckAnswer::Verdict || !is_used_up);
@@ -301,16 +292,15 @@ impl Drive<'_> {
     }
 
     fn next_check_of_step(&self, run: &Run, number: StepNumber) -> Option<Check> {
-        self.judging(run).of_step(run, number)
+        self.judging().of_step(run, number)
     }
 
     fn next_check_of_plan(&self, run: &Run) -> Option<Check> {
-        self.judging(run).of_plan(run)
+        self.judging().of_plan(run)
     }
 
-    fn judging(&self, run: &Run) -> Judging<'_> {
+    fn judging(&self) -> Judging<'_> {
         Judging {
-            leaves_commands: self.leaves_commands(run),
             judge: self.helpers.judge.as_ref(),
             unjudged: Some(&self.unjudged),
             is_drill: self.workers.kind() == WorkerKind::Stub,
@@ -321,8 +311,6 @@ impl Drive<'_> {
 /// The criteria that this runner can judge: commands, and text criteria if it has a judge.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Judging<'a> {
-    /// Whether commands are left to another process.
-    leaves_commands: bool,
     judge: Option<&'a Judge>,
     /// Criteria for which the judge returned no verdict.
     unjudged: Option<&'a BTreeSet<(Subject, u32)>>,
@@ -401,8 +389,7 @@ impl Judging<'_> {
         verdicts: &BTreeMap<u32, Verdict>,
     ) -> Option<(u32, String, CheckAnswer)> {
         let open = || (0..).zip(criteria).filter(|(index, _)| !verdicts.contains_key(index));
-        let mut commands = open().filter(|_| !self.leaves_commands);
-        let command = commands.find_map(|(index, criterion)| match criterion {
+        let command = open().find_map(|(index, criterion)| match criterion {
             Criterion::Command(command) => Some((index, command.clone(), CheckAnswer::Status)),
             Criterion::Text(_) | Criterion::Cel(_) => None,
         });

@@ -4,7 +4,6 @@
 //! everything that the next runner needs to continue.
 
 pub(crate) mod checks;
-pub(crate) mod command_checks;
 pub(crate) mod criteria;
 pub(crate) mod guard;
 pub(crate) mod helpers;
@@ -17,7 +16,6 @@ pub(crate) mod state;
 pub(crate) mod summary;
 pub(crate) mod wait;
 
-pub use command_checks::CommandChecks;
 pub(crate) use criteria::{may_hold, open_plan_criteria};
 pub use guard::Guards;
 pub(crate) use guard::{

@@ -8,7 +8,6 @@
 //! - The criteria of one subject are judged one after the other, each as early as possible. Checks
 //!   count toward `max_parallel`, as workers do.
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
@@ -75,8 +74,6 @@ pub fn drive(
         decided: BTreeSet::new(),
         unjudged: BTreeSet::new(),
         locked_checks: BTreeSet::new(),
-        seen_approval: Cell::new(None),
-        told_left: None,
         guard: GuardState::continued(holds),
         noted_holds: Holds::default(),
         is_hold_unnoted: false,

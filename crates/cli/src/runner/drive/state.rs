@@ -1,6 +1,5 @@
 //! The state of the loop: running workers and checks, queued checks, and totals for the summary.
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +10,6 @@ use plan_ledger::{AttemptToken, Clock, Error, Ledger, Result, RunId, Timestamp};
 use crate::protocol::StepName;
 use crate::runner::check::{Check, CheckAnswer, Subject};
 use crate::runner::check_lock::CheckLock;
-use crate::runner::drive::command_checks::{CommandChecks, SeenApproval};
 use crate::runner::drive::guard::{GuardState, Guards};
 use crate::runner::drive::recover::LeftWorkers;
 use crate::runner::drive::summary::{Session, Unrecorded};
@@ -34,8 +32,6 @@ pub struct Options<'a> {
     pub marks: Option<&'a ImportedStatuses>,
     /// Which steps its workers take.
     pub route: &'a Route,
-    /// Which commands that check it runs.
-    pub checks: CommandChecks,
     /// When to pause the run.
     pub guards: Guards,
     /// What happens before a step whose files changed since its plan was made, if not what the plan says.
@@ -109,10 +105,6 @@ pub(crate) struct Drive<'a> {
     pub(crate) unjudged: BTreeSet<(Subject, u32)>,
     /// Checks that another process is running; each is reported once.
     pub(crate) locked_checks: BTreeSet<Subject>,
-    /// Whether a person approved the commands, as it was found last.
-    pub(crate) seen_approval: Cell<Option<SeenApproval>>,
-    /// The version of which it was said that its commands are left.
-    pub(crate) told_left: Option<u32>,
     /// When the loop looks for claims of processes that are gone.
     pub(crate) dead_claims_at: Timestamp,
     /// What the guards have seen.

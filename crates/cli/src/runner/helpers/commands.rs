@@ -51,8 +51,6 @@ pub struct Planner {
     pub read: fn(&[u8]) -> Result<PlannedWork, String>,
     /// Whether the commands of its plans, in a form of another tool, are approved.
     pub commands_approved: bool,
-    /// The person who approved what its versions execute that become active by themselves, if one did.
-    pub approved_by: Option<String>,
     /// The registry of tools from which its plans are completed.
     pub tools: Option<ToolRegistry>,
 }

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::internals::ledger::{commands_hash, plan_draft};
+use plan_ledger::internals::ledger::plan_draft;
 use plan_ledger::internals::plan::{Origin, PlanVersion, Provenance, ReplanRequest, Variable};
 use plan_ledger::{
     ApprovalPolicy, Error, Json, Plan, ReplanTrigger, Result, Ruling, Run, RunStatus,
@@ -24,7 +24,7 @@ use plan_ledger::{
 use crate::runner::check::{Check, CheckAnswer, Subject};
 use crate::runner::drive::checks::first_line;
 use crate::runner::drive::state::{Drive, PlannerWatch};
-use crate::runner::helpers::approved_commands::{approval_here, approved_commands};
+use crate::runner::helpers::approved_commands::approved_commands;
 use crate::runner::helpers::commands::{PLANNER_PREFIX, PlannedWork, Planner, TIMEOUT_SECONDS};
 use crate::runner::helpers::folder_state::FolderState;
 use crate::runner::helpers::planner_request::replan_request;
@@ -195,11 +195,6 @@ impl Drive<'_> {
                 let draft = plan_draft(&work.plan).map_err(Error::from)?;
                 let author = Some(by.clone());
                 let draft = draft.with_provenance(Provenance { author, ..Provenance::default() });
-                // Without a question to a person, the one who chose that approves what it executes.
-                let person = planner.approved_by.as_deref();
-                let person = person.filter(|_| approval == ApprovalPolicy::Automatic);
-                let commands = person.zip(commands_hash(&work.plan));
-                let draft = draft.with_commands(commands.map(|(by, hash)| approval_here(hash, by)));
                 self.ledger.propose_with(run, draft, &reason, None, approval)
             }
         };
