@@ -353,7 +353,77 @@ fn answer_of_a_person_approves_the_commands_of_a_version() {
 }
 
 const NO_JUDGE: &str = "nothing checks it until a person starts a judge: `ledger work plan \
-                        --judge-only --wait`, `ledger run plan` or `ledger serve --checks`";
+                        --judge-only --wait` or `ledger serve --checks`";
+
+/// The agent would choose the environment of the commands, such as their `PATH`.
+#[test]
+fn runner_in_an_agent_session_leaves_the_commands_to_a_judge() {
+    for is_approved in [false, true] {
+        let place = proposed();
+        place.write("built", "");
+        if is_approved {
+            place.ledger("plan approve plan --by ana").code(0);
+        }
+        let of_agent = |words: &[&str]| {
+            let mut command = place.command(words);
+            command.env("CLAUDECODE", "1").env("LEDGER_MARK", "none");
+            start(&mut command).end()
+        };
+        let ran = of_agent(&["run", "plan", "--worker", "true"]).code(3);
+        let said = if is_approved { "ledger work plan --judge-only" } else { "ledger plan review" };
+        ran.complains(&["a runner in an agent session runs no command that checks", said]);
+        assert!(!place.path("ran").exists());
+        assert_eq!(status_of(&place, "build"), "reported");
+        // As it is continued, too.
+        of_agent(&["resume"]).code(3);
+        of_agent(&["run", "plan", "--keep-plan", "--worker", "true"]).code(3);
+        assert!(!place.path("ran").exists());
+        for words in [&["status"][..], &["next"], &["why", "plan"], &["questions"]] {
+            let told = of_agent(words);
+            assert!(!told.out.contains("ledger run"), "{words:?}: {}", told.out);
+        }
+        let again = place.ledger("resume").code(0);
+        assert_eq!(again.err.contains("this approves what plan version 1"), !is_approved);
+        assert!(place.path("ran").exists());
+        assert_eq!(status_of(&place, "build"), "accepted");
+    }
+}
+
+/// Also of a plan that the run keeps: the person sees what an agent proposed, and the approval is on record.
+#[test]
+fn each_form_of_run_shows_and_approves_what_it_executes() {
+    for words in [&["plan"][..], &["plan", "--keep-plan"], &["plan.yaml"]] {
+        let place = proposed();
+        place.write("built", "");
+        let words: Vec<&str> = ["run", "--worker", "true"].iter().chain(words).copied().collect();
+        let shown = ["this approves what plan version 1 executes", "touch ran && test -f built"];
+        place.ledger_with(&words).code(0).complains(&shown);
+        assert!(place.path("ran").exists());
+        let records = place.ledger("inspect records").code(0).out;
+        assert!(records.contains("its commands approved in "), "{words:?}: {records}");
+    }
+}
+
+/// An agent that reports its step cannot have it checked with another version's commands.
+#[test]
+fn runner_leaves_commands_that_became_active_without_a_person() {
+    let place = Place::new();
+    place.write("plan.yaml", PLAN);
+    let run = ["run", "plan.yaml", "--worker", "true", "--tag", "none", "--wait"];
+    let runner = start(&mut place.command(&run));
+    super::command::wait_until("it waits", || runner.complained("ready for other workers"));
+    place.write("plan.yaml", PLAN.replace("touch ran", "touch other"));
+    place.ledger("plan propose plan.yaml --run plan").code(0);
+    place.write("built", "");
+    report(&place);
+    super::command::wait_until("it is told", || runner.complained("nothing checks it before"));
+    assert!(!place.path("other").exists());
+    place.ledger("plan approve plan --by ana").code(0);
+    super::command::wait_until("it is accepted", || status_of(&place, "build") == "accepted");
+    assert!(place.path("other").exists());
+    runner.signal("TERM");
+    runner.end();
+}
 
 /// What an agent, its user and the next one are told, with and without a judge.
 #[test]

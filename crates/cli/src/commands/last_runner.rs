@@ -349,8 +349,14 @@ fn forget_removed_ledgers(folder: &Path, now: Timestamp) {
 /// The arguments without those that count only once, and without the ledger, which
 /// `LEDGER_DIR` names.
 fn lasting(arguments: Vec<String>) -> Vec<String> {
-    const FLAGS: [&str; 5] =
-        ["--accept-rollback", "--keep-plan", "--kill-orphans", "--replan", "--retry-failed"];
+    const FLAGS: [&str; 6] = [
+        "--accept-rollback",
+        "--approve-nothing",
+        "--keep-plan",
+        "--kill-orphans",
+        "--replan",
+        "--retry-failed",
+    ];
     const WITH_VALUE: [&str; 3] = ["--kill-at", "--ledger", "--reason"];
     let mut lasting = Vec::new();
     let mut arguments = arguments.into_iter();

@@ -50,7 +50,8 @@ pub(crate) fn is_for_agent() -> bool {
     PROCESS_FOR_AGENTS.load(Ordering::Relaxed) || THREAD_FOR_AGENTS.get()
 }
 
-/// Whether the reader of the output may type this command line: an agent decides for no person.
+/// Whether the reader of the output may type this command line: an agent decides for no person, and starts no
+/// judge.
 pub(crate) fn is_for_reader(line: &str) -> bool {
     if !is_for_agent() {
         return true;
@@ -59,6 +60,9 @@ pub(crate) fn is_for_reader(line: &str) -> bool {
     let line =
         line.strip_prefix("cd ").and_then(|it| it.rsplit_once("&& ")).map_or(line, |it| it.1);
     let Some(rest) = line.strip_prefix("ledger ") else { return true };
+    if rest.starts_with("work ") && rest.contains(" --judge-only") {
+        return false;
+    }
     !OF_PERSONS.iter().any(|verb| {
         rest.strip_prefix(verb).is_some_and(|after| after.is_empty() || after.starts_with(' '))
     })

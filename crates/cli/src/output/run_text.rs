@@ -14,7 +14,7 @@ use crate::runner::{Pending, Progress, RunOutcome, RunSummary, STOPPING, Unrecor
 
 use super::budget::{cost_text, paused_text};
 use super::question::question_subject_text;
-use super::reader::is_for_reader;
+use super::reader::{is_for_agent, is_for_reader};
 use super::render::local_moment;
 use crate::protocol::{option, quoted, shell_command};
 
@@ -275,8 +275,11 @@ fn approve_in(folder: &str, run: &str, ledger: &Path, hash: ContentHash) -> Vec<
     std::iter::once(review).chain(approve).collect()
 }
 
-/// The commands that start a process which checks a run.
+/// The commands that start a process which checks a run. In the shell of an agent none does.
 fn judge_commands(file: &str, run: &str, ledger: &Path) -> Vec<String> {
+    if is_for_agent() {
+        return Vec::new();
+    }
     let judge = shell_command("work", ledger, &[run]);
     let runner = shell_command("run", ledger, &[file, "--run", run]);
     vec![runner, format!("{judge} --judge-only --wait")]

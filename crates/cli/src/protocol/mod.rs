@@ -29,7 +29,7 @@ pub use hand_off::{
 };
 pub(crate) use hand_off::{class_word, describe, title};
 pub(crate) use judge::{
-    checks_folder, commands_of, has_judge, is_unapproved, judge_mark, step_lock,
+    checks_folder, commands_of, has_judge, is_unapproved, judge_mark, no_judge_text, step_lock,
     unapproved_commands, unchecked_text,
 };
 pub use message::MESSAGE_LENGTH_MAX;

@@ -52,7 +52,8 @@ pub use drive::{
 pub(crate) use external_worker::{
     CheckPlaces, End, ExternalWork, Order, check_external, forget_external, has_check,
 };
-pub(crate) use helpers::approved_commands::{approved_commands, commands_of_active};
+pub(crate) use helpers::approved_commands::{approval_here, approved_commands, commands_of_active};
+pub use helpers::command_gate::CommandChecks;
 pub(crate) use helpers::commands::TIMEOUT_SECONDS;
 pub use helpers::commands::{FailureDecider, Helpers, Judge, PlannedWork, Planner};
 pub(crate) use helpers::folder_state::FolderState;

@@ -27,8 +27,8 @@ use plan_ledger::{
 use crate::output::{Code, Failure, cost_text, phrase, progress_bar};
 use crate::protocol::WorkerKind;
 use crate::runner::{
-    CannedOutputs, Check, Guards, LeftWorkers, Observer, Options, Progress, Report, RunOutcome,
-    StartFailure, StopRequest, StubOptions, StubWorkers, Workers, drive,
+    CannedOutputs, Check, CommandChecks, Guards, LeftWorkers, Observer, Options, Progress, Report,
+    RunOutcome, StartFailure, StopRequest, StubOptions, StubWorkers, Workers, drive,
 };
 
 use super::args::{AgentBehavior, DrillArgs, RUN};
@@ -174,6 +174,7 @@ impl Drill<'_> {
             let options = Options {
                 max_parallel: usize::from(self.args.max_parallel),
                 marks: None,
+                checks: CommandChecks::Simulated,
                 route: &Route { is_stub: true, ..Route::default() },
                 guards: Guards::NONE,
                 on_stale: Some(OnStale::Warn),

@@ -497,13 +497,18 @@ fn beside(criteria: &str, run: &Run, at: Surroundings<'_>) -> String {
 fn with_judge(text: &str, run: &Run, at: Surroundings<'_>) -> NextAction {
     let judge = shell_command("work", at.dir, &[&run.name]);
     let judge = escape_control(&format!("{judge} --judge-only --wait"));
-    let action = if is_for_agent() {
+    if is_for_agent() {
         let text = format!("{text}, and none is at work until a person starts one: `{judge}`");
-        NextAction::new("judge", text)
-    } else {
-        NextAction::new("judge", format!("{text}, and none is at work")).with_command(judge)
-    };
-    with_runner(action, run, at)
+        return NextAction::new("judge", text);
+    }
+    let action =
+        NextAction::new("judge", format!("{text}, and none is at work")).with_command(judge);
+    match at.runner.resume_words(&run.name) {
+        Some(words) => {
+            action.with_command(escape_control(&shell_command("resume", at.dir, &words)))
+        }
+        None => action,
+    }
 }
 
 /// The unjudged text criteria of a reported step, and the number of other criteria.

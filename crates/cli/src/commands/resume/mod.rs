@@ -152,6 +152,10 @@ fn words(
     // After `--` there are no options.
     let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
     words.insert(end, "--keep-plan".to_owned());
+    // A service is no person who reads what it starts.
+    if args.service.is_some() {
+        words.insert(end, "--approve-nothing".to_owned());
+    }
     words.splice(at..at, added);
     Ok(words)
 }

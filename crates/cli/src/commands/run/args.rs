@@ -132,6 +132,9 @@ pub(crate) struct RunArgs {
     /// Continue with the plan in the ledger if the file is broken or another plan, as `ledger resume` does
     #[arg(long, conflicts_with = "replan")]
     pub(super) keep_plan: bool,
+    /// Approve no commands of the plan: those that a person did not approve are left to be checked later
+    #[arg(long, hide = true)]
+    pub(super) approve_nothing: bool,
     /// The reason for the change of the plan
     #[arg(long, value_name = "TEXT", requires = "replan")]
     pub(super) reason: Option<String>,

@@ -51,13 +51,13 @@ use crate::protocol::{StepName, TrustsLine, counted};
 #[cfg(not(feature = "store"))]
 use crate::runner::Fence;
 use crate::runner::{
-    CannedOutputs, ImportedStatuses, JudgeMark, LeftWorkers, Options, ProcessOptions,
-    ProcessWorkers, RunOutcome, RunSummary, Session, StubOptions, StubWorkers, TakeOver, Workers,
-    drive, recover, release_dead_claims, take_over_dead_claims,
+    CannedOutputs, CommandChecks, ImportedStatuses, JudgeMark, LeftWorkers, Options,
+    ProcessOptions, ProcessWorkers, RunOutcome, RunSummary, Session, StubOptions, StubWorkers,
+    TakeOver, Workers, drive, recover, release_dead_claims, take_over_dead_claims,
 };
 use crate::server::{
-    check_root, expect_not_gone, expect_outside, expect_person_for, expect_unbound, gone_error,
-    keep_root, open_in_turn, while_serving,
+    AgentSession, check_root, expect_not_gone, expect_outside, expect_person_for, expect_unbound,
+    gone_error, keep_root, open_in_turn, while_serving,
 };
 
 #[cfg(feature = "store")]
@@ -201,7 +201,21 @@ fn begin(
 /// Says that this process checks what others report in its run, also while it waits. Stub workers check nothing.
 fn judge_mark(next: PreparedRun, args: &RunArgs) -> Option<JudgeMark> {
     let PreparedRun::Active(run) = next else { return None };
-    if args.stub { None } else { JudgeMark::set(&args.ledger, Some(run)) }
+    match command_checks(args) {
+        CommandChecks::Approved => JudgeMark::set(&args.ledger, Some(run)),
+        CommandChecks::Simulated | CommandChecks::Never => None,
+    }
+}
+
+/// Which commands that check this process runs.
+fn command_checks(args: &RunArgs) -> CommandChecks {
+    if args.stub {
+        CommandChecks::Simulated
+    } else if AgentSession::of_environment().is_some() {
+        CommandChecks::Never
+    } else {
+        CommandChecks::Approved
+    }
 }
 
 /// The values that the preconditions and steps of a new run need and that no step sets: they are asked for first.
@@ -516,7 +530,9 @@ fn drive_run(
     let take_over: Option<TakeOver> = Some(take_over_dead_claims);
     let left_workers = if args.kill_orphans { LeftWorkers::Kill } else { LeftWorkers::Adopt };
     let route = &route;
-    let options = Options { max_parallel, marks, route, guards, on_stale, left_workers, take_over };
+    let checks = command_checks(args);
+    let options =
+        Options { max_parallel, marks, route, checks, guards, on_stale, left_workers, take_over };
     Ok(drive(ledger, ledger, run, workers.as_mut(), observer, options)?)
 }
 

@@ -5,9 +5,7 @@ use std::path::Path;
 
 use plan_ledger::internals::files::{PlanFile, PlanFormat, as_written_commands};
 use plan_ledger::internals::ledger::{commands_hash, expect_valid};
-use plan_ledger::internals::plan::{
-    CommandsApproval, CompactPlan, Decider, PlanDraft, Review, diff, executed_text,
-};
+use plan_ledger::internals::plan::{CompactPlan, Decider, PlanDraft, Review, diff, executed_text};
 use plan_ledger::{
     ApprovalPolicy, Command, ContentHash, Ending, Json, Ledger, OnFailure, Plan, Rejection, Run,
     RunId, RunPolicy, RunStatus, State, TextPolicy, plan_hash,
@@ -17,7 +15,7 @@ use crate::options::ReadPlanArgs;
 use crate::output::{Failure, option, print_message, shell_command};
 use crate::protocol::{commands_of, unapproved_commands};
 use crate::requests::Actor;
-use crate::runner::{ImportedStatuses, import_statuses};
+use crate::runner::{ImportedStatuses, approval_here, import_statuses};
 use crate::server::{AgentSession, agents_may_decide, expect_outside, expect_person_for};
 
 use super::args::RunArgs;
@@ -48,9 +46,10 @@ pub(super) fn prepare(
     let state = ledger.state()?;
     let run = state.run_named(name);
     expect_valid(&state)?;
-    let approved = approved_commands(source, run, args);
     let draft = draft.with_provenance(ReadPlanArgs::provenance(&args.plan));
-    let draft = draft.with_commands(approved.clone());
+    // What a person's file executes is approved with the version that it becomes.
+    let of_file = commands_hash(&imported.plan).filter(|_| may_approve(args));
+    let draft = draft.with_commands(of_file.map(|hash| approval_here(hash, OPERATOR)));
     let Some(run) = run else {
         if let Some(other) = open_run_of_same_plan(&state, imported) {
             print_message(&format!(
@@ -144,53 +143,35 @@ pub(super) fn prepare(
         }
     }
     set_failure_settings(ledger, run.id, args)?;
-    approve_commands_of_active(ledger, run.id, approved)?;
+    approve_commands_of_active(ledger, run.id, args)?;
     current(ledger, run.id)
 }
 
-/// The approval of the commands of the plan by the person who typed the command line, to whom those of a
-/// plan that the ledger has are shown. `--keep-plan` continues whatever the ledger has, and stub workers execute
-/// nothing.
-fn approved_commands(
-    source: &PlanSource,
-    run: Option<&Run>,
-    args: &RunArgs,
-) -> Option<CommandsApproval> {
+/// Whether the command line approves commands: a person typed it. Stub workers execute nothing.
+fn may_approve(args: &RunArgs) -> bool {
     let is_person = AgentSession::of_environment().is_none()
         && expect_outside(std::process::id(), &args.ledger).is_ok();
-    if !is_person || args.keep_plan || args.stub {
-        return None;
-    }
-    let plan = &source.plan.plan;
-    let hash = commands_hash(plan)?;
-    if source.from_ledger.is_some()
-        && let Some(run) = run.filter(|run| unapproved_commands(run) == Some(hash))
-    {
-        print_message(&format!(
-            "run {}: this approves what plan version {} {}",
-            run.name,
-            run.active,
-            executed_text(plan)
-        ));
-    }
-    let folder = std::env::current_dir().and_then(|folder| folder.canonicalize()).ok();
-    let folder = folder.and_then(|folder| folder.into_os_string().into_string().ok());
-    Some(CommandsApproval { hash, by: OPERATOR.to_owned(), folder })
+    is_person && !args.stub && !args.approve_nothing
 }
 
-/// Approves the commands of the active version, if they are those of the plan that was read.
-fn approve_commands_of_active(
-    ledger: &Ledger,
-    run: RunId,
-    approved: Option<CommandsApproval>,
-) -> Result<(), Failure> {
-    let Some(commands) = approved else { return Ok(()) };
+/// Approves the commands of the active version, and shows those that no person approved before.
+fn approve_commands_of_active(ledger: &Ledger, run: RunId, args: &RunArgs) -> Result<(), Failure> {
     let state = ledger.state()?;
-    let Some(found) = state.runs.get(&run) else { return Ok(()) };
-    if commands_of(found) == Some(commands.hash) {
-        let version = found.active;
-        ledger.execute(&Command::ApproveCommands { run, version, commands })?;
+    let Some(found) = state.runs.get(&run).filter(|_| may_approve(args)) else { return Ok(()) };
+    if matches!(found.status, RunStatus::Ended(_)) {
+        return Ok(());
     }
+    let (Some(plan), Some(hash)) = (found.plan(), commands_of(found)) else { return Ok(()) };
+    let version = found.active;
+    if unapproved_commands(found).is_some() {
+        print_message(&format!(
+            "run {}: this approves what plan version {version} {}",
+            found.name,
+            executed_text(&plan.decode())
+        ));
+    }
+    let commands = approval_here(hash, OPERATOR);
+    ledger.execute(&Command::ApproveCommands { run, version, commands })?;
     Ok(())
 }
 

@@ -51,6 +51,11 @@ pub(crate) fn unchecked_text(ledger: &Path, run: &Run, number: StepNumber) -> Op
     {
         return None;
     }
+    no_judge_text(ledger, run)
+}
+
+/// Why no process runs the commands that check a run, and what helps; `None` if a judge is at work.
+pub(crate) fn no_judge_text(ledger: &Path, run: &Run) -> Option<String> {
     let name = quoted(&run.name);
     if is_unapproved(run) {
         return Some(format!(
@@ -60,8 +65,8 @@ pub(crate) fn unchecked_text(ledger: &Path, run: &Run, number: StepNumber) -> Op
     }
     (!has_judge(ledger, run.id)).then(|| {
         format!(
-            "nothing checks it until a person starts a judge: `ledger work {name} --judge-only --wait`, \
-             `ledger run {name}` or `ledger serve --checks`"
+            "nothing checks it until a person starts a judge: `ledger work {name} --judge-only --wait` or \
+             `ledger serve --checks`"
         )
     })
 }

@@ -5,4 +5,6 @@ mod approval;
 mod mark;
 
 pub(crate) use approval::{commands_of, is_unapproved, unapproved_commands};
-pub(crate) use mark::{checks_folder, has_judge, judge_mark, step_lock, unchecked_text};
+pub(crate) use mark::{
+    checks_folder, has_judge, judge_mark, no_judge_text, step_lock, unchecked_text,
+};

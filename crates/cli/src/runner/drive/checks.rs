@@ -101,6 +101,7 @@ impl Drive<'_> {
         let criteria = match (check.subject, step) {
             (Subject::Attempt(_), Some(step)) => Criteria::OfStep(step.number),
             (Subject::Plan(_), _) => Criteria::OfPlan,
+            (Subject::Probe(_), _) if self.leaves_commands()? => return Ok(Due::Not),
             // Only the runner starts probes and planners, so they need no lock.
             _ => return Ok(Due::Now(check, None)),
         };
@@ -116,6 +117,35 @@ impl Drive<'_> {
             Criteria::OfPlan => self.next_check_of_plan(run),
         });
         Ok(check.map_or(Due::Not, |check| Due::Now(check, Some(lock))))
+    }
+
+    fn leaves_commands(&self) -> Result<bool> {
+        let state = self.ledger.state()?;
+        Ok(state.runs.get(&self.run).is_some_and(|run| self.gate.leaves(run)))
+    }
+
+    /// Say once for a version that its commands are left, if one of these criteria is a command that is to run now.
+    fn note_left_criteria(&mut self, run: &Run, criteria: Criteria) {
+        if !self.gate.leaves(run) {
+            return;
+        }
+        let (step, check) = match criteria {
+            Criteria::OfStep(number) => {
+                (Some(StepName::of(run, number)), Judging::default().of_step(run, number))
+            }
+            Criteria::OfPlan => (None, Judging::default().of_plan(run)),
+        };
+        if check.is_some() {
+            self.note_left_command(run, step);
+        }
+    }
+
+    /// Say once for a version that its commands are left.
+    pub(crate) fn note_left_command(&mut self, run: &Run, step: Option<StepName>) {
+        let Some(folder) = self.workers.shared_folder() else { return };
+        if let Some(text) = self.gate.tell(run, folder) {
+            self.note(step, text);
+        }
     }
 
     pub(crate) fn take_verdict(&mut self, checked: Checked) {
@@ -265,8 +295,9 @@ impl Drive<'_> {
     /// Queue the next check of a step, unless it is already queued or running.
     pub(crate) fn queue_check_of_step(&mut self, step: &StepName) {
         let Some(state) = self.state() else { return };
-        let check =
-            state.runs.get(&self.run).and_then(|run| self.next_check_of_step(run, step.number));
+        let Some(run) = state.runs.get(&self.run) else { return };
+        self.note_left_criteria(run, Criteria::OfStep(step.number));
+        let check = self.next_check_of_step(run, step.number);
         let is_known = |subject: Subject| {
             let mut queued = self.queued.iter().map(|(_, check)| check.subject);
             self.checking.contains_key(&subject) || queued.any(|each| each == subject)
@@ -282,7 +313,9 @@ impl Drive<'_> {
             return false;
         }
         let Some(state) = self.state() else { return false };
-        let check = state.runs.get(&self.run).and_then(|run| self.next_check_of_plan(run));
+        let Some(run) = state.runs.get(&self.run) else { return false };
+        self.note_left_criteria(run, Criteria::OfPlan);
+        let check = self.next_check_of_plan(run);
         // A judge is not asked until the budget is raised.
         let is_used_up = self.pause_cause().is_some_and(|cause| cause.is_of_cost());
         let check = check.filter(|check| check.answer != CheckAnswer::Verdict || !is_used_up);
@@ -292,15 +325,16 @@ impl Drive<'_> {
     }
 
     fn next_check_of_step(&self, run: &Run, number: StepNumber) -> Option<Check> {
-        self.judging().of_step(run, number)
+        self.judging(run).of_step(run, number)
     }
 
     fn next_check_of_plan(&self, run: &Run) -> Option<Check> {
-        self.judging().of_plan(run)
+        self.judging(run).of_plan(run)
     }
 
-    fn judging(&self) -> Judging<'_> {
+    fn judging(&self, run: &Run) -> Judging<'_> {
         Judging {
+            leaves_commands: self.gate.leaves(run),
             judge: self.helpers.judge.as_ref(),
             unjudged: Some(&self.unjudged),
             is_drill: self.workers.kind() == WorkerKind::Stub,
@@ -311,6 +345,8 @@ impl Drive<'_> {
 /// The criteria that this runner can judge: commands, and text criteria if it has a judge.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Judging<'a> {
+    /// Whether commands are left to another process.
+    leaves_commands: bool,
     judge: Option<&'a Judge>,
     /// Criteria for which the judge returned no verdict.
     unjudged: Option<&'a BTreeSet<(Subject, u32)>>,
@@ -389,7 +425,8 @@ impl Judging<'_> {
         verdicts: &BTreeMap<u32, Verdict>,
     ) -> Option<(u32, String, CheckAnswer)> {
         let open = || (0..).zip(criteria).filter(|(index, _)| !verdicts.contains_key(index));
-        let command = open().find_map(|(index, criterion)| match criterion {
+        let mut commands = open().filter(|_| !self.leaves_commands);
+        let command = commands.find_map(|(index, criterion)| match criterion {
             Criterion::Command(command) => Some((index, command.clone(), CheckAnswer::Status)),
             Criterion::Text(_) | Criterion::Cel(_) => None,
         });

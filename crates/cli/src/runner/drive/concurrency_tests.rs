@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::*;
 use crate::runner::check::Check;
-use crate::runner::{Guards, LeftWorkers};
+use crate::runner::{CommandChecks, Guards, LeftWorkers};
 use plan_ledger::internals::plan::{ResolvedOutcome, Route};
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::{AttemptToken, Command, Origin, Timestamp};
@@ -41,6 +41,7 @@ fn record_during_loop_end_is_after_the_seen_position() {
     let options = Options {
         max_parallel: 3,
         marks: None,
+        checks: CommandChecks::Simulated,
         route: &route,
         guards: Guards::NONE,
         on_stale: None,
@@ -189,6 +190,7 @@ fn lease_survives_a_briefly_full_disk() {
     let options = Options {
         max_parallel: 1,
         marks: None,
+        checks: CommandChecks::Simulated,
         route: &route,
         guards,
         on_stale,

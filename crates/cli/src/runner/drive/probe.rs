@@ -24,6 +24,10 @@ impl Drive<'_> {
         let Some(run) = state.runs.get(&self.run) else { return };
         for number in &run.outcome_unknown {
             if let Some((token, check)) = probe_of(run, *number, &self.probed) {
+                if self.gate.leaves(run) {
+                    self.note_left_command(run, Some(StepName::of(run, *number)));
+                    continue;
+                }
                 self.probed.insert(token);
                 self.queued.push_back((Some(StepName::of(run, *number)), check));
             }

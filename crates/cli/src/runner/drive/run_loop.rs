@@ -30,6 +30,7 @@ use crate::runner::drive::state::{
 };
 use crate::runner::drive::summary;
 use crate::runner::drive::summary::{Counts, RunOutcome, RunSummary, Session};
+use crate::runner::helpers::command_gate::CommandGate;
 use crate::runner::helpers::folder_state::FolderState;
 use crate::runner::progress::{Observer, Progress, STOPPING, StopRequest};
 use crate::runner::waits::hold::Hold;
@@ -74,6 +75,7 @@ pub fn drive(
         decided: BTreeSet::new(),
         unjudged: BTreeSet::new(),
         locked_checks: BTreeSet::new(),
+        gate: CommandGate::new(options.checks),
         guard: GuardState::continued(holds),
         noted_holds: Holds::default(),
         is_hold_unnoted: false,

@@ -9,7 +9,7 @@ use crate::protocol::WorkerKind;
 use crate::runner::check::Check;
 use crate::runner::process::output;
 use crate::runner::{Checked, Pending, Report, StubOptions, StubWorkers};
-use crate::runner::{Guards, LeftWorkers};
+use crate::runner::{CommandChecks, Guards, LeftWorkers};
 use plan_ledger::internals::plan::{
     Barrier, Criterion, Gate, Idempotence, OnTimeout, ResolvedOutcome, Route,
 };
@@ -166,6 +166,7 @@ impl Bench {
         let options = Options {
             max_parallel: 3,
             marks: None,
+            checks: CommandChecks::Simulated,
             route: &route,
             guards,
             on_stale,

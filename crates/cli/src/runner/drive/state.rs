@@ -13,6 +13,7 @@ use crate::runner::check_lock::CheckLock;
 use crate::runner::drive::guard::{GuardState, Guards};
 use crate::runner::drive::recover::LeftWorkers;
 use crate::runner::drive::summary::{Session, Unrecorded};
+use crate::runner::helpers::command_gate::{CommandChecks, CommandGate};
 use crate::runner::helpers::commands::Helpers;
 use crate::runner::helpers::folder_state::FolderState;
 use crate::runner::imported_status::ImportedStatuses;
@@ -32,6 +33,8 @@ pub struct Options<'a> {
     pub marks: Option<&'a ImportedStatuses>,
     /// Which steps its workers take.
     pub route: &'a Route,
+    /// Which commands that check it executes.
+    pub checks: CommandChecks,
     /// When to pause the run.
     pub guards: Guards,
     /// What happens before a step whose files changed since its plan was made, if not what the plan says.
@@ -105,6 +108,8 @@ pub(crate) struct Drive<'a> {
     pub(crate) unjudged: BTreeSet<(Subject, u32)>,
     /// Checks that another process is running; each is reported once.
     pub(crate) locked_checks: BTreeSet<Subject>,
+    /// Which commands that check it executes.
+    pub(crate) gate: CommandGate,
     /// When the loop looks for claims of processes that are gone.
     pub(crate) dead_claims_at: Timestamp,
     /// What the guards have seen.

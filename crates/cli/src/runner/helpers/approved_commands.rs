@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use plan_ledger::internals::plan::{ExecutedPart, PlanVersion, Review, executed};
-use plan_ledger::{Run, State};
+use plan_ledger::internals::plan::{CommandsApproval, ExecutedPart, PlanVersion, Review, executed};
+use plan_ledger::{ContentHash, Run, State};
 
 /// The commands of the plan versions that became active or that a person approved.
 pub(crate) fn approved_commands(state: &State) -> BTreeSet<String> {
@@ -16,6 +16,13 @@ pub(crate) fn approved_commands(state: &State) -> BTreeSet<String> {
         versions.flat_map(|(_, version)| commands_of(version)).collect::<Vec<_>>()
     };
     state.runs.values().flat_map(of_run).collect()
+}
+
+/// The approval of commands by a person, to be run in the folder of this process.
+pub(crate) fn approval_here(hash: ContentHash, by: &str) -> CommandsApproval {
+    let folder = std::env::current_dir().and_then(|folder| folder.canonicalize()).ok();
+    let folder = folder.and_then(|folder| folder.into_os_string().into_string().ok());
+    CommandsApproval { hash, by: by.to_owned(), folder }
 }
 
 /// What the active version of a run executes.

@@ -2,6 +2,7 @@
 //! must leave alone.
 
 pub(crate) mod approved_commands;
+pub(crate) mod command_gate;
 pub(crate) mod commands;
 pub(crate) mod folder_state;
 pub(crate) mod judge;

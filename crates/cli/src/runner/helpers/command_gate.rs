@@ -1,0 +1,81 @@
+//! Which commands that check a runner executes: criteria and probes.
+//!
+//! A runner is a judge, so it executes a command only if a person approved the commands of the active version, and
+//! none in the shell of an agent session: there the agent would choose the environment in which its own work is
+//! checked. What it leaves stays reported, and is said once.
+
+use std::cell::Cell;
+use std::path::Path;
+
+use plan_ledger::Run;
+
+use crate::protocol::{is_unapproved, no_judge_text};
+
+/// Which commands that check a loop executes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommandChecks {
+    /// All of them: the workers of the loop only simulate them.
+    Simulated,
+    /// Those that a person approved.
+    Approved,
+    /// None: the loop is in the shell of an agent session.
+    Never,
+}
+
+/// The decision of one loop, and what it has said of it.
+#[derive(Debug)]
+pub(crate) struct CommandGate {
+    checks: CommandChecks,
+    /// Whether the commands of a version are unapproved, as it was found last.
+    seen: Cell<Option<SeenApproval>>,
+    /// The version of which it was said that its commands are left.
+    told: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct SeenApproval {
+    /// The active version, and how many versions have an approval.
+    of: (u32, usize),
+    is_unapproved: bool,
+}
+
+impl CommandGate {
+    pub(crate) fn new(checks: CommandChecks) -> Self {
+        Self { checks, seen: Cell::new(None), told: None }
+    }
+
+    /// Whether the commands that check the active version, which has some, are left to another process.
+    pub(crate) fn leaves(&self, run: &Run) -> bool {
+        match self.checks {
+            CommandChecks::Simulated => false,
+            CommandChecks::Approved => self.is_unapproved(run),
+            CommandChecks::Never => !plan_ledger::mutant!(RunnerChecksInSession),
+        }
+    }
+
+    /// The plan is read once for each version and approval.
+    fn is_unapproved(&self, run: &Run) -> bool {
+        let approvals = run.versions.iter().filter(|version| version.commands.is_some()).count();
+        let of = (run.active, approvals);
+        if let Some(seen) = self.seen.get().filter(|seen| seen.of == of) {
+            return seen.is_unapproved;
+        }
+        let is_unapproved = is_unapproved(run);
+        self.seen.set(Some(SeenApproval { of, is_unapproved }));
+        is_unapproved
+    }
+
+    /// Says once for a version that its commands are left, and what helps. `None` also if a judge is at work.
+    pub(crate) fn tell(&mut self, run: &Run, ledger: &Path) -> Option<String> {
+        if self.told == Some(run.active) {
+            return None;
+        }
+        let text = no_judge_text(ledger, run)?;
+        self.told = Some(run.active);
+        let why = match self.checks {
+            CommandChecks::Never => "a runner in an agent session runs no command that checks; ",
+            CommandChecks::Simulated | CommandChecks::Approved => "",
+        };
+        Some(format!("{why}{text}"))
+    }
+}
