@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::command::{Place, report_skipped, start, wait_until};
@@ -343,16 +343,16 @@ fn written_files_are_private_under_any_umask() {
     println!("measured: files of other users: {} files and folders are private", work.len());
 }
 
-/// Goal: a server that cannot start a thread says so to the client that needs one, executes what needs none,
-/// and works again when it can.
-#[test]
-fn server_that_cannot_start_a_thread_says_so() {
+/// A folder of another user, and a copy of the program that this user may start. `None` if the test cannot act as
+/// that user.
+fn folder_of_another_user() -> Option<(Place, PathBuf, PathBuf)> {
     if !is_superuser() {
-        return;
+        return None;
     }
     for tool in ["setpriv", "prlimit"] {
         if Command::new(tool).arg("--version").output().is_err() {
-            return report_skipped(&format!("{tool} is not installed"));
+            report_skipped(&format!("{tool} is not installed"));
+            return None;
         }
     }
     let place = Place::new();
@@ -365,6 +365,14 @@ fn server_that_cannot_start_a_thread_says_so() {
     let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_ledger")).arg(&program).status();
     assert!(copied.unwrap().success());
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    Some((place, folder, program))
+}
+
+/// Goal: a server that cannot start a thread says so to the client that needs one, executes what needs none,
+/// and works again when it can.
+#[test]
+fn server_that_cannot_start_a_thread_says_so() {
+    let Some((_place, folder, program)) = folder_of_another_user() else { return };
     let ids = [format!("--reuid={OTHER}"), format!("--regid={OTHER}")];
     let as_other = |words: &[&str]| {
         let mut command = Command::new("setpriv");
@@ -399,23 +407,7 @@ fn server_that_cannot_start_a_thread_says_so() {
 /// A server that cannot start its threads ends with an error; one that says that it serves, serves.
 #[test]
 fn server_that_cannot_start_does_not_say_that_it_serves() {
-    if !is_superuser() {
-        return;
-    }
-    for tool in ["setpriv", "prlimit"] {
-        if Command::new(tool).arg("--version").output().is_err() {
-            return report_skipped(&format!("{tool} is not installed"));
-        }
-    }
-    let place = Place::new();
-    let folder = place.path("of-another-user");
-    fs::create_dir(&folder).unwrap();
-    chown(&folder, Some(OTHER), Some(OTHER)).unwrap();
-    fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o755)).unwrap();
-    let program = place.path("ledger-program");
-    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_ledger")).arg(&program).status();
-    assert!(copied.unwrap().success());
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let Some((_place, folder, program)) = folder_of_another_user() else { return };
     let as_other = |threads: u32, words: &[&str]| {
         let mut command = Command::new("setpriv");
         command.args([format!("--reuid={OTHER}"), format!("--regid={OTHER}")]);

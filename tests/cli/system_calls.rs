@@ -336,7 +336,7 @@ fn locks_that_exclude_no_writer_need_permission() {
         start(place.command(&words).env("LD_PRELOAD", &library)).end()
     };
     let words =
-        ["locks do not exclude other writers here", "`ledger serve`", "--allow-unsafe-locks"];
+        ["locks do not exclude other writers here", "`ledger serve", "--allow-unsafe-locks"];
     for line in ["note one", "serve", "init --ledger other.ledger"] {
         unlocked(line).code(6).complains(&words);
     }

@@ -331,27 +331,26 @@ def night(folder, name, events, ledger=None):
     return place, model, run
 
 
-def all_events(folder):
-    """The ledger is in the checkout."""
-    events = ["plain", "limit", "hang", "lie", "killed", "compact", "clean", "disk", "jump"]
-    place, model, run = night(folder, "all", os.environ.get("NIGHT_EVENTS", " ".join(events)).split())
+def whole(name, folder, events, *ledger):
+    """A night in which the run ends by itself."""
+    place, model, run = night(folder, name, events, *ledger)
     try:
         place.type("status", "--since", "9h")
         assert run.returncode == 0, run.returncode
         place.expect_done(model)
     finally:
         place.end()
+
+
+def all_events(folder):
+    """The ledger is in the checkout."""
+    events = "plain limit hang lie killed compact clean disk jump"
+    whole("all", folder, os.environ.get("NIGHT_EVENTS", events).split())
 
 
 def wiped_around(folder):
     """The checkout is wiped, and the ledger is outside of it."""
-    place, model, run = night(folder, "around", ["plain", "wipe", "lie"], f"{folder}/ledger")
-    try:
-        place.type("status", "--since", "9h")
-        assert run.returncode == 0, run.returncode
-        place.expect_done(model)
-    finally:
-        place.end()
+    whole("around", folder, ["plain", "wipe", "lie"], f"{folder}/ledger")
 
 
 def wiped(folder):

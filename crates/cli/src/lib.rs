@@ -152,13 +152,21 @@ fn names_folder(matches: &ArgMatches) -> bool {
     is_given("dir") && !is_given("servers")
 }
 
-/// The ledger that the command has, as an option or as an argument.
+/// The ledger that the command has, as an option or as an argument. An argument at which there is nothing is none: it
+/// may be a misspelled view, or the name of a run.
 fn ledger_of(matches: &ArgMatches) -> Option<PathBuf> {
     let mut matches = matches;
     while let Some((_, inner)) = matches.subcommand() {
         matches = inner;
     }
-    let named = |id: &str| matches.try_get_one::<PathBuf>(id).ok().flatten().cloned();
+    let is_option = |id: &str| {
+        matches.value_source(id) == Some(ValueSource::EnvVariable)
+            || std::env::args_os().any(|word| word.to_string_lossy().starts_with("--ledger"))
+    };
+    let named = |id: &str| {
+        let ledger = matches.try_get_one::<PathBuf>(id).ok().flatten().cloned()?;
+        Some(ledger).filter(|ledger| ledger.exists() || is_option(id))
+    };
     named("dir").or_else(|| named("ledger"))
 }
 

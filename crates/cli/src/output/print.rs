@@ -21,11 +21,9 @@ pub(crate) fn name_ledger(ledger: PathBuf) {
     let _ = LEDGER.set(ledger);
 }
 
-/// A message whose commands name the ledger of this command. A path at which there is nothing, such as a misspelled
-/// name of a run, is not named.
+/// A message whose commands name the ledger of this command.
 pub(crate) fn with_ledger(message: &str) -> String {
-    let ledger = LEDGER.get().filter(|ledger| ledger.exists());
-    in_ledger(message, ledger.map_or(Path::new(OWN_LEDGER), PathBuf::as_path))
+    in_ledger(message, LEDGER.get().map_or(Path::new(OWN_LEDGER), PathBuf::as_path))
 }
 
 /// A line whose message, if it is an error, names the ledger of this command.
