@@ -647,3 +647,31 @@ fn judge_takes_no_limits_of_workers() {
         place.ledger(&format!("work --judge-only {limit}")).code(2).complains(&["--judge-only"]);
     }
 }
+
+/// The line that was printed approves what was shown with it, and nothing that an agent proposed since.
+#[test]
+fn printed_approval_is_of_what_was_shown() {
+    let place = proposed();
+    report(&place);
+    let printed = |out: &str| -> Vec<String> {
+        let lines =
+            out.lines().map(str::trim).filter(|line| line.starts_with("ledger plan approve"));
+        lines.map(|line| line.trim_start_matches("ledger ").replace("WHO", "ana")).collect()
+    };
+    let review = printed(&place.ledger("plan review plan").code(0).out);
+    let questions = printed(&place.ledger("questions").code(0).out);
+    assert!(review.len() == 1 && questions.len() == 1, "{review:?} {questions:?}");
+    place.write("evil.yaml", "steps: [{id: a, acceptance: [{command: touch evil}]}]");
+    place.ledger("plan propose evil.yaml --run plan --approval required").code(0);
+    let both = printed(&place.ledger("questions").code(0).out);
+    assert_eq!(both.len(), 2, "{both:?}");
+    let versions = |place: &Place| place.ledger("plan history plan").code(0).out;
+    let before = versions(&place);
+    // What was printed for the active version approves its commands, and the other version still waits.
+    place.ledger(&review[0]).code(0).says(&["version 1 is approved"]);
+    assert_eq!(versions(&place), before);
+    place.ledger("work --judge-only").code(0);
+    assert!(!place.path("evil").exists());
+    let other = both.iter().find(|line| !questions.contains(line)).unwrap();
+    place.ledger(other).code(0).says(&["version 2 is approved"]);
+}

@@ -623,7 +623,7 @@ impl From<&Pending> for PendingJson {
             Pending::Checks { step: StepName { number, id: step }, criteria, .. } => {
                 Self::Checks { criteria, number, step }
             }
-            Pending::Commands { version, commands } => Self::Commands { commands, version },
+            Pending::Commands { version, commands, .. } => Self::Commands { commands, version },
             Pending::Misplaced {
                 step: StepName { number, id }, approved, work, reason, ..
             } => Self::Misplaced {

@@ -264,13 +264,17 @@ pub(crate) fn pending_commands(item: &Pending, run: &str, ledger: &Path) -> (Str
     (text, commands)
 }
 
+/// The command that approves a version of a run, and no other than the one that was shown.
+pub(crate) fn approve_command(run: &str, ledger: &Path, hash: ContentHash) -> String {
+    let approve = shell_command("plan approve", ledger, &[run]);
+    format!("{approve} {}", option("--shown", &hash.short()))
+}
+
 /// The commands with which a person reads what a run executes, and approves it for a folder, if that is there.
 fn approve_in(folder: &str, run: &str, ledger: &Path, hash: ContentHash) -> Vec<String> {
     let review = shell_command("plan review", ledger, &[run]);
     let whole = ledger.canonicalize().unwrap_or_else(|_| ledger.to_owned());
-    let approve = shell_command("plan approve", &whole, &[run]);
-    let shown = option("--shown", &hash.short());
-    let approve = format!("cd {} && {approve} {shown}", quoted(folder));
+    let approve = format!("cd {} && {}", quoted(folder), approve_command(run, &whole, hash));
     let approve = Some(approve).filter(|_| Path::new(folder).is_dir());
     std::iter::once(review).chain(approve).collect()
 }
@@ -302,7 +306,7 @@ fn all_commands(item: &Pending, run: &str, ledger: &Path) -> (String, Vec<String
         }
         Pending::Review { version, hash } => (
             format!("version {version} of the plan ({}) waits for approval", hash.short()),
-            vec![line("plan review", &[run]), line("plan approve", &[run])],
+            vec![line("plan review", &[run]), approve_command(run, ledger, *hash)],
         ),
         Pending::Paused { cause } => {
             let command = match cause {
@@ -331,13 +335,13 @@ fn all_commands(item: &Pending, run: &str, ledger: &Path) -> (String, Vec<String
             format!("the plan waits for a runner or a judge to check: {}", criteria.join("; ")),
             judge_commands(file, run, ledger),
         ),
-        Pending::Commands { version, commands } => (
+        Pending::Commands { version, hash, commands } => (
             format!(
                 "nothing is checked before a person approves what version {version} of the plan \
                  executes: {}",
                 commands.join("; ")
             ),
-            vec![line("plan review", &[run]), line("plan approve", &[run])],
+            vec![line("plan review", &[run]), approve_command(run, ledger, *hash)],
         ),
         Pending::Misplaced { step, work, reason, hash, .. } => (
             format!("{step} is reported, and no judge checks it: {reason}"),

@@ -88,7 +88,10 @@ impl RequestKind for ReviewRequest {
 impl ReviewRequest {
     fn command(&self, state: &State, peer: &Peer) -> Result<Command, Failure> {
         let run = run_of(state, &self.run)?;
-        let Some((version, proposed)) = run.newest_proposal() else {
+        // The commands of the active version are meant if its hash was shown.
+        let shown = |hash| self.shown.as_ref().is_some_and(|seen| begins_with(hash, seen));
+        let is_active = run.active_version().is_some_and(|active| shown(active.hash));
+        let Some((version, proposed)) = run.newest_proposal().filter(|_| !is_active) else {
             let unapproved = self.commands(state, peer).zip(run.active_version());
             let Some((command, active)) = unapproved else {
                 let message = format!("run {}: no version waits for review", run.name);

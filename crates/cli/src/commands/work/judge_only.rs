@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use plan_ledger::{Run, RunStatus};
 
 use crate::options::WaitLoop;
-use crate::output::{Code, Failure, escape_control, print_message, shell_command};
+use crate::output::{Code, Failure, approve_command, escape_control, print_message, shell_command};
 use crate::protocol::{StepName, commands_of, unapproved_commands};
 use crate::requests::run_or_only;
 use crate::runner::{CheckLock, Criteria, JudgeMark, check_folder, commands_of_active, has_check};
@@ -183,12 +183,14 @@ impl Worker<'_> {
             format!("\nhint: a person starts `{judge} --judge-only --wait`")
         } else if unapproved_commands(run).is_some() {
             let review = shell_command("plan review", dir, &[&run.name]);
-            let approve = shell_command("plan approve", dir, &[&run.name, "--by", "WHO"]);
+            let hash = run.active_version().map(|active| active.hash).unwrap_or_default();
+            let approve = approve_command(&run.name, dir, hash);
             format!("\nhint: read them with `{review}`, and approve them with `{approve}`")
         } else {
-            "\nhint: claim the step in one of these folders, or approve the commands in the folder of \
-             that work"
-                .to_owned()
+            let questions = shell_command("questions", dir, &[&run.name]);
+            format!(
+                "\nhint: `{questions}` has the command that approves them in the folder of that work"
+            )
         };
         format!("{}{hint}", escape_control(&format!("run {}: {what}: {why}", run.name)))
     }

@@ -44,6 +44,8 @@ pub enum Pending {
     Commands {
         /// The version.
         version: u32,
+        /// Its hash.
+        hash: ContentHash,
         /// Its commands.
         commands: Vec<String>,
     },
@@ -369,7 +371,8 @@ pub(crate) fn misplaced_step(run: &Run, number: StepNumber) -> Option<Pending> {
 /// The approval of the commands of the active version, if no person gave it.
 fn unapproved(run: &Run) -> Option<Pending> {
     let commands = if is_unapproved(run) { commands_of_active(run) } else { Vec::new() };
-    (!commands.is_empty()).then_some(Pending::Commands { version: run.active, commands })
+    let hash = run.active_version()?.hash;
+    (!commands.is_empty()).then_some(Pending::Commands { version: run.active, hash, commands })
 }
 
 /// Whether a request is withdrawn when its failed step is retried or skipped.

@@ -18,8 +18,8 @@ use crate::commands::last_drill::LastDrill;
 use crate::commands::read_state::read_state;
 use crate::options::{LedgerArgs, RunArg};
 use crate::output::{
-    Code, Failure, PlanDiffJson, cost_text, is_for_reader, plan_diff_text, print_result,
-    redone_steps, redone_text, shell_command,
+    Code, Failure, PlanDiffJson, approve_command, cost_text, is_for_reader, plan_diff_text,
+    print_result, redone_steps, redone_text, shell_command,
 };
 use crate::protocol::{counted, unapproved_commands};
 use crate::requests::{question_about, run_or_only};
@@ -52,8 +52,8 @@ fn show_proposal(args: &PlanReviewArgs, run: &Run) -> Result<Code, Failure> {
     let Some((number, version)) = run.newest_proposal() else {
         let mut text = format!("run {}: no plan version waits for approval", run.name);
         if let (Some(plan), Some(_)) = (run.plan(), unapproved_commands(run)) {
-            let approve =
-                shell_command("plan approve", args.ledger.dir(), &[&run.name, "--by", "WHO"]);
+            let hash = run.active_version().map(|active| active.hash).unwrap_or_default();
+            let approve = approve_by(args, run, hash);
             let executes = executed_text(&plan.decode());
             text = format!(
                 "{text}, but a judge runs no command of version {} before a person approves \
@@ -97,7 +97,7 @@ fn show_proposal(args: &PlanReviewArgs, run: &Run) -> Result<Code, Failure> {
         steps_text(&plan),
         compared_text(run.active, &difference),
         redone_text(&redone),
-        commands(args, run),
+        commands(args, run, version.hash),
     ];
     let text: Vec<String> = text.into_iter().filter(|text| !text.is_empty()).collect();
     print_result(args.ledger.json, &line, &text.join("\n"))?;
@@ -207,9 +207,14 @@ fn question_text(question: &Question) -> String {
     format!("question: {}{to}{}", asked.text, until.unwrap_or_default())
 }
 
-fn commands(args: &PlanReviewArgs, run: &Run) -> String {
-    let line = |verb: &str| shell_command(verb, args.ledger.dir(), &[&run.name, "--by", "WHO"]);
-    let lines = ["plan approve", "plan reject"].map(line);
+/// The command that approves the version that is shown.
+fn approve_by(args: &PlanReviewArgs, run: &Run, hash: ContentHash) -> String {
+    format!("{} --by WHO", approve_command(&run.name, args.ledger.dir(), hash))
+}
+
+fn commands(args: &PlanReviewArgs, run: &Run, hash: ContentHash) -> String {
+    let reject = shell_command("plan reject", args.ledger.dir(), &[&run.name, "--by", "WHO"]);
+    let lines = [approve_by(args, run, hash), reject];
     if !lines.iter().all(|line| is_for_reader(line)) {
         return "it waits for a person".to_owned();
     }
