@@ -12,6 +12,7 @@ import platform
 import re
 import statistics
 import subprocess
+import tomllib
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -48,6 +49,12 @@ def output(words):
         return ""
 
 
+def profile():
+    """The profile that the measured library is built with."""
+    settings = tomllib.loads((HERE / "peers/Cargo.toml").read_text())["profile"]["release"]
+    return ", ".join(f"{name} = {json.dumps(setting)}" for name, setting in settings.items() if name != "debug")
+
+
 def machine(folder, sizes):
     """Describe the machine."""
     cpu = [line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
@@ -63,6 +70,7 @@ def machine(folder, sizes):
         "memory": f"{int(memory) / 2**20:.0f} GiB",
         "system": f"{platform.system()} {platform.release()}",
         "compiler": output(["rustc", "--version"]),
+        "profile": profile(),
         "device": device,
         "file system": f"{kind} ({options})",
         "sizes": sizes,
@@ -304,7 +312,7 @@ def page(f, plots):
              "run. Every figure of every engine: `plots/figures.json`. Experiments and profiles: `NOTES.md`.", ""]
     if machine:
         lines += [f"Commit {machine['commit']}, {machine['date']}, {machine['processors']}, {machine['memory']}, {machine['system']}, "
-                  f"{machine['compiler']}, {machine['file system'].split()[0]} on {machine['device']}, load {machine['load at the start']} "
+                  f"{machine['compiler']} (`{machine['profile']}`), {machine['file system'].split()[0]} on {machine['device']}, load {machine['load at the start']} "
                   "at the start." + ("" if machine.get("sizes", "full") == "full" else f" Sizes: {machine['sizes']}."), ""]
     lines += ["| work | measured | before | target | met | limit |", "|---|---|---|---|---|---|"]
     rows = [*felt(f), *floors(f)]
