@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use plan_ledger::internals::plan::StepEvent;
+use plan_ledger::plan::StepEvent;
 use plan_ledger::{
     Cost, Environment, Event, Ledger, Plan, Projection, Receipt, RecordedEvent, RunId, RunPolicy,
     StepNumber,

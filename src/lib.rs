@@ -45,7 +45,7 @@ mod ledger;
 )]
 pub mod log;
 #[cfg(feature = "ledger")]
-mod plan;
+pub mod plan;
 #[cfg(all(feature = "ledger", any(test, feature = "sim", mutants)))]
 mod sim;
 mod storage;
@@ -60,6 +60,7 @@ pub use ledger::{
     RetentionLimit, Snapshot, Submitted, Task, Transaction, plan_hash,
 };
 #[cfg(feature = "ledger")]
+#[doc(inline)]
 pub use plan::{
     ApprovalPolicy, Artifact, AttemptToken, Budget, Command, ContentHash, Cost, Criterion,
     Decision, Disposition, Ending, Event, FailureClass, Fallback, Gate, Idempotence, Json, Limits,

@@ -1,8 +1,34 @@
-//! The domain: plans, commands, events, and the state of runs.
+//! The domain: plans, commands, events, and the state of runs, as pure functions and values.
 //!
-//! Three pure functions: [`decide()`] checks a command against the state and returns events or a
-//! [`Rejection`]; [`State::apply`] folds an event into the state; [`settle()`] derives the events
-//! that follow from the state without a command. [`execute()`] combines them into one batch.
+//! [`validate()`] checks a [`Plan`]. [`decide()`] checks a [`Command`] against the [`State`] and returns
+//! events or a [`Rejection`]; [`State::apply`] folds an [`Event`] into the state; [`settle()`] derives
+//! the events that follow from the state without a command. [`execute()`] combines them into one batch,
+//! and [`explain()`] says why a step cannot be dispatched. A [`Ledger`](crate::Ledger) does all of it
+//! durably; this module is for programs that read events, build commands, or compute on states.
+//!
+//! ```
+//! use plan_ledger::plan::{Command, Event, StepEvent, StepStatus};
+//! use plan_ledger::{Environment, Ledger, LedgerView, Plan, Reply};
+//!
+//! # fn main() -> plan_ledger::Result<()> {
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let dir = folder.path().join("ledger");
+//! let plan: Plan = serde_json::from_str(r#"{"steps": [{"id": "send", "gate": {}}]}"#).unwrap();
+//! let ledger = Ledger::open(&dir)?;
+//! let run = ledger.start_or_resume("mail", &plan)?;
+//! for open in ledger.questions()? {
+//!     println!("{} ({})", open.question.asked.text, open.question.asked.options.join(", "));
+//!     ledger.answer(open.id, Reply::to(&open, "yes", "ana"))?;
+//! }
+//! # let Some(task) = ledger.dispatch(run, "worker-1")? else { panic!() };
+//! # assert_eq!(task.step.id, "send");
+//! # ledger.close()
+//! # }
+//! ```
+//!
+//! Times ([`Timestamp`]) are microseconds since the Unix epoch, durations ([`Micros`]) are microseconds,
+//! and money is counted in millionths of the currency unit. `format/plan.md` describes the parts of a
+//! plan, and `format/events.md` the events.
 //!
 //! Invariants:
 //! - No I/O, clock, randomness, byte format or hash algorithm: times and hashes are arguments.
@@ -21,8 +47,6 @@ mod model;
 mod rejection;
 mod settle;
 mod state;
-#[cfg(test)]
-mod tests;
 mod validate;
 mod value;
 mod view;
@@ -30,36 +54,42 @@ mod view;
 pub use command::{Command, PlanDraft};
 pub use decide::{MAX_BATCH_EVENTS, decide};
 pub use event::Event;
-pub use event::plan_event::*;
+pub use event::plan_event::{
+    CommandsApproval, HashedStep, PlanActivated, PlanProposed, PlanReviewed, PlanSteps,
+    PlanVerdict, Provenance, Review,
+};
 pub use event::question::{
     ABORT, FAIL, NO, Question, QuestionAnswer, QuestionBody, QuestionExpiry, QuestionId,
-    QuestionSubject, RELEASE, REPLAN, RETRY, SKIP, TimeoutAction, VALUE, WAIT, WITHDRAWN, YES,
+    QuestionSubject, RELEASE, REPLAN, RETRY, SKIP, VALUE, WAIT, WITHDRAWN, YES,
 };
 pub use event::receipt::{
     Artifact, BACKOFF, BlobOutput, Outcome, Output, RETRY_AFTER, Receipt, ReplanKind, USAGE_LIMIT,
     UsageLimit,
 };
-pub use event::run_event::*;
-pub use event::step_event::*;
+pub use event::run_event::{
+    ApprovalPolicy, BarrierChange, BarrierChanged, BudgetChanged, CapChanged, CapScope, Ending,
+    FailureSettingsChanged, HelperEnded, HelperRole, InheritedStep, OnFailure, Origin, PauseCause,
+    QuestionAnswered, QuestionAsked, QuestionExpired, ReplanRequested, ReplanTrigger,
+    ReplanWithdrawn, RunEnded, RunForked, RunPaused, RunPolicy, RunReopened, RunResumed,
+    RunStarted, StepsInherited, TextPolicy, VariableSet,
+};
+pub use event::step_event::{
+    Accepted, AcceptedBasis, AfterFailure, AfterLoss, AttemptLost, Condition, ConditionJudged,
+    CostCorrected, Decision, DelayElapsed, Dispatched, EffectCommitted, EffectIntended,
+    FailureDecided, LeaseRenewed, LostCause, OutcomeResolved, ReceiptRecorded, ReceiptRefused,
+    Reopened, ResolvedOutcome, Ruling, Skipped, StepFailed, Verdict, VerdictRecorded,
+};
 pub use event::step_status::StepStatus;
-pub(crate) use event::table::with_events;
 pub use event::table::{StepEvent, StepRecord};
-
 pub use execute::execute;
-pub(crate) use execute::{Executed, execute_within};
 pub use explain::explain;
 pub use explain::explanation::{Explanation, StepReasons};
 pub use explain::reason::{BlockReason, BlockingAttempt, BlockingBarrier, BudgetShortage};
 pub use explain::text::ExplanationLine;
 pub use model::budget::{Budget, BudgetPart, Cost, Limits};
 pub use model::criterion::Criterion;
-pub use model::diff::{
-    ChangedStep, ExecutedChange, ExecutedKind, ExecutedPart, FieldChange, PlanDiff, WorkChange,
-    diff, executed, executed_text,
-};
-pub use model::enrich::{Tool, ToolRegistry, enrich};
+pub use model::diff::{ChangedStep, FieldChange, PlanDiff, WorkChange, diff};
 pub use model::fields::Extra;
-pub use model::graph::tree::{TreeNode, plan_tree};
 pub use model::input::{InputType, PlanInput};
 pub use model::plan::{Barrier, BarrierNeeds, Caps, Defaults, OnBreak, Phase, Plan};
 pub use model::policy::{
@@ -72,58 +102,71 @@ pub use model::step::{
     FailureClass, Fallback, Gate, Idempotence, OnFalse, OnTimeout, RetryPolicy, Step,
 };
 pub use rejection::Rejection;
-#[doc(hidden)]
-pub use settle::disposition::worker_reported_landed;
-pub use settle::opening::condition_problem;
-pub use settle::reported::failure_of;
 pub use settle::settle;
-pub(crate) use settle::variables::output_values;
 pub use state::account::Account;
 pub use state::barrier_state::{BarrierState, BarrierStatus};
-pub use state::compact::bytes::Texts;
-pub use state::compact::plan::CompactPlan;
-pub use state::compact::step::CompactStep;
-pub use state::links::{Dependency, Neighbours, SharedLinks};
-pub use state::overview::{RunOverview, RunSummary};
-pub use state::queue::Ready;
-#[doc(hidden)]
-pub use state::replan_hold::ReplanHold;
 pub use state::run::{
-    Effect, Lane, PlanVersion, Queue, ReplanRequest, Run, RunCounters, RunStatus, Timer, Variable,
+    Effect, PlanVersion, ReplanRequest, Run, RunCounters, RunStatus, Timer, Variable,
 };
-pub use state::runs::{PackedPlan, PackedRun, PlanKey, Runs, StoredRun};
+pub use state::runs::Runs;
 pub use state::step_state::{Attempt, Hold, StepState};
 pub use state::{ENDED_KEPT, State};
 pub use validate::lint::lint;
-pub use validate::validator::VALUE_DEPTH_MAX;
 pub use validate::{STEPS_MAX, validate};
-pub use value::canonical::canonical;
-pub(crate) use value::detached::{DetachedText, Salt, collect, supply, without_collecting};
-pub use value::effort::EvaluationPool;
 pub use value::evaluator::{Evaluator, Exhausted};
+pub use value::ids::{
+    AttemptToken, ContentHash, Micros, RunId, StepNumber, Timestamp, WorkerProcess,
+};
+pub use value::json::Json;
+pub use value::rare_field::RareField;
+pub use value::text::Text;
+pub use value::time::time_text;
+pub use value::token::{Proof, Secret, SecretHash, Token};
+
+/// How a state is packed and indexed, and what the program shows of plans and runs. There is no
+/// promise of stability.
+#[doc(hidden)]
+pub use {
+    event::question::TimeoutAction,
+    model::diff::{ExecutedChange, ExecutedKind, ExecutedPart, executed, executed_text},
+    model::enrich::{Tool, ToolRegistry, enrich},
+    model::graph::tree::{TreeNode, plan_tree},
+    settle::disposition::worker_reported_landed,
+    settle::opening::condition_problem,
+    settle::reported::failure_of,
+    state::compact::bytes::Texts,
+    state::compact::plan::CompactPlan,
+    state::compact::step::CompactStep,
+    state::links::{Dependency, Neighbours, SharedLinks},
+    state::overview::{RunOverview, RunSummary},
+    state::queue::Ready,
+    state::replan_hold::ReplanHold,
+    state::run::{Lane, Queue},
+    state::runs::{PackedPlan, PackedRun, PlanKey, StoredRun},
+    validate::validator::VALUE_DEPTH_MAX,
+    value::canonical::canonical,
+    value::effort::EvaluationPool,
+    value::json::JSON_DEPTH_MAX,
+    value::names::{NameKind, name_error, parse_number},
+    value::nearest::closest_name,
+    value::numbers::{find_long_number, quote_long_numbers},
+    value::rare_field::StaticDefault,
+    value::time::UtcTime,
+    view::execution::{ExecutionState, Remaining, execution_state},
+    view::operator::{AttemptSummary, BarrierSummary, OperatorView, VersionSummary, operator_view},
+    view::trusted::{TrustedCheck, checks_to_trust, trusted_checks},
+    view::user::{Activity, RequiredAction, UserView, continues, user_view},
+    view::warnings::{SLOW_FACTOR, STALL_AFTER, Warning, is_slow, warnings},
+};
+
+pub(crate) use event::table::with_events;
+pub(crate) use execute::{Executed, execute_within};
+pub(crate) use settle::variables::output_values;
+pub(crate) use value::detached::{DetachedText, Salt, collect, supply, without_collecting};
 #[cfg(feature = "plan-files")]
 pub(crate) use value::expression::problem as expression_problem;
 #[cfg(test)]
 pub(crate) use value::ids::SECOND;
-pub use value::ids::{
-    AttemptToken, ContentHash, Micros, RunId, StepNumber, Timestamp, WorkerProcess,
-};
-pub use value::json::{JSON_DEPTH_MAX, Json};
-#[doc(hidden)]
-pub use value::names::parse_number;
-pub use value::names::{NameKind, name_error};
-#[doc(hidden)]
-pub use value::nearest::closest_name;
-#[doc(hidden)]
-pub use value::numbers::{find_long_number, quote_long_numbers};
-pub use value::rare_field::{RareField, StaticDefault};
-pub use value::text::Text;
-pub use value::time::{UtcTime, time_text};
-pub use value::token::{Proof, Secret, SecretHash, Token};
-pub use view::execution::{ExecutionState, Remaining, execution_state};
-pub use view::operator::{
-    AttemptSummary, BarrierSummary, OperatorView, VersionSummary, operator_view,
-};
-pub use view::trusted::{TrustedCheck, checks_to_trust, trusted_checks};
-pub use view::user::{Activity, RequiredAction, UserView, continues, user_view};
-pub use view::warnings::{SLOW_FACTOR, STALL_AFTER, Warning, is_slow, warnings};
+
+#[cfg(test)]
+mod tests;

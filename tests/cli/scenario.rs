@@ -165,9 +165,8 @@ impl Scenario {
         by: &str,
         answer: &str,
     ) -> Result<(), plan_ledger::Error> {
-        let shown = question.question.asked.shown;
-        let (answer, by) = (answer.to_owned(), by.to_owned());
-        let reply = Reply { answer, by, note: "in the scenario".to_owned(), shown };
+        let note = "in the scenario".to_owned();
+        let reply = Reply { note, ..Reply::to(question, answer, by) };
         self.ledger().answer(question.id, reply).map(drop)
     }
 

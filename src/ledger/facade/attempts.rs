@@ -54,8 +54,8 @@ impl Ledger {
         dispatch::claim(&self.engine, run, step, worker)
     }
 
-    /// Renew the lease of an attempt, and return its new expiry time in microseconds. Any thread that
-    /// knows the token can do it while another one works on the task.
+    /// Renew the lease of an attempt, and return when it expires now: a [`Timestamp`], in microseconds
+    /// since the Unix epoch. Any thread that knows the token can do it while another one works on the task.
     pub fn renew(&self, token: Token) -> Result<Timestamp> {
         self.renew_proven(token.seq, token.into())
     }

@@ -24,9 +24,11 @@ pub enum Claim<'l> {
     /// No step can be dispatched now. Claim again after another task of the run has ended, a person
     /// has decided, or `retry_after` has passed.
     Wait {
-        /// The time until the next lease, delay or deadline; `None` if there is none.
+        /// The time until the next lease, delay or deadline of the ledger. `None` if there is none: then
+        /// only a receipt or a person changes anything.
         retry_after: Option<Duration>,
-        /// The reason: nothing is ready, a cap is reached, or the run is paused.
+        /// The reason: nothing is ready, a cap is reached, or the run is paused. It also says how many
+        /// questions of the run are open.
         reason: String,
     },
     /// The run has ended.
@@ -77,8 +79,8 @@ impl ClaimedTask<'_> {
         self.ledger.record_receipt(self.task.token, receipt)
     }
 
-    /// Renew the lease, and return its new expiry time in microseconds. From another thread, use
-    /// [`Ledger::renew`] with the token.
+    /// Renew the lease, and return when it expires now: a [`Timestamp`], in microseconds since the Unix
+    /// epoch. From another thread, use [`Ledger::renew`] with the token.
     ///
     /// # Errors
     /// `Rejected` with `StaleToken` if the lease has expired, or the run was cancelled: stop working.
@@ -165,7 +167,12 @@ fn no_task<'l>(
         Some(rejection) => rejection.to_string(),
         None => "nothing is ready".to_owned(),
     };
-    Claim::Wait { retry_after, reason }
+    let questions = match state.questions.values().filter(|of| **of == run).count() {
+        0 => String::new(),
+        1 => "; 1 question waits for an answer".to_owned(),
+        open => format!("; {open} questions wait for an answer"),
+    };
+    Claim::Wait { retry_after, reason: reason + &questions }
 }
 
 fn ending_of(state: &State, run: RunId) -> Option<Ending> {
@@ -188,6 +195,7 @@ mod tests {
     use crate::plan::{Plan, ResolvedOutcome, RunPolicy, StepNumber};
     use crate::sim::SimDisk;
     use crate::sim::lab::environment;
+    use crate::{Reply, plan_hash};
 
     fn plan(text: &str) -> Plan {
         serde_json::from_str(text).unwrap()
@@ -286,6 +294,27 @@ mod tests {
         assert_eq!((second.step.id.as_str(), second.attempt), ("b", 2));
         second.succeed("sent").unwrap();
         assert!(matches!(ledger.claim(run, "w").unwrap(), Claim::Done(Ending::Done)));
+    }
+
+    /// A worker learned only that no step was ready, and the person who was asked needed the hash of the
+    /// question to answer.
+    #[test]
+    fn wait_names_open_questions_and_a_reply_answers_them() {
+        let ledger = ledger(&SimDisk::new());
+        let gates = r#"{"steps": [{"id": "a", "gate": {}}, {"id": "b", "gate": {}}]}"#;
+        let run = ledger.start_or_resume("demo", &plan(gates)).unwrap();
+        let reason = || match ledger.claim(run, "w").unwrap() {
+            Claim::Wait { reason, .. } => reason,
+            other => panic!("expected to wait, found {other:?}"),
+        };
+        assert_eq!(reason(), "no step is ready; 2 questions wait for an answer");
+        let open = ledger.questions().unwrap();
+        let stale =
+            Reply { shown: plan_hash(&plan(gates)).unwrap(), ..Reply::to(&open[0], "yes", "ana") };
+        assert!(ledger.answer(open[0].id, stale).unwrap_err().is_rejected());
+        ledger.answer(open[0].id, Reply::to(&open[0], "yes", "ana")).unwrap();
+        task(ledger.claim(run, "w").unwrap()).succeed("sent").unwrap();
+        assert_eq!(reason(), "no step is ready; 1 question waits for an answer");
     }
 
     /// A program that was started with another plan under the same name executed the old plan, without

@@ -30,10 +30,10 @@ pub struct OpenQuestion {
     pub question: Question,
 }
 
-/// The answer of a person to a question.
+/// The answer of a person to a question. [`Reply::to`] makes one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
-    /// One of the question's options.
+    /// One of the question's options; where one of them is `value`, the value itself.
     pub answer: String,
     /// The person.
     pub by: String,
@@ -42,6 +42,33 @@ pub struct Reply {
     /// Hash of the question as the person saw it. The question's own hash differs if it changed in
     /// the meantime.
     pub shown: ContentHash,
+}
+
+impl Reply {
+    /// The answer of a person who has seen this question. `answer` is one of its
+    /// [options](crate::plan::QuestionBody::options).
+    ///
+    /// ```
+    /// # fn main() -> plan_ledger::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let ledger = plan_ledger::Ledger::open(folder.path().join("ledger"))?;
+    /// # let plan = serde_json::from_str(r#"{"steps": [{"id": "send", "gate": {}}]}"#).unwrap();
+    /// use plan_ledger::{Claim, Reply};
+    ///
+    /// let run = ledger.start_or_resume("mail", &plan)?;
+    /// for open in ledger.questions()? {
+    ///     let reply = Reply { note: "read it".to_owned(), ..Reply::to(&open, "yes", "ana") };
+    ///     ledger.answer(open.id, reply)?;
+    /// }
+    /// assert!(matches!(ledger.claim(run, "worker-1")?, Claim::Task(_)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn to(open: &OpenQuestion, answer: &str, by: &str) -> Self {
+        let shown = open.question.asked.shown;
+        Self { answer: answer.to_owned(), by: by.to_owned(), note: String::new(), shown }
+    }
 }
 
 /// Runs and plans.
@@ -312,7 +339,7 @@ impl Ledger {
         Ok(state.questions.iter().filter_map(open).collect())
     }
 
-    /// Answer a question.
+    /// Answer a question, with [`Reply::to`].
     ///
     /// # Errors
     /// `Rejected`: with `NoSuchQuestion` if it is no longer open, `HashDiffers` if the person saw

@@ -252,9 +252,8 @@ fn release(ledger: &Ledger, until: Option<u32>) -> RunId {
         }
         let open = ledger.questions().unwrap();
         if let Some(open) = open.first() {
-            let shown = open.question.asked.shown;
-            let (answer, by) = ("yes".to_owned(), "ana".to_owned());
-            ledger.answer(open.id, Reply { answer, by, note: "go".to_owned(), shown }).unwrap();
+            let reply = Reply { note: "go".to_owned(), ..Reply::to(open, "yes", "ana") };
+            ledger.answer(open.id, reply).unwrap();
         } else if matches!(ledger.run(run).unwrap().status, RunStatus::Ended(_)) {
             return run;
         } else {

@@ -112,7 +112,7 @@ pub(super) fn reply_to(
         answer = output.get(name).unwrap_or(&output).to_string();
     }
     let note = "answered by the drill".to_owned();
-    Some(Reply { answer, by: AUTHOR.to_owned(), note, shown: asked.shown })
+    Some(Reply { note, ..Reply::to(open, &answer, AUTHOR) })
 }
 
 /// The option after the one that the text of a question says was rejected, or the first one. To skip the
