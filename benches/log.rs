@@ -14,10 +14,10 @@ use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput};
 use criterion::{criterion_group, criterion_main};
 use plan_ledger::BackgroundWork;
 use plan_ledger::internals::format::{Codec, NewRecord};
-use plan_ledger::internals::log::{
+use plan_ledger::internals::storage::{DiskStorage, Storage};
+use plan_ledger::log::{
     ChainCheck, Log, LogItem, LogOptions, LogReader, UidSource, VerifyOptions, verify,
 };
-use plan_ledger::internals::storage::{DiskStorage, Storage};
 
 /// Records of the log for reading and verification.
 const RECORDS: u64 = 50_000;

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use plan_ledger::internals::ledger::plan_draft;
-use plan_ledger::internals::plan::{Proof, SecretHash, execute};
 use plan_ledger::internals::sim::SimDisk;
+use plan_ledger::plan::{Proof, Route, SecretHash, execute};
 use plan_ledger::{
-    AttemptToken, Command, Environment, Ledger, Plan, Receipt, Route, RunId, RunPolicy, State, Step,
+    AttemptToken, Command, Environment, Ledger, Plan, Receipt, RunId, RunPolicy, State, Step,
 };
 
 /// Steps of one measurement.

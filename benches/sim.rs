@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use plan_ledger::internals::format::{Codec, NewRecord};
-use plan_ledger::internals::log::{Log, LogOptions, UidSource};
 use plan_ledger::internals::sim::{Loss, SimDisk};
 use plan_ledger::internals::storage::{Access, Storage};
+use plan_ledger::log::{Log, LogOptions, UidSource};
 
 const DIR: &str = "/ledger";
 

@@ -16,7 +16,8 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use plan_ledger::{Environment, Ledger, Plan, RunPolicy, Token};
+use plan_ledger::plan::Token;
+use plan_ledger::{Environment, Ledger, Plan, RunPolicy};
 use plan_ledger_cli::protocol::ReceiptFile;
 use plan_ledger_cli::requests::{ClaimRequest, ReceiptRequest};
 use plan_ledger_cli::server::{Client, while_serving};

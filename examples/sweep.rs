@@ -18,12 +18,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use plan_ledger::internals::format::{Codec, NewRecord};
-use plan_ledger::internals::log::{
+use plan_ledger::internals::sim::SimDisk;
+use plan_ledger::internals::storage::Storage;
+use plan_ledger::log::{
     Log, LogItem, LogOptions, LogReader, LoggedRecord, UidSource, Verification, VerifyOptions,
     verify,
 };
-use plan_ledger::internals::sim::SimDisk;
-use plan_ledger::internals::storage::Storage;
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 

@@ -69,8 +69,7 @@ pub use plan::{
     Step, StepNumber, StepState, StepStatus, TextPolicy, Timestamp, Verdict,
 };
 
-/// Parts of the documented types, for code that names them. `format/plan.md` describes those of a
-/// plan, and `format/events.md` the others.
+/// Parts of the documented types, for code that names them.
 #[cfg(feature = "ledger")]
 #[doc(hidden)]
 pub use {
@@ -80,15 +79,6 @@ pub use {
         OnAmbiguous, PrunePreview, PruneReport, commands_hash, plan_draft, state_hash,
     },
     log::{Anchor, ArchiveReference, PruneSet},
-    plan::{
-        AcceptedBasis, Attempt, Barrier, BarrierNeeds, BlobOutput, BudgetPart, CapScope, Caps,
-        CommandsApproval, Decider, Defaults, Extra, FailureAction, FailureMatch, FailurePolicy,
-        FailureRule, FailureSettings, HelperRole, InputType, Micros, OnBreak, OnFalse, OnStale,
-        OnTimeout, OnUnknown, Origin, OwnerLimit, OwnerSettings, OwnersOfPlan, PauseCause, Phase,
-        PlanActivated, PlanDraft, PlanInput, PlanVersion, Problem, Proof, Provenance, QuestionBody,
-        QuestionSubject, RareField, ReplanKind, Review, Route, Secret, SecretHash, Taker, Text,
-        Token, Variable, WorkerProcess,
-    },
 };
 
 /// Everything that the other packages of this repository, its tests and its benchmarks need beyond
@@ -111,15 +101,6 @@ pub mod internals {
     #[cfg(feature = "ledger")]
     pub mod ledger {
         pub use crate::ledger::*;
-    }
-
-    pub mod log {
-        pub use crate::log::*;
-    }
-
-    #[cfg(feature = "ledger")]
-    pub mod plan {
-        pub use crate::plan::*;
     }
 
     #[cfg(all(feature = "ledger", any(test, feature = "sim", mutants)))]

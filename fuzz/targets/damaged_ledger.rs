@@ -8,10 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use plan_ledger::internals::format::{Codec, NewRecord};
-use plan_ledger::internals::log::{
-    Batch, Durability, FindingClass, Log, LogItem, LogOptions, LogReader, LoggedRecord,
-    RecordStatus, UidSource, VerifyFinding, VerifyOptions, verify,
-};
+use plan_ledger::log::{Batch, Durability, FindingClass, Log, LogItem, LogOptions, LogReader, LoggedRecord, RecordStatus, UidSource, VerifyFinding, VerifyOptions, verify};
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::internals::storage::{Access, Storage};
 

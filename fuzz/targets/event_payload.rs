@@ -5,7 +5,7 @@
 use plan_ledger::State;
 use plan_ledger::internals::format::{Chain, Codec, NewRecord};
 use plan_ledger::internals::ledger::{Kind, blob_of, decode, encode};
-use plan_ledger::internals::log::LoggedRecord;
+use plan_ledger::log::LoggedRecord;
 use plan_ledger_fuzz::is_exact;
 
 fn logged(seq: u64, record: NewRecord) -> LoggedRecord {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use plan_ledger::internals::format::{Codec, NewRecord, Uid};
 use plan_ledger::internals::ledger::{IdSource, import};
-use plan_ledger::internals::log::{ChainOrigin, LogBuilder, LogOptions, UidSource};
+use plan_ledger::log::{ChainOrigin, LogBuilder, LogOptions, UidSource};
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::internals::storage::Storage;
 use plan_ledger::{BackgroundWork, Environment, LedgerView};

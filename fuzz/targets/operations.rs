@@ -8,10 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plan_ledger::internals::format::{Codec, NewRecord};
-use plan_ledger::internals::log::{
-    Batch, Durability, KIND_RECOVERY_NOTE, Log, LogOptions, LoggedRecord, UidSource, VerifyOptions,
-    verify,
-};
+use plan_ledger::log::{Batch, Durability, KIND_RECOVERY_NOTE, Log, LogOptions, LoggedRecord, UidSource, VerifyOptions, verify};
 use plan_ledger::internals::sim::{
     FaultAction, FaultEffect, FaultRule, InjectedFault, Loss, Operation, OsError, SimDisk,
 };

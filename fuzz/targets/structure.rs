@@ -14,10 +14,7 @@ use plan_ledger::internals::format::{
     SegmentName, SegmentReason, SnapshotBase, SnapshotHeader, SnapshotName, index_crc,
     peek_seek_length, read_seeks,
 };
-use plan_ledger::internals::log::{
-    GapNote, KIND_RETENTION_NOTE, LogReader, LoggedRecord, LoggedRetentionNote, RecoveryNote,
-    SnapshotNote, list_snapshots,
-};
+use plan_ledger::log::{GapNote, KIND_RETENTION_NOTE, LogReader, LoggedRecord, LoggedRetentionNote, RecoveryNote, SnapshotNote, list_snapshots};
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::internals::storage::Storage;
 use plan_ledger_fuzz::{Fields, is_exact};
@@ -177,7 +174,7 @@ fn logged(record: NewRecord) -> LoggedRecord {
 }
 
 fn notes(data: &[u8]) {
-    let kind = plan_ledger::internals::log::KIND_SNAPSHOT_NOTE;
+    let kind = plan_ledger::log::KIND_SNAPSHOT_NOTE;
     let record = NewRecord { kind, codec: Codec::Json, schema: 1, payload: data.to_vec() };
     let snapshot = SnapshotNote::from_record(&logged(record));
     let (recovery, gap) = (RecoveryNote::decode(data), GapNote::decode(data));
@@ -247,7 +244,7 @@ fn names(data: &[u8]) {
     // Empty files contain no record.
     let items = reader.walk(1).take(64);
     let records =
-        items.filter(|item| matches!(item, Ok(plan_ledger::internals::log::LogItem::Record(..))));
+        items.filter(|item| matches!(item, Ok(plan_ledger::log::LogItem::Record(..))));
     assert_eq!(records.count(), 0);
 }
 

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use plan_ledger::internals::format::{Codec, NewRecord};
 use plan_ledger::internals::ledger::{ArchiveReport, RetentionLimit, archive, salvage};
-use plan_ledger::internals::log::{Batch, KIND_GAP, Log};
 use plan_ledger::internals::sim::{Fault, FaultEffect, SimDisk, sweep};
 use plan_ledger::internals::storage::Storage as _;
+use plan_ledger::log::{Batch, KIND_GAP, Log};
 use plan_ledger::{
     BatchKey, Cost, Environment, Error, ErrorKind, Json, Ledger, LedgerView, LostCause, Plan,
     Receipt, RunId, RunPolicy, State, StepNumber,
@@ -242,7 +242,7 @@ fn rotate(disk: &SimDisk) {
 fn fence(disk: &SimDisk) {
     let ledger = open(disk);
     disk.crash_at(disk.calls() + LOOKS + 3);
-    let (scope, by) = (plan_ledger::internals::plan::CapScope::Ledger, "ann".to_owned());
+    let (scope, by) = (plan_ledger::plan::CapScope::Ledger, "ann".to_owned());
     ledger.execute(&plan_ledger::Command::SetCap { scope, limit: Some(7), by }).unwrap_err();
     disk.kill_process();
     drop(ledger);

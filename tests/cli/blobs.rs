@@ -5,15 +5,15 @@ use std::process::Command;
 use std::sync::Arc;
 
 use plan_ledger::internals::ledger::BlobCheck;
-use plan_ledger::internals::log::{BlobId, BlobState, LogReader};
-use plan_ledger::internals::plan::{BlobOutput, Criterion, StepEvent};
 use plan_ledger::internals::sim::{
     FaultAction, FaultEffect, FaultRule, Loss, Operation, OsError, SimDisk, sweep,
 };
 use plan_ledger::internals::storage::Storage;
+use plan_ledger::log::{BlobId, BlobState, LogReader};
+use plan_ledger::plan::{BlobOutput, Criterion, StepEvent, Token};
 use plan_ledger::{
     ContentHash, Environment, ErrorKind, Event, Json, Ledger, LedgerView, Output, Plan, Receipt,
-    Rejection, RunId, RunPolicy, Step, Token, state_hash,
+    Rejection, RunId, RunPolicy, Step, state_hash,
 };
 
 use crate::golden::deterministic;

@@ -9,7 +9,7 @@ use std::fs;
 use std::ops::Range;
 use std::time::Duration;
 
-use plan_ledger::internals::plan::{AcceptedBasis, ResolvedOutcome, StepEvent};
+use plan_ledger::plan::{AcceptedBasis, ResolvedOutcome, StepEvent};
 use plan_ledger::{
     Ending, Environment, Event, Ledger, LedgerView, RunStatus, StepNumber, StepStatus, state_hash,
 };

@@ -2,7 +2,7 @@
 //!
 //! Each property is checked again after a power loss, against the state folded from the log.
 
-use plan_ledger::internals::plan::*;
+use plan_ledger::plan::*;
 use plan_ledger::state_hash;
 use serde_json::json;
 

@@ -271,7 +271,7 @@ impl Ended {
     #[track_caller]
     pub(crate) fn token(&self) -> String {
         let parts = self.out.split(|c: char| !c.is_ascii_hexdigit() && c != '-');
-        let mut tokens = parts.filter(|part| part.parse::<plan_ledger::Token>().is_ok());
+        let mut tokens = parts.filter(|part| part.parse::<plan_ledger::plan::Token>().is_ok());
         tokens.next_back().unwrap_or_else(|| panic!("no token in {}", self.out)).to_owned()
     }
 

@@ -39,8 +39,7 @@ pub(crate) fn write(
     };
     let body = |out: &mut dyn std::io::Write| state.encode_changes(&of_base, out);
     let header = SnapshotHeader { body_length: 0, ..header };
-    let (header, path) =
-        plan_ledger::internals::log::write_snapshot(disk, &dir(), header, body).unwrap();
+    let (header, path) = plan_ledger::log::write_snapshot(disk, &dir(), header, body).unwrap();
     append_note(disk, &header);
     path
 }
@@ -231,7 +230,7 @@ fn full_snapshot_replaces_a_delta() {
     let header = SnapshotHeader { base: None, ..view.check_snapshot(&names[1]).unwrap() };
     let header = SnapshotHeader { body_length: 0, ..header };
     let body = |out: &mut dyn std::io::Write| state.encode(out);
-    plan_ledger::internals::log::write_snapshot(&disk, &dir(), header, body).unwrap();
+    plan_ledger::log::write_snapshot(&disk, &dir(), header, body).unwrap();
     assert_eq!(base_at(80), None);
     // The file changed, which makes no difference to the delta based on it.
     view.check_snapshot(&names[2]).unwrap();
@@ -341,8 +340,7 @@ fn large_base_of_small_snapshots_is_kept() {
             ledger.set_variable(run, "noise", noise, None, "ann").unwrap();
         } else {
             let (limit, by) = (u32::try_from(step).ok(), "ann".to_owned());
-            let scope =
-                plan_ledger::internals::plan::CapScope::Owner { owner: "unused".to_owned() };
+            let scope = plan_ledger::plan::CapScope::Owner { owner: "unused".to_owned() };
             ledger.execute(&plan_ledger::Command::SetCap { scope, limit, by }).unwrap();
         }
         ledger.close().unwrap();

@@ -6,10 +6,10 @@ use std::process::Command as Process;
 
 use std::sync::Arc;
 
-use plan_ledger::internals::plan::CapScope;
 use plan_ledger::internals::sim::{
     FaultAction, FaultEffect, FaultRule, Operation, OsError, SimDisk,
 };
+use plan_ledger::plan::CapScope;
 use plan_ledger::{
     Command, Ending, Environment, ErrorKind, Ledger, Receipt, RunPolicy, RunStatus, StepStatus,
     state_hash,

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 
 use plan_ledger::HeadSync;
 use plan_ledger::internals::format::{SegmentHeader, is_sealed_length};
-use plan_ledger::internals::log::{Log, LogReader, SegmentSummary};
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::internals::storage::{
     Access, Entry, FilesystemKind, LockOutcome, Map, Storage, StorageFile,
 };
+use plan_ledger::log::{Log, LogReader, SegmentSummary};
 
 use super::lab::{at, dir, options_with, record};
 
@@ -350,7 +350,7 @@ fn h57_a_reader_only_reads() {
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
     let reader = LogReader::open(&storage, &dir()).unwrap();
     assert_eq!(reader.walk(1).count(), 12);
-    plan_ledger::internals::log::opening_verdict(&*storage, &dir()).unwrap();
+    plan_ledger::log::opening_verdict(&*storage, &dir()).unwrap();
     for call in &disk.calls()[before..] {
         assert!(matches!(call, Call::Open(_, Access::Read)), "a reader asked for {call:?}");
     }

@@ -194,7 +194,8 @@ type Asked<'a> = (&'a (dyn Fn(&str) -> Request + Sync), u64, fn(&Ledger, RunId, 
 fn rejection_through_the_socket_waits_until_its_state_is_durable() {
     let claim = |step: Option<&str>, worker: &str| -> Request {
         let (step, worker) = (step.map(str::to_owned), worker.to_owned());
-        ClaimRequest { step, worker, ..ClaimRequest::new(plan_ledger::Secret([7; 16])) }.into()
+        ClaimRequest { step, worker, ..ClaimRequest::new(plan_ledger::plan::Secret([7; 16])) }
+            .into()
     };
     let set_act = |by: &str| -> Request {
         let (name, value, by) = ("v".to_owned(), json!(by), by.to_owned());

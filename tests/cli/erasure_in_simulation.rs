@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use plan_ledger::internals::ledger::{
     EraseTarget, ForkPoint, Note, VerifyLevel, VerifyRequest, decode, erase, verify,
 };
-use plan_ledger::internals::log::ErasureNote;
-use plan_ledger::internals::plan::{Event, StepEvent};
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::internals::sim::lab::{self, for_each_crash};
+use plan_ledger::log::ErasureNote;
+use plan_ledger::plan::{Event, StepEvent};
 use plan_ledger::{
     ContentHash, Environment, ErrorKind, FailureClass, Ledger, LedgerView, Outcome, Plan, Receipt,
     RunId, RunPolicy, State, Step, StepNumber, state_hash,

@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use plan_ledger::internals::plan::StepEvent;
 use plan_ledger::internals::sim::SimDisk;
+use plan_ledger::plan::StepEvent;
 use plan_ledger::{
     Claim, Environment, Event, Json, Ledger, LedgerView, Plan, Receipt, RunId, RunPolicy, State,
     Step, StepStatus, state_hash,
@@ -40,7 +40,7 @@ fn on_disk(disk: &SimDisk) -> Environment {
 const DIR: &str = "a.ledger";
 
 /// A ledger with a run of that plan, whose first step is dispatched.
-fn started(disk: &SimDisk) -> (Ledger, RunId, plan_ledger::Token) {
+fn started(disk: &SimDisk) -> (Ledger, RunId, plan_ledger::plan::Token) {
     let ledger = Ledger::create(Path::new(DIR), &on_disk(disk)).unwrap();
     let run = ledger.start_run("r", &plan(), RunPolicy::default()).unwrap();
     let items: Vec<usize> = (0..40_000).collect();
@@ -117,7 +117,7 @@ fn claim_through_the_socket_waits_for_the_evaluations() {
         assert!(ledger.has_backlog().unwrap(), "the event loop evaluates less than a commit");
         let claim = ClaimRequest {
             worker: "w".to_owned(),
-            ..ClaimRequest::new(plan_ledger::Secret([7; 16]))
+            ..ClaimRequest::new(plan_ledger::plan::Secret([7; 16]))
         };
         let answer = requested(&socket, &Request::from(claim));
         assert_eq!(answer.lines[0]["type"], "task", "{answer:?}");

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use plan_ledger::internals::format::{FOOTER_SIZE, Footer};
 use plan_ledger::internals::ledger::{ImportReport, import};
-use plan_ledger::internals::log::{BlobState, LogItem, LogReader};
 use plan_ledger::internals::sim::{Fault, FaultEffect, Loss, SimDisk, sweep};
 use plan_ledger::internals::storage::Storage;
+use plan_ledger::log::{BlobState, LogItem, LogReader};
 use plan_ledger::{
     Environment, Error, ErrorKind, Json, Ledger, LedgerView, Output, Receipt, RunPolicy, state_hash,
 };
@@ -31,7 +31,7 @@ fn copy() -> PathBuf {
 fn export(disk: &SimDisk, dir: &Path, from: u64, to: Option<u64>) -> Result<String, Error> {
     let mut out = Vec::new();
     let view = LedgerView::open(dir, &on_disk(disk)).unwrap();
-    let describe = |record: &plan_ledger::internals::log::LoggedRecord| {
+    let describe = |record: &plan_ledger::log::LoggedRecord| {
         Some(serde_json::json!({ "bytes": record.payload.len() }))
     };
     view.export(Some(from), to, &describe, &mut out)?;

@@ -6,11 +6,11 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use plan_ledger::internals::plan::{BarrierNeeds, StepEvent};
 use plan_ledger::internals::sim::{Fault, FaultEffect, SimDisk};
+use plan_ledger::plan::{BarrierNeeds, Origin, StepEvent};
 use plan_ledger::{
-    BatchKey, Command, Environment, ErrorKind, Event, Json, Ledger, LostCause, Origin, Plan,
-    Receipt, Rejection, RunId, RunPolicy, RunStatus, State, Step, state_hash,
+    BatchKey, Command, Environment, ErrorKind, Event, Json, Ledger, LostCause, Plan, Receipt,
+    Rejection, RunId, RunPolicy, RunStatus, State, Step, state_hash,
 };
 
 use crate::golden::deterministic;
@@ -32,7 +32,7 @@ fn plan(count: usize) -> Plan {
         };
         Step { id: id(number), after, outputs: vec![format!("v{number}")], ..Step::default() }
     };
-    let barrier = plan_ledger::internals::plan::Barrier {
+    let barrier = plan_ledger::plan::Barrier {
         id: "first".to_owned(),
         members: (0..5).map(id).collect(),
         needs: BarrierNeeds::AtLeast(3),

@@ -16,9 +16,9 @@ use plan_ledger::internals::format::content_hash;
 use plan_ledger::internals::ledger::{
     LedgerCondition, VerifyLevel, VerifyReport, VerifyRequest, blob_of, decode, verify,
 };
-use plan_ledger::internals::log::{FindingClass, LogItem, LogReader, LoggedRecord};
 use plan_ledger::internals::sim::{SimDisk, sweep};
 use plan_ledger::internals::storage::Storage;
+use plan_ledger::log::{FindingClass, LogItem, LogReader, LoggedRecord};
 use plan_ledger::{
     ContentHash, Environment, Json, Ledger, LedgerView, Output, Projection, RecordedEvent,
     RunPolicy, State, state_hash,

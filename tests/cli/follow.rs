@@ -5,9 +5,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use plan_ledger::internals::log::{Log, LogFollower, LogOptions, LogReader, LoggedRecord};
 use plan_ledger::internals::sim::{Loss, SimDisk};
 use plan_ledger::internals::storage::{DiskStorage, Storage};
+use plan_ledger::log::{Log, LogFollower, LogOptions, LogReader, LoggedRecord};
 use plan_ledger::{ErrorKind, HeadSync};
 
 use super::lab::{at, dir, kill, mix, open, options, options_with, reader, record, whole};

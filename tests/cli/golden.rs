@@ -10,8 +10,8 @@ use plan_ledger::internals::format::{
     SEGMENT_HEADER_SIZE, SNAPSHOT_HEADER_SIZE, SegmentHeader, Uid,
 };
 use plan_ledger::internals::ledger::{IdSource, SegmentSizes};
-use plan_ledger::internals::log::{LogItem, LogReader, RecordStatus};
 use plan_ledger::internals::storage::{DiskStorage, Storage};
+use plan_ledger::log::{LogItem, LogReader, RecordStatus};
 use plan_ledger::{
     BackgroundWork, Clock, Environment, HeadSync, Json, Ledger, OnAmbiguous, Plan, Receipt,
     RunPolicy,

@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use plan_ledger::internals::format::{Codec, NewRecord, Uid, content_hash};
 use plan_ledger::internals::ledger::{IdSource, RetentionLimit};
-use plan_ledger::internals::log::Log;
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::internals::storage::Storage;
+use plan_ledger::log::Log;
 use plan_ledger::{Clock, Environment, HeadSync, Json, Ledger, Plan, Receipt, RunPolicy, State};
 
 use super::command::Place;

@@ -7,11 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 
 use plan_ledger::internals::format::Chain;
-use plan_ledger::internals::log::{
-    Batch, Durability, Log, LogOptions, LogReader, SegmentSizes, TailVerdict,
-};
 use plan_ledger::internals::sim::{Fault, FaultEffect, Loss, SimDisk, sweep};
 use plan_ledger::internals::storage::DiskStorage;
+use plan_ledger::log::{Batch, Durability, Log, LogOptions, LogReader, SegmentSizes, TailVerdict};
 use plan_ledger::{Ack, BackgroundWork, Error, ErrorKind, HeadSync};
 
 use super::lab::{

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use plan_ledger::internals::format::{Codec, NewRecord};
-use plan_ledger::internals::log::{Log, TailVerdict};
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::internals::storage::{FilesystemKind, Storage};
+use plan_ledger::log::{Log, TailVerdict};
 use plan_ledger::{Environment, ErrorKind, Ledger};
 
 use super::lab::{
@@ -151,7 +151,7 @@ fn h50_fence_changes_no_byte_of_predecessor() {
     disk.overwrite(&path, head.data_end + 1024, &[0x5A; 300]).unwrap();
     let before: Vec<_> =
         log_files(&disk).into_iter().map(|(path, _)| (disk.read(&path).unwrap(), path)).collect();
-    let environment = plan_ledger::internals::log::LogOptions {
+    let environment = plan_ledger::log::LogOptions {
         on_ambiguous: plan_ledger::OnAmbiguous::Fence,
         ..options(&disk)
     };

@@ -2,9 +2,9 @@
 
 use plan_ledger::ErrorKind;
 use plan_ledger::internals::format::{Head, HeadState};
-use plan_ledger::internals::log::{FindingClass, Log, TailVerdict, VerifyOptions, verify};
 use plan_ledger::internals::sim::{Loss, SimDisk};
 use plan_ledger::internals::storage::Storage;
+use plan_ledger::log::{FindingClass, Log, TailVerdict, VerifyOptions, verify};
 
 use crate::lab::{
     Model, at, dir, kill, log_files, open, options, payloads, reader, record, survey, whole,

@@ -13,8 +13,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use plan_ledger::internals::plan::StepEvent;
 use plan_ledger::internals::sim::sweep;
+use plan_ledger::plan::StepEvent;
 use plan_ledger::{Environment, Event, LedgerView, Note};
 use plan_ledger_cli::protocol::Answer;
 use plan_ledger_cli::server::{SOCKET_NAME, while_serving};

@@ -7,7 +7,7 @@ use std::path::Path;
 use plan_ledger::internals::files::{
     self, Diagnostic, ExportFormat, PlanFile, PlanFormat, Severity, lint_text, render,
 };
-use plan_ledger::internals::plan::Criterion;
+use plan_ledger::plan::Criterion;
 use plan_ledger::{Plan, Step};
 use proptest::prelude::*;
 
@@ -648,7 +648,7 @@ proptest! {
         if let Ok(plan_file) = files::parse("p", &text) {
             assert_round_trips(&plan_file);
         } else {
-            prop_assert!(!plan_ledger::internals::plan::validate(&plan).is_empty(), "{}", text);
+            prop_assert!(!plan_ledger::plan::validate(&plan).is_empty(), "{}", text);
         }
     }
 

@@ -7,14 +7,14 @@ use plan_ledger::internals::format::{
     Chain, ChainKey, Codec, Head, HeadSlots, NewRecord, Placement, SegmentHeader, SegmentReason,
     Stamp, encode_frame,
 };
-use plan_ledger::internals::log::{
-    Batch, FindingClass, Log, LogItem, LogOptions, LoggedRecord, StreamRule, TailVerdict,
-    Verification, VerifyOptions, verify,
-};
 use plan_ledger::internals::sim::{
     FaultAction, FaultEffect, FaultRule, Operation, OsError, SimDisk,
 };
 use plan_ledger::internals::storage::{DiskStorage, Storage};
+use plan_ledger::log::{
+    Batch, FindingClass, Log, LogItem, LogOptions, LoggedRecord, StreamRule, TailVerdict,
+    Verification, VerifyOptions, verify,
+};
 use plan_ledger::{ErrorKind, HeadSync};
 
 use super::lab::{

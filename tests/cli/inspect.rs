@@ -12,9 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use plan_ledger::plan::Token;
 use plan_ledger::{
     Clock, Environment, ErrorKind, FailureClass, Json, Ledger, LostCause, Outcome, Plan, Receipt,
-    Ruling, RunId, RunPolicy, Token, Verdict,
+    Ruling, RunId, RunPolicy, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -626,7 +627,7 @@ fn every_member_is_documented() {
         criterion: 0,
         ruling: Ruling::Pass,
         by: "ana".to_owned(),
-        evidence: plan_ledger::Text::default(),
+        evidence: plan_ledger::plan::Text::default(),
     };
     ledger.judge(token, vec![verdict]).unwrap();
     ledger.close().unwrap();

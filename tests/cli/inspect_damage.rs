@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plan_ledger::internals::log::{LogItem, TailVerdict};
 use plan_ledger::internals::sim::{SimDisk, sweep};
+use plan_ledger::log::{LogItem, TailVerdict};
 use plan_ledger::{Environment, ErrorKind, Ledger};
 use serde_json::Value;
 
@@ -294,8 +294,7 @@ fn head_that_contradicts_a_later_segment_is_reported() {
     let refused = Ledger::open_with(&dir(), &environment).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Tampered, "{refused}");
     let verdict =
-        plan_ledger::internals::log::opening_verdict(&*Arc::clone(&environment.storage), &dir())
-            .unwrap_err();
+        plan_ledger::log::opening_verdict(&*Arc::clone(&environment.storage), &dir()).unwrap_err();
     assert_eq!(verdict.to_string(), refused.to_string());
     assert_eq!(inspect(&environment, &[], "a contradicting HEAD").0, 4);
 }

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use plan_ledger::internals::log::{Log, LostRecords, WriterNote, WriterReason};
 use plan_ledger::internals::sim::SimDisk;
+use plan_ledger::log::{Log, LostRecords, WriterNote, WriterReason};
 use plan_ledger::{
     Environment, ErrorKind, Json, Ledger, LedgerView, Projection, RunPolicy, State, state_hash,
 };

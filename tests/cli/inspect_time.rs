@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use plan_ledger::internals::ledger::ChangedField;
-use plan_ledger::internals::plan::explain;
+use plan_ledger::plan::explain;
 use plan_ledger::{Json, Ledger, LedgerView, Plan, Receipt, RunPolicy, StepNumber, state_hash};
 use serde_json::{Value, json};
 

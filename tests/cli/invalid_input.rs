@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use plan_ledger::internals::plan::VALUE_DEPTH_MAX;
+use plan_ledger::plan::VALUE_DEPTH_MAX;
 use plan_ledger::{Environment, LedgerView};
 
 use super::command::{Ended, Place, report_skipped};

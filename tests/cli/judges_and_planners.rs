@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use plan_ledger::internals::plan::{AcceptedBasis, StepEvent};
+use plan_ledger::plan::{AcceptedBasis, StepEvent};
 use plan_ledger::{Ending, Environment, Event, Ledger, Run, RunStatus, StepStatus};
 use serde_json::{Value, json};
 

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plan_ledger::internals::format::{Codec, NewRecord};
-use plan_ledger::internals::log::{
+use plan_ledger::internals::sim::{Loss, SimDisk};
+use plan_ledger::internals::storage::Storage;
+use plan_ledger::log::{
     Damage, DerivedDamage, KIND_RECOVERY_NOTE, Log, LogItem, LogOptions, LogReader, LoggedRecord,
     RecordStatus, RecoveryReport, UidSource,
 };
-use plan_ledger::internals::sim::{Loss, SimDisk};
-use plan_ledger::internals::storage::Storage;
 use plan_ledger::{Error, ErrorKind, HeadSync};
 
 /// The folder of the ledger on the simulated disk.
@@ -332,10 +332,6 @@ pub(crate) fn settle(disk: &SimDisk, model: &Model, story: &str) {
     assert_eq!(ack.seq, u64::try_from(found.len()).unwrap() + 1, "{story}");
     log.close().unwrap();
     let (log, report) = open(disk).unwrap();
-    assert_eq!(
-        report.verdict,
-        plan_ledger::internals::log::TailVerdict::Clean,
-        "{story}: {report:?}"
-    );
+    assert_eq!(report.verdict, plan_ledger::log::TailVerdict::Clean, "{story}: {report:?}");
     assert_eq!(whole(&log.reader().unwrap()).len(), found.len() + 1, "{story}");
 }

@@ -111,7 +111,7 @@ fn acknowledged() -> (SimDisk, Model) {
     ledger.start_run("r", &plan, RunPolicy::default()).unwrap();
     let storage: std::sync::Arc<dyn plan_ledger::internals::storage::Storage> =
         std::sync::Arc::new(disk.clone());
-    let reader = plan_ledger::internals::log::LogReader::open(&storage, &dir()).unwrap();
+    let reader = plan_ledger::log::LogReader::open(&storage, &dir()).unwrap();
     let acked = super::lab::whole(&reader).into_iter().map(std::sync::Arc::new).collect();
     ledger.close().unwrap();
     (disk, Model { is_created: true, acked, ..Model::default() })

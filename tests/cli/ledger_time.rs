@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use plan_ledger::internals::format::BootTime;
 use plan_ledger::internals::ledger::{LedgerTime, VerifyLevel, VerifyRequest, verify};
-use plan_ledger::internals::log::FindingClass;
-use plan_ledger::internals::plan::*;
 use plan_ledger::internals::sim::SimDisk;
+use plan_ledger::log::FindingClass;
+use plan_ledger::plan::*;
 use plan_ledger::{Clock, Environment, Ledger, LedgerView, OpenReport};
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! Crashes before every disk operation, and again during recovery.
 
 use plan_ledger::internals::format::NewRecord;
-use plan_ledger::internals::log::{Log, LogOptions};
 use plan_ledger::internals::sim::{Loss, SimDisk, sweep};
+use plan_ledger::log::{Log, LogOptions};
 use plan_ledger::{Error, ErrorKind, HeadSync};
 
 use super::lab::{LOOKS, Model, Restart, at, dir, kill, log_files, open, options, record, settle};

@@ -236,8 +236,7 @@ fn damage_costs_one_record_and_is_located_exactly() {
 #[test]
 fn flipped_bit_in_rotated_log_is_detected() {
     let disk = SimDisk::new();
-    let log = plan_ledger::internals::log::Log::create(&dir(), super::lab::options(&disk), at(0))
-        .unwrap();
+    let log = plan_ledger::log::Log::create(&dir(), super::lab::options(&disk), at(0)).unwrap();
     let mut expected = Vec::new();
     for number in 0..9 {
         let record = record(number, 150_000);

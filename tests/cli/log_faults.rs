@@ -3,11 +3,11 @@
 use std::io;
 
 use plan_ledger::internals::format::{Head, NewRecord};
-use plan_ledger::internals::log::{ChainOrigin, Log, LogBuilder, TailVerdict};
 use plan_ledger::internals::sim::{
     Fault, FaultAction, FaultEffect, FaultRule, Loss, Operation, OsError, SimDisk, sweep,
 };
 use plan_ledger::internals::storage::Storage as _;
+use plan_ledger::log::{ChainOrigin, Log, LogBuilder, TailVerdict};
 use plan_ledger::{Error, ErrorKind};
 
 use super::lab::{

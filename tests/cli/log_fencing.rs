@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use plan_ledger::internals::format::{Head, HeadState};
-use plan_ledger::internals::log::{
-    Batch, DiscardedRange, KIND_RECOVERY_NOTE, Log, LogOptions, LogReader, RecoveryNote,
-    TailVerdict,
-};
 use plan_ledger::internals::sim::{Loss, SimDisk};
 use plan_ledger::internals::storage::{
     Access, DiskStorage, Entry, FilesystemKind, LockOutcome, Map, Storage, StorageFile,
+};
+use plan_ledger::log::{
+    Batch, DiscardedRange, KIND_RECOVERY_NOTE, Log, LogOptions, LogReader, RecoveryNote,
+    TailVerdict,
 };
 use plan_ledger::{Ack, BackgroundWork, ErrorKind, HeadSync, OnAmbiguous};
 
@@ -551,9 +551,7 @@ fn full_disk_refuses_until_space_is_free() {
     }
 }
 
-fn forced(
-    disk: &SimDisk,
-) -> Result<(Log, plan_ledger::internals::log::RecoveryReport), plan_ledger::Error> {
+fn forced(disk: &SimDisk) -> Result<(Log, plan_ledger::log::RecoveryReport), plan_ledger::Error> {
     let options = LogOptions { on_ambiguous: OnAmbiguous::Fence, ..options(disk) };
     Log::open(&dir(), options, at(1000))
 }

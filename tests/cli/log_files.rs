@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use plan_ledger::ErrorKind;
-use plan_ledger::internals::log::TailVerdict;
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::internals::storage::Storage as _;
+use plan_ledger::log::TailVerdict;
 
 use super::lab::{End, Survey, at, dir, fenced, open, payloads, record, segments, survey, whole};
 
@@ -110,10 +110,7 @@ fn segment_of_another_ledger_is_refused() {
     let other = SimDisk::new();
     // Another first operation gives other identifiers.
     other.list(Path::new("/")).unwrap();
-    drop(
-        plan_ledger::internals::log::Log::create(&dir(), super::lab::options(&other), at(0))
-            .unwrap(),
-    );
+    drop(plan_ledger::log::Log::create(&dir(), super::lab::options(&other), at(0)).unwrap());
     let path = segments(&disk)[0].0.clone();
     let disk = disk.fork();
     disk.overwrite(&path, 0, &other.read(&path).unwrap()).unwrap();
@@ -202,14 +199,12 @@ fn non_ledger_folder_stays_untouched() {
     disk.create(Path::new("/file")).unwrap();
     let before = disk.files(Path::new("/"));
     for path in ["/empty", "/var", "/file", "/nowhere", "/file/below"] {
-        let error =
-            plan_ledger::internals::log::Log::open(Path::new(path), super::lab::options(&disk), 1);
+        let error = plan_ledger::log::Log::open(Path::new(path), super::lab::options(&disk), 1);
         assert_eq!(error.unwrap_err().kind(), ErrorKind::NotALedger, "{path}");
     }
     assert_eq!(disk.files(Path::new("/")), before);
     // No ledger is created where something exists.
-    let error =
-        plan_ledger::internals::log::Log::create(Path::new("/var"), super::lab::options(&disk), 1);
+    let error = plan_ledger::log::Log::create(Path::new("/var"), super::lab::options(&disk), 1);
     assert_eq!(error.unwrap_err().kind(), ErrorKind::NotALedger);
     assert_eq!(disk.files(Path::new("/")), before);
 }
@@ -219,8 +214,8 @@ fn non_ledger_folder_stays_untouched() {
 #[test]
 fn interrupted_creation_in_an_existing_folder_is_none_or_whole() {
     use super::lab::{LOOKS, Restart};
-    use plan_ledger::internals::log::Log;
     use plan_ledger::internals::sim::Loss;
+    use plan_ledger::log::Log;
     let disk = SimDisk::new();
     disk.create_dir(&dir()).unwrap();
     disk.create_dir(&dir().join("lost+found")).unwrap();
@@ -265,7 +260,7 @@ fn interrupted_creation_in_an_existing_folder_is_none_or_whole() {
 /// Goal: what is not the leftover of an interrupted creation is left alone, and named.
 #[test]
 fn folder_with_other_files_becomes_no_ledger() {
-    use plan_ledger::internals::log::Log;
+    use plan_ledger::log::Log;
     for names in [&["blob/"][..], &["HEAD"], &["notes"], &["lost+found"], &[".gitignore", "LOCK"]] {
         let disk = SimDisk::new();
         disk.create_dir(&dir()).unwrap();

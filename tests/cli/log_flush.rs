@@ -8,11 +8,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use plan_ledger::internals::log::{Batch, Log, LogOptions, TailVerdict};
 use plan_ledger::internals::sim::{
     FaultAction, FaultEffect, FaultRule, Loss, Operation, OsError, SimDisk,
 };
 use plan_ledger::internals::storage::Storage as _;
+use plan_ledger::log::{Batch, Log, LogOptions, TailVerdict};
 use plan_ledger::{Ack, BackgroundWork, Error, ErrorKind, HeadSync};
 
 use super::disk_trace::{Call, Traced};

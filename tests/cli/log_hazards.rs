@@ -6,8 +6,8 @@ use plan_ledger::ErrorKind;
 use plan_ledger::internals::format::{
     Chain, ChainKey, CheckedFrame, Codec, FrameFault, NewRecord, Placement, Stamp, encode_frame,
 };
-use plan_ledger::internals::log::{Log, LoggedRecord, TailVerdict};
 use plan_ledger::internals::sim::{SimDisk, sweep};
+use plan_ledger::log::{Log, LoggedRecord, TailVerdict};
 
 use super::lab::{
     End, at, dir, fenced, kill, log_digest, open, options, payloads, reader, record, segments,

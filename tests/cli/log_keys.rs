@@ -1,8 +1,8 @@
 //! Idempotency keys: written once, and found again after anything.
 
-use plan_ledger::internals::log::{Batch, KEY_WINDOW, KIND_BATCH_KEY, Log};
 use plan_ledger::internals::sim::{Loss, SimDisk};
 use plan_ledger::internals::storage::Storage as _;
+use plan_ledger::log::{Batch, KEY_WINDOW, KIND_BATCH_KEY, Log};
 use plan_ledger::{BatchKey, ErrorKind};
 
 use super::lab::{Restart, at, dir, open, options, reader, record, whole};

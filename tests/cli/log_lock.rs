@@ -6,17 +6,17 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use plan_ledger::internals::log::{Log, LogItem, LogOptions, LogReader};
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::internals::storage::{
     Access, DiskStorage, Entry, FilesystemKind, LockGuard, LockOutcome, Storage, StorageFile,
 };
+use plan_ledger::log::{Log, LogItem, LogOptions, LogReader};
 use plan_ledger::{Environment, ErrorKind, HeadSync, Ledger};
 
 use super::inspect::SetOnDrop;
 use super::lab::{at, dir, open, options, options_with, record, survey_of};
 
-fn on_disk(seed: u64) -> plan_ledger::internals::log::LogOptions {
+fn on_disk(seed: u64) -> plan_ledger::log::LogOptions {
     options_with(Arc::new(DiskStorage), seed, HeadSync::Interval)
 }
 

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use plan_ledger::internals::format::PAYLOAD_LENGTH_MAX;
-use plan_ledger::internals::log::{
-    Batch, Durability, Log, LogItem, LogOptions, LogReader, RecordStatus, SegmentSizes, TailVerdict,
-};
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::internals::storage::{DiskStorage, Storage};
+use plan_ledger::log::{
+    Batch, Durability, Log, LogItem, LogOptions, LogReader, RecordStatus, SegmentSizes, TailVerdict,
+};
 use plan_ledger::{ErrorKind, HeadSync};
 
 use super::lab::{

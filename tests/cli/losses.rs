@@ -4,7 +4,7 @@
 use std::fs;
 
 use plan_ledger::internals::ledger::decode;
-use plan_ledger::internals::plan::StepEvent;
+use plan_ledger::plan::StepEvent;
 use plan_ledger::{Environment, Event, LedgerView};
 
 use super::command::{Place, start, wait_until};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plan_ledger::internals::plan::Review;
+use plan_ledger::plan::Review;
 use plan_ledger::{RunStatus, TextPolicy};
 
 use super::command::{Place, start};

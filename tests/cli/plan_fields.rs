@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use plan_ledger::internals::files::{self, lint_text};
-use plan_ledger::internals::plan::Criterion;
+use plan_ledger::plan::Criterion;
 use plan_ledger::{Plan, plan_hash};
 use serde_json::{Map, Value, json};
 

@@ -2,7 +2,7 @@
 //! read, or refused with its line and the form to write, wherever it stands; prose stays prose.
 
 use plan_ledger::internals::files::{self, LintReport, Severity, lint_text};
-use plan_ledger::internals::plan::Criterion;
+use plan_ledger::plan::Criterion;
 
 /// A Markdown plan with a text before the tasks, beside them, and in a chapter of its own.
 fn plan(head: &str, beside: &str, chapter: &str) -> String {

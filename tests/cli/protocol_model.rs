@@ -10,13 +10,13 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Debug;
 
-use plan_ledger::internals::log::{
+use plan_ledger::internals::sim::{Loss, SimDisk, sweep};
+use plan_ledger::internals::storage::Storage as _;
+use plan_ledger::log::{
     Batch, BatchKey, Durability, KIND_BATCH_KEY, Log, LogItem, LogOptions, RecordStatus,
     SegmentSizes,
 };
-use plan_ledger::internals::plan::{LostCause, StepStatus};
-use plan_ledger::internals::sim::{Loss, SimDisk, sweep};
-use plan_ledger::internals::storage::Storage as _;
+use plan_ledger::plan::{LostCause, StepStatus};
 use plan_ledger::{Ack, Error, ErrorKind, Rejection, Task};
 use serde_json::json;
 

@@ -4,9 +4,9 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use plan_ledger::internals::plan::ENDED_KEPT;
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::internals::sim::lab::{environment, every_crash};
+use plan_ledger::plan::ENDED_KEPT;
 use plan_ledger::{Ending, Ledger, Plan, Receipt, RunPolicy, RunStatus};
 
 #[path = "../../examples/quickstart.rs"]

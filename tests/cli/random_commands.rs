@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use plan_ledger::internals::plan::*;
+use plan_ledger::plan::*;
 use plan_ledger::{ForkPoint, Ledger, state_hash};
 use serde_json::{Value, json};
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plan_ledger::internals::format::NewRecord;
-use plan_ledger::internals::log::{Damage, Log, LogItem, LogReader, LoggedRecord};
 use plan_ledger::internals::sim::{SimDisk, sweep};
 use plan_ledger::internals::storage::{
     Access, DiskStorage, Entry, FilesystemKind, LockOutcome, Map, Storage, StorageFile,
 };
+use plan_ledger::log::{Damage, Log, LogItem, LogReader, LoggedRecord};
 
 use super::lab::{at, dir, kill, mix, reader, record, whole};
 use super::sealed_segments::{STREAMS, stream_of, with_streams};
@@ -90,8 +90,7 @@ fn damage(disk: &SimDisk, seed: u64) -> String {
 fn plain(items: impl Iterator<Item = plan_ledger::Result<LogItem>>) -> Vec<String> {
     let text = |item| match item {
         LogItem::Record(record, status) => {
-            let is_unacknowledged =
-                status == plan_ledger::internals::log::RecordStatus::Unacknowledged;
+            let is_unacknowledged = status == plan_ledger::log::RecordStatus::Unacknowledged;
             let LoggedRecord { seq, segment, offset, chain, .. } = record;
             format!("record {seq} {segment} {offset} {chain} {is_unacknowledged}")
         }

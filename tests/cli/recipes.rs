@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use plan_ledger::internals::plan::StepEvent;
+use plan_ledger::plan::StepEvent;
 use plan_ledger::{Environment, Event, FailureClass, Ledger, Outcome, Receipt};
 use serde_json::{Value, json};
 

@@ -221,9 +221,11 @@ fn act_that_was_done_is_never_answered_as_not_done() {
     let ledger = Ledger::create(dir, &environment(&disk)).unwrap();
     ledger.start_run("r", &plan, RunPolicy::default()).unwrap();
     ledger.close().unwrap();
-    let claim: Request =
-        ClaimRequest { worker: "w".to_owned(), ..ClaimRequest::new(plan_ledger::Secret([7; 16])) }
-            .into();
+    let claim: Request = ClaimRequest {
+        worker: "w".to_owned(),
+        ..ClaimRequest::new(plan_ledger::plan::Secret([7; 16]))
+    }
+    .into();
     let (mut done, mut answered) = (0, 0);
     for nth in 1.. {
         let disk = disk.fork();

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plan_ledger::internals::log::BackgroundWork;
 use plan_ledger::internals::storage::{
     Access, DiskStorage, Entry, FilesystemKind, FolderAccess, Links, LockOutcome, Storage,
     StorageFile,
 };
+use plan_ledger::log::BackgroundWork;
 use plan_ledger::{Environment, Ledger, Plan, Receipt, RunId, RunPolicy, State};
 use serde_json::json;
 

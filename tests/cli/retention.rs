@@ -9,13 +9,13 @@ use plan_ledger::internals::ledger::{
     VerifyPhase, VerifyProgress, VerifyReport, VerifyRequest, archive, archive_environment, import,
     verify,
 };
-use plan_ledger::internals::log::{
-    Anchor, ArchiveManifest, FindingClass, KIND_RETENTION_NOTE, Log, LogItem, RecordStatus,
-};
 use plan_ledger::internals::sim::{
     Fault, FaultAction, FaultEffect, FaultRule, Loss, Operation, OsError, SimDisk,
 };
 use plan_ledger::internals::storage::{Access, Storage as _};
+use plan_ledger::log::{
+    Anchor, ArchiveManifest, FindingClass, KIND_RETENTION_NOTE, Log, LogItem, RecordStatus,
+};
 use plan_ledger::{
     Command, ContentHash, Environment, ErrorKind, FailureClass, Json, Ledger, LedgerView, Outcome,
     Output, Projection, Receipt, RecordedEvent, RunId, RunPolicy, State, state_hash,
@@ -46,7 +46,7 @@ fn started_run(ledger: &Ledger, name: &str) -> RunId {
 
 fn cap(limit: u64) -> Command {
     let (limit, by) = (u32::try_from(limit).ok(), "ann".to_owned());
-    Command::SetCap { scope: plan_ledger::internals::plan::CapScope::Ledger, limit, by }
+    Command::SetCap { scope: plan_ledger::plan::CapScope::Ledger, limit, by }
 }
 
 /// Fence: continue in a new segment after an unacknowledged write.
@@ -881,7 +881,7 @@ fn forge(disk: &SimDisk, name: &plan_ledger::internals::format::SnapshotName) ->
     let ledger = Ledger::create(&dir(), &quiet(&SimDisk::new())).unwrap();
     for _ in 0..header.seq {
         let cap = Command::SetCap {
-            scope: plan_ledger::internals::plan::CapScope::Ledger,
+            scope: plan_ledger::plan::CapScope::Ledger,
             limit: Some(u32::try_from(ledger.head().seq + 1).unwrap()),
             by: "eve".to_owned(),
         };
@@ -892,7 +892,7 @@ fn forge(disk: &SimDisk, name: &plan_ledger::internals::format::SnapshotName) ->
     disk.remove(&path).unwrap();
     (header.state_hash, header.body_length) = (state.hash().0, 0);
     let encode = |out: &mut dyn std::io::Write| state.encode(out);
-    plan_ledger::internals::log::write_snapshot(disk, &dir(), header, encode).unwrap().0
+    plan_ledger::log::write_snapshot(disk, &dir(), header, encode).unwrap().0
 }
 
 /// Goal: a snapshot that passes every check but differs from a fold of the log does not become
@@ -971,7 +971,7 @@ fn invalid_retention_note_covers_nothing() {
     let plan = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap().preview;
     drop(ledger);
     let good = reader(&disk).retention().unwrap().note.clone();
-    let change: [&dyn Fn(&mut plan_ledger::internals::log::RetentionNote); 8] = [
+    let change: [&dyn Fn(&mut plan_ledger::log::RetentionNote); 8] = [
         &|note| note.anchors.truncate(1),
         &|note| note.anchors.swap(0, 1),
         &|note| note.anchors[0].file = "x".to_owned(),
@@ -986,8 +986,7 @@ fn invalid_retention_note_covers_nothing() {
         let mut note = good.clone();
         change(&mut note);
         assert!(!note.is_valid(1000) || number == 3);
-        let (log, _) =
-            plan_ledger::internals::log::Log::open(&dir(), crate::lab::options(&disk), 9).unwrap();
+        let (log, _) = plan_ledger::log::Log::open(&dir(), crate::lab::options(&disk), 9).unwrap();
         log.append(&[note.record()], 1).unwrap();
         log.close().unwrap();
         // The older note still counts, and the invalid one is reported.
@@ -1016,8 +1015,7 @@ fn note_of_another_log_removes_nothing() {
     while log.last_durable().seq <= good.anchors[1].seq {
         log.append(std::slice::from_ref(&filler), at(900)).unwrap();
     }
-    let early =
-        plan_ledger::internals::log::LoggedRetentionNote { seq: u64::MAX, note: good.clone() };
+    let early = plan_ledger::log::LoggedRetentionNote { seq: u64::MAX, note: good.clone() };
     assert_eq!(log.remove_pruned(&early).unwrap_err().kind(), ErrorKind::OutOfRange);
     log.append(&[other.record()], at(900)).unwrap();
     log.close().unwrap();
@@ -1054,7 +1052,7 @@ fn invalid_manifest_is_rejected() {
     unpack(&disk, &made.manifest, &folder);
     let path = folder.join("ARCHIVE.json");
     let good = String::from_utf8(disk.read(&path).unwrap()).unwrap();
-    let newer = good.replace(plan_ledger::internals::log::ARCHIVE_FORMAT, "of the future");
+    let newer = good.replace(plan_ledger::log::ARCHIVE_FORMAT, "of the future");
     assert_ne!(newer, good);
     let newer = newer.replacen('{', "{\"new\":1,", 1);
     let cases = [
@@ -1064,7 +1062,7 @@ fn invalid_manifest_is_rejected() {
     ];
     let storage: std::sync::Arc<dyn plan_ledger::internals::storage::Storage> =
         std::sync::Arc::new(disk.clone());
-    let open = || plan_ledger::internals::log::LogReader::open(&storage, &folder).map(|_| ());
+    let open = || plan_ledger::log::LogReader::open(&storage, &folder).map(|_| ());
     open().unwrap();
     for (text, kind, words) in cases {
         disk.set_length(&path, u64::try_from(text.len()).unwrap()).unwrap();

@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use plan_ledger::internals::plan::execution_state;
+use plan_ledger::plan::execution_state;
 use plan_ledger::{Ending, Run, RunStatus, StepStatus};
 
 use super::command::{Place, ids, json_lines, start, wait_until};

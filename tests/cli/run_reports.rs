@@ -5,8 +5,8 @@ use std::sync::Arc;
 use plan_ledger::internals::ledger::{
     AttemptEndKind, DivergenceCause, Metrics, RunMetrics, ValueChange,
 };
-use plan_ledger::internals::plan::RetryPolicy;
 use plan_ledger::internals::sim::SimDisk;
+use plan_ledger::plan::RetryPolicy;
 use plan_ledger::{
     Command, Cost, Environment, Event, FailureClass, ForkPoint, Json, Ledger, LedgerView,
     LostCause, Outcome, Plan, Receipt, RunId, RunPolicy, Step, StepNumber, StepStatus,

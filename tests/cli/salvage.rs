@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use plan_ledger::internals::ledger::{SalvageReport, salvage};
-use plan_ledger::internals::log::{GapNote, KIND_GAP, LoggedRecord};
 use plan_ledger::internals::sim::{Fault, FaultEffect, SimDisk};
 use plan_ledger::internals::storage::Storage as _;
+use plan_ledger::log::{GapNote, KIND_GAP, LoggedRecord};
 use plan_ledger::{Environment, Json, Ledger, LedgerView, RunPolicy};
 
 use crate::blobs::{large, plan, run_ledger, work};

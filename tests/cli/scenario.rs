@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plan_ledger::internals::plan::*;
 use plan_ledger::internals::sim::{Loss, SimDisk};
+use plan_ledger::plan::*;
 use plan_ledger::{Clock, Environment, Ledger, LedgerView, OpenQuestion, Reply, Task, state_hash};
 use serde_json::Value;
 

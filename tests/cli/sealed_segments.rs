@@ -7,11 +7,11 @@ use plan_ledger::internals::format::{
     FOOTER_SIZE, Footer, INDEX_HEADER_SIZE, Index, IndexBuilder, SEGMENT_HEADER_SIZE,
     SegmentReason, content_hash, index_crc, is_sealed_length,
 };
-use plan_ledger::internals::log::{
-    Log, LogItem, LogOptions, StreamRule, TailVerdict, diagnose, opening_verdict,
-};
 use plan_ledger::internals::sim::{Fault, FaultEffect, Loss, SimDisk};
 use plan_ledger::internals::storage::{Access, DiskStorage, Storage as _};
+use plan_ledger::log::{
+    Log, LogItem, LogOptions, StreamRule, TailVerdict, diagnose, opening_verdict,
+};
 use plan_ledger::{ErrorKind, HeadSync};
 
 use super::golden::sealed_field;

@@ -4,11 +4,11 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use plan_ledger::internals::log::Log;
 use plan_ledger::internals::sim::{
     FaultAction, FaultEffect, FaultRule, InjectedFault, Loss, Operation, OsError, Profile, SimDisk,
 };
 use plan_ledger::internals::storage::{Access, Storage, StorageFile};
+use plan_ledger::log::Log;
 
 use super::lab::{at, dir, log_digest, mix, open, options, record};
 

@@ -11,10 +11,10 @@ use plan_ledger::internals::format::{Codec, NewRecord, SnapshotHeader, SnapshotN
 use plan_ledger::internals::ledger::{
     LedgerCondition, RUN_STREAMS, VerifyLevel, VerifyReport, VerifyRequest, verify,
 };
-use plan_ledger::internals::log::{FindingClass, Log, LogOptions, SnapshotNote};
-use plan_ledger::internals::plan::{PackedRun, RunOverview, StoredRun};
 use plan_ledger::internals::sim::{Fault, FaultEffect, Loss, SimDisk};
 use plan_ledger::internals::storage::{Access, Storage};
+use plan_ledger::log::{FindingClass, Log, LogOptions, SnapshotNote};
+use plan_ledger::plan::{PackedRun, RunOverview, StoredRun};
 use plan_ledger::{
     BackgroundWork, ContentHash, Environment, ErrorKind, Ledger, LedgerView, Plan, Projection,
     RecordedEvent, RunPolicy, Snapshot, State, Step, state_hash,
@@ -344,7 +344,7 @@ fn snapshot_contradicted_by_a_note_is_not_used() {
     for (note, expected) in about {
         let disk = disk.fork();
         let options = crate::lab::options(&disk);
-        let (log, _) = plan_ledger::internals::log::Log::open(&dir(), options, 1).unwrap();
+        let (log, _) = plan_ledger::log::Log::open(&dir(), options, 1).unwrap();
         log.append(&[note.record()], 1).unwrap();
         log.close().unwrap();
         let (hash, from, notes) = opened(&disk, &environment);
@@ -410,7 +410,7 @@ fn full_snapshot_is_not_skipped_for_a_later_delta() {
     Ledger::create(&dir(), &environment).unwrap().close().unwrap();
     append_unknown(&disk, 65_536 + 16_384);
     let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
-    let scope = plan_ledger::internals::plan::CapScope::Ledger;
+    let scope = plan_ledger::plan::CapScope::Ledger;
     let command = plan_ledger::Command::SetCap { scope, limit: Some(1), by: "ann".to_owned() };
     ledger.execute(&command).unwrap();
     drop(ledger);
@@ -487,7 +487,7 @@ fn kept_after(quarters: u64, bytes: u64) -> Vec<u64> {
         append_unknown(&disk, quarter * 16_384 - last);
         let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
         let (limit, by) = (u32::try_from(quarter).ok(), "ann".to_owned());
-        let scope = plan_ledger::internals::plan::CapScope::Ledger;
+        let scope = plan_ledger::plan::CapScope::Ledger;
         ledger.execute(&plan_ledger::Command::SetCap { scope, limit, by }).unwrap();
     }
     snapshot_seqs(&disk)
@@ -582,9 +582,7 @@ fn make_and_change(
     environment.storage.remove(&made.path).unwrap();
     let write = |out: &mut dyn io::Write| out.write_all(&body);
     made.path =
-        plan_ledger::internals::log::write_snapshot(&*environment.storage, dir, header, write)
-            .unwrap()
-            .1;
+        plan_ledger::log::write_snapshot(&*environment.storage, dir, header, write).unwrap().1;
     made
 }
 
@@ -654,8 +652,7 @@ fn snapshot_without_a_note_in_the_log_is_never_used() {
     };
     assert_ne!(header.state_hash, at(63).0);
     let write = |out: &mut dyn io::Write| foreign.encode(out);
-    let written =
-        plan_ledger::internals::log::write_snapshot(&disk, &dir(), header, write).unwrap();
+    let written = plan_ledger::log::write_snapshot(&disk, &dir(), header, write).unwrap();
     let (hash, from, notes) = opened(&disk, &environment);
     assert_eq!((hash, from), (at(last), Some(60)));
     assert!(notes.is_empty(), "a crash may have left it: {notes:?}");

@@ -27,8 +27,11 @@ pub(crate) fn ledger(dir: &Path, steps: usize) -> Ledger {
 }
 
 fn claim(worker: &str) -> Request {
-    ClaimRequest { worker: worker.to_owned(), ..ClaimRequest::new(plan_ledger::Secret([7; 16])) }
-        .into()
+    ClaimRequest {
+        worker: worker.to_owned(),
+        ..ClaimRequest::new(plan_ledger::plan::Secret([7; 16]))
+    }
+    .into()
 }
 
 /// One request by a client of its own.

@@ -6,8 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plan_ledger::internals::ledger::RetentionLimit;
-use plan_ledger::internals::log::BlobId;
-use plan_ledger::internals::plan::ContentHash;
 use plan_ledger::internals::sim::{SimDisk, SimStore, sweep};
 use plan_ledger::internals::storage::Storage;
 use plan_ledger::internals::store::{
@@ -15,6 +13,8 @@ use plan_ledger::internals::store::{
     SegmentObject, SideCar, StandbyFolder, StoreDamage, StoreKeeper, StoreOpening, open_bound,
     restore, segment_floor,
 };
+use plan_ledger::log::BlobId;
+use plan_ledger::plan::ContentHash;
 use plan_ledger::{
     Claim, Error, ErrorKind, Ledger, LedgerView, Plan, RunPolicy, State, state_hash,
 };
@@ -686,10 +686,7 @@ fn checks_of_a_damaged_store_read_little() {
 #[test]
 fn follower_of_a_busy_owner_comes_back() {
     let (disk, store) = (SimDisk::new(), SimStore::new());
-    plan_ledger::internals::log::Log::create(&dir(), options(&disk), at(0))
-        .unwrap()
-        .close()
-        .unwrap();
+    plan_ledger::log::Log::create(&dir(), options(&disk), at(0)).unwrap().close().unwrap();
     let clock = MonotonicClock::new(|| Duration::ZERO);
     let opening = StoreOpening { ack: AckMode::Store, node: node(1), time: at(1000), clock };
     let owner: Arc<BoundLog> =

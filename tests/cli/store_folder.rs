@@ -9,10 +9,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use plan_ledger::internals::format::{NewRecord, Uid};
-use plan_ledger::internals::log::{
-    Batch, Durability, Keeper, KeptGroup, Log, LogOptions, LogReader, LoggedRecord, NotKept,
-    SegmentSizes, VerifyOptions, verify,
-};
 use plan_ledger::internals::sim::{
     Fault, FaultAction, FaultEffect, FaultRule, Loss, Operation, OsError, SimDisk, SimStore,
     StoreFate, sweep,
@@ -21,6 +17,10 @@ use plan_ledger::internals::storage::{DiskStorage, Storage};
 use plan_ledger::internals::store::{
     AckMode, BoundLog, DirectoryObjects, MonotonicClock, Objects, StandbyFolder, StoreClient,
     StoreOpening, open_bound, replicate, restore,
+};
+use plan_ledger::log::{
+    Batch, Durability, Keeper, KeptGroup, Log, LogOptions, LogReader, LoggedRecord, NotKept,
+    SegmentSizes, VerifyOptions, verify,
 };
 use plan_ledger::{Claim, Environment, Error, ErrorKind, HeadSync, Ledger, Plan, state_hash};
 

@@ -10,10 +10,6 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use plan_ledger::internals::format::NewRecord;
-use plan_ledger::internals::log::{
-    BoundAck, Log, LogCopy, LogOptions, LogReader, LoggedRecord, LoggedRetentionNote,
-    RetentionNote, SegmentSizes, StoreBinding, VerifyOptions, bound_store, verify,
-};
 use plan_ledger::internals::sim::{
     FaultAction, FaultEffect, FaultRule, Loss, OsError, SimDisk, SimStore, StoreFate, sweep,
 };
@@ -21,6 +17,10 @@ use plan_ledger::internals::storage::Storage;
 use plan_ledger::internals::store::{
     AckMode, AckedBy, BoundLog, DirectoryObjects, MonotonicClock, Rejoined, SideCar, StoreClient,
     StoreLag, StoreOpening, collectable, open_bound, rejoin, remove, replicate, restore,
+};
+use plan_ledger::log::{
+    BoundAck, Log, LogCopy, LogOptions, LogReader, LoggedRecord, LoggedRetentionNote,
+    RetentionNote, SegmentSizes, StoreBinding, VerifyOptions, bound_store, verify,
 };
 use plan_ledger::{Environment, Error, ErrorKind, Ledger};
 

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plan_ledger::internals::ledger::{RetentionLimit, import};
-use plan_ledger::internals::log::{LoggedRecord, VerifyOptions, verify};
 use plan_ledger::internals::sim::{SimDisk, SimStore, StoreFate, sweep};
 use plan_ledger::internals::storage::Storage;
 use plan_ledger::internals::store::{
     AckMode, MonotonicClock, ObjectName, SideCar, SlotHeader, StoreClient, StoreKeeper, StoreLag,
     StoreOpening, open_bound, rejoin,
 };
+use plan_ledger::log::{LoggedRecord, VerifyOptions, verify};
 use plan_ledger::{Error, ErrorKind, Ledger, LedgerView, State, state_hash};
 
 use super::lab::{at, dir, reader, whole};

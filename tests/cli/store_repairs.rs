@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plan_ledger::internals::ledger::RetentionLimit;
-use plan_ledger::internals::plan::ContentHash;
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::internals::storage::Storage;
 use plan_ledger::internals::store::{
     AckMode, LedgerIdentity, MonotonicClock, SideCar, StoreOpening, bind, bound_ledger, restore,
 };
+use plan_ledger::plan::ContentHash;
 use plan_ledger::{ErrorKind, LedgerView, State, state_hash};
 
 use super::lab::{at, dir, reader};

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plan_ledger::internals::ledger::RetentionLimit;
-use plan_ledger::internals::log::{LogReader, LoggedRecord, SegmentSizes, VerifyOptions, verify};
 use plan_ledger::internals::sim::{SimDisk, SimStore, StoreFate};
 use plan_ledger::internals::storage::{Access, Storage, StorageFile};
 use plan_ledger::internals::store::{
@@ -17,6 +16,7 @@ use plan_ledger::internals::store::{
     bound_ledger, collectable, open_bound, prunable, read_in_place, read_parts_in_place, rejoin,
     remove, restore, segment_floor, upload_anchors,
 };
+use plan_ledger::log::{LogReader, LoggedRecord, SegmentSizes, VerifyOptions, verify};
 use plan_ledger::{Environment, Error, ErrorKind, Ledger, LedgerView, Note, State, state_hash};
 
 use super::lab::{at, dir, reader, record};

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use plan_ledger::ErrorKind;
 use plan_ledger::internals::format::NewRecord;
-use plan_ledger::internals::log::{Log, LogOptions, VerifyOptions, verify};
 use plan_ledger::internals::sim::{SimDisk, SimStore};
 use plan_ledger::internals::storage::Storage;
 use plan_ledger::internals::store::{
     AckMode, BoundLog, MonotonicClock, SideCar, StandbyFolder, StoreLag, StoreOpening, open_bound,
     restore,
 };
+use plan_ledger::log::{Log, LogOptions, VerifyOptions, verify};
 
 use super::lab::{at, dir, options, reader, record, whole};
 use super::store_folder::{client, node, summary};

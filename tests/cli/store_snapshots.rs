@@ -7,8 +7,6 @@ use std::time::Duration;
 
 use plan_ledger::internals::format::{Chain, SnapshotHeader, SnapshotName};
 use plan_ledger::internals::ledger::{RetentionLimit, VerifyReport};
-use plan_ledger::internals::log::SnapshotFolder;
-use plan_ledger::internals::plan::ContentHash;
 use plan_ledger::internals::sim::{Loss, SimDisk, SimStore, StoreFate};
 use plan_ledger::internals::storage::{Storage, StorageFile};
 use plan_ledger::internals::store::{
@@ -16,6 +14,8 @@ use plan_ledger::internals::store::{
     SideCar, StoreKeeper, StoreOpening, StoreStorage, bound_ledger, keep_anchors, open_bound,
     read_in_place, read_parts_in_place, restore,
 };
+use plan_ledger::log::SnapshotFolder;
+use plan_ledger::plan::ContentHash;
 use plan_ledger::{
     Environment, Error, ErrorKind, Ledger, LedgerView, Plan, RunPolicy, State, Step, state_hash,
 };

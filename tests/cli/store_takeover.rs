@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use plan_ledger::internals::ledger::FollowedState;
-use plan_ledger::internals::log::{Log, LogOptions, LogReader, VerifyOptions, verify};
 use plan_ledger::internals::sim::{SimDisk, SimStore, sweep};
 use plan_ledger::internals::storage::Storage;
 use plan_ledger::internals::store::{
     AckMode, BoundLog, CreatedObject, DirectoryObjects, ListedObject, MonotonicClock, Objects,
     StandbyFolder, StoreClient, StoreOpening, StoredObject, Unclear, open_bound, restore,
 };
+use plan_ledger::log::{Log, LogOptions, LogReader, VerifyOptions, verify};
 use plan_ledger::{Claim, Environment, ErrorKind, Ledger, Plan, state_hash};
 
 use super::lab::{at, dir, options, reader, record, whole};

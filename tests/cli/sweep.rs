@@ -14,12 +14,12 @@ use plan_ledger::internals::format::{Codec, NewRecord, SegmentReason};
 use plan_ledger::internals::ledger::{
     LedgerCondition, VerifyLevel, VerifyRequest, verify as verify_ledger,
 };
-use plan_ledger::internals::log::{
+use plan_ledger::internals::sim::SimDisk;
+use plan_ledger::internals::storage::Storage;
+use plan_ledger::log::{
     FindingClass, Log, LogItem, LogReader, LoggedRecord, RecordStatus, Verification, VerifyFinding,
     VerifyOptions, verify,
 };
-use plan_ledger::internals::sim::SimDisk;
-use plan_ledger::internals::storage::Storage;
 use plan_ledger::{Environment, Ledger, LedgerView, Plan, RunPolicy, State};
 
 use super::golden::deterministic;

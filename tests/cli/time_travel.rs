@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use plan_ledger::internals::format::SnapshotName;
 use plan_ledger::internals::ledger::Kind;
-use plan_ledger::internals::log::LogReader;
-use plan_ledger::internals::plan::*;
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::internals::storage::Storage;
+use plan_ledger::log::LogReader;
+use plan_ledger::plan::*;
 use plan_ledger::{BackgroundWork, Clock, Environment, ErrorKind, Ledger, LedgerView, state_hash};
 
 use crate::golden::deterministic;
@@ -423,8 +423,7 @@ fn snapshot_thread_makes_the_snapshots() {
     assert_eq!(snapshot_seqs(&disk), [200, 400, 600, 800, 1000]);
     let reader = crate::lab::reader(&disk);
     let notes = reader.records(1).filter_map(|record| {
-        plan_ledger::internals::log::SnapshotNote::from_record(&record.unwrap())
-            .map(|note| note.seq)
+        plan_ledger::log::SnapshotNote::from_record(&record.unwrap()).map(|note| note.seq)
     });
     assert_eq!(notes.collect::<Vec<_>>(), [200, 400, 600, 800, 1000]);
     let (ledger, report) = Ledger::open_with(&dir(), &environment).unwrap();

@@ -8,15 +8,15 @@ use std::sync::Arc;
 use plan_ledger::ErrorKind;
 use plan_ledger::internals::format::HEAD_SLOT_SIZE;
 use plan_ledger::internals::ledger::salvage;
-use plan_ledger::internals::log::{
-    BlobState, EvidenceBit, FindingClass, Log, LogReader, TailVerdict, Verification, VerifyOptions,
-    diagnose, verify,
-};
-use plan_ledger::internals::plan::Json;
 use plan_ledger::internals::sim::{
     FaultAction, FaultEffect, FaultRule, Operation, OsError, SimDisk, sweep,
 };
 use plan_ledger::internals::storage::{SectorRead, Storage, StorageFile, read_sectors};
+use plan_ledger::log::{
+    BlobState, EvidenceBit, FindingClass, Log, LogReader, TailVerdict, Verification, VerifyOptions,
+    diagnose, verify,
+};
+use plan_ledger::plan::Json;
 use plan_ledger::{Environment, Ledger, LedgerView, RunPolicy};
 
 use crate::blobs::{large, plan, work};
@@ -33,8 +33,8 @@ const HEADER: u64 = 4096;
 /// The place of each record of an intact log: its file and bytes.
 fn places(reader: &LogReader) -> Vec<(u64, PathBuf, Range<u64>)> {
     let segments = reader.segments();
-    let place = |record: plan_ledger::internals::log::LoggedRecord| {
-        let is_own = |each: &&plan_ledger::internals::log::SegmentSummary| {
+    let place = |record: plan_ledger::log::LoggedRecord| {
+        let is_own = |each: &&plan_ledger::log::SegmentSummary| {
             each.header.as_ref().unwrap().ordinal == record.segment
         };
         let path = segments.iter().find(is_own).unwrap().path.clone();
@@ -217,7 +217,7 @@ fn sweep_ledger_with_unreadable_sector_is_salvaged() {
             // Notes about snapshots are not salvaged.
             let notes = all.iter().filter(|(seq, ..)| {
                 let record = reader(&pristine).record(*seq).unwrap().unwrap();
-                record.kind == plan_ledger::internals::log::KIND_SNAPSHOT_NOTE
+                record.kind == plan_ledger::log::KIND_SNAPSHOT_NOTE
             });
             let notes = u64::try_from(notes.count()).unwrap();
             assert!(done.lost <= lost + notes, "{story}: {done:?}");

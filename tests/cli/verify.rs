@@ -11,13 +11,13 @@ use plan_ledger::internals::format::{Chain, Codec, NewRecord};
 use plan_ledger::internals::ledger::{
     LedgerCondition, VerifyLevel, VerifyRequest, verify as verify_ledger,
 };
-use plan_ledger::internals::log::{
+use plan_ledger::internals::sim::SimDisk;
+use plan_ledger::internals::storage::{DiskStorage, Storage};
+use plan_ledger::log::{
     ChainCheck, Completion, ExpectationResult, ExpectedChain, FindingClass, Log, LogItem,
     LogOptions, LoggedRecord, SegmentSizes, Verification, VerifyFinding, VerifyOptions, root,
     verify,
 };
-use plan_ledger::internals::sim::SimDisk;
-use plan_ledger::internals::storage::{DiskStorage, Storage};
 use plan_ledger::{
     Environment, ErrorKind, HeadSync, Json, Ledger, Plan, Projection as _, Receipt, RunPolicy,
     State,
@@ -502,7 +502,7 @@ fn snapshot_notes_are_compared_with_the_log() {
             "state_hash": state_hash,
         });
         let payload = note.to_string().into_bytes();
-        let kind = plan_ledger::internals::log::KIND_SNAPSHOT_NOTE;
+        let kind = plan_ledger::log::KIND_SNAPSHOT_NOTE;
         log.append(&[NewRecord { kind, codec: Codec::Json, schema: 1, payload }], at(1)).unwrap();
         log.close().unwrap();
         for (level, expected) in

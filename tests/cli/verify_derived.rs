@@ -9,9 +9,9 @@ use plan_ledger::internals::ledger::{
     BlobCheck, LedgerCondition, VerifyLevel, VerifyPhase, VerifyProgress, VerifyReport,
     VerifyRequest, blob_of, decode, encode, verify,
 };
-use plan_ledger::internals::log::{FindingClass, Log, SnapshotNote};
-use plan_ledger::internals::plan::{BlobOutput, StepEvent, StepRecord};
 use plan_ledger::internals::sim::SimDisk;
+use plan_ledger::log::{FindingClass, Log, SnapshotNote};
+use plan_ledger::plan::{BlobOutput, StepEvent, StepRecord};
 use plan_ledger::{
     ContentHash, Environment, Event, Json, Ledger, LedgerView, Output, Plan, Projection as _,
     Receipt, RunPolicy, State,
@@ -234,9 +234,8 @@ fn snapshot_after_the_durable_end_is_no_damage() {
 
     let report = found(&environment, VerifyLevel::Snapshots);
     assert!(!report.log.is_damaged(), "{:?}", report.log.findings);
-    let is_ahead = |finding: &&plan_ledger::internals::log::VerifyFinding| {
-        finding.path.starts_with(dir().join("snap"))
-    };
+    let is_ahead =
+        |finding: &&plan_ledger::log::VerifyFinding| finding.path.starts_with(dir().join("snap"));
     let finding = report.log.findings.iter().find(is_ahead).unwrap();
     assert_eq!(finding.class, FindingClass::Warning, "{finding:?}");
     assert!(finding.what.contains("after the durable end in HEAD"), "{finding:?}");

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use plan_ledger::internals::plan::*;
+use plan_ledger::plan::*;
 use plan_ledger::{ErrorKind, Ledger};
 use serde_json::{Value, json};
 

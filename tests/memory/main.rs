@@ -11,9 +11,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use plan_ledger::OnAmbiguous;
 use plan_ledger::internals::format::{Codec, HEAD_SIZE, NewRecord, PAYLOAD_LENGTH_MAX, Uid};
-use plan_ledger::internals::log::{Log, LogItem, LogOptions, LogReader, UidSource};
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::internals::storage::{DiskStorage, Storage};
+use plan_ledger::log::{Log, LogItem, LogOptions, LogReader, UidSource};
 
 /// The largest allocation since it was last set to zero.
 static LARGEST: AtomicUsize = AtomicUsize::new(0);
@@ -101,7 +101,7 @@ fn read_everything(disk: &SimDisk, dir: &Path) {
             }
         }
     }
-    let _ = plan_ledger::internals::log::opening_verdict(&*storage, dir);
+    let _ = plan_ledger::log::opening_verdict(&*storage, dir);
     drop(Log::open(dir, options(storage, 99), 5));
 }
 

@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use plan_ledger::internals::ledger::{Kind, LedgerTime, RUN_STREAMS};
-use plan_ledger::internals::log::{LogItem, LogReader, SegmentSizes, opening_verdict};
-use plan_ledger::internals::plan::RunId;
 use plan_ledger::internals::storage::{Storage, StorageFile};
 use plan_ledger::internals::store::{
     AckMode, CreatedObject, DirectoryObjects, ListedObject, MemoryFile, MonotonicClock, Objects,
     StoreClient, StoreOpening, StoredObject, Unclear, open_bound, read_parts_in_place,
 };
+use plan_ledger::log::{LogItem, LogReader, SegmentSizes, opening_verdict};
+use plan_ledger::plan::RunId;
 use plan_ledger::{Environment, Ledger, RunPolicy};
 
 use super::process::Place;

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use plan_ledger::internals::log::{LogReader, SegmentSizes};
-use plan_ledger::internals::plan::RunId;
 use plan_ledger::internals::store::{
     AckMode, DirectoryObjects, MonotonicClock, ObjectName, Objects, SegmentForm, SegmentObject,
     StoreClient, StoreKeeper, StoreOpening, open_bound, restore,
 };
+use plan_ledger::log::{LogReader, SegmentSizes};
+use plan_ledger::plan::RunId;
 use plan_ledger::{
     Claim, Clock, Cost, Environment, FailureClass, Json, Ledger, Note, OnAmbiguous, Outcome, Plan,
     Receipt, State,

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plan_ledger::internals::log::SegmentSizes;
 use plan_ledger::internals::store::{
     AckMode, DirectoryObjects, MonotonicClock, StoreClient, StoreOpening, open_bound,
 };
+use plan_ledger::log::SegmentSizes;
 use plan_ledger::{Environment, Ledger, Note, RunPolicy, State};
 use serde_json::{Value, json};
 

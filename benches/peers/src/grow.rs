@@ -17,8 +17,8 @@ use plan_ledger::internals::format::{Codec, NewRecord};
 use plan_ledger::internals::ledger::{
     LedgerCondition, RUN_STREAMS, VerifyLevel, VerifyRequest, encode,
 };
-use plan_ledger::internals::log::{Batch, Log, LogOptions};
-use plan_ledger::internals::plan::Proof;
+use plan_ledger::log::{Batch, Log, LogOptions};
+use plan_ledger::plan::Proof;
 use plan_ledger::{
     BackgroundWork, Command, Environment, Json, Ledger, LedgerView, Plan, Reply, RunId, RunPolicy,
     State,

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use plan_ledger::internals::log::{VerifyOptions, verify};
-use plan_ledger::internals::plan::Proof;
+use plan_ledger::log::{VerifyOptions, verify};
+use plan_ledger::plan::Proof;
 use plan_ledger::internals::storage::{DiskStorage, Storage};
 use plan_ledger::{Command, Environment, Ledger, Plan, RunId, RunPolicy, State};
 

@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 use std::time::UNIX_EPOCH;
 
 use plan_ledger::internals::ledger::plan_draft;
-use plan_ledger::internals::plan::{SecretHash, StepEvent, execute};
-use plan_ledger::{
-    AttemptToken, Command, Event, Json, Plan, Receipt, Route, RunId, RunPolicy, State,
-};
+use plan_ledger::plan::{Route, SecretHash, StepEvent, execute};
+use plan_ledger::{AttemptToken, Command, Event, Json, Plan, Receipt, RunId, RunPolicy, State};
 
 use crate::Result;
 

@@ -7,7 +7,7 @@ use plan_ledger::Note;
 #[cfg(test)]
 use plan_ledger::internals::ledger::Kind;
 #[cfg(test)]
-use plan_ledger::internals::log::{
+use plan_ledger::log::{
     ErasureNote, GapNote, RecoveryNote, RetentionNote, SnapshotNote, WriterNote,
 };
 

@@ -350,7 +350,7 @@ impl Ledger {
     }
 
     /// Decide what happens to a step whose attempt failed, such as a retry or a replan. Only a plan
-    /// with an external decider ([`Decider::External`](crate::Decider::External)) leaves this decision to the
+    /// with an external decider ([`Decider::External`](crate::plan::Decider::External)) leaves this decision to the
     /// caller. `rule` and `reason` are recorded with it. Returns the step's status after the
     /// decision.
     ///

@@ -1,7 +1,7 @@
 //! Done means checked: a run that ends as done was checked, or names what was not.
 
 use plan_ledger::internals::files::{self, Programs, ReadOptions};
-use plan_ledger::internals::plan::Criterion;
+use plan_ledger::plan::Criterion;
 
 use crate::command::Place;
 
@@ -293,7 +293,7 @@ fn s16_step_record_drawn_as_a_tree_is_a_step() {
     assert_eq!(*step.preconditions, ["identity_verified == true"]);
     assert_eq!(step.owner.as_deref(), Some("credit_agent"));
     assert_eq!(step.retry.as_deref().unwrap().max_attempts, 3);
-    assert_eq!(step.idempotent, Some(plan_ledger::internals::plan::Idempotence::Yes));
+    assert_eq!(step.idempotent, Some(plan_ledger::plan::Idempotence::Yes));
     assert_eq!(*step.side_effects, ["an API call"]);
     assert!(step.goal.contains("the cached score"), "{}", step.goal);
 }

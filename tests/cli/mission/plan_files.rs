@@ -7,7 +7,7 @@ use plan_ledger::internals::files::{
     self, CorrectionKind, ExportFormat, PartKind, PlanFile, PlanFormat, ReadOptions, Severity,
     lint_text,
 };
-use plan_ledger::internals::plan::{Criterion, Idempotence, OnTimeout};
+use plan_ledger::plan::{Criterion, Idempotence, OnTimeout};
 
 use crate::command::Place;
 

@@ -482,7 +482,7 @@ fn s21_view_is_updated_within_500_ms_of_the_end_of_a_step() {
 
 #[test]
 fn s24_stall_is_detected() {
-    use plan_ledger::internals::plan::{STALL_AFTER, Warning, warnings};
+    use plan_ledger::plan::{STALL_AFTER, Warning, warnings};
     let place = Place::planned("steps: [{id: a}, {id: b}]\n");
     place.ledger("claim --run plan --worker w").code(0);
     let state = place.state();

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use plan_ledger::internals::ledger::{RetentionLimit, SegmentSizes};
-use plan_ledger::internals::plan::{CapScope, ResolvedOutcome, Review};
 use plan_ledger::internals::sim::SimDisk;
+use plan_ledger::plan::{CapScope, ResolvedOutcome, Review};
 use plan_ledger::{
     ApprovalPolicy, Clock, Command, Cost, Disposition, Environment, FailureClass, ForkPoint, Json,
     Ledger, Limits, LostCause, Outcome, Plan, Receipt, Reply, Ruling, RunId, RunPolicy, RunStatus,
@@ -54,7 +54,7 @@ pub(super) fn environment(disk: &SimDisk) -> Environment {
 }
 
 /// The secrets of the tokens in the fixed ledgers, and others.
-pub(super) fn secrets() -> impl Iterator<Item = plan_ledger::Secret> {
+pub(super) fn secrets() -> impl Iterator<Item = plan_ledger::plan::Secret> {
     let environment = deterministic();
     (0..100_000).map(move |_| environment.new_secret())
 }

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use plan_ledger::internals::ledger::secret_hash;
-use plan_ledger::{AttemptToken, Environment, LedgerView, Token};
+use plan_ledger::plan::Token;
+use plan_ledger::{AttemptToken, Environment, LedgerView};
 use regex::Regex;
 
 use super::{bytes, ledgers};

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 pub use ours::options;
-use plan_ledger::internals::log::ChainCheck;
+use plan_ledger::log::ChainCheck;
 
 use crate::Result;
 use crate::measure::{Engine, Visit};

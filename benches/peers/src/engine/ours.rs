@@ -8,9 +8,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use plan_ledger::BackgroundWork;
 use plan_ledger::internals::format::{Codec, NewRecord};
-use plan_ledger::internals::log::{
-    Batch, ChainCheck, Log, LogItem, LogOptions, LogReader, UidSource,
-};
+use plan_ledger::log::{Batch, ChainCheck, Log, LogItem, LogOptions, LogReader, UidSource};
 use plan_ledger::internals::storage::{DiskStorage, Storage};
 
 use crate::Result;

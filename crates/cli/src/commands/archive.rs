@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::{self, ArchiveReport, RetentionLimit};
-use plan_ledger::internals::log::ArchiveReference;
+use plan_ledger::log::ArchiveReference;
 use plan_ledger::{Environment, Error, ErrorKind, LedgerView};
 
 use crate::options::{ByOption, LedgerFolder, environment};

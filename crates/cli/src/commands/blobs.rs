@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::{BlobCheck, BlobSurvey, BlobUse};
-use plan_ledger::internals::log::BlobState;
+use plan_ledger::log::BlobState;
 use plan_ledger::{Environment, LedgerView};
 
 use crate::json::line_text;

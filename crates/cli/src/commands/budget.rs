@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use clap::Args;
 
-use plan_ledger::internals::plan::Account;
+use plan_ledger::plan::Account;
 use plan_ledger::{Cost, Limits, State};
 
 use crate::options::{ByOption, LedgerArgs, RUN_TWICE, parse_money, parse_seconds};

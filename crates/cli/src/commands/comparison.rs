@@ -6,7 +6,7 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::log::{LogItem, LogReader, RecordStatus};
+use plan_ledger::log::{LogItem, LogReader, RecordStatus};
 use plan_ledger::{Environment, Result as LedgerResult};
 
 use crate::output::Failure;

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use plan_ledger::Token;
+use plan_ledger::plan::Token;
 
 use crate::options::{WorkerLedgerArgs, parse_token};
 use crate::output::{Code, Failure};

@@ -226,7 +226,7 @@ impl Erased {
             runner_files: runner_files(view, &preview.texts),
             records: records.map(record).collect(),
             values: u64::try_from(preview.values.len()).unwrap_or(u64::MAX),
-            blobs: preview.blobs.iter().map(plan_ledger::internals::log::BlobId::hex).collect(),
+            blobs: preview.blobs.iter().map(plan_ledger::log::BlobId::hex).collect(),
             copies,
             work_files,
         }

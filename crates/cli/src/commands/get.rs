@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use plan_ledger::Run;
-use plan_ledger::internals::plan::{CompactPlan, CompactStep, closest_name};
+use plan_ledger::plan::{CompactPlan, CompactStep, closest_name};
 
 use crate::json::AnyJson;
 use crate::options::{LedgerArgs, RunOption};

@@ -17,7 +17,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use plan_ledger::internals::format::content_hash;
-use plan_ledger::internals::log::LogReader;
+use plan_ledger::log::LogReader;
 use plan_ledger::{Clock, Environment, LedgerView, Timestamp};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::{LedgerTime, PrunePreview, RetentionLimit};
-use plan_ledger::internals::log::LogItem;
+use plan_ledger::log::LogItem;
 use plan_ledger::{Environment, LedgerView};
 
 use crate::options::{ByOption, LedgerFolder, environment, parse_seconds};

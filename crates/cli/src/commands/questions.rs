@@ -6,7 +6,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::plan::{CompactStep, ExecutedPart, Route, VALUE};
+use plan_ledger::plan::{CompactStep, ExecutedPart, Route, VALUE};
 use plan_ledger::{Json, Run, RunStatus, State};
 
 use crate::options::{LedgerArgs, OneRunArg};

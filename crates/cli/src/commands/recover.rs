@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::{SalvageReport, salvage};
-use plan_ledger::internals::log::LostRange;
+use plan_ledger::log::LostRange;
 use plan_ledger::{Environment, OnAmbiguous};
 
 use crate::options::{LedgerFolder, environment, open_ledger};

@@ -8,7 +8,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::log::ExpectedChain;
+use plan_ledger::log::ExpectedChain;
 use plan_ledger::{Environment, Error};
 
 use crate::options::LedgerFolder;

@@ -16,7 +16,7 @@ use plan_ledger::Environment;
 use plan_ledger::internals::ledger::{
     self, LedgerCondition, VerifyLevel, VerifyPhase, VerifyProgress, VerifyReport, VerifyRequest,
 };
-use plan_ledger::internals::log::{
+use plan_ledger::log::{
     Completion, ExpectationResult, ExpectedChain, FindingClass, Verification, VerifyFinding,
 };
 

@@ -2,7 +2,7 @@
 
 use clap::Command;
 
-use plan_ledger::internals::plan::closest_name;
+use plan_ledger::plan::closest_name;
 
 use super::topics::TOPICS;
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::plan::ReplanRequest;
+use plan_ledger::plan::ReplanRequest;
 use plan_ledger::{ReplanTrigger, StepNumber};
 
 use super::time::TimeJson;

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::Value;
 
 use plan_ledger::Plan;
-use plan_ledger::internals::plan::InputType;
+use plan_ledger::plan::InputType;
 
 use crate::output::Failure;
 use crate::runner::CannedOutputs;

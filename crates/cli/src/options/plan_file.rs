@@ -7,7 +7,7 @@ use clap::Args;
 use plan_ledger::ContentHash;
 use plan_ledger::internals::files::{self, LintReport, PlanFile, Programs, ReadOptions};
 use plan_ledger::internals::format::content_hash;
-use plan_ledger::internals::plan::{Provenance, closest_name};
+use plan_ledger::plan::{Provenance, closest_name};
 
 use crate::output::Failure;
 

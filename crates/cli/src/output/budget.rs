@@ -1,7 +1,7 @@
 //! Budgets, costs and warnings as text.
 
-use plan_ledger::internals::plan::{BudgetPart, Warning};
-use plan_ledger::{Cost, Limits, Micros, PauseCause, Run};
+use plan_ledger::plan::{BudgetPart, Micros, PauseCause, Warning};
+use plan_ledger::{Cost, Limits, Run};
 
 use crate::protocol::{StepName, budget_used_text, count, counted, part_adjective, slow_text};
 

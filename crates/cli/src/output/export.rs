@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use plan_ledger::internals::ledger::ExportReport;
-use plan_ledger::internals::log::{LoggedRecord, is_missing};
+use plan_ledger::log::{LoggedRecord, is_missing};
 use plan_ledger::{Error, ErrorKind, LedgerView};
 
 use crate::protocol::{Code, Failure};

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use plan_ledger::Run;
-use plan_ledger::internals::plan::{
+use plan_ledger::plan::{
     ChangedStep, ExecutedChange, FieldChange, PlanActivated, PlanDiff, WorkChange,
 };
 

@@ -1,6 +1,6 @@
 //! Questions of a run to a person, as text.
 
-use plan_ledger::internals::plan::QuestionSubject;
+use plan_ledger::plan::QuestionSubject;
 
 use super::render::escape_control;
 

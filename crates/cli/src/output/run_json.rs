@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::plan::{BudgetPart, QuestionBody, ResolvedOutcome};
+use plan_ledger::plan::{BudgetPart, Micros, PauseCause, QuestionBody, ResolvedOutcome};
 use plan_ledger::{
-    AttemptToken, ContentHash, Cost, FailureClass, Json, Micros, PauseCause, QuestionId,
-    ReplanTrigger, Ruling, StepNumber, StepStatus, Timestamp,
+    AttemptToken, ContentHash, Cost, FailureClass, Json, QuestionId, ReplanTrigger, Ruling,
+    StepNumber, StepStatus, Timestamp,
 };
 
 use crate::json::AnyJson;

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::internals::plan::{
-    BudgetPart, QuestionBody, QuestionSubject, ResolvedOutcome, VALUE,
+use plan_ledger::plan::{
+    BudgetPart, Micros, PauseCause, QuestionBody, QuestionSubject, ResolvedOutcome, VALUE,
 };
-use plan_ledger::{ContentHash, Micros, PauseCause, QuestionId, ReplanTrigger, Ruling, Timestamp};
+use plan_ledger::{ContentHash, QuestionId, ReplanTrigger, Ruling, Timestamp};
 
 use crate::protocol::{StepName, budget_used_text, class_word, counted};
 use crate::runner::{Pending, Progress, RunOutcome, RunSummary, STOPPING, Unrecorded};

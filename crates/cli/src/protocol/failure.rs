@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use plan_ledger::internals::error::Advice;
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::internals::plan::find_long_number;
+use plan_ledger::plan::find_long_number;
 use plan_ledger::{Error, ErrorKind, Rejection, Timestamp};
 
 use crate::json::line_value;

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use plan_ledger::{Attempt, AttemptToken, State};
+use plan_ledger::plan::Attempt;
+use plan_ledger::{AttemptToken, State};
 
 use super::process::is_gone;
 

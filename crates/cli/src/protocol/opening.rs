@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::Error;
-use plan_ledger::internals::log::TailVerdict;
+use plan_ledger::log::TailVerdict;
 
 use super::failure::error_line;
 

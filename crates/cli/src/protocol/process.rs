@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-use plan_ledger::WorkerProcess;
+use plan_ledger::plan::WorkerProcess;
 
 /// The read buffer in bytes, larger than any `/proc/PID/stat`.
 const STAT_LENGTH_MAX: usize = 1 << 10;

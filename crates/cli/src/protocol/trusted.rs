@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::plan::{TrustedCheck, checks_to_trust, trusted_checks};
+use plan_ledger::plan::{TrustedCheck, checks_to_trust, trusted_checks};
 use plan_ledger::{Run, StepNumber};
 
 use super::hand_off::StepName;

@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 
-use plan_ledger::Micros;
-use plan_ledger::internals::plan::BudgetPart;
+use plan_ledger::plan::{BudgetPart, Micros};
 
 /// A number with its digits in groups: `1,204`.
 pub(crate) fn count(number: u64) -> String {

@@ -7,7 +7,8 @@
 
 use std::fmt;
 
-use plan_ledger::{AttemptToken, Origin, StepNumber};
+use plan_ledger::plan::Origin;
+use plan_ledger::{AttemptToken, StepNumber};
 
 /// The start of the names of steps and of sessions.
 const STEP: &str = "step:#";

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use plan_ledger::internals::ledger::plan_draft;
-use plan_ledger::internals::plan::{CompactPlan, Provenance};
+use plan_ledger::plan::{CompactPlan, Provenance};
 use plan_ledger::{ContentHash, Error, ErrorKind, Rejection, RunId, State, Step};
 
 use crate::protocol::Failure;

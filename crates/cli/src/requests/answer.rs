@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::internals::plan::{QuestionSubject, StepEvent, YES};
+use plan_ledger::plan::{QuestionSubject, StepEvent, YES};
 use plan_ledger::{
     Command, ContentHash, Error, Event, Question, QuestionId, Rejection, State, StepNumber,
     StepStatus,

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::internals::plan::ResolvedOutcome;
+use plan_ledger::plan::ResolvedOutcome;
 use plan_ledger::{Command, Run, State, StepNumber, StepStatus};
 
 use crate::protocol::{Failure, StepName};

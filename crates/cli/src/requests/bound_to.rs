@@ -8,7 +8,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::WorkerProcess;
+use plan_ledger::plan::WorkerProcess;
 
 use crate::protocol::{Failure, MACHINE_LENGTH_MAX, Peer, named_process};
 

@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::internals::plan::CapScope;
+use plan_ledger::plan::CapScope;
 use plan_ledger::{Command, State};
 
 use crate::protocol::{Failure, counted};

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use plan_ledger::internals::ledger::plan_draft;
-use plan_ledger::internals::plan::PlanDraft;
+use plan_ledger::plan::PlanDraft;
 use plan_ledger::{Error, Plan};
 
 use crate::protocol::Failure;

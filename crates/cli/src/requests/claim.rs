@@ -7,10 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use plan_ledger::internals::ledger::secret_hash;
-use plan_ledger::internals::plan::{NameKind, Route, StepEvent, decide};
-use plan_ledger::{
-    Command, Error, Event, Ledger, Micros, Rejection, Run, Secret, State, Task, Timestamp,
-};
+use plan_ledger::plan::{Micros, NameKind, Route, Secret, StepEvent, decide};
+use plan_ledger::{Command, Error, Event, Ledger, Rejection, Run, State, Task, Timestamp};
 
 use crate::protocol::{Failure, WorkerKind};
 

@@ -1,6 +1,6 @@
 //! The approval of what a run executes, by the person who approves a version of its plan.
 
-use plan_ledger::internals::plan::CommandsApproval;
+use plan_ledger::plan::CommandsApproval;
 use plan_ledger::{Command, Run};
 
 use crate::protocol::{Peer, commands_of};

@@ -4,9 +4,10 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use plan_ledger::internals::ledger::{CommitOptions, NextClaim};
+use plan_ledger::plan::{Proof, Token};
 use plan_ledger::{
-    AttemptToken, Command, Error, Event, Ledger, LostCause, Proof, Receipt, Rejection, RunId,
-    State, Submitted, Token, Transaction,
+    AttemptToken, Command, Error, Event, Ledger, LostCause, Receipt, Rejection, RunId, State,
+    Submitted, Transaction,
 };
 
 use crate::protocol::{Failure, Peer, StepName, claim_record, gone_attempts, gone_text};

@@ -5,7 +5,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::{Command, State, Token};
+use plan_ledger::plan::Token;
+use plan_ledger::{Command, State};
 
 use crate::protocol::Failure;
 

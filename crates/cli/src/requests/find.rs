@@ -7,7 +7,7 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::internals::plan::{NameKind, RunOverview, closest_name, name_error, parse_number};
+use plan_ledger::plan::{NameKind, RunOverview, closest_name, name_error, parse_number};
 use plan_ledger::{
     AttemptToken, ContentHash, Ending, Error, Rejection, Run, RunId, RunStatus, State, StepNumber,
     StepState, StepStatus,

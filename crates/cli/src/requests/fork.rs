@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::internals::plan::NameKind;
+use plan_ledger::plan::NameKind;
 use plan_ledger::{ForkPoint, Run};
 
 use crate::protocol::Failure;

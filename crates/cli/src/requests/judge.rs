@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::internals::plan::{CompactStep, Criterion, StepEvent};
+use plan_ledger::plan::{CompactStep, Criterion, StepEvent};
 use plan_ledger::{
     AttemptToken, Command, Error, Event, Rejection, Ruling, Run, State, StepNumber, StepStatus,
     Verdict,

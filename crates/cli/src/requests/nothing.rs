@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::internals::plan::{Attempt, Timer};
+use plan_ledger::plan::{Attempt, Timer};
 use plan_ledger::{
     Error, Rejection, Run, RunStatus, State, StepNumber, StepState, StepStatus, Timestamp,
 };

@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use plan_ledger::internals::plan::{HelperRole, NameKind, PlanDraft, Provenance};
+use plan_ledger::plan::{HelperRole, Micros, NameKind, PlanDraft, Provenance};
 use plan_ledger::{
-    ApprovalPolicy, Command, ContentHash, Cost, Event, Json, Micros, Plan, RunId, RunPolicy, State,
+    ApprovalPolicy, Command, ContentHash, Cost, Event, Json, Plan, RunId, RunPolicy, State,
 };
 
 use crate::protocol::{Failure, counted};

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use plan_ledger::internals::ledger::{PrunePreview, RetentionLimit};
-use plan_ledger::internals::log::{Anchor, ArchiveReference};
+use plan_ledger::log::{Anchor, ArchiveReference};
 
 use crate::protocol::{Failure, counted, size};
 

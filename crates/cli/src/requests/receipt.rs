@@ -10,12 +10,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use plan_ledger::internals::ledger::NextClaim;
-use plan_ledger::internals::plan::{
-    BudgetPart, ReplanKind, Route, SecretHash, StepEvent, Warning, decide, warnings,
+use plan_ledger::plan::{
+    BudgetPart, Micros, ReplanKind, Route, Secret, SecretHash, StepEvent, Token, Warning, decide,
+    warnings,
 };
 use plan_ledger::{
-    AttemptToken, Command, Error, Event, Ledger, Micros, Receipt, Rejection, Secret, State,
-    StepStatus, Task, Timestamp, Token, Transaction,
+    AttemptToken, Command, Error, Event, Ledger, Receipt, Rejection, State, StepStatus, Task,
+    Timestamp, Transaction,
 };
 
 use crate::protocol::{

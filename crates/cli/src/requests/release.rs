@@ -5,7 +5,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::{Command, LostCause, State, Token};
+use plan_ledger::plan::Token;
+use plan_ledger::{Command, LostCause, State};
 
 use crate::protocol::Failure;
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::internals::plan::{Proof, StepEvent};
+use plan_ledger::plan::{Proof, StepEvent};
 use plan_ledger::{AttemptToken, Command, Event, LostCause, State};
 
 use crate::protocol::Failure;

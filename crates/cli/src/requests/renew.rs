@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::{Command, State, Timestamp, Token};
+use plan_ledger::plan::Token;
+use plan_ledger::{Command, State, Timestamp};
 
 use crate::protocol::Failure;
 

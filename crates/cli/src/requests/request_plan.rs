@@ -5,8 +5,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::internals::plan::ReplanKind;
-use plan_ledger::{Command, Error, Event, Rejection, ReplanTrigger, State, Token};
+use plan_ledger::plan::{ReplanKind, Token};
+use plan_ledger::{Command, Error, Event, Rejection, ReplanTrigger, State};
 
 use crate::protocol::{Failure, StepName};
 

@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::internals::plan::StepEvent;
+use plan_ledger::plan::StepEvent;
 use plan_ledger::{Command, Event, Rejection, State, StepNumber, StepStatus};
 
 use crate::protocol::{Failure, StepName};

@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::internals::plan::{NO, PlanReviewed, QuestionSubject, Review, YES};
+use plan_ledger::plan::{NO, PlanReviewed, QuestionSubject, Review, YES};
 use plan_ledger::{Command, ContentHash, Event, Question, QuestionId, Run, State};
 
 use crate::protocol::{Failure, Peer};

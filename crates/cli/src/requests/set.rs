@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use plan_ledger::internals::plan::NameKind;
+use plan_ledger::plan::NameKind;
 use plan_ledger::{Command, Event, Json, RunId, State};
 
 use crate::protocol::Failure;

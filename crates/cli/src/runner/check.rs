@@ -1,7 +1,8 @@
 //! Checks and their results: a check judges a criterion, probes a lost attempt, or runs a planner or a
 //! decider.
 
-use plan_ledger::{AttemptToken, Cost, Json, Micros, Ruling, RunId, StepNumber};
+use plan_ledger::plan::Micros;
+use plan_ledger::{AttemptToken, Cost, Json, Ruling, RunId, StepNumber};
 
 /// A criterion to judge, a lost attempt to probe, or a planner to run.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -21,9 +21,8 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use plan_ledger::{
-    AttemptToken, ErrorKind, Ledger, LostCause, Result, RunId, State, StepNumber, Token,
-};
+use plan_ledger::plan::Token;
+use plan_ledger::{AttemptToken, ErrorKind, Ledger, LostCause, Result, RunId, State, StepNumber};
 
 use crate::protocol::private_files;
 use crate::protocol::{CLAIM_EXTENSION, claim_record, claims_folder, gone_attempts, gone_text};

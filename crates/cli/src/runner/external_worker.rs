@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use plan_ledger::internals::plan::Idempotence;
+use plan_ledger::plan::{Idempotence, Token};
 use plan_ledger::{
-    AttemptToken, Error, ErrorKind, LedgerView, Output, Receipt, Result, Ruling, Run, Token,
+    AttemptToken, Error, ErrorKind, LedgerView, Output, Receipt, Result, Ruling, Run,
 };
 
 use crate::protocol::hand_off::files;

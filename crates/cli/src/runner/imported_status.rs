@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use plan_ledger::internals::ledger::step_hash;
-use plan_ledger::internals::plan::{Accepted, AcceptedBasis, StepEvent};
+use plan_ledger::plan::{Accepted, AcceptedBasis, StepEvent};
 use plan_ledger::{
     Command, ContentHash, Event, Ledger, Plan, Rejection, Result, Run, RunId, RunStatus, State,
     Step, StepNumber, StepState, plan_hash,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use plan_ledger::internals::plan::{BudgetPart, ResolvedOutcome};
-use plan_ledger::{AttemptToken, Micros, Ruling, StepStatus, Timestamp};
+use plan_ledger::plan::{BudgetPart, Micros, ResolvedOutcome};
+use plan_ledger::{AttemptToken, Ruling, StepStatus, Timestamp};
 
 use crate::protocol::StepName;
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use plan_ledger::internals::plan::{Criterion, Idempotence, ResolvedOutcome};
+use plan_ledger::plan::{Criterion, Idempotence, ResolvedOutcome};
 use plan_ledger::{AttemptToken, Error, Json, Plan, Receipt, Result, Ruling, Step, Task};
 
 use crate::protocol::WorkerKind;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use plan_ledger::internals::ledger::PlannedFiles;
-use plan_ledger::internals::plan::{CompactPlan, Idempotence, ResolvedOutcome};
+use plan_ledger::plan::{CompactPlan, Idempotence, ResolvedOutcome};
 use plan_ledger::{AttemptToken, Error, Receipt, Result, Task};
 
 use crate::protocol::WorkerKind;

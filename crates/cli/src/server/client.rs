@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use plan_ledger::internals::log::{StoreBinding, bound_store};
+use plan_ledger::log::{StoreBinding, bound_store};
 use plan_ledger::{BackgroundWork, BatchKey, Environment, Error, ErrorKind, Ledger, State};
 
 #[cfg(not(feature = "store"))]

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use plan_ledger::BatchKey;
 use plan_ledger::internals::ledger::CommitOptions;
-use plan_ledger::internals::plan::EvaluationPool;
+use plan_ledger::plan::EvaluationPool;
 
 use crate::protocol::{
     Answer, Failure, MESSAGE_LENGTH_MAX, Peer, encode, expect_short_numbers, too_long,

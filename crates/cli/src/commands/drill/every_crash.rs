@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use plan_ledger::internals::ledger::SegmentSizes;
-use plan_ledger::internals::plan::{OnStale, ResolvedOutcome, Route};
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::internals::sim::lab::{self, Crash};
+use plan_ledger::plan::{OnStale, ResolvedOutcome, Route};
 use plan_ledger::{
     AttemptToken, Clock, Cost, Disposition, Ending, Environment, FailureClass, Json, Ledger,
     Outcome, Plan, Receipt, Run, RunPolicy, RunStatus, State, StepNumber, StepStatus, Task,

@@ -16,10 +16,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use plan_ledger::internals::plan::{FAIL, SKIP, VALUE};
+use plan_ledger::plan::{FAIL, QuestionBody, QuestionSubject, SKIP, VALUE};
 use plan_ledger::{
-    Ending, Environment, Error, ErrorKind, Ledger, OpenQuestion, QuestionBody, QuestionSubject,
-    Reply, RunStatus, State, StepNumber, state_hash,
+    Ending, Environment, Error, ErrorKind, Ledger, OpenQuestion, Reply, RunStatus, State,
+    StepNumber, state_hash,
 };
 
 use crate::options::open_ledger;

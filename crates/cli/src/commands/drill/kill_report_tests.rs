@@ -24,7 +24,7 @@ fn ledger() -> (tempfile::TempDir, Ledger) {
     (folder, ledger)
 }
 
-fn dispatch(ledger: &Ledger) -> plan_ledger::Token {
+fn dispatch(ledger: &Ledger) -> plan_ledger::plan::Token {
     let run = ledger.state().unwrap().run_named(RUN).unwrap().id;
     ledger.dispatch(run, "stub/1").unwrap().unwrap().token
 }

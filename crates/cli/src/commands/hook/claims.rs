@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::internals::plan::Route;
-use plan_ledger::{AttemptToken, Run, State, StepNumber, StepState, StepStatus, Timestamp, Token};
+use plan_ledger::plan::{Route, Token};
+use plan_ledger::{AttemptToken, Run, State, StepNumber, StepState, StepStatus, Timestamp};
 
 use crate::commands::inspect::name_and_title;
 use crate::commands::prime::ReadFrom;

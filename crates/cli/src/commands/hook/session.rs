@@ -12,7 +12,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-use plan_ledger::{AttemptToken, Timestamp, Token};
+use plan_ledger::plan::Token;
+use plan_ledger::{AttemptToken, Timestamp};
 
 use crate::options::Host;
 use crate::protocol::private_files;

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::{Kind, decode};
-use plan_ledger::internals::plan::StepEvent;
-use plan_ledger::{Event, PauseCause, QuestionId, Run, RunId, StepNumber};
+use plan_ledger::plan::{PauseCause, StepEvent};
+use plan_ledger::{Event, QuestionId, Run, RunId, StepNumber};
 
 use crate::output::escape_control;
 use crate::protocol::WorkerKind;

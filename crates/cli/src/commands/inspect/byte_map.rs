@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::log::{
+use plan_ledger::internals::storage::Access;
+use plan_ledger::log::{
     Damage, DerivedDamage, Diagnosis, LogItem, RecordStatus, SegmentInfo, SegmentState,
 };
-use plan_ledger::internals::storage::Access;
 use plan_ledger::{Environment, Error, LedgerView};
 
 use crate::output::Failure;

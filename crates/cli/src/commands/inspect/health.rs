@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use plan_ledger::internals::format::{HeadState, SegmentHeader};
 use plan_ledger::internals::ledger::{Fold, LedgerTime};
-use plan_ledger::internals::log::{Damage, DerivedDamage, LogReader, TailVerdict, opening_verdict};
 use plan_ledger::internals::storage::Access;
+use plan_ledger::log::{Damage, DerivedDamage, LogReader, TailVerdict, opening_verdict};
 use plan_ledger::{Environment, Error, ErrorKind, LedgerView, State, Timestamp};
 
 use crate::commands::last_runner::RunnerStatus;

@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::{Fold, LedgerTime, RunHistory, expect_valid};
-use plan_ledger::internals::log::Damage;
-use plan_ledger::internals::plan::RunSummary;
+use plan_ledger::log::Damage;
+use plan_ledger::plan::RunSummary;
 use plan_ledger::{Error, ErrorKind, LedgerView, Run, RunId, State, StepNumber, Timestamp};
 
 use crate::commands::last_runner::RunnerStatus;

@@ -1,6 +1,6 @@
 //! Finds runs and steps by name or number, and formats their names.
 
-use plan_ledger::internals::plan::{BarrierState, BarrierStatus, CompactStep};
+use plan_ledger::plan::{BarrierState, BarrierStatus, CompactStep};
 use plan_ledger::{Error, ErrorKind, Run, State, StepNumber, StepState, StepStatus};
 
 use crate::output::{Code, Failure, escape_control};

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use plan_ledger::internals::plan::{CompactStep, Criterion, Route, SecretHash, Timer, decide};
+use plan_ledger::plan::{CompactStep, Criterion, Route, SecretHash, Timer, decide};
 use plan_ledger::{
     Command, Ending, Event, FailureClass, Rejection, Ruling, Run, RunStatus, State, StepNumber,
     StepState, StepStatus, Timestamp,

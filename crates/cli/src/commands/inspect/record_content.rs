@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use plan_ledger::internals::format::{FrameField, SKIPPABLE_KINDS_FROM, frame_fields};
 use plan_ledger::internals::ledger::{Kind, decode};
-use plan_ledger::internals::log::{
+use plan_ledger::log::{
     ErasureNote, GapNote, LoggedRecord, LoggedRetentionNote, RecordStatus, RecoveryNote,
     RetentionNote, SnapshotNote, WriterNote,
 };

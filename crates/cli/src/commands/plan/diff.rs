@@ -7,7 +7,7 @@ use clap::Args;
 use plan_ledger::Plan;
 use plan_ledger::internals::files::keep_ids;
 use plan_ledger::internals::ledger::plan_draft;
-use plan_ledger::internals::plan::diff;
+use plan_ledger::plan::diff;
 
 use crate::commands::read_state::read_state;
 use crate::options::LedgerOption;

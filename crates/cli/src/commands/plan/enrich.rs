@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use plan_ledger::internals::files::{self, ExportFormat, PlanFile};
-use plan_ledger::internals::plan::{enrich, validate};
+use plan_ledger::plan::{enrich, validate};
 
 use crate::output::{Code, Failure, output_file, print_message, print_raw};
 

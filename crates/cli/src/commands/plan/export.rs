@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use plan_ledger::internals::files::{self, PlanFile, PlanFormat};
 use plan_ledger::internals::ledger::time_of;
-use plan_ledger::internals::plan::{AcceptedBasis, CompactPlan};
+use plan_ledger::plan::{AcceptedBasis, CompactPlan};
 use plan_ledger::{LedgerView, Plan, Run, State, StepStatus, plan_hash};
 
 use crate::commands::inspect::{Surroundings, name_and_title, next_action};

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::internals::plan::{Provenance, Review};
+use plan_ledger::plan::{Provenance, Review};
 use plan_ledger::{ContentHash, Run};
 
 use crate::commands::read_state::read_state;

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::files::{self, Diagnostic, LintReport, Severity};
-use plan_ledger::internals::plan::ToolRegistry;
+use plan_ledger::plan::ToolRegistry;
 use plan_ledger::{ContentHash, Plan, Step, plan_hash};
 
 use crate::commands::night::{Given, lacks};

@@ -12,7 +12,7 @@ use clap::Args;
 use serde_json::Value;
 
 use plan_ledger::internals::files::{self, PlanFile};
-use plan_ledger::internals::plan::{NameKind, Provenance, lint, validate};
+use plan_ledger::plan::{NameKind, Provenance, lint, validate};
 use plan_ledger::{
     ApprovalPolicy, Cost, Error, Json, Plan, Result as LedgerResult, Ruling, RunId, RunPolicy,
     TextPolicy,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use plan_ledger::internals::plan::Provenance;
+use plan_ledger::plan::Provenance;
 use plan_ledger::{ApprovalPolicy, OnFailure, RunPolicy, TextPolicy};
 
 use crate::commands::approve_commands::{CommandApproval, approve_commands};

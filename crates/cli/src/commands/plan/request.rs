@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use plan_ledger::Token;
+use plan_ledger::plan::Token;
 
 use crate::commands::read_state::run_name;
 use crate::options::{ByOption, LedgerArgs, RunArg, parse_token, parse_words};

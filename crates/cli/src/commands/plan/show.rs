@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use plan_ledger::internals::files::PlanFile;
-use plan_ledger::internals::plan::executed_text;
+use plan_ledger::plan::executed_text;
 use plan_ledger::{Step, plan_hash};
 
 use crate::commands::read_report::print_read_report;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use plan_ledger::internals::ledger::{Fold, LedgerTime};
-use plan_ledger::internals::plan::{CompactPlan, Route, user_view};
+use plan_ledger::plan::{CompactPlan, Route, user_view};
 use plan_ledger::{
     Environment, Event, LedgerView, Limits, Run, State, StepNumber, StepState, Timestamp,
 };

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use plan_ledger::internals::ledger::{Fold, expect_valid};
-use plan_ledger::internals::log::RecordStatus;
-use plan_ledger::internals::plan::RunOverview;
+use plan_ledger::log::RecordStatus;
+use plan_ledger::plan::RunOverview;
 use plan_ledger::{
     Environment, Error, ErrorKind, Event, LedgerView, Run, RunId, State, StepNumber, Timestamp,
 };

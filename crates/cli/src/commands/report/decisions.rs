@@ -1,6 +1,6 @@
 //! The decisions of people among the records.
 
-use plan_ledger::internals::plan::{Origin, PauseCause, ReplanTrigger, StepEvent};
+use plan_ledger::plan::{Origin, PauseCause, ReplanTrigger, StepEvent};
 use plan_ledger::{Event, StepNumber, Timestamp};
 
 use crate::commands::inspect::is_program;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use plan_ledger::internals::plan::{QuestionBody, StepEvent, StepRecord};
+use plan_ledger::plan::{QuestionBody, StepEvent, StepRecord};
 use plan_ledger::{
     Artifact, AttemptToken, Cost, Event, Json, Outcome, Output, QuestionId, Receipt,
     ResolvedOutcome, Ruling, Run, StepNumber, Timestamp, Verdict,

@@ -5,8 +5,8 @@
 
 use maud::{Markup, html};
 
-use plan_ledger::internals::plan::VALUE;
-use plan_ledger::{Criterion, PlanVersion, Run, RunStatus, StepNumber, StepStatus};
+use plan_ledger::plan::{PlanVersion, VALUE};
+use plan_ledger::{Criterion, Run, RunStatus, StepNumber, StepStatus};
 
 use crate::commands::inspect::text::run::run_status_text;
 
@@ -111,7 +111,7 @@ pub(super) fn step_forms(run: &Run, number: StepNumber, audience: Audience) -> M
         matches!(status, StepStatus::Failed | StepStatus::Accepted | StepStatus::Skipped);
     let can_skip =
         status.is_open() && status != StepStatus::Dispatched || status == StepStatus::Failed;
-    let has_text = |step: plan_ledger::internals::plan::CompactStep<'_>| {
+    let has_text = |step: plan_ledger::plan::CompactStep<'_>| {
         step.acceptance().iter().any(|criterion| matches!(criterion, Criterion::Text(_)))
     };
     let can_judge = status == StepStatus::Reported && run.plan_step(number).is_some_and(has_text);

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use plan_ledger::Run;
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::internals::plan::BudgetPart;
+use plan_ledger::plan::BudgetPart;
 
 use crate::commands::inspect::text::units::seconds;
 use crate::commands::inspect::views::variables::origin_text;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::internals::plan::{PlanVersion, plan_tree};
+use plan_ledger::plan::{PlanVersion, plan_tree};
 use plan_ledger::{StepNumber, Timestamp};
 
 use crate::commands::inspect::text::units::span;

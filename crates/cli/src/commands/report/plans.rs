@@ -3,9 +3,8 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use plan_ledger::PlanVersion;
-use plan_ledger::internals::plan::{
-    ExecutedChange, FieldChange, PlanDiff, Review, WorkChange, diff, executed,
+use plan_ledger::plan::{
+    ExecutedChange, FieldChange, PlanDiff, PlanVersion, Review, WorkChange, diff, executed,
 };
 
 use crate::output::escape_control;

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::Value;
 
-use plan_ledger::internals::plan::{BudgetPart, StepEvent};
+use plan_ledger::plan::{BudgetPart, StepEvent};
 use plan_ledger::{Event, Run, StepNumber, StepStatus, Timestamp};
 
 use crate::commands::inspect::text::run::{progress_text, run_status_text};

@@ -6,7 +6,7 @@ use std::fmt;
 
 use maud::{Markup, Render, html};
 
-use plan_ledger::internals::plan::{CompactStep, explain};
+use plan_ledger::plan::{CompactStep, explain};
 use plan_ledger::{Criterion, StepNumber, StepStatus, Timestamp};
 
 use crate::commands::inspect::text::units::{moment, seconds, span};

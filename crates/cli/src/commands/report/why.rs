@@ -4,7 +4,7 @@
 //! record by record. What depends on other steps in flight, such as caps, is in the explanation of the last
 //! record only.
 
-use plan_ledger::internals::plan::{CompactStep, Dependency, Hold};
+use plan_ledger::plan::{CompactStep, Dependency, Hold};
 use plan_ledger::{Criterion, Ruling, Run, StepNumber, StepState, StepStatus};
 
 use crate::commands::inspect::lookup::barrier_word;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use plan_ledger::TextPolicy;
-use plan_ledger::internals::plan::{OnStale, OnUnknown, Route, is_person};
+use plan_ledger::plan::{OnStale, OnUnknown, Route, is_person};
 
 #[cfg(feature = "store")]
 use crate::commands::store::HoldOptions;

@@ -26,7 +26,7 @@ use serde::Serialize;
 
 use plan_ledger::internals::files::PlanFile;
 use plan_ledger::internals::ledger::plan_draft;
-use plan_ledger::internals::plan::{Criterion, PlanDraft, RunOverview};
+use plan_ledger::plan::{Criterion, PlanDraft, RunOverview};
 use plan_ledger::{
     ContentHash, Ending, Environment, Error, Ledger, LedgerView, OpenReport, Rejection, Run, RunId,
     RunStatus, Step, StepNumber, Timestamp, state_hash,

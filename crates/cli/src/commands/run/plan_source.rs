@@ -14,7 +14,7 @@ use crate::commands::read_report::keep_ids;
 use crate::output::{Failure, print_message, shell_command};
 use crate::requests::check_name;
 
-use plan_ledger::internals::plan::NameKind;
+use plan_ledger::plan::NameKind;
 
 use super::args::RunArgs;
 use super::same_work::is_plan_of;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use plan_ledger::internals::files::{PlanFile, PlanFormat, as_written_commands};
 use plan_ledger::internals::ledger::{commands_hash, expect_valid};
-use plan_ledger::internals::plan::{CompactPlan, Decider, PlanDraft, Review, diff, executed_text};
+use plan_ledger::plan::{CompactPlan, Decider, PlanDraft, Review, diff, executed_text};
 use plan_ledger::{
     ApprovalPolicy, Command, ContentHash, Ending, Json, Ledger, OnFailure, Plan, Rejection, Run,
     RunId, RunPolicy, RunStatus, State, TextPolicy, plan_hash,

@@ -2,7 +2,7 @@
 
 use plan_ledger::internals::files::{PlanFile, as_written_commands};
 use plan_ledger::internals::ledger::plan_draft;
-use plan_ledger::internals::plan::CompactPlan;
+use plan_ledger::plan::CompactPlan;
 use plan_ledger::{ContentHash, Plan, Run, plan_hash};
 
 use crate::runner::is_by_planner;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plan_ledger::internals::plan::{StepEvent, StepRecord};
+use plan_ledger::plan::{StepEvent, StepRecord};
 use plan_ledger::{Event, Ledger, RunId, StepNumber, StepStatus};
 
 use crate::output::Failure;

@@ -9,10 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use plan_ledger::internals::ledger::{root, time_of};
-use plan_ledger::internals::plan::Timer;
-use plan_ledger::{
-    Environment, ErrorKind, Ledger, OpenReport, RunId, State, Timestamp, WorkerProcess,
-};
+use plan_ledger::plan::{Timer, WorkerProcess};
+use plan_ledger::{Environment, ErrorKind, Ledger, OpenReport, RunId, State, Timestamp};
 
 use crate::commands::read_state::read_state;
 use crate::output::Failure;

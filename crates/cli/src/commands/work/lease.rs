@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use plan_ledger::Environment;
 use plan_ledger::internals::ledger::time_of;
-use plan_ledger::{Environment, Token};
+use plan_ledger::plan::Token;
 
 use crate::output::{Code, print_message};
 use crate::protocol::Answer;

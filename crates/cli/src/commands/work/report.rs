@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use plan_ledger::{AttemptToken, ErrorKind, Receipt, Rejection, Secret, Token};
+use plan_ledger::plan::{Secret, Token};
+use plan_ledger::{AttemptToken, ErrorKind, Receipt, Rejection};
 
 use crate::output::{Code, Failure, print_message};
 use crate::protocol::{Answer, ReceiptFile};

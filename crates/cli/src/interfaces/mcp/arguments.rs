@@ -6,7 +6,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use plan_ledger::Token;
+use plan_ledger::plan::Token;
 
 use crate::requests::Actor;
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use plan_ledger::internals::files::{
     self, Diagnostic, LintReport, Programs, ReadOptions, Severity,
 };
-use plan_ledger::internals::plan::{Criterion, Review};
+use plan_ledger::plan::{Criterion, Review};
 use plan_ledger::{Ruling, RunPolicy, Step, TextPolicy, plan_hash};
 
 use crate::commands::prime::ReadFrom;

@@ -9,8 +9,8 @@ use std::io::Write as _;
 
 use serde_json::{Map, Value};
 
-use plan_ledger::Secret;
 use plan_ledger::internals::ledger::bytes_hash;
+use plan_ledger::plan::Secret;
 
 use crate::protocol::private_files;
 use crate::server::state_folder;

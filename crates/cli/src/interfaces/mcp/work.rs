@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use plan_ledger::internals::plan::ReplanKind;
+use plan_ledger::plan::ReplanKind;
 use plan_ledger::{Cost, FailureClass};
 
 use crate::commands::prime::ReadFrom;

@@ -10,8 +10,7 @@ use std::path::Path;
 
 use clap::Args;
 
-use plan_ledger::Token;
-use plan_ledger::internals::plan::{Route, is_person};
+use plan_ledger::plan::{Route, Token, is_person};
 
 use crate::options::amounts::parse_seconds;
 use crate::options::run::parse_name;

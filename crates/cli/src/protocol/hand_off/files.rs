@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::{PlannedFile, PlannedFiles, bytes_hash};
-use plan_ledger::internals::plan::{CompactPlan, CompactStep};
+use plan_ledger::plan::{CompactPlan, CompactStep};
 use plan_ledger::{Artifact, ContentHash, Run, StepNumber, StepStatus};
 
 /// The maximum number of files of a plan that are recorded.

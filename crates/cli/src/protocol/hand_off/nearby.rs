@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::plan::{CompactPlan, CompactStep, Neighbours, Texts};
+use plan_ledger::plan::{CompactPlan, CompactStep, Neighbours, Texts};
 
 /// The neighbours of a step, in plan order.
 #[derive(Debug, Clone, Serialize, JsonSchema)]

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use plan_ledger::internals::plan::{NameKind, RETRY_AFTER, ReplanKind, name_error};
+use plan_ledger::plan::{NameKind, RETRY_AFTER, ReplanKind, name_error};
 use plan_ledger::{Artifact, Cost, Disposition, FailureClass, Json, Outcome, Output, Receipt};
 
 /// A worker's report about an attempt.

@@ -10,10 +10,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use plan_ledger::internals::ledger::EarlierAttemptEnd;
-use plan_ledger::internals::plan::CompactPlan;
-use plan_ledger::{
-    EarlierAttempt, FailureClass, LostCause, Note, Plan, Step, Task, Token, Verdict,
-};
+use plan_ledger::plan::{CompactPlan, Token};
+use plan_ledger::{EarlierAttempt, FailureClass, LostCause, Note, Plan, Step, Task, Verdict};
 
 use crate::json::AnyJson;
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use plan_ledger::internals::plan::{CompactStep, Criterion};
+use plan_ledger::plan::{CompactStep, Criterion};
 use plan_ledger::{Run, RunId, StepNumber, StepStatus};
 
 use crate::protocol::shell::quoted;

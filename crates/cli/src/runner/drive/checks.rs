@@ -5,10 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plan_ledger::internals::plan::{Attempt, Criterion, HelperRole};
+use plan_ledger::plan::{Attempt, Criterion, HelperRole, PauseCause};
 use plan_ledger::{
-    AttemptToken, Command, Json, Output, PauseCause, Result, Ruling, Run, RunStatus, StepNumber,
-    StepStatus, Verdict,
+    AttemptToken, Command, Json, Output, Result, Ruling, Run, RunStatus, StepNumber, StepStatus,
+    Verdict,
 };
 
 use crate::protocol::{StepName, WorkerKind};

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use super::*;
 use crate::runner::check::Check;
 use crate::runner::{CommandChecks, Guards, LeftWorkers};
-use plan_ledger::internals::plan::{ResolvedOutcome, Route};
 use plan_ledger::internals::sim::SimDisk;
-use plan_ledger::{AttemptToken, Command, Origin, Timestamp};
+use plan_ledger::plan::{Origin, ResolvedOutcome, Route};
+use plan_ledger::{AttemptToken, Command, Timestamp};
 
 /// A clock that runs an action just before its n-th reading.
 struct Acting<'a> {

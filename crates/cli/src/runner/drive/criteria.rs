@@ -1,6 +1,6 @@
 //! Queries over a run: which of its steps and criteria are open.
 
-use plan_ledger::internals::plan::{Attempt, CompactPlan, Criterion};
+use plan_ledger::plan::{Attempt, CompactPlan, Criterion};
 use plan_ledger::{Outcome, Ruling, Run, StepStatus};
 
 /// Steps of the active version that are neither settled nor permanently failed.

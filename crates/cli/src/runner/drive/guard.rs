@@ -14,9 +14,9 @@ use std::path::Path;
 use rustix::fs::statvfs;
 use rustix::process::geteuid;
 
-use plan_ledger::internals::plan::{BudgetPart, Route, Taker, UsageLimit};
+use plan_ledger::plan::{BudgetPart, Micros, Route, Taker, UsageLimit};
 use plan_ledger::{
-    Clock, Limits, Micros, Outcome, Receipt, Run, RunStatus, StepNumber, StepStatus, Timestamp,
+    Clock, Limits, Outcome, Receipt, Run, RunStatus, StepNumber, StepStatus, Timestamp,
 };
 
 use crate::protocol::hand_off::describe;

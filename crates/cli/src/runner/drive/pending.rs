@@ -6,12 +6,13 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use plan_ledger::internals::plan::{
-    Attempt, CompactStep, ExecutedPart, QuestionBody, QuestionSubject, Route, executed, is_person,
+use plan_ledger::plan::{
+    Attempt, CompactStep, ExecutedPart, PauseCause, QuestionBody, QuestionSubject, Route, executed,
+    is_person,
 };
 use plan_ledger::{
-    AttemptToken, ContentHash, Outcome, PauseCause, QuestionId, ReplanTrigger, Ruling, Run,
-    StepNumber, StepState, StepStatus, Timestamp,
+    AttemptToken, ContentHash, Outcome, QuestionId, ReplanTrigger, Ruling, Run, StepNumber,
+    StepState, StepStatus, Timestamp,
 };
 
 use crate::protocol::{StepName, commands_of, is_unapproved};

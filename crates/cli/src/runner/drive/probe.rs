@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use plan_ledger::internals::plan::{ResolvedOutcome, worker_reported_landed};
+use plan_ledger::plan::{ResolvedOutcome, worker_reported_landed};
 use plan_ledger::{AttemptToken, Command, Json, Ruling, Run, StepNumber};
 
 use crate::protocol::StepName;

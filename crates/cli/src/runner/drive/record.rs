@@ -6,10 +6,10 @@
 //!   removed its step): the result would be rejected, and another worker may already have the step.
 
 use plan_ledger::internals::ledger::PLANNED_FILES;
-use plan_ledger::internals::plan::OnStale;
+use plan_ledger::plan::{Micros, OnStale};
 use plan_ledger::{
-    AttemptToken, Command, Disposition, ErrorKind, FailureClass, Json, LostCause, Micros, Outcome,
-    Receipt, Result, Run, StepStatus, Task,
+    AttemptToken, Command, Disposition, ErrorKind, FailureClass, Json, LostCause, Outcome, Receipt,
+    Result, Run, StepStatus, Task,
 };
 
 use crate::protocol::StepName;

@@ -12,10 +12,10 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use plan_ledger::internals::plan::{Idempotence, Proof};
+use plan_ledger::plan::{Idempotence, Micros, Proof};
 use plan_ledger::{
-    AttemptToken, Command, Error, ErrorKind, Ledger, LostCause, Micros, Receipt, Result, Run,
-    RunId, State, StepNumber, StepStatus,
+    AttemptToken, Command, Error, ErrorKind, Ledger, LostCause, Receipt, Result, Run, RunId, State,
+    StepNumber, StepStatus,
 };
 
 use crate::protocol::hand_off::describe;

@@ -14,10 +14,10 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
-use plan_ledger::internals::plan::{Route, STALL_AFTER, Taker, condition_problem, is_slow};
+use plan_ledger::plan::{Micros, Route, STALL_AFTER, Taker, condition_problem, is_slow};
 use plan_ledger::{
-    AttemptToken, Clock, Command, Error, Ledger, LostCause, Micros, Result, RunId, RunStatus,
-    State, StepNumber, StepStatus, Task, Timestamp,
+    AttemptToken, Clock, Command, Error, Ledger, LostCause, Result, RunId, RunStatus, State,
+    StepNumber, StepStatus, Task, Timestamp,
 };
 
 use crate::protocol::hand_off::title;

@@ -10,9 +10,7 @@ use crate::runner::check::Check;
 use crate::runner::process::output;
 use crate::runner::{Checked, Pending, Report, StubOptions, StubWorkers};
 use crate::runner::{CommandChecks, Guards, LeftWorkers};
-use plan_ledger::internals::plan::{
-    Barrier, Criterion, Gate, Idempotence, OnTimeout, ResolvedOutcome, Route,
-};
+use plan_ledger::plan::{Barrier, Criterion, Gate, Idempotence, OnTimeout, ResolvedOutcome, Route};
 use plan_ledger::{
     AttemptToken, Environment, ErrorKind, FailureClass, Plan, Receipt, RunPolicy, Step, StepNumber,
     TextPolicy,

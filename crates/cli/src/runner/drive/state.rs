@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::time::Duration;
 
-use plan_ledger::internals::plan::{OnStale, Route};
+use plan_ledger::plan::{OnStale, Route};
 use plan_ledger::{AttemptToken, Clock, Error, Ledger, Result, RunId, Timestamp};
 
 use crate::protocol::StepName;

@@ -1,9 +1,8 @@
 //! The summary of a run when its loop ends, derived from the state.
 
-use plan_ledger::internals::plan::{AcceptedBasis, Route, TrustedCheck, continues, trusted_checks};
+use plan_ledger::plan::{AcceptedBasis, Micros, Route, TrustedCheck, continues, trusted_checks};
 use plan_ledger::{
-    Cost, Ending, Error, FailureClass, Micros, Receipt, Run, RunStatus, State, StepNumber,
-    StepStatus,
+    Cost, Ending, Error, FailureClass, Receipt, Run, RunStatus, State, StepNumber, StepStatus,
 };
 
 use crate::protocol::StepName;

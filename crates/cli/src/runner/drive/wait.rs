@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use plan_ledger::internals::plan::Timer;
-use plan_ledger::{AttemptToken, Micros, Result, RunStatus, StepStatus, Timestamp};
+use plan_ledger::plan::{Micros, Timer};
+use plan_ledger::{AttemptToken, Result, RunStatus, StepStatus, Timestamp};
 
 use crate::protocol::{StepName, WorkerKind};
 use crate::runner::drive::guard::{closed, held_by_disk, now};

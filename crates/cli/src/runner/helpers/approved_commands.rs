@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use plan_ledger::internals::plan::{CommandsApproval, ExecutedPart, PlanVersion, Review, executed};
+use plan_ledger::plan::{CommandsApproval, ExecutedPart, PlanVersion, Review, executed};
 use plan_ledger::{ContentHash, Run, State};
 
 /// The commands of the plan versions that became active or that a person approved.

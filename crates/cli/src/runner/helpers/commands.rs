@@ -4,7 +4,7 @@
 //! Invariant: a helper's reply is used only if it can be parsed. Any other reply gives neither a
 //! verdict nor a plan, and the item waits for a person.
 
-use plan_ledger::internals::plan::{ToolRegistry, enrich};
+use plan_ledger::plan::{ToolRegistry, enrich};
 use plan_ledger::{ApprovalPolicy, Plan};
 
 /// The configured judge, planner and decider, if any.

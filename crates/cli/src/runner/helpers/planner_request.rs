@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use plan_ledger::internals::ledger::PLANNED_FILES;
-use plan_ledger::internals::plan::{CompactPlan, ReplanRequest};
+use plan_ledger::plan::{CompactPlan, ReplanRequest};
 use plan_ledger::{
     Cost, FailureClass, Limits, Outcome, Plan, ReplanTrigger, Ruling, Run, StepNumber, StepState,
     StepStatus,

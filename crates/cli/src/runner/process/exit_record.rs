@@ -11,7 +11,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::ExitStatus;
 
-use plan_ledger::Micros;
+use plan_ledger::plan::Micros;
 
 use crate::runner::own_folder::OwnFolder;
 

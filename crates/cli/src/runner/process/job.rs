@@ -21,7 +21,8 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
 };
 
-use plan_ledger::{Error, Micros, Result};
+use plan_ledger::plan::Micros;
+use plan_ledger::{Error, Result};
 
 use crate::runner::process::exit_record::{CommandEnd, ExitRecord};
 use crate::runner::process::limits::{EndedBy, JobLimits, LimitWatch, Repeat};

@@ -9,7 +9,7 @@ use std::str::Utf8Error;
 
 use serde_json::Value;
 
-use plan_ledger::internals::plan::{RETRY_AFTER, quote_long_numbers};
+use plan_ledger::plan::{RETRY_AFTER, quote_long_numbers};
 use plan_ledger::{Artifact, Disposition, FailureClass, Json, Outcome, Receipt};
 
 use crate::protocol::hand_off::files::open_regular;

@@ -7,7 +7,7 @@ use std::process::ExitStatus;
 use jiff::tz::TimeZone;
 use rustix::io::Errno;
 
-use plan_ledger::internals::plan::Idempotence;
+use plan_ledger::plan::Idempotence;
 use plan_ledger::{Disposition, FailureClass, Outcome, Receipt};
 
 use crate::runner::process::exit_record::{CommandEnd, ExitRecord};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plan_ledger::internals::plan::quote_long_numbers;
+use plan_ledger::plan::quote_long_numbers;
 use plan_ledger::{Json, Outcome};
 
 use crate::protocol::ReceiptFile;

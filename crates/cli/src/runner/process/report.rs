@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::ExitStatus;
 
-use plan_ledger::internals::plan::Idempotence;
+use plan_ledger::plan::Idempotence;
 use plan_ledger::{AttemptToken, Cost, FailureClass, Receipt};
 
 use crate::protocol::hand_off::files;

@@ -24,7 +24,7 @@ use rustix::fs::{fdatasync, fstat, fstatvfs};
 use rustix::process::{Signal, geteuid, getpgid, getpid, getppid, kill_process, setpgid, setsid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use plan_ledger::Micros;
+use plan_ledger::plan::Micros;
 
 use crate::protocol::hand_off::files::open_regular;
 use crate::protocol::not_ignored;

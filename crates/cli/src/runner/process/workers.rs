@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use plan_ledger::internals::ledger::PlannedFiles;
-use plan_ledger::internals::plan::{CompactPlan, CompactStep, Idempotence, ResolvedOutcome};
+use plan_ledger::plan::{CompactPlan, CompactStep, Idempotence, ResolvedOutcome};
 use plan_ledger::{AttemptToken, Error, ErrorKind, FailureClass, Receipt, Result, RunId, Task};
 
 use crate::protocol::hand_off::files;

@@ -6,10 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::runner::check::Checked;
-use plan_ledger::internals::plan::Neighbours;
-use plan_ledger::{
-    Disposition, ErrorKind, Json, Outcome, Plan, Ruling, Secret, Step, StepNumber, Token, Verdict,
-};
+use plan_ledger::plan::{Neighbours, Secret, Token};
+use plan_ledger::{Disposition, ErrorKind, Json, Outcome, Plan, Ruling, Step, StepNumber, Verdict};
 
 /// A test that waits longer than this has found a hang.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -4,7 +4,7 @@
 //! The first delay is short, each further one twice as long, up to a few minutes. A seed, the token of
 //! the attempt, shortens it, so that workers that failed together do not return together.
 
-use plan_ledger::internals::plan::{BACKOFF, RETRY_AFTER};
+use plan_ledger::plan::{BACKOFF, RETRY_AFTER};
 use plan_ledger::{AttemptToken, FailureClass, Json, Outcome};
 use serde_json::{Value, json};
 

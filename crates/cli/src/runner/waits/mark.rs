@@ -4,8 +4,8 @@
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
-use plan_ledger::internals::plan::{RETRY_AFTER, USAGE_LIMIT, UsageLimit};
-use plan_ledger::{FailureClass, Json, Micros, Outcome, Timestamp};
+use plan_ledger::plan::{Micros, RETRY_AFTER, USAGE_LIMIT, UsageLimit};
+use plan_ledger::{FailureClass, Json, Outcome, Timestamp};
 
 use super::limit::{Limit, LimitEnd};
 

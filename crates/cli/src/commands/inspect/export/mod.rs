@@ -23,7 +23,7 @@ use clap::{Args, ValueEnum};
 use crate::output::{AtomicFile, ExportRange, LongTask, ProgressUnit, print_message, write_export};
 use crate::output::{Code, Failure, output_file};
 use plan_ledger::internals::ledger::Fold;
-use plan_ledger::internals::log::RecordStatus;
+use plan_ledger::log::RecordStatus;
 use plan_ledger::{Environment, Error, LedgerView};
 
 use crate::commands::inspect::health::Health;

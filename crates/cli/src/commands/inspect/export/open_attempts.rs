@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use plan_ledger::internals::log::LoggedRecord;
-use plan_ledger::internals::plan::{StepEvent, StepRecord};
+use plan_ledger::log::LoggedRecord;
+use plan_ledger::plan::{StepEvent, StepRecord};
 use plan_ledger::{AttemptToken, RunId, StepNumber, Timestamp};
 
 /// An attempt that has not ended.

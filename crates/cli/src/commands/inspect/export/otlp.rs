@@ -10,8 +10,8 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::Fold;
-use plan_ledger::internals::log::LoggedRecord;
-use plan_ledger::internals::plan::{StepEvent, StepRecord};
+use plan_ledger::log::LoggedRecord;
+use plan_ledger::plan::{StepEvent, StepRecord};
 use plan_ledger::{Cost, Event, Outcome, RunId, Timestamp};
 
 use crate::commands::inspect::output::escaped;

@@ -9,8 +9,8 @@ use serde_json::Value as Json;
 
 use crate::output::Failure;
 use plan_ledger::internals::ledger::{Fold, Kind};
-use plan_ledger::internals::log::{LoggedRecord, RecordStatus};
-use plan_ledger::internals::plan::{
+use plan_ledger::log::{LoggedRecord, RecordStatus};
+use plan_ledger::plan::{
     AfterLoss, ReceiptRecorded, ReceiptRefused, ResolvedOutcome, RunSummary, StepEvent, StepRecord,
 };
 use plan_ledger::{

@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use plan_ledger::internals::ledger::Fold;
-use plan_ledger::internals::log::LoggedRecord;
-use plan_ledger::internals::plan::{StepEvent, StepRecord};
+use plan_ledger::log::LoggedRecord;
+use plan_ledger::plan::{StepEvent, StepRecord};
 use plan_ledger::{AttemptToken, Event, RunId, StepNumber, Timestamp};
 
 use crate::commands::inspect::json::event::event_json;

@@ -1,4 +1,4 @@
-//! The JSON form of events, which `plan_ledger::internals::plan` defines with each event.
+//! The JSON form of events, which `plan_ledger::plan` defines with each event.
 
 use serde_json::Value;
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use plan_ledger::internals::format::{Chain, Codec};
 use plan_ledger::internals::ledger::{Kind, decode};
-use plan_ledger::internals::log::LoggedRecord;
+use plan_ledger::log::LoggedRecord;
 
 use super::event::event_json;
 use crate::commands::inspect::text::event::event_text;

@@ -5,13 +5,12 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::plan::{
+use plan_ledger::plan::{
     BarrierStatus, BlockReason, BlockingAttempt, BlockingBarrier, BudgetPart, BudgetShortage,
-    CapScope, Explanation, QuestionSubject, StepReasons,
+    CapScope, Explanation, PauseCause, QuestionSubject, StepReasons,
 };
 use plan_ledger::{
-    AttemptToken, ContentHash, Ending, PauseCause, QuestionId, Ruling, Run, RunId, StepNumber,
-    StepStatus,
+    AttemptToken, ContentHash, Ending, QuestionId, Ruling, Run, RunId, StepNumber, StepStatus,
 };
 
 use crate::commands::inspect::json::repeats::RepeatJson;

@@ -6,12 +6,13 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::plan::{
-    Account, Attempt, AttemptSummary, BarrierState, BarrierStatus, OnBreak, QuestionBody, RunForked,
+use plan_ledger::plan::{
+    Account, Attempt, AttemptSummary, BarrierState, BarrierStatus, OnBreak, PauseCause,
+    QuestionBody, RunForked,
 };
 use plan_ledger::{
-    AttemptToken, ContentHash, Cost, Ending, Limits, PauseCause, Question, QuestionId, Run, RunId,
-    RunPolicy, RunStatus, StepNumber, StepState, StepStatus,
+    AttemptToken, ContentHash, Cost, Ending, Limits, Question, QuestionId, Run, RunId, RunPolicy,
+    RunStatus, StepNumber, StepState, StepStatus,
 };
 
 use crate::commands::inspect::health::LedgerOverview;

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::plan::{BarrierState, BarrierStatus, OnBreak, Origin, QuestionBody};
+use plan_ledger::plan::{
+    BarrierState, BarrierStatus, OnBreak, Origin, QuestionBody, Text, Variable,
+};
 use plan_ledger::{
-    AttemptToken, FailureClass, Question, QuestionId, Run, RunId, StepNumber, StepState,
-    StepStatus, Text, Variable,
+    AttemptToken, FailureClass, Question, QuestionId, Run, RunId, StepNumber, StepState, StepStatus,
 };
 
 use crate::json::{AnyJson, TimeJson};

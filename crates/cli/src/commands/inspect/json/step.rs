@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::plan::{AcceptedBasis, BarrierStatus, Dependency, Hold};
+use plan_ledger::plan::{AcceptedBasis, BarrierStatus, Dependency, Hold};
 use plan_ledger::{QuestionId, Ruling, Run, RunId, Step, StepNumber, StepState, StepStatus};
 
 use crate::commands::inspect::lookup::text_of;

@@ -6,13 +6,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::{TracedRecord, ValueChange};
-use plan_ledger::internals::plan::{
-    Account, Activity, BarrierSummary, ExecutionState, OperatorView, Remaining, RequiredAction,
-    RunCounters, TimeoutAction, UserView, VersionSummary, Warning,
+use plan_ledger::plan::{
+    Account, Activity, BarrierSummary, ExecutionState, Micros, OperatorView, PauseCause, Remaining,
+    RequiredAction, RunCounters, TimeoutAction, UserView, VersionSummary, Warning,
 };
 use plan_ledger::{
-    AttemptToken, ContentHash, Event, FailureClass, Micros, PauseCause, QuestionId, RecordedEvent,
-    Run, RunId, StepNumber, StepStatus,
+    AttemptToken, ContentHash, Event, FailureClass, QuestionId, RecordedEvent, Run, RunId,
+    StepNumber, StepStatus,
 };
 
 use crate::commands::inspect::answers::AnswerOfAnother;

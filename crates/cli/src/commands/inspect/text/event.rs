@@ -1,10 +1,10 @@
 //! Every event as one line of text.
 
-use plan_ledger::internals::log::{
+use plan_ledger::log::{
     ErasureNote, GapNote, LostRecords, RecoveryNote, RetentionNote, SnapshotNote, WriterNote,
     WriterReason,
 };
-use plan_ledger::internals::plan::{
+use plan_ledger::plan::{
     AcceptedBasis, AfterLoss, BarrierChange, BlobOutput, BudgetChanged, CapScope, Condition,
     ConditionJudged, CostCorrected, FailureSettingsChanged, OnTimeout, Origin, QuestionAnswer,
     QuestionBody, QuestionExpiry, ReplanKind, ReplanRequested, ResolvedOutcome, Review, RunForked,

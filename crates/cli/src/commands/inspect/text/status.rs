@@ -1,7 +1,7 @@
 //! The status of a step or barrier: its paint, and a mark for terminals without colour.
 
 use plan_ledger::StepStatus;
-use plan_ledger::internals::plan::BarrierStatus;
+use plan_ledger::plan::BarrierStatus;
 
 use crate::output::render::Paint;
 

@@ -1,7 +1,8 @@
 //! Amounts, times and names as people read them.
 
+use plan_ledger::Timestamp;
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::{Micros, Timestamp};
+use plan_ledger::plan::Micros;
 
 /// A variant's name as lower-case words: `LeaseExpired` is `lease expired`.
 pub(crate) fn words(variant: &impl std::fmt::Debug, joint: char) -> String {

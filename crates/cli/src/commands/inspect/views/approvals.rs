@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::internals::plan::{ExecutedPart, Route};
+use plan_ledger::plan::{ExecutedPart, Route};
 use plan_ledger::{Event, QuestionId, Run, RunId, RunStatus, StepNumber, Timestamp};
 
 use crate::commands::inspect::answers::{answered, asked_person, author};

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::LedgerTime;
-use plan_ledger::internals::plan::{Account, CapScope};
+use plan_ledger::plan::{Account, CapScope};
 use plan_ledger::{ContentHash, Run, RunId, State, StepNumber, state_hash};
 
 use crate::commands::inspect::context::{Form, InspectContext};

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use plan_ledger::Run;
-use plan_ledger::internals::plan::{BarrierState, BarrierStatus};
+use plan_ledger::plan::{BarrierState, BarrierStatus};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::state::BarrierLine;

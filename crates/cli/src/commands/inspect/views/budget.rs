@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::ProgressPoint;
-use plan_ledger::internals::plan::{Account, BudgetPart};
-use plan_ledger::{Cost, Limits, Micros, Run, RunId, Timestamp};
+use plan_ledger::plan::{Account, BudgetPart, Micros};
+use plan_ledger::{Cost, Limits, Run, RunId, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};

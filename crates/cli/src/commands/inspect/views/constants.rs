@@ -10,8 +10,8 @@ use plan_ledger::internals::format::{
     SEGMENT_HEADER_SIZE, SKIPPABLE_KINDS_FROM, SNAPSHOT_CHUNK_SIZE, SNAPSHOT_HEADER_SIZE,
 };
 use plan_ledger::internals::ledger::{GAP_RECORDS_MAX, Kind};
-use plan_ledger::internals::log::{BLOB_LENGTH_MAX, FINDINGS_MAX, KEY_WINDOW};
-use plan_ledger::internals::plan::{ENDED_KEPT, MAX_BATCH_EVENTS, STEPS_MAX};
+use plan_ledger::log::{BLOB_LENGTH_MAX, FINDINGS_MAX, KEY_WINDOW};
+use plan_ledger::plan::{ENDED_KEPT, MAX_BATCH_EVENTS, STEPS_MAX};
 use plan_ledger::{Projection, State};
 
 use crate::commands::inspect::context::{Form, InspectContext};

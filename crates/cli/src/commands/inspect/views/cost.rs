@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::StepCost;
-use plan_ledger::internals::plan::Account;
+use plan_ledger::plan::Account;
 use plan_ledger::{Cost, Run, RunId, StepNumber, StepState};
 
 use crate::commands::inspect::context::{Form, InspectContext};

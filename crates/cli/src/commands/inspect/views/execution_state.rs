@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use plan_ledger::internals::plan::{ExecutionState, Remaining};
+use plan_ledger::plan::{ExecutionState, Remaining};
 use plan_ledger::{Run, StepNumber, StepStatus};
 
 use crate::commands::inspect::lookup::{name_and_title, numbered_steps};

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::LedgerView;
-use plan_ledger::internals::log::{Diagnosis, Evidence, EvidenceBit, RecoveryRow, classify};
+use plan_ledger::log::{Diagnosis, Evidence, EvidenceBit, RecoveryRow, classify};
 
 use crate::commands::inspect::byte_map::{Region, RegionClass, regions};
 use crate::commands::inspect::context::{Form, InspectContext};

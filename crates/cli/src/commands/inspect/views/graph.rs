@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::files::{escape_dot, escape_mermaid};
-use plan_ledger::internals::plan::{BarrierStatus, PlanVersion, TreeNode, plan_tree};
+use plan_ledger::plan::{BarrierStatus, PlanVersion, TreeNode, plan_tree};
 use plan_ledger::{Plan, Run, RunId, StepNumber, StepStatus};
 
 use crate::commands::inspect::context::{Form, InspectContext};

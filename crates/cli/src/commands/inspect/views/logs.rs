@@ -16,8 +16,8 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::log::{LogItem, RecordStatus};
-use plan_ledger::internals::plan::{StepEvent, StepRecord};
+use plan_ledger::log::{LogItem, RecordStatus};
+use plan_ledger::plan::{StepEvent, StepRecord};
 use plan_ledger::{
     AttemptToken, Event, LedgerView, Receipt, Ruling, Run, RunId, RunStatus, StepNumber,
 };

@@ -6,7 +6,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::plan::{
+use plan_ledger::plan::{
     CompactStep, Criterion, PlanVersion, ReplanRequested, Review, Texts, VersionSummary,
     executed_text,
 };
@@ -196,7 +196,7 @@ fn print_diff(
     (old, new): (u32, u32),
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
-    let found = plan_ledger::internals::plan::diff(
+    let found = plan_ledger::plan::diff(
         &version_of(run, old)?.plan.decode(),
         &version_of(run, new)?.plan.decode(),
     );

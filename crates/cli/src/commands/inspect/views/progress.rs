@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::ProgressPoint;
-use plan_ledger::internals::plan::user_view;
-use plan_ledger::{Micros, Run, RunId, StepStatus};
+use plan_ledger::plan::{Micros, user_view};
+use plan_ledger::{Run, RunId, StepStatus};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};

@@ -6,7 +6,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::plan::{BlockReason, Explanation, explain};
+use plan_ledger::plan::{BlockReason, Explanation, explain};
 use plan_ledger::{Run, RunId, StepNumber, StepState, StepStatus};
 
 use crate::commands::inspect::context::{Form, InspectContext};

@@ -4,8 +4,8 @@ use clap::Args;
 
 use plan_ledger::internals::format::frame_fields;
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::internals::log::{Damage, LogItem, LoggedRecord, RecordStatus};
 use plan_ledger::internals::storage::Access;
+use plan_ledger::log::{Damage, LogItem, LoggedRecord, RecordStatus};
 use plan_ledger::{Environment, Error, ErrorKind, LedgerView};
 
 use crate::commands::inspect::context::{Form, InspectContext};

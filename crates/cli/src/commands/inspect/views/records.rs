@@ -12,11 +12,9 @@ use serde::Serialize;
 
 use plan_ledger::internals::format::FrameFault;
 use plan_ledger::internals::ledger::{Kind, LedgerTime, RUN_STREAMS, expect_valid, time_text};
-use plan_ledger::internals::log::{Damage, LogItem, LoggedRecord, RecordStatus};
-use plan_ledger::internals::plan::parse_number;
-use plan_ledger::{
-    Event, LedgerView, Micros, Result as LedgerResult, RunId, StepNumber, Timestamp,
-};
+use plan_ledger::log::{Damage, LogItem, LoggedRecord, RecordStatus};
+use plan_ledger::plan::{Micros, parse_number};
+use plan_ledger::{Event, LedgerView, Result as LedgerResult, RunId, StepNumber, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::health::{

@@ -4,7 +4,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::plan::{RunOverview, RunSummary};
+use plan_ledger::plan::{RunOverview, RunSummary};
 use plan_ledger::{ContentHash, Cost, RunId, RunStatus, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use plan_ledger::LedgerView;
 use plan_ledger::internals::format::{Footer, SegmentHeader, SegmentReason};
-use plan_ledger::internals::log::{SegmentInfo, SegmentState};
+use plan_ledger::log::{SegmentInfo, SegmentState};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::health::Health;

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::plan::{StepEvent, StepRecord, UsageLimit};
+use plan_ledger::plan::{StepEvent, StepRecord, UsageLimit};
 use plan_ledger::{Cost, Event, Outcome, RecordedEvent, Ruling, Run, RunId, Timestamp};
 
 use crate::commands::inspect::context::Form;

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::format::{SnapshotHeader, SnapshotName};
-use plan_ledger::internals::log::{Anchor, parallel_map};
+use plan_ledger::log::{Anchor, parallel_map};
 use plan_ledger::{Error, ErrorKind, LedgerView};
 
 use crate::commands::inspect::context::{Form, InspectContext};

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use plan_ledger::internals::plan::{Activity, UserView, user_view, warnings};
-use plan_ledger::{Micros, Run, RunStatus, StepNumber, StepStatus};
+use plan_ledger::plan::{Activity, Micros, UserView, user_view, warnings};
+use plan_ledger::{Run, RunStatus, StepNumber, StepStatus};
 
 use crate::commands::inspect::answers::AnswerOfAnother;
 use crate::commands::inspect::context::Form;

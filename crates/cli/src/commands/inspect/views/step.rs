@@ -12,8 +12,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::internals::log::{LogItem, LoggedRecord, RecordStatus};
-use plan_ledger::internals::plan::{Criterion, Fallback, Gate, OnTimeout, RetryPolicy, StepEvent};
+use plan_ledger::log::{LogItem, LoggedRecord, RecordStatus};
+use plan_ledger::plan::{Criterion, Fallback, Gate, OnTimeout, RetryPolicy, StepEvent};
 use plan_ledger::{
     AttemptToken, Event, LedgerView, Outcome, Output as StepOutput, Receipt, Run, RunId, Step,
     StepNumber, StepStatus, Timestamp, Verdict,
@@ -163,7 +163,7 @@ fn whole_history(
 pub(crate) struct AttemptHistory<'a> {
     pub(crate) token: AttemptToken,
     /// The dispatch and its time; `None` if that record cannot be read.
-    pub(crate) dispatch: Option<(Timestamp, &'a plan_ledger::internals::plan::Dispatched)>,
+    pub(crate) dispatch: Option<(Timestamp, &'a plan_ledger::plan::Dispatched)>,
     /// The time of each renewal, and the end of the renewed lease.
     pub(crate) renewals: Vec<(Timestamp, Timestamp)>,
     pub(crate) receipt: Option<(Timestamp, &'a Receipt)>,
@@ -262,7 +262,7 @@ impl AttemptHistory<'_> {
     /// The outcome as a word.
     pub(crate) fn outcome(&self) -> &'static str {
         use plan_ledger::Decision;
-        use plan_ledger::internals::plan::{AfterLoss, ResolvedOutcome};
+        use plan_ledger::plan::{AfterLoss, ResolvedOutcome};
         match self.end.and_then(HistoryEntry::event) {
             Some(StepEvent::Accepted(_)) => "accepted",
             Some(StepEvent::AttemptLost(lost)) => match lost.then {

@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::{FoldOrigin, expect_valid, time_text};
-use plan_ledger::internals::log::TailVerdict;
-use plan_ledger::internals::plan::{BarrierStatus, RunOverview, RunSummary};
+use plan_ledger::log::TailVerdict;
+use plan_ledger::plan::{BarrierStatus, RunOverview, RunSummary};
 use plan_ledger::{
     ContentHash, Cost, Ending, Run, RunId, RunStatus, State, StepNumber, StepStatus, state_hash,
 };

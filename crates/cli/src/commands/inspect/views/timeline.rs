@@ -8,7 +8,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::{IntervalKind, StepTimeline, TimelineInterval};
-use plan_ledger::{Micros, Run, RunId, StepNumber, StepState, Timestamp};
+use plan_ledger::plan::Micros;
+use plan_ledger::{Run, RunId, StepNumber, StepState, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::internals::plan::{Origin, VariableSet, closest_name};
+use plan_ledger::plan::{Origin, VariableSet, closest_name};
 use plan_ledger::{Event, Run, RunId, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};

@@ -5,7 +5,7 @@
 use clap::{Args, ValueEnum};
 
 use plan_ledger::internals::ledger::{LedgerTime, PartialTrace, TracedRecord, time_text};
-use plan_ledger::internals::plan::{
+use plan_ledger::plan::{
     Account, AttemptSummary, BarrierSummary, OperatorView, RunCounters, StepEvent, StepRecord,
     execution_state, operator_view,
 };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use clap::Args;
 
-use plan_ledger::internals::plan::{
+use plan_ledger::plan::{
     BlockReason, Explanation, ExplanationLine, Route, StepEvent, StepRecord, Warning, explain,
     is_person, warnings,
 };

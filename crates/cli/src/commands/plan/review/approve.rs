@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use plan_ledger::internals::plan::Review;
+use plan_ledger::plan::Review;
 
 use crate::commands::read_state::run_name;
 use crate::options::{ByOption, LedgerArgs, RunArg};

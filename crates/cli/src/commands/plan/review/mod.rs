@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::internals::plan::{
+use plan_ledger::plan::{
     CompactPlan, ExecutedPart, PlanDiff, PlanVersion, Provenance, QuestionBody, diff, executed,
     executed_text,
 };

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use plan_ledger::internals::ledger::BlobCheck;
-use plan_ledger::internals::log::BlobState;
+use plan_ledger::log::BlobState;
 use plan_ledger::{Environment, LedgerView};
 
 use crate::output::Failure;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use plan_ledger::internals::log::{LogReader, LoggedRecord};
 use plan_ledger::internals::storage::Storage;
 use plan_ledger::internals::store;
+use plan_ledger::log::{LogReader, LoggedRecord};
 use plan_ledger::{Environment, Error, ErrorKind};
 
 use crate::options::{LedgerOption, environment};

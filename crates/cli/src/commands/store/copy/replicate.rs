@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use plan_ledger::internals::log::LogReader;
 use plan_ledger::internals::store::{
     AckMode, MonotonicClock, SideCar, StoreClient, StoreLag, StoreOpening,
 };
+use plan_ledger::log::LogReader;
 use plan_ledger::{Environment, Error, ErrorKind};
 
 use crate::options::{LedgerOption, environment, parse_seconds};

@@ -8,8 +8,8 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use plan_ledger::internals::format::Uid;
-use plan_ledger::internals::log::Keeper as _;
 use plan_ledger::internals::store::{LedgerIdentity, Objects, StoreKeeper};
+use plan_ledger::log::Keeper as _;
 
 use super::signs::{NodeRole, Owner, Signs, Successor};
 

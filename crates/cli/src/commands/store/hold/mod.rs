@@ -28,11 +28,11 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use plan_ledger::internals::format::Uid;
-use plan_ledger::internals::log::Keeper as _;
 use plan_ledger::internals::store::{
     AckMode, BoundLog, FolderProgress, LedgerIdentity, MonotonicClock, Objects, StoreClient,
     StoreKeeper, StoreOpening, Unclear, has_log, open_bound, restore,
 };
+use plan_ledger::log::Keeper as _;
 use plan_ledger::{Environment, Error, ErrorKind, Ledger};
 
 use crate::options::{create_parents, parse_seconds};

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use plan_ledger::internals::log::Keeper as _;
 use plan_ledger::internals::store::{AckMode, StoreKeeper};
+use plan_ledger::log::Keeper as _;
 use plan_ledger::{Error, ErrorKind};
 
 use crate::commands::store::remote::at_store;

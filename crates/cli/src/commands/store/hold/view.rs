@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use plan_ledger::internals::log::Keeper as _;
 use plan_ledger::internals::store::{AckMode, StoreKeeper};
+use plan_ledger::log::Keeper as _;
 
 use crate::commands::store::copy::Findings;
 use crate::commands::store::held::{HoldDoubt, StoreView};

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use plan_ledger::internals::log::LogReader;
 use plan_ledger::internals::store::{
     RemovableClass, StorePrune, bound_ledger, keep_anchors, prunable, remove, upload_anchors,
 };
+use plan_ledger::log::LogReader;
 use plan_ledger::{Environment, Error, ErrorKind};
 
 use crate::options::environment;

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use plan_ledger::internals::plan::{Decider, Remaining, execution_state, failure_of};
+use plan_ledger::plan::{Decider, Remaining, execution_state, failure_of};
 use plan_ledger::{
     AttemptToken, Command, Decision, Disposition, FailureClass, Json, Outcome, Result, Ruling, Run,
     Step, StepNumber,

@@ -16,7 +16,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use plan_ledger::internals::ledger::plan_draft;
-use plan_ledger::internals::plan::{Origin, PlanVersion, Provenance, ReplanRequest, Variable};
+use plan_ledger::plan::{Origin, PlanVersion, Provenance, ReplanRequest, Variable};
 use plan_ledger::{
     ApprovalPolicy, Error, Json, Plan, ReplanTrigger, Result, Ruling, Run, RunStatus,
 };
