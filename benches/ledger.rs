@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use plan_ledger::internals::ledger::{VerifyLevel, VerifyRequest, verify};
+use plan_ledger::internals::ledger::{VerifyLevel, VerifyRequest};
 use plan_ledger::{Environment, Ledger, Plan, Receipt, RunPolicy, State, Step};
 
 fn folder() -> tempfile::TempDir {
@@ -133,7 +133,7 @@ fn verified(c: &mut Criterion) {
         let (jobs, watch) = (NonZeroUsize::MIN.saturating_add(1), &|_| ControlFlow::Continue(()));
         group.bench_function(format!("{level:?}").to_lowercase(), |b| {
             let request = VerifyRequest { level, jobs, expected: None, watch };
-            b.iter(|| verify(&dir, &Environment::system(), request).expect("a ledger").condition());
+            b.iter(|| request.run(&dir, &Environment::system()).expect("a ledger").condition());
         });
     }
     group.finish();

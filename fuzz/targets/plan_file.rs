@@ -21,17 +21,17 @@ fn check(data: &[u8]) {
         stays(&imported, form);
     }
     for form in [ExportFormat::Dot, ExportFormat::Mermaid] {
-        files::render(&imported, form).expect("a picture can be drawn of any plan");
+        imported.render(form).expect("a picture can be drawn of any plan");
     }
 }
 
 /// A written form reads as the same plan; a plan that the form cannot express, such as deep nesting, is
 /// rejected.
 fn stays(imported: &PlanFile, form: ExportFormat) {
-    let Ok(written) = files::render(imported, form) else { return };
+    let Ok(written) = imported.render(form) else { return };
     let again = files::parse("written", &written).expect("what is written can be read");
     assert_eq!((&again.plan, &again.done), (&imported.plan, &imported.done));
-    assert_eq!(files::render(&again, form).expect("it was written before"), written);
+    assert_eq!(again.render(form).expect("it was written before"), written);
 }
 
 fn serde_json_from(text: &str) -> Plan {

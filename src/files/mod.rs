@@ -1,8 +1,9 @@
 //! Plan files: the native format as YAML, JSON or Markdown, and the files of other tools.
 //!
 //! [`read()`] detects the format from the content, never from the file name, and returns a valid
-//! [`PlanFile`] or an error with every problem and its line. [`lint`] also returns warnings and
-//! notes. [`render`] writes any plan in the native format or as a graph.
+//! [`PlanFile`] or an error with every problem and its line. [`lint_text`] also returns warnings and
+//! notes, and [`ReadOptions`] says how to read. [`PlanFile::render`] writes any plan in the native format
+//! or as a graph.
 //!
 //! Invariants:
 //! - No information is lost: fields without a counterpart in a plan go to `extra`, and statuses
@@ -26,17 +27,12 @@ mod write;
 
 pub use commands::{Programs, as_written_commands};
 pub use diagnostic::{Diagnostic, Severity};
-pub use draft::keep_ids;
 pub use plan_file::{PlanFile, PlanFormat, StatedCommand};
-pub use read::{
-    LintReport, ReadOptions, lint, lint_text, lint_with, parse, parse_tag, parse_with, read,
-    read_from, read_stream_with, read_tag, read_with,
-};
+pub use read::{LintReport, ReadOptions, lint_text, parse, read};
 pub use read_report::{Correction, CorrectionKind, OPTIONAL_TAG, PartKind, ReadReport, UnreadPart};
 pub use schema::schema;
-pub use syntax::{FILE_BYTES_MAX, json_problem, list_for_object, list_read_as_object};
-pub use tools::read_tool_registry;
-pub use write::{ExportFormat, escape_dot, escape_mermaid, lost_fields, render};
+pub use syntax::{FILE_BYTES_MAX, json_problem, list_for_object};
+pub use write::{ExportFormat, escape_dot, escape_mermaid};
 
 #[cfg(test)]
 mod tests;

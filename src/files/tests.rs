@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::{
-    Diagnostic, FILE_BYTES_MAX, PlanFile, PlanFormat, Severity, lint_text, parse, parse_tag, read,
-    read_tag, schema,
+    Diagnostic, FILE_BYTES_MAX, PlanFile, PlanFormat, ReadOptions, Severity, lint_text, parse,
+    read, schema,
 };
 use crate::error::ErrorKind;
 use crate::plan::{self, Criterion, Idempotence, Plan, Rejection, Step};
@@ -316,16 +316,17 @@ fn task_master_extra(extra: &plan::Extra) -> String {
 #[test]
 fn task_master_tag_selects_a_plan() {
     let text = std::fs::read_to_string(fixture("taskmaster-tagged.json")).unwrap();
-    let later = parse_tag("t", &text, Some("later")).unwrap();
+    let later = ReadOptions::of_tag(Some("later")).parse("t", &text).unwrap();
     assert_eq!((later.plan.steps.len(), later.plan.title.as_str()), (1, "later"));
-    let none = parse_tag("t", &text, Some("nope")).unwrap_err().to_string();
+    let none = ReadOptions::of_tag(Some("nope")).parse("t", &text).unwrap_err().to_string();
     assert_eq!(none, "t: the file has no tag `nope`; choose one of its tags: later, master");
     let renamed = text.replace("\"master\"", "\"main\"");
     let unclear = parse("t", &renamed).unwrap_err().to_string();
     assert!(unclear.contains("no tag `master`; choose one of its tags: later, main"), "{unclear}");
     let only = parse("t", r#"{"v2": {"tasks": [{"id": 1}]}}"#).unwrap();
     assert_eq!((only.plan.steps.len(), only.plan.title.as_str()), (1, "v2"));
-    let own = parse_tag("t", "steps: [{id: a}]", Some("x")).unwrap_err().to_string();
+    let own =
+        ReadOptions::of_tag(Some("x")).parse("t", "steps: [{id: a}]").unwrap_err().to_string();
     assert!(own.contains("a YAML plan has no tags"), "{own}");
 }
 
@@ -339,7 +340,7 @@ fn task_master_file_without_tags_is_read() {
         task_master_extra(&plan_file.plan.extra),
         r#"{"meta":{"projectName":"Old shop","version":"1.0.0"}}"#
     );
-    assert!(read_tag(&fixture("taskmaster-old.json"), Some("x")).is_err());
+    assert!(ReadOptions::of_tag(Some("x")).read(&fixture("taskmaster-old.json")).is_err());
 }
 
 /// One flaw does not refuse a file with which its own tool works: each is reported.

@@ -6,15 +6,17 @@ use super::syntax::{parse_json, parse_yaml, read_text, without_byte_order_mark};
 use crate::error::{Error, Result};
 use crate::plan::ToolRegistry;
 
-/// Reads a tool registry. As with plan files, the content decides between JSON and YAML.
-pub fn read_tool_registry(path: &Path) -> Result<ToolRegistry> {
-    let text = read_text(path, "tool registry")?;
-    let text = without_byte_order_mark(&text);
-    let registry = match text.trim_start().chars().next() {
-        Some('{' | '[') => parse_json(text),
-        _ => parse_yaml(text),
-    };
-    registry.map_err(|error| Error::from(error).at_path(path))
+impl ToolRegistry {
+    /// Reads a tool registry. As with plan files, the content decides between JSON and YAML.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = read_text(path, "tool registry")?;
+        let text = without_byte_order_mark(&text);
+        let registry = match text.trim_start().chars().next() {
+            Some('{' | '[') => parse_json(text),
+            _ => parse_yaml(text),
+        };
+        registry.map_err(|error| Error::from(error).at_path(path))
+    }
 }
 
 #[cfg(test)]
@@ -24,7 +26,7 @@ mod tests {
     #[test]
     fn example_registry_is_valid() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/tools.yaml");
-        let registry = read_tool_registry(&path).unwrap();
+        let registry = ToolRegistry::read(&path).unwrap();
         assert!(registry.tools.len() >= 3, "{registry:?}");
     }
 
@@ -38,10 +40,10 @@ mod tests {
             ("tool: {}", "did you mean `tools`?"),
         ] {
             std::fs::write(&path, content).unwrap();
-            let error = read_tool_registry(&path).unwrap_err().to_string();
+            let error = ToolRegistry::read(&path).unwrap_err().to_string();
             assert!(error.contains(expected), "{content}: {error}");
         }
-        let error = read_tool_registry(&folder.path().join("none")).unwrap_err().to_string();
+        let error = ToolRegistry::read(&folder.path().join("none")).unwrap_err().to_string();
         assert!(error.contains("tool registry"), "{error}");
     }
 }

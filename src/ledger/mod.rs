@@ -32,14 +32,14 @@ pub use crate::log::{Ack, BackgroundWork, BatchKey, OnAmbiguous, SegmentSizes};
 pub use crate::plan::time_text;
 pub use blobs::{BlobCheck, BlobSurvey, BlobUse, CollectedBlobs, blob_of};
 pub use codec::event::{decode, encode};
-pub use codec::hash::{bytes_hash, commands_hash, plan_draft, plan_hash};
 #[doc(hidden)]
-pub use codec::hash::{secret_hash, step_hash};
+pub use codec::hash::step_hash;
+pub use codec::hash::{bytes_hash, commands_hash, plan_draft, plan_hash};
 pub use codec::kind::Kind;
 pub use codec::note::{NOTE_LENGTH_MAX, Note};
 pub use codec::streams::RUN_STREAMS;
 pub use environment::{
-    Clock, Environment, IdSource, LedgerTime, SystemClock, parse_duration, parse_time, time_of,
+    Clock, Environment, IdSource, LedgerTime, SystemClock, parse_duration, parse_time,
 };
 pub use facade::{Claim, ClaimedTask, Ledger, LedgerOptions, OpenQuestion, Reply};
 pub use history::attempts::{EARLIER_ATTEMPTS_MAX, EarlierAttempt, EarlierAttemptEnd};
@@ -61,7 +61,7 @@ pub use open::FollowedState;
 pub use open::OpenReport;
 pub use projection::{Projection, RecordedEvent};
 pub use replay::{Fold, FoldObserver, FoldOrigin};
-pub use retention::archive::{ArchiveReport, archive, archive_environment};
+pub use retention::archive::{ArchiveReport, archive};
 pub use retention::erase::{ErasePreview, EraseReport, EraseTarget, copies_in, erase};
 pub use retention::prune::{PrunePreview, PruneReport, RetentionLimit};
 #[doc(hidden)]
@@ -85,5 +85,4 @@ pub use transfer::salvage::{GAP_RECORDS_MAX, SalvageReport, salvage};
 pub use verify::report::{
     LedgerCondition, VerifyLevel, VerifyPhase, VerifyProgress, VerifyReport, VerifyRequest,
 };
-pub use verify::run::{root, verify};
 pub use view::LedgerView;

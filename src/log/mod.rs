@@ -75,7 +75,7 @@
 //! - A record is acknowledged only after its bytes were written and synced, the `Keeper` has them if
 //!   there is one, and HEAD was written, in this order.
 //! - A bad record ends the log only if the evidence proves that nothing after it can have been
-//!   acknowledged (`classify`). Otherwise the writer refuses to open, and readers continue.
+//!   acknowledged (`Evidence::row`). Otherwise the writer refuses to open, and readers continue.
 //! - After a failed write or sync the writer is poisoned: it neither retries nor reuses the region.
 //!   After it lost the lock it is *fenced off*: it writes nothing more, not even HEAD.
 //! - Concurrent appends share syncs, and every caller gets a result, even if the flushing thread
@@ -130,10 +130,7 @@ pub use {
         CompleteSegment, ReverseWalk, SegmentInfo, SegmentState, SegmentSummary, UnacknowledgedTail,
     },
     record::StreamRule,
-    recovery::{
-        Diagnosis, Evidence, EvidenceBit, RECOVERY_TABLE, RecoveryRow, TailSummary, classify,
-        diagnose,
-    },
+    recovery::{Diagnosis, Evidence, EvidenceBit, RECOVERY_TABLE, RecoveryRow, TailSummary},
     segment::FolderPart,
     snapshot::{SnapshotList, list_snapshots},
     verify::{FINDINGS_MAX, ProgressCounter, parallel_map},

@@ -128,12 +128,9 @@ pub use value::token::{Proof, Secret, SecretHash, Token};
 #[doc(hidden)]
 pub use {
     event::question::TimeoutAction,
-    model::diff::{ExecutedChange, ExecutedKind, ExecutedPart, executed, executed_text},
-    model::enrich::{Tool, ToolRegistry, enrich},
-    model::graph::tree::{TreeNode, plan_tree},
-    settle::disposition::worker_reported_landed,
-    settle::opening::condition_problem,
-    settle::reported::failure_of,
+    model::diff::{ExecutedChange, ExecutedKind, ExecutedPart},
+    model::enrich::{Tool, ToolRegistry},
+    model::graph::tree::TreeNode,
     state::compact::bytes::Texts,
     state::compact::plan::CompactPlan,
     state::compact::step::CompactStep,
@@ -147,16 +144,16 @@ pub use {
     value::canonical::canonical,
     value::effort::EvaluationPool,
     value::json::JSON_DEPTH_MAX,
-    value::names::{NameKind, name_error, parse_number},
+    value::names::{NameKind, parse_number},
     value::nearest::closest_name,
     value::numbers::{find_long_number, quote_long_numbers},
     value::rare_field::StaticDefault,
     value::time::UtcTime,
-    view::execution::{ExecutionState, Remaining, execution_state},
-    view::operator::{AttemptSummary, BarrierSummary, OperatorView, VersionSummary, operator_view},
-    view::trusted::{TrustedCheck, checks_to_trust, trusted_checks},
-    view::user::{Activity, RequiredAction, UserView, continues, user_view},
-    view::warnings::{SLOW_FACTOR, STALL_AFTER, Warning, is_slow, warnings},
+    view::execution::{ExecutionState, Remaining},
+    view::operator::{AttemptSummary, BarrierSummary, OperatorView, VersionSummary},
+    view::trusted::TrustedCheck,
+    view::user::{Activity, RequiredAction, UserView},
+    view::warnings::{SLOW_FACTOR, STALL_AFTER, Warning},
 };
 
 pub(crate) use event::table::with_events;

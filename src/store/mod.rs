@@ -35,8 +35,7 @@ mod tests;
 
 pub use binding::{LedgerIdentity, bind, bound_ledger, has_log};
 pub use collect::{
-    COLLECT_AFTER, CollectPlan, RemovableClass, RemovableObject, StorePrune, collectable,
-    keep_anchors, prunable, remove, upload_anchors,
+    COLLECT_AFTER, CollectPlan, RemovableClass, RemovableObject, StorePrune, remove,
 };
 pub use directory::DirectoryObjects;
 pub use folder::{

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use plan_ledger::internals::ledger::{
-    EraseTarget, ForkPoint, Note, VerifyLevel, VerifyRequest, decode, erase, verify,
+    EraseTarget, ForkPoint, Note, VerifyLevel, VerifyRequest, decode, erase,
 };
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::internals::sim::lab::{self, for_each_crash};
@@ -140,7 +140,7 @@ fn expect_whole(disk: &SimDisk) {
         expected: None,
         watch: &|_| ControlFlow::Continue(()),
     };
-    let report = verify(&dir(), &environment(disk), request).unwrap();
+    let report = request.run(&dir(), &environment(disk)).unwrap();
     assert_eq!(report.log.findings.iter().map(|it| &it.what).collect::<Vec<_>>(), [""; 0]);
 }
 
@@ -329,7 +329,7 @@ fn value_that_no_note_erases_is_damage() {
         expected: None,
         watch: &|_| ControlFlow::Continue(()),
     };
-    let found = verify(&dir(), &environment(&disk), request).unwrap();
+    let found = request.run(&dir(), &environment(&disk)).unwrap();
     let texts: Vec<_> = found.log.findings.iter().map(|finding| finding.what.as_str()).collect();
     assert!(
         texts.iter().any(|text| text.contains("no record says that it was erased")),

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use plan_ledger::internals::format::content_hash;
 use plan_ledger::internals::ledger::{
-    LedgerCondition, VerifyLevel, VerifyReport, VerifyRequest, blob_of, decode, verify,
+    LedgerCondition, VerifyLevel, VerifyReport, VerifyRequest, blob_of, decode,
 };
 use plan_ledger::internals::sim::{SimDisk, sweep};
 use plan_ledger::internals::storage::Storage;
@@ -170,8 +170,7 @@ pub(crate) fn digest(disk: &SimDisk) -> BTreeMap<PathBuf, [u8; 32]> {
 fn verified(environment: &Environment) -> VerifyReport {
     let watch = |_| ControlFlow::Continue(());
     let (level, jobs) = (VerifyLevel::Snapshots, NonZeroUsize::MIN);
-    verify(&dir(), environment, VerifyRequest { level, jobs, expected: None, watch: &watch })
-        .unwrap()
+    VerifyRequest { level, jobs, expected: None, watch: &watch }.run(&dir(), environment).unwrap()
 }
 
 /// How many cases ended in which way.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use plan_ledger::internals::files::{
-    self, Diagnostic, ExportFormat, PlanFile, PlanFormat, Severity, lint_text, render,
+    self, Diagnostic, ExportFormat, PlanFile, PlanFormat, Severity, lint_text,
 };
 use plan_ledger::plan::Criterion;
 use plan_ledger::{Plan, Step};
@@ -57,10 +57,10 @@ fn content(plan_file: &PlanFile) -> impl PartialEq + std::fmt::Debug + use<> {
 #[track_caller]
 fn assert_round_trips(plan_file: &PlanFile) {
     for format in NATIVE_FORMATS {
-        let text = render(plan_file, format).unwrap();
+        let text = plan_file.render(format).unwrap();
         let again = files::parse("again", &text).unwrap();
         assert_eq!(content(&again), content(plan_file), "{format:?}\n{text}");
-        assert_eq!(render(&again, format).unwrap(), text, "{format:?}");
+        assert_eq!(again.render(format).unwrap(), text, "{format:?}");
         assert!(again.format.is_native());
     }
 }
@@ -306,7 +306,7 @@ fn numbered_tasks_under_headings_in_any_language_are_read() {
 #[test]
 fn checkbox_ticked_in_native_markdown_is_honoured() {
     let plan_file = fixture("openspec.md");
-    let text = render(&plan_file, ExportFormat::Markdown).unwrap();
+    let text = plan_file.render(ExportFormat::Markdown).unwrap();
     let ticked = text.replace("- [ ] `2.1`", "- [x] `2.1`").replace("- [x] `1.1`", "- [ ] `1.1`");
     let again = files::parse("plan.md", &ticked.replace('\n', "\r\n")).unwrap();
     assert_eq!(names(&again.done), ["2.1"]);
@@ -324,7 +324,7 @@ fn example_in_format_page_matches_rendered_text() {
     let page = include_str!("../../format/plan-files.md");
     let example = page.split("````markdown\n").nth(1).unwrap().split("````").next().unwrap();
     let plan_file = files::parse("page", example).unwrap();
-    assert_eq!(render(&plan_file, ExportFormat::Markdown).unwrap(), example);
+    assert_eq!(plan_file.render(ExportFormat::Markdown).unwrap(), example);
     assert_eq!((plan_file.plan.steps.len(), names(&plan_file.done)), (2, vec!["build"]));
 }
 

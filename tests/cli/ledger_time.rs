@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use plan_ledger::internals::format::BootTime;
-use plan_ledger::internals::ledger::{LedgerTime, VerifyLevel, VerifyRequest, verify};
+use plan_ledger::internals::ledger::{LedgerTime, VerifyLevel, VerifyRequest};
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::log::FindingClass;
 use plan_ledger::plan::*;
@@ -129,7 +129,7 @@ impl Bench {
         let watch = |_| std::ops::ControlFlow::Continue(());
         let (level, jobs) = (VerifyLevel::Chain, std::num::NonZeroUsize::MIN);
         let request = VerifyRequest { level, jobs, expected: None, watch: &watch };
-        let verified = verify(dir, &self.environment, request).unwrap();
+        let verified = request.run(dir, &self.environment).unwrap();
         let findings = verified.log.findings.iter();
         let mut warnings = findings.filter(|each| each.class == FindingClass::Warning);
         assert_eq!(warnings.next().map(|each| each.what.clone()), read);

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use plan_ledger::internals::format::{Codec, NewRecord, SnapshotHeader};
 use plan_ledger::internals::ledger::{
     ArchiveReport, FoldOrigin, ImportReport, LedgerCondition, RetentionLimit, VerifyLevel,
-    VerifyPhase, VerifyProgress, VerifyReport, VerifyRequest, archive, archive_environment, import,
-    verify,
+    VerifyPhase, VerifyProgress, VerifyReport, VerifyRequest, archive, import,
 };
 use plan_ledger::internals::sim::{
     Fault, FaultAction, FaultEffect, FaultRule, Loss, Operation, OsError, SimDisk,
@@ -131,7 +130,7 @@ fn verified(disk: &SimDisk, level: VerifyLevel) -> VerifyReport {
         expected: None,
         watch: &|_| std::ops::ControlFlow::Continue(()),
     };
-    verify(&dir(), &quiet(disk), request).unwrap()
+    request.run(&dir(), &quiet(disk)).unwrap()
 }
 
 /// Check that verification finds nothing wrong.
@@ -574,7 +573,7 @@ fn export_of_a_pruned_ledger_is_imported() {
                 expected: None,
                 watch: &|_| std::ops::ControlFlow::Continue(()),
             };
-            let report = verify(Path::new("/copy"), &quiet(&disk), request).unwrap();
+            let report = request.run(Path::new("/copy"), &quiet(&disk)).unwrap();
             assert_eq!(
                 report.condition(),
                 LedgerCondition::Valid,
@@ -1087,10 +1086,10 @@ fn archived(disk: &SimDisk, through: Option<u64>) -> ArchiveReport {
 
 /// The verification of an archive in its file; an error if it cannot be opened.
 fn verified_file(disk: &SimDisk, level: VerifyLevel) -> Result<VerifyReport, plan_ledger::Error> {
-    let inside = archive_environment(&tar(), &quiet(disk))?;
+    let inside = quiet(disk).in_archive(&tar())?;
     let watch = &|_| std::ops::ControlFlow::Continue(());
     let jobs = std::num::NonZeroUsize::MIN;
-    verify(&tar(), &inside, VerifyRequest { level, jobs, expected: None, watch })
+    VerifyRequest { level, jobs, expected: None, watch }.run(&tar(), &inside)
 }
 
 /// A ledger with outputs in blobs, one of them missing, and the state that it folds to.
@@ -1188,7 +1187,7 @@ fn output_pruned_during_verification_is_no_damage() {
         let level = VerifyLevel::Snapshots;
         let jobs = std::num::NonZeroUsize::MIN;
         let request = VerifyRequest { level, jobs, expected: None, watch: &watch };
-        let report = verify(&dir(), &environment, request).unwrap();
+        let report = request.run(&dir(), &environment).unwrap();
         let damage = report.log.findings.iter().filter(|each| each.class == FindingClass::Damage);
         let damaged: Vec<_> = damage.map(|each| &each.path).collect();
         let expected = if is_lost { vec![&blob] } else { vec![] };
@@ -1198,7 +1197,7 @@ fn output_pruned_during_verification_is_no_damage() {
 
 /// Write every file of an archive into a folder, as `tar -x` does.
 fn unpack(disk: &SimDisk, manifest: &ArchiveManifest, to: &Path) {
-    let inside = archive_environment(&tar(), &quiet(disk)).unwrap();
+    let inside = quiet(disk).in_archive(&tar()).unwrap();
     let names = manifest.files.iter().map(|file| file.name.as_str()).chain(["ARCHIVE.json"]);
     for name in names {
         let file = inside.storage.open(&tar().join(name), Access::Read).unwrap();
@@ -1228,7 +1227,7 @@ fn archive_is_a_readable_ledger() {
         assert!(
             disk.files(Path::new("/")).iter().all(|path| !path.to_string_lossy().contains(".part"))
         );
-        let inside = archive_environment(&tar(), &quiet(&disk)).unwrap();
+        let inside = quiet(&disk).in_archive(&tar()).unwrap();
         let folder = PathBuf::from("/unpacked");
         unpack(&disk, manifest, &folder);
         for (path, environment) in [(tar(), inside), (folder, quiet(&disk))] {
@@ -1236,7 +1235,7 @@ fn archive_is_a_readable_ledger() {
                 let watch = &|_| std::ops::ControlFlow::Continue(());
                 let jobs = std::num::NonZeroUsize::MIN;
                 let request = VerifyRequest { level, jobs, expected: None, watch };
-                let report = verify(&path, &environment, request).unwrap();
+                let report = request.run(&path, &environment).unwrap();
                 assert_eq!(report.condition(), LedgerCondition::Valid, "{:?}", report.log.findings);
                 assert_eq!(report.log.last.unwrap().seq, manifest.last_seq);
             }
@@ -1311,7 +1310,7 @@ fn pruned_log_is_archived_from_its_first_record() {
     assert_eq!(made.manifest.chain_before, plan.chain.to_string());
     let report = verified_file(&disk, VerifyLevel::Replay).unwrap();
     assert_eq!((report.condition(), report.state), (LedgerCondition::Valid, None));
-    let inside = archive_environment(&tar(), &quiet(&disk)).unwrap();
+    let inside = quiet(&disk).in_archive(&tar()).unwrap();
     let fold = LedgerView::open(&tar(), &inside).unwrap().fold(u64::MAX).unwrap();
     assert!(matches!(fold.origin, FoldOrigin::Missing(_)) && fold.unreadable.is_none());
     assert_eq!(fold.last.unwrap().seq, made.manifest.last_seq);
@@ -1561,7 +1560,7 @@ fn readers_during_a_prune_see_no_damage() {
                 expected: None,
                 watch: &|_| std::ops::ControlFlow::Continue(()),
             };
-            match verify(&dir, &environment, request) {
+            match request.run(&dir, &environment) {
                 Ok(report) => {
                     assert_eq!(
                         report.condition(),
@@ -1640,7 +1639,7 @@ fn readers_beside_a_prune_go_on() {
             };
             let jobs = std::num::NonZeroUsize::MIN;
             let request = VerifyRequest { level, jobs, expected: None, watch: &watch };
-            let report = verify(&dir(), &quiet(&disk), request);
+            let report = request.run(&dir(), &quiet(&disk));
             assert!(report.is_ok(), "look {nth}, {level:?}: {report:?}");
         }
     }
@@ -1659,7 +1658,7 @@ fn file_that_is_gone_when_it_is_opened_restarts_a_verification() {
         expected: None,
         watch: &|_| std::ops::ControlFlow::Continue(()),
     };
-    let undisturbed = verify(&dir(), &quiet(&pristine), request).unwrap();
+    let undisturbed = request.run(&dir(), &quiet(&pristine)).unwrap();
     let mut struck = 0;
     for path in &paths {
         for nth in 1..8 {
@@ -1667,7 +1666,7 @@ fn file_that_is_gone_when_it_is_opened_restarts_a_verification() {
             let gone = OsError::Other(std::io::ErrorKind::NotFound);
             let rule = FaultRule::next(FaultAction::Error(gone, FaultEffect::Nothing));
             disk.inject(rule.of(Operation::Open).on(path.clone()).nth(nth));
-            let report = verify(&dir(), &quiet(&disk), request);
+            let report = request.run(&dir(), &quiet(&disk));
             let report = report.unwrap_or_else(|error| panic!("{} {nth}: {error}", path.display()));
             assert_eq!(report.log.counts, undisturbed.log.counts, "{} {nth}", path.display());
             struck += usize::from(disk.pending_rules() == 0);

@@ -4,7 +4,6 @@ use std::io::Read as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use plan_ledger::plan::execution_state;
 use plan_ledger::{Ending, Run, RunStatus, StepStatus};
 
 use super::command::{Place, ids, json_lines, start, wait_until};
@@ -354,7 +353,7 @@ fn receipt_file_is_recorded() {
     let state = place.state();
     let run = state.run_named("plan").unwrap();
     assert_eq!(run.variables["v"].value.as_str(), "[1,2]");
-    let state_of_run = execution_state(run, 0);
+    let state_of_run = run.execution_state(0);
     assert_eq!(state_of_run.side_effects_committed.keys().collect::<Vec<_>>(), ["mail"]);
     assert_eq!(run.step_named("bad").and_then(|step| run.step(step)).unwrap().attempts, 1);
 }

@@ -10,7 +10,7 @@ use plan_ledger::internals::format::{
 use plan_ledger::internals::sim::{Fault, FaultEffect, Loss, SimDisk};
 use plan_ledger::internals::storage::{Access, DiskStorage, Storage as _};
 use plan_ledger::log::{
-    Log, LogItem, LogOptions, StreamRule, TailVerdict, diagnose, opening_verdict,
+    Diagnosis, Log, LogItem, LogOptions, StreamRule, TailVerdict, opening_verdict,
 };
 use plan_ledger::{ErrorKind, HeadSync};
 
@@ -382,7 +382,7 @@ fn sealed_segment_without_successor_is_missing_file() {
         let error = open(&disk).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
         assert!(error.to_string().contains("its successor is missing"), "{error}");
-        assert_eq!(diagnose(&disk, &dir()).unwrap().row.label, "2a");
+        assert_eq!(Diagnosis::of(&disk, &dir()).unwrap().row.label, "2a");
         let refused = opening_verdict(&disk, &dir()).unwrap_err();
         assert_eq!(refused.to_string(), error.to_string());
         let seen = survey(&disk);

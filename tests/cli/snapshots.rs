@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use plan_ledger::internals::format::{Codec, NewRecord, SnapshotHeader, SnapshotName};
 use plan_ledger::internals::ledger::{
-    LedgerCondition, RUN_STREAMS, VerifyLevel, VerifyReport, VerifyRequest, verify,
+    LedgerCondition, RUN_STREAMS, VerifyLevel, VerifyReport, VerifyRequest,
 };
 use plan_ledger::internals::sim::{Fault, FaultEffect, Loss, SimDisk};
 use plan_ledger::internals::storage::{Access, Storage};
@@ -106,7 +106,7 @@ pub(crate) fn replayed(environment: &Environment) -> VerifyReport {
         expected: None,
         watch: &|_| ControlFlow::Continue(()),
     };
-    verify(&dir(), environment, request).unwrap()
+    request.run(&dir(), environment).unwrap()
 }
 
 fn put(disk: &SimDisk, path: &Path, bytes: &[u8]) {

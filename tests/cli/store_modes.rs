@@ -15,8 +15,8 @@ use plan_ledger::internals::sim::{
 };
 use plan_ledger::internals::storage::Storage;
 use plan_ledger::internals::store::{
-    AckMode, AckedBy, BoundLog, DirectoryObjects, MonotonicClock, Rejoined, SideCar, StoreClient,
-    StoreLag, StoreOpening, collectable, open_bound, rejoin, remove, replicate, restore,
+    AckMode, AckedBy, BoundLog, CollectPlan, DirectoryObjects, MonotonicClock, Rejoined, SideCar,
+    StoreClient, StoreLag, StoreOpening, open_bound, rejoin, remove, replicate, restore,
 };
 use plan_ledger::log::{
     BoundAck, Log, LogCopy, LogOptions, LogReader, LoggedRecord, LoggedRetentionNote,
@@ -466,7 +466,7 @@ fn restore_from_segments_needs_few_requests() {
     let process = client(&store);
     store.advance(3 * 24 * 60 * 60 * 1_000_000);
     let session = process.session(identity.unwrap());
-    let collected = collectable(&session, store.now()).unwrap().objects;
+    let collected = CollectPlan::of(&session, store.now()).unwrap().objects;
     assert!(collected.len() > 40, "{}", collected.len());
     remove(&session, &collected, &mut |_| ()).unwrap();
     assert_eq!(requests(&store).1, before.1);

@@ -13,8 +13,8 @@ use plan_ledger::internals::store::{
     AckMode, BoundLog, COLLECT_AFTER, CollectPlan, LedgerIdentity, MemoryFile, MonotonicClock,
     ObjectName, Objects, RemovableClass, RemovableObject, SegmentForm, SegmentObject, SideCar,
     StandbyFolder, StoreClient, StoreEnd, StoreKeeper, StoreOpening, StorePrune, StoreTime,
-    bound_ledger, collectable, open_bound, prunable, read_in_place, read_parts_in_place, rejoin,
-    remove, restore, segment_floor, upload_anchors,
+    bound_ledger, open_bound, read_in_place, read_parts_in_place, rejoin, remove, restore,
+    segment_floor,
 };
 use plan_ledger::log::{LogReader, LoggedRecord, SegmentSizes, VerifyOptions, verify};
 use plan_ledger::{Environment, Error, ErrorKind, Ledger, LedgerView, Note, State, state_hash};
@@ -38,7 +38,7 @@ pub(crate) fn plan(store: &SimStore) -> Result<CollectPlan, Error> {
 fn plan_at(store: &SimStore, now: StoreTime) -> Result<CollectPlan, Error> {
     let client = client(&store.handle());
     let identity = bound_ledger(client.objects(), client.retry())?.unwrap();
-    collectable(&client.session(identity), now)
+    CollectPlan::of(&client.session(identity), now)
 }
 
 /// Carry out a plan with a process of its own, which may have fates. Returns what it deleted.
@@ -371,7 +371,7 @@ pub(crate) fn prune_plan(store: &SimStore) -> (StoreClient, Option<StorePrune>) 
     let client = client(&store.handle());
     let identity = bound_ledger(client.objects(), client.retry()).unwrap().unwrap();
     let session = client.session(identity);
-    let planned = prunable(&session).unwrap();
+    let planned = StorePrune::find(&session).unwrap();
     (client.clone(), planned)
 }
 
@@ -380,8 +380,7 @@ pub(crate) fn prune_store(disk: &SimDisk, store: &SimStore) -> Vec<String> {
     let (client, planned) = prune_plan(store);
     let planned = planned.unwrap();
     let identity = bound_ledger(store, &|_| false).unwrap().unwrap();
-    upload_anchors(&dir(), &quiet(disk).log_options(), &client.session(identity), &planned)
-        .unwrap();
+    planned.upload_anchors(&dir(), &quiet(disk).log_options(), &client.session(identity)).unwrap();
     let (outcome, deleted) = carry_out(&store.handle(), &planned.objects);
     outcome.unwrap();
     deleted
@@ -465,8 +464,7 @@ fn failed_delete_of_a_prune_costs_nothing() {
     let (client, planned) = prune_plan(&store);
     let planned = planned.unwrap();
     let identity = bound_ledger(&store, &|_| false).unwrap().unwrap();
-    upload_anchors(&dir(), &quiet(&disk).log_options(), &client.session(identity), &planned)
-        .unwrap();
+    planned.upload_anchors(&dir(), &quiet(&disk).log_options(), &client.session(identity)).unwrap();
     let calls = u64::try_from(planned.objects.len()).unwrap();
     assert!(calls > 2, "{planned:?}");
     for call in 1..=calls {
@@ -509,7 +507,7 @@ fn damaged_snapshots_are_refused() {
     let planned = planned.unwrap();
     let identity = bound_ledger(&store, &|_| false).unwrap().unwrap();
     let upload = |disk: &SimDisk| {
-        upload_anchors(&dir(), &quiet(disk).log_options(), &client.session(identity), &planned)
+        planned.upload_anchors(&dir(), &quiet(disk).log_options(), &client.session(identity))
     };
     let other = SimDisk::new();
     Ledger::create(&dir(), &quiet(&other)).unwrap().close().unwrap();

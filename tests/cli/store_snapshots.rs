@@ -11,8 +11,8 @@ use plan_ledger::internals::sim::{Loss, SimDisk, SimStore, StoreFate};
 use plan_ledger::internals::storage::{Storage, StorageFile};
 use plan_ledger::internals::store::{
     AckMode, COLLECT_AFTER, MemoryFile, MonotonicClock, Objects, RemovableClass, RemovableObject,
-    SideCar, StoreKeeper, StoreOpening, StoreStorage, bound_ledger, keep_anchors, open_bound,
-    read_in_place, read_parts_in_place, restore,
+    SideCar, StoreKeeper, StoreOpening, StoreStorage, bound_ledger, open_bound, read_in_place,
+    read_parts_in_place, restore,
 };
 use plan_ledger::log::SnapshotFolder;
 use plan_ledger::plan::ContentHash;
@@ -556,7 +556,7 @@ fn anchor(name: &str) -> String {
 fn prune_in(store: &SimStore) -> Vec<String> {
     let (client, planned) = prune_plan(store);
     let (planned, identity) = (planned.unwrap(), bound_ledger(store, &|_| false).unwrap().unwrap());
-    keep_anchors(&client.session(identity), &planned).unwrap();
+    planned.keep_anchors(&client.session(identity)).unwrap();
     let (outcome, deleted) = carry_out(&store.handle(), &planned.objects);
     outcome.unwrap();
     deleted

@@ -11,9 +11,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use plan_ledger::internals::format::{Codec, NewRecord, SegmentReason};
-use plan_ledger::internals::ledger::{
-    LedgerCondition, VerifyLevel, VerifyRequest, verify as verify_ledger,
-};
+use plan_ledger::internals::ledger::{LedgerCondition, VerifyLevel, VerifyRequest};
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::internals::storage::Storage;
 use plan_ledger::log::{
@@ -329,7 +327,7 @@ fn sweep_every_flipped_bit_of_a_snapshot_is_located() {
         let jobs = NonZeroUsize::MIN;
         let level = VerifyLevel::Snapshots;
         let request = VerifyRequest { level, jobs, expected: None, watch: &watch };
-        verify_ledger(&dir(), &environment, request).unwrap()
+        request.run(&dir(), &environment).unwrap()
     };
     let clean = look();
     assert_eq!((clean.snapshots, clean.notes, clean.condition()), (1, 1, LedgerCondition::Valid));

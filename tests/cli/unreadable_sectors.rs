@@ -13,8 +13,8 @@ use plan_ledger::internals::sim::{
 };
 use plan_ledger::internals::storage::{SectorRead, Storage, StorageFile, read_sectors};
 use plan_ledger::log::{
-    BlobState, EvidenceBit, FindingClass, Log, LogReader, TailVerdict, Verification, VerifyOptions,
-    diagnose, verify,
+    BlobState, Diagnosis, EvidenceBit, FindingClass, Log, LogReader, TailVerdict, Verification,
+    VerifyOptions, verify,
 };
 use plan_ledger::plan::Json;
 use plan_ledger::{Environment, Ledger, LedgerView, RunPolicy};
@@ -254,7 +254,7 @@ fn unreadable_record_is_not_a_torn_write() {
     for bad in [bytes.start + 600..bytes.start + 601, bytes.end - 1..bytes.end] {
         let disk = disk.fork();
         disk.make_unreadable(&path, bad).unwrap();
-        let found = diagnose(&disk, &dir()).unwrap();
+        let found = Diagnosis::of(&disk, &dir()).unwrap();
         assert!(found.evidence.has(EvidenceBit::ReadError), "{:?}", found.evidence);
         assert!(!found.evidence.has(EvidenceBit::ZerosToEnd), "{:?}", found.evidence);
         assert_eq!(found.row.verdict, TailVerdict::Ambiguous, "{:?}", found.evidence);
@@ -263,7 +263,7 @@ fn unreadable_record_is_not_a_torn_write() {
     // In the zeros after the last record.
     let end = bytes.end.next_multiple_of(4096) + 4096;
     disk.make_unreadable(&path, end..end + 1).unwrap();
-    assert_eq!(diagnose(&disk, &dir()).unwrap().row.verdict, TailVerdict::Ambiguous);
+    assert_eq!(Diagnosis::of(&disk, &dir()).unwrap().row.verdict, TailVerdict::Ambiguous);
     let verified = verified(&disk);
     let named = verified.findings.iter().find(|each| each.class == FindingClass::Damage).unwrap();
     assert_eq!((named.offset, named.end, &named.missing), (end, end + SECTOR, &None));

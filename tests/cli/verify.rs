@@ -8,9 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use plan_ledger::internals::format::{Chain, Codec, NewRecord};
-use plan_ledger::internals::ledger::{
-    LedgerCondition, VerifyLevel, VerifyRequest, verify as verify_ledger,
-};
+use plan_ledger::internals::ledger::{LedgerCondition, VerifyLevel, VerifyRequest};
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::internals::storage::{DiskStorage, Storage};
 use plan_ledger::log::{
@@ -464,7 +462,7 @@ fn replay_reaches_the_live_state() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("a.ledger");
     let environment = ledger(&dir);
-    let report = verify_ledger(&dir, &environment, request(VerifyLevel::Replay)).unwrap();
+    let report = request(VerifyLevel::Replay).run(&dir, &environment).unwrap();
     assert_eq!(report.condition(), LedgerCondition::Valid);
     let (live, _) = Ledger::open_with(&dir, &environment).unwrap();
     assert_eq!(report.state, Some((live.head().seq, live.state_hash().unwrap())));
@@ -479,7 +477,7 @@ fn snapshot_notes_are_compared_with_the_log() {
     let right = {
         let dir = folder.path().join("right.ledger");
         let environment = ledger(&dir);
-        let report = verify_ledger(&dir, &environment, request(VerifyLevel::Replay)).unwrap();
+        let report = request(VerifyLevel::Replay).run(&dir, &environment).unwrap();
         let chain = report.log.last.unwrap().chain.to_string();
         (report.state.unwrap().0, chain, report.state.unwrap().1.to_string())
     };
@@ -508,7 +506,7 @@ fn snapshot_notes_are_compared_with_the_log() {
         for (level, expected) in
             [VerifyLevel::Snapshots, VerifyLevel::Replay].into_iter().zip(expected)
         {
-            let report = verify_ledger(&copy, &Environment::system(), request(level)).unwrap();
+            let report = request(level).run(&copy, &Environment::system()).unwrap();
             assert_eq!(report.notes, 1);
             let count = report.log.count(FindingClass::Damage);
             assert_eq!(count, expected, "{level:?} {note}: {:#?}", report.log.findings);
@@ -544,7 +542,7 @@ fn lost_blob_is_corrupt() {
         ledger.record_receipt(task.token, Receipt { output, ..Receipt::default() }).unwrap();
     }
     ledger.close().unwrap();
-    let look = |level| verify_ledger(&dir, &environment, request(level)).unwrap();
+    let look = |level| request(level).run(&dir, &environment).unwrap();
     let whole = look(VerifyLevel::Replay);
     assert_eq!((whole.blobs, whole.condition()), (2, LedgerCondition::Valid));
     let mut blobs: Vec<PathBuf> = Vec::new();

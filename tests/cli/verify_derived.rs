@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use plan_ledger::internals::ledger::{
     BlobCheck, LedgerCondition, VerifyLevel, VerifyPhase, VerifyProgress, VerifyReport,
-    VerifyRequest, blob_of, decode, encode, verify,
+    VerifyRequest, blob_of, decode, encode,
 };
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::log::{FindingClass, Log, SnapshotNote};
@@ -52,7 +52,7 @@ fn checked_files(
     watch: &(dyn Fn(VerifyProgress) -> ControlFlow<()> + Sync),
 ) -> VerifyReport {
     let jobs = NonZeroUsize::new(jobs).unwrap();
-    verify(&dir(), environment, VerifyRequest { level, jobs, expected: None, watch }).unwrap()
+    VerifyRequest { level, jobs, expected: None, watch }.run(&dir(), environment).unwrap()
 }
 
 /// The findings of a verification, which are the same for any number of threads.

@@ -5,6 +5,7 @@
 //! after comments, strings and test modules are removed.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test stops at a broken rule")]
 
+mod internals;
 mod modules;
 mod signatures;
 
@@ -49,6 +50,10 @@ struct Rules {
     public_names_max: usize,
     /// The most names that its modules document, by the name of the module.
     module_names_max: BTreeMap<String, usize>,
+    /// The most names without a page that the library exports. It may only go down.
+    hidden_names_max: usize,
+    /// The most of them that the program uses. It may only go down.
+    hidden_names_used_max: usize,
     /// The most crates in a build of the log alone, this package and procedural macros included.
     log_crates_max: usize,
     /// Files and folders that may use more of the library than the documented names.
@@ -322,6 +327,34 @@ fn exports_of(module: &str) -> Exports {
     Exports::of(&fs::read_to_string(root().join(format!("src/{module}/mod.rs"))).unwrap())
 }
 
+/// What has no page can change at any time: the program needs little of it, and ever less.
+#[test]
+fn the_program_uses_few_names_without_a_page() {
+    let rules = rules();
+    let hidden = internals::hidden_names(&root().join("src"));
+    let program = Package::read(root(), "crates/cli/src");
+    let used = internals::used(program.files().map(|(_, text)| text), &hidden);
+    for name in ["SimDisk", "PlanFile", "CompactStep", "for_each_crash"] {
+        assert!(used.contains(name), "{name} was not found: {used:?}");
+    }
+    let counts = [
+        ("exports", &hidden, rules.hidden_names_max, "hidden_names_max"),
+        ("lets the program use", &used, rules.hidden_names_used_max, "hidden_names_used_max"),
+    ];
+    let mut problems = Vec::new();
+    for (what, names, max, rule) in counts {
+        if names.len() > max {
+            problems.push(format!(
+                "the library {what} {} names that have no page, more than the {max} of {rule}. Use a \
+                 documented name, make a function a method of its type, or document the name in the \
+                 root, `plan` or `log` if its users need it: {names:?}",
+                names.len()
+            ));
+        }
+    }
+    report(&problems);
+}
+
 /// A program that wants only a log pays for no more.
 #[test]
 fn the_log_alone_needs_few_crates() {
@@ -404,6 +437,10 @@ fn the_checks_find_planted_faults() {
     let found = signatures(signed);
     let found: Vec<&str> = found.iter().flat_map(|(_, signature)| type_words(signature)).collect();
     assert_eq!(found, ["B", "D", "H"]);
+    let hidden = ["X", "y"].map(str::to_owned).into();
+    let uses = "use plan_ledger::internals::{m::{self, Z}, n::X};\nfn f() { m::y(); o::X }\n";
+    let used = internals::used([uses, "use plan_ledger::Y;\nX"].into_iter(), &hidden);
+    assert_eq!(used.into_iter().collect::<Vec<_>>(), ["X", "y"]);
     assert!(contains_word("the crowd, nobody else", "nobody"));
     assert!(!contains_word("nobody_else", "nobody"));
 }

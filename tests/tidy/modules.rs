@@ -252,7 +252,7 @@ pub(crate) fn public_types(code: &str) -> Vec<String> {
 }
 
 /// Every path in the code: those of `use` declarations, and those written where they are needed.
-fn paths(code: &str) -> BTreeSet<Vec<String>> {
+pub(crate) fn paths(code: &str) -> BTreeSet<Vec<String>> {
     let mut found = BTreeSet::new();
     let mut rest = String::new();
     for statement in code.split_inclusive(';') {

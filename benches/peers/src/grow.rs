@@ -371,7 +371,7 @@ fn verified(dir: &Path) -> Result<Figures> {
     let watch = &|_| ControlFlow::Continue(());
     let request = VerifyRequest { level: VerifyLevel::Replay, jobs, expected: None, watch };
     let started = Instant::now();
-    let report = plan_ledger::internals::ledger::verify(dir, &Environment::system(), request)?;
+    let report = request.run(dir, &Environment::system())?;
     let took = started.elapsed().as_secs_f64();
     if report.condition() != LedgerCondition::Valid {
         return Err("the ledger is incomplete".into());

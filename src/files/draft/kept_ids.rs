@@ -12,16 +12,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::files::plan_file::{PlanFile, PlanFormat};
 use crate::plan::{Fallback, Plan, Step};
 
-/// Gives the steps of a file the ids of the steps of the same text in an earlier plan.
-pub fn keep_ids(file: &mut PlanFile, before: &Plan) {
-    if file.format != PlanFormat::Markdown {
-        return;
+impl PlanFile {
+    /// Gives the steps of a file the ids of the steps of the same text in an earlier plan.
+    pub fn keep_ids(&mut self, before: &Plan) {
+        if self.format != PlanFormat::Markdown {
+            return;
+        }
+        let renamed = renamed(&self.plan, before);
+        if renamed.iter().all(|(from, to)| from == to) {
+            return;
+        }
+        rename(self, &renamed);
     }
-    let renamed = renamed(&file.plan, before);
-    if renamed.iter().all(|(from, to)| from == to) {
-        return;
-    }
-    rename(file, &renamed);
 }
 
 /// The text by which a step is recognized; none for a step whose id the file states.
@@ -115,7 +117,7 @@ mod tests {
     fn ids(before: &[&str], after: &[&str]) -> Vec<String> {
         let before = read(before).plan;
         let mut file = read(after);
-        keep_ids(&mut file, &before);
+        file.keep_ids(&before);
         let ids: Vec<String> = file.plan.steps.iter().map(|step| step.id.clone()).collect();
         assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "{ids:?}");
         ids
@@ -150,7 +152,7 @@ mod tests {
         let before = read(&["order paint", "paint"]).plan;
         let text = "# Tasks\n\n- [ ] measure\n- [x] order paint\n- [ ] paint\n";
         let mut file = parse("plan.md", text).unwrap();
-        keep_ids(&mut file, &before);
+        file.keep_ids(&before);
         assert_eq!(file.done.keys().collect::<Vec<_>>(), ["1"]);
         assert_eq!(file.plan.steps[2].after, ["1"]);
         assert_eq!(file.plan.steps[1].after, ["3"]);

@@ -13,7 +13,6 @@ mod task_status;
 mod unique_ids;
 
 pub(super) use implicit_order::{Concurrency, ImplicitOrder};
-pub use kept_ids::keep_ids;
 pub(super) use plan_draft::{PlanDraft, SourceMap, StepSource, ValidPlan, tool_extra};
 pub(super) use step_fields::{StepField, range_note, signal_text, success_criterion};
 pub(super) use task_status::TaskStatus;

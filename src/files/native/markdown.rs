@@ -14,7 +14,7 @@ use super::marks::{MARKS_FIELD, Marks};
 use crate::files::diagnostic::{Diagnostic, ReadError, ReadResult, Severity};
 use crate::files::draft::{PlanDraft, SourceMap, StepSource};
 use crate::files::plan_file::PlanFormat;
-use crate::files::syntax::{list_for_object, list_read_as_object, plain_message};
+use crate::files::syntax::{list_for_object, plain_message};
 use crate::plan::{Plan, Step};
 
 /// Whether a text begins with the header of a native plan.
@@ -226,8 +226,8 @@ impl Parser {
         match serde_json::from_value::<T>(value.clone()) {
             Ok(read) => {
                 let again = serde_json::to_value(&read).unwrap_or_default();
-                if let Some(path) = list_read_as_object(value, &again) {
-                    self.problem(line, &format!("{path}: {}", list_for_object(&path)));
+                if let Some((path, message)) = list_for_object(value, &again) {
+                    self.problem(line, &format!("{path}: {message}"));
                 }
                 Some(read)
             }

@@ -42,8 +42,8 @@ pub(crate) fn parse_json(text: &str, value: &Value) -> ReadResult<PlanDraft> {
 
 /// The problem of a list where an object belongs. The YAML library reports it itself.
 fn list_as_object(value: &Value, plan: &MarkedPlan) -> Option<Diagnostic> {
-    let place = syntax::list_read_as_object(value, &serde_json::to_value(plan.plan()).ok()?)?;
-    let message = syntax::list_for_object(&place);
+    let read = serde_json::to_value(plan.plan()).ok()?;
+    let (place, message) = syntax::list_for_object(value, &read)?;
     Some(Diagnostic::at_path(Severity::Problem, place, message))
 }
 

@@ -18,51 +18,49 @@ use crate::files::syntax::{is_blank, read_text, read_text_from, without_byte_ord
 
 /// Reads a plan file, or a folder with a file for each task.
 pub fn read(path: &Path) -> Result<PlanFile> {
-    read_with(path, &ReadOptions::default())
-}
-
-/// Reads a plan file. Of a file with several tagged plans, `tag` selects one.
-pub fn read_tag(path: &Path, tag: Option<&str>) -> Result<PlanFile> {
-    read_with(path, &ReadOptions::of_tag(tag))
-}
-
-/// Reads a plan file, or a folder with a file for each task, in the way that the options say.
-pub fn read_with(path: &Path, options: &ReadOptions) -> Result<PlanFile> {
-    let valid = if path.is_dir() {
-        validated_folder(path, options)?
-    } else {
-        let text = read_text(path, "plan file")?;
-        validated(&file_name(path), &normalized_text(&text), options)
-    };
-    Ok(normalized(valid.map_err(|error| Error::from(error).at_path(path))?.plan_file))
-}
-
-/// Reads a plan from an open stream such as standard input. Messages and done marks use `name` as
-/// the file name.
-pub fn read_from(name: &str, from: impl Read) -> Result<PlanFile> {
-    parse(name, &read_text_from(from, Path::new(name), "plan file")?)
-}
-
-/// Reads a plan from an open stream in the way that the options say.
-pub fn read_stream_with(name: &str, from: impl Read, options: &ReadOptions) -> Result<PlanFile> {
-    parse_with(name, &read_text_from(from, Path::new(name), "plan file")?, options)
+    ReadOptions::default().read(path)
 }
 
 /// Parses a plan. Messages and done marks use `name` as the file name.
 pub fn parse(name: &str, text: &str) -> Result<PlanFile> {
-    parse_with(name, text, &ReadOptions::default())
+    ReadOptions::default().parse(name, text)
 }
 
-/// Parses a plan. Of a text with several tagged plans, `tag` selects one.
-pub fn parse_tag(name: &str, text: &str, tag: Option<&str>) -> Result<PlanFile> {
-    parse_with(name, text, &ReadOptions::of_tag(tag))
-}
+impl ReadOptions {
+    /// Reads a plan file, or a folder with a file for each task.
+    pub fn read(&self, path: &Path) -> Result<PlanFile> {
+        let valid = if path.is_dir() {
+            validated_folder(path, self)?
+        } else {
+            let text = read_text(path, "plan file")?;
+            validated(&file_name(path), &normalized_text(&text), self)
+        };
+        Ok(normalized(valid.map_err(|error| Error::from(error).at_path(path))?.plan_file))
+    }
 
-/// Parses a plan in the way that the options say.
-pub fn parse_with(name: &str, text: &str, options: &ReadOptions) -> Result<PlanFile> {
-    let valid = validated(name, &normalized_text(text), options);
-    let valid = valid.map_err(|error| Error::from(error).at_path(Path::new(name)))?;
-    Ok(normalized(valid.plan_file))
+    /// Reads a plan from an open stream such as standard input. Messages and done marks use `name` as
+    /// the file name.
+    pub fn read_stream(&self, name: &str, from: impl Read) -> Result<PlanFile> {
+        self.parse(name, &read_text_from(from, Path::new(name), "plan file")?)
+    }
+
+    /// Parses a plan. Messages and done marks use `name` as the file name.
+    pub fn parse(&self, name: &str, text: &str) -> Result<PlanFile> {
+        let valid = validated(name, &normalized_text(text), self);
+        let valid = valid.map_err(|error| Error::from(error).at_path(Path::new(name)))?;
+        Ok(normalized(valid.plan_file))
+    }
+
+    /// Reads a plan file and reports its problems, or its warnings and notes. Returns an error only if
+    /// the file itself cannot be read.
+    pub fn lint(&self, path: &Path) -> Result<LintReport> {
+        if path.is_dir() {
+            return Ok(report_of(validated_folder(path, self)?, ""));
+        }
+        let text = read_text(path, "plan file")?;
+        let text = normalized_text(&text);
+        Ok(report_of(validated(&file_name(path), &text, self), &text))
+    }
 }
 
 /// The diagnostics of a plan file, and its plan if it is valid.
@@ -72,23 +70,6 @@ pub struct LintReport {
     pub plan_file: Option<PlanFile>,
     /// All problems, or else all warnings and then all notes, each in the order of the plan.
     pub diagnostics: Vec<Diagnostic>,
-}
-
-/// Reads a plan file and reports its problems, or its warnings and notes. Returns an error only if
-/// the file itself cannot be read.
-pub fn lint(path: &Path, tag: Option<&str>) -> Result<LintReport> {
-    lint_with(path, &ReadOptions::of_tag(tag))
-}
-
-/// Reads a plan file in the way that the options say, and reports its problems, or its warnings
-/// and notes. Returns an error only if the file itself cannot be read.
-pub fn lint_with(path: &Path, options: &ReadOptions) -> Result<LintReport> {
-    if path.is_dir() {
-        return Ok(report_of(validated_folder(path, options)?, ""));
-    }
-    let text = read_text(path, "plan file")?;
-    let text = normalized_text(&text);
-    Ok(report_of(validated(&file_name(path), &text, options), &text))
 }
 
 /// Parses a plan and reports its problems, or its warnings and notes.

@@ -8,8 +8,5 @@ mod entry;
 mod folder;
 mod options;
 
-pub use entry::{
-    LintReport, lint, lint_text, lint_with, parse, parse_tag, parse_with, read, read_from,
-    read_stream_with, read_tag, read_with,
-};
+pub use entry::{LintReport, lint_text, parse, read};
 pub use options::ReadOptions;

@@ -13,7 +13,7 @@ use super::field_names::CRITERIA;
 use super::must_read::{CRITERION, TESTS, Unread, is_structured, unread_kept_fields};
 use super::record_fields::{RecordFields, strip_checkbox, text_list};
 use crate::files::diagnostic::{Diagnostic, Severity};
-use crate::files::syntax::list_read_as_object;
+use crate::files::syntax::list_for_object;
 use crate::plan::{Criterion, Plan, Step};
 
 /// Fields of a native step whose native form takes precedence over the words of other tools.
@@ -65,7 +65,7 @@ fn read<T: Serialize + DeserializeOwned + Default>(
             all.insert((*name).to_owned(), value.clone());
             let read: T = serde_json::from_value(Value::Object(all)).ok()?;
             let again = serde_json::to_value(&read).ok()?;
-            let as_object = again.get(*name).and_then(|again| list_read_as_object(&value, again));
+            let as_object = again.get(*name).and_then(|again| list_for_object(&value, again));
             as_object.is_none().then_some(read)
         };
         // A cell of a table has a number or an object as text.

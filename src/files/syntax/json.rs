@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-use super::messages::{is_object_field, plain_message};
+use super::messages::{is_object_field, list_message, plain_message};
 use crate::files::diagnostic::{ReadError, ReadResult};
 
 /// Parses any JSON value.
@@ -20,10 +20,18 @@ pub(crate) fn parse_json<T: DeserializeOwned>(text: &str) -> ReadResult<T> {
         .map_err(|error| json_error_at(u64::try_from(error.line()).unwrap_or(u64::MAX), &error))
 }
 
+/// The path of a list where an object belongs, and the message about it, if there is one. `read` is what
+/// was read, as JSON again.
+#[must_use]
+pub fn list_for_object(written: &Value, read: &Value) -> Option<(String, String)> {
+    let path = list_read_as_object(written, read)?;
+    let message = list_message(&path);
+    Some((path, message))
+}
+
 /// The path of a list that was read as an object, by the order of its items, if there is one: the JSON library reads
 /// `["x"]` as a gate. `read` is what was read, as JSON again.
-#[must_use]
-pub fn list_read_as_object(written: &Value, read: &Value) -> Option<String> {
+fn list_read_as_object(written: &Value, read: &Value) -> Option<String> {
     mutant!(ListReadAsObject => return None);
     match (written, read) {
         (Value::Array(_), Value::Object(_)) => Some(String::new()),

@@ -92,8 +92,7 @@ const STRUCTS: [(&str, &str, &str); 4] = [
 ];
 
 /// The message about a list at a path, where an object belongs.
-#[must_use]
-pub fn list_for_object(path: &str) -> String {
+pub(super) fn list_message(path: &str) -> String {
     let field = path.rsplit('.').next().unwrap_or_default();
     let field = field.split('[').next().unwrap_or_default();
     let form = example_of(field).map_or_else(String::new, |form| format!(", such as {form}"));

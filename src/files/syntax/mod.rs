@@ -12,9 +12,8 @@ mod yaml;
 
 pub(super) use csv::csv_rows;
 pub(super) use json::{duplicate_keys, json_error_at, json_value, parse_json};
-pub use json::{json_problem, list_read_as_object};
+pub use json::{json_problem, list_for_object};
 pub(super) use line_index::LineIndex;
-pub use messages::list_for_object;
 pub(super) use messages::{is_vague, plain_message, with_form};
 pub use text::FILE_BYTES_MAX;
 pub(super) use text::{is_blank, read_text, read_text_from, without_byte_order_mark};

@@ -12,26 +12,28 @@ use crate::plan::Plan;
 const REWORDED: [&str; 8] =
     ["id", "title", "goal", "after", "phase", "phases", "barriers", "steps"];
 
-/// The fields of a plan that differ in what was read from its written form, each with the number of
-/// steps; 0 for a field of the plan itself.
-#[must_use]
-pub fn lost_fields(written: &PlanFile, read: &PlanFile) -> Vec<(String, usize)> {
-    let of = |file: &PlanFile| as_written_commands(file.plan.clone());
-    let (written, read) = (of(written), of(read));
-    let mut lost: BTreeMap<String, usize> = BTreeMap::new();
-    for name in different(&fields(&plan_only(&written)), &fields(&plan_only(&read))) {
-        lost.insert(name, 0);
-    }
-    let others: BTreeMap<&str, Map<String, Value>> =
-        read.steps.iter().map(|step| (step.id.as_str(), fields(step))).collect();
-    for step in &written.steps {
-        let other = others.get(step.id.as_str()).cloned().unwrap_or_default();
-        for name in different(&fields(step), &other) {
-            let count = lost.entry(name).or_default();
-            *count = count.saturating_add(1);
+impl PlanFile {
+    /// The fields of the plan that differ in what was read from its written form, each with the number of
+    /// steps; 0 for a field of the plan itself.
+    #[must_use]
+    pub fn fields_lost_in(&self, read: &Self) -> Vec<(String, usize)> {
+        let of = |file: &Self| as_written_commands(file.plan.clone());
+        let (written, read) = (of(self), of(read));
+        let mut lost: BTreeMap<String, usize> = BTreeMap::new();
+        for name in different(&fields(&plan_only(&written)), &fields(&plan_only(&read))) {
+            lost.insert(name, 0);
         }
+        let others: BTreeMap<&str, Map<String, Value>> =
+            read.steps.iter().map(|step| (step.id.as_str(), fields(step))).collect();
+        for step in &written.steps {
+            let other = others.get(step.id.as_str()).cloned().unwrap_or_default();
+            for name in different(&fields(step), &other) {
+                let count = lost.entry(name).or_default();
+                *count = count.saturating_add(1);
+            }
+        }
+        lost.into_iter().collect()
     }
-    lost.into_iter().collect()
 }
 
 fn plan_only(plan: &Plan) -> Plan {

@@ -12,5 +12,4 @@ mod render;
 mod tools;
 
 pub use graph::{escape_dot, escape_mermaid};
-pub use lost_fields::lost_fields;
-pub use render::{ExportFormat, render};
+pub use render::ExportFormat;

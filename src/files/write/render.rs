@@ -66,33 +66,37 @@ struct NativeFile<'a> {
     marks: Marks,
 }
 
-/// Renders a plan with its marks. A native format is parsed again, and a plan that would read back
-/// differently is an error.
-pub fn render(plan_file: &PlanFile, format: ExportFormat) -> Result<String> {
-    let file = || NativeFile { plan: &plan_file.plan, marks: Marks::of(plan_file) };
-    let text = match format {
-        ExportFormat::Yaml => serde_saphyr::to_string(&file()).map_err(|error| error.to_string()),
-        ExportFormat::Json => serde_json::to_string_pretty(&file())
-            .map(|text| text + "\n")
-            .map_err(|error| error.to_string()),
-        ExportFormat::Markdown => Ok(markdown::render(plan_file)),
-        ExportFormat::Artifact => return text_form(plan_file, format, TextForm::Artifact),
-        ExportFormat::SpecKit => return text_form(plan_file, format, TextForm::SpecKit),
-        ExportFormat::Tasks => return text_form(plan_file, format, TextForm::Tasks),
-        ExportFormat::TaskMaster => return outline(plan_file, format, tools::task_master),
-        ExportFormat::Beads => return outline(plan_file, format, tools::beads),
-        ExportFormat::Cursor => return outline(plan_file, format, tools::cursor),
-        ExportFormat::Dot => return Ok(graph::dot(&plan_file.plan)),
-        ExportFormat::Mermaid => return Ok(graph::mermaid(&plan_file.plan)),
-    };
-    let cannot = |why: &str| cannot_write(format, why);
-    let text = text.map_err(|why| cannot(&why))?;
-    match parse("plan", &text) {
-        Ok(again) if again.plan == plan_file.plan && Marks::of(&again) == Marks::of(plan_file) => {
-            Ok(text)
+impl PlanFile {
+    /// Renders a plan with its marks. A native format is parsed again, and a plan that would read back
+    /// differently is an error.
+    pub fn render(&self, format: ExportFormat) -> Result<String> {
+        let file = || NativeFile { plan: &self.plan, marks: Marks::of(self) };
+        let text = match format {
+            ExportFormat::Yaml => {
+                serde_saphyr::to_string(&file()).map_err(|error| error.to_string())
+            }
+            ExportFormat::Json => serde_json::to_string_pretty(&file())
+                .map(|text| text + "\n")
+                .map_err(|error| error.to_string()),
+            ExportFormat::Markdown => Ok(markdown::render(self)),
+            ExportFormat::Artifact => return text_form(self, format, TextForm::Artifact),
+            ExportFormat::SpecKit => return text_form(self, format, TextForm::SpecKit),
+            ExportFormat::Tasks => return text_form(self, format, TextForm::Tasks),
+            ExportFormat::TaskMaster => return outline(self, format, tools::task_master),
+            ExportFormat::Beads => return outline(self, format, tools::beads),
+            ExportFormat::Cursor => return outline(self, format, tools::cursor),
+            ExportFormat::Dot => return Ok(graph::dot(&self.plan)),
+            ExportFormat::Mermaid => return Ok(graph::mermaid(&self.plan)),
+        };
+        let cannot = |why: &str| cannot_write(format, why);
+        let text = text.map_err(|why| cannot(&why))?;
+        match parse("plan", &text) {
+            Ok(again) if again.plan == self.plan && Marks::of(&again) == Marks::of(self) => {
+                Ok(text)
+            }
+            Ok(_) => Err(cannot("it would read back as a different plan")),
+            Err(error) => Err(cannot(&format!("it would not read back ({})", error.message()))),
         }
-        Ok(_) => Err(cannot("it would read back as a different plan")),
-        Err(error) => Err(cannot(&format!("it would not read back ({})", error.message()))),
     }
 }
 

@@ -8,7 +8,7 @@ use std::thread;
 use crate::format::{ContentHasher, content_hash};
 use crate::plan::{
     ContentHash, Defaults, HashedStep, Output, Plan, PlanDraft, Proof, Rejection, Secret,
-    SecretHash, Step, Token, canonical, executed, validate,
+    SecretHash, Step, Token, canonical, validate,
 };
 
 /// Hash of a plan's canonical bytes. An approval is bound to it.
@@ -21,7 +21,7 @@ pub fn plan_hash(plan: &Plan) -> ContentHash {
 /// executes nothing. An approval of commands is bound to it (`format/events.md`, section 7).
 #[must_use]
 pub fn commands_hash(plan: &Plan) -> Option<ContentHash> {
-    let mut parts = executed(plan);
+    let mut parts = plan.executed();
     parts.retain(|part| part.command().is_some());
     (!parts.is_empty()).then(|| ContentHash(content_hash(canonical(&parts).as_bytes())))
 }
@@ -33,19 +33,21 @@ pub fn step_hash(step: &Step, defaults: &Defaults) -> ContentHash {
     ContentHash(content_hash(step.identity(defaults).as_bytes()))
 }
 
-/// Hash of the secret of a token: the first half of the BLAKE3 hash of its bytes.
 #[doc(hidden)]
-#[must_use]
-pub fn secret_hash(secret: &Secret) -> SecretHash {
-    let hash = content_hash(&secret.0);
-    let mut half = SecretHash::default();
-    half.0.iter_mut().zip(hash).for_each(|(to, from)| *to = from);
-    half
+impl Secret {
+    /// Hash of the secret of a token: the first half of the BLAKE3 hash of its bytes.
+    #[must_use]
+    pub fn hash(&self) -> SecretHash {
+        let hash = content_hash(&self.0);
+        let mut half = SecretHash::default();
+        half.0.iter_mut().zip(hash).for_each(|(to, from)| *to = from);
+        half
+    }
 }
 
 impl From<Token> for Proof {
     fn from(token: Token) -> Self {
-        Self::Secret(secret_hash(&token.secret))
+        Self::Secret(token.secret.hash())
     }
 }
 

@@ -31,14 +31,17 @@ pub(crate) fn ledger_time(
     elapsed.unwrap_or_else(|| clock.now()).max(last)
 }
 
-/// The ledger's time as its writer would compute it now; `last` is the time of the last record.
-///
-/// # Errors
-/// `Io`.
-pub fn time_of(dir: &Path, environment: &Environment, last: Timestamp) -> Result<Timestamp> {
-    let head = read_head_slots(&*environment.storage, dir)?;
-    let anchor = head.newest().and_then(|(_, head)| head.clock);
-    Ok(ledger_time(&*environment.clock, anchor, last))
+#[doc(hidden)]
+impl Environment {
+    /// The time of the ledger in a folder as its writer would compute it now; `last` is the time of the last record.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn time_of(&self, dir: &Path, last: Timestamp) -> Result<Timestamp> {
+        let head = read_head_slots(&*self.storage, dir)?;
+        let anchor = head.newest().and_then(|(_, head)| head.clock);
+        Ok(ledger_time(&*self.clock, anchor, last))
+    }
 }
 
 /// The ledger's time for a reader, and how far the wall clock is from it.

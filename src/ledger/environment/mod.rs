@@ -5,7 +5,7 @@ mod ledger_time;
 mod settings;
 
 pub use clock::{Clock, SystemClock};
-pub use ledger_time::{LedgerTime, time_of};
+pub use ledger_time::LedgerTime;
 pub(crate) use ledger_time::{behind_text, ledger_time};
 pub(crate) use settings::DEFAULT_SNAPSHOT_INTERVAL;
 pub use settings::{Environment, IdSource, parse_duration, parse_time};

@@ -309,8 +309,7 @@ mod tests {
         };
         assert_eq!(reason(), "no step is ready; 2 questions wait for an answer");
         let open = ledger.questions().unwrap();
-        let stale =
-            Reply { shown: plan_hash(&plan(gates)).unwrap(), ..Reply::to(&open[0], "yes", "ana") };
+        let stale = Reply { shown: plan_hash(&plan(gates)), ..Reply::to(&open[0], "yes", "ana") };
         assert!(ledger.answer(open[0].id, stale).unwrap_err().is_rejected());
         ledger.answer(open[0].id, Reply::to(&open[0], "yes", "ana")).unwrap();
         task(ledger.claim(run, "w").unwrap()).succeed("sent").unwrap();

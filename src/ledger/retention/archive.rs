@@ -19,7 +19,6 @@ use crate::ledger::blobs::referenced_up_to;
 use crate::ledger::environment::Environment;
 use crate::ledger::verify::archive::{Content, SequentialReader, measure};
 use crate::ledger::verify::report::{LedgerCondition, VerifyLevel, VerifyRequest};
-use crate::ledger::verify::run::verify;
 use crate::log::{
     ARCHIVE_FORMAT, ArchiveManifest, ArchivedFile, BlobState, FindingClass, LogReader,
     MANIFEST_NAME, archive_head, uid_text,
@@ -176,14 +175,14 @@ fn write(
 
 /// Verify the archive that was written.
 fn read_back(path: &Path, environment: &Environment) -> Result<()> {
-    let inside = archive_environment(path, environment)?;
+    let inside = environment.in_archive(path)?;
     let request = VerifyRequest {
         level: VerifyLevel::Snapshots,
         jobs: NonZeroUsize::MIN,
         expected: None,
         watch: &|_| ControlFlow::Continue(()),
     };
-    let report = verify(path, &inside, request)?;
+    let report = request.run(path, &inside)?;
     if report.condition() == LedgerCondition::Valid {
         return Ok(());
     }
@@ -194,25 +193,28 @@ fn read_back(path: &Path, environment: &Environment) -> Result<()> {
     Err(Error::new(ErrorKind::Corrupt, message).at_path(path))
 }
 
-/// An environment in which an archive file can be read as a ledger at the file's path.
-///
-/// # Errors
-/// `NotALedger` for a file that is not an archive; `Corrupt` if a byte of the archive outside of
-/// the archived files is invalid; `Io`.
-pub fn archive_environment(path: &Path, environment: &Environment) -> Result<Environment> {
-    let storage = TarStorage::open(&environment.storage, path, MANIFEST_NAME);
-    let storage = storage.map_err(|error| match error.kind() {
-        std::io::ErrorKind::Unsupported => {
-            Error::new(ErrorKind::NotALedger, "this file is not an archive")
-                .with_hint("name a folder of `ledger init`, or a file of `ledger archive`")
-                .at_path(path)
-        }
-        std::io::ErrorKind::InvalidData => {
-            Error::io("read the archive", path, error).as_kind(ErrorKind::Corrupt)
-        }
-        _ => Error::io("read the archive", path, error),
-    })?;
-    Ok(Environment { storage: Arc::new(storage), ..environment.clone() })
+#[doc(hidden)]
+impl Environment {
+    /// An self in which an archive file can be read as a ledger at the file's path.
+    ///
+    /// # Errors
+    /// `NotALedger` for a file that is not an archive; `Corrupt` if a byte of the archive outside of
+    /// the archived files is invalid; `Io`.
+    pub fn in_archive(&self, path: &Path) -> Result<Self> {
+        let storage = TarStorage::open(&self.storage, path, MANIFEST_NAME);
+        let storage = storage.map_err(|error| match error.kind() {
+            std::io::ErrorKind::Unsupported => {
+                Error::new(ErrorKind::NotALedger, "this file is not an archive")
+                    .with_hint("name a folder of `ledger init`, or a file of `ledger archive`")
+                    .at_path(path)
+            }
+            std::io::ErrorKind::InvalidData => {
+                Error::io("read the archive", path, error).as_kind(ErrorKind::Corrupt)
+            }
+            _ => Error::io("read the archive", path, error),
+        })?;
+        Ok(Environment { storage: Arc::new(storage), ..self.clone() })
+    }
 }
 
 /// Create a temporary file beside the archive. Its name has random digits, so that no other user can

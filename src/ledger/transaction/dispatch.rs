@@ -5,7 +5,6 @@
 
 use crate::error::{Error, Result};
 use crate::ledger::blobs::KeepOutput;
-use crate::ledger::codec::hash::secret_hash;
 use crate::plan::{
     AttemptToken, Command, Event, Proof, Receipt, Rejection, Route, RunId, Secret, State,
     StepEvent, StepNumber, StepStatus, Token, WorkerProcess,
@@ -32,7 +31,7 @@ pub(crate) fn try_dispatch(
     let secret = engine.environment.new_secret();
     let build = |state: &State| {
         let (worker, route) = (worker.to_owned(), route.clone());
-        let (lease, secret) = (None, secret_hash(&secret));
+        let (lease, secret) = (None, secret.hash());
         let dispatch =
             Command::Dispatch { process: None, run, step: None, worker, route, lease, secret };
         let nothing = Rejection::NothingReady { in_flight: 0, reported: 0, outcome_unknown: 0 };
@@ -61,7 +60,7 @@ pub(crate) fn claim(engine: &Engine, run: RunId, step: StepNumber, worker: &str)
     let secret = engine.environment.new_secret();
     let build = |_: &State| {
         let (worker, route) = (worker.to_owned(), Route::default());
-        let (lease, secret) = (None, secret_hash(&secret));
+        let (lease, secret) = (None, secret.hash());
         Ok(Command::Dispatch { process: None, run, step: Some(step), worker, route, lease, secret })
     };
     let dispatched = dispatch(engine, secret, &build, |state, task| {
@@ -154,7 +153,7 @@ pub(crate) fn submit_receipt<'a, T, E: From<Error>>(
             && let Some(run) = run_of_receipt(transaction, token, is_repeated)
         {
             let (worker, route) = (worker.to_owned(), route.clone());
-            let (lease, secret) = (None, secret_hash(&secret));
+            let (lease, secret) = (None, secret.hash());
             let process = process.cloned();
             let next = Command::Dispatch { process, run, step: None, worker, route, lease, secret };
             // The receipt is recorded whether or not a step can be dispatched.

@@ -19,24 +19,22 @@ use super::files::SnapshotVerifier;
 use super::report::{VerifyLevel, VerifyPhase, VerifyProgress, VerifyReport, VerifyRequest};
 use super::{anchors, archive, derived, expected_hashes};
 
-/// Verify a ledger.
-///
-/// # Errors
-/// `NotALedger`; `Io` if even the names or headers cannot be read. Damage is not an error.
-pub fn verify(
-    dir: &Path,
-    environment: &Environment,
-    request: VerifyRequest<'_>,
-) -> Result<VerifyReport> {
-    let mut attempts_left = ATTEMPTS_MAX;
-    loop {
-        attempts_left -= 1;
-        match verify_once(dir, environment, request) {
-            // A prune removed the file while the ledger was being read.
-            Err(error) if is_missing(&error) && attempts_left > 0 => {
-                mutant!(PrunedFileEndsVerify => return Err(error));
+impl VerifyRequest<'_> {
+    /// Verify a ledger.
+    ///
+    /// # Errors
+    /// `NotALedger`; `Io` if even the names or headers cannot be read. Damage is not an error.
+    pub fn run(self, dir: &Path, environment: &Environment) -> Result<VerifyReport> {
+        let mut attempts_left = ATTEMPTS_MAX;
+        loop {
+            attempts_left -= 1;
+            match verify_once(dir, environment, self) {
+                // A prune removed the file while the ledger was being read.
+                Err(error) if is_missing(&error) && attempts_left > 0 => {
+                    mutant!(PrunedFileEndsVerify => return Err(error));
+                }
+                verified => return verified,
             }
-            verified => return verified,
         }
     }
 }
@@ -205,13 +203,4 @@ impl NotedRecords {
             _ => {}
         }
     }
-}
-
-/// The root of a ledger: the sequence number and chain value of its last durable record. A copy
-/// that is stored elsewhere can later prove that no earlier record was changed.
-///
-/// # Errors
-/// `NotALedger`; `Ambiguous` and `Corrupt` if it is unknown; `Io`.
-pub fn root(dir: &Path, environment: &Environment) -> Result<log::Ack> {
-    log::root(&environment.storage, dir)
 }

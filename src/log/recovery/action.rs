@@ -4,7 +4,7 @@
 use crate::log::options::{LogOptions, OnAmbiguous};
 
 use super::evidence::Tail;
-use super::table::{EvidenceBit, RecoveryRow, TailVerdict, classify};
+use super::table::{EvidenceBit, RecoveryRow, TailVerdict};
 
 /// The action that a verdict and the policy select.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl RecoveryAction {
             TailVerdict::Ambiguous if options.on_ambiguous == OnAmbiguous::Fence => {
                 // The policy overrides only rows 1, 6a and 12: if the other evidence proves damage
                 // without HEAD, opening still fails.
-                let rest = classify(tail.evidence.without(EvidenceBit::HeadInvalid));
+                let rest = tail.evidence.without(EvidenceBit::HeadInvalid).row();
                 let is_known = matches!(
                     rest.verdict,
                     TailVerdict::Corrupt

@@ -13,7 +13,7 @@ use crate::log::segment::{Segment, Segments};
 use crate::storage::Storage;
 
 use super::evidence::{Tail, examine};
-use super::table::{Evidence, EvidenceBit, RecoveryRow, TailVerdict, classify};
+use super::table::{Evidence, EvidenceBit, RecoveryRow, TailVerdict};
 
 /// The end of a log, and the verdict about it.
 #[derive(Debug)]
@@ -55,31 +55,33 @@ pub struct TailSummary {
 /// # Errors
 /// The error with which opening would be refused, naming the place; `Io`.
 pub fn opening_verdict(storage: &dyn Storage, dir: &Path) -> Result<TailVerdict> {
-    diagnose(storage, dir)?.outcome
+    Diagnosis::of(storage, dir)?.outcome
 }
 
-/// The state of the end of the log, as opening it now would find it.
-///
-/// # Errors
-/// `NotALedger`; `Rejected` for an archive, which cannot be opened for writing; `Io`.
-pub fn diagnose(storage: &dyn Storage, dir: &Path) -> Result<Diagnosis> {
-    let paths = LedgerPaths::new(dir);
-    check_writable(check_folder(storage, &paths)?, dir)?;
-    let mut before: Option<(HeadSlots, String)> = None;
-    let (mut repeated, mut attempts_left) = (0, ATTEMPTS_MAX);
-    loop {
-        let head_slots = read_head(storage, &paths)?;
-        let diagnosis = examine_once(storage, &paths, &head_slots)?;
-        let Err(refusal) = &diagnosis.outcome else { return Ok(diagnosis) };
-        // A concurrent write may look like damage. Real damage is still there on a second look.
-        let may_be_written = may_be_written(storage, &paths, &head_slots)?;
-        let seen = (head_slots, refusal.to_string());
-        repeated = if before.as_ref() == Some(&seen) { repeated + 1 } else { 0 };
-        attempts_left -= 1;
-        if !may_be_written || repeated == REPEATS_REQUIRED || attempts_left == 0 {
-            return Ok(diagnosis);
+impl Diagnosis {
+    /// The state of the end of the log, as opening it now would find it.
+    ///
+    /// # Errors
+    /// `NotALedger`; `Rejected` for an archive, which cannot be opened for writing; `Io`.
+    pub fn of(storage: &dyn Storage, dir: &Path) -> Result<Self> {
+        let paths = LedgerPaths::new(dir);
+        check_writable(check_folder(storage, &paths)?, dir)?;
+        let mut before: Option<(HeadSlots, String)> = None;
+        let (mut repeated, mut attempts_left) = (0, ATTEMPTS_MAX);
+        loop {
+            let head_slots = read_head(storage, &paths)?;
+            let diagnosis = examine_once(storage, &paths, &head_slots)?;
+            let Err(refusal) = &diagnosis.outcome else { return Ok(diagnosis) };
+            // A concurrent write may look like damage. Real damage is still there on a second look.
+            let may_be_written = may_be_written(storage, &paths, &head_slots)?;
+            let seen = (head_slots, refusal.to_string());
+            repeated = if before.as_ref() == Some(&seen) { repeated + 1 } else { 0 };
+            attempts_left -= 1;
+            if !may_be_written || repeated == REPEATS_REQUIRED || attempts_left == 0 {
+                return Ok(diagnosis);
+            }
+            before = Some(seen);
         }
-        before = Some(seen);
     }
 }
 
@@ -110,7 +112,7 @@ fn examine_once(
     };
     let header = &newest.header;
     let tail = examine(storage, paths, &segments, newest, head_slots, |_| Ok(()))?;
-    let row = classify(tail.evidence);
+    let row = tail.evidence.row();
     let outcome = refuse(paths, newest, &tail, row).map(|()| row.verdict);
     let end = TailSummary {
         path: paths.segment(header.name()),
@@ -132,7 +134,7 @@ fn unlinked(error: Error) -> Diagnosis {
         (EvidenceBit::Version, is_newer),
         (EvidenceBit::StructureInvalid, !is_newer),
     ]);
-    Diagnosis { end: None, evidence, row: classify(evidence), outcome: Err(error) }
+    Diagnosis { end: None, evidence, row: evidence.row(), outcome: Err(error) }
 }
 
 /// The error for a verdict that forbids writing, naming the place.

@@ -13,7 +13,7 @@ mod fence;
 mod table;
 
 pub(crate) use action::RecoveryAction;
-pub use diagnose::{Diagnosis, TailSummary, diagnose, opening_verdict};
+pub use diagnose::{Diagnosis, TailSummary, opening_verdict};
 pub(crate) use diagnose::{may_be_written, refuse};
 #[cfg(feature = "ledger")]
 pub use erase::ErasedFiles;
@@ -21,4 +21,4 @@ pub use erase::ErasedFiles;
 pub(crate) use erase::{mark_erasing, resume_erasure};
 pub(crate) use evidence::{Tail, examine};
 pub(crate) use fence::Fence;
-pub use table::{Evidence, EvidenceBit, RECOVERY_TABLE, RecoveryRow, TailVerdict, classify};
+pub use table::{Evidence, EvidenceBit, RECOVERY_TABLE, RecoveryRow, TailVerdict};

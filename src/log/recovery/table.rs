@@ -314,14 +314,16 @@ pub const RECOVERY_TABLE: [RecoveryRow; 17] = [
     row("12", NONE, NONE, TailVerdict::Ambiguous),
 ];
 
-/// The first row that matches the evidence.
-#[must_use]
-pub fn classify(evidence: Evidence) -> &'static RecoveryRow {
-    let matches = |row: &&RecoveryRow| {
-        evidence.0 & row.requires.0 == row.requires.0 && evidence.0 & row.excludes.0 == 0
-    };
-    let [.., last] = &RECOVERY_TABLE;
-    RECOVERY_TABLE.iter().find(matches).unwrap_or(last)
+impl Evidence {
+    /// The first row that matches the evidence.
+    #[must_use]
+    pub fn row(self) -> &'static RecoveryRow {
+        let matches = |row: &&RecoveryRow| {
+            self.0 & row.requires.0 == row.requires.0 && self.0 & row.excludes.0 == 0
+        };
+        let [.., last] = &RECOVERY_TABLE;
+        RECOVERY_TABLE.iter().find(matches).unwrap_or(last)
+    }
 }
 
 #[cfg(test)]
@@ -335,7 +337,7 @@ mod tests {
         let mut reached = std::collections::BTreeSet::new();
         for bits in 0..=u16::MAX {
             let evidence = Evidence(bits);
-            let row = classify(evidence);
+            let row = evidence.row();
             reached.insert(row.label);
             let continues = matches!(
                 row.verdict,
@@ -377,10 +379,10 @@ mod tests {
     fn crash_remains_are_never_refused() {
         let rest = NONE.with(EvidenceBit::ZerosToEnd);
         assert_eq!(
-            classify(rest.with(EvidenceBit::BatchComplete)).verdict,
+            rest.with(EvidenceBit::BatchComplete).row().verdict,
             TailVerdict::Unacknowledged
         );
-        assert_eq!(classify(rest).verdict, TailVerdict::Torn);
-        assert_eq!(classify(NONE.with(EvidenceBit::UnwrittenSector)).verdict, TailVerdict::Torn);
+        assert_eq!(rest.row().verdict, TailVerdict::Torn);
+        assert_eq!(NONE.with(EvidenceBit::UnwrittenSector).row().verdict, TailVerdict::Torn);
     }
 }

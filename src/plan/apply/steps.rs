@@ -12,7 +12,6 @@ use crate::plan::event::step_status::StepStatus;
 use crate::plan::event::table::StepEvent;
 use crate::plan::model::budget::Cost;
 use crate::plan::model::step::Fallback;
-use crate::plan::settle::reported::failure_of;
 use crate::plan::state::compact::step::CompactStep;
 use crate::plan::state::run::Run;
 use crate::plan::state::step_state::{Attempt, Hold, StepState};
@@ -54,7 +53,7 @@ impl Run {
     /// Applies all changes of an event except the change of the status.
     fn apply_details(&mut self, seq: u64, time: Timestamp, number: StepNumber, event: StepEvent) {
         let failure = match event {
-            StepEvent::FailureDecided(_) => failure_of(self, number),
+            StepEvent::FailureDecided(_) => self.failure_of(number),
             _ => None,
         };
         let criteria = match event {

@@ -6,7 +6,7 @@ use crate::plan::state::State;
 use crate::plan::state::run::{Run, RunStatus};
 use crate::plan::state::step_state::StepState;
 use crate::plan::value::ids::{RunId, StepNumber};
-use crate::plan::value::names::{NameKind, name_error};
+use crate::plan::value::names::NameKind;
 
 pub(crate) fn run_of(state: &State, run: RunId) -> Result<&Run, Rejection> {
     state.runs.get(&run).ok_or_else(|| match state.summaries.get(&run) {
@@ -17,7 +17,7 @@ pub(crate) fn run_of(state: &State, run: RunId) -> Result<&Run, Rejection> {
 
 /// Rejects an invalid name.
 pub(crate) fn expect_name(kind: NameKind, name: &str) -> Result<(), Rejection> {
-    name_error(kind, name).map_or(Ok(()), |fault| Err(Rejection::InvalidName(fault)))
+    kind.fault_in(name).map_or(Ok(()), |fault| Err(Rejection::InvalidName(fault)))
 }
 
 /// A run that has not ended.

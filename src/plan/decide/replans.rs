@@ -15,7 +15,6 @@ use crate::plan::settle::ending::BY_CRITERIA;
 use crate::plan::settle::failure::FailedAttempt;
 use crate::plan::settle::fallback::may_fall_back;
 use crate::plan::settle::outcome::decision_events;
-use crate::plan::settle::reported::failure_of;
 use crate::plan::state::State;
 use crate::plan::state::compact::step::CompactStep;
 use crate::plan::state::run::Run;
@@ -122,7 +121,7 @@ pub(super) fn decide_failure(
     if !is_external {
         return Err(Rejection::DecidedByRules);
     }
-    let failure = failure_of(run, number).filter(|_| step.status == StepStatus::Reported);
+    let failure = run.failure_of(number).filter(|_| step.status == StepStatus::Reported);
     let (Some((reported, message)), Some(attempt)) = (failure, step.attempt()) else {
         return Err(Rejection::NothingFailed);
     };

@@ -8,7 +8,7 @@ use crate::plan::event::step_status::StepStatus;
 use crate::plan::explain::limits;
 use crate::plan::model::policy::Decider;
 use crate::plan::settle::opening::writers_left;
-use crate::plan::settle::reported::{failure_of, unjudged_criteria};
+use crate::plan::settle::reported::unjudged_criteria;
 use crate::plan::state::barrier_state::BarrierStatus;
 use crate::plan::state::links::Dependency;
 use crate::plan::state::run::{ReplanRequest, RunStatus};
@@ -156,7 +156,7 @@ impl Context<'_> {
         let Some(attempt) = step.attempt() else { return Vec::new() };
         let is_external =
             self.run.plan().is_some_and(|plan| plan.header().failure.decider == Decider::External);
-        let undecided = failure_of(self.run, number).filter(|_| is_external);
+        let undecided = self.run.failure_of(number).filter(|_| is_external);
         let unjudged = match undecided {
             Some(_) => Vec::new(),
             None => unjudged_criteria(self.run, number),

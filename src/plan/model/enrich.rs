@@ -47,19 +47,22 @@ pub struct Tool {
     pub idempotent: Option<Idempotence>,
 }
 
-/// Fills in the unset fields of all steps. If a step has several tools, the most cautious value is
-/// used: the fewest attempts, the longest timeout and lease, all side effects, and `no` before
-/// `with_key` before `yes`.
-#[must_use]
-pub fn enrich(plan: &Plan, registry: &ToolRegistry) -> Plan {
-    let mut rich = plan.clone();
-    for step in &mut rich.steps {
-        let tools = step.tools.iter().filter_map(|name| registry.tools.get(name));
-        if let Some(known) = combine(tools) {
-            complete(step, plan, known);
+#[doc(hidden)]
+impl Plan {
+    /// Fills in the unset fields of all steps. If a step has several tools, the most cautious value is
+    /// used: the fewest attempts, the longest timeout and lease, all side effects, and `no` before
+    /// `with_key` before `yes`.
+    #[must_use]
+    pub fn enriched(&self, registry: &ToolRegistry) -> Plan {
+        let mut rich = self.clone();
+        for step in &mut rich.steps {
+            let tools = step.tools.iter().filter_map(|name| registry.tools.get(name));
+            if let Some(known) = combine(tools) {
+                complete(step, self, known);
+            }
         }
+        rich
     }
-    rich
 }
 
 /// The combined values for a step that uses all of these tools.
@@ -182,7 +185,7 @@ mod tests {
 
     fn enriched(step: Step) -> Step {
         let plan = Plan { steps: vec![step], ..Plan::default() };
-        enrich(&plan, &registry()).steps.remove(0)
+        plan.enriched(&registry()).steps.remove(0)
     }
 
     #[test]
@@ -211,7 +214,7 @@ mod tests {
         assert_eq!(enriched(step(&["unknown"])), step(&["unknown"]));
         let mut plan = Plan { steps: vec![step(&["pay"])], ..Plan::default() };
         plan.defaults.idempotent = Some(Idempotence::No);
-        assert_eq!(enrich(&plan, &registry()).steps[0].idempotent, None);
+        assert_eq!(plan.enriched(&registry()).steps[0].idempotent, None);
     }
 
     proptest! {
@@ -226,8 +229,8 @@ mod tests {
                 ..Plan::default()
             };
             plan.defaults.lease_seconds = default;
-            let once = enrich(&plan, &registry());
-            prop_assert_eq!(enrich(&once, &registry()), once);
+            let once = plan.enriched(&registry());
+            prop_assert_eq!(once.enriched(&registry()), once);
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Whether the work of a failed or lost attempt took effect.
 
-use super::reported::failure_of;
 use crate::plan::event::receipt::Outcome;
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::model::policy::Disposition;
@@ -41,14 +40,17 @@ pub(crate) fn must_not_repeat(run: &Run, number: StepNumber) -> bool {
     step.is_some_and(|(plan, step)| plan.idempotence_of(step) == Idempotence::No)
 }
 
-/// Whether the worker of a failed attempt reported that its work took effect.
 #[doc(hidden)]
-#[must_use]
-pub fn worker_reported_landed(run: &Run, number: StepNumber) -> bool {
-    let attempt = run.step(number).and_then(|step| step.attempt());
-    attempt.is_some_and(|attempt| {
-        attempt.receipt.is_some() && disposition_of(run, number, attempt) == Disposition::Landed
-    })
+impl Run {
+    /// Whether the worker of a failed attempt reported that its work took effect.
+    #[must_use]
+    pub fn worker_reported_landed(&self, number: StepNumber) -> bool {
+        let attempt = self.step(number).and_then(|step| step.attempt());
+        attempt.is_some_and(|attempt| {
+            attempt.receipt.is_some()
+                && disposition_of(self, number, attempt) == Disposition::Landed
+        })
+    }
 }
 
 /// Whether the failed attempt of a step may have done work that must not be repeated, and waits for
@@ -58,7 +60,7 @@ pub(crate) fn may_have_landed(run: &Run, number: StepNumber) -> bool {
     step.and_then(|step| Some((step, step.attempt()?))).is_some_and(|(step, attempt)| {
         let is_open = match step.status {
             StepStatus::Gated => true,
-            StepStatus::Reported => failure_of(run, number).is_some(),
+            StepStatus::Reported => run.failure_of(number).is_some(),
             _ => false,
         };
         is_open

@@ -236,13 +236,16 @@ fn condition_event(
     Ok(StepEvent::ConditionJudged(ConditionJudged { which, ruling, evidence }))
 }
 
-/// Why the condition of a skipped step cannot be evaluated; `None` if it can.
-#[must_use]
-pub fn condition_problem(run: &Run, number: StepNumber) -> Option<Text> {
-    let step = run.step(number).filter(|step| step.status == StepStatus::Skipped)?;
-    step.hold().condition.filter(|ruling| *ruling == Ruling::Fail)?;
-    let evaluator = &mut Evaluator::default();
-    evaluate(run, run.plan_step(number)?.condition()?, None, evaluator).ok()?.problem
+#[doc(hidden)]
+impl Run {
+    /// Why the condition of a skipped step cannot be evaluated; `None` if it can.
+    #[must_use]
+    pub fn condition_problem(&self, number: StepNumber) -> Option<Text> {
+        let step = self.step(number).filter(|step| step.status == StepStatus::Skipped)?;
+        step.hold().condition.filter(|ruling| *ruling == Ruling::Fail)?;
+        let evaluator = &mut Evaluator::default();
+        evaluate(self, self.plan_step(number)?.condition()?, None, evaluator).ok()?.problem
+    }
 }
 
 /// Whether an expression that does not hold is false, or cannot be evaluated.

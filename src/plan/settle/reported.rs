@@ -106,14 +106,17 @@ pub(crate) fn is_settled_without_criteria(run: &Run, number: StepNumber) -> bool
     is_reported && is_decided_by_rules(run) && !has_criteria()
 }
 
-/// Class and message of the failure of a reported step, if it failed.
-#[must_use]
-pub fn failure_of(run: &Run, number: StepNumber) -> Option<(FailureClass, Text)> {
-    match reported_consequence(run, number)? {
-        ReportedConsequence::Decide(class, message, _) => Some((class, message)),
-        ReportedConsequence::Evaluate(_)
-        | ReportedConsequence::Trust(_)
-        | ReportedConsequence::Accept => None,
+#[doc(hidden)]
+impl Run {
+    /// Class and message of the failure of a reported step, if it failed.
+    #[must_use]
+    pub fn failure_of(&self, number: StepNumber) -> Option<(FailureClass, Text)> {
+        match reported_consequence(self, number)? {
+            ReportedConsequence::Decide(class, message, _) => Some((class, message)),
+            ReportedConsequence::Evaluate(_)
+            | ReportedConsequence::Trust(_)
+            | ReportedConsequence::Accept => None,
+        }
     }
 }
 

@@ -19,7 +19,7 @@ fn gated() -> TestLedger {
 #[test]
 fn user_view_shows_progress_and_questions() {
     let mut ledger = gated();
-    let view = |ledger: &TestLedger| user_view(ledger.run(), ledger.now);
+    let view = |ledger: &TestLedger| ledger.run().user_view(ledger.now);
     assert_eq!(view(&ledger).to_string(), "Article: 0 of 3 steps\n  1 step is ready");
     let token = ledger.dispatch("write");
     ledger.now += 60 * SECOND;
@@ -52,7 +52,7 @@ fn operator_view_shows_leases_failures_and_totals() {
     let mut ledger = gated();
     ledger.fail("write", FailureClass::Transient);
     ledger.dispatch("write");
-    let view = operator_view(ledger.run(), ledger.now);
+    let view = ledger.run().operator_view(ledger.now);
     let flight = &view.in_flight[0];
     assert_eq!(
         (flight.attempt, flight.worker.as_str(), flight.id.as_str()),
@@ -90,7 +90,7 @@ fn execution_state_is_at_the_step_that_waits() {
     }];
     let mut ledger = TestLedger::with(&all, trust());
     let current = |ledger: &TestLedger| {
-        let state = execution_state(ledger.run(), ledger.now);
+        let state = ledger.run().execution_state(ledger.now);
         let ids: Vec<String> = state.current.into_values().collect();
         (ids.join(" "), state.retries_used.get("fetch").copied())
     };
@@ -110,7 +110,7 @@ fn execution_state_is_at_the_step_that_waits() {
 fn stalled_run_is_reported_after_half_an_hour() {
     let stalled = |ledger: &TestLedger, minutes: u64| {
         let (last, now) = (ledger.now, ledger.now + minutes * 60 * SECOND);
-        let found = warnings(ledger.run(), last, now);
+        let found = ledger.run().warnings(last, now);
         found.iter().any(|warning| matches!(warning, Warning::Stalled { .. }))
     };
     let ready = TestLedger::with(&plan(vec![step("a", &[])]), trust());
@@ -140,7 +140,7 @@ fn execution_state_has_its_fields() {
     let side_effects = vec!["post/1".to_owned()];
     ledger.report(token, Receipt { side_effects, cost, ..Receipt::default() });
     ledger.now += 5 * SECOND;
-    let state = execution_state(ledger.run(), ledger.now);
+    let state = ledger.run().execution_state(ledger.now);
     let ids = |list: &std::collections::BTreeMap<StepNumber, String>| {
         list.values().cloned().collect::<Vec<_>>().join(" ")
     };

@@ -20,7 +20,7 @@ use crate::plan::model::graph::edges::{Item, shown};
 use crate::plan::model::plan::{Barrier, BarrierNeeds, Plan};
 use crate::plan::model::problem::Problem;
 use crate::plan::model::step::Step;
-use crate::plan::value::names::{NameKind, name_error};
+use crate::plan::value::names::NameKind;
 use validator::{EXACT_MAX, TOO_LARGE, Validator, ZERO_BUDGET, ZERO_CAP, ZERO_SECONDS, fault_of};
 
 /// The largest number of steps in a plan.
@@ -58,7 +58,7 @@ impl Validator<'_> {
         }
         for (name, input) in &plan.inputs {
             let place = format!("inputs.{}", shown(name));
-            if let Some(fault) = name_error(NameKind::Variable, name) {
+            if let Some(fault) = NameKind::Variable.fault_in(name) {
                 self.report(&*place, fault);
             }
             let Some(default) = &input.default else { continue };

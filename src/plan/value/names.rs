@@ -14,31 +14,33 @@ pub enum NameKind {
     Variable,
 }
 
-/// Why a new name is invalid; `None` if it is valid.
-#[must_use]
-pub fn name_error(kind: NameKind, name: &str) -> Option<&'static str> {
-    let is_empty = name.trim().is_empty();
-    let is_broken = name.chars().any(char::is_control);
-    let is_number = || name.strip_prefix('#').is_some_and(|rest| rest.parse::<u64>().is_ok());
-    match kind {
-        NameKind::Run if is_empty => Some("the run needs a name"),
-        NameKind::Run if is_broken => {
-            Some("the run name has a control character; use one printable line")
+impl NameKind {
+    /// Why a new name is invalid; `None` if it is valid.
+    #[must_use]
+    pub fn fault_in(self, name: &str) -> Option<&'static str> {
+        let is_empty = name.trim().is_empty();
+        let is_broken = name.chars().any(char::is_control);
+        let is_number = || name.strip_prefix('#').is_some_and(|rest| rest.parse::<u64>().is_ok());
+        match self {
+            Self::Run if is_empty => Some("the run needs a name"),
+            Self::Run if is_broken => {
+                Some("the run name has a control character; use one printable line")
+            }
+            Self::Run if name.starts_with('-') => {
+                Some("the run name begins with `-`, like an option; choose another")
+            }
+            Self::Run if is_number() => {
+                Some("the run name looks like a run number; choose another")
+            }
+            Self::Worker if is_empty => Some("the worker needs a name"),
+            Self::Worker if is_broken => {
+                Some("the worker name has a control character; use one printable line")
+            }
+            Self::Variable if is_empty || is_broken => Some(
+                "the variable name is empty or has a control character; use one printable line",
+            ),
+            Self::Run | Self::Worker | Self::Variable => None,
         }
-        NameKind::Run if name.starts_with('-') => {
-            Some("the run name begins with `-`, like an option; choose another")
-        }
-        NameKind::Run if is_number() => {
-            Some("the run name looks like a run number; choose another")
-        }
-        NameKind::Worker if is_empty => Some("the worker needs a name"),
-        NameKind::Worker if is_broken => {
-            Some("the worker name has a control character; use one printable line")
-        }
-        NameKind::Variable if is_empty || is_broken => {
-            Some("the variable name is empty or has a control character; use one printable line")
-        }
-        NameKind::Run | NameKind::Worker | NameKind::Variable => None,
     }
 }
 
@@ -107,7 +109,7 @@ mod tests {
         ];
         for (of, names) in refused {
             for name in names {
-                let fault = name_error(of, name).unwrap();
+                let fault = of.fault_in(name).unwrap();
                 assert_eq!(ask(of, name), Err(Rejection::InvalidName(fault)), "{of:?} {name:?}");
             }
         }

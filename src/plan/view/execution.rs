@@ -54,55 +54,60 @@ pub struct Remaining {
     pub wall_seconds: Option<u64>,
 }
 
-/// The execution state of a run at that time.
-#[must_use]
-pub fn execution_state(run: &Run, now: Timestamp) -> ExecutionState {
-    let elapsed = elapsed(run, now);
-    let mut state = ExecutionState {
-        current: BTreeMap::new(),
-        completed: BTreeMap::new(),
-        pending: BTreeMap::new(),
-        failed: BTreeMap::new(),
-        retries_used: BTreeMap::new(),
-        elapsed,
-        budget_remaining: Remaining::of(&run.account, &run.limits(), elapsed),
-        side_effects_committed: BTreeMap::new(),
-        plan_version: run.active,
-    };
-    for (step, number) in run.steps.iter().zip((1..).map(StepNumber)) {
-        let is_for_person = || step.owner().is_some_and(is_person);
-        let list = match step.status {
-            StepStatus::Dispatched
-            | StepStatus::Reported
-            | StepStatus::OutcomeUnknown
-            | StepStatus::Delayed
-            | StepStatus::Gated => &mut state.current,
-            StepStatus::Ready if is_for_person() => &mut state.current,
-            StepStatus::Accepted | StepStatus::Skipped => &mut state.completed,
-            StepStatus::Failed | StepStatus::Cancelled => &mut state.failed,
-            StepStatus::Removed => continue,
-            StepStatus::Waiting | StepStatus::Ready => &mut state.pending,
+#[doc(hidden)]
+impl Run {
+    /// The execution state of a run at that time.
+    #[must_use]
+    pub fn execution_state(&self, now: Timestamp) -> ExecutionState {
+        let elapsed = elapsed(self, now);
+        let mut state = ExecutionState {
+            current: BTreeMap::new(),
+            completed: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            failed: BTreeMap::new(),
+            retries_used: BTreeMap::new(),
+            elapsed,
+            budget_remaining: Remaining::of(&self.account, &self.limits(), elapsed),
+            side_effects_committed: BTreeMap::new(),
+            plan_version: self.active,
         };
-        let is_pending = matches!(
-            step.status,
-            StepStatus::Waiting | StepStatus::Ready | StepStatus::Gated | StepStatus::Delayed
-        );
-        let plan = run.plan_step(number).filter(|_| is_pending);
-        let is_open =
-            plan.is_some_and(|plan| plan.condition().is_some()) && step.hold().condition.is_none();
-        let mark = if is_open { "?" } else { "" };
-        list.insert(number, format!("{}{mark}", step.id()));
-        // A person who is asked about a failure may decide against a retry.
-        let is_granted = is_pending && step.status != StepStatus::Gated;
-        let granted = u32::from(is_granted && step.failures > 0);
-        let retries = step.attempts.saturating_sub(1).saturating_add(granted).min(step.attempts);
-        if retries > 0 {
-            state.retries_used.insert(step.id().to_owned(), retries);
+        for (step, number) in self.steps.iter().zip((1..).map(StepNumber)) {
+            let is_for_person = || step.owner().is_some_and(is_person);
+            let list = match step.status {
+                StepStatus::Dispatched
+                | StepStatus::Reported
+                | StepStatus::OutcomeUnknown
+                | StepStatus::Delayed
+                | StepStatus::Gated => &mut state.current,
+                StepStatus::Ready if is_for_person() => &mut state.current,
+                StepStatus::Accepted | StepStatus::Skipped => &mut state.completed,
+                StepStatus::Failed | StepStatus::Cancelled => &mut state.failed,
+                StepStatus::Removed => continue,
+                StepStatus::Waiting | StepStatus::Ready => &mut state.pending,
+            };
+            let is_pending = matches!(
+                step.status,
+                StepStatus::Waiting | StepStatus::Ready | StepStatus::Gated | StepStatus::Delayed
+            );
+            let plan = self.plan_step(number).filter(|_| is_pending);
+            let is_open = plan.is_some_and(|plan| plan.condition().is_some())
+                && step.hold().condition.is_none();
+            let mark = if is_open { "?" } else { "" };
+            list.insert(number, format!("{}{mark}", step.id()));
+            // A person who is asked about a failure may decide against a retry.
+            let is_granted = is_pending && step.status != StepStatus::Gated;
+            let granted = u32::from(is_granted && step.failures > 0);
+            let retries =
+                step.attempts.saturating_sub(1).saturating_add(granted).min(step.attempts);
+            if retries > 0 {
+                state.retries_used.insert(step.id().to_owned(), retries);
+            }
         }
+        let done = self.effects.iter().filter(|(_, effect)| effect.committed != 0);
+        state.side_effects_committed =
+            done.map(|(key, each)| (key.clone(), each.committed)).collect();
+        state
     }
-    let done = run.effects.iter().filter(|(_, effect)| effect.committed != 0);
-    state.side_effects_committed = done.map(|(key, each)| (key.clone(), each.committed)).collect();
-    state
 }
 
 /// The duration of a run up to now or to its end.

@@ -122,33 +122,37 @@ pub struct BarrierSummary {
 /// The largest number of ready steps that is shown.
 const NEXT_MAX: usize = 10;
 
-/// The operator's view of a run at that time.
-#[must_use]
-pub fn operator_view(run: &Run, now: Timestamp) -> OperatorView {
-    let elapsed = elapsed(run, now);
-    let mut in_flight = attempts_in_status(run, StepStatus::Dispatched);
-    in_flight.sort_by_key(|attempt_summary| (attempt_summary.lease_until, attempt_summary.token));
-    OperatorView {
-        run: run.id,
-        name: run.name.clone(),
-        status: run.status,
-        pause: run.pause.clone(),
-        stopping: run.why_stopping().map(String::from),
-        elapsed,
-        versions: versions(run),
-        active: run.active,
-        request: run.request.clone(),
-        counts: run.counts.clone(),
-        counters: run.counters,
-        account: run.account,
-        remaining: Remaining::of(&run.account, &run.limits(), elapsed),
-        last_failure: last_failure(run),
-        in_flight,
-        outcome_unknown: attempts_in_status(run, StepStatus::OutcomeUnknown),
-        questions: run.questions.clone(),
-        barriers: barriers(run),
-        next: run.ready().take(NEXT_MAX).map(|(_, number)| number).collect(),
-        due: run.timers.first().map(|(due, _)| *due),
+#[doc(hidden)]
+impl Run {
+    /// The operator's view of a run at that time.
+    #[must_use]
+    pub fn operator_view(&self, now: Timestamp) -> OperatorView {
+        let elapsed = elapsed(self, now);
+        let mut in_flight = attempts_in_status(self, StepStatus::Dispatched);
+        in_flight
+            .sort_by_key(|attempt_summary| (attempt_summary.lease_until, attempt_summary.token));
+        OperatorView {
+            run: self.id,
+            name: self.name.clone(),
+            status: self.status,
+            pause: self.pause.clone(),
+            stopping: self.why_stopping().map(String::from),
+            elapsed,
+            versions: versions(self),
+            active: self.active,
+            request: self.request.clone(),
+            counts: self.counts.clone(),
+            counters: self.counters,
+            account: self.account,
+            remaining: Remaining::of(&self.account, &self.limits(), elapsed),
+            last_failure: last_failure(self),
+            in_flight,
+            outcome_unknown: attempts_in_status(self, StepStatus::OutcomeUnknown),
+            questions: self.questions.clone(),
+            barriers: barriers(self),
+            next: self.ready().take(NEXT_MAX).map(|(_, number)| number).collect(),
+            due: self.timers.first().map(|(due, _)| *due),
+        }
     }
 }
 

@@ -23,26 +23,33 @@ pub struct TrustedCheck {
     pub text: String,
 }
 
-/// The checks of accepted steps that were taken on the worker's word.
-#[must_use]
-pub fn trusted_checks(run: &Run) -> Vec<TrustedCheck> {
-    let is_trusted = |number: StepNumber| {
-        run.step(number).is_some_and(|step| step.accepted() == Some(&AcceptedBasis::WorkersWord))
-    };
-    texts_of(run, is_trusted)
+#[doc(hidden)]
+impl Run {
+    /// The checks of accepted steps that were taken on the worker's word.
+    #[must_use]
+    pub fn trusted_checks(&self) -> Vec<TrustedCheck> {
+        let is_trusted = |number: StepNumber| {
+            self.step(number)
+                .is_some_and(|step| step.accepted() == Some(&AcceptedBasis::WorkersWord))
+        };
+        texts_of(self, is_trusted)
+    }
 }
 
-/// The checks of the steps that are left which the run will take on the worker's word.
-#[must_use]
-pub fn checks_to_trust(run: &Run) -> Vec<TrustedCheck> {
-    if run.policy.text != TextPolicy::Trust {
-        return Vec::new();
+#[doc(hidden)]
+impl Run {
+    /// The checks of the steps that are left which the run will take on the worker's word.
+    #[must_use]
+    pub fn checks_to_trust(&self) -> Vec<TrustedCheck> {
+        if self.policy.text != TextPolicy::Trust {
+            return Vec::new();
+        }
+        let is_left = |number: StepNumber| {
+            let closed = [StepStatus::Accepted, StepStatus::Skipped, StepStatus::Failed];
+            self.step(number).is_some_and(|step| !closed.contains(&step.status))
+        };
+        texts_of(self, is_left)
     }
-    let is_left = |number: StepNumber| {
-        let closed = [StepStatus::Accepted, StepStatus::Skipped, StepStatus::Failed];
-        run.step(number).is_some_and(|step| !closed.contains(&step.status))
-    };
-    texts_of(run, is_left)
 }
 
 fn texts_of(run: &Run, is_selected: impl Fn(StepNumber) -> bool) -> Vec<TrustedCheck> {

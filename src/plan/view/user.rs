@@ -146,30 +146,37 @@ pub enum RequiredAction {
 /// The largest number of activities of one type.
 const SHOWN: usize = 5;
 
-/// The user's view of a run at that time.
-#[must_use]
-pub fn user_view(run: &Run, now: Timestamp) -> UserView {
-    let done = run.count(StepStatus::Accepted).saturating_add(run.count(StepStatus::Skipped));
-    let title =
-        run.plan().map(|plan| plan.header().title.clone()).filter(|title| !title.is_empty());
-    let required_actions = required_actions(run);
-    UserView {
-        title: title.unwrap_or_else(|| run.name.clone()),
-        done,
-        total_steps: run.active_version().map_or(0, |version| version.step_count),
-        continues: continues(run),
-        activities: activities(run),
-        expected: expected(run, now)
-            .filter(|_| !continues(run) && required_actions.is_empty() && run.pause.is_none()),
-        required_actions,
+#[doc(hidden)]
+impl Run {
+    /// The user's view of a run at that time.
+    #[must_use]
+    pub fn user_view(&self, now: Timestamp) -> UserView {
+        let done = self.count(StepStatus::Accepted).saturating_add(self.count(StepStatus::Skipped));
+        let title =
+            self.plan().map(|plan| plan.header().title.clone()).filter(|title| !title.is_empty());
+        let required_actions = required_actions(self);
+        UserView {
+            title: title.unwrap_or_else(|| self.name.clone()),
+            done,
+            total_steps: self.active_version().map_or(0, |version| version.step_count),
+            continues: self.continues(),
+            activities: activities(self),
+            expected: expected(self, now).filter(|_| {
+                !self.continues() && required_actions.is_empty() && self.pause.is_none()
+            }),
+            required_actions,
+        }
     }
 }
 
-/// Whether more steps will follow those of the active version.
-#[must_use]
-pub fn continues(run: &Run) -> bool {
-    let is_open = !matches!(run.status, RunStatus::Ended(_));
-    is_open && run.plan().is_some_and(|plan| plan.header().continues)
+#[doc(hidden)]
+impl Run {
+    /// Whether more steps will follow those of the active version.
+    #[must_use]
+    pub fn continues(&self) -> bool {
+        let is_open = !matches!(self.status, RunStatus::Ended(_));
+        is_open && self.plan().is_some_and(|plan| plan.header().continues)
+    }
 }
 
 fn activities(run: &Run) -> Vec<Activity> {

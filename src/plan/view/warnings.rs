@@ -58,48 +58,55 @@ pub enum Warning {
     },
 }
 
-/// The warnings about a run at that time; `last_record` is the time of the last record of the ledger.
-#[must_use]
-pub fn warnings(run: &Run, last_record: Timestamp, now: Timestamp) -> Vec<Warning> {
-    if run.status == RunStatus::Proposed {
-        return Vec::new();
-    }
-    let mut warnings = used_budgets(run, now);
-    if run.status != RunStatus::Running {
-        return warnings;
-    }
-    let in_flight = run.steps.iter().zip((1..).map(StepNumber));
-    let in_flight = in_flight.filter(|(step, _)| step.status == StepStatus::Dispatched);
-    let (mut newest, mut is_estimated) = (0, false);
-    for (step, number) in in_flight.take(usize::try_from(run.in_flight).unwrap_or(usize::MAX)) {
-        let Some(attempt) = step.attempt() else { continue };
-        newest = newest.max(attempt.dispatched);
-        let elapsed = now.saturating_sub(attempt.dispatched);
-        let Some(estimate_seconds) = run.plan_step(number).and_then(CompactStep::estimate_seconds)
-        else {
-            continue;
-        };
-        is_estimated = true;
-        if is_slow(elapsed, estimate_seconds) {
-            warnings.push(Warning::SlowStep { step: number, elapsed, estimate_seconds });
+#[doc(hidden)]
+impl Run {
+    /// The warnings about a run at that time; `last_record` is the time of the last record of the ledger.
+    #[must_use]
+    pub fn warnings(&self, last_record: Timestamp, now: Timestamp) -> Vec<Warning> {
+        if self.status == RunStatus::Proposed {
+            return Vec::new();
         }
+        let mut warnings = used_budgets(self, now);
+        if self.status != RunStatus::Running {
+            return warnings;
+        }
+        let in_flight = self.steps.iter().zip((1..).map(StepNumber));
+        let in_flight = in_flight.filter(|(step, _)| step.status == StepStatus::Dispatched);
+        let (mut newest, mut is_estimated) = (0, false);
+        for (step, number) in in_flight.take(usize::try_from(self.in_flight).unwrap_or(usize::MAX))
+        {
+            let Some(attempt) = step.attempt() else { continue };
+            newest = newest.max(attempt.dispatched);
+            let elapsed = now.saturating_sub(attempt.dispatched);
+            let Some(estimate_seconds) =
+                self.plan_step(number).and_then(CompactStep::estimate_seconds)
+            else {
+                continue;
+            };
+            is_estimated = true;
+            if Warning::is_slow(elapsed, estimate_seconds) {
+                warnings.push(Warning::SlowStep { step: number, elapsed, estimate_seconds });
+            }
+        }
+        let (ready, flights) = (self.count(StepStatus::Ready), self.in_flight);
+        let is_held = self.pause.is_some() || self.request.is_some() || self.abort_reason.is_some();
+        let since = if flights > 0 { newest } else { last_record };
+        let elapsed = now.saturating_sub(since);
+        let is_busy = (ready > 0 && !is_held) || (flights > 0 && !is_estimated);
+        if is_busy && elapsed >= STALL_AFTER {
+            warnings.push(Warning::Stalled { elapsed, ready, in_flight: flights });
+        }
+        warnings
     }
-    let (ready, flights) = (run.count(StepStatus::Ready), run.in_flight);
-    let is_held = run.pause.is_some() || run.request.is_some() || run.abort_reason.is_some();
-    let since = if flights > 0 { newest } else { last_record };
-    let elapsed = now.saturating_sub(since);
-    let is_busy = (ready > 0 && !is_held) || (flights > 0 && !is_estimated);
-    if is_busy && elapsed >= STALL_AFTER {
-        warnings.push(Warning::Stalled { elapsed, ready, in_flight: flights });
-    }
-    warnings
 }
 
-/// Whether an attempt takes longer than its estimate by far.
-#[must_use]
-pub fn is_slow(elapsed: Micros, estimate_seconds: u32) -> bool {
-    let estimate = Micros::from(estimate_seconds).saturating_mul(SECOND);
-    elapsed >= estimate.saturating_mul(SLOW_FACTOR)
+impl Warning {
+    /// Whether an attempt takes longer than its estimate by far.
+    #[must_use]
+    pub fn is_slow(elapsed: Micros, estimate_seconds: u32) -> bool {
+        let estimate = Micros::from(estimate_seconds).saturating_mul(SECOND);
+        elapsed >= estimate.saturating_mul(SLOW_FACTOR)
+    }
 }
 
 /// The parts of a run's budget of which most is spent.

@@ -15,6 +15,6 @@ mod removable;
 mod slots;
 mod snapshots;
 
-pub use prune::{StorePrune, keep_anchors, prunable, upload_anchors};
+pub use prune::StorePrune;
 pub use removable::{COLLECT_AFTER, RemovableClass, RemovableObject, remove};
-pub use slots::{CollectPlan, collectable};
+pub use slots::CollectPlan;

@@ -39,72 +39,74 @@ pub struct StorePrune {
     pub is_pruned: bool,
 }
 
-/// Find the newest retention note, and the segments that may be deleted because of it. `None` without a note. Nothing
-/// is deleted.
-///
-/// # Errors
-/// `Corrupt` with the name of a damaged object, or if the note does not fit the log; `Io` if the store does not answer.
-pub fn prunable(session: &StoreSession<'_>) -> Result<Option<StorePrune>> {
-    let (mut newest, mut starts) = (None, Vec::new());
-    let start = session.start()?;
-    let is_pruned = start.position.next_seq > 1;
-    let end = session.find_end(start, &mut |taken| {
-        let header = match taken {
-            TakenIn::Segment(segment) => &segment.place().header,
-            TakenIn::Slot(slot) => &slot.place().header,
-        };
-        let start = (header.ordinal, header.base_seq, header.prev_chain);
-        if starts.last() != Some(&start) {
-            starts.push(start);
+impl StorePrune {
+    /// Find the newest retention note, and the segments that may be deleted because of it. `None` without a note. Nothing
+    /// is deleted.
+    ///
+    /// # Errors
+    /// `Corrupt` with the name of a damaged object, or if the note does not fit the log; `Io` if the store does not answer.
+    pub fn find(session: &StoreSession<'_>) -> Result<Option<Self>> {
+        let (mut newest, mut starts) = (None, Vec::new());
+        let start = session.start()?;
+        let is_pruned = start.position.next_seq > 1;
+        let end = session.find_end(start, &mut |taken| {
+            let header = match taken {
+                TakenIn::Segment(segment) => &segment.place().header,
+                TakenIn::Slot(slot) => &slot.place().header,
+            };
+            let start = (header.ordinal, header.base_seq, header.prev_chain);
+            if starts.last() != Some(&start) {
+                starts.push(start);
+            }
+            taken.for_each_record(&mut |record| {
+                let seq = record.header.stamp.seq;
+                newest = retention_note(record).map(|note| (seq, note)).or(newest.take());
+            });
+            Ok(())
+        })?;
+        let Some((seq, note)) = newest else { return Ok(None) };
+        expect_start(&starts, seq, &note)?;
+        let listing = session.list(SEGMENTS, &mut 0)?;
+        if let Some(sealed) = ends_too_early(&listing, end.position.next_seq) {
+            return Err(lost_end(&sealed));
         }
-        taken.for_each_record(&mut |record| {
-            let seq = record.header.stamp.seq;
-            newest = retention_note(record).map(|note| (seq, note)).or(newest.take());
-        });
-        Ok(())
-    })?;
-    let Some((seq, note)) = newest else { return Ok(None) };
-    expect_start(&starts, seq, &note)?;
-    let listing = session.list(SEGMENTS, &mut 0)?;
-    if let Some(sealed) = ends_too_early(&listing, end.position.next_seq) {
-        return Err(lost_end(&sealed));
+        let newest = segment_floor(&listing);
+        let mut covered: Vec<_> = listing
+            .iter()
+            .filter_map(|listed| Some((segment_object(listed)?, listed)))
+            .filter(|(object, _)| {
+                object.ordinal <= note.last_ordinal
+                    && object.last_seq <= note.last_seq
+                    && (object.last_seq < newest || mutant!(NewestSegmentPruned))
+            })
+            .collect();
+        covered.sort_by_key(|(object, _)| (object.base_seq, object.form, object.last_seq));
+        let segments = covered.iter().map(|(_, listed)| removable(RemovableClass::Pruned, listed));
+        let survey = SnapshotSurvey::list(session)?;
+        let stale = survey.listed.iter().chain(&survey.kept);
+        let stale = stale.filter(|(name, _)| name.seq < note.last_seq);
+        let stale = stale.map(|(_, listed)| removable(RemovableClass::Snapshot, listed));
+        let objects = segments.chain(stale).collect();
+        let (mut unkept, mut missing) = (Vec::new(), Vec::new());
+        for anchor in &note.anchors {
+            let Some(name) = anchor.name() else { continue };
+            let is_it = |object: &str| -> Result<bool> {
+                let found = read_snapshot(session, object, &name)?;
+                let header = found.map(|(header, _)| header);
+                Ok(header.is_some_and(|it| it.base.is_none() && Anchor::of(&it) == *anchor))
+            };
+            if is_it(&anchor_object(&name))? {
+                continue;
+            }
+            let is_stored = is_it(&snapshot_object(&name))?;
+            if !is_stored {
+                missing.push(anchor.clone());
+            } else if !mutant!(CollectableAnchorTrusted) {
+                unkept.push(anchor.clone());
+            }
+        }
+        Ok(Some(StorePrune { seq, note, objects, unkept, missing, is_pruned }))
     }
-    let newest = segment_floor(&listing);
-    let mut covered: Vec<_> = listing
-        .iter()
-        .filter_map(|listed| Some((segment_object(listed)?, listed)))
-        .filter(|(object, _)| {
-            object.ordinal <= note.last_ordinal
-                && object.last_seq <= note.last_seq
-                && (object.last_seq < newest || mutant!(NewestSegmentPruned))
-        })
-        .collect();
-    covered.sort_by_key(|(object, _)| (object.base_seq, object.form, object.last_seq));
-    let segments = covered.iter().map(|(_, listed)| removable(RemovableClass::Pruned, listed));
-    let survey = SnapshotSurvey::list(session)?;
-    let stale = survey.listed.iter().chain(&survey.kept);
-    let stale = stale.filter(|(name, _)| name.seq < note.last_seq);
-    let stale = stale.map(|(_, listed)| removable(RemovableClass::Snapshot, listed));
-    let objects = segments.chain(stale).collect();
-    let (mut unkept, mut missing) = (Vec::new(), Vec::new());
-    for anchor in &note.anchors {
-        let Some(name) = anchor.name() else { continue };
-        let is_it = |object: &str| -> Result<bool> {
-            let found = read_snapshot(session, object, &name)?;
-            let header = found.map(|(header, _)| header);
-            Ok(header.is_some_and(|it| it.base.is_none() && Anchor::of(&it) == *anchor))
-        };
-        if is_it(&anchor_object(&name))? {
-            continue;
-        }
-        let is_stored = is_it(&snapshot_object(&name))?;
-        if !is_stored {
-            missing.push(anchor.clone());
-        } else if !mutant!(CollectableAnchorTrusted) {
-            unkept.push(anchor.clone());
-        }
-    }
-    Ok(Some(StorePrune { seq, note, objects, unkept, missing, is_pruned }))
 }
 
 /// Check that the log continues after the pruned records as the note says.
@@ -123,58 +125,62 @@ fn expect_start(starts: &[(u64, u64, Chain)], seq: u64, note: &RetentionNote) ->
     Err(Error::new(ErrorKind::Corrupt, message).at_seq(seq))
 }
 
-/// Create the snapshots that a prune needs in the store: a folder of the ledger has them. Each is verified first.
-/// Returns their names.
-///
-/// # Errors
-/// `Rejected` if the folder is of another ledger; `Corrupt` if a snapshot is missing there or damaged, or the store
-/// has another one of its name; `Io`.
-pub fn upload_anchors(
-    dir: &Path,
-    options: &LogOptions,
-    session: &StoreSession<'_>,
-    prune: &StorePrune,
-) -> Result<Vec<String>> {
-    let reader = LogReader::open(&options.storage, dir)?;
-    let identity = (session.identity.ledger, session.identity.genesis);
-    if reader.uids() != Some(identity) {
-        let message = "the store has the log of another ledger than the folder";
-        return Err(Error::new(ErrorKind::Rejected, message).at_path(dir));
+impl StorePrune {
+    /// Create the snapshots that a prune needs in the store: a folder of the ledger has them. Each is verified first.
+    /// Returns their names.
+    ///
+    /// # Errors
+    /// `Rejected` if the folder is of another ledger; `Corrupt` if a snapshot is missing there or damaged, or the store
+    /// has another one of its name; `Io`.
+    pub fn upload_anchors(
+        &self,
+        dir: &Path,
+        options: &LogOptions,
+        session: &StoreSession<'_>,
+    ) -> Result<Vec<String>> {
+        let reader = LogReader::open(&options.storage, dir)?;
+        let identity = (session.identity.ledger, session.identity.genesis);
+        if reader.uids() != Some(identity) {
+            let message = "the store has the log of another ledger than the folder";
+            return Err(Error::new(ErrorKind::Rejected, message).at_path(dir));
+        }
+        let mut created = Vec::new();
+        for anchor in &self.missing {
+            reader.check_anchor(anchor)?;
+            let path = dir.join(SNAPSHOTS).join(&anchor.file);
+            let failed = |error| Error::io("read the snapshot", &path, error);
+            let file = options.storage.open(&path, Access::Read).map_err(failed)?;
+            let length = file.length().map_err(failed)?;
+            let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
+            read_sectors(&*file, &mut bytes, 0).and_then(SectorRead::complete).map_err(failed)?;
+            created.extend(keep(session, anchor, &bytes)?);
+        }
+        Ok(created)
     }
-    let mut created = Vec::new();
-    for anchor in &prune.missing {
-        reader.check_anchor(anchor)?;
-        let path = dir.join(SNAPSHOTS).join(&anchor.file);
-        let failed = |error| Error::io("read the snapshot", &path, error);
-        let file = options.storage.open(&path, Access::Read).map_err(failed)?;
-        let length = file.length().map_err(failed)?;
-        let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
-        read_sectors(&*file, &mut bytes, 0).and_then(SectorRead::complete).map_err(failed)?;
-        created.extend(keep(session, anchor, &bytes)?);
-    }
-    Ok(created)
 }
 
-/// Keep snapshots of the store as anchors, before the records that they replace are deleted. Returns the names of the
-/// objects.
-///
-/// # Errors
-/// `Corrupt` if a snapshot is gone or damaged by now, or the store has another object of that name; `Io`.
-pub fn keep_anchors(session: &StoreSession<'_>, prune: &StorePrune) -> Result<Vec<String>> {
-    let mut created = Vec::new();
-    for anchor in &prune.unkept {
-        let Some(name) = anchor.name() else { continue };
-        let object = snapshot_object(&name);
-        let found = read_snapshot(session, &object, &name)?;
-        let Some((_, bytes)) = found.filter(|(header, _)| Anchor::of(header) == *anchor) else {
-            let message = "this snapshot is not in the store any more";
-            return Err(Error::new(ErrorKind::Corrupt, message)
-                .with_hint("repeat the command; name a folder that has it with --ledger")
-                .at_path(object.as_ref()));
-        };
-        created.extend(keep(session, anchor, &bytes)?);
+impl StorePrune {
+    /// Keep snapshots of the store as anchors, before the records that they replace are deleted. Returns the names of the
+    /// objects.
+    ///
+    /// # Errors
+    /// `Corrupt` if a snapshot is gone or damaged by now, or the store has another object of that name; `Io`.
+    pub fn keep_anchors(&self, session: &StoreSession<'_>) -> Result<Vec<String>> {
+        let mut created = Vec::new();
+        for anchor in &self.unkept {
+            let Some(name) = anchor.name() else { continue };
+            let object = snapshot_object(&name);
+            let found = read_snapshot(session, &object, &name)?;
+            let Some((_, bytes)) = found.filter(|(header, _)| Anchor::of(header) == *anchor) else {
+                let message = "this snapshot is not in the store any more";
+                return Err(Error::new(ErrorKind::Corrupt, message)
+                    .with_hint("repeat the command; name a folder that has it with --ledger")
+                    .at_path(object.as_ref()));
+            };
+            created.extend(keep(session, anchor, &bytes)?);
+        }
+        Ok(created)
     }
-    Ok(created)
 }
 
 fn keep(session: &StoreSession<'_>, anchor: &Anchor, bytes: &[u8]) -> Result<Option<String>> {

@@ -31,53 +31,57 @@ pub struct CollectPlan {
     pub invalid: u64,
 }
 
-/// Plan what may be deleted at a time of the store. Nothing is deleted.
-///
-/// # Errors
-/// `Corrupt` with the name of a damaged object of the log; `Io` if the store does not answer.
-pub fn collectable(session: &StoreSession<'_>, now: StoreTime) -> Result<CollectPlan> {
-    let mut unclear = 0;
-    // Listed first: whatever is created later covers no slot of the other list.
-    let segments = session.list(SEGMENTS, &mut unclear)?;
-    let slots = session.list(TAIL, &mut unclear)?;
-    let mut plan = CollectPlan { floor: segment_floor(&segments), ..CollectPlan::default() };
-    let mut candidates = Vec::new();
-    for listed in slots {
-        let Some(ObjectName::Slot(first_seq)) = ObjectName::parse(&listed.name) else { continue };
-        if first_seq > plan.floor {
-            plan.uncovered += 1;
-        } else if is_old(listed.at, now) || mutant!(YoungSlotCollected) {
-            candidates.push(listed);
-        } else {
-            plan.young += 1;
+impl CollectPlan {
+    /// Plan what may be deleted at a time of the store. Nothing is deleted.
+    ///
+    /// # Errors
+    /// `Corrupt` with the name of a damaged object of the log; `Io` if the store does not answer.
+    pub fn of(session: &StoreSession<'_>, now: StoreTime) -> Result<Self> {
+        let mut unclear = 0;
+        // Listed first: whatever is created later covers no slot of the other list.
+        let segments = session.list(SEGMENTS, &mut unclear)?;
+        let slots = session.list(TAIL, &mut unclear)?;
+        let mut plan = CollectPlan { floor: segment_floor(&segments), ..CollectPlan::default() };
+        let mut candidates = Vec::new();
+        for listed in slots {
+            let Some(ObjectName::Slot(first_seq)) = ObjectName::parse(&listed.name) else {
+                continue;
+            };
+            if first_seq > plan.floor {
+                plan.uncovered += 1;
+            } else if is_old(listed.at, now) || mutant!(YoungSlotCollected) {
+                candidates.push(listed);
+            } else {
+                plan.young += 1;
+            }
         }
-    }
-    let mut replaced = replaced(&segments, now);
-    // Listed before the log is read, which then has their notes.
-    let mut survey = SnapshotSurvey::list(session)?;
-    let has_superseded = may_have_superseded(&survey, now);
-    if candidates.is_empty() && replaced.is_empty() && !has_superseded {
-        return Ok(plan);
-    }
-    let end = session.find_end(session.start()?, &mut |taken| {
+        let mut replaced = replaced(&segments, now);
+        // Listed before the log is read, which then has their notes.
+        let mut survey = SnapshotSurvey::list(session)?;
+        let has_superseded = may_have_superseded(&survey, now);
+        if candidates.is_empty() && replaced.is_empty() && !has_superseded {
+            return Ok(plan);
+        }
+        let end = session.find_end(session.start()?, &mut |taken| {
+            if has_superseded {
+                survey.look(taken);
+            }
+            Ok(())
+        })?;
+        if let Some(sealed) = ends_too_early(&segments, end.position.next_seq) {
+            return Err(lost_end(&sealed));
+        }
+        // The slots of many commits: 16 requests at a time.
+        with_objects_ahead(session.objects, candidates.clone(), |objects| {
+            let session = StoreSession { objects, ..*session };
+            candidates.iter().try_for_each(|listed| judge(&session, listed, &mut plan))
+        })?;
+        plan.objects.append(&mut replaced);
         if has_superseded {
-            survey.look(taken);
+            plan.objects.extend(superseded(session, &survey, now)?);
         }
-        Ok(())
-    })?;
-    if let Some(sealed) = ends_too_early(&segments, end.position.next_seq) {
-        return Err(lost_end(&sealed));
+        Ok(plan)
     }
-    // The slots of many commits: 16 requests at a time.
-    with_objects_ahead(session.objects, candidates.clone(), |objects| {
-        let session = StoreSession { objects, ..*session };
-        candidates.iter().try_for_each(|listed| judge(&session, listed, &mut plan))
-    })?;
-    plan.objects.append(&mut replaced);
-    if has_superseded {
-        plan.objects.extend(superseded(session, &survey, now)?);
-    }
-    Ok(plan)
 }
 
 /// Decide about an old slot whose name the floor covers. An invalid slot is kept: it is damage, or of a newer program.

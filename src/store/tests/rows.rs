@@ -6,7 +6,7 @@ use crate::error::ErrorKind;
 use crate::format::Chain;
 use crate::sim::{SimStore, StoreFate};
 use crate::store::{
-    COLLECT_AFTER, ObjectName, SegmentObject, StoreEnd, StorePosition, StoreTime, collectable,
+    COLLECT_AFTER, CollectPlan, ObjectName, SegmentObject, StoreEnd, StorePosition, StoreTime,
     remove,
 };
 
@@ -144,7 +144,7 @@ fn row_07_refusal_without_a_slot_is_sent_again() {
 fn collect_later(node: &Node) -> Vec<String> {
     node.store.advance(COLLECT_AFTER + 60_000_000);
     let session = session(&node.store);
-    let planned = collectable(&session, node.store.now()).unwrap().objects;
+    let planned = CollectPlan::of(&session, node.store.now()).unwrap().objects;
     let mut deleted = Vec::new();
     remove(&session, &planned, &mut |object| deleted.push(object.name.clone())).unwrap();
     deleted
@@ -152,7 +152,7 @@ fn collect_later(node: &Node) -> Vec<String> {
 
 /// The names of what may be deleted at a time of the store.
 fn planned(store: &SimStore, now: StoreTime) -> Vec<String> {
-    let plan = collectable(&session(store), now).unwrap();
+    let plan = CollectPlan::of(&session(store), now).unwrap();
     plan.objects.into_iter().map(|object| object.name).collect()
 }
 
@@ -272,7 +272,7 @@ fn rows_09_to_12_hold_wherever_a_collector_stops() {
     }
     w.upload_part();
     origin.advance(COLLECT_AFTER + 60_000_000);
-    let plan = collectable(&session(&origin), origin.now()).unwrap().objects;
+    let plan = CollectPlan::of(&session(&origin), origin.now()).unwrap().objects;
     assert_eq!(plan.len(), 11);
     for stop in 0..=plan.len() {
         let store = origin.fork();
@@ -397,7 +397,7 @@ fn segment_object_ends_where_a_slot_does() {
     let half = SegmentObject { last_seq: 10, ..object };
     session(&foreign).create_segment(&half, &bytes[..middle]).unwrap();
     foreign.advance(2 * COLLECT_AFTER);
-    let refused = collectable(&session(&foreign), foreign.now()).unwrap_err();
+    let refused = CollectPlan::of(&session(&foreign), foreign.now()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused}");
     w.upload_part();
     assert_eq!(collect_later(&w), (2..=10).map(slot).collect::<Vec<_>>());

@@ -11,8 +11,7 @@ const LAZY: &str = "--worker true";
 fn read(place: &Place, text: &str) -> files::PlanFile {
     place.write("plan", text);
     let programs = Some(Programs::of_process());
-    files::read_with(&place.path("plan"), &ReadOptions { programs, ..ReadOptions::default() })
-        .unwrap()
+    ReadOptions { programs, ..ReadOptions::default() }.read(&place.path("plan")).unwrap()
 }
 
 // S11: the acceptance of a step in Markdown.

@@ -164,7 +164,7 @@ proptest! {
     #[test]
     fn s28_every_form_reads_back_as_the_same_plan_and_progress(file in plans()) {
         for format in [ExportFormat::Yaml, ExportFormat::Json, ExportFormat::Markdown] {
-            let text = files::render(&file, format).unwrap();
+            let text = file.render(format).unwrap();
             let again = files::parse("f", &text).unwrap();
             prop_assert_eq!(&again.plan, &file.plan, "{:?}\n{}", format, text);
             prop_assert_eq!((&again.done, &again.skipped), (&file.done, &file.skipped));
@@ -178,7 +178,7 @@ proptest! {
             ExportFormat::Beads,
             ExportFormat::Cursor,
         ] {
-            let rendered = files::render(&file, format);
+            let rendered = file.render(format);
             if format == ExportFormat::SpecKit && !is_spec_kit {
                 prop_assert!(rendered.unwrap_err().to_string().contains("T001"));
                 continue;
@@ -198,7 +198,7 @@ proptest! {
                 prop_assert_eq!(&again.plan.open_questions, &file.plan.open_questions);
                 prop_assert!(again.report.unread.is_empty(), "{:?}\n{}", again.report, text);
                 // What was read once is written unchanged.
-                prop_assert_eq!(files::render(&again, format).unwrap(), text);
+                prop_assert_eq!(again.render(format).unwrap(), text);
             }
         }
     }
@@ -244,15 +244,15 @@ proptest! {
     #[test]
     fn s29_plan_artifact_is_written_back_as_it_was_read(text in artifacts()) {
         let file = files::parse("PLAN.md", &text).unwrap();
-        let written = files::render(&file, ExportFormat::Artifact).unwrap();
+        let written = file.render(ExportFormat::Artifact).unwrap();
         let again = files::parse("PLAN.md", &written).unwrap();
         prop_assert_eq!(&again.plan, &file.plan, "{}\n{}", text, written);
         prop_assert_eq!(finished(&again), finished(&file), "{}", written);
         // Nothing is stated that the order says.
         prop_assert!(!written.contains("depends on"), "{}", written);
         prop_assert_eq!(written.trim_end(), text.trim_end());
-        prop_assert_eq!(files::render(&again, ExportFormat::Artifact).unwrap(), written);
-        prop_assert_eq!(files::lost_fields(&file, &again), []);
+        prop_assert_eq!(again.render(ExportFormat::Artifact).unwrap(), written);
+        prop_assert_eq!(file.fields_lost_in(&again), []);
     }
 }
 
@@ -266,8 +266,8 @@ fn s28_fields_that_a_form_has_no_place_for_are_named() {
         (ExportFormat::Beads, vec!["gate", "idempotent", "outputs"]),
         (ExportFormat::Markdown, vec![]),
     ] {
-        let again = files::parse("f", &files::render(&file, format).unwrap()).unwrap();
-        let lost = files::lost_fields(&file, &again);
+        let again = files::parse("f", &file.render(format).unwrap()).unwrap();
+        let lost = file.fields_lost_in(&again);
         let names: Vec<&str> = lost.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, expected, "{format:?}");
     }

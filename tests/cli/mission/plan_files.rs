@@ -309,7 +309,7 @@ fn s29_overlapping_phases_are_written_and_read() {
         - {id: manual, phase: docs, goal: Manual, after: [outline, parse]}\n";
     let file = parse(plan);
     for format in [ExportFormat::Artifact, ExportFormat::Tasks] {
-        let text = files::render(&file, format).unwrap();
+        let text = file.render(format).unwrap();
         assert!(text.contains("[P]"), "{text}");
         let again = parse(&text);
         let phases: Vec<&str> = again.plan.phases.iter().map(|it| it.title.as_str()).collect();
@@ -474,12 +474,12 @@ fn n9_cycle_of_blocking_work_is_refused_with_the_way_out() {
     );
     let options =
         ReadOptions { drop_dependencies: vec![("b".into(), "a".into())], ..ReadOptions::default() };
-    let file = files::parse_with("p", text, &options).unwrap();
+    let file = options.parse("p", text).unwrap();
     assert_eq!((step(&file, "a").after.len(), step(&file, "b").after.len()), (1, 0));
     assert_eq!(corrections(&file), [(CorrectionKind::RequestedDrop, "b", "a")]);
     let unknown =
         ReadOptions { drop_dependencies: vec![("b".into(), "z".into())], ..ReadOptions::default() };
-    let error = files::parse_with("p", text, &unknown).unwrap_err().to_string();
+    let error = unknown.parse("p", text).unwrap_err().to_string();
     assert!(error.contains("no written dependency of `b` on `z`"), "{error}");
     // Finished work blocks nothing.
     let closed = text.replace("\"title\": \"A\"", "\"title\": \"A\", \"status\": \"done\"");
@@ -594,7 +594,7 @@ fn s13_prose_with_numbers_is_no_plan_unless_the_user_says_so() {
         "{error}"
     );
     let options = ReadOptions { prose: true, ..ReadOptions::default() };
-    assert_eq!(files::parse_with("p", prose, &options).unwrap().plan.steps.len(), 2);
+    assert_eq!(options.parse("p", prose).unwrap().plan.steps.len(), 2);
     for heading in ["Plan", "Steps", "Tasks", "Execution Order", "Implementation plan"] {
         let text = prose.replace("Thoughts", heading);
         assert_eq!(parse(&text).plan.steps.len(), 2, "{heading}");

@@ -482,13 +482,13 @@ fn s21_view_is_updated_within_500_ms_of_the_end_of_a_step() {
 
 #[test]
 fn s24_stall_is_detected() {
-    use plan_ledger::plan::{STALL_AFTER, Warning, warnings};
+    use plan_ledger::plan::{STALL_AFTER, Warning};
     let place = Place::planned("steps: [{id: a}, {id: b}]\n");
     place.ledger("claim --run plan --worker w").code(0);
     let state = place.state();
     let run = state.run_named("plan").unwrap();
     let stalled = |later: u64| {
-        let found = warnings(run, state.time, state.time + later);
+        let found = run.warnings(state.time, state.time + later);
         found.into_iter().find(|warning| matches!(warning, Warning::Stalled { .. }))
     };
     assert_eq!(stalled(STALL_AFTER / 2), None);

@@ -6,7 +6,6 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use plan_ledger::internals::ledger::secret_hash;
 use plan_ledger::plan::Token;
 use plan_ledger::{AttemptToken, Environment, LedgerView};
 use regex::Regex;
@@ -189,7 +188,7 @@ impl Session {
         let state = view.fold_recent().unwrap().state;
         let (.., hash) = state.dispatched[&AttemptToken(number)];
         let mut secrets = printed.map(|token| token.unwrap().secret).chain(ledgers::secrets());
-        let secret = secrets.find(|secret| secret_hash(secret) == hash).unwrap();
+        let secret = secrets.find(|secret| secret.hash() == hash).unwrap();
         Token { seq: AttemptToken(number), secret }.to_string()
     }
 

@@ -4,7 +4,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::ledger::{time_of, time_text};
+use plan_ledger::internals::ledger::time_text;
 use plan_ledger::{Environment, LedgerView, RunStatus, State, StepNumber, StepState, Timestamp};
 
 use crate::commands::last_runner::RunnerStatus;
@@ -78,7 +78,7 @@ fn show(
     environment: &Environment,
 ) -> Result<Code, Failure> {
     let run = run_or_only(state, args.run.name())?;
-    let now = time_of(args.ledger.dir(), environment, state.time)?;
+    let now = environment.time_of(args.ledger.dir(), state.time)?;
     let dir = args.ledger.dir();
     let dead = &GoneClaim::all(dir, state);
     let waits = &RunWait::all(dir, state, now, || runner.is_absent());

@@ -7,7 +7,7 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::files::{self, PlanFile, ReadReport};
+use plan_ledger::internals::files::{PlanFile, ReadReport};
 use plan_ledger::{Environment, LedgerView};
 
 use crate::output::print_message;
@@ -145,7 +145,7 @@ pub(super) fn keep_ids(file: &mut PlanFile, ledger: &Path, run: &str) {
     let fold = view.and_then(|view| view.fold_recent().ok());
     let run = fold.as_ref().and_then(|fold| fold.state.run_named(run));
     if let Some(plan) = run.and_then(|run| run.plan()) {
-        files::keep_ids(file, &plan.decode());
+        file.keep_ids(&plan.decode());
     }
 }
 

@@ -68,7 +68,7 @@ pub(crate) fn root(args: &RootArgs) -> Result<Code, Failure> {
     let signer = args.sign.as_ref().map(|file| read_key(file, NoteSigner::parse)).transpose()?;
     let dir = args.folder.dir()?;
     let environment = environment_for(&dir, &Environment::system())?;
-    let root = plan_ledger::internals::ledger::root(&dir, &environment)?;
+    let root = plan_ledger::log::root(&environment.storage, &dir)?;
     let (seq, chain) = (root.seq, root.chain.to_string());
     let note = signer.map(|signer| signer.sign(&note_text(seq, &chain)));
     if args.json {

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use clap::{ArgMatches, Command};
 
 use plan_ledger::Environment;
-use plan_ledger::internals::ledger::archive_environment;
 
 use crate::output::{DAMAGE_HINT, Failure, quoted};
 
@@ -76,7 +75,7 @@ pub(crate) fn environment_for(
         return in_store(path, environment, false);
     }
     if path.is_file() {
-        return Ok(archive_environment(path, environment)?);
+        return Ok(environment.in_archive(path)?);
     }
     Ok(environment.clone())
 }

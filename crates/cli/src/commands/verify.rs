@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use plan_ledger::Environment;
 use plan_ledger::internals::ledger::{
-    self, LedgerCondition, VerifyLevel, VerifyPhase, VerifyProgress, VerifyReport, VerifyRequest,
+    LedgerCondition, VerifyLevel, VerifyPhase, VerifyProgress, VerifyReport, VerifyRequest,
 };
 use plan_ledger::log::{
     Completion, ExpectationResult, ExpectedChain, FindingClass, Verification, VerifyFinding,
@@ -150,7 +150,7 @@ pub(super) fn verify_ledger(
     };
     let level = level(options.level);
     let request = VerifyRequest { level, jobs, expected, watch: &watch };
-    let report = ledger::verify(dir, &readable, request);
+    let report = request.run(dir, &readable);
     task.finish();
     let report = report?;
     let against = options.against.as_deref();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use plan_ledger::ContentHash;
-use plan_ledger::internals::files::{self, LintReport, PlanFile, Programs, ReadOptions};
+use plan_ledger::internals::files::{LintReport, PlanFile, Programs, ReadOptions};
 use plan_ledger::internals::format::content_hash;
 use plan_ledger::plan::{Provenance, closest_name};
 
@@ -39,7 +39,7 @@ impl ReadPlanArgs {
 
     /// Reads a plan file.
     pub(crate) fn read(&self, file: &Path) -> Result<PlanFile, Failure> {
-        let read = files::read_with(file, &self.options());
+        let read = self.options().read(file);
         read.map_err(|error| with_near_file(Failure::of_input(error), file))
     }
 
@@ -69,14 +69,13 @@ impl ReadPlanArgs {
 
     /// Reads a plan from standard input.
     pub(crate) fn read_stdin(&self) -> Result<PlanFile, Failure> {
-        let read =
-            files::read_stream_with("standard input", std::io::stdin().lock(), &self.options());
+        let read = self.options().read_stream("standard input", std::io::stdin().lock());
         read.map_err(Failure::of_input)
     }
 
     /// Reads a plan file and reports its problems.
     pub(crate) fn lint(&self, file: &Path) -> Result<LintReport, Failure> {
-        let checked = files::lint_with(file, &self.options());
+        let checked = self.options().lint(file);
         checked.map_err(|error| with_near_file(Failure::of_input(error), file))
     }
 }

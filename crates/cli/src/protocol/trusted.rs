@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::plan::{TrustedCheck, checks_to_trust, trusted_checks};
+use plan_ledger::plan::TrustedCheck;
 use plan_ledger::{Run, StepNumber};
 
 use super::hand_off::StepName;
@@ -33,7 +33,7 @@ impl TrustedCheckJson {
 
     /// The checks of a run that were taken on the worker's word.
     pub(crate) fn of_run(run: &Run) -> Vec<Self> {
-        let checks = trusted_checks(run);
+        let checks = run.trusted_checks();
         checks.iter().map(|check| Self::of(&StepName::of(run, check.step), check)).collect()
     }
 }
@@ -52,7 +52,7 @@ impl<'a> TrustsLine<'a> {
     pub(crate) fn of(run: &'a Run, is_closed: impl Fn(&str) -> bool) -> Self {
         let named =
             |check: TrustedCheck| TrustedCheckJson::of(&StepName::of(run, check.step), &check);
-        let checks = checks_to_trust(run).into_iter().map(named);
+        let checks = run.checks_to_trust().into_iter().map(named);
         Self { checks: checks.filter(|check| !is_closed(&check.step)).collect(), run: &run.name }
     }
 

@@ -6,7 +6,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::internals::ledger::secret_hash;
 use plan_ledger::plan::{Micros, NameKind, Route, Secret, StepEvent, decide};
 use plan_ledger::{Command, Error, Event, Ledger, Rejection, Run, State, Task, Timestamp};
 
@@ -93,7 +92,7 @@ impl RequestKind for ClaimRequest {
         let now = context.ledger.now();
         let dispatch = |run: &Run, step| {
             let (worker, route) = (self.worker.clone(), route.clone());
-            let (secret, process) = (secret_hash(&self.secret), process.clone());
+            let (secret, process) = (self.secret.hash(), process.clone());
             Command::Dispatch { run: run.id, step, worker, route, lease, secret, process }
         };
         let make = |state: &State| {

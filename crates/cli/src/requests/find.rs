@@ -7,7 +7,7 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::plan::{NameKind, RunOverview, closest_name, name_error, parse_number};
+use plan_ledger::plan::{NameKind, RunOverview, closest_name, parse_number};
 use plan_ledger::{
     AttemptToken, ContentHash, Ending, Error, Rejection, Run, RunId, RunStatus, State, StepNumber,
     StepState, StepStatus,
@@ -27,7 +27,7 @@ pub(crate) fn run_of<'a>(state: &'a State, name: &str) -> Result<&'a Run, Failur
 
 /// Rejects an invalid name for a new item.
 pub(crate) fn check_name(of: NameKind, name: &str) -> Result<(), Failure> {
-    name_error(of, name).map_or(Ok(()), |fault| Err(Failure::Usage(fault.to_owned())))
+    of.fault_in(name).map_or(Ok(()), |fault| Err(Failure::Usage(fault.to_owned())))
 }
 
 /// The run with a name. Without a name: the default run.

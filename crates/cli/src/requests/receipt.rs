@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use plan_ledger::internals::ledger::NextClaim;
 use plan_ledger::plan::{
     BudgetPart, Micros, ReplanKind, Route, Secret, SecretHash, StepEvent, Token, Warning, decide,
-    warnings,
 };
 use plan_ledger::{
     AttemptToken, Command, Error, Event, Ledger, Receipt, Rejection, State, StepStatus, Task,
@@ -154,7 +153,7 @@ impl RequestKind for ReceiptRequest {
                 return Ok(Receipted::Rejected(token, reason.to_owned()));
             }
             let used =
-                attempt_of(state, token).map(|(run, ..)| warnings(run, state.time, state.time));
+                attempt_of(state, token).map(|(run, ..)| run.warnings(state.time, state.time));
             let part = |warning: &Warning| match warning {
                 Warning::BudgetUsed { part, .. } => Some(*part),
                 Warning::SlowStep { .. } | Warning::Stalled { .. } => None,

@@ -236,7 +236,7 @@ fn refused(dir: &Path, rollback: Option<String>) -> Result<(), Failure> {
 pub(crate) fn rollback_text(dir: &Path, environment: &Environment) -> Option<String> {
     let view = LedgerView::open(dir, environment).ok()?;
     let (id, _) = view.log().uids()?;
-    let root = plan_ledger::internals::ledger::root(dir, environment).ok()?;
+    let root = plan_ledger::log::root(&environment.storage, dir).ok()?;
     let chain_at = |seq| view.log().chain_at(seq).ok()?;
     rollback(dir, &hex(&id), (root.seq, root.chain), chain_at)
 }

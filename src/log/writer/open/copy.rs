@@ -34,8 +34,7 @@ use crate::log::prune;
 use crate::log::reader::{LogReader, SegmentAccess};
 use crate::log::record::Ack;
 use crate::log::recovery::{
-    ErasedFiles, Evidence, EvidenceBit, Tail, TailVerdict, classify, examine, refuse,
-    resume_erasure,
+    ErasedFiles, Evidence, EvidenceBit, Tail, TailVerdict, examine, refuse, resume_erasure,
 };
 use crate::log::segment::{
     ActiveSegment, ChainCheck, CreateError, FolderPart, FramePosition, ResumeCache, Scan, Segment,
@@ -144,7 +143,7 @@ impl LogCopy {
         let newest = segments.newest_if_linked()?;
         sync_folders(&*storage, &paths)?;
         let tail = examine(&*storage, &paths, &segments, newest, &head_slots, |file| file.sync())?;
-        let row = classify(tail.evidence);
+        let row = tail.evidence.row();
         let is_sealed = newest.length != newest.header.prealloc_len;
         let doubt = match refuse(&paths, newest, &tail, row) {
             Err(error) if !is_doubt(&tail, newest, row.verdict) => return Err(error),

@@ -20,7 +20,7 @@ use crate::log::prune;
 use crate::log::record::Ack;
 #[cfg(feature = "ledger")]
 use crate::log::recovery::resume_erasure;
-use crate::log::recovery::{Fence, RecoveryAction, classify, examine, refuse};
+use crate::log::recovery::{Fence, RecoveryAction, examine, refuse};
 use crate::log::segment::{
     ActiveSegment, CreateError, ResumeCache, Segments, WritePosition, create_segment, first_header,
     head_content, open_segment, seal_rotated,
@@ -103,7 +103,7 @@ fn open_locked(
     sync_folders(&*storage, &paths)?;
     // Bytes that are only in the page cache cannot be relied on.
     let tail = examine(&*storage, &paths, &segments, newest, &head_slots, |file| file.sync())?;
-    let row = classify(tail.evidence);
+    let row = tail.evidence.row();
     let action = RecoveryAction::choose(&options, &tail, row);
     if action == RecoveryAction::Refuse {
         refuse(&paths, newest, &tail, row)?;

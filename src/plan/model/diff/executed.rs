@@ -114,24 +114,27 @@ pub struct ExecutedChange {
     pub step: Option<String>,
 }
 
-/// What a plan executes, asks and may spend.
-#[must_use]
-pub fn executed(plan: &Plan) -> Vec<ExecutedPart> {
-    let mut found = Vec::new();
-    let steps: Vec<Step> = plan.steps.iter().map(|step| plan.with_defaults(step)).collect();
-    for kind in ExecutedKind::ALL {
-        for step in &steps {
-            let entry = |value| ExecutedPart { kind, step: Some(step.id.clone()), value };
-            found.extend(of_step(kind, step).into_iter().map(entry));
+#[doc(hidden)]
+impl Plan {
+    /// What a plan executes, asks and may spend.
+    #[must_use]
+    pub fn executed(&self) -> Vec<ExecutedPart> {
+        let mut found = Vec::new();
+        let steps: Vec<Step> = self.steps.iter().map(|step| self.with_defaults(step)).collect();
+        for kind in ExecutedKind::ALL {
+            for step in &steps {
+                let entry = |value| ExecutedPart { kind, step: Some(step.id.clone()), value };
+                found.extend(of_step(kind, step).into_iter().map(entry));
+            }
+            found.extend(of_plan(kind, self).into_iter().map(|value| ExecutedPart {
+                kind,
+                step: None,
+                value,
+            }));
         }
-        found.extend(of_plan(kind, plan).into_iter().map(|value| ExecutedPart {
-            kind,
-            step: None,
-            value,
-        }));
+        mutant!(ApprovedCommandHidden => found.retain(|part| part.kind != ExecutedKind::Probe));
+        found
     }
-    mutant!(ApprovedCommandHidden => found.retain(|part| part.kind != ExecutedKind::Probe));
-    found
 }
 
 fn of_step(kind: ExecutedKind, step: &Step) -> Vec<Value> {
@@ -193,7 +196,7 @@ fn json<T: Serialize>(value: &T) -> Value {
 /// What differs between what two plans execute, ask and may spend: the entries of steps that both have,
 /// of new ones and of removed ones.
 pub(super) fn executed_changes(old: &Plan, new: &Plan) -> Vec<ExecutedChange> {
-    let (before, after) = (executed(old), executed(new));
+    let (before, after) = (old.executed(), new.executed());
     // Equal entries are no change; a command that a step has twice counts twice.
     let mut gone = before;
     let mut added = Vec::new();
@@ -307,11 +310,14 @@ impl fmt::Display for ExecutedChange {
     }
 }
 
-/// What a plan executes, asks and may spend, as text without a trailing newline; empty if it is nothing.
-#[must_use]
-pub fn executed_text(plan: &Plan) -> String {
-    let lines: Vec<String> = executed(plan).iter().map(|each| format!("  {each}")).collect();
-    if lines.is_empty() { String::new() } else { format!("executes:\n{}", lines.join("\n")) }
+#[doc(hidden)]
+impl Plan {
+    /// What a plan executes, asks and may spend, as text without a trailing newline; empty if it is nothing.
+    #[must_use]
+    pub fn executed_text(&self) -> String {
+        let lines: Vec<String> = self.executed().iter().map(|each| format!("  {each}")).collect();
+        if lines.is_empty() { String::new() } else { format!("executes:\n{}", lines.join("\n")) }
+    }
 }
 
 #[cfg(test)]
@@ -327,7 +333,7 @@ mod tests {
     #[test]
     fn commands_come_first_whole_and_in_one_line() {
         let long = "x".repeat(5000);
-        let found = executed_text(&plan(json!({
+        let found = plan(json!({
             "budget": {"attempts": 9}, "gate": {"question": "start?"}, "caps": {"run": 2},
             "defaults": {"command": long, "idempotent": "no", "timeout_seconds": 60},
             "failure": {"decider": "external", "max_replans": 2, "rules": [
@@ -339,7 +345,7 @@ mod tests {
                     "timeout_seconds": 5, "retry": {"max_attempts": 4}, "fallback": {"owner": "other"},
                     "acceptance": [{"command": "one"}, {"cel": "true"}, {"command": "two"}]},
             ],
-        })));
+        })).executed_text();
         let expected = [
             "executes:",
             &format!("  a.command: {long}"),

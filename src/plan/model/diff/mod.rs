@@ -15,7 +15,7 @@ use super::plan::{Barrier, Plan};
 use super::step::Step;
 use executed::executed_changes;
 
-pub use executed::{ExecutedChange, ExecutedKind, ExecutedPart, executed, executed_text};
+pub use executed::{ExecutedChange, ExecutedKind, ExecutedPart};
 
 /// How many names a summary line shows.
 const NAMES_MAX: usize = 8;

@@ -43,42 +43,45 @@ impl<'a> TreeNode<'a> {
     }
 }
 
-/// The nodes of a plan in drawing order.
-#[must_use]
-pub fn plan_tree(plan: &Plan) -> Vec<TreeNode<'_>> {
-    let names: Vec<&str> = ids(plan).collect();
-    let edges = edges(plan, &NameIndex::new(names.iter().copied()));
-    let parents = parents(&edges);
-    let mut children: Vec<Vec<usize>> = vec![Vec::new(); names.len()];
-    let mut roots = Vec::new();
-    for (node, parent) in parents.iter().enumerate() {
-        match parent.and_then(|parent| children.get_mut(parent)) {
-            Some(list) => list.push(node),
-            None => roots.push(node),
+#[doc(hidden)]
+impl Plan {
+    /// The nodes of a plan in drawing order.
+    #[must_use]
+    pub fn tree(&self) -> Vec<TreeNode<'_>> {
+        let names: Vec<&str> = ids(self).collect();
+        let edges = edges(self, &NameIndex::new(names.iter().copied()));
+        let parents = parents(&edges);
+        let mut children: Vec<Vec<usize>> = vec![Vec::new(); names.len()];
+        let mut roots = Vec::new();
+        for (node, parent) in parents.iter().enumerate() {
+            match parent.and_then(|parent| children.get_mut(parent)) {
+                Some(list) => list.push(node),
+                None => roots.push(node),
+            }
         }
-    }
-    let name = |node: usize| names.get(node).copied().unwrap_or_default();
-    let mut open: Vec<(usize, Vec<bool>)> = Vec::new();
-    push(&mut open, &roots, &[]);
-    let mut forest = Vec::new();
-    while let Some((node, follows)) = open.pop() {
-        let own = children.get(node).map_or(&[][..], Vec::as_slice);
-        match own {
-            [only] => open.push((*only, follows.clone())),
-            several => push(&mut open, several, &follows),
+        let name = |node: usize| names.get(node).copied().unwrap_or_default();
+        let mut open: Vec<(usize, Vec<bool>)> = Vec::new();
+        push(&mut open, &roots, &[]);
+        let mut forest = Vec::new();
+        while let Some((node, follows)) = open.pop() {
+            let own = children.get(node).map_or(&[][..], Vec::as_slice);
+            match own {
+                [only] => open.push((*only, follows.clone())),
+                several => push(&mut open, several, &follows),
+            }
+            let parent = parents.get(node).copied().flatten();
+            let waits = edges.get(node).into_iter().flatten().map(|edge| edge.to);
+            forest.push(TreeNode {
+                node,
+                id: name(node),
+                under: parent.map(name),
+                also: waits.filter(|to| Some(*to) != parent).map(name).collect(),
+                children: own.len(),
+                follows,
+            });
         }
-        let parent = parents.get(node).copied().flatten();
-        let waits = edges.get(node).into_iter().flatten().map(|edge| edge.to);
-        forest.push(TreeNode {
-            node,
-            id: name(node),
-            under: parent.map(name),
-            also: waits.filter(|to| Some(*to) != parent).map(name).collect(),
-            children: own.len(),
-            follows,
-        });
+        forest
     }
-    forest
 }
 
 /// Pushes the nodes of one level, the first on top.
@@ -143,7 +146,7 @@ mod tests {
             let depth = branch.follows.len();
             format!("{}{} {:?}", " ".repeat(depth), branch.id, branch.also)
         };
-        plan_tree(plan).iter().map(line).collect()
+        plan.tree().iter().map(line).collect()
     }
 
     #[test]
@@ -184,7 +187,7 @@ mod tests {
                 Step { id: name(&number), after, ..Step::default() }
             });
             let plan = plan(steps.collect());
-            let forest = plan_tree(&plan);
+            let forest = plan.tree();
             let ids: BTreeSet<&str> = forest.iter().map(|branch| branch.id).collect();
             prop_assert_eq!(ids.len(), plan.steps.len());
             prop_assert_eq!(forest.len(), plan.steps.len());

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use plan_ledger::Plan;
-use plan_ledger::internals::files::keep_ids;
 use plan_ledger::internals::ledger::plan_draft;
 use plan_ledger::plan::diff;
 
@@ -92,7 +91,7 @@ fn of_run(args: &PlanDiffArgs, run: Option<&Path>) -> Result<Compared, Failure> 
             Failure::Usage(format!("run {} has no active plan yet", escape_control(&run.name)))
         })?;
         let old = plan.decode();
-        keep_ids(&mut file, &old);
+        file.keep_ids(&old);
         // A plan that cannot be proposed has differences, too.
         let draft = plan_draft(&file.plan).ok();
         let redone = draft.map(|draft| redone_steps(run, &run.preview_draft(&draft)));

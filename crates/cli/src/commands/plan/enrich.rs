@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use plan_ledger::internals::files::{self, ExportFormat, PlanFile};
-use plan_ledger::plan::{enrich, validate};
+use plan_ledger::internals::files::{ExportFormat, PlanFile};
+use plan_ledger::plan::{ToolRegistry, validate};
 
 use crate::output::{Code, Failure, output_file, print_message, print_raw};
 
@@ -35,8 +35,8 @@ pub(super) struct PlanEnrichArgs {
 
 pub(super) fn enrich_file(args: &PlanEnrichArgs) -> Result<Code, Failure> {
     let imported = read(&args.file, None)?;
-    let registry = files::read_tool_registry(&args.tools).map_err(Failure::of_input)?;
-    let enriched = enrich(&imported.plan, &registry);
+    let registry = ToolRegistry::read(&args.tools).map_err(Failure::of_input)?;
+    let enriched = imported.plan.enriched(&registry);
     let problems: Vec<String> = validate(&enriched).iter().map(ToString::to_string).collect();
     if !problems.is_empty() {
         return Err(Failure::Usage(format!(
@@ -47,7 +47,8 @@ pub(super) fn enrich_file(args: &PlanEnrichArgs) -> Result<Code, Failure> {
     }
     let changed = enriched.steps.iter().zip(&imported.plan.steps).filter(|(new, old)| new != old);
     let (changed, steps) = (changed.count(), enriched.steps.len());
-    let text = files::render(&PlanFile { plan: enriched, ..imported }, ExportFormat::Json)
+    let text = PlanFile { plan: enriched, ..imported }
+        .render(ExportFormat::Json)
         .map_err(|error| Failure::of_input(error.at_path(&args.file)))?;
     match output_file(args.output.as_ref()) {
         None => print_raw(&text)?,

@@ -11,7 +11,6 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use plan_ledger::internals::files::{self, PlanFile, PlanFormat};
-use plan_ledger::internals::ledger::time_of;
 use plan_ledger::plan::{AcceptedBasis, CompactPlan};
 use plan_ledger::{LedgerView, Plan, Run, State, StepStatus, plan_hash};
 
@@ -201,7 +200,7 @@ impl Notes {
         let environment = environment_for(dir, &environment())?;
         let view = LedgerView::open(dir, &environment)?;
         let runner = &RunnerStatus::of(dir, view.log());
-        let now = time_of(dir, &environment, state.time)?;
+        let now = environment.time_of(dir, state.time)?;
         let dead = &GoneClaim::all(dir, state);
         let waits = &RunWait::all(dir, state, now, || runner.is_absent());
         let next = next_action(state, run, Surroundings { dir, now, runner, dead, waits });

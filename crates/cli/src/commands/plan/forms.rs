@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::ValueEnum;
 
 use plan_ledger::Error;
-use plan_ledger::internals::files::{self, ExportFormat, PlanFile};
+use plan_ledger::internals::files::{self, ExportFormat, PlanFile, ReadOptions};
 
 use crate::output::render::{escape_json, escape_lines};
 use crate::output::{AtomicFile, Failure};
@@ -64,7 +64,7 @@ impl From<FormChoice> for ExportFormat {
 
 /// Reads a plan file; of a file with several tagged plans, the one with that tag.
 pub(super) fn read(file: &Path, tag: Option<&str>) -> Result<PlanFile, Failure> {
-    files::read_tag(file, tag).map_err(Failure::of_input)
+    ReadOptions::of_tag(tag).read(file).map_err(Failure::of_input)
 }
 
 /// The plan of a file in another form.
@@ -73,7 +73,7 @@ pub(super) fn converted(
     imported: &PlanFile,
     form: FormChoice,
 ) -> Result<String, Failure> {
-    let text = files::render(imported, form.into());
+    let text = imported.render(form.into());
     let text = text.map_err(|error| Failure::of_input(error.at_path(file)))?;
     // Only JSON can have every character in an escaped form; elsewhere it is shown instead.
     Ok(match form {
@@ -88,7 +88,7 @@ pub(super) fn lost_in(imported: &PlanFile, form: FormChoice, text: &str) -> Opti
         return None;
     }
     let again = files::parse("plan", text).ok()?;
-    let lost = files::lost_fields(imported, &again).into_iter();
+    let lost = imported.fields_lost_in(&again).into_iter();
     let lost: Vec<String> = lost
         .map(|(name, steps)| match steps {
             0 => name,

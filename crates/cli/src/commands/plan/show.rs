@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::Args;
 
 use plan_ledger::internals::files::PlanFile;
-use plan_ledger::plan::executed_text;
 use plan_ledger::{Step, plan_hash};
 
 use crate::commands::read_report::print_read_report;
@@ -64,7 +63,7 @@ fn overview(imported: &PlanFile) -> String {
         skipped.len(),
         plan_hash(plan).short()
     ));
-    lines.extend(Some(executed_text(plan)).filter(|text| !text.is_empty()));
+    lines.extend(Some(plan.executed_text()).filter(|text| !text.is_empty()));
     let mut phase = None;
     for step in &plan.steps {
         if step.phase != phase {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use plan_ledger::internals::ledger::{Fold, LedgerTime};
-use plan_ledger::plan::{CompactPlan, Route, user_view};
+use plan_ledger::plan::{CompactPlan, Route};
 use plan_ledger::{
     Environment, Event, LedgerView, Limits, Run, State, StepNumber, StepState, Timestamp,
 };
@@ -257,7 +257,7 @@ fn active_runs(state: &State) -> Vec<String> {
 
 impl PrimeLine {
     fn with_run(self, from: &ReadFrom<'_>, run: &Run) -> Self {
-        let (state, view) = (from.state(), user_view(run, from.now));
+        let (state, view) = (from.state(), run.user_view(from.now));
         let waiting: Vec<Pending> =
             pending(run, &Route::default()).into_iter().filter(Pending::needs_person).collect();
         let gone = from.gone_steps(run);

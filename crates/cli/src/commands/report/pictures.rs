@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::plan::{PlanVersion, plan_tree};
+use plan_ledger::plan::PlanVersion;
 use plan_ledger::{StepNumber, Timestamp};
 
 use crate::commands::inspect::text::units::span;
@@ -140,7 +140,7 @@ pub(super) fn graphs(of: &Collected) -> Markup {
 
 fn graph(of: &Collected, version: &PlanVersion, there: Span) -> Markup {
     let plan = version.plan.decode();
-    let mut nodes = plan_tree(&plan);
+    let mut nodes = plan.tree();
     if nodes.len() > NODES_MAX {
         return html! {
             p.hint data-f=(there.from) data-t=[there.until] hidden[there.is_over()] {

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use plan_ledger::plan::{
-    ExecutedChange, FieldChange, PlanDiff, PlanVersion, Review, WorkChange, diff, executed,
+    ExecutedChange, FieldChange, PlanDiff, PlanVersion, Review, WorkChange, diff,
 };
 
 use crate::output::escape_control;
@@ -78,7 +78,7 @@ fn review_word(review: Review) -> &'static str {
 
 /// What a version executes, asks and may spend: whole and open while it waits for approval.
 fn executes(version: &PlanVersion, waits: bool) -> Markup {
-    let found = executed(&version.plan.decode());
+    let found = version.plan.decode().executed();
     let rows_max = if waits { found.len() } else { ROWS_MAX };
     html! {
         @if !found.is_empty() {

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use plan_ledger::ApprovalPolicy;
-use plan_ledger::internals::files::{self, PlanFile, Programs, ReadOptions};
+use plan_ledger::internals::files::{PlanFile, Programs, ReadOptions};
+use plan_ledger::plan::ToolRegistry;
 
 use crate::output::Failure;
 use crate::protocol::PlanContext;
@@ -66,7 +67,7 @@ impl HelperArgs {
             PlannerApproval::Ask => ApprovalPolicy::Required,
             PlannerApproval::Auto => ApprovalPolicy::Automatic,
         };
-        let tools = self.tools.as_ref().map(|file| files::read_tool_registry(file)).transpose();
+        let tools = self.tools.as_ref().map(|file| ToolRegistry::read(file)).transpose();
         let tools = tools.map_err(Failure::of_input)?;
         let planner = self.planner.clone().map(|command| Planner {
             command,
@@ -108,7 +109,7 @@ impl HelperArgs {
 pub(crate) fn read_answer(printed: &[u8]) -> Result<PlannedWork, String> {
     let text = std::str::from_utf8(printed).map_err(|error| error.to_string())?;
     let options = ReadOptions { programs: Some(Programs::of_process()), ..ReadOptions::default() };
-    let imported = files::parse_with(ANSWER_NAME, text, &options);
+    let imported = options.parse(ANSWER_NAME, text);
     let PlanFile { plan, commands, .. } = imported.map_err(|error| error.to_string())?;
     let commands = commands.into_iter().map(|stated| stated.command).collect();
     Ok(PlannedWork { plan, commands })

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use plan_ledger::internals::files::{PlanFile, PlanFormat, as_written_commands};
 use plan_ledger::internals::ledger::{commands_hash, expect_valid};
-use plan_ledger::plan::{CompactPlan, Decider, PlanDraft, Review, diff, executed_text};
+use plan_ledger::plan::{CompactPlan, Decider, PlanDraft, Review, diff};
 use plan_ledger::{
     ApprovalPolicy, Command, ContentHash, Ending, Json, Ledger, OnFailure, Plan, Rejection, Run,
     RunId, RunPolicy, RunStatus, State, TextPolicy, plan_hash,
@@ -167,7 +167,7 @@ fn approve_commands_of_active(ledger: &Ledger, run: RunId, args: &RunArgs) -> Re
         print_message(&format!(
             "run {}: this approves what plan version {version} {}",
             found.name,
-            executed_text(&plan.decode())
+            plan.decode().executed_text()
         ));
     }
     let commands = approval_here(hash, OPERATOR);
@@ -334,7 +334,7 @@ fn rejected(run: &Run, hash: ContentHash) -> Option<u32> {
 fn difference(old: Option<Plan>, imported: &PlanFile) -> String {
     let text = match old {
         Some(old) => diff(&old, &imported.plan).to_string(),
-        None => format!("the run has no active plan\n{}", executed_text(&imported.plan)),
+        None => format!("the run has no active plan\n{}", imported.plan.executed_text()),
     };
     format!("  {}", text.trim_end().replace('\n', "\n  "))
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use plan_ledger::internals::ledger::{root, time_of};
+use plan_ledger::log::root;
 use plan_ledger::plan::{Timer, WorkerProcess};
 use plan_ledger::{Environment, ErrorKind, Ledger, OpenReport, RunId, State, Timestamp};
 
@@ -54,7 +54,7 @@ pub(super) fn wait_for_change(
     let mut looked = Instant::now();
     while observer.stop_request() == StopRequest::None {
         let is_due = match until {
-            Some(until) => time_of(dir, environment, 0)? >= until,
+            Some(until) => environment.time_of(dir, 0)? >= until,
             None => false,
         };
         if looked.elapsed() >= DEAD_CLAIMS_EVERY {
@@ -62,7 +62,7 @@ pub(super) fn wait_for_change(
             // The runner takes them over once it has the lock.
             is_over = is_over || !DeadClaim::all(dir).is_empty() || claimants.iter().any(is_gone);
         }
-        is_over = is_over || is_due || root(dir, environment)?.seq != seq;
+        is_over = is_over || is_due || root(&environment.storage, dir)?.seq != seq;
         if is_over {
             match Ledger::open_with(dir, environment) {
                 // The process that answered, or another runner, still has the lock.

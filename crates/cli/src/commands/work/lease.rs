@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use plan_ledger::Environment;
-use plan_ledger::internals::ledger::time_of;
 use plan_ledger::plan::Token;
 
 use crate::output::{Code, print_message};
@@ -49,7 +48,7 @@ impl LedgerTime {
         match self {
             Self::Of(ledger) => {
                 // Without the ledger's time the lease may be over: it is renewed at once.
-                let now = time_of(ledger, &environment, 0).unwrap_or(until);
+                let now = environment.time_of(ledger, 0).unwrap_or(until);
                 Duration::from_micros(until.saturating_sub(now)).min(LEFT_MAX)
             }
             Self::ThisMachine => {

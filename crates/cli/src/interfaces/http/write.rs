@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_TYPE, IF_MATCH, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
-use plan_ledger::internals::files::{list_for_object, list_read_as_object};
+use plan_ledger::internals::files::list_for_object;
 use serde_json::{Map, Value};
 
 use crate::output::Code;
@@ -169,8 +169,8 @@ async fn make(
     let mut request: Request = serde_json::from_value(members.clone())
         .map_err(|error| usage(format!("invalid request: {error}")))?;
     let read = serde_json::to_value(&request).unwrap_or_default();
-    if let Some(path) = list_read_as_object(&members, &read) {
-        return Err(usage(format!("invalid request: {path}: {}", list_for_object(&path))));
+    if let Some((path, message)) = list_for_object(&members, &read) {
+        return Err(usage(format!("invalid request: {path}: {message}")));
     }
     expect_role(arrived.role, request.rules().role)?;
     if arrived.role < Role::Operator {

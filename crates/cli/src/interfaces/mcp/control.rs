@@ -50,8 +50,7 @@ fn read_plan(arguments: &PlanArguments) -> Result<LintReport, ToolRefusal> {
                 prose: false,
                 programs: Some(Programs::of_process()),
             };
-            files::lint_with(Path::new(path), &options)
-                .map_err(|error| Failure::of_input(error).into())
+            options.lint(Path::new(path)).map_err(|error| Failure::of_input(error).into())
         }
         _ => Err(ToolRefusal::arguments("expected one of plan and path")),
     }

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use plan_ledger::plan::{NameKind, RETRY_AFTER, ReplanKind, name_error};
+use plan_ledger::plan::{NameKind, RETRY_AFTER, ReplanKind};
 use plan_ledger::{Artifact, Cost, Disposition, FailureClass, Json, Outcome, Output, Receipt};
 
 /// A worker's report about an attempt.
@@ -138,7 +138,7 @@ impl ReceiptFile {
             let fields = "`from` and `kind`";
             return Err(format!("{fields} are valid only with the outcome `replan_requested`"));
         }
-        let fault = |name: &String| name_error(NameKind::Variable, name);
+        let fault = |name: &String| NameKind::Variable.fault_in(name);
         if let Some(fault) = self.variables.keys().find_map(fault) {
             return Err(fault.to_owned());
         }

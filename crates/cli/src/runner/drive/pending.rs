@@ -7,8 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use plan_ledger::plan::{
-    Attempt, CompactStep, ExecutedPart, PauseCause, QuestionBody, QuestionSubject, Route, executed,
-    is_person,
+    Attempt, CompactStep, ExecutedPart, PauseCause, QuestionBody, QuestionSubject, Route, is_person,
 };
 use plan_ledger::{
     AttemptToken, ContentHash, Outcome, QuestionId, ReplanTrigger, Ruling, Run, StepNumber,
@@ -205,7 +204,7 @@ impl Pending {
         let Some(version) = place.and_then(|place| run.versions.get(place)) else {
             return Vec::new();
         };
-        let mut found = executed(&version.plan.decode());
+        let mut found = version.plan.decode().executed();
         found.retain(|each| step.is_none_or(|step| each.step.as_deref() == Some(step)));
         found
     }

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use plan_ledger::plan::{ResolvedOutcome, worker_reported_landed};
+use plan_ledger::plan::ResolvedOutcome;
 use plan_ledger::{AttemptToken, Command, Json, Ruling, Run, StepNumber};
 
 use crate::protocol::StepName;
@@ -93,7 +93,7 @@ fn probe_of(
     probed: &BTreeSet<AttemptToken>,
 ) -> Option<(AttemptToken, Check)> {
     let attempt = run.step(number)?.attempt()?;
-    if worker_reported_landed(run, number) {
+    if run.worker_reported_landed(number) {
         return None;
     }
     let step = run.plan_step(number)?;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
-use plan_ledger::plan::{Micros, Route, STALL_AFTER, Taker, condition_problem, is_slow};
+use plan_ledger::plan::{Micros, Route, STALL_AFTER, Taker, Warning};
 use plan_ledger::{
     AttemptToken, Clock, Command, Error, Ledger, LostCause, Result, RunId, RunStatus, State,
     StepNumber, StepStatus, Task, Timestamp,
@@ -176,7 +176,9 @@ impl Drive<'_> {
         let mut slow = Vec::new();
         for running in self.running.values_mut() {
             let elapsed = now.saturating_sub(running.begun);
-            if let Some(estimate) = running.estimate.take_if(|seconds| is_slow(elapsed, *seconds)) {
+            if let Some(estimate) =
+                running.estimate.take_if(|seconds| Warning::is_slow(elapsed, *seconds))
+            {
                 slow.push((running.step.clone(), slow_text(elapsed, estimate)));
             }
         }
@@ -246,7 +248,7 @@ impl Drive<'_> {
         let Some(run) = state.runs.get(&self.run) else { return };
         let numbers = run.active_version().map(|version| version.numbers.as_slice());
         for number in numbers.unwrap_or_default() {
-            if let Some(problem) = condition_problem(run, *number) {
+            if let Some(problem) = run.condition_problem(*number) {
                 let note = format!("skipped: its condition cannot be evaluated: {problem}");
                 self.note(Some(StepName::of(run, *number)), note);
             }

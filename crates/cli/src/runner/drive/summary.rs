@@ -1,6 +1,6 @@
 //! The summary of a run when its loop ends, derived from the state.
 
-use plan_ledger::plan::{AcceptedBasis, Micros, Route, TrustedCheck, continues, trusted_checks};
+use plan_ledger::plan::{AcceptedBasis, Micros, Route, TrustedCheck};
 use plan_ledger::{
     Cost, Ending, Error, FailureClass, Receipt, Run, RunStatus, State, StepNumber, StepStatus,
 };
@@ -126,7 +126,7 @@ impl Counts {
     #[must_use]
     pub fn of(state: &State, run: &Run) -> Self {
         let mut counts = Self {
-            continues: continues(run),
+            continues: run.continues(),
             accepted: run.count(StepStatus::Accepted),
             skipped: run.count(StepStatus::Skipped),
             failed: run.count(StepStatus::Failed),
@@ -162,7 +162,7 @@ pub(crate) fn standing(run: &Run, route: &Route) -> RunOutcome {
 /// The checks that were taken on the worker's word.
 pub(crate) fn trusted(run: &Run) -> Vec<(StepName, TrustedCheck)> {
     let named = |check: TrustedCheck| (StepName::of(run, check.step), check);
-    trusted_checks(run).into_iter().map(named).collect()
+    run.trusted_checks().into_iter().map(named).collect()
 }
 
 /// Steps of the active version that failed permanently.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use plan_ledger::plan::{CommandsApproval, ExecutedPart, PlanVersion, Review, executed};
+use plan_ledger::plan::{CommandsApproval, ExecutedPart, PlanVersion, Review};
 use plan_ledger::{ContentHash, Run, State};
 
 /// The commands of the plan versions that became active or that a person approved.
@@ -31,6 +31,6 @@ pub(crate) fn commands_of_active(run: &Run) -> Vec<String> {
 }
 
 fn commands_of(version: &PlanVersion) -> Vec<String> {
-    let parts = executed(&version.plan.decode());
+    let parts = version.plan.decode().executed();
     parts.iter().filter_map(ExecutedPart::command).map(str::to_owned).collect()
 }

@@ -4,7 +4,7 @@
 //! Invariant: a helper's reply is used only if it can be parsed. Any other reply gives neither a
 //! verdict nor a plan, and the item waits for a person.
 
-use plan_ledger::plan::{ToolRegistry, enrich};
+use plan_ledger::plan::ToolRegistry;
 use plan_ledger::{ApprovalPolicy, Plan};
 
 /// The configured judge, planner and decider, if any.
@@ -86,7 +86,7 @@ impl Planner {
     pub fn plan(&self, printed: &[u8]) -> Result<PlannedWork, String> {
         let PlannedWork { plan, commands } = (self.read)(printed)?;
         let plan = match &self.tools {
-            Some(tools) => enrich(&plan, tools),
+            Some(tools) => plan.enriched(tools),
             None => plan,
         };
         Ok(PlannedWork { plan, commands })

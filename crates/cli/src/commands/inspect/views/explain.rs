@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::LedgerView;
-use plan_ledger::log::{Diagnosis, Evidence, EvidenceBit, RecoveryRow, classify};
+use plan_ledger::log::{Diagnosis, Evidence, EvidenceBit, RecoveryRow};
 
 use crate::commands::inspect::byte_map::{Region, RegionClass, regions};
 use crate::commands::inspect::context::{Form, InspectContext};
@@ -119,7 +119,7 @@ fn explained<'a>(
         RegionClass::Damaged if region.records.is_some() => {
             let evidence = Evidence::default().with(EvidenceBit::SuccessorReachesFurther);
             let why = "the bytes after it show that records were here".to_owned();
-            (Some((evidence, classify(evidence))), why)
+            (Some((evidence, evidence.row())), why)
         }
         class => (None, class_text(class).to_owned()),
     };

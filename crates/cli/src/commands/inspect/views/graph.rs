@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::files::{escape_dot, escape_mermaid};
-use plan_ledger::plan::{BarrierStatus, PlanVersion, TreeNode, plan_tree};
+use plan_ledger::plan::{BarrierStatus, PlanVersion, TreeNode};
 use plan_ledger::{Plan, Run, RunId, StepNumber, StepStatus};
 
 use crate::commands::inspect::context::{Form, InspectContext};
@@ -89,7 +89,7 @@ fn waits<'a>(branch: &'a TreeNode<'a>) -> impl Iterator<Item = &'a str> {
 
 fn print_json(run: &Run, version: &PlanVersion, out: &mut Output<'_>) -> Result<(), Failure> {
     let plan = version.plan.decode();
-    for branch in plan_tree(&plan) {
+    for branch in plan.tree() {
         let step = step_of(run, version, &branch);
         let barrier = run.barriers.get(branch.id).filter(|_| step.is_none());
         let status = match (step, barrier) {
@@ -151,7 +151,7 @@ enum NodeStatus {
 fn print_tree(run: &Run, version: &PlanVersion, out: &mut Output<'_>) -> Result<(), Failure> {
     let mut statuses = Vec::new();
     let plan = version.plan.decode();
-    let branches = plan_tree(&plan);
+    let branches = plan.tree();
     let mut only_child = false;
     for branch in &branches {
         let lead = lead(branch, only_child);
@@ -245,7 +245,7 @@ fn print_dot(run: &Run, version: &PlanVersion, out: &mut Output<'_>) -> Result<(
     out.line("  rankdir=LR;")?;
     out.line("  node [shape=box, style=\"rounded,filled\", fontname=\"sans-serif\"];")?;
     let plan = version.plan.decode();
-    let branches = plan_tree(&plan);
+    let branches = plan.tree();
     for branch in &branches {
         let id = quoted(branch.id);
         let line = match (step_of(run, version, branch), run.barriers.get(branch.id)) {
@@ -276,7 +276,7 @@ fn print_mermaid(run: &Run, version: &PlanVersion, out: &mut Output<'_>) -> Resu
     let quoted = |text: &str| escape_mermaid(&escape_control(text));
     out.line("flowchart LR")?;
     let plan = version.plan.decode();
-    let branches = plan_tree(&plan);
+    let branches = plan.tree();
     let mut shown: Vec<StepStatus> = Vec::new();
     let mut places = std::collections::BTreeMap::new();
     for branch in &branches {

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::LedgerView;
-use plan_ledger::log::{Diagnosis, diagnose};
+use plan_ledger::log::Diagnosis;
 
 use crate::commands::inspect::byte_map::{Region, RegionClass, regions};
 use crate::commands::inspect::context::{Form, InspectContext};
@@ -63,7 +63,7 @@ pub(crate) fn map(
 
 /// The diagnosis of an open for writing; `None` if there is none, as for an archive.
 pub(crate) fn diagnosed(context: InspectContext<'_>) -> Option<Diagnosis> {
-    diagnose(&*context.environment.storage, context.dir).ok()
+    Diagnosis::of(&*context.environment.storage, context.dir).ok()
 }
 
 /// A range of bytes of a segment.

@@ -8,7 +8,6 @@ use serde::Serialize;
 
 use plan_ledger::plan::{
     CompactStep, Criterion, PlanVersion, ReplanRequested, Review, Texts, VersionSummary,
-    executed_text,
 };
 use plan_ledger::{ContentHash, Event, Limits, Plan, Run, RunId, StepNumber, StepStatus};
 
@@ -311,7 +310,7 @@ fn print(
     if run.versions.len() > 1 {
         print_versions(run, out)?;
     }
-    let executed = executed_text(&version.plan.decode());
+    let executed = version.plan.decode().executed_text();
     executed.lines().try_for_each(|line| out.line(&escape_control(line)))?;
     print_text(version.plan.header(), out)?;
     out.line("")?;

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::ProgressPoint;
-use plan_ledger::plan::{Micros, user_view};
+use plan_ledger::plan::Micros;
 use plan_ledger::{Run, RunId, StepStatus};
 
 use crate::commands::inspect::context::{Form, InspectContext};
@@ -53,7 +53,7 @@ pub(crate) fn progress(
     let phases = phases(run);
     match context.form {
         Form::Json => {
-            let view = user_view(run, ledger.now);
+            let view = run.user_view(ledger.now);
             let phase = |(name, (closed, failed, steps)): &(String, Phase)| PhaseJson {
                 closed: *closed,
                 failed: *failed,
@@ -145,7 +145,7 @@ fn print(
     out.line(&format!("  {}", out.style.fit(&progress_text(run), 2)))?;
     let whole = |micros: Micros| span(micros / 1_000_000 * 1_000_000);
     let took = whole(elapsed(run, ledger.now));
-    let expected = user_view(run, ledger.now).expected;
+    let expected = run.user_view(ledger.now).expected;
     let more = expected.map_or_else(String::new, |left| format!(", about {} more", whole(left)));
     let attempts = counted(run.account.attempts, "attempt");
     out.line(&format!("  {took} so far, {attempts}{more}"))?;

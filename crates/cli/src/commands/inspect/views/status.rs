@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use plan_ledger::plan::{Activity, Micros, UserView, user_view, warnings};
+use plan_ledger::plan::{Activity, Micros, UserView};
 use plan_ledger::{Run, RunStatus, StepNumber, StepStatus};
 
 use crate::commands::inspect::answers::AnswerOfAnother;
@@ -34,10 +34,10 @@ pub(crate) fn show_user(
     run: &Run,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
-    let view = user_view(run, ledger.now);
+    let view = run.user_view(ledger.now);
     let actions = actions(&ledger.state, run, ledger.surroundings());
     if ledger.context.form == Form::Json {
-        let warnings = warnings(run, ledger.state.time, ledger.now);
+        let warnings = run.warnings(ledger.state.time, ledger.now);
         let line = UserViewLine::of((ledger, run), &view, actions, warnings);
         let line = line.with_stale_files(stale_files(ledger, run));
         return out.json(&line.with_answers(AnswerOfAnother::of_run(ledger, run.id)));
@@ -69,7 +69,7 @@ pub(crate) fn print_warnings(
     run: &Run,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
-    let found = warnings(run, ledger.state.time, ledger.now);
+    let found = run.warnings(ledger.state.time, ledger.now);
     let found = found.iter().map(|warning| warning_text(run, warning));
     let mut all = found.chain(repeated_texts(ledger, run, |_| true));
     all.try_for_each(|text| out.painted(Paint::Notice, &format!("  warning: {text}")))

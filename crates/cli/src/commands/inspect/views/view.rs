@@ -7,7 +7,6 @@ use clap::{Args, ValueEnum};
 use plan_ledger::internals::ledger::{LedgerTime, PartialTrace, TracedRecord, time_text};
 use plan_ledger::plan::{
     Account, AttemptSummary, BarrierSummary, OperatorView, RunCounters, StepEvent, StepRecord,
-    execution_state, operator_view,
 };
 use plan_ledger::{Cost, Event, Outcome, Receipt, RecordedEvent, Run, RunId, State, Timestamp};
 
@@ -237,23 +236,23 @@ fn show(
         (View::User, _) => show_user(ledger, ledger.run(id)?, out),
         (View::Operator, Form::Json) => {
             let run = ledger.run(id)?;
-            out.json(&OperatorViewLine::from(&operator_view(run, now)))
+            out.json(&OperatorViewLine::from(&run.operator_view(now)))
         }
         (View::Operator, Form::Text) => {
             let run = ledger.run(id)?;
             ledger.heading("status", run, out)?;
-            print_operator(run, &operator_view(run, now), now, out)?;
+            print_operator(run, &run.operator_view(now), now, out)?;
             print_warnings(ledger, run, out)
         }
         (View::Debug, _) => debug(ledger, id, out),
         (View::ExecutionState, Form::Json) => {
             let run = ledger.run(id)?;
-            out.json(&ExecutionStateLine::of(id, &execution_state(run, now)))
+            out.json(&ExecutionStateLine::of(id, &run.execution_state(now)))
         }
         (View::ExecutionState, Form::Text) => {
             let run = ledger.run(id)?;
             ledger.heading("execution state", run, out)?;
-            print_execution_state(run, &execution_state(run, now), out)
+            print_execution_state(run, &run.execution_state(now), out)
         }
     }
 }
@@ -293,7 +292,7 @@ fn debug(ledger: &mut LedgerAt<'_>, id: RunId, out: &mut Output<'_>) -> Result<(
     let run = ledger.run(id)?;
     let after_cut = after_cut.iter().filter_map(|record| Some((record, record.event.as_ref()?)));
     if ledger.context.form == Form::Json {
-        out.json(&ExecutionStateLine::of(id, &execution_state(run, ledger.now)))?;
+        out.json(&ExecutionStateLine::of(id, &run.execution_state(ledger.now)))?;
         if pruned_seq > 0 {
             out.json(&UnavailableLine { run: id, through: pruned_seq })?;
         }
@@ -305,7 +304,7 @@ fn debug(ledger: &mut LedgerAt<'_>, id: RunId, out: &mut Output<'_>) -> Result<(
         return print_step_costs(run, &costs, out);
     }
     ledger.heading("every record", run, out)?;
-    print_execution_state(run, &execution_state(run, ledger.now), out)?;
+    print_execution_state(run, &run.execution_state(ledger.now), out)?;
     ledger.print_first_record(out)?;
     if pruned_seq > 0 {
         let text = format!("changes are shown from record {} on", pruned_seq.saturating_add(1));

@@ -6,7 +6,7 @@ use clap::Args;
 
 use plan_ledger::plan::{
     BlockReason, Explanation, ExplanationLine, Route, StepEvent, StepRecord, Warning, explain,
-    is_person, warnings,
+    is_person,
 };
 use plan_ledger::{Event, Run, State, StepNumber, StepStatus, Timestamp};
 
@@ -96,7 +96,7 @@ fn print(
     if let Some(text) = verdict(ledger, run, found) {
         out.line(&format!("  {text}"))?;
     }
-    let found_warnings = warnings(run, ledger.state.time, ledger.now);
+    let found_warnings = run.warnings(ledger.state.time, ledger.now);
     let slow = found_warnings
         .iter()
         .find(|warning| matches!(warning, Warning::SlowStep { step, .. } if *step == found.step));

@@ -9,8 +9,7 @@ use serde::Serialize;
 
 use plan_ledger::internals::ledger::time_text;
 use plan_ledger::plan::{
-    CompactPlan, ExecutedPart, PlanDiff, PlanVersion, Provenance, QuestionBody, diff, executed,
-    executed_text,
+    CompactPlan, ExecutedPart, PlanDiff, PlanVersion, Provenance, QuestionBody, diff,
 };
 use plan_ledger::{ContentHash, Plan, Question, Run};
 
@@ -54,7 +53,7 @@ fn show_proposal(args: &PlanReviewArgs, run: &Run) -> Result<Code, Failure> {
         if let (Some(plan), Some(_)) = (run.plan(), unapproved_commands(run)) {
             let hash = run.active_version().map(|active| active.hash).unwrap_or_default();
             let approve = approve_by(args, run, hash);
-            let executes = executed_text(&plan.decode());
+            let executes = plan.decode().executed_text();
             text = format!(
                 "{text}, but a judge runs no command of version {} before a person approves \
                  them\n{executes}",
@@ -78,7 +77,7 @@ fn show_proposal(args: &PlanReviewArgs, run: &Run) -> Result<Code, Failure> {
     let proposal = ProposalJson {
         active: run.active,
         asked: question.map(|question| &question.asked),
-        executes: executed(&plan),
+        executes: plan.executed(),
         diff: NestedDiff { differences: (&difference).into(), kind: DiffWord::Diff },
         drill: drill.as_ref(),
         hash: version.hash,
@@ -93,7 +92,7 @@ fn show_proposal(args: &PlanReviewArgs, run: &Run) -> Result<Code, Failure> {
         heading(run, number, version),
         drill.as_ref().map(LastDrill::text).unwrap_or_default(),
         question.map(question_text).unwrap_or_default(),
-        executed_text(&plan),
+        plan.executed_text(),
         steps_text(&plan),
         compared_text(run.active, &difference),
         redone_text(&redone),

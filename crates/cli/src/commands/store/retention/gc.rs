@@ -6,9 +6,7 @@ use std::fmt::Write as _;
 use clap::Args;
 
 use plan_ledger::Environment;
-use plan_ledger::internals::store::{
-    CollectPlan, RemovableClass, bound_ledger, collectable, remove,
-};
+use plan_ledger::internals::store::{CollectPlan, RemovableClass, bound_ledger, remove};
 
 use crate::options::environment;
 use crate::output::{Code, Failure, print_result};
@@ -64,7 +62,7 @@ fn collect(args: &GcArgs, environment: &Environment) -> Result<StoreGcLine, Fail
         bound_ledger(client.objects(), client.retry())?.ok_or_else(|| no_ledger(&store.url))?;
     let session = client.session(identity);
     let now = store_time(&client, &*environment.ids)?;
-    let plan = collectable(&session, now)?;
+    let plan = CollectPlan::of(&session, now)?;
     let mut deleted = 0;
     if args.yes {
         remove(&session, &plan.objects, &mut |_| deleted += 1)

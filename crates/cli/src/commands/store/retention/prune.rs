@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use plan_ledger::internals::store::{
-    RemovableClass, StorePrune, bound_ledger, keep_anchors, prunable, remove, upload_anchors,
-};
+use plan_ledger::internals::store::{RemovableClass, StorePrune, bound_ledger, remove};
 use plan_ledger::log::LogReader;
 use plan_ledger::{Environment, Error, ErrorKind};
 
@@ -67,15 +65,15 @@ fn carry_out(args: &PruneArgs, environment: &Environment) -> Result<StorePruneLi
     let identity =
         bound_ledger(client.objects(), client.retry())?.ok_or_else(|| no_ledger(&store.url))?;
     let session = client.session(identity);
-    let plan = prunable(&session)?;
+    let plan = StorePrune::find(&session)?;
     let mut created = Vec::new();
     // A log that begins later already needs its snapshots, too, when there is nothing left to delete.
     if let Some(plan) = plan.as_ref().filter(|plan| args.yes && is_needed(plan)) {
         if !plan.missing.is_empty() {
             let dir = args.ledger.as_ref().ok_or_else(|| no_snapshots(plan))?;
-            created = upload_anchors(dir, &environment.log_options(), &session, plan)?;
+            created = plan.upload_anchors(dir, &environment.log_options(), &session)?;
         }
-        created.extend(keep_anchors(&session, plan)?);
+        created.extend(plan.keep_anchors(&session)?);
         let mut deleted = 0;
         remove(&session, &plan.objects, &mut |_| deleted += 1)
             .map_err(|error| interrupted(&error, deleted, plan.objects.len()))?;

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use plan_ledger::plan::{Decider, Remaining, execution_state, failure_of};
+use plan_ledger::plan::{Decider, Remaining};
 use plan_ledger::{
     AttemptToken, Command, Decision, Disposition, FailureClass, Json, Outcome, Result, Ruling, Run,
     Step, StepNumber,
@@ -224,7 +224,7 @@ fn is_last_attempt(run: &Run, number: StepNumber) -> bool {
 
 /// What a decider gets to know about a failed attempt; `None` if it does not wait for a decision.
 fn decider_input(run: &Run, number: StepNumber, now: u64) -> Option<Value> {
-    let (class, message) = failure_of(run, number)?;
+    let (class, message) = run.failure_of(number)?;
     let step = run.step(number)?;
     let attempt = step.attempt()?;
     let receipt = attempt.receipt.as_ref()?;
@@ -252,7 +252,7 @@ fn decider_input(run: &Run, number: StepNumber, now: u64) -> Option<Value> {
         log_tail: &receipt.log_tail,
         failed_criteria: failed.map(FailedCriterion::of).collect(),
         variables: variables.map(|(name, it)| (name.as_str(), it.value.value())).collect(),
-        budget_remaining: execution_state(run, now).budget_remaining,
+        budget_remaining: run.execution_state(now).budget_remaining,
         replans_left: run.max_replans().map(|max| max.saturating_sub(run.replans)),
     };
     // Serialization fails only for map keys that are not strings, and there are none.
