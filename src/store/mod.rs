@@ -30,8 +30,6 @@ mod reading;
 mod segments;
 mod session;
 mod slot;
-#[cfg(test)]
-mod tests;
 
 pub use binding::{LedgerIdentity, bind, bound_ledger, has_log};
 pub use collect::{
@@ -60,3 +58,6 @@ pub use slot::{
     SegmentPlace, SlotBytes, SlotFault, SlotHeader, SlotPart, SlotWriter, VerifiedSlot, WriterNote,
     WriterReason,
 };
+
+#[cfg(test)]
+mod tests;

@@ -27,6 +27,7 @@ pub(crate) fn hidden_names(src: &Path) -> BTreeSet<String> {
         }
         let text = read(&format!("{module}/mod.rs"));
         let of = Exports::of(&text);
+        assert!(!of.documented.is_empty(), "the names of {module} were not found");
         hidden.extend(of.documented.into_iter().chain(of.parts));
         let inner =
             text.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'));
