@@ -126,7 +126,7 @@ fn inspect_all(environment: &Environment, random: &mut Random, what: &str) -> (u
     let seq = (1 + random.below(40)).to_string();
     let offset = random.offset(1 << 20).to_string();
     let segment = random.below(5).to_string();
-    let all: [&[&str]; 13] = [
+    let all: [&[&str]; 12] = [
         &["records"],
         &["records", "--reverse", "--limit", "5"],
         &["records", "--run", "r", "--kind", "accepted"],
@@ -138,16 +138,13 @@ fn inspect_all(environment: &Environment, random: &mut Random, what: &str) -> (u
         &["explain", &offset],
         &["explain", &offset, "--segment", &segment],
         &["verify", "--level", "snapshots", "--jobs", "1"],
-        &["constants"],
         &["step", "r", "#1"],
     ];
     for words in all {
         inspect(environment, words, what);
         inspect(environment, &[words, &["--json"]].concat(), what);
     }
-    for format in ["sql", "trace"] {
-        inspect(environment, &["export", "--format", format], what);
-    }
+    inspect(environment, &["export", "--format", "otlp"], what);
     inspect(environment, &[], what);
     // The text form goes to standard error.
     inspect(environment, &["blobs", "--check", "--json"], what);

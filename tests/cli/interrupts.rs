@@ -77,11 +77,9 @@ fn others(place: &Place) -> Vec<PathBuf> {
 fn verification_can_be_interrupted() {
     let place = place();
     let verify = ["verify", ".ledger", "--level", "replay", "--jobs", "1"];
-    for words in [&verify[..], &["inspect", ".ledger", "verify", "--level", "replay"]] {
-        let ended = interrupted(&place, words, heeds_ctrl_c).code(3);
-        assert!(!ended.out.contains("damage"), "{ended:?}");
-        ended.says(&["the check was stopped"]);
-    }
+    let ended = interrupted(&place, &verify, heeds_ctrl_c).code(3);
+    assert!(!ended.out.contains("damage"), "{ended:?}");
+    ended.says(&["the check was stopped"]);
     let ended = interrupted(&place, &[&verify[..], &["--json"]].concat(), heeds_ctrl_c).code(3);
     assert_eq!(ended.lines().last().unwrap()["condition"], "stopped", "{ended:?}");
     assert_eq!(others(&place), Vec::<PathBuf>::new());
@@ -178,7 +176,7 @@ fn interrupted_export_leaves_no_file() {
     for words in [
         &["export", ".ledger", "-o", "out"][..],
         &["inspect", ".ledger", "export", "--to", "out"],
-        &["inspect", ".ledger", "export", "--format", "sql", "--to", "out"],
+        &["inspect", ".ledger", "export", "--format", "otlp", "--to", "out"],
         &["inspect", ".ledger", "export", "--format", "sqlite", "--to", "out"],
     ] {
         let has_part = |id: u32| heeds_ctrl_c(id) && !parts(&place, ".part").is_empty();

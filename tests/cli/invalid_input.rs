@@ -486,3 +486,19 @@ fn unusual_step_is_shown_in_one_line_and_can_be_named() {
     assert_eq!(next["command"], "ledger retry plan '#1'", "{next}");
     place.ledger_with(&["retry", "plan", "#1"]).code(0);
 }
+
+/// Goal: an old spelling of a command names what replaces it, with and without the folder of the ledger.
+#[test]
+fn replaced_spellings_name_what_replaces_them() {
+    let place = Place::new();
+    place.ledger("init").code(0);
+    for (old, new) in
+        [("inspect blobs", "ledger blobs DIR"), ("inspect verify", "ledger verify DIR")]
+    {
+        let (command, view) = old.split_once(' ').unwrap();
+        for line in [old.to_owned(), format!("{old} --json"), format!("{command} .ledger {view}")] {
+            let ended = place.ledger(&line).code(2);
+            ended.complains(&[&format!("`ledger {old}` was replaced"), &format!("`{new}`")]);
+        }
+    }
+}

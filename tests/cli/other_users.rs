@@ -320,10 +320,8 @@ fn written_files_are_private_under_any_umask() {
     let mut work = below(&place.path(".ledger"));
     assert!(work.iter().filter(|path| path.starts_with(place.path(".ledger/work"))).count() > 3);
     runner.kill();
-    let exports: [(&str, &[&str]); 7] = [
+    let exports: [(&str, &[&str]); 5] = [
         ("a.sqlite", &["inspect", ".ledger", "export", "--format", "sqlite", "--to"]),
-        ("a.sql", &["inspect", ".ledger", "export", "--format", "sql", "--to"]),
-        ("a.trace", &["inspect", ".ledger", "export", "--format", "trace", "--to"]),
         ("a.otlp", &["inspect", ".ledger", "export", "--format", "otlp", "--to"]),
         ("a.jsonl", &["inspect", ".ledger", "export", "--to"]),
         ("a.html", &["report", "--html"]),

@@ -46,7 +46,6 @@ fn close(schema: &mut Value) {
 fn command_name(args: &[String]) -> String {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["inspect", _, same @ ("verify" | "blobs"), ..] => (*same).to_owned(),
         ["inspect", ..] => "inspect".to_owned(),
         ["plan", subcommand, ..] => format!("plan_{subcommand}"),
         [first, ..] => (*first).to_owned(),

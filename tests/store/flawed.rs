@@ -133,7 +133,10 @@ fn store_that_refuses_creates_says_what_it_answered() {
     for (flaw, words) in [
         (
             "forbids",
-            ["the credentials may not do this (403 AccessDenied)", "ledger store policy URL"],
+            [
+                "the credentials may not do this (403 AccessDenied)",
+                "grant s3:ListBucket, s3:GetObject and s3:PutObject",
+            ],
         ),
         (
             "full",

@@ -274,7 +274,7 @@ fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
 }
 
 /// Every view and command that reads, but for `inspect head`: HEAD belongs to a folder.
-const VIEWS: [&str; 62] = [
+const VIEWS: [&str; 57] = [
     "inspect LEDGER",
     "inspect LEDGER summary",
     "inspect LEDGER records",
@@ -285,13 +285,8 @@ const VIEWS: [&str; 62] = [
     "inspect LEDGER record 30 --hex",
     "inspect LEDGER segments",
     "inspect LEDGER snapshots",
-    "inspect LEDGER blobs",
-    "inspect LEDGER blobs --check",
-    "inspect LEDGER constants",
-    "inspect LEDGER verify",
     "inspect LEDGER export",
-    "inspect LEDGER export --format sql",
-    "inspect LEDGER export --format trace",
+    "inspect LEDGER export --format otlp",
     "inspect LEDGER map",
     "inspect LEDGER map --segment 1",
     "inspect LEDGER explain 4096",
@@ -329,7 +324,7 @@ const VIEWS: [&str; 62] = [
     "questions --ledger LEDGER",
     "next --ledger LEDGER release",
     "get region --run release --ledger LEDGER",
-    "blobs LEDGER",
+    "blobs LEDGER --check",
     "root LEDGER",
     "verify LEDGER --level crc",
     "verify LEDGER --level chain --jobs 1",
@@ -348,7 +343,7 @@ const FILES: [&str; 7] = [
     "report release --html out --ledger LEDGER --at 30",
     "export LEDGER -o out",
     "inspect LEDGER export --format sqlite --to out",
-    "inspect LEDGER export --format trace --to out",
+    "inspect LEDGER export --format otlp --to out",
     "plan export release --ledger LEDGER -o out",
     "plan export release --ledger LEDGER --form plan -o out",
 ];

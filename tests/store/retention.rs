@@ -1,4 +1,4 @@
-//! `ledger store gc`, `prune` and `policy` as processes. A folder as the store says how old a file is: tests set it back.
+//! `ledger store gc` and `prune` as processes. A folder as the store says how old a file is: tests set it back.
 
 use std::fs;
 use std::path::PathBuf;
@@ -228,21 +228,4 @@ fn lost_anchors_of_a_pruned_store_are_created_again() {
     server.wait_for("is whole again");
     assert_eq!(server.stop(), 0);
     old.place.ledger("restore URL @third");
-}
-
-/// Goal: the policies are JSON, name the place, and exist for S3 only.
-#[test]
-fn policies_are_printed_for_s3() {
-    let place = Place::in_folder();
-    let line = place.json("store policy s3://my-ledgers/night --json");
-    expect_published("store.store_policy", &line);
-    for role in ["bucket", "writer", "collector", "reader"] {
-        assert_eq!(line[role]["Version"], json!("2012-10-17"), "{role}");
-        assert!(line[role].to_string().contains("my-ledgers/night/"), "{role}");
-    }
-    let text = place.ledger("store policy s3://my-ledgers/night");
-    assert!(text.contains("# the role of a collector"), "{text}");
-    let (code, _, err) = place.run("store policy URL");
-    assert_eq!(code, 2, "{err}");
-    assert!(err.contains("only for s3://BUCKET/PREFIX"), "{err}");
 }

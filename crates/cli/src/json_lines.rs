@@ -33,8 +33,7 @@ use crate::commands::read_report::ReadLine;
 use crate::commands::root::RootLine;
 use crate::commands::store::lines::{
     HeldStoreJson, RejoinLine, ReplicatedLine, RestoredLine, StandbyLine, StoreDamageLine,
-    StoreGcLine, StoreHealthLine, StoreLagLine, StorePolicyLine, StoreProbeLine, StorePruneLine,
-    StoreStatusLine,
+    StoreGcLine, StoreHealthLine, StoreLagLine, StoreProbeLine, StorePruneLine, StoreStatusLine,
 };
 use crate::commands::{
     archive, blobs, comparison, drill, erase, init, lab, next, plan, prime, questions, recover,
@@ -80,7 +79,6 @@ json_lines! {
     "change" of inspect => views::diff::ChangeLine<'_>;
     "check" of drill => drill::kill_report::DrillCheck;
     "comparison" of inspect => views::compare::ComparisonLine<'_>;
-    "constant" of inspect => views::constants::Constant;
     "comparison" of verify => comparison::ComparisonLine;
     "damage" of inspect, logs, status => DamageLine<'_>;
     "decision" of inspect => views::approvals::DecisionLine<'_>;
@@ -105,7 +103,6 @@ json_lines! {
     "holding" of run => HeldStoreJson;
     "initialized" of init => init::InitializedLine;
     "interval" of inspect => views::timeline::IntervalLine<'_>;
-    "kind" of inspect => views::constants::KindLine;
     "lab" of lab => lab::LabLine;
     "ledger" of inspect => views::summary::LedgerLine<'_>;
     "log" of logs => views::logs::LogLine<'_>;
@@ -159,7 +156,6 @@ json_lines! {
     "store_gc" of store => StoreGcLine;
     "store_health" of serve, status => StoreHealthLine;
     "store_lag" of run, serve => StoreLagLine;
-    "store_policy" of store => StorePolicyLine;
     "store_probe" of store => StoreProbeLine;
     "store_prune" of store => StorePruneLine;
     "store_status" of store => StoreStatusLine;

@@ -37,7 +37,7 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, FromArgMatches as _, Parser as _};
+use clap::{Arg, ArgMatches, FromArgMatches as _};
 
 use plan_ledger::Environment;
 
@@ -229,6 +229,11 @@ const VERSION_LINE: &str = concat!("plan-ledger ", env!("CARGO_PKG_VERSION"), "\
 
 /// The message for a command line that cannot be parsed.
 fn usage_error(error: clap::Error, words: &[String]) -> String {
+    if matches!(error.kind(), ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument)
+        && let Some(message) = help::replaced(words)
+    {
+        return message;
+    }
     if error.kind() == ErrorKind::InvalidSubcommand
         && let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)
         && words.first() == Some(word)
@@ -331,21 +336,15 @@ fn is_host(word: &std::ffi::OsStr) -> bool {
     word.to_str().is_some_and(|word| options::Host::named(word).is_some())
 }
 
-/// Runs `ledger inspect` with these arguments in this process, on any storage. The result goes to
-/// `out`. Returns the exit code, and the error message if there is one.
+/// Runs `ledger inspect DIR` with these arguments in this process, on any storage; after the folder may also stand
+/// `status`, `verify` or `blobs`. The result goes to `out`. Returns the exit code, and the error message if there is one.
 ///
 /// With it, a program that keeps its ledgers on its own storage, or a test on a simulated disk, has
 /// all views of the command line.
 pub fn inspect(arguments: &[&str], environment: &Environment, out: &mut dyn Write) -> (u8, String) {
-    let arguments = ["ledger", "inspect"].iter().chain(arguments);
-    let outcome = match Cli::try_parse_from(arguments) {
-        Ok(Cli { command: CliCommand::Inspect(args), .. }) => {
-            commands::inspect::inspect(&args, environment, out)
-        }
-        Ok(_) => Ok(Code::Usage),
-        Err(error) => Err(Failure::Usage(help::plain_words(&error.render().to_string()))),
-    };
-    match outcome {
+    let (dir, words) = arguments.split_first().unwrap_or((&"", &[]));
+    let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+    match commands::inspect::inspect_words(dir, &words, environment, out) {
         Ok(code) => (code.number(), String::new()),
         Err(failure) => (failure.code().number(), failure.to_string()),
     }

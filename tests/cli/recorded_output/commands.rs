@@ -133,7 +133,7 @@ fn plan_files() {
 
     let mut session = with_plans(Session::reading(&[]));
     for form in ["yaml", "json", "md", "dot", "mermaid"] {
-        session.run(&format!("plan export plan.yaml --format {form}"));
+        session.run(&format!("plan export plan.yaml --form {form}"));
     }
     session.run_all(&[
         "plan export plan.yaml -o out.yaml",

@@ -23,7 +23,7 @@ struct View {
     wrong: &'static [&'static str],
 }
 
-const VIEWS: [View; 30] = [
+const VIEWS: [View; 27] = [
     View {
         name: "summary",
         everywhere: &["", "summary"],
@@ -61,22 +61,9 @@ const VIEWS: [View; 30] = [
     View { name: "head", everywhere: &["head"], complete: &[], wrong: &["head 1"] },
     View { name: "snapshots", everywhere: &["snapshots"], complete: &[], wrong: &["snapshots 1"] },
     View {
-        name: "blobs",
-        everywhere: &["blobs", "blobs --check"],
-        complete: &[],
-        wrong: &["blobs --collect"],
-    },
-    View {
-        name: "verify",
-        everywhere: &["verify --jobs 1", "verify --level replay --jobs 1"],
-        complete: &["verify --level crc --jobs 1", "verify --level snapshots --jobs 1"],
-        wrong: &["verify --level nonsense", "verify --expect-head 5", "verify --jobs 0"],
-    },
-    View { name: "constants", everywhere: &[], complete: &["constants"], wrong: &["constants 1"] },
-    View {
         name: "export",
         everywhere: &[],
-        complete: &["export", "export --format sql", "export --format trace"],
+        complete: &["export", "export --format otlp"],
         wrong: &["export --format nonsense", "export --format sqlite", "export --to missing/file"],
     },
     View {
@@ -252,25 +239,25 @@ fn record_views(views: &[View]) {
 /// Goal: views of the log print what was recorded.
 #[test]
 fn views_of_the_log() {
-    record_views(&VIEWS[..7]);
+    record_views(&VIEWS[..6]);
 }
 
 /// Goal: views that read every byte print what was recorded.
 #[test]
 fn views_of_all_bytes() {
-    record_views(&VIEWS[7..12]);
+    record_views(&VIEWS[6..9]);
 }
 
 /// Goal: views of runs print what was recorded.
 #[test]
 fn views_of_runs() {
-    record_views(&VIEWS[12..21]);
+    record_views(&VIEWS[9..18]);
 }
 
 /// Goal: views of the past and pictures print what was recorded.
 #[test]
 fn views_of_the_past() {
-    record_views(&VIEWS[21..]);
+    record_views(&VIEWS[18..]);
 }
 
 /// Goal: what `--to` writes is the same in every format that is text, and the folder is found in
@@ -282,8 +269,7 @@ fn exports_to_files_and_names_of_folders() {
         "inspect complete export --to out.jsonl",
         "inspect complete export --to out.jsonl",
         "inspect complete export --format sqlite --to out.sqlite",
-        "inspect complete export --format sql --to out.sql",
-        "inspect complete export --format trace --to out.json",
+        "inspect complete export --format otlp --to out.json",
         "inspect damaged export --format jsonl",
         "inspect --ledger complete head",
         "inspect complete --ledger damaged head",
@@ -291,7 +277,7 @@ fn exports_to_files_and_names_of_folders() {
         "LEDGER_DIR= inspect head",
         "inspect head",
     ]);
-    for file in ["out.jsonl", "out.sql", "out.json"] {
+    for file in ["out.jsonl", "out.json"] {
         session.file_digest(file);
     }
     session.assert_recorded("inspect-folders");

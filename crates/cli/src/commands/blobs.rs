@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::io::Write;
-use std::path::Path;
 
 use clap::Args;
 use schemars::JsonSchema;
@@ -47,10 +46,19 @@ pub(crate) struct BlobsArgs {
 }
 
 pub(crate) fn blobs(args: &BlobsArgs) -> Result<Code, Failure> {
-    let (dir, environment) = (args.folder.dir()?, environment());
+    blobs_in(args, &environment(), &mut std::io::stdout())
+}
+
+/// Lists the blobs of a ledger on any storage.
+pub(super) fn blobs_in(
+    args: &BlobsArgs,
+    environment: &Environment,
+    out: &mut dyn Write,
+) -> Result<Code, Failure> {
+    let dir = args.folder.dir()?;
     let mut collected = None;
     if args.collect {
-        let answer = Client::new(&dir, &environment).call(&CollectBlobsRequest {}.into())?;
+        let answer = Client::new(&dir, environment).call(&CollectBlobsRequest {}.into())?;
         if answer.code != Code::Success.number() {
             return print_answer(args.json, &answer);
         }
@@ -59,23 +67,9 @@ pub(crate) fn blobs(args: &BlobsArgs) -> Result<Code, Failure> {
     }
     let collected = collected.as_ref();
     let check = if args.check { BlobCheck::Content } else { BlobCheck::Presence };
-    let out = &mut std::io::stdout();
-    list(&dir, check, args.json, collected, &environment, out)
-}
-
-/// Lists the blobs of a ledger and their damage. `collected` is the answer to a collection that ran
-/// before.
-pub(super) fn list(
-    dir: &Path,
-    check: BlobCheck,
-    as_json: bool,
-    collected: Option<&CollectBlobsAnswer>,
-    environment: &Environment,
-    out: &mut dyn Write,
-) -> Result<Code, Failure> {
-    let survey = LedgerView::open(dir, &environment_for(dir, environment)?)?.blobs(check)?;
+    let survey = LedgerView::open(&dir, &environment_for(&dir, environment)?)?.blobs(check)?;
     let totals = BlobTotals::of(&survey);
-    if as_json {
+    if args.json {
         print_raw_to(out, &json_lines(&survey, &totals, collected))?;
     } else {
         for blob in survey.blobs.iter().filter(|blob| blob.state != BlobState::Intact) {

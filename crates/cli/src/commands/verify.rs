@@ -53,17 +53,6 @@ It takes no lock, writes nothing, and may be used while a run is active. Exit co
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
     folder: LedgerFolder,
-    #[command(flatten)]
-    options: VerifyOptions,
-    /// Print JSON Lines, as format/verify-json.md describes them
-    #[arg(long)]
-    json: bool,
-}
-
-/// Check every byte of the ledger, and list all damage; same as `ledger verify DIR`
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub(super) struct VerifyOptions {
     /// How thoroughly to check: each level includes the ones before it
     #[arg(long, value_name = "LEVEL", default_value = "chain")]
     level: LevelChoice,
@@ -82,14 +71,16 @@ pub(super) struct VerifyOptions {
     /// How many threads to use [default: one per processor, at most 6]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
+    /// Print JSON Lines, as format/verify-json.md describes them
+    #[arg(long)]
+    json: bool,
 }
 
 /// A ledger to verify, and the options.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct VerifyTarget<'a> {
-    pub(super) dir: &'a Path,
-    pub(super) options: &'a VerifyOptions,
-    pub(super) json: bool,
+struct VerifyTarget<'a> {
+    dir: &'a Path,
+    options: &'a VerifyArgs,
 }
 
 /// How thoroughly to verify.
@@ -115,18 +106,19 @@ pub(super) fn default_jobs() -> NonZeroUsize {
 }
 
 pub(crate) fn verify(args: &VerifyArgs) -> Result<Code, Failure> {
-    let dir = args.folder.dir()?;
-    let target = VerifyTarget { dir: &dir, options: &args.options, json: args.json };
-    verify_ledger(target, &Environment::system(), &mut std::io::stdout())
+    verify_in(args, &Environment::system(), &mut std::io::stdout())
 }
 
-/// Verifies a ledger and prints the result.
-pub(super) fn verify_ledger(
-    target: VerifyTarget<'_>,
+/// Verifies a ledger on any storage and prints the result.
+pub(super) fn verify_in(
+    args: &VerifyArgs,
     environment: &Environment,
     out: &mut dyn Write,
 ) -> Result<Code, Failure> {
-    let VerifyTarget { dir, options, json } = target;
+    let dir = &args.folder.dir()?;
+    let target = VerifyTarget { dir, options: args };
+    let VerifyArgs { json, .. } = *args;
+    let options = args;
     let expected = match (&options.root, &options.key) {
         (Some(note), Some(key)) => Some(signed_root(note, key)?),
         _ => options.expect_head,

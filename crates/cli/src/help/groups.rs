@@ -18,21 +18,7 @@ const VIEWS: [(&str, &[&str]); 5] = [
     ("Steps and plans", &["step", "why", "plan", "queue", "barriers", "approvals"]),
     ("Values and money", &["variables", "cost", "budget"]),
     ("Points in time", &["at", "diff", "export"]),
-    (
-        "The log",
-        &[
-            "records",
-            "record",
-            "segments",
-            "head",
-            "snapshots",
-            "blobs",
-            "verify",
-            "map",
-            "explain",
-            "constants",
-        ],
-    ),
+    ("The log", &["records", "record", "segments", "head", "snapshots", "map", "explain"]),
 ];
 
 /// The commands that a list contains.

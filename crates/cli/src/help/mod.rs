@@ -24,7 +24,7 @@ pub(crate) use mistyped::{folder_hint, with_commands, with_meant_option};
 pub(crate) use plain_words::plain_words;
 #[cfg(test)]
 pub(crate) use suggest::check_suggestions;
-pub(crate) use suggest::{closest_view, unknown_command, unknown_topic};
+pub(crate) use suggest::{closest_view, replaced, unknown_command, unknown_topic};
 pub(crate) use topics::{TOPICS, topic};
 #[cfg(all(test, feature = "store"))]
 pub(crate) use without_store::check_table;

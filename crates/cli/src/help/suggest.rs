@@ -33,6 +33,22 @@ const MEANT: &[(&[&str], &str)] = &[
     (&["new", "create"], "init"),
 ];
 
+/// The old spellings of commands, and what replaces them. Version 0.1.0 ends them.
+const REPLACED: &[(&str, &str)] =
+    &[("inspect blobs", "ledger blobs DIR"), ("inspect verify", "ledger verify DIR")];
+
+/// The error for an old spelling, with what replaces it.
+pub(crate) fn replaced(words: &[String]) -> Option<String> {
+    let is_path = |word: &str| std::path::Path::new(word).exists();
+    let mut plain = words.iter().map(String::as_str).filter(|word| !word.starts_with('-'));
+    let command = plain.next()?;
+    // A view stands after the folder of the ledger, if there is one.
+    let after = plain.take(2).filter(|word| !is_path(word)).map(|word| format!("{command} {word}"));
+    let mut spellings = std::iter::once(command.to_owned()).chain(after);
+    let (old, new) = spellings.find_map(|it| REPLACED.iter().find(|(old, _)| *old == it))?;
+    Some(format!("`ledger {old}` was replaced\nhint: `{new}` has its place"))
+}
+
 /// The error for a word that is not a command, with a hint.
 pub(crate) fn unknown_command(program: &Command, word: &str) -> String {
     #[cfg(not(feature = "store"))]
@@ -95,6 +111,14 @@ pub(crate) fn check_suggestions(program: &Command) {
         for word in *words {
             assert!(program.find_subcommand(word).is_none(), "{word} is a command");
         }
+    }
+    for (old, new) in REPLACED {
+        let find = |words: &str| {
+            let names = words.split(' ').take_while(|word| !word.starts_with(['-', 'D', 'R']));
+            names.fold(Some(program), |found, word| found?.find_subcommand(word))
+        };
+        assert!(find(old).is_none(), "{old} is a command");
+        assert!(find(new.strip_prefix("ledger ").unwrap()).is_some(), "{new}");
     }
     assert_eq!(suggestion(program, "ls").unwrap(), "status");
     assert_eq!(suggestion(program, "KILL").unwrap(), "cancel");

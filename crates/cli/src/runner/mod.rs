@@ -68,7 +68,7 @@ pub use process::{ProcessOptions, ProcessWorkers, WorkerLimits, scratch_folder};
 pub(crate) use progress::STOPPING;
 pub use progress::{Fence, Observer, Progress, StopRequest};
 pub(crate) use stub::canned_output;
-pub use stub::{CannedOutputs, StubOptions, StubWorkers};
+pub use stub::{CannedOutputs, StubWorkers};
 pub(crate) use waits::holds::RunWait;
 pub use waits::hours::Hours;
 pub use workers::{LeftAttempt, Report, StartFailure, WorkerNote, Workers};

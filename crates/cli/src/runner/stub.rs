@@ -9,30 +9,17 @@
 //! that run: it is recovered as by any other runner.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::Write;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
 use plan_ledger::plan::{Criterion, Idempotence, ResolvedOutcome};
-use plan_ledger::{AttemptToken, Error, Json, Plan, Receipt, Result, Ruling, Step, Task};
+use plan_ledger::{AttemptToken, Json, Plan, Receipt, Result, Ruling, Step, Task};
 
 use crate::protocol::WorkerKind;
-use crate::protocol::private_files;
 use crate::runner::check::{Check, Checked, Subject};
 use crate::runner::process::ProcessWorkers;
 use crate::runner::workers::{Report, StartFailure, WorkerNote, Workers};
-
-/// Options of stub workers.
-#[derive(Debug, Clone, Default)]
-pub struct StubOptions {
-    /// A file that gets one line, `<step number> <attempt>`, for each execution before it is
-    /// reported: an execution count outside the ledger.
-    pub tally: Option<PathBuf>,
-    /// The outputs of steps, by id, instead of what their plan says.
-    pub outputs: CannedOutputs,
-}
 
 /// The outputs of steps by id.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -57,7 +44,6 @@ impl CannedOutputs {
 /// Workers that report immediately and deterministically.
 #[derive(Debug)]
 pub struct StubWorkers {
-    tally: Option<PathBuf>,
     outputs: CannedOutputs,
     /// What knows the remains of earlier runners of the same run.
     earlier: Option<Box<ProcessWorkers>>,
@@ -65,25 +51,16 @@ pub struct StubWorkers {
 }
 
 impl StubWorkers {
-    /// New stub workers.
+    /// New stub workers. `outputs` are used instead of what the plan says.
     #[must_use]
-    pub fn new(options: StubOptions) -> Self {
-        let StubOptions { tally, outputs } = options;
-        Self { tally, outputs, earlier: None, ready: VecDeque::new() }
+    pub fn new(outputs: CannedOutputs) -> Self {
+        Self { outputs, earlier: None, ready: VecDeque::new() }
     }
 
     /// Recover what earlier runners of the same run left as these workers do. No worker of theirs is started.
     #[must_use]
     pub fn after(self, earlier: ProcessWorkers) -> Self {
         Self { earlier: Some(Box::new(earlier)), ..self }
-    }
-
-    fn count(&self, task: &Task) -> Result<()> {
-        let Some(path) = &self.tally else { return Ok(()) };
-        let line = format!("{} {}\n", task.number, task.attempt);
-        private_files::open_to_append(path)
-            .and_then(|mut file| file.write_all(line.as_bytes()))
-            .map_err(|error| Error::io("count an execution", path, error))
     }
 }
 
@@ -126,7 +103,6 @@ impl Workers for StubWorkers {
     }
 
     fn start(&mut self, task: &Task) -> std::result::Result<(), StartFailure> {
-        self.count(task)?;
         let receipt = Receipt {
             output: canned_output(&task.step, &self.outputs).into(),
             ..Receipt::default()

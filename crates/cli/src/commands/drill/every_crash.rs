@@ -28,7 +28,7 @@ use crate::output::{Code, Failure, cost_text, phrase, progress_bar};
 use crate::protocol::WorkerKind;
 use crate::runner::{
     CannedOutputs, Check, CommandChecks, Guards, LeftWorkers, Observer, Options, Progress, Report,
-    RunOutcome, StartFailure, StopRequest, StubOptions, StubWorkers, Workers, drive,
+    RunOutcome, StartFailure, StopRequest, StubWorkers, Workers, drive,
 };
 
 use super::args::{AgentBehavior, DrillArgs, RUN};
@@ -158,10 +158,7 @@ impl Drill<'_> {
         };
         let counter = Counter { disk: disk.clone(), counts: Mutex::default() };
         let mut agents = SimAgents {
-            stub: StubWorkers::new(StubOptions {
-                outputs: self.outputs.clone(),
-                ..StubOptions::default()
-            }),
+            stub: StubWorkers::new(self.outputs.clone()),
             failing: VecDeque::new(),
             clock: &clock,
             counter: &counter,

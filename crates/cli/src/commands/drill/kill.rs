@@ -1,8 +1,8 @@
 //! `ledger drill`: kills a run while a step is in flight, resumes it in another process, and
 //! compares it with a run that was not killed.
 //!
-//! The runs are processes of this binary; only the workers are stubs. The workers count their
-//! executions outside the ledger, so that the check does not rely on the ledger alone. If the plan
+//! The runs are processes of this binary; only the workers are stubs. The executions are counted in what
+//! the processes print, so that the check does not rely on the ledger alone. If the plan
 //! asks a person, the drill answers with the first option. The drill opens a ledger only after its
 //! processes have ended: the state at the kill is read from the log, at the sequence number that
 //! the second process found.
@@ -158,7 +158,7 @@ fn executed_near(chosen: StepNumber, executions: &BTreeMap<StepNumber, u32>) -> 
     next.or_else(|| executions.range(..chosen).next_back()).map(|(number, _)| *number)
 }
 
-/// The folder of a drill: ledgers, executions that the workers counted, output of the processes.
+/// The folder of a drill: ledgers, output of the processes.
 struct DrillFolder {
     path: PathBuf,
     /// Removes the folder at the end, unless `--keep` is given.
@@ -185,10 +185,6 @@ impl DrillFolder {
 
     fn ledger(&self, name: &str) -> PathBuf {
         self.path.join(format!("{name}.ledger"))
-    }
-
-    fn tally(&self, name: &str) -> PathBuf {
-        self.path.join(format!("{name}.tally"))
     }
 
     fn stdout(&self, child: &str) -> PathBuf {
@@ -281,8 +277,6 @@ impl DrillFolder {
             .args(args.inputs.words())
             .arg("--ledger")
             .arg(self.ledger(ledger))
-            .arg("--tally")
-            .arg(self.tally(ledger))
             .args(args.outputs.iter().flat_map(|file| [OsStr::new("--outputs"), file.as_os_str()]))
             .args(["--run", RUN, "--stub", "--fresh", "--text", "trust", "--json"])
             .args(["--max-parallel", &args.max_parallel.to_string()])
@@ -348,10 +342,33 @@ impl DrillFolder {
             state: handle.state()?,
             live_hash,
             replay_hash: state_hash(&handle.state_at(live_seq)?).to_string(),
-            executions: executions(&self.tally(ledger))?,
+            executions: self.executions(ledger)?,
         };
         handle.close()?;
         Ok(finished)
+    }
+
+    /// How often each step was executed: the processes of a ledger print a line before each execution, and
+    /// the one that is killed prints its last one first.
+    fn executions(&self, ledger: &str) -> Result<BTreeMap<StepNumber, u32>, Failure> {
+        let entries = fs::read_dir(&self.path).map_err(|error| io("list", &self.path, error))?;
+        let mut executions = BTreeMap::new();
+        for entry in entries {
+            let path = entry.map_err(|error| io("list", &self.path, error))?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if !name.starts_with(ledger) || !name.ends_with(".jsonl") {
+                continue;
+            }
+            let text = fs::read_to_string(&path).map_err(|error| io("read", &path, error))?;
+            let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            for line in lines.filter(|line| line.get("type") == Some(&"dispatched".into())) {
+                let number = line.get("number").and_then(Value::as_u64);
+                let number = number.and_then(|number| u32::try_from(number).ok());
+                let number = number.ok_or_else(|| missing(&path, "step number"))?;
+                *executions.entry(StepNumber(number)).or_insert(0) += 1;
+            }
+        }
+        Ok(executions)
     }
 
     fn state_at(&self, ledger: &str, seq: u64) -> Result<Arc<State>, Failure> {
@@ -364,22 +381,6 @@ impl DrillFolder {
 
 fn open(ledger: &Path) -> Result<Ledger, Failure> {
     Ok(open_ledger(ledger, &Environment::system())?)
-}
-
-/// How often each step was executed, as counted by the workers.
-fn executions(tally: &Path) -> Result<BTreeMap<StepNumber, u32>, Failure> {
-    let text = match fs::read_to_string(tally) {
-        // The first execution creates the file.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        read => read.map_err(|error| io("read", tally, error))?,
-    };
-    let mut executions = BTreeMap::new();
-    for line in text.lines() {
-        let number = line.split(' ').next().and_then(|number| number.parse().ok());
-        let number = number.ok_or_else(|| missing(tally, "step number"))?;
-        *executions.entry(StepNumber(number)).or_insert(0) += 1;
-    }
-    Ok(executions)
 }
 
 fn io(action: &str, path: &Path, error: std::io::Error) -> Error {

@@ -39,7 +39,7 @@ pub(super) struct FinishedRun {
     pub(super) live_hash: String,
     /// The hash of the state replayed from its log up to the same record.
     pub(super) replay_hash: String,
-    /// How often each step was executed, as counted by the workers.
+    /// How often each step was executed, as the processes printed.
     pub(super) executions: BTreeMap<StepNumber, u32>,
 }
 
@@ -176,10 +176,7 @@ fn accepted_once(evidence: &KillEvidence, runs: &DrillRuns) -> DrillCheck {
         holds: twice.is_empty(),
         detail: match twice.as_slice() {
             [] => {
-                format!(
-                    "each of the {} was executed once, as counted by the workers",
-                    accepted.len()
-                )
+                format!("each of the {} was executed once, as the runners printed", accepted.len())
             }
             _ => format!("not executed exactly once: steps {}", twice.join(", ")),
         },

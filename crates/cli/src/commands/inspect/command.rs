@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use plan_ledger::internals::ledger::BlobCheck;
 use plan_ledger::{Environment, LedgerView};
 
-use crate::commands::blobs;
 use crate::commands::source::{environment_for, expect_few_records, is_store};
-use crate::commands::verify::{VerifyOptions, VerifyTarget, verify_ledger};
+use crate::commands::{blobs, verify};
 use crate::help;
 use crate::options::{LedgerFolder, default_ledger};
 use crate::output::{Code, Failure, escape_control, escape_path, option};
@@ -66,9 +64,6 @@ enum InspectCommand {
     Segments(views::segments::SegmentsArgs),
     Head(views::head::HeadArgs),
     Snapshots(views::snapshots::SnapshotsArgs),
-    Blobs(BlobsArgs),
-    Verify(VerifyOptions),
-    Constants(views::constants::ConstantsArgs),
     Export(export::ExportArgs),
     Map(views::map::MapArgs),
     Explain(views::explain::ExplainArgs),
@@ -98,16 +93,13 @@ impl InspectCommand {
         use InspectCommand as Of;
         !matches!(
             self,
-            // The summary reports it itself, as `verify` does.
+            // The summary reports it itself.
             Of::Summary(_)
-                | Of::Verify(_)
                 | Of::Records(_)
                 | Of::Record(_)
                 | Of::Segments(_)
                 | Of::Head(_)
                 | Of::Snapshots(_)
-                | Of::Blobs(_)
-                | Of::Constants(_)
                 | Of::Export(_)
                 | Of::Map(_)
                 | Of::Explain(_)
@@ -133,22 +125,6 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = SUMMARY_EXAMPLES)]
 struct SummaryArgs {}
-
-const BLOBS_EXAMPLES: &str = "\
-Examples:
-  ledger inspect .ledger blobs
-  ledger inspect .ledger blobs --check --json | jq -c 'select(.state != \"ok\")'
-
-`ledger blobs DIR --collect` removes blobs that no record refers to.";
-
-/// The outputs that are stored as blobs; the same as `ledger blobs DIR`
-#[derive(Debug, Args)]
-#[command(after_help = BLOBS_EXAMPLES)]
-struct BlobsArgs {
-    /// Read every blob and compare its hash
-    #[arg(long)]
-    check: bool,
-}
 
 /// Prints what a ledger contains.
 ///
@@ -179,19 +155,9 @@ pub(crate) fn inspect(
         Some(InspectCommand::Segments(_)) => views::segments::segments(context, out),
         Some(InspectCommand::Head(_)) => views::head::head(context, out),
         Some(InspectCommand::Snapshots(_)) => views::snapshots::snapshots(context, out),
-        Some(InspectCommand::Blobs(blobs)) => {
-            let check = if blobs.check { BlobCheck::Content } else { BlobCheck::Presence };
-            let InspectContext { dir, environment, .. } = context;
-            blobs::list(dir, check, args.json, None, environment, out.writer())
-        }
-        Some(InspectCommand::Verify(options)) => {
-            let target = VerifyTarget { dir: context.dir, options, json: args.json };
-            verify_ledger(target, context.environment, out.writer())
-        }
         Some(InspectCommand::Export(args)) => {
             export::export(context.dir, args, context.environment, out.writer())
         }
-        Some(InspectCommand::Constants(_)) => views::constants::constants(context, out),
         Some(InspectCommand::Map(args)) => views::map::map(args, context, out),
         Some(InspectCommand::Explain(args)) => views::explain::explain(args, context, out),
         Some(InspectCommand::Step(args)) => views::step::step(args, context, out),
@@ -219,32 +185,48 @@ pub(crate) fn inspect(
     })
 }
 
-/// Prints the view of `ledger inspect` that these words name.
+/// Prints what these words of a command line ask about a ledger on any storage: `status`, `verify` or `blobs` with
+/// their options, or a view of `ledger inspect`.
 ///
 /// # Errors
 /// As [`inspect`]; `Usage` for words that name no view.
-#[cfg(any(feature = "mcp", feature = "http"))]
 pub(crate) fn inspect_words(
     dir: &str,
     words: &[String],
     environment: &Environment,
     out: &mut dyn Write,
 ) -> Result<Code, Failure> {
+    let (word, options) = words.split_first().map_or(("", words), |(word, rest)| (word, rest));
+    match word {
+        "status" => status(&arguments(dir, options)?, environment, out),
+        "verify" => verify::verify_in(&arguments(dir, options)?, environment, out),
+        "blobs" => blobs::blobs_in(&arguments(dir, options)?, environment, out),
+        _ => inspect(&arguments(dir, words)?, environment, out),
+    }
+}
+
+/// The arguments of a command about a ledger.
+fn arguments<A: Args>(dir: &str, words: &[String]) -> Result<A, Failure> {
     #[derive(clap::Parser)]
-    struct Line {
+    struct Line<A: Args> {
         #[command(flatten)]
-        args: InspectArgs,
+        args: A,
     }
     let line = ["inspect", dir].into_iter().chain(words.iter().map(String::as_str));
-    match <Line as clap::Parser>::try_parse_from(line) {
-        Ok(line) => inspect(&line.args, environment, out),
-        Err(error) => Err(Failure::Usage(help::plain_words(&error.render().to_string()))),
-    }
+    let parsed = <Line<A> as clap::Parser>::try_parse_from(line);
+    parsed.map(|line| line.args).map_err(|error| {
+        let text = error.render().to_string();
+        Failure::Usage(help::replaced(words).unwrap_or_else(|| help::plain_words(&text)))
+    })
 }
 
 /// Rejects a folder that does not exist and has almost the name of a view: a typing error.
 fn expect_no_view(dir: &Path) -> Result<(), Failure> {
     let inspect = InspectArgs::augment_args(clap::Command::new("inspect"));
+    let replaced = dir.to_str().and_then(|word| help::replaced(&["inspect".into(), word.into()]));
+    if let Some(message) = replaced {
+        return Err(Failure::Usage(message));
+    }
     let Some(view) = dir.to_str().and_then(|word| help::closest_view(&inspect, word)) else {
         return Ok(());
     };

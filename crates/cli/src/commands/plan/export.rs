@@ -44,7 +44,7 @@ pub(super) struct PlanExportArgs {
     #[arg(value_name = "FILE|RUN")]
     file: PathBuf,
     /// The form of the result [default: yaml; for a run that of the file that it came from]
-    #[arg(long, visible_alias = "format", value_name = "FORM")]
+    #[arg(long, value_name = "FORM")]
     form: Option<FormChoice>,
     #[command(flatten)]
     ledger: LedgerOption,

@@ -169,9 +169,6 @@ pub(crate) struct RunArgs {
     /// Print only the summary and errors
     #[arg(long, short)]
     pub(super) quiet: bool,
-    /// Count executions of stub workers in this file
-    #[arg(long, value_name = "FILE", hide = true, requires = "stub")]
-    pub(super) tally: Option<PathBuf>,
     #[cfg(feature = "store")]
     #[command(flatten)]
     pub(super) store: HoldOptions,

@@ -52,8 +52,8 @@ use crate::protocol::{StepName, TrustsLine, counted};
 use crate::runner::Fence;
 use crate::runner::{
     CannedOutputs, CommandChecks, ImportedStatuses, JudgeMark, LeftWorkers, Options,
-    ProcessOptions, ProcessWorkers, RunOutcome, RunSummary, Session, StubOptions, StubWorkers,
-    TakeOver, Workers, drive, recover, release_dead_claims, take_over_dead_claims,
+    ProcessOptions, ProcessWorkers, RunOutcome, RunSummary, Session, StubWorkers, TakeOver,
+    Workers, drive, recover, release_dead_claims, take_over_dead_claims,
 };
 use crate::server::{
     AgentSession, check_root, expect_not_gone, expect_outside, expect_person_for, expect_unbound,
@@ -514,7 +514,7 @@ fn drive_run(
                 canned_outputs(Some(file), &plan.unwrap_or_default())?
             }
         };
-        let stubs = StubWorkers::new(StubOptions { tally: args.tally.clone(), outputs });
+        let stubs = StubWorkers::new(outputs);
         Box::new(stubs.after(processes))
     } else {
         let workers = processes.with_helpers(args.helpers.helpers(args.yes)?);

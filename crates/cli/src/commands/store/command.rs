@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 use crate::output::{Code, Failure};
 
 use super::copy::{RecordJson, RejoinArgs, rejoin};
-use super::retention::{GcArgs, PolicyArgs, PruneArgs, gc, policy, prune};
+use super::retention::{GcArgs, PruneArgs, gc, prune};
 use super::{probe, status};
 
 const EXAMPLES: &str = "\
@@ -13,7 +13,6 @@ Examples:
   ledger store probe s3://my-ledgers/night         is this store fit to hold a ledger?
   ledger store status s3://my-ledgers/night        which ledger, how many records, who wrote last
   ledger store gc s3://my-ledgers/night            which objects are not needed any longer
-  ledger store policy s3://my-ledgers/night        the rights that each process needs
   ledger store rejoin s3://my-ledgers/night        what only this folder has, and not the store
 
 Every command that reads a ledger takes its address in a store. With --cache DIR, or LEDGER_STORE_CACHE, it keeps what
@@ -43,8 +42,6 @@ enum StoreTask {
     Gc(GcArgs),
     /// Delete the segments that the ledger pruned
     Prune(PruneArgs),
-    /// Print the rights of writers, collectors and readers in S3, and the policy of the bucket
-    Policy(PolicyArgs),
     /// Set a folder aside that diverged from its store, and restore the store in its place
     Rejoin(RejoinArgs),
 }
@@ -56,7 +53,6 @@ pub(crate) fn store(args: &StoreArgs, record_json: RecordJson) -> Result<Code, F
         StoreTask::Status(args) => status::status(args),
         StoreTask::Gc(args) => gc(args),
         StoreTask::Prune(args) => prune(args),
-        StoreTask::Policy(args) => policy(args),
         StoreTask::Rejoin(args) => rejoin(args, record_json),
     }
 }

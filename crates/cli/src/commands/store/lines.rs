@@ -182,27 +182,6 @@ pub(crate) struct StorePruneLine {
     pub(super) url: String,
 }
 
-/// The policies for a ledger in S3.
-#[cfg_attr(
-    not(any(feature = "store", test)),
-    expect(dead_code, reason = "only `ledger store` prints it")
-)]
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct StorePolicyLine {
-    /// The policy of the bucket, as S3 takes it: any JSON.
-    pub(super) bucket: serde_json::Value,
-    /// The policy of the role that may delete, as IAM takes it: any JSON.
-    pub(super) collector: serde_json::Value,
-    /// The configuration of Object Lock, as S3 takes it: any JSON.
-    pub(super) object_lock: serde_json::Value,
-    /// The policy of the role that only reads, as IAM takes it: any JSON.
-    pub(super) reader: serde_json::Value,
-    /// The address.
-    pub(super) url: String,
-    /// The policy of the role of a server, as IAM takes it: any JSON.
-    pub(super) writer: serde_json::Value,
-}
-
 /// The process that last served a ledger in a store, as it says itself.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct StoreOwnerJson {

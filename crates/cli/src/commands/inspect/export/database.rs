@@ -61,7 +61,7 @@ mod real {
 
     impl Database {
         pub(crate) fn create(_: &Path) -> Result<Self, Failure> {
-            let message = "this program was built without SQLite: pipe --format sql into sqlite3";
+            let message = "this program was built without the feature `sqlite`";
             Err(Failure::Usage(message.to_owned()))
         }
 

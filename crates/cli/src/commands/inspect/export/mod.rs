@@ -1,4 +1,4 @@
-//! `ledger inspect DIR export`: exports a ledger as JSON Lines, SQL tables or traces.
+//! `ledger inspect DIR export`: exports a ledger as JSON Lines, tables or traces.
 //!
 //! Invariants:
 //! - The file is written under a temporary name and renamed when it is complete. If the export
@@ -11,7 +11,6 @@ mod open_attempts;
 mod otlp;
 mod rows;
 mod table;
-mod trace;
 mod value;
 
 use std::io::{self, BufWriter, Write};
@@ -31,21 +30,18 @@ use crate::commands::inspect::record_content::meaning;
 use otlp::OtlpExporter;
 use rows::TableExporter;
 use table::TableWriter;
-use trace::TraceExporter;
 
 const EXAMPLES: &str = "\
 Examples:
   ledger inspect .ledger export --format sqlite --to run.sqlite
   sqlite3 run.sqlite 'select id, status, attempts from steps where attempts > 1'
-  ledger inspect .ledger export --format sql | sqlite3 run.sqlite
-  ledger inspect .ledger export --format trace --to run.json     open it in ui.perfetto.dev
   ledger inspect .ledger export --format otlp --to spans.json    send it to a collector
   ledger inspect .ledger export --to backup.jsonl                as `ledger export DIR`
 
-The tables and the trace are described in format/inspect-export.md. Ctrl-C leaves no file
+The tables and the spans are described in format/inspect-export.md. Ctrl-C leaves no file
 (exit code 3).";
 
-/// A ledger for other programs: JSON Lines, a SQLite file or script, traces
+/// A ledger for other programs: JSON Lines, a SQLite file, traces
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ExportArgs {
@@ -64,19 +60,14 @@ enum Format {
     Jsonl,
     /// A file that SQLite opens
     Sqlite,
-    /// The script that makes the same database
-    Sql,
-    /// Chrome's trace format: every attempt on a line of time
-    Trace,
     /// OpenTelemetry's spans as OTLP/JSON: a trace for each run
     Otlp,
 }
 
 /// The exporter and its destination.
 enum Exporter<'a> {
-    Tables(TableExporter, TableWriter<'a>),
-    Trace(Box<TraceExporter>, Box<dyn Write + 'a>),
-    Otlp(Box<OtlpExporter>, Box<dyn Write + 'a>),
+    Tables(TableExporter, TableWriter),
+    Otlp(Box<OtlpExporter>, &'a mut dyn Write),
 }
 
 pub(super) fn export(
@@ -95,12 +86,11 @@ pub(super) fn export(
     let health = Health::of(view.log(), dir, environment)?;
     let Some(to) = to else {
         if args.format == Format::Sqlite {
-            let message = "a SQLite file cannot go to standard output: name it with --to FILE, or \
-                           print the script with --format sql";
+            let message = "a SQLite file cannot go to standard output: name it with --to FILE";
             return Err(Failure::Usage(message.to_owned()));
         }
         let mut out = BufWriter::new(out);
-        return match export_to(&view, &health, Target::Stream(args.format, &mut out), dir) {
+        return match export_to(&view, &health, Target::Stream(&mut out), dir) {
             Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
                 Ok(Code::Success)
             }
@@ -114,10 +104,10 @@ pub(super) fn export(
             part.create().map_err(|error| Error::io("write the export", to, error))?;
             export_to(&view, &health, Target::Database(part.temporary_path()), dir)?
         }
-        format => {
+        _ => {
             let cannot = |error| Error::io("write the export", to, error);
             let mut out = BufWriter::new(part.create().map_err(cannot)?);
-            let code = export_to(&view, &health, Target::Stream(format, &mut out), dir)?;
+            let code = export_to(&view, &health, Target::Stream(&mut out), dir)?;
             out.flush().map_err(cannot)?;
             code
         }
@@ -131,7 +121,7 @@ pub(super) fn export(
 
 /// The destination of an export.
 enum Target<'a> {
-    Stream(Format, &'a mut dyn Write),
+    Stream(&'a mut dyn Write),
     Database(&'a Path),
 }
 
@@ -142,16 +132,12 @@ fn export_to(
     dir: &Path,
 ) -> Result<Code, Failure> {
     let mut exporter = match target {
-        Target::Stream(Format::Trace, out) => Exporter::Trace(Box::default(), Box::new(out)),
-        Target::Stream(Format::Otlp, out) => {
+        Target::Stream(out) => {
             let uid = view.log().uids().map_or([0; 16], |(uid, _)| uid);
-            Exporter::Otlp(Box::new(OtlpExporter::new(uid)), Box::new(out))
-        }
-        Target::Stream(_, out) => {
-            Exporter::Tables(TableExporter::default(), TableWriter::script(out))
+            Exporter::Otlp(Box::new(OtlpExporter::new(uid)), out)
         }
         Target::Database(path) => {
-            Exporter::Tables(TableExporter::default(), TableWriter::database(path)?)
+            Exporter::Tables(TableExporter::default(), TableWriter::create(path)?)
         }
     };
     exporter.begin()?;
@@ -184,7 +170,6 @@ impl Exporter<'_> {
     fn begin(&mut self) -> Result<(), Failure> {
         match self {
             Self::Tables(_, sink) => sink.begin(),
-            Self::Trace(_, out) => TraceExporter::begin(out).map_err(Failure::Output),
             Self::Otlp(_, out) => OtlpExporter::begin(out).map_err(Failure::Output),
         }
     }
@@ -193,9 +178,6 @@ impl Exporter<'_> {
         let Some(record) = &fold.last else { return Ok(()) };
         match self {
             Self::Tables(rows, sink) => rows.record(record, status, fold, sink),
-            Self::Trace(timeline, out) => {
-                timeline.record(record, fold, out).map_err(Failure::Output)
-            }
             Self::Otlp(spans, out) => spans.record(record, fold, out).map_err(Failure::Output),
         }
     }
@@ -206,8 +188,7 @@ impl Exporter<'_> {
                 TableExporter::end(view, fold, &mut sink)?;
                 sink.end()
             }
-            Self::Trace(timeline, mut out) => timeline.end(fold, &mut out).map_err(Failure::Output),
-            Self::Otlp(spans, mut out) => spans.end(fold, &mut out).map_err(Failure::Output),
+            Self::Otlp(spans, out) => spans.end(fold, out).map_err(Failure::Output),
         }
     }
 }

@@ -43,7 +43,7 @@ impl TableExporter {
         record: &LoggedRecord,
         status: RecordStatus,
         fold: &Fold,
-        sink: &mut TableWriter<'_>,
+        sink: &mut TableWriter,
     ) -> Result<(), Failure> {
         let content = RecordContent::of(record);
         let event = match &content {
@@ -81,12 +81,7 @@ impl TableExporter {
     }
 
     /// Keeps the last attempt of each step, and writes the outcome of an attempt that the event ends.
-    fn step(
-        &mut self,
-        seq: u64,
-        of: &StepRecord,
-        sink: &mut TableWriter<'_>,
-    ) -> Result<(), Failure> {
+    fn step(&mut self, seq: u64, of: &StepRecord, sink: &mut TableWriter) -> Result<(), Failure> {
         let (token, outcome) = match &of.event {
             StepEvent::Dispatched(_) => {
                 self.current.insert((of.run, of.step), AttemptToken(seq));
@@ -115,7 +110,7 @@ impl TableExporter {
     pub(super) fn end(
         view: &LedgerView,
         fold: &Fold,
-        sink: &mut TableWriter<'_>,
+        sink: &mut TableWriter,
     ) -> Result<(), Failure> {
         for run in fold.state.runs.values() {
             run_rows(run, sink)?;
@@ -220,7 +215,7 @@ fn event_row(
     record: &LoggedRecord,
     event: &Event,
     mut fields: Json,
-    sink: &mut TableWriter<'_>,
+    sink: &mut TableWriter,
 ) -> Result<(), Failure> {
     let kind = Kind::of(event);
     let Some((_, table, columns)) = EVENT_TABLES.iter().find(|(of, ..)| *of == kind) else {
@@ -256,7 +251,7 @@ fn event_row(
     sink.put(table, &columns.iter().map(value).collect::<Vec<_>>())
 }
 
-fn run_rows(run: &Run, sink: &mut TableWriter<'_>) -> Result<(), Failure> {
+fn run_rows(run: &Run, sink: &mut TableWriter) -> Result<(), Failure> {
     sink.put(
         "runs",
         row![
@@ -320,11 +315,7 @@ fn run_rows(run: &Run, sink: &mut TableWriter<'_>) -> Result<(), Failure> {
 }
 
 /// The row of a run of which only a summary is left, unless its final state was already written.
-fn summary_row(
-    number: RunId,
-    summary: &RunSummary,
-    sink: &mut TableWriter<'_>,
-) -> Result<(), Failure> {
+fn summary_row(number: RunId, summary: &RunSummary, sink: &mut TableWriter) -> Result<(), Failure> {
     sink.put_missing(
         "runs",
         row![

@@ -10,7 +10,6 @@ pub(crate) mod at;
 pub(crate) mod barriers;
 pub(crate) mod budget;
 pub(crate) mod compare;
-pub(crate) mod constants;
 pub(crate) mod cost;
 pub(crate) mod diff;
 pub(crate) mod execution_state;

@@ -156,7 +156,7 @@ fn hint(reason: Reason, engine: Engine) -> Option<String> {
             "check the network and the endpoint, and try again"
         }
         (Reason::Forbidden, Engine::S3) => {
-            "give the credentials the rights that `ledger store policy URL` prints"
+            "grant s3:ListBucket, s3:GetObject and s3:PutObject below the prefix (docs/src/reach.md, Rights)"
         }
         (Reason::Forbidden, _) => "give the credentials the right to create, read and list objects",
         (Reason::Full, _) => "free some space in the store or raise its quota, and try again",
@@ -290,7 +290,7 @@ mod tests {
             "the store answers with an error: cannot create tail/1: the credentials may not do this (403 \
              AccessDenied)"
         );
-        assert!(denied.hint.unwrap().contains("ledger store policy"));
+        assert!(denied.hint.unwrap().contains("s3:PutObject"));
         let full = failed("non-2xx status code: 507 Insufficient Storage: ");
         assert!(full.unclear("x", Engine::S3).hint.unwrap().contains("free some space"));
         let lost = CallFailure::no_answer(Duration::from_secs(9)).unclear("x", Engine::S3);

@@ -29,7 +29,7 @@ that open an epoch stay: they stop writers that were replaced. So does the newes
 segments and index objects go when longer ones replaced them 48 hours ago, and snapshots when two later ones
 did; the snapshots from which a pruned ledger starts stay. All of the log is read and verified first; nothing is
 deleted if any of it is damaged. It is safe at any time, from any machine, and twice at once. It needs the
-right to delete, which a writer does not have (`ledger store policy`). The exit code is 2 if there is
+right to delete, which a writer does not have (docs/src/reach.md, Rights). The exit code is 2 if there is
 no ledger, 4 if an object is damaged, and 7 if the store does not answer.";
 
 #[derive(Debug, Args)]

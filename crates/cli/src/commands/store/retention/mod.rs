@@ -1,13 +1,10 @@
-//! Deleting what a store does not need any longer, and the rights that this takes: `ledger store gc`, `prune` and
-//! `policy`.
+//! Deleting what a store does not need any longer: `ledger store gc` and `prune`.
 //!
 //! Invariant: nothing is deleted without `--yes`.
 
 mod gc;
 mod plan;
-mod policy;
 mod prune;
 
 pub(super) use gc::{GcArgs, gc};
-pub(super) use policy::{PolicyArgs, policy};
 pub(super) use prune::{PruneArgs, prune};
