@@ -1,14 +1,21 @@
 //! `ledger man`: the manual, generated from the command line's definition.
 
+#[cfg(feature = "man")]
 use std::io;
-use std::path::{Path, PathBuf};
+#[cfg(feature = "man")]
+use std::path::Path;
+use std::path::PathBuf;
 
 use clap::{Args, Command};
 
+#[cfg(feature = "man")]
 use plan_ledger::Error;
 
+#[cfg(feature = "man")]
 use crate::help;
-use crate::output::{Code, Failure, print_message, print_raw};
+use crate::output::{Code, Failure};
+#[cfg(feature = "man")]
+use crate::output::{print_message, print_raw};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,11 +25,18 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ManArgs {
+    #[cfg_attr(not(feature = "man"), expect(dead_code, reason = "another build has man pages"))]
     /// Write a page for each command into this folder, which is created if necessary
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
 }
 
+#[cfg(not(feature = "man"))]
+pub(crate) fn man(_: &ManArgs, _: Command) -> Result<Code, Failure> {
+    Err(crate::protocol::LeftOut::MAN_PAGES.failure("`ledger man`"))
+}
+
+#[cfg(feature = "man")]
 pub(crate) fn man(args: &ManArgs, command: Command) -> Result<Code, Failure> {
     // The page of the program has the exit codes, as manuals do.
     let footer = command.get_after_help().map(ToString::to_string).unwrap_or_default();
@@ -46,6 +60,7 @@ pub(crate) fn man(args: &ManArgs, command: Command) -> Result<Code, Failure> {
     Ok(Code::Success)
 }
 
+#[cfg(feature = "man")]
 fn page(command: &Command) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     clap_mangen::Man::new(command.clone()).render(&mut text)?;
@@ -53,6 +68,7 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
 }
 
 /// Collects a command and all its subcommands, by the names of their pages.
+#[cfg(feature = "man")]
 fn collect(command: &Command, commands: &mut Vec<(String, Command)>) {
     let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
     for subcommand in command.get_subcommands().filter(|each| each.get_name() != "help") {

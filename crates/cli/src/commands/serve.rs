@@ -140,7 +140,6 @@ pub(crate) struct Serving<'a> {
 
 /// What a server of another interface needs while another process holds the ledger.
 #[cfg(feature = "store")]
-#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only a server of HTTP reads it"))]
 pub(crate) struct Waiting<'a> {
     pub(crate) dir: &'a Path,
     pub(crate) environment: Environment,
@@ -167,22 +166,9 @@ pub(crate) trait HttpServer {
 pub(crate) struct NoHttp;
 
 #[cfg(not(feature = "http"))]
-impl NoHttp {
-    fn missing() -> Failure {
-        let message = "this program was built without the feature `http`\nhint: build it with it";
-        Failure::Usage(message.to_owned())
-    }
-}
-
-#[cfg(not(feature = "http"))]
 impl HttpServer for NoHttp {
     fn serve(&mut self, _serving: Serving<'_>) -> Result<HttpAddress, Failure> {
-        Err(Self::missing())
-    }
-
-    #[cfg(feature = "store")]
-    fn stand_by(&mut self, _waiting: Waiting<'_>) -> Result<HttpAddress, Failure> {
-        Err(Self::missing())
+        Err(crate::protocol::LeftOut::HTTP.failure("--http"))
     }
 
     fn end(&mut self) {}

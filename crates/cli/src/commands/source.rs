@@ -98,11 +98,8 @@ fn in_store(path: &Path, environment: &Environment, is_few: bool) -> Result<Envi
 
 #[cfg(not(feature = "store"))]
 fn in_store(path: &Path, _: &Environment, _: bool) -> Result<Environment, Failure> {
-    Err(Failure::Usage(format!(
-        "{} is in a store, and this program was built without stores\nhint: {}",
-        without_secret(path),
-        crate::protocol::STORE_HINT
-    )))
+    let what = format!("{} is in a store", without_secret(path));
+    Err(crate::protocol::LeftOut::STORES.failure(&what))
 }
 
 /// An address for a message: one that may have a secret in it is not repeated.

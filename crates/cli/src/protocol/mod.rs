@@ -17,8 +17,15 @@ mod trusted;
 mod units;
 
 pub use answer::{AckedBy, Answer};
-#[cfg(not(feature = "store"))]
-pub(crate) use failure::STORE_HINT;
+#[cfg(not(all(
+    feature = "http",
+    feature = "man",
+    feature = "mcp",
+    feature = "sqlite",
+    feature = "store",
+    feature = "tls"
+)))]
+pub(crate) use failure::LeftOut;
 pub use failure::{Code, Failure, Missing, code_of};
 pub(crate) use failure::{ErrorLine, error_line, expect_short_numbers, plan_too_long, too_long};
 pub(crate) use gone::{CLAIM_EXTENSION, claim_record, claims_folder, gone_attempts, gone_text};

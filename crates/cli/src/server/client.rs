@@ -23,7 +23,7 @@ use plan_ledger::log::{StoreBinding, bound_store};
 use plan_ledger::{BackgroundWork, BatchKey, Environment, Error, ErrorKind, Ledger, State};
 
 #[cfg(not(feature = "store"))]
-use crate::protocol::STORE_HINT;
+use crate::protocol::LeftOut;
 use crate::protocol::{
     Answer, Code, Failure, Peer, encode, hex, ledger_option, option, plan_too_long, receive,
     too_long,
@@ -380,7 +380,8 @@ fn expect_stores(binding: &StoreBinding, dir: &Path) -> Result<(), Error> {
     let message =
         format!("the log of this ledger is in {url}, and this program was built without stores");
     let hint = format!(
-        "{STORE_HINT}; reading works without; to leave the store, end its servers on all machines and remove STORE.json in the folder"
+        "{}; reading works without; to leave the store, end its servers on all machines and remove STORE.json in the folder",
+        LeftOut::STORES.hint()
     );
     Err(Error::new(ErrorKind::Rejected, message).with_hint(hint).at_path(dir))
 }

@@ -93,8 +93,7 @@ pub(crate) struct McpArgs {
 
 #[cfg(not(feature = "mcp"))]
 pub(crate) fn mcp(_: &McpArgs) -> Result<Code, Failure> {
-    let message = "this program was built without the feature `mcp`\nhint: build it with it";
-    Err(Failure::Usage(message.to_owned()))
+    Err(crate::protocol::LeftOut::MCP.failure("`ledger mcp`"))
 }
 
 #[cfg(feature = "mcp")]

@@ -61,8 +61,7 @@ mod real {
 
     impl Database {
         pub(crate) fn create(_: &Path) -> Result<Self, Failure> {
-            let message = "this program was built without the feature `sqlite`";
-            Err(Failure::Usage(message.to_owned()))
+            Err(crate::protocol::LeftOut::SQLITE.failure("--format sqlite"))
         }
 
         pub(crate) fn run(&self, _: &str) -> Result<(), Failure> {

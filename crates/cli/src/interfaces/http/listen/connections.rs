@@ -22,7 +22,6 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot::{Receiver, Sender, channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_io_timeout::TimeoutStream;
-use tokio_rustls::TlsAcceptor;
 
 use plan_ledger::{Environment, Error, ErrorKind};
 
@@ -37,7 +36,7 @@ use crate::protocol::Failure;
 
 #[cfg(feature = "store")]
 use super::standby::{Front, front_router};
-use super::tls::acceptor;
+use super::tls::{TlsAcceptor, acceptor, advice};
 
 /// How many connections are open at once. Further ones wait.
 const CONNECTIONS_MAX: usize = 256;
@@ -160,7 +159,8 @@ fn bind(
         _ => {
             let message = format!(
                 "{address} can be reached from other machines, and tokens would cross the network as \
-                 they are\nhint: add --tls-cert and --tls-key, or listen at 127.0.0.1"
+                 they are\nhint: {}, or listen at 127.0.0.1",
+                advice()
             );
             return Err(Failure::Usage(message));
         }
