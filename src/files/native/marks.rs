@@ -17,7 +17,8 @@ use crate::plan::{Extra, Plan};
 pub(crate) const MARKS_FIELD: &str = "marks";
 
 /// The progress of the work on a plan, by the ids of its steps.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Marks {
     /// Steps that are done. The value names the file and the mark.

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -128,7 +129,8 @@ fn expect_complete(archived: &ArchiveReport) -> Result<(), Failure> {
 }
 
 /// An archive.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ArchiveLine<'a> {
     /// The BLAKE3 hash of the file.
     blake3: &'a str,

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -171,7 +172,8 @@ fn json_lines(
 }
 
 /// An output that is stored as a blob.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct BlobLine {
     /// Its state, for people.
     detail: String,
@@ -209,7 +211,8 @@ impl From<&BlobUse> for BlobLine {
 }
 
 /// The state of a blob.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum BlobStateWord {
     /// It is intact, as far as it was checked.
@@ -223,7 +226,8 @@ enum BlobStateWord {
 }
 
 /// All blobs of a ledger.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct BlobsLine {
     /// The number of missing or damaged blobs.
     bad: u64,

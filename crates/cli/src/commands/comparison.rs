@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::path::Path;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -15,7 +16,8 @@ use crate::protocol::{counted, hex};
 use super::source::{environment_for, without_secret};
 
 /// The result of `--against`.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ComparisonLine {
     /// The other copy, as given.
     against: String,
@@ -30,7 +32,8 @@ pub(crate) struct ComparisonLine {
 }
 
 /// A record that is not the same in two copies.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct DifferenceJson {
     /// Its chain value here.
     here: String,
@@ -41,7 +44,8 @@ struct DifferenceJson {
 }
 
 /// Records.
-#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct RangeJson {
     /// The first one.
     first_seq: u64,

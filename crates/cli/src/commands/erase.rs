@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -147,14 +148,16 @@ pub(crate) fn erase(args: &EraseArgs) -> Result<Code, Failure> {
 }
 
 /// What an erasure would remove; nothing was erased.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ErasePlanLine {
     #[serde(flatten)]
     erased: Erased,
 }
 
 /// What an erasure removed.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ErasedLine {
     /// The record of the erasure.
     seq: u64,
@@ -163,7 +166,8 @@ pub(crate) struct ErasedLine {
 }
 
 /// The extent of an erasure.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct Erased {
     /// The records with a value, in order.
     records: Vec<ErasedRecord>,
@@ -186,7 +190,8 @@ struct Erased {
 }
 
 /// A record with a value.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct ErasedRecord {
     /// Its number.
     seq: u64,

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -41,7 +42,8 @@ pub(crate) struct GetArgs {
 }
 
 /// The value of a variable.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct VariableLine {
     /// The variable.
     name: String,

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -37,7 +38,8 @@ pub(crate) struct InitArgs {
 }
 
 /// A ledger that exists now.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct InitializedLine {
     /// Whether it was created; otherwise it existed.
     created: bool,

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -261,7 +262,8 @@ fn inject_faults(args: &LabRunArgs, ops: u32, is_late: &dyn Fn() -> bool) -> Res
 }
 
 /// A long life in which all guarantees hold.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct EnduredLine {
     /// The number of violated guarantees: 0.
     broken: u64,
@@ -280,7 +282,8 @@ pub(crate) struct EnduredLine {
 }
 
 /// A scope in which all guarantees hold.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct LabLine {
     /// Images without a ledger.
     absent: u64,
@@ -401,7 +404,8 @@ fn tally_text(tally: &ExploreReport, args: &LabRunArgs, seconds: f64) -> Vec<Str
 }
 
 /// A kind of fault of the disk.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct FaultLine<'a> {
     /// Images with the state before the last acknowledged one, which the fault permits.
     earlier: u64,
@@ -434,7 +438,8 @@ impl<'a> FaultLine<'a> {
 }
 
 /// All faults of the disk.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct FaultsLine {
     /// The maximum number of operations of a workload.
     ops: u32,

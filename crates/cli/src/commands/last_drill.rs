@@ -6,6 +6,7 @@
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +17,8 @@ use crate::protocol::private_files;
 use crate::server::state_folder;
 
 /// A drill of a plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct LastDrill {
     /// Whether all checks held.
     pub(crate) holds: bool,

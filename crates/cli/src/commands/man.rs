@@ -25,7 +25,6 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ManArgs {
-    #[cfg_attr(not(feature = "man"), expect(dead_code, reason = "another build has man pages"))]
     /// Write a page for each command into this folder, which is created if necessary
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,

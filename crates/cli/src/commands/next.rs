@@ -1,6 +1,7 @@
 //! `ledger next`: the next action of a run, and the reason.
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -46,7 +47,8 @@ pub(crate) fn next(args: &NextArgs) -> Result<Code, Failure> {
 }
 
 /// The next action of a run.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct NextLine<'a> {
     /// The kind of the action.
     action: &'static str,

@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -114,7 +115,8 @@ pub(crate) fn prune(args: &PruneArgs) -> Result<Code, Failure> {
 }
 
 /// What a prune would delete; nothing was deleted.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct PrunePlanLine {
     #[serde(flatten)]
     plan: PrunedSegments,

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -81,7 +82,8 @@ fn list(args: &QuestionsArgs, state: &State) -> Result<Code, Failure> {
 }
 
 /// An item that waits for a person.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct WaitingItemLine<'a> {
     /// What a person needs to know for the answer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -96,7 +98,8 @@ pub(crate) struct WaitingItemLine<'a> {
 }
 
 /// All items, the last line.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct QuestionsLine {
     /// The number of items that wait for a person.
     waiting: usize,
@@ -151,7 +154,8 @@ fn open_decision(run: &Run, item: &Pending, dir: &Path) -> OpenDecision {
 }
 
 /// One fact for the answer to a question.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct QuestionFact {
     /// What it is.
     name: String,

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -14,7 +15,8 @@ use crate::output::print_message;
 use crate::protocol::counted;
 
 /// The report of `ledger run` and `ledger plan lint` about a file of another tool.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ReadLine {
     /// The commands of the file that the run executes: criteria that read as commands, and others.
     commands: Vec<CommandJson>,
@@ -39,7 +41,8 @@ pub(crate) struct ReadLine {
 }
 
 /// A criterion that was read as a command.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct CommandJson {
     /// The command.
     command: String,
@@ -48,7 +51,8 @@ struct CommandJson {
 }
 
 /// A file to modify that does not exist.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct MissingFileJson {
     /// Its path.
     path: String,
@@ -57,7 +61,8 @@ struct MissingFileJson {
 }
 
 /// A step with a mark that tools understand differently.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct OpenMarkJson {
     /// The mark.
     mark: String,
@@ -73,7 +78,8 @@ fn open_marks(file: &PlanFile) -> impl Iterator<Item = (&String, &String)> {
 }
 
 /// Parts of a file that are not steps.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct UnreadJson {
     /// Their number.
     count: usize,
@@ -86,7 +92,8 @@ struct UnreadJson {
 }
 
 /// An id or a dependency that differs from the file.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct CorrectionJson {
     /// What was changed.
     kind: &'static str,

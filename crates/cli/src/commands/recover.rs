@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -145,7 +146,8 @@ fn salvaged_text(salvaged: &SalvageReport, to: &Path) -> String {
 }
 
 /// A ledger that was opened although its end is ambiguous.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct FencedLine {
     /// The chain value of the last record.
     chain: String,
@@ -154,7 +156,8 @@ pub(crate) struct FencedLine {
 }
 
 /// A ledger that was copied as far as it can be read.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct SalvagedLine<'a> {
     /// The number of records of incomplete batches, kept as single records.
     alone: u64,
@@ -181,7 +184,8 @@ pub(crate) struct SalvagedLine<'a> {
 }
 
 /// A range of records.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct SeqRangeJson {
     /// The first record.
     first: u64,
@@ -190,7 +194,8 @@ struct SeqRangeJson {
 }
 
 /// A range of bytes that cannot be read.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct LostRangeJson<'a> {
     /// The chain value after the range.
     chain_after: Option<&'a str>,

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -50,7 +51,8 @@ pub(crate) struct RootArgs {
 }
 
 /// The last durable record and its chain value.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct RootLine {
     /// The chain value of the record; all zeros in an empty ledger.
     chain: String,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -184,7 +185,8 @@ impl Drop for EndOnDrop<'_> {
 }
 
 /// The server is ready.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ServingLine {
     /// Whether a judge of the server checks what is reported.
     checks: bool,

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
 use clap::{Args, ValueEnum};
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -84,7 +85,8 @@ struct VerifyTarget<'a> {
 }
 
 /// How thoroughly to verify.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum LevelChoice {
     /// Checksums of headers, frames and HEAD; order; links between segments; the end of the log
@@ -319,7 +321,8 @@ fn json_lines(
 }
 
 /// A finding of a verification.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum FindingLine<'a> {
     /// Acknowledged bytes cannot be read, or differ from those that were written.
@@ -335,7 +338,8 @@ pub(crate) enum FindingLine<'a> {
 }
 
 /// The place of a finding.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct FindingJson<'a> {
     /// The end of the affected bytes; equal to `offset` if no particular bytes are affected.
     end: u64,
@@ -373,7 +377,8 @@ impl<'a> From<&'a VerifyFinding> for FindingLine<'a> {
 }
 
 /// The result of `--expect-head`.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ExpectationLine {
     /// The expected chain value.
     expected: String,
@@ -386,7 +391,8 @@ pub(crate) struct ExpectationLine {
 }
 
 /// The result of an expectation.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum ExpectationWord {
     /// The record has the chain value.
@@ -417,7 +423,8 @@ impl ExpectationLine {
 }
 
 /// The result of a verification, the last line.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct VerifiedLine {
     /// The number of blobs checked; 0 below the level `snapshots`.
     blobs: u64,
@@ -462,7 +469,8 @@ pub(crate) struct VerifiedLine {
 }
 
 /// The condition of a ledger.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum ConditionWord {
     /// Nothing is damaged.
@@ -478,7 +486,8 @@ enum ConditionWord {
 }
 
 /// The last durable record.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct RootJson {
     /// Its chain value.
     chain: String,
@@ -487,7 +496,8 @@ struct RootJson {
 }
 
 /// A replayed state.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct ReplayedJson {
     /// Its hash.
     hash: String,

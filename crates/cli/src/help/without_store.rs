@@ -43,7 +43,9 @@ const OPTIONS: [(&[&str], &[&str]); 4] = [
 #[cfg(not(feature = "store"))]
 pub(super) fn command_without_store(word: &str) -> Option<String> {
     let more = if word == "restore" { "; `ledger import` reads an export" } else { "" };
-    COMMANDS.contains(&word).then(|| format!("{}{more}", LeftOut::STORES.message(&format!("`ledger {word}`"))))
+    COMMANDS
+        .contains(&word)
+        .then(|| format!("{}{more}", LeftOut::STORES.message(&format!("`ledger {word}`"))))
 }
 
 /// The options that a program with stores has for the command among these words.
@@ -66,14 +68,18 @@ pub(crate) fn option_without_store(error: &clap::Error, words: &[String]) -> Opt
         return None;
     };
     let is_known = || options_of(words_before(words, option)).any(|it| it == option);
-    (error.kind() == ErrorKind::UnknownArgument && is_known()).then(|| LeftOut::STORES.message(option))
+    (error.kind() == ErrorKind::UnknownArgument && is_known())
+        .then(|| LeftOut::STORES.message(option))
 }
 
 /// The error for an option that is almost one of a program with stores.
 #[cfg(not(feature = "store"))]
 pub(super) fn meant_option(written: &str, option: &str) -> String {
     let unexpected = format!("unexpected argument '{written}' found");
-    format!("{unexpected}\n\n  tip: a similar argument exists: '{option}'\n\n{}", LeftOut::STORES.message(option))
+    format!(
+        "{unexpected}\n\n  tip: a similar argument exists: '{option}'\n\n{}",
+        LeftOut::STORES.message(option)
+    )
 }
 
 /// The error for a command of workers if a variable names servers on other machines, which this program cannot ask: it
@@ -82,7 +88,8 @@ pub(super) fn meant_option(written: &str, option: &str) -> String {
 pub(crate) fn servers_without_store(command: &str) -> Option<String> {
     let is_set = env::var_os("LEDGER_SERVER").is_some_and(|servers| !servers.is_empty());
     let more = "; to use a folder, name it with --ledger, or unset the variable";
-    (is_set && OF_WORKERS.contains(&command)).then(|| format!("{}{more}", LeftOut::STORES.message("LEDGER_SERVER")))
+    (is_set && OF_WORKERS.contains(&command))
+        .then(|| format!("{}{more}", LeftOut::STORES.message("LEDGER_SERVER")))
 }
 
 /// Checks that the table has what a program with stores has.

@@ -1,13 +1,12 @@
 //! A line of JSON output: a struct whose fields are the members of the line.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 /// A line of JSON output. `json_lines.rs` lists them all.
 ///
 /// The comment of the struct and of each field is its description in the published schema.
-pub(crate) trait JsonLine: Serialize + JsonSchema {
+pub(crate) trait JsonLine: Serialize {
     /// The member `type`; `None` for an enum with a type for each variant.
     const TYPE: Option<&'static str>;
 }

@@ -6,6 +6,7 @@
 //!
 //! Members are printed in alphabetical order, whatever the order of the fields.
 
+#[cfg(test)]
 mod event;
 mod line;
 mod replan;
@@ -14,9 +15,8 @@ mod schema;
 mod time;
 mod value;
 
-pub(crate) use event::EventSchema;
 #[cfg(test)]
-pub(crate) use event::event_definition;
+pub(crate) use event::{EventSchema, event_definition};
 pub(crate) use line::{JsonLine, line_text, line_value};
 pub(crate) use replan::ReplanRequestJson;
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Requests for a new plan version.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -9,7 +10,8 @@ use plan_ledger::{ReplanTrigger, StepNumber};
 use super::time::TimeJson;
 
 /// An open request for a new plan version.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ReplanRequestJson {
     /// The first step whose work should be done again, if known.
     from: Option<StepNumber>,

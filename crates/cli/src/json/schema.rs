@@ -21,7 +21,7 @@ impl PublishedSchema {
     }
 
     /// Adds a line of a command.
-    pub(crate) fn add<L: JsonLine>(&mut self, command: &str) {
+    pub(crate) fn add<L: JsonLine + JsonSchema>(&mut self, command: &str) {
         let mut schema = L::json_schema(&mut self.generator).to_value();
         match L::TYPE {
             Some(word) => self.insert(command, word, schema),

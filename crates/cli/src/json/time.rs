@@ -1,5 +1,6 @@
 //! Times.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -7,7 +8,8 @@ use plan_ledger::Timestamp;
 use plan_ledger::internals::ledger::time_text;
 
 /// A time.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct TimeJson {
     /// Microseconds since the Unix epoch.
     micros: Timestamp,

@@ -1,7 +1,9 @@
 //! Values without a type of their own.
 
+#[cfg(test)]
 use std::borrow::Cow;
 
+#[cfg(test)]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde_json::Value;
@@ -17,6 +19,7 @@ impl From<Value> for AnyJson {
     }
 }
 
+#[cfg(test)]
 impl JsonSchema for AnyJson {
     fn schema_name() -> Cow<'static, str> {
         "AnyJson".into()

@@ -1,5 +1,6 @@
 //! The difference between two plans, as JSON and as text.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -12,7 +13,8 @@ use plan_ledger::plan::{
 use super::render::escape_control;
 
 /// The differences between two plans.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct PlanDiffJson<'a> {
     /// The ids of steps that only the new plan has.
     added: &'a [String],
@@ -47,7 +49,8 @@ impl<'a> From<&'a PlanDiff> for PlanDiffJson<'a> {
 }
 
 /// A step that both plans have, with differences.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct ChangedStepJson<'a> {
     /// The fields that differ.
     fields: Vec<FieldChangeJson<'a>>,
@@ -69,7 +72,8 @@ impl<'a> From<&'a ChangedStep> for ChangedStepJson<'a> {
 }
 
 /// Whether the work of a step changed.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum WorkWord {
     /// The work is the same; when, how or by whom it is done changed.
@@ -79,7 +83,8 @@ enum WorkWord {
 }
 
 /// A field that differs.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct FieldChangeJson<'a> {
     /// Whether the field was added, removed or changed.
     change: FieldChangeWord,
@@ -100,7 +105,8 @@ impl<'a> From<&'a FieldChange> for FieldChangeJson<'a> {
 }
 
 /// The differences between two plans, and what the change would cost a run.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct PlanDiffLine<'a> {
     #[serde(flatten)]
     pub(crate) differences: PlanDiffJson<'a>,
@@ -131,7 +137,8 @@ pub(crate) fn redone_text(steps: &[String]) -> String {
 }
 
 /// What happened to a field.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum FieldChangeWord {
     /// Only the new plan has it.

@@ -1,5 +1,6 @@
 //! The JSON lines of `ledger run`: progress, summary, and the items that a run waits for.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -16,7 +17,8 @@ use crate::runner::{Pending, Progress, RunOutcome, RunSummary, Session, Unrecord
 use super::run_text::{ROOM_AGAIN, outcome_name};
 
 /// An event of a run.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum ProgressLine<'a> {
     /// An attempt was lost: it will never report.
@@ -247,7 +249,8 @@ fn id_of(step: Option<&StepName>) -> Option<&str> {
 }
 
 /// A run, the last line.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct SummaryLine<'a> {
     /// The number of accepted steps.
     accepted: u32,
@@ -358,7 +361,8 @@ impl<'a> SummaryLine<'a> {
 }
 
 /// A criterion of the plan that does not hold.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct FailedCriterionJson<'a> {
     /// The criterion.
     criterion: &'a str,
@@ -367,7 +371,8 @@ struct FailedCriterionJson<'a> {
 }
 
 /// A failed step.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct StepFailureJson<'a> {
     /// The class of the failure.
     class: FailureClass,
@@ -380,7 +385,8 @@ struct StepFailureJson<'a> {
 }
 
 /// A note.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct NoteJson<'a> {
     /// The text, for people.
     note: &'a str,
@@ -391,7 +397,8 @@ struct NoteJson<'a> {
 }
 
 /// The sums of a process.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct SessionJson {
     /// Dispatched attempts.
     dispatched: u32,
@@ -415,7 +422,8 @@ impl From<&Session> for SessionJson {
 }
 
 /// A receipt that could not be recorded.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct UnrecordedJson<'a> {
     /// The reason for a failure; empty if it succeeded.
     message: String,
@@ -446,7 +454,8 @@ impl<'a> From<&'a Unrecorded> for UnrecordedJson<'a> {
 }
 
 /// The items that a run waits for, with `--wait`.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct WaitsLine<'a> {
     /// The run, which releases the ledger until something changes.
     pub(super) run: &'a str,
@@ -457,7 +466,8 @@ pub(crate) struct WaitsLine<'a> {
 }
 
 /// An item that a run waits for.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum PendingJson {
     /// The answer to a question.

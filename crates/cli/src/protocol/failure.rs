@@ -7,6 +7,7 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -315,7 +316,8 @@ impl Failure {
 }
 
 /// A command or request failed.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ErrorLine {
     /// The kind of the error.
     pub(super) kind: String,
@@ -334,14 +336,16 @@ pub(crate) struct ErrorLine {
 }
 
 /// The runs of which a command or request must name one.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ActiveRuns {
     /// The names of the active runs, at most 100.
     runs: Vec<String>,
 }
 
 /// The claim that prevents another one.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct LeasedStep {
     /// The number of the step.
     number: u32,

@@ -1,5 +1,6 @@
 //! What opening a ledger for writing would find.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -9,7 +10,8 @@ use plan_ledger::log::TailVerdict;
 use super::failure::error_line;
 
 /// What opening the ledger for writing would find.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct OpeningJson {
     /// The reason for a refusal.
     refusal: Option<String>,
@@ -24,7 +26,8 @@ impl From<&Result<TailVerdict, Error>> for OpeningJson {
 }
 
 /// The verdict about the end of the log.
-#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OpeningWord {
     /// The log ends with an acknowledged record.
@@ -61,7 +64,8 @@ impl OpeningWord {
 }
 
 /// A ledger that lacks records which it had before.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct RolledBackLine {
     /// What is missing, for people.
     pub(crate) what: String,

@@ -1,5 +1,6 @@
 //! The checks that a run takes on the word of its workers, in text and in JSON.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -13,7 +14,8 @@ use super::units::counted;
 const SHOWN_MAX: usize = 5;
 
 /// A check that is taken on the worker's word.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct TrustedCheckJson {
     /// The criterion, from 0.
     criterion: u32,
@@ -39,7 +41,8 @@ impl TrustedCheckJson {
 }
 
 /// The checks that a run will take on the worker's word, before it begins.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct TrustsLine<'a> {
     /// The checks.
     checks: Vec<TrustedCheckJson>,

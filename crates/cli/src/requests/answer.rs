@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +23,8 @@ use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
 /// Answer a question.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AnswerRequest {
     /// The number of the question.
@@ -31,7 +33,7 @@ pub struct AnswerRequest {
     pub answer: String,
     /// The author, for the record.
     #[serde(deserialize_with = "super::author::author")]
-    #[schemars(length(min = 1))]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub by: String,
     /// The reason.
     #[serde(default)]
@@ -43,7 +45,8 @@ pub struct AnswerRequest {
 }
 
 /// A question, a failure or an unknown outcome was resolved.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct AnswerAnswer {
     /// The number of the question; absent if a step was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]

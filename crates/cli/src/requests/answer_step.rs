@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +19,8 @@ use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
 /// Answer the open item of a step: a question, a failure or an unknown outcome.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AnswerStepRequest {
     /// The run's name or number.
@@ -30,7 +32,7 @@ pub struct AnswerStepRequest {
     pub answer: String,
     /// The author, for the record.
     #[serde(deserialize_with = "super::author::author")]
-    #[schemars(length(min = 1))]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub by: String,
     /// The reason.
     #[serde(default)]

@@ -1,5 +1,6 @@
 //! The status of an attempt's step, as answers about attempts report it.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +11,8 @@ use crate::protocol::Failure;
 use super::find::{StepOfRun, attempt_of, run_status};
 
 /// The status of an attempt's step and run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct AttemptStatus {
     /// The step.
     #[serde(flatten)]

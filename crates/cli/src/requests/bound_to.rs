@@ -5,6 +5,7 @@
 //! client says of itself: a client can only name another process, or none. The folder of the work is always the
 //! one that this process sees: a judge checks there.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +14,8 @@ use plan_ledger::plan::WorkerProcess;
 use crate::protocol::{Failure, MACHINE_LENGTH_MAX, Peer, named_process};
 
 /// Which process's end ends the attempt, beside its lease.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum BoundTo {
     /// The process that makes the request, as the server sees it at the socket.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +18,8 @@ use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
 /// Change a budget.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct BudgetRequest {
     /// The run's name or number; the whole ledger by default.
@@ -27,12 +29,13 @@ pub struct BudgetRequest {
     pub change: BudgetChange,
     /// The author, for the record.
     #[serde(deserialize_with = "super::author::author")]
-    #[schemars(length(min = 1))]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub by: String,
 }
 
 /// A change of a budget. The parts are `money_micros`, `tokens`, `attempts` and `wall_seconds`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetChange {
     /// Use the limits of the plan.
@@ -44,7 +47,8 @@ pub enum BudgetChange {
 }
 
 /// The budget of a run or of the ledger.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct BudgetAnswer {
     /// The run; null for the ledger.
     pub run: Option<String>,

@@ -3,6 +3,7 @@
 //! A claim has one winner; the response to the others names the winner and the expiry of its lease. The
 //! two answers and their texts are in `task` and `nothing`, since a receipt can have them, too.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +23,8 @@ use super::rules::{Role, Rules};
 use super::task::TaskAnswer;
 
 /// Dispatch a step to a worker: the named step, or the first one in the queue.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ClaimRequest {
     /// The run's name or number; by default the only run that has not ended.
@@ -38,7 +40,7 @@ pub struct ClaimRequest {
     pub secret: Secret,
     /// The length of the lease; that of the plan by default.
     #[serde(default)]
-    #[schemars(range(min = 1))]
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub lease_seconds: Option<u32>,
     /// Only steps of these owners or without an owner; by default all but those of people.
     #[serde(default)]

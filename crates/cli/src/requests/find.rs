@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -115,7 +116,8 @@ pub(crate) fn name(run: &Run, number: StepNumber) -> String {
 }
 
 /// The members of a line that name a step.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct StepOfRun {
     /// The run.
     pub run: String,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +24,8 @@ use super::rules::{Role, Rules};
 const PLAN: &str = "plan";
 
 /// Judge the open text criteria of a reported step, or of the plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct JudgeRequest {
     /// The run's name or number.
@@ -34,7 +36,7 @@ pub struct JudgeRequest {
     pub ruling: Ruling,
     /// The author, for the record.
     #[serde(deserialize_with = "super::author::author")]
-    #[schemars(length(min = 1))]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub by: String,
     /// The grounds for the verdict.
     #[serde(default)]
@@ -42,7 +44,8 @@ pub struct JudgeRequest {
 }
 
 /// Criteria were judged.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct JudgeAnswer {
     /// The run.
     pub run: String,

@@ -1,6 +1,5 @@
 //! The interface of a request, and of its answer.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -13,7 +12,7 @@ use super::pending_answer::PendingAnswer;
 use super::rules::Rules;
 
 /// A type of request. Its fields are the members of the request.
-pub(crate) trait RequestKind: Serialize + DeserializeOwned + JsonSchema {
+pub(crate) trait RequestKind: Serialize + DeserializeOwned {
     /// Who may make it, and how it may be repeated.
     const RULES: Rules;
 

@@ -102,6 +102,7 @@ pub use withdraw::{WithdrawAnswer, WithdrawRequest};
 
 use std::cell::RefCell;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -121,7 +122,8 @@ use kind::RequestAnswer;
 macro_rules! requests {
     ($($variant:ident($request:ident) => [$($line:ident $(of $($command:ident)+)?),*];)*) => {
         /// One request; the member `act` names its type.
-        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[cfg_attr(test, derive(JsonSchema))]
         #[serde(tag = "act", rename_all = "snake_case")]
         #[expect(missing_docs, reason = "the types of the requests are documented")]
         pub enum Request {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +17,8 @@ use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
 /// Record a note about the ledger, a run or a step.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NoteRequest {
     /// The run's name or number. Without run and step the note is about the ledger.
@@ -29,12 +31,13 @@ pub struct NoteRequest {
     pub text: String,
     /// The author, for the record.
     #[serde(deserialize_with = "super::author::author")]
-    #[schemars(length(min = 1))]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub by: String,
 }
 
 /// A note was recorded.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct NoteAnswer {
     /// The record.
     pub seq: u64,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +21,8 @@ use super::find::{request_command, run_status};
 const NAMED_MAX: usize = 3;
 
 /// No step can be dispatched now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct NothingAnswer {
     /// The run; null if the claim was for every run, and several are open.
     pub run: Option<String>,
@@ -44,7 +46,8 @@ pub struct NothingAnswer {
 }
 
 /// A claimed step.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct HeldStep {
     /// The step's id.
     pub step: String,

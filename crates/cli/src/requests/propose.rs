@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -22,7 +23,8 @@ use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
 /// Start a run of a plan, or propose the next version of a run's plan.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ProposeRequest {
     /// The run's name.
@@ -54,7 +56,8 @@ pub struct ProposeRequest {
 }
 
 /// A planner that made a plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PlannerUse {
     /// Its name.
@@ -68,7 +71,8 @@ pub struct PlannerUse {
 }
 
 /// A plan version was proposed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct ProposeAnswer {
     /// The run.
     pub run: String,
@@ -87,7 +91,8 @@ pub struct ProposeAnswer {
 }
 
 /// A version that a person rejected.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct RejectedVersion {
     /// Its number.
     pub version: u32,

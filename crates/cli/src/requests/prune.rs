@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +19,8 @@ use super::rules::{Role, Rules};
 
 /// Delete the oldest segments. A client that archives them does so first, without the lock, and then
 /// requests to prune only the archived segments.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PruneRequest {
     /// The segments that may be deleted.
@@ -28,12 +30,13 @@ pub struct PruneRequest {
     pub archive: Option<ArchiveReference>,
     /// The author, for the record.
     #[serde(deserialize_with = "super::author::author")]
-    #[schemars(length(min = 1))]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub by: String,
 }
 
 /// The oldest segments were deleted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct PruneAnswer {
     /// What was deleted.
     #[serde(flatten)]
@@ -41,7 +44,8 @@ pub struct PruneAnswer {
 }
 
 /// The segments and snapshots that a prune deletes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct PrunedSegments {
     /// The first deleted record.
     pub first_seq: u64,

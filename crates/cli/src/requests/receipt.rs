@@ -6,6 +6,7 @@
 use std::fmt;
 use std::path::Path;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +36,8 @@ use super::rules::{Role, Rules, TokenRule};
 use super::task::TaskAnswer;
 
 /// Record a worker's receipt; with `next`, dispatch the next step to the worker in the same commit.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReceiptRequest {
     /// The attempt's token.
@@ -54,7 +56,8 @@ pub struct ReceiptRequest {
 }
 
 /// The worker of the next step.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NextStep {
     /// The worker's name; by default the one that reported.
@@ -74,7 +77,8 @@ pub struct NextStep {
 }
 
 /// A receipt was recorded.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct ReceiptAnswer {
     /// The attempt.
     #[serde(flatten)]
@@ -94,7 +98,8 @@ pub struct ReceiptAnswer {
 }
 
 /// The new plan version that a receipt requests.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct ReplanAsked {
     /// The id of the first step to do again, as the receipt names it.
     pub from: Option<String>,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -19,19 +20,21 @@ use super::kind::RequestKind;
 use super::rules::{Role, Rules, TokenRule};
 
 /// Renew the lease of an attempt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RenewRequest {
     /// The attempt's token.
     pub token: Token,
     /// The length of the lease; that of the plan by default.
     #[serde(default)]
-    #[schemars(range(min = 1))]
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub lease_seconds: Option<u32>,
 }
 
 /// A lease was renewed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct RenewAnswer {
     /// The step.
     #[serde(flatten)]

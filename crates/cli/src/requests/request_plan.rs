@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +18,8 @@ use super::kind::RequestKind;
 use super::rules::{Role, Rules, TokenRule};
 
 /// Request another plan version. The step that it names is done again, and what follows from it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RequestPlanRequest {
     /// The run's name or number.
@@ -32,7 +34,7 @@ pub struct RequestPlanRequest {
     pub reason: String,
     /// The author, for the record.
     #[serde(deserialize_with = "super::author::author")]
-    #[schemars(length(min = 1))]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub by: String,
     /// The attempt that requests it.
     #[serde(default)]
@@ -40,7 +42,8 @@ pub struct RequestPlanRequest {
 }
 
 /// Why another plan version is needed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PlanRequestKind {
     /// The plan does not work.
@@ -53,7 +56,8 @@ pub enum PlanRequestKind {
 }
 
 /// Another plan version was requested.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct RequestPlanAnswer {
     /// The record of the request.
     pub seq: u64,

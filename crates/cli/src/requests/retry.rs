@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +23,8 @@ use super::rules::{Role, Rules};
 /// step that is delayed, before its time; or do a
 /// step that is accepted or skipped again, and what
 /// follows from it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RetryRequest {
     /// The run's name or number.
@@ -32,7 +34,7 @@ pub struct RetryRequest {
     pub step: Option<String>,
     /// The author, for the record.
     #[serde(deserialize_with = "super::author::author")]
-    #[schemars(length(min = 1))]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub by: String,
     /// Why a step that is accepted or skipped is done again, for its worker.
     #[serde(default)]
@@ -40,7 +42,8 @@ pub struct RetryRequest {
 }
 
 /// Failed steps are tried again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct RetryAnswer {
     /// The run.
     pub run: String,

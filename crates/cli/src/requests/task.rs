@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -15,11 +16,12 @@ use crate::protocol::{Answer, HandOff, encode, title, too_long};
 use super::answer_line::AnswerLine;
 
 /// A step was dispatched to a worker.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct TaskAnswer {
     /// The task, as a worker gets it (`hand-off.md`).
     #[serde(flatten)]
-    #[schemars(with = "HandOff<'static>")]
+    #[cfg_attr(test, schemars(with = "HandOff<'static>"))]
     pub hand_off: Map<String, Value>,
     /// The worker.
     pub worker: String,

@@ -1,5 +1,6 @@
 //! Records the verdict on a `command` criterion.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +15,8 @@ use super::kind::RequestKind;
 use super::rules::{Role, Rules, TokenRule};
 
 /// Record the verdict on a `command` criterion of a reported attempt, or of the plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct VerdictRequest {
     /// The number of the attempt's token; without it, the criterion is one of the plan.
@@ -29,7 +31,7 @@ pub struct VerdictRequest {
     pub ruling: Ruling,
     /// The author, for the record.
     #[serde(deserialize_with = "super::author::author")]
-    #[schemars(length(min = 1))]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub by: String,
     /// The grounds for the verdict.
     #[serde(default)]

@@ -1,5 +1,6 @@
 //! The report of `ledger drill --every-crash`.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -43,7 +44,8 @@ fn code(crashes: &CrashReport) -> Code {
 }
 
 /// A drill that crashes everywhere.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct EveryCrashLine<'a> {
     /// The behavior of the stub agents.
     agents: &'static str,
@@ -72,7 +74,8 @@ pub(crate) struct EveryCrashLine<'a> {
 }
 
 /// A crash that failed.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct FailedCrashJson<'a> {
     /// The command that repeats it.
     again: String,

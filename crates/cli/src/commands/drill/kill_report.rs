@@ -5,6 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::Arc;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -44,7 +45,8 @@ pub(super) struct FinishedRun {
 }
 
 /// A property that must hold.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct DrillCheck {
     /// The property.
     name: &'static str,
@@ -93,7 +95,8 @@ fn code(checks: &[DrillCheck]) -> Code {
 }
 
 /// A drill, the last line.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct DrillLine {
     /// Whether all checks hold.
     holds: bool,

@@ -1,5 +1,6 @@
 //! Answers to questions: whom a question was for, and who answered it.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -15,7 +16,8 @@ use super::lookup::step_name;
 use super::text::event::event_subject;
 
 /// A question that another person answered than the one whom it was for.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct AnswerOfAnother {
     /// The person whom it was for.
     asked: String,

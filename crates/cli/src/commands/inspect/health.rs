@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -274,7 +275,8 @@ pub(crate) fn lost_lines(state: &State) -> impl Iterator<Item = LostLine> {
 }
 
 /// Records that were lost before the ledger was salvaged: it is consistent, but not complete.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct LostLine {
     /// The first lost record.
     first_seq: u64,
@@ -304,7 +306,8 @@ pub(crate) fn derived_text(damage: &DerivedDamage) -> String {
 }
 
 /// Damage: records that cannot be read.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct DamageLine<'a> {
     /// The offset of the next readable record, or of the segment's logical end.
     end: u64,
@@ -338,7 +341,8 @@ impl<'a> From<&'a Damage> for DamageLine<'a> {
 }
 
 /// Damage of bytes that are derived from records. Every record can be read without them.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct DerivedDamageLine<'a> {
     /// The end of the index or footer.
     end: u64,
@@ -358,7 +362,8 @@ impl<'a> From<&'a DerivedDamage> for DerivedDamageLine<'a> {
 }
 
 /// The health of a ledger.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct LedgerHealthJson<'a> {
     /// The number of intact records after the damage.
     after_damage: u64,
@@ -379,7 +384,8 @@ pub(crate) struct LedgerHealthJson<'a> {
 }
 
 /// The health of the log.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct HealthLine<'a> {
     /// Unusual facts that are not damage, for people.
     notes: &'a [String],
@@ -390,7 +396,8 @@ pub(crate) struct HealthLine<'a> {
 }
 
 /// Whether everything that was acknowledged can be read.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum HealthWord {
     /// It can.

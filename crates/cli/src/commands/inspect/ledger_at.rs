@@ -7,6 +7,7 @@
 //!   other runs may be absent from that state.
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -341,7 +342,8 @@ impl<'a> LedgerAt<'a> {
 }
 
 /// The last line of a view: the state that it shows.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct AsOfLine<'a> {
     /// The first record in the log; earlier records were pruned.
     first_seq: u64,

@@ -1,5 +1,6 @@
 //! The decoded payload of a record, as text and as JSON.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -12,9 +13,9 @@ use plan_ledger::log::{
 };
 use plan_ledger::{BatchKey, Event, Note, RunId};
 
+use crate::json::TimeJson;
 #[cfg(feature = "store")]
 use crate::json::line_value;
-use crate::json::{EventSchema, TimeJson};
 use crate::output::escape_control;
 
 use super::text::event::{
@@ -129,10 +130,11 @@ pub(crate) fn record_json(record: &LoggedRecord) -> String {
 }
 
 /// What a record holds: an event, or a note that changes no state.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(untagged)]
 enum ContentJson<'a> {
-    Event(#[schemars(with = "EventSchema")] &'a Event),
+    Event(#[cfg_attr(test, schemars(with = "crate::json::EventSchema"))] &'a Event),
     Recovery(&'a RecoveryNote),
     Gap(&'a GapNote),
     Snapshot(&'a SnapshotNote),
@@ -144,7 +146,8 @@ enum ContentJson<'a> {
 }
 
 /// The idempotency key of a batch.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct BatchKeyJson<'a> {
     /// The key.
     key: &'a str,
@@ -157,7 +160,8 @@ pub(crate) fn kind_name(number: u16) -> String {
 }
 
 /// A record.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct RecordLine<'a> {
     /// The number of later records in the same batch.
     batch_left: u16,
@@ -232,7 +236,8 @@ impl<'a> RecordLine<'a> {
 }
 
 /// A field of a frame.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct FrameFieldJson {
     /// Its end, from the start of the frame.
     end: usize,
@@ -254,7 +259,8 @@ impl FrameFieldJson {
 }
 
 /// What proves a record.
-#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum RecordStatusWord {
     /// It is durable and continues the record before it.

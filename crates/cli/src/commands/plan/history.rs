@@ -1,6 +1,7 @@
 //! `ledger plan history`: the versions of a run's plan.
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -37,7 +38,8 @@ pub(super) fn history(args: &PlanHistoryArgs) -> Result<Code, Failure> {
 }
 
 /// A version of a run's plan.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct VersionLine<'a> {
     /// Its hash.
     hash: ContentHash,

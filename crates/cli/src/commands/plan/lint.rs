@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -203,7 +204,8 @@ fn lines_of(file: &Path, diagnostics: &[Diagnostic]) -> Vec<String> {
 }
 
 /// The result of a check, the last line.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct LintLine {
     /// The form of the file; null if it has no plan.
     form: Option<String>,
@@ -220,7 +222,8 @@ pub(crate) struct LintLine {
 }
 
 /// A diagnostic about a plan file.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum DiagnosticLine<'a> {
     /// An error: the plan cannot be run.
@@ -232,7 +235,8 @@ pub(crate) enum DiagnosticLine<'a> {
 }
 
 /// The place and the text of a diagnostic.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct DiagnosticJson<'a> {
     /// The column in the line.
     column: Option<u64>,

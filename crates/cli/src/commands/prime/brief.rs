@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -31,7 +32,8 @@ const LISTED_MAX: usize = 5;
 const CHANGES_READ_MAX: usize = 64;
 
 /// What an agent must know to continue. Without a ledger, or without a run, most members are empty.
-#[derive(Debug, Default, Serialize, JsonSchema)]
+#[derive(Debug, Default, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct PrimeLine {
     /// The active runs, if there are several and none was named.
     pub(super) active_runs: Vec<String>,
@@ -76,7 +78,8 @@ pub(crate) struct PrimeLine {
 }
 
 /// What a plan says about the work, apart from its steps.
-#[derive(Debug, Default, Serialize, JsonSchema)]
+#[derive(Debug, Default, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct PlanNotes {
     /// The next action: `extra.next_action`.
     pub(super) next_action: String,
@@ -89,7 +92,8 @@ pub(crate) struct PlanNotes {
 }
 
 /// A version that a person rejected.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct RejectionJson {
     /// The note of its reviewer.
     pub(super) note: String,
@@ -98,7 +102,8 @@ pub(crate) struct RejectionJson {
 }
 
 /// A change of a run.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ChangeJson {
     /// The record.
     pub(super) seq: u64,
@@ -107,7 +112,8 @@ pub(crate) struct ChangeJson {
 }
 
 /// A step in flight.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ClaimedStepJson {
     /// When it was dispatched.
     pub(super) dispatched_micros: Timestamp,
@@ -126,7 +132,8 @@ pub(crate) struct ClaimedStepJson {
 }
 
 /// A step that can be dispatched.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ReadyStepJson {
     /// The step number.
     pub(super) number: StepNumber,
@@ -139,7 +146,8 @@ pub(crate) struct ReadyStepJson {
 }
 
 /// An item that waits for a person.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct WaitingJson {
     /// The item, for people.
     pub(super) text: String,

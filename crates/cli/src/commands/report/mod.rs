@@ -28,6 +28,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -73,7 +74,8 @@ pub(crate) struct ReportArgs {
 }
 
 /// A page that was written.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ReportLine {
     /// The size of the file in bytes.
     bytes: usize,

@@ -21,6 +21,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -615,7 +616,8 @@ fn report_trust(
 }
 
 /// The result of opening the ledger, the first line.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct OpenedLine<'a> {
     /// Whether the ledger was created.
     created: bool,
@@ -628,7 +630,8 @@ pub(crate) struct OpenedLine<'a> {
 }
 
 /// A run that had ended before.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct EndedLine<'a> {
     /// How it ended.
     ending: Ending,

@@ -1,10 +1,12 @@
 //! What a setup did with a file.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What was done with a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(super) enum SetupAction {
     /// It was created.

@@ -23,6 +23,7 @@ mod toml_file;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -97,7 +98,8 @@ struct HostArgs {
 }
 
 /// What the setup of a host did.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct SetupLine {
     /// Whether agents of the host may decide for a person in the ledger of this folder.
     agents_decide: bool,
@@ -110,7 +112,8 @@ pub(crate) struct SetupLine {
 }
 
 /// A file with settings.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct SetupFileJson {
     /// What was done with it.
     action: SetupAction,

@@ -1,6 +1,7 @@
 //! What the commands `ledger store` print with `--json`. These types are published also by programs that
 //! were built without the feature `store`.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +11,8 @@ use crate::protocol::{counted, size};
 
 /// The engine of a store, for readers of JSON.
 #[cfg_attr(not(feature = "store"), expect(dead_code, reason = "only a store has one"))]
-#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum EngineWord {
     /// S3, or a server that speaks its protocol.
@@ -28,7 +30,8 @@ pub(crate) enum EngineWord {
     not(any(feature = "store", test)),
     expect(dead_code, reason = "only `ledger store` prints it")
 )]
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct StoreProbeLine {
     /// How many objects the probe created.
     pub(super) created: u64,
@@ -61,7 +64,8 @@ pub(crate) struct StoreProbeLine {
     not(any(feature = "store", test)),
     expect(dead_code, reason = "only `ledger store` prints it")
 )]
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct StoreStatusLine {
     /// The chain value of the last record; null if only a segment object has it.
     pub(super) chain: Option<String>,
@@ -116,7 +120,8 @@ pub(crate) struct StoreStatusLine {
     not(any(feature = "store", test)),
     expect(dead_code, reason = "only `ledger store` prints it")
 )]
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct StoreGcLine {
     /// Whether it was deleted. Otherwise nothing was changed.
     pub(super) done: bool,
@@ -155,7 +160,8 @@ pub(crate) struct StoreGcLine {
     not(any(feature = "store", test)),
     expect(dead_code, reason = "only `ledger store` prints it")
 )]
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct StorePruneLine {
     /// The snapshots that were created in the store.
     pub(super) created: Vec<String>,
@@ -183,7 +189,8 @@ pub(crate) struct StorePruneLine {
 }
 
 /// The process that last served a ledger in a store, as it says itself.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct StoreOwnerJson {
     /// When it acknowledges a result: `store`, `bounded:5s` or `local`.
     pub(super) ack: String,
@@ -200,7 +207,8 @@ pub(crate) struct StoreOwnerJson {
 }
 
 /// The log of a ledger in a store, of a server that holds it.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct HeldStoreJson {
     /// When the server acknowledges a result: `store`, `bounded:5s` or `local`.
     pub(super) ack: String,
@@ -229,7 +237,8 @@ impl HeldStoreJson {
 }
 
 /// The store lacks results that were acknowledged longer ago than usual, or has them again.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct StoreLagLine {
     /// When the server acknowledges a result: `store`, `bounded:5s` or `local`.
     pub(super) ack: String,
@@ -264,7 +273,8 @@ impl StoreLagLine {
 
 /// What became of damage in a store.
 #[cfg_attr(not(feature = "store"), expect(dead_code, reason = "only a store is checked"))]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum DamageWord {
     /// It was repaired from the folder or brought back, or is not needed any longer.
@@ -278,7 +288,8 @@ pub(crate) enum DamageWord {
 }
 
 /// An object that a restore of the ledger needs was missing or damaged in the store, or is.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct StoreDamageLine {
     /// When the server acknowledges a result: `store`, `bounded:5s` or `local`; null if this process acknowledges none.
     pub(super) ack: Option<String>,
@@ -346,7 +357,8 @@ pub(crate) enum StoreNewsLine {
     not(any(feature = "store", test)),
     expect(dead_code, reason = "only a store has a standby")
 )]
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct StandbyLine {
     /// The epoch of the last record.
     pub(super) epoch: u64,
@@ -369,7 +381,8 @@ impl StandbyLine {
 }
 
 /// What a process does for a ledger in a store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum StoreRole {
     /// It holds the ledger.
@@ -394,7 +407,8 @@ impl StoreRole {
     not(any(feature = "store", test)),
     expect(dead_code, reason = "only a store has such a process")
 )]
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct StoreHealthLine {
     /// When the owner acknowledges a result: `store`, `bounded:5s` or `local`; null for a standby.
     pub(crate) ack: Option<String>,
@@ -494,7 +508,8 @@ impl StoreHealthLine {
     not(any(feature = "store", test)),
     expect(dead_code, reason = "only a store is restored")
 )]
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct RestoredLine {
     /// The chain value of the last record.
     pub(super) chain: String,
@@ -517,7 +532,8 @@ pub(crate) struct RestoredLine {
     not(any(feature = "store", test)),
     expect(dead_code, reason = "only a store is shipped to")
 )]
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ReplicatedLine {
     /// The bytes of the durable records that the store lacks.
     pub(super) bytes: u64,
@@ -540,7 +556,8 @@ pub(crate) struct ReplicatedLine {
     not(any(feature = "store", test)),
     expect(dead_code, reason = "only a store is joined again")
 )]
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct RejoinLine {
     /// How many of the lost records are known to be acknowledged. The others may be, too, if the mode was not `store`.
     pub(super) acknowledged: u64,

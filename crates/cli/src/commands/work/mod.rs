@@ -29,6 +29,7 @@ pub(crate) use judge_process::{JudgeProcess, expect_judge};
 
 use std::time::{Duration, Instant};
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -325,7 +326,8 @@ impl Worker<'_> {
 }
 
 /// A worker that stopped, the last line.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct WorkedLine<'a> {
     /// The number of failed attempts.
     failed: u64,

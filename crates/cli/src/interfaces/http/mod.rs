@@ -20,7 +20,7 @@ mod app;
 mod listen;
 #[cfg(feature = "http")]
 mod metrics;
-#[cfg(feature = "http")]
+#[cfg(all(test, feature = "http"))]
 mod openapi;
 #[cfg(feature = "http")]
 mod operations;

@@ -1,5 +1,5 @@
 //! The description of the interface in `OpenAPI` 3.1, generated from the operations and the types of the
-//! requests. `format/http.openapi.json` is the same.
+//! requests. Only tests generate it: the program has the published text, `format/http.openapi.json`.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::problem::Problem;
 use super::records::QUERY;
 
 /// The document.
-pub(super) fn openapi() -> Value {
+fn openapi() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.definitions_path = "/components/schemas".into();
     });
@@ -269,7 +269,7 @@ fn operation_id(method: &str, path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: the published description is the one that the server gives.
+    //! Goal: the published description, which the server gives, is that of the operations and types.
 
     use std::path::Path;
 

@@ -19,6 +19,7 @@ pub(super) struct Write {
     pub(super) path: &'static str,
     /// The request, as `format/socket.md` names it.
     pub(super) act: &'static str,
+    #[cfg_attr(not(test), expect(dead_code, reason = "a test generates the description of it"))]
     pub(super) summary: &'static str,
 }
 
@@ -32,6 +33,7 @@ pub(super) struct Read {
     pub(super) query: &'static [&'static str],
     /// Whether it is about one record, which `at` selects.
     pub(super) at: AtRecord,
+    #[cfg_attr(not(test), expect(dead_code, reason = "a test generates the description of it"))]
     pub(super) summary: &'static str,
 }
 

@@ -3,6 +3,7 @@
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, Response, StatusCode};
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -10,7 +11,8 @@ use serde_json::{Map, Value};
 use crate::protocol::Failure;
 
 /// A problem. Its further members are those of the line of type `error`.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(super) struct Problem {
     /// `urn:plan-ledger:` and the rejection, or else the kind of the error.
     #[serde(rename = "type")]

@@ -19,7 +19,6 @@ use crate::requests::Role;
 use super::app::App;
 #[cfg(feature = "store")]
 use super::metrics::register_store;
-use super::openapi::openapi;
 use super::operations::{Method, READS, WRITES};
 use super::page::{live, page};
 use super::problem::{HttpResponse, Problem};
@@ -33,6 +32,9 @@ const BODY_WAIT: Duration = Duration::from_secs(60);
 /// The paths that are answered without a token: what they say is no secret.
 pub(super) const OPEN_PATHS: [&str; 5] =
     ["/", "/healthz", "/v1/health", "/v1/ready", "/openapi.json"];
+
+/// The description of the interface, `format/http.openapi.json`, which a test generates.
+const OPENAPI: &str = include_str!("openapi.json");
 
 /// The type of metrics.
 pub(super) const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -245,7 +247,7 @@ fn missing_role() -> HttpResponse {
 
 /// The description of all operations.
 pub(super) async fn description() -> HttpResponse {
-    text("application/json", openapi().to_string())
+    text("application/json", OPENAPI.to_owned())
 }
 
 async fn missing(request: Request) -> HttpResponse {

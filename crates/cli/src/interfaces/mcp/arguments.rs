@@ -1,6 +1,7 @@
 //! The arguments of the tools. Their descriptions are what a model reads, so they are short, and the
 //! schemas are flat: texts, numbers, and lists of texts.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -31,7 +32,8 @@ fn author<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
 }
 
 /// `ledger_claim`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct ClaimArguments {
     /// Run, if several are active
@@ -55,16 +57,17 @@ pub(super) struct ClaimArguments {
 }
 
 /// `ledger_report`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReportArguments {
     /// From the claim
     #[serde(deserialize_with = "token")]
-    #[schemars(with = "String")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub(super) token: Token,
     pub(super) outcome: ReportOutcome,
     /// The result: JSON, or else text
-    #[schemars(with = "Option<String>")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(super) output: Option<Value>,
     /// Why it failed, or needs a new plan
     pub(super) message: Option<String>,
@@ -92,7 +95,8 @@ pub(super) struct ReportArguments {
 }
 
 /// How an attempt ended.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ReportOutcome {
     Succeeded,
@@ -101,7 +105,8 @@ pub(super) enum ReportOutcome {
 }
 
 /// Why the plan should change.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ReportKind {
     Replan,
@@ -110,7 +115,8 @@ pub(super) enum ReportKind {
 }
 
 /// The class of a failure.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ReportClass {
     Transient,
@@ -122,11 +128,12 @@ pub(super) enum ReportClass {
 }
 
 /// `ledger_heartbeat`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct HeartbeatArguments {
     #[serde(deserialize_with = "token")]
-    #[schemars(with = "String")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub(super) token: Token,
     pub(super) lease_seconds: Option<u32>,
     /// Key of a side effect
@@ -136,7 +143,8 @@ pub(super) struct HeartbeatArguments {
 }
 
 /// The progress of a side effect.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(super) enum EffectWord {
     Intended,
@@ -144,11 +152,12 @@ pub(super) enum EffectWord {
 }
 
 /// `ledger_release`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReleaseArguments {
     #[serde(deserialize_with = "token")]
-    #[schemars(with = "String")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub(super) token: Token,
     /// Whether anything was done that cannot be repeated
     pub(super) began: bool,
@@ -156,14 +165,16 @@ pub(super) struct ReleaseArguments {
 }
 
 /// `ledger_status`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct StatusArguments {
     pub(super) run: Option<String>,
 }
 
 /// `ledger_show`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct ShowArguments {
     pub(super) what: ShowWhat,
@@ -177,7 +188,8 @@ pub(super) struct ShowArguments {
 }
 
 /// What is shown.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ShowWhat {
     Step,
@@ -191,7 +203,8 @@ pub(super) enum ShowWhat {
 }
 
 /// `ledger_plan`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct PlanArguments {
     pub(super) mode: PlanMode,
@@ -214,7 +227,8 @@ pub(super) struct PlanArguments {
 }
 
 /// What is done with a plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(super) enum PlanMode {
     Check,
@@ -223,7 +237,8 @@ pub(super) enum PlanMode {
 }
 
 /// `ledger_answer`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct AnswerArguments {
     pub(super) run: Option<String>,
@@ -242,7 +257,8 @@ pub(super) struct AnswerArguments {
 }
 
 /// `ledger_control`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct ControlArguments {
     pub(super) action: ControlAction,
@@ -251,7 +267,7 @@ pub(super) struct ControlArguments {
     /// `wall_seconds`
     pub(super) name: Option<String>,
     /// The value as JSON, the text of a note, the amount to add, or the attempts at once
-    #[schemars(with = "Option<String>")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(super) value: Option<Value>,
     /// Only if the variable has this version
     pub(super) if_version: Option<u64>,
@@ -262,7 +278,8 @@ pub(super) struct ControlArguments {
 }
 
 /// What is done with a run.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ControlAction {
     Pause,

@@ -31,7 +31,7 @@ mod read;
 mod resources;
 #[cfg(feature = "mcp")]
 mod result;
-#[cfg(feature = "mcp")]
+#[cfg(all(test, feature = "mcp"))]
 mod schema;
 #[cfg(feature = "mcp")]
 mod service;

@@ -1,11 +1,8 @@
-//! The schemas of arguments: flat objects, as all hosts accept them, and the arguments read by them.
+//! Generates the schemas of arguments: flat objects, as all hosts accept them.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-
-use super::call::ToolRefusal;
 
 /// Keywords that some hosts reject, and that models do not need.
 const LEFT_OUT: [&str; 7] =
@@ -81,15 +78,4 @@ fn without_null(alternatives: Value) -> Option<Map<String, Value>> {
         }
         _ => None,
     }
-}
-
-/// The arguments of a tool. A member that is null counts as absent.
-pub(super) fn arguments_of<A: DeserializeOwned>(
-    mut arguments: Map<String, Value>,
-) -> Result<A, ToolRefusal> {
-    arguments.retain(|_, value| !value.is_null());
-    serde_json::from_value(Value::Object(arguments)).map_err(|error| {
-        // A model corrects its call by the list of what there is.
-        ToolRefusal::arguments(&error.to_string().replacen("unknown variant", "unknown value", 1))
-    })
 }

@@ -57,10 +57,11 @@ impl LedgerService {
 
 /// The tools of a role, as the protocol lists them.
 pub(super) fn tool_list(role: Role) -> Vec<Tool> {
-    tools_of(role).map(listed).collect()
+    tools_of(role).map(|tool| listed(tool, tool.schema())).collect()
 }
 
-fn listed(tool: &LedgerTool) -> Tool {
+/// A tool with this schema of its arguments, as the protocol lists it.
+pub(super) fn listed(tool: &LedgerTool, schema: Arc<Map<String, Value>>) -> Tool {
     let effect = tool.effect;
     let hints = ToolAnnotations::new().open_world(false);
     let hints = match effect {
@@ -69,7 +70,7 @@ fn listed(tool: &LedgerTool) -> Tool {
         ToolEffect::AddsOnce => hints.destructive(false).idempotent(true),
         ToolEffect::Replaces => hints.destructive(true),
     };
-    Tool::new(tool.name, tool.description, Arc::new((tool.schema)())).with_annotations(hints)
+    Tool::new(tool.name, tool.description, schema).with_annotations(hints)
 }
 
 impl ServerHandler for LedgerService {
@@ -95,7 +96,9 @@ impl ServerHandler for LedgerService {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        tools_of(self.server.role).find(|tool| tool.name == name).map(listed)
+        tools_of(self.server.role)
+            .find(|tool| tool.name == name)
+            .map(|tool| listed(tool, tool.schema()))
     }
 
     async fn call_tool(

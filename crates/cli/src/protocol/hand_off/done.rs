@@ -5,6 +5,7 @@
 //! - The nearest dependencies come first. A step that does not fit with its results is listed without
 //!   them, and no step after one that does not fit at all is listed.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -21,7 +22,8 @@ pub const DONE_BYTES_MAX: usize = 8 << 10;
 const TITLE_LENGTH_MAX: usize = 120;
 
 /// What was done in the run before the step.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct DoneSummary<'a> {
     /// The number of accepted steps of the plan.
     pub accepted: u32,
@@ -34,7 +36,8 @@ pub struct DoneSummary<'a> {
 }
 
 /// A finished step, and what it produced.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct DoneStep<'a> {
     /// The step's id.
     pub id: &'a str,

@@ -15,6 +15,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Component, Path};
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -26,7 +27,8 @@ use plan_ledger::{Artifact, ContentHash, Run, StepNumber, StepStatus};
 const FILES_MAX: usize = 10_000;
 
 /// A file that a step is expected to change, in its state at dispatch.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct ChangedFile {
     /// The path as in the plan.
     pub path: String,
@@ -42,7 +44,8 @@ pub struct ChangedFile {
 }
 
 /// The type of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FileState {
     /// A regular file.

@@ -1,12 +1,14 @@
 //! The neighbours of a step in the plan: its dependencies and its dependents.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::plan::{CompactPlan, CompactStep, Neighbours, Texts};
 
 /// The neighbours of a step, in plan order.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Nearby<'a> {
     /// Its dependencies, including those through a barrier.
     pub before: Vec<Neighbour<'a>>,
@@ -15,7 +17,8 @@ pub struct Nearby<'a> {
 }
 
 /// A neighbour of a step.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Neighbour<'a> {
     /// The step's id.
     pub id: &'a str,
@@ -24,10 +27,10 @@ pub struct Neighbour<'a> {
     /// The goal of the step.
     pub goal: &'a str,
     /// The variables that its output sets.
-    #[schemars(with = "Vec<String>")]
+    #[cfg_attr(test, schemars(with = "Vec<String>"))]
     pub outputs: Texts<'a>,
     /// The files that it is expected to change.
-    #[schemars(with = "Vec<String>")]
+    #[cfg_attr(test, schemars(with = "Vec<String>"))]
     pub changes: Texts<'a>,
 }
 

@@ -5,15 +5,14 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 use plan_ledger::internals::ledger::EarlierAttemptEnd;
 use plan_ledger::plan::{CompactPlan, Token};
-use plan_ledger::{EarlierAttempt, FailureClass, LostCause, Note, Plan, Step, Task, Verdict};
-
-use crate::json::AnyJson;
+use plan_ledger::{EarlierAttempt, FailureClass, LostCause, Note, Step, Task, Verdict};
 
 use crate::protocol::trace_context::traceparent;
 
@@ -35,7 +34,8 @@ pub enum PlanContext {
 }
 
 /// The input of one attempt.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct HandOff<'a> {
     /// The version of this format.
     pub schema: u32,
@@ -54,7 +54,7 @@ pub struct HandOff<'a> {
     /// The token with which the worker reports.
     pub token: Token,
     /// The values of the variables that the step reads; null for a variable that is not set.
-    #[schemars(with = "BTreeMap<String, AnyJson>")]
+    #[cfg_attr(test, schemars(with = "BTreeMap<String, crate::json::AnyJson>"))]
     pub inputs: BTreeMap<&'a str, Value>,
     /// The idempotency key for side effects.
     pub idempotency_key: &'a str,
@@ -73,7 +73,8 @@ pub struct HandOff<'a> {
 }
 
 /// A criterion that an attempt failed.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct FailedCriterion<'a> {
     /// The 0-based index in the step's `acceptance`.
     pub criterion: u32,
@@ -84,7 +85,8 @@ pub struct FailedCriterion<'a> {
 }
 
 /// A previous attempt and its outcome.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct PreviousAttempt<'a> {
     /// The attempt, from 1.
     pub attempt: u32,
@@ -108,7 +110,8 @@ pub struct PreviousAttempt<'a> {
 const NOTE_LENGTH_MAX: usize = 1000;
 
 /// A note that was recorded earlier.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct NoteEntry<'a> {
     /// The number of the step that it is about; null for the run or the ledger.
     pub number: Option<u32>,
@@ -126,7 +129,8 @@ impl<'a> NoteEntry<'a> {
 }
 
 /// The part of the plan that every worker gets.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct PlanBrief<'a> {
     /// The title in one line.
     pub title: &'a str,
@@ -146,7 +150,7 @@ pub struct PlanBrief<'a> {
     pub near: Nearby<'a>,
     /// The whole plan, if it was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Plan>")]
+    #[cfg_attr(test, schemars(with = "Option<plan_ledger::Plan>"))]
     pub full: Option<&'a CompactPlan>,
 }
 

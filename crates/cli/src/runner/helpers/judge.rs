@@ -3,18 +3,19 @@
 //!
 //! Invariant: a reply that is not exactly one verdict is not used.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use plan_ledger::{Artifact, Json, Plan, Ruling, Run, State, Step};
 
-use crate::json::AnyJson;
 use crate::protocol::hand_off::SCHEMA;
 use crate::runner::check::{Check, Subject};
 
 /// The input of a judge: the JSON on its standard input.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct Question<'a> {
     /// The version of this format.
     schema: u32,
@@ -35,14 +36,15 @@ pub(crate) struct Question<'a> {
     /// The text of the criterion.
     text: &'a str,
     /// The output to judge.
-    #[schemars(with = "AnyJson")]
+    #[cfg_attr(test, schemars(with = "crate::json::AnyJson"))]
     output: Value,
     /// The artifacts of the attempt.
     artifacts: &'a [Artifact],
 }
 
 /// The part of the plan that a judge gets.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct Brief<'a> {
     /// The title in one line.
     title: &'a str,
@@ -55,7 +57,8 @@ struct Brief<'a> {
 }
 
 /// The reply of a judge.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JudgeReply {
     /// The ruling on the criterion.
@@ -66,7 +69,8 @@ pub(crate) struct JudgeReply {
 }
 
 /// A ruling.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum Word {
     /// The criterion holds.

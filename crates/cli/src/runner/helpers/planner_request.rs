@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -9,16 +10,16 @@ use serde_json::Value;
 use plan_ledger::internals::ledger::PLANNED_FILES;
 use plan_ledger::plan::{CompactPlan, ReplanRequest};
 use plan_ledger::{
-    Cost, FailureClass, Limits, Outcome, Plan, ReplanTrigger, Ruling, Run, StepNumber, StepState,
+    Cost, FailureClass, Limits, Outcome, ReplanTrigger, Ruling, Run, StepNumber, StepState,
     StepStatus,
 };
 
-use crate::json::AnyJson;
 use crate::protocol::hand_off::{FailedCriterion, SCHEMA};
 
 /// The input of a planner: the JSON on its standard input. It prints a plan file, or
 /// `{"no_more": "why"}`.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct PlannerRequest<'a> {
     /// The version of this format.
     schema: u32,
@@ -34,12 +35,12 @@ pub(crate) struct PlannerRequest<'a> {
     /// The active version.
     version: u32,
     /// The active plan.
-    #[schemars(with = "Plan")]
+    #[cfg_attr(test, schemars(with = "plan_ledger::Plan"))]
     plan: Option<&'a CompactPlan>,
     /// The steps of the active version.
     steps: Vec<StepProgress<'a>>,
     /// The variables of the run.
-    #[schemars(with = "BTreeMap<String, AnyJson>")]
+    #[cfg_attr(test, schemars(with = "BTreeMap<String, crate::json::AnyJson>"))]
     variables: BTreeMap<&'a str, Value>,
     /// The criteria of the plan that do not hold.
     failed_criteria: Vec<FailedCriterion<'a>>,
@@ -56,7 +57,8 @@ pub(crate) struct PlannerRequest<'a> {
 }
 
 /// The rejection of a version.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct Rejection<'a> {
     /// The version.
     version: u32,
@@ -65,7 +67,8 @@ struct Rejection<'a> {
 }
 
 /// Why another plan is requested.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct RequestReason<'a> {
     /// The record of the request; 0 for the first plan.
     seq: u64,
@@ -78,7 +81,8 @@ struct RequestReason<'a> {
 }
 
 /// A request of a worker that waits until the open one is resolved.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct WaitingRequest<'a> {
     /// The id of the worker's step.
     step: &'a str,
@@ -89,7 +93,8 @@ struct WaitingRequest<'a> {
 }
 
 /// The progress of a step.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct StepProgress<'a> {
     /// Its id.
     id: &'a str,
@@ -104,7 +109,8 @@ struct StepProgress<'a> {
 }
 
 /// Why a step failed.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct StepFailure<'a> {
     /// The class of the failure.
     class: FailureClass,
@@ -113,7 +119,8 @@ struct StepFailure<'a> {
 }
 
 /// The later versions of a run.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct Replans {
     /// The number of versions that it had.
     used: u32,
@@ -122,7 +129,8 @@ struct Replans {
 }
 
 /// The budget of a run.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct PlannerBudget {
     /// The limits; null is no limit.
     limits: Limits,

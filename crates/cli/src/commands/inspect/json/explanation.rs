@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -21,7 +22,8 @@ use crate::runner::{RepeatingAttempt, RunWait};
 use super::state::FailureJson;
 
 /// Why a step is not dispatched.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct WhyLine<'a> {
     /// Whether it may be dispatched.
     may_be_dispatched: bool,
@@ -73,7 +75,8 @@ impl<'a> WhyLine<'a> {
 }
 
 /// A step, and the reasons that block it.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct StepReasonsJson<'a> {
     /// Its id.
     id: &'a str,
@@ -94,7 +97,8 @@ impl<'a> StepReasonsJson<'a> {
 }
 
 /// A reason that blocks a step or a run.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub(crate) enum ReasonJson<'a> {
     /// The run has ended.
@@ -371,7 +375,8 @@ impl<'a> ReasonJson<'a> {
 }
 
 /// A version that waits for a review.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ProposedJson {
     /// Its hash.
     hash: ContentHash,
@@ -380,7 +385,8 @@ pub(crate) struct ProposedJson {
 }
 
 /// An attempt that blocks a step.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct BlockingAttemptJson<'a> {
     /// The id of its step.
     id: &'a str,

@@ -1,5 +1,6 @@
 //! What the workers of attempts in flight print over and over.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -8,7 +9,8 @@ use plan_ledger::{AttemptToken, RunId, StepNumber};
 use crate::runner::RepeatingAttempt;
 
 /// An attempt whose worker prints the same lines over and over.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct RepeatJson {
     /// The last one of the lines.
     line: String,

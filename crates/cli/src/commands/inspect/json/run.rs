@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -22,7 +23,8 @@ use crate::json::{ReplanRequestJson, TimeJson};
 use crate::protocol::TrustedCheckJson;
 
 /// A run.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct RunLine<'a> {
     /// The barriers of the active version.
     barriers: Vec<RunBarrierJson<'a>>,
@@ -145,7 +147,8 @@ const COUNTED: [StepStatus; 11] = [
 ];
 
 /// The status of a run.
-#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum RunStatusJson {
     /// No version of its plan is active yet.
@@ -188,7 +191,8 @@ pub(crate) fn status_word(status: RunStatus) -> &'static str {
 }
 
 /// A step.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct StepNameJson<'a> {
     /// Its id.
     id: Option<&'a str>,
@@ -203,7 +207,8 @@ impl<'a> StepNameJson<'a> {
 }
 
 /// A step that waits after a failure.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct DelayedStepJson<'a> {
     /// Its id.
     id: Option<&'a str>,
@@ -222,7 +227,8 @@ impl<'a> DelayedStepJson<'a> {
 }
 
 /// An attempt that a worker has.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct FlightJson<'a> {
     /// The number of the attempt at its step, from 1.
     attempt: u32,
@@ -281,7 +287,8 @@ impl<'a> From<&'a AttemptSummary> for FlightJson<'a> {
 }
 
 /// An open question of a run.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct RunQuestionJson<'a> {
     /// What is asked.
     asked: &'a QuestionBody,
@@ -301,7 +308,8 @@ impl<'a> RunQuestionJson<'a> {
 }
 
 /// The budget of a run, and what is used of it.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct BudgetJson {
     /// Attempts dispatched so far.
     attempts: u64,
@@ -323,7 +331,8 @@ impl BudgetJson {
 }
 
 /// A barrier of a run.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct RunBarrierJson<'a> {
     /// The number of members that arrived.
     arrived: usize,

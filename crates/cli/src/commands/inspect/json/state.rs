@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -15,7 +16,8 @@ use plan_ledger::{
 use crate::json::{AnyJson, TimeJson};
 
 /// The failure of a step.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct FailureJson<'a> {
     /// The class of the failure.
     class: FailureClass,
@@ -30,7 +32,8 @@ impl<'a> From<&'a (FailureClass, Text)> for FailureJson<'a> {
 }
 
 /// The state of a step.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct StepStateLine<'a> {
     /// The number of its attempts.
     attempts: u32,
@@ -88,7 +91,8 @@ impl<'a> StepStateLine<'a> {
 }
 
 /// A variable.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct VariableStateLine<'a> {
     /// Its name.
     name: &'a str,
@@ -122,7 +126,8 @@ impl<'a> VariableStateLine<'a> {
 }
 
 /// A barrier.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct BarrierLine<'a> {
     /// The members that arrived.
     arrived: &'a BTreeSet<StepNumber>,
@@ -181,7 +186,8 @@ impl<'a> BarrierLine<'a> {
 }
 
 /// An open question.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct QuestionLine {
     /// What is asked.
     asked: QuestionBody,

@@ -1,5 +1,6 @@
 //! The line of a step.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -12,7 +13,8 @@ use crate::json::TimeJson;
 use super::state::FailureJson;
 
 /// A step.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct StepLine<'a> {
     /// The basis on which it was accepted.
     accepted: Option<&'a AcceptedBasis>,
@@ -81,7 +83,8 @@ impl<'a> StepLine<'a> {
 }
 
 /// Other conditions that block the dispatch of a step.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct HoldJson<'a> {
     /// The answer to the question about its gate or its failure.
     answer: Option<AnswerJson<'a>>,
@@ -102,7 +105,8 @@ struct HoldJson<'a> {
 }
 
 /// An answer to a question.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct AnswerJson<'a> {
     /// The answer.
     answer: &'a str,
@@ -111,7 +115,8 @@ struct AnswerJson<'a> {
 }
 
 /// A precondition that was judged.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct PreconditionJson {
     /// The precondition, from 0.
     precondition: u32,
@@ -148,7 +153,8 @@ impl<'a> From<&'a Hold> for HoldJson<'a> {
 }
 
 /// A dependency for which a step waits.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(tag = "is", rename_all = "snake_case")]
 enum DependencyJson<'a> {
     /// A step.

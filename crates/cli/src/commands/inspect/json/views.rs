@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -22,7 +23,7 @@ use crate::commands::inspect::ledger_at::LedgerAt;
 use crate::commands::inspect::next_action::{NextAction, NextActionJson, gone_steps};
 use crate::commands::inspect::text::units::span;
 use crate::commands::last_runner::RunnerStatus;
-use crate::json::{EventSchema, ReplanRequestJson, TimeJson};
+use crate::json::{ReplanRequestJson, TimeJson};
 use crate::protocol::TrustedCheckJson;
 use crate::runner::GoneClaim;
 
@@ -30,7 +31,8 @@ use super::run::{FlightJson, RunStatusJson};
 use super::state::QuestionLine;
 
 /// A run for its user.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct UserViewLine<'a> {
     /// The next actions, most urgent first, with their commands.
     actions: Vec<NextActionJson>,
@@ -125,7 +127,8 @@ impl<'a> UserViewLine<'a> {
 }
 
 /// A step with files that changed since the plan was made.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct StaleFilesJson {
     /// Their paths.
     files: Vec<String>,
@@ -141,7 +144,8 @@ impl StaleFilesJson {
 }
 
 /// The claim of a process that is gone.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct DeadClaimJson {
     /// The process.
     process: u32,
@@ -169,7 +173,8 @@ impl DeadClaimJson {
 }
 
 /// What a person must do.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(tag = "is", rename_all = "snake_case")]
 enum NeedJson<'a> {
     /// Answer a question.
@@ -240,7 +245,8 @@ impl<'a> From<&'a RequiredAction> for NeedJson<'a> {
 }
 
 /// A run for its operator.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct OperatorViewLine<'a> {
     /// What it spent, and the limits that a record set.
     account: Account,
@@ -315,7 +321,8 @@ impl<'a> From<&'a OperatorView> for OperatorViewLine<'a> {
 }
 
 /// The last failure of a run.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct LastFailureJson<'a> {
     /// The class of the failure.
     class: FailureClass,
@@ -326,7 +333,8 @@ struct LastFailureJson<'a> {
 }
 
 /// The execution state of a run: its steps by progress, and what it used.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ExecutionStateLine<'a> {
     /// The time since its start, until its end, as people read it.
     elapsed: String,
@@ -343,7 +351,8 @@ impl<'a> ExecutionStateLine<'a> {
 }
 
 /// The last record of a run without information about its changes.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct UnavailableLine {
     /// The run.
     pub(crate) run: RunId,
@@ -352,12 +361,13 @@ pub(crate) struct UnavailableLine {
 }
 
 /// A record of a run, and what it changed.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct TracedLine<'a> {
     /// The changes; null if they are not known.
     changes: Option<&'a [ValueChange]>,
     /// What the record says.
-    #[schemars(with = "EventSchema")]
+    #[cfg_attr(test, schemars(with = "crate::json::EventSchema"))]
     event: &'a Event,
     /// For an activation: the differences from the previous version, for people.
     replan: Option<String>,

@@ -1,5 +1,6 @@
 //! What the runner of a run waits for before it dispatches ready steps: the end of a limit, or its hours.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -11,7 +12,8 @@ use crate::json::TimeJson;
 use crate::runner::RunWait;
 
 /// Ready steps that the runner of a run does not dispatch before a time.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct WaitJson {
     /// Whose steps; null: those without an owner, or all of the run.
     owner: Option<String>,
@@ -47,7 +49,8 @@ impl WaitJson {
 }
 
 /// A worker that does not end at a usage limit, but waits in its process.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct InsideWaitJson {
     /// What it printed, for people; null: nothing. It has been silent for long, and its owner is at a limit.
     said: Option<String>,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -15,7 +16,7 @@ use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::event::{event_subject, event_text};
-use crate::json::{EventSchema, TimeJson};
+use crate::json::TimeJson;
 use crate::options::RunArg;
 use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, escape_control, pending_commands};
@@ -150,7 +151,8 @@ fn print_json(
 }
 
 /// An item that waits for a person.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct WaitingLine {
     /// Commands that resolve it, after the one that shows what it lets the run execute.
     commands: Vec<String>,
@@ -166,7 +168,8 @@ pub(crate) struct WaitingLine {
 }
 
 /// What a person has to do.
-#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum Need {
     /// Judge the criteria of a step.
@@ -192,14 +195,15 @@ enum Need {
 }
 
 /// A decision of a person.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct DecisionLine<'a> {
     /// The person whom the question was for; null if that person answered, or it was for anybody.
     asked: Option<&'a str>,
     /// The person.
     by: &'a str,
     /// The decision.
-    #[schemars(with = "EventSchema")]
+    #[cfg_attr(test, schemars(with = "crate::json::EventSchema"))]
     event: &'a Event,
     /// The run.
     run: RunId,

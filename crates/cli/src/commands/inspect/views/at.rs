@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -149,7 +150,8 @@ fn print_json(ledger: &LedgerAt<'_>, runs: &[RunId], out: &mut Output<'_>) -> Re
 }
 
 /// The state after a record.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct StateLine<'a> {
     /// The accounts of all runs together.
     account: Account,
@@ -172,7 +174,8 @@ pub(crate) struct StateLine<'a> {
 }
 
 /// A cap on the number of attempts in flight.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct CapJson<'a> {
     /// The maximum number.
     limit: u32,
@@ -181,7 +184,8 @@ struct CapJson<'a> {
 }
 
 /// The state of a run.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct RunStateLine<'a> {
     /// The hash of the active version.
     hash: Option<ContentHash>,

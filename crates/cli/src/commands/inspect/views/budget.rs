@@ -1,6 +1,7 @@
 //! `ledger inspect DIR budget`: the limits and the spending of a run, and the spending over time.
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -191,7 +192,8 @@ pub(crate) fn milestones(
 }
 
 /// A part of a budget.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct BudgetLine {
     /// The part of `spent` that no receipt confirmed.
     estimated: u64,
@@ -210,7 +212,8 @@ pub(crate) struct BudgetLine {
 }
 
 /// The progress of a run at a record.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct MilestoneLine {
     /// The attempts dispatched until then.
     attempts: u64,

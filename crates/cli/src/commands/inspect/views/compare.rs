@@ -1,5 +1,6 @@
 //! `ledger inspect DIR diff RUN RUN`: where two runs diverge, and how their results differ.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -46,7 +47,8 @@ pub(crate) fn compare(
 type PairJson<T> = [T; 2];
 
 /// The differences between two runs.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ComparisonLine<'a> {
     /// The attempts that differ.
     attempts: Vec<AttemptDifferenceJson<'a>>,
@@ -89,7 +91,8 @@ impl<'a> From<&'a RunComparison> for ComparisonLine<'a> {
 }
 
 /// The first difference between two runs.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(tag = "is", rename_all = "snake_case")]
 enum DivergenceJson<'a> {
     /// An attempt ended differently, or only one run had it.
@@ -123,7 +126,8 @@ impl<'a> From<&'a Divergence> for DivergenceJson<'a> {
 }
 
 /// An attempt that differs.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct AttemptDifferenceJson<'a> {
     /// The number of the attempt.
     attempt: u32,
@@ -134,7 +138,8 @@ struct AttemptDifferenceJson<'a> {
 }
 
 /// The end of an attempt.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct AttemptEndJson<'a> {
     /// How it ended: `in_flight`, succeeded, `replan_requested`, or `lost_` or `failed_` and the reason.
     end: String,
@@ -160,7 +165,8 @@ impl<'a> From<&'a AttemptDifference> for AttemptDifferenceJson<'a> {
 }
 
 /// A step that differs.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct StepDifferenceJson<'a> {
     /// The number of its attempts.
     attempts: PairJson<u32>,
@@ -180,7 +186,8 @@ impl<'a> From<&'a StepDifference> for StepDifferenceJson<'a> {
 }
 
 /// A variable that differs.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct VariableDifferenceJson<'a> {
     /// Its name.
     name: &'a str,

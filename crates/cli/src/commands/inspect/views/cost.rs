@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -101,7 +102,8 @@ pub(crate) fn print_json(
 }
 
 /// The cost of a step.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct StepCostLine<'a> {
     /// The number of its attempts in the records of the log.
     attempts: u64,
@@ -120,7 +122,8 @@ pub(crate) struct StepCostLine<'a> {
 }
 
 /// The cost of a run.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct RunCostLine {
     /// The number of its attempts.
     attempts: u64,

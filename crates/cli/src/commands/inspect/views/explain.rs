@@ -1,6 +1,7 @@
 //! `ledger inspect DIR explain OFFSET`: the class of a byte of the log, and the reason.
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -150,7 +151,8 @@ fn class_text(class: RegionClass) -> &'static str {
 }
 
 /// Why a byte has its class.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ExplanationLine<'a> {
     /// The action of an open, for people.
     action: Option<&'static str>,
@@ -173,7 +175,8 @@ pub(crate) struct ExplanationLine<'a> {
 }
 
 /// A letter of the evidence.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct EvidenceBitJson {
     /// The letter.
     bit: String,
@@ -184,7 +187,8 @@ struct EvidenceBitJson {
 }
 
 /// A row of the recovery table.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct RecoveryRowJson {
     /// The letters that it excludes.
     excludes: String,

@@ -3,6 +3,7 @@
 //! Invariant: the graph has every step and barrier of the version, with all dependencies.
 
 use clap::{Args, ValueEnum};
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -110,7 +111,8 @@ fn print_json(run: &Run, version: &PlanVersion, out: &mut Output<'_>) -> Result<
 }
 
 /// A step or a barrier of a plan.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct NodeLine<'a> {
     /// Its id.
     id: &'a str,
@@ -129,7 +131,8 @@ pub(crate) struct NodeLine<'a> {
 }
 
 /// The kind of a node.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum NodeWord {
     /// A step.
@@ -139,7 +142,8 @@ enum NodeWord {
 }
 
 /// The status of a step or a barrier.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(untagged)]
 enum NodeStatus {
     /// The status of a step.

@@ -1,6 +1,7 @@
 //! `ledger inspect DIR head`: the content of HEAD, slot by slot.
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -79,7 +80,8 @@ fn state_word(state: HeadState) -> &'static str {
 }
 
 /// A slot of HEAD.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct HeadSlotLine {
     /// Whether this slot is the one that counts.
     counts: bool,
@@ -94,14 +96,16 @@ pub(crate) struct HeadSlotLine {
 }
 
 /// The last writer.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct HolderLine {
     /// The text that the last writer stored.
     holder: Option<String>,
 }
 
 /// The acknowledged position.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct HeadJson {
     /// The chain value of the last durable record.
     chain: String,

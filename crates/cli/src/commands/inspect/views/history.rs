@@ -1,6 +1,7 @@
 //! `ledger inspect DIR history RUN STEP`: the history of a step, one line for each record.
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -61,7 +62,8 @@ pub(crate) fn history(
 }
 
 /// The last line of a history.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct HistoryLine<'a> {
     /// The id of the step.
     id: Option<&'a str>,

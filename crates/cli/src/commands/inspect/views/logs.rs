@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -94,7 +95,8 @@ impl LogsArgs {
 }
 
 /// What an attempt printed.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct LogLine<'a> {
     /// The number of the attempt at its step, from 1; null if its dispatch cannot be read.
     attempt: Option<u32>,
@@ -117,7 +119,8 @@ pub(crate) struct LogLine<'a> {
 }
 
 /// A stream of a worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum Stream {
     /// Standard output.

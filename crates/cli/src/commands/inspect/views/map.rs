@@ -1,6 +1,7 @@
 //! `ledger inspect DIR map`: the class of each byte of the log.
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -67,7 +68,8 @@ pub(crate) fn diagnosed(context: InspectContext<'_>) -> Option<Diagnosis> {
 }
 
 /// A range of bytes of a segment.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct RegionLine<'a> {
     /// What the bytes are.
     class: RegionClass,

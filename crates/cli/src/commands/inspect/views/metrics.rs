@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -35,7 +36,8 @@ pub(crate) struct MetricsArgs {
 }
 
 /// How well the plan and the policies work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Mark {
     /// As it should be.
@@ -162,7 +164,8 @@ fn print(
 }
 
 /// The metrics of a run, or of all.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct MetricsLine<'a> {
     #[serde(flatten)]
     metrics: &'a RunMetrics,

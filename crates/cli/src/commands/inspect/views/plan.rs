@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -74,7 +75,8 @@ pub(crate) fn plan(
 }
 
 /// The replacement of a plan version by another one, with the names of the steps.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ReplanRecordLine<'a> {
     /// Steps whose work was discarded, and steps that are gone.
     invalidated_steps: Vec<&'a str>,
@@ -249,7 +251,8 @@ fn print_json(
 }
 
 /// The differences between two versions of a plan.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct VersionDiffLine<'a> {
     #[serde(flatten)]
     differences: PlanDiffJson<'a>,
@@ -262,7 +265,8 @@ pub(crate) struct VersionDiffLine<'a> {
 }
 
 /// A version of a plan.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct PlanLine<'a> {
     /// The active version; 0 before the first.
     active: u32,
@@ -282,7 +286,8 @@ pub(crate) struct PlanLine<'a> {
 }
 
 /// A step of a version.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct PlanStepLine<'a> {
     /// The hash of its work.
     hash: Option<ContentHash>,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -81,7 +82,8 @@ pub(crate) fn progress(
 }
 
 /// The progress of a run.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ProgressLine {
     /// The number of accepted or skipped steps.
     done: u32,
@@ -98,7 +100,8 @@ pub(crate) struct ProgressLine {
 }
 
 /// The progress of a phase.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct PhaseJson {
     /// The number of accepted or skipped steps.
     closed: u64,

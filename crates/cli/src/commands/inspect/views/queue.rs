@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -87,7 +88,8 @@ fn print_json(ledger: &LedgerAt<'_>, run: &Run, out: &mut Output<'_>) -> Result<
 }
 
 /// A ready step.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ReadyLine<'a> {
     /// The reasons that block its dispatch nevertheless.
     held: Vec<ReasonJson<'a>>,
@@ -108,7 +110,8 @@ pub(crate) struct ReadyLine<'a> {
 }
 
 /// A step that waits after a failure.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct DelayedLine<'a> {
     /// Its id.
     id: Option<&'a str>,

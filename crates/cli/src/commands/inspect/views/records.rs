@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -261,7 +262,8 @@ impl RecordList {
 const OF_WIDTH: usize = 12;
 
 /// Bytes after the last record of the active segment.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct OpenEndLine {
     /// The start of these bytes.
     offset: u64,
@@ -272,7 +274,8 @@ pub(crate) struct OpenEndLine {
 }
 
 /// The last line: what was read.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct RecordsLine<'a> {
     /// The health of the records that were read.
     health: RecordsHealthJson<'a>,
@@ -283,7 +286,8 @@ pub(crate) struct RecordsLine<'a> {
 }
 
 /// The health of the records that were read.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct RecordsHealthJson<'a> {
     /// The number of damaged places.
     damage: u64,

@@ -1,6 +1,7 @@
 //! `ledger inspect DIR runs`: every run of the ledger, one line each.
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -51,7 +52,8 @@ struct RunRow {
 }
 
 /// A run in one line.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct RunRowLine<'a> {
     /// The number of accepted steps.
     accepted: u32,

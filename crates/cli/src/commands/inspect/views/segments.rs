@@ -1,6 +1,7 @@
 //! `ledger inspect DIR segments`: the files of the log, according to their headers and footers.
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -72,7 +73,8 @@ fn reason_word(reason: SegmentReason) -> &'static str {
 }
 
 /// A segment of the log.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct SegmentLine {
     /// The length of the file.
     bytes: u64,
@@ -122,7 +124,8 @@ impl From<&SegmentInfo> for SegmentLine {
 }
 
 /// The header of a segment.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct SegmentHeaderJson {
     /// Its first record.
     base_seq: u64,
@@ -180,7 +183,8 @@ impl From<&SegmentHeader> for SegmentHeaderJson {
 }
 
 /// The footer of a sealed segment.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct FooterJson {
     /// The chain value of its last record.
     chain_last: String,

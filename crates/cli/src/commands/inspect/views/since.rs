@@ -1,5 +1,6 @@
 //! `ledger status --since TIME`: what happened in a run since then.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -21,7 +22,8 @@ use crate::protocol::counted;
 const LISTED_MAX: usize = 15;
 
 /// What happened in a run since a time.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct SinceLine {
     /// The number of steps that were accepted.
     accepted: u64,

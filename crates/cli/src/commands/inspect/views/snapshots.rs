@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -108,7 +109,8 @@ fn usable(checked: Checked) -> Result<Checked, Failure> {
 }
 
 /// A snapshot.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct SnapshotFileLine<'a> {
     /// Whether a pruned log begins with it.
     anchor: bool,
@@ -161,7 +163,8 @@ impl<'a> SnapshotFileLine<'a> {
 }
 
 /// The folder of the snapshots.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct SnapshotsLine<'a> {
     /// The number of snapshots.
     snapshots: usize,

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -307,7 +308,8 @@ pub(crate) fn print_json(
 }
 
 /// An attempt.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct AttemptLine<'a> {
     /// Its number at this step, from 1.
     attempt: Option<u32>,
@@ -344,7 +346,8 @@ pub(crate) struct AttemptLine<'a> {
 }
 
 /// A renewal of a lease.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct RenewalJson {
     /// The end of the renewed lease.
     lease_until: TimeJson,
@@ -353,7 +356,8 @@ struct RenewalJson {
 }
 
 /// A verdict and its time.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct TimedVerdictJson<'a> {
     /// The time.
     time: TimeJson,

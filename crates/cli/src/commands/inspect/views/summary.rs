@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -92,7 +93,8 @@ fn print_json(
 }
 
 /// The ledger as a whole.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct LedgerLine<'a> {
     /// The last record that HEAD says was acknowledged.
     acknowledged: Option<u64>,
@@ -129,7 +131,8 @@ pub(crate) struct LedgerLine<'a> {
 }
 
 /// The last intact record.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct LastRecordJson {
     /// Its chain value.
     chain: String,
@@ -140,7 +143,8 @@ struct LastRecordJson {
 }
 
 /// A state.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct StateHashJson {
     /// Its hash.
     hash: ContentHash,
@@ -149,7 +153,8 @@ struct StateHashJson {
 }
 
 /// The last writer of a ledger.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct WriterJson<'a> {
     /// The text that the last writer stored.
     holder: Option<&'a str>,
@@ -485,7 +490,8 @@ fn print_ended_json(state: &State, out: &mut Output<'_>) -> Result<(), Failure> 
 }
 
 /// A run that ended so long ago that only totals are kept.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct EndedRunLine<'a> {
     /// The number of accepted steps.
     accepted: u32,

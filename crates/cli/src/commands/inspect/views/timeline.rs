@@ -4,6 +4,7 @@
 //! a separate character, so that no colour is needed to see it.
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -87,7 +88,8 @@ fn print_json(id: RunId, run: &Run, rows: &[Row], out: &mut Output<'_>) -> Resul
 }
 
 /// An attempt or a wait of a step.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct IntervalLine<'a> {
     /// Its start.
     since: TimeJson,

@@ -1,6 +1,7 @@
 //! `ledger inspect DIR variables`: the variables of a run, their origins and their history.
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -149,7 +150,8 @@ fn print_history(
 }
 
 /// A value that a variable had.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct VariableValueLine<'a> {
     /// The variable.
     name: &'a str,

@@ -4,6 +4,7 @@ mod approve;
 mod withdraw;
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -104,7 +105,8 @@ fn show_proposal(args: &PlanReviewArgs, run: &Run) -> Result<Code, Failure> {
 }
 
 /// The plan version that waits for approval.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ReviewLine<'a> {
     #[serde(flatten)]
     proposal: Option<ProposalJson<'a>>,
@@ -115,7 +117,8 @@ pub(crate) struct ReviewLine<'a> {
 }
 
 /// A version that waits for approval.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct ProposalJson<'a> {
     /// The active version; 0 before the first.
     active: u32,
@@ -142,7 +145,8 @@ struct ProposalJson<'a> {
 }
 
 /// The differences between two plans, as `ledger plan diff` prints them.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct NestedDiff<'a> {
     #[serde(flatten)]
     differences: PlanDiffJson<'a>,
@@ -152,7 +156,8 @@ struct NestedDiff<'a> {
 }
 
 /// The type of a line with differences.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum DiffWord {
     /// Differences between two plans.

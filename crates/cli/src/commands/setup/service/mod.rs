@@ -18,6 +18,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -66,7 +67,8 @@ pub(crate) struct ServiceArgs {
 }
 
 /// The service of a run.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ServiceLine {
     /// What was done with the unit.
     action: SetupAction,

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -16,7 +17,6 @@ use plan_ledger::{
     Step, StepNumber,
 };
 
-use crate::json::AnyJson;
 use crate::protocol::StepName;
 use crate::protocol::hand_off::{FailedCriterion, SCHEMA};
 use crate::runner::check::{Check, CheckAnswer, Subject};
@@ -26,7 +26,8 @@ use crate::runner::helpers::commands::{FailureDecider, TIMEOUT_SECONDS};
 use crate::runner::progress::StopRequest;
 
 /// The input of a decider: the JSON on its standard input.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct DeciderRequest<'a> {
     /// The version of this format.
     schema: u32,
@@ -43,14 +44,14 @@ pub(crate) struct DeciderRequest<'a> {
     /// What failed.
     failure: FailureJson<'a>,
     /// The output of the attempt.
-    #[schemars(with = "AnyJson")]
+    #[cfg_attr(test, schemars(with = "crate::json::AnyJson"))]
     output: Value,
     /// The end of the attempt's log.
     log_tail: &'a str,
     /// The criteria that do not hold.
     failed_criteria: Vec<FailedCriterion<'a>>,
     /// The variables of the run.
-    #[schemars(with = "BTreeMap<String, AnyJson>")]
+    #[cfg_attr(test, schemars(with = "BTreeMap<String, crate::json::AnyJson>"))]
     variables: BTreeMap<&'a str, Value>,
     /// The rest of the budget; null is no limit.
     budget_remaining: Remaining,
@@ -59,14 +60,15 @@ pub(crate) struct DeciderRequest<'a> {
 }
 
 /// A failure.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 struct FailureJson<'a> {
     /// The class, as far as it is known.
     class: FailureClass,
     /// The reason, for people.
     message: &'a str,
     /// Details of the worker.
-    #[schemars(with = "AnyJson")]
+    #[cfg_attr(test, schemars(with = "crate::json::AnyJson"))]
     payload: Value,
     /// Whether the work took effect.
     disposition: Option<Disposition>,
@@ -75,7 +77,8 @@ struct FailureJson<'a> {
 }
 
 /// The reply of a decider.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeciderReply {
     /// What happens next.
@@ -95,7 +98,8 @@ pub(crate) struct DeciderReply {
 }
 
 /// What happens after a failure.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum Word {
     /// Dispatch the step again.
