@@ -120,7 +120,6 @@ pub enum Advice {
     ReadIntact,
     /// Read the archive, which is never written.
     ReadArchive,
-    /// Wait for the lock holder.
     WaitForLockHolder,
     /// Write from the machine that has the disk, or allow unsafe locks.
     WriteFromOneMachine,

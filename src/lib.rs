@@ -3,6 +3,7 @@
     not(feature = "ledger"),
     doc = "A chained, crash-safe log: see the module [`log`]. This is `plan-ledger` without the feature `ledger`."
 )]
+#![warn(missing_docs)]
 
 /// A seeded bug, for testing the tests: `mutant!(Name)` is true while the mutant is enabled, and
 /// `mutant!(Name => ...)` then runs the code after the arrow. Without `--cfg mutants` the first is
@@ -35,6 +36,7 @@ macro_rules! mutant {
 
 mod error;
 #[cfg(feature = "plan-files")]
+#[expect(missing_docs, reason = "it has no page")]
 mod files;
 mod format;
 #[cfg(feature = "ledger")]
@@ -47,9 +49,11 @@ pub mod log;
 #[cfg(feature = "ledger")]
 pub mod plan;
 #[cfg(all(feature = "ledger", any(test, feature = "sim", mutants)))]
+#[expect(missing_docs, reason = "it has no page")]
 mod sim;
 mod storage;
 #[cfg(feature = "store")]
+#[expect(missing_docs, reason = "it has no page")]
 mod store;
 
 pub use error::{Error, ErrorKind, Location, Result};

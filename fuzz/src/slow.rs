@@ -10,11 +10,9 @@ pub struct SlowRecord {
     pub seq: u64,
     /// Microseconds.
     pub time: u64,
-    /// The record kind.
     pub kind: u16,
     /// The number of later records of the batch.
     pub batch_left: u16,
-    /// The payload.
     pub payload: Vec<u8>,
     /// Chain value.
     pub chain: [u8; 32],
@@ -69,7 +67,6 @@ fn number(bytes: &[u8], at: usize, size: usize) -> u64 {
     (0..size).rev().fold(0, |number, place| number << 8 | u64::from(bytes[at + place]))
 }
 
-/// Length of a frame.
 #[must_use]
 pub fn frame_length(payload: usize) -> usize {
     let mut length = 48 + payload + 32;

@@ -35,7 +35,6 @@ fn check(data: &[u8]) {
     }
 }
 
-/// Change one byte.
 fn change(bytes: &mut [u8], fields: &mut Fields<'_>) {
     let place = usize::from(fields.u16()) % bytes.len();
     bytes[place] ^= fields.u8().max(1);

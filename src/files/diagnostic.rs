@@ -32,7 +32,6 @@ impl fmt::Display for Severity {
 /// One problem, warning or note about a plan file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// The severity.
     pub severity: Severity,
     /// The line of the file, counted from 1, if known.
     pub line: Option<u64>,

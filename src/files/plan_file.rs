@@ -29,7 +29,6 @@ pub struct PlanFile {
     pub missing_files: Vec<(String, String)>,
     /// What was not read, or read differently than it is written.
     pub report: ReadReport,
-    /// The format of the file.
     pub format: PlanFormat,
 }
 
@@ -130,7 +129,6 @@ pub enum PlanFormat {
     Cursor,
     /// The task elements of a GSD plan.
     Gsd,
-    /// A formula of beads.
     BeadsFormula,
     /// Any other list of tasks in TOML.
     Toml,

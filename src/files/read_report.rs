@@ -23,7 +23,6 @@ pub struct ReadReport {
 /// Parts of the file that are no steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnreadPart {
-    /// Their kind.
     pub kind: PartKind,
     /// Their number.
     pub count: usize,
@@ -36,7 +35,6 @@ pub struct UnreadPart {
 /// The kind of a part that is no step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PartKind {
-    /// A checkbox.
     Checkbox,
     /// An item of a list.
     Item,

@@ -30,7 +30,6 @@ const CHUNK_END: u32 = 1 << 1;
 const ROOT: u32 = 1 << 3;
 const KEYED: u32 = 1 << 4;
 
-/// One word of each lane.
 type LaneWords = [u32; LANES];
 
 /// Plain or keyed hashing.
@@ -80,7 +79,6 @@ pub(super) fn hash_each(mode: Mode, inputs: &[&[u8]], hashes: &mut [[u8; 32]]) {
     }
 }
 
-/// The input in a lane.
 #[derive(Debug, Clone, Copy)]
 struct LaneInput {
     /// Its index among the inputs.

@@ -17,14 +17,17 @@ mod blobs;
 mod codec;
 mod environment;
 mod facade;
+#[expect(missing_docs, reason = "it has no page")]
 mod history;
 mod open;
 mod projection;
 mod replay;
+#[expect(missing_docs, reason = "it has no page")]
 mod retention;
 mod snapshot;
 mod transaction;
 mod transfer;
+#[expect(missing_docs, reason = "it has no page")]
 mod verify;
 mod view;
 

@@ -49,6 +49,7 @@ mod settle;
 mod state;
 mod validate;
 mod value;
+#[expect(missing_docs, reason = "it has no page")]
 mod view;
 
 pub use command::{Command, PlanDraft};

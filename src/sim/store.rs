@@ -78,9 +78,7 @@ pub struct SimStore {
 pub struct SentCreate {
     /// The number of the call.
     pub call: u64,
-    /// The name.
     pub name: String,
-    /// The bytes.
     pub bytes: Vec<u8>,
 }
 

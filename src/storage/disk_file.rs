@@ -29,7 +29,6 @@ pub(super) fn make_private(place: &Place<'_>, for_group: bool) -> io::Result<()>
     }
 }
 
-/// Open a file.
 pub(super) fn open(place: &Place<'_>, access: Access) -> io::Result<Box<dyn StorageFile>> {
     let file = place.open(access == Access::ReadWrite)?;
     expect_regular(&file)?;

@@ -78,7 +78,6 @@ impl<'a> Place<'a> {
         Ok(rustix::fs::statat(self.fd(), self.path, flags)?)
     }
 
-    /// Open a folder.
     pub(super) fn open_folder(&self, links: Links) -> io::Result<OwnedFd> {
         let mut flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         if links == Links::Refuse || self.links == Links::Refuse {

@@ -22,13 +22,11 @@ pub(super) const PROBE: &str = "probe/";
 /// A ledger, and the genesis of its chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LedgerIdentity {
-    /// The ledger.
     pub ledger: Uid,
     /// The uid from which the key of the chain derives.
     pub genesis: Uid,
 }
 
-/// The name of an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ObjectName {
     /// Whose log the prefix is.

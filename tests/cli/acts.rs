@@ -38,7 +38,6 @@ fn token_in(lines: &[Value]) -> String {
     lines.iter().rev().find_map(|line| line["token"].as_str()).unwrap().to_owned()
 }
 
-/// The number of a token.
 fn number_of(token: &str) -> u64 {
     token.split('-').next().unwrap().parse().unwrap()
 }

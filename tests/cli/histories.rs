@@ -78,7 +78,6 @@ struct Recorded {
     versions: BTreeMap<u64, usize>,
 }
 
-/// The violations in a history.
 fn violations(history: &[Told], log: &Recorded) -> Vec<String> {
     let mut found = Vec::new();
     let mut keys: BTreeMap<u64, &str> = BTreeMap::new();

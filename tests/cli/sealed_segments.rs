@@ -24,7 +24,6 @@ use super::lab::{
 pub(crate) const STREAMS: StreamRule =
     StreamRule { id: 7, stream_of: |record| stream_of(record.payload) };
 
-/// The stream of a payload.
 pub(crate) fn stream_of(payload: &[u8]) -> Option<u64> {
     payload.first().map(|byte| u64::from(byte / 4))
 }

@@ -737,7 +737,6 @@ struct Journal {
     exported: BTreeSet<(usize, String)>,
 }
 
-/// A machine.
 #[derive(Debug, Clone)]
 struct Machine {
     number: usize,

@@ -177,7 +177,6 @@ impl Work {
     }
 }
 
-/// What was measured.
 #[derive(Default)]
 struct Measured {
     /// From SIGKILL to the first answer of the new owner.

@@ -14,10 +14,12 @@ use crate::plan::{self, Plan, Problem, Step};
 /// The place of a step in the file.
 #[derive(Debug, Clone)]
 pub(crate) enum StepSource {
-    /// A line.
     Line(u64),
     /// The path of the record in a JSON text, and the name of its field with the dependencies.
-    Path { record: String, dependencies: &'static str },
+    Path {
+        record: String,
+        dependencies: &'static str,
+    },
 }
 
 /// How a path in the plan maps to a place in the file.
@@ -27,7 +29,6 @@ pub(crate) enum SourceMap {
     Yaml,
     /// A path in the plan is a path in the JSON text.
     Json,
-    /// Each step has a source.
     Steps(Vec<StepSource>),
 }
 

@@ -10,7 +10,6 @@ use crate::plan::{
     Criterion, Fallback, Gate, Idempotence, OnTimeout, RetryPolicy, Step, expression_problem,
 };
 
-/// A field of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum StepField {
     Inputs,

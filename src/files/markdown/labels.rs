@@ -129,7 +129,6 @@ pub(super) struct LabelValue {
     pub(super) text: String,
     /// Whether it is on the line of the label, where it may list several names.
     is_inline: bool,
-    /// Its checkbox.
     pub(super) checkbox: Option<Checkbox>,
 }
 

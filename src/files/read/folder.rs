@@ -166,7 +166,6 @@ fn gsd_plans(path: &Path) -> Result<Option<Vec<GsdPlan>>> {
     Ok((!plans.is_empty()).then_some(plans))
 }
 
-/// The folders in a folder.
 fn folders(path: &Path) -> Result<Vec<PathBuf>> {
     let failed = |source| Error::io("read the folder", path, source);
     let mut folders = Vec::new();

@@ -19,7 +19,6 @@ const STACK_BYTES: usize = 32 * 1024 * 1024;
 pub(crate) struct LineIndex(BTreeMap<String, u64>);
 
 impl LineIndex {
-    /// Indexes a JSON text.
     pub(crate) fn of_json(text: &str) -> Self {
         let mut scanner = JsonScanner { rest: text.as_bytes(), line: 1, lines: BTreeMap::new() };
         scanner.value("");

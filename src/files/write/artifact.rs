@@ -23,7 +23,6 @@ use crate::plan::{Criterion, Idempotence, Phase, Plan, Step};
 /// How often dependencies are added before the writer tries another layout.
 const ROUNDS_MAX: usize = 6;
 
-/// A form of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TextForm {
     /// The PLAN artifact.

@@ -30,7 +30,6 @@ pub trait IdSource: Send + Sync + fmt::Debug {
 /// Storage, clock, identifiers and settings of a ledger.
 #[derive(Debug, Clone)]
 pub struct Environment {
-    /// The storage.
     #[doc(hidden)]
     pub storage: Arc<dyn Storage>,
     /// The clock.

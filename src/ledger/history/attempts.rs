@@ -22,9 +22,7 @@ const OUTPUT_LENGTH_MAX: usize = 2000;
 pub struct EarlierAttempt {
     /// Its number at the step, from 1.
     pub attempt: u32,
-    /// Its token.
     pub token: AttemptToken,
-    /// Its worker.
     pub worker: String,
     /// When it was dispatched.
     pub dispatched: Timestamp,
@@ -33,7 +31,6 @@ pub struct EarlierAttempt {
     /// The reason for people: the message of its receipt, or how it was lost; after a success its
     /// output, cut after 2000 characters.
     pub message: String,
-    /// The failed verdicts.
     pub failed_criteria: Vec<Verdict>,
     /// The end of its standard error, or other notes.
     pub log_tail: String,

@@ -25,9 +25,7 @@ pub type Pair<T> = [T; 2];
 /// The differences between two runs.
 #[derive(Debug, Clone)]
 pub struct RunComparison {
-    /// The runs.
     pub runs: Pair<RunId>,
-    /// Their status.
     pub status: Pair<RunStatus>,
     /// The first difference, if there is one.
     pub divergence: Option<Divergence>,
@@ -54,7 +52,6 @@ pub struct Divergence {
     pub what: DivergenceCause,
 }
 
-/// The cause of a divergence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DivergenceCause {
     /// An attempt ended differently, or only one run had it.
@@ -84,13 +81,11 @@ pub struct AttemptDifference {
 pub struct AttemptEnd {
     /// The record that ended it; if it is in flight, the one that dispatched it.
     pub seq: u64,
-    /// Its worker.
     pub worker: String,
     /// How it ended.
     pub kind: AttemptEndKind,
     /// Hash of its output, if it reported.
     pub output: Option<ContentHash>,
-    /// Its receipt.
     pub receipt: Option<Receipt>,
 }
 
@@ -100,7 +95,6 @@ pub struct AttemptEnd {
 pub enum AttemptEndKind {
     /// It is still in flight.
     InFlight,
-    /// It was lost.
     Lost(LostCause),
     /// It reported success.
     Succeeded,

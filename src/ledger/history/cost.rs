@@ -12,12 +12,10 @@ use crate::plan::{AttemptToken, Cost, Event, Run, StepEvent, StepNumber};
 
 use super::step_events::step_events;
 
-/// The cost of a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct StepCost {
     /// Dispatched attempts.
     pub attempts: u64,
-    /// Their cost.
     pub spent: Cost,
     /// The estimated part of it, which no receipt or correction confirms.
     pub estimated: Cost,

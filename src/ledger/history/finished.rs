@@ -29,9 +29,7 @@ pub struct Finished {
 /// A finished step, and what it produced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FinishedStep {
-    /// Its number.
     pub number: StepNumber,
-    /// Its id.
     pub id: String,
     /// Its title, or the first line of its goal.
     pub title: String,

@@ -65,7 +65,6 @@ struct MetricCounters {
     steps: BTreeMap<StepNumber, StepCounters>,
 }
 
-/// Counters of one step.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct StepCounters {
     dispatched: Timestamp,

@@ -43,7 +43,6 @@ pub struct RunHistory {
 pub struct ProgressPoint {
     /// The record.
     pub seq: u64,
-    /// Its time.
     pub time: Timestamp,
     /// The cost so far. A lost attempt is charged with its reservation.
     pub spent: Cost,
@@ -144,7 +143,6 @@ impl RunHistory {
         progress.ending_with(run)
     }
 
-    /// The timeline of each step.
     #[must_use]
     pub fn timelines(&self) -> BTreeMap<StepNumber, StepTimeline> {
         timelines(&self.records)

@@ -11,7 +11,6 @@ use serde::Serialize;
 use crate::ledger::projection::RecordedEvent;
 use crate::plan::{AfterLoss, Decision, Event, Outcome, StepEvent, StepNumber, Timestamp};
 
-/// The timeline of a step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StepTimeline {
     /// Its intervals, in order.

@@ -24,7 +24,6 @@ use super::run_diff::{ComparedRun, ValueChange};
 pub struct Trace {
     /// Its records, in order.
     pub records: Vec<TracedRecord>,
-    /// The cost of each step.
     pub costs: BTreeMap<StepNumber, StepCost>,
 }
 
@@ -45,9 +44,7 @@ pub struct PartialTrace {
 pub struct TracedRecord {
     /// Sequence number.
     pub seq: u64,
-    /// Its time.
     pub time: Timestamp,
-    /// Its event.
     pub event: Event,
     /// The changes in the run.
     pub changes: Vec<ValueChange>,

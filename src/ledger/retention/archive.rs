@@ -36,7 +36,6 @@ pub struct ArchiveReport {
     pub length: u64,
     /// BLAKE3 of all of it, in hexadecimal.
     pub blake3: String,
-    /// Its manifest.
     pub manifest: ArchiveManifest,
 }
 

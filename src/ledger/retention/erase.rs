@@ -31,7 +31,6 @@ use crate::plan::{
 };
 use crate::storage::{Access, EntryKind, Storage};
 
-/// What to erase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EraseTarget {
     /// The values of a record.
@@ -51,7 +50,6 @@ pub struct ErasePreview {
     pub records: Vec<(u64, Kind)>,
     /// The digests of the values.
     pub values: Vec<[u8; 32]>,
-    /// The blobs.
     pub blobs: Vec<BlobId>,
     /// The records that hold a text of an erased value in a value of their own, and their kinds: they can
     /// be erased, too.

@@ -6,6 +6,8 @@
 //!   compared with a fold of the log.
 //! - No snapshot is removed while anchors are chosen.
 
+#![warn(missing_docs)]
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 

@@ -16,7 +16,6 @@ pub fn state_hash(state: &State) -> ContentHash {
     hash_of_pieces(|out| write_values(state, out))
 }
 
-/// Hash of a run.
 pub(crate) fn run_hash(run: &Run) -> ContentHash {
     hash_of_pieces(|out| run_body::encode_covered(run, out).map(drop))
 }

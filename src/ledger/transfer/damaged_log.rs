@@ -16,7 +16,6 @@ use crate::ledger::codec::event::decode;
 /// An item of a damaged log.
 #[derive(Debug)]
 pub(crate) enum SalvageItem {
-    /// A record to salvage.
     Record(LoggedRecord, RecordStatus),
     /// Lost records; `last_seq` is below `first_seq` if no record was lost.
     Lost(Damage),
@@ -29,7 +28,6 @@ pub(crate) enum SalvageItem {
 pub(crate) enum Loss {
     /// Nothing that matters: it was a note that says nothing in the new ledger.
     Nothing,
-    /// The record.
     Record,
 }
 

@@ -44,7 +44,6 @@ pub(crate) enum Line<E> {
     },
     /// A snapshot of the state from which a pruned ledger starts.
     Anchor { seq: u64, time: u64, chain: String, state_hash: String, version: u32, length: u64 },
-    /// A record.
     Record {
         seq: u64,
         time: u64,

@@ -12,7 +12,6 @@ use crate::storage::{Access, Storage};
 
 use super::damaged_log::{DamagedLogReader, SalvageItem};
 
-/// Evidence of a prune.
 enum PruneEvidence {
     /// The header of a damaged record has the kind of a retention note.
     Note(Damage),

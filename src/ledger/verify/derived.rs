@@ -26,7 +26,6 @@ enum VerifyTask<'a> {
     Blob(&'a BlobUse),
 }
 
-/// The result of a task.
 enum TaskResult<'a> {
     Replay(Result<ReplayResult>),
     Snapshot(SnapshotCheck),

@@ -43,7 +43,6 @@ pub enum VerifyPhase {
 /// How to verify a ledger.
 #[derive(Clone, Copy)]
 pub struct VerifyRequest<'a> {
-    /// The level.
     pub level: VerifyLevel,
     /// The number of threads. Each keeps one window of the log, one record, or one state in memory.
     pub jobs: NonZeroUsize,

@@ -234,7 +234,6 @@ impl HeadBytes {
         }
     }
 
-    /// Read the file once.
     pub(crate) fn read_once(file: &dyn StorageFile) -> std::io::Result<Self> {
         let mut bytes = vec![0; HEAD_SIZE + 1];
         let read = read_sectors(file, &mut bytes, 0)?;

@@ -14,7 +14,6 @@ pub(crate) const DATA_START: u64 = 4096;
 
 const _: () = assert!(SEGMENT_HEADER_SIZE == 4096, "DATA_START is the header's size");
 
-/// The paths of one ledger.
 #[derive(Debug, Clone)]
 pub(crate) struct LedgerPaths {
     dir: PathBuf,

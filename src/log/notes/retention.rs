@@ -67,7 +67,6 @@ pub struct LoggedRetentionNote {
 }
 
 impl Anchor {
-    /// The anchor for a snapshot.
     #[doc(hidden)]
     #[must_use]
     pub fn of(header: &SnapshotHeader) -> Self {

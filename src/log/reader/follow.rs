@@ -64,7 +64,6 @@ struct FollowPosition {
     next: Option<SegmentHeader>,
 }
 
-/// The result of one poll.
 enum PollResult {
     Record(Box<LoggedRecord>),
     /// Something changed: poll again.

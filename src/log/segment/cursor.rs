@@ -43,7 +43,6 @@ pub(crate) struct SegmentCursor {
     status: RecordStatus,
 }
 
-/// One step of a cursor.
 #[derive(Debug)]
 pub(crate) enum CursorStep {
     /// A record: see [`SegmentCursor::current`].

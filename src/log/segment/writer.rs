@@ -225,7 +225,6 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Publish the segment.
     pub(crate) fn publish(
         &mut self,
         storage: &dyn Storage,

@@ -120,7 +120,6 @@ impl VerifyRange {
 /// Number of bytes between two calls of the progress callback.
 const WATCH_STEP: u64 = 1 << 20;
 
-/// Verify one range.
 pub(crate) fn walk(shared: &VerifyContext<'_>, range: &VerifyRange) -> RangeResult {
     let mut result = RangeResult::default();
     result.counts.segments = range.segments;

@@ -33,11 +33,9 @@ use crate::storage::{Access, Entry, EntryKind, FolderAccess, Links, LockGuard, S
 /// A ledger under construction.
 #[derive(Debug)]
 pub(crate) struct Staging {
-    /// Its paths.
     pub(crate) paths: LedgerPaths,
     /// The storage that has its folder open.
     pub(crate) storage: Arc<dyn Storage>,
-    /// Its lock.
     pub(crate) lock: Box<dyn LockGuard>,
 }
 

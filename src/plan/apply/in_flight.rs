@@ -12,7 +12,6 @@ use crate::plan::state::run::{Run, Timer};
 use crate::plan::value::ids::{AttemptToken, RunId, StepNumber, Timestamp};
 use crate::plan::value::token::SecretHash;
 
-/// An attempt in flight.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct InFlightAttempt {
     run: RunId,

@@ -105,7 +105,6 @@ impl Run {
         self.questions.insert(id, Question { step, time, asked: asked.clone() });
     }
 
-    /// Closes a question.
     pub(super) fn close(&mut self, id: QuestionId) -> Option<Question> {
         let question = self.questions.remove(&id)?;
         if let Some(deadline) = question.asked.deadline {

@@ -162,7 +162,6 @@ pub(crate) fn transition(status: StepStatus, trigger: Trigger) -> Option<Next> {
 }
 
 impl StepEvent {
-    /// The trigger of the event.
     pub(crate) fn trigger(&self) -> Trigger {
         match self {
             Self::Dispatched(_) => Trigger::Dispatched,

@@ -52,7 +52,6 @@ pub(crate) fn answer(
     answer_events(state, now, run, (id, question), reply)
 }
 
-/// The events of an answer.
 pub(crate) fn answer_events(
     state: &State,
     now: Timestamp,

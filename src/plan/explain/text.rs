@@ -134,7 +134,6 @@ impl LineBuilder<'_> {
 }
 
 impl BlockReason {
-    /// The reason in one line.
     fn line(&self, format: &LineFormatter<'_>) -> String {
         match self {
             Self::RunEnded(ending) => format!("the run has ended: {ending:?}").to_lowercase(),

@@ -29,7 +29,6 @@ pub(crate) fn failed_criterion(criteria: &[Criterion], verdict: &Verdict) -> Tex
     Text::concat([&what.into(), &verdict.evidence])
 }
 
-/// The criteria without a verdict.
 pub(crate) fn criteria_without_verdict(
     criteria: &[Criterion],
     verdicts: &BTreeMap<u32, Verdict>,

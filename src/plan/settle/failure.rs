@@ -145,7 +145,6 @@ impl<'a> FailedAttempt<'a> {
         !must_not_repeat(self.run, self.number)
     }
 
-    /// The events of the decision.
     pub(super) fn decision_events(
         &self,
         time: Timestamp,

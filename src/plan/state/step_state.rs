@@ -79,7 +79,6 @@ impl StaticDefault for StepDetail {
 }
 
 impl StepState {
-    /// A new step.
     pub(crate) fn new(id: &str) -> Self {
         Self {
             id: id.into(),
@@ -184,7 +183,6 @@ impl StepState {
         &self.detail.failed_criteria
     }
 
-    /// Changes the detail.
     pub(crate) fn change<T>(&mut self, change: impl FnOnce(&mut StepDetail) -> T) -> T {
         self.detail.change(change)
     }

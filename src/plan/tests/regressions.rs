@@ -346,7 +346,6 @@ fn correction_subtracts_at_most_the_cost_of_the_run() {
     invariants::check(&ledger.state);
 }
 
-/// An escalated failure counts once.
 #[test]
 fn escalated_failure_counts_once() {
     let mut one = plan(vec![step("a", &[]), step("b", &[])]);

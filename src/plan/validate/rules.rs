@@ -97,7 +97,6 @@ pub(super) const STEP_GATE_ANSWERS: &[&str] = &[YES, NO, SKIP];
 /// The answers to the gate of a plan.
 pub(super) const PLAN_GATE_ANSWERS: &[&str] = &[YES, NO, ABORT];
 
-/// The answers to a failure.
 const FAILURE_ANSWERS: &[&str] = &[RETRY, SKIP, FAIL, REPLAN, ABORT];
 
 impl<'a> Validator<'a> {

@@ -10,7 +10,6 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-/// Size of a salt.
 pub(crate) const SALT_SIZE: usize = 16;
 
 /// The salt of a value: 16 random bytes, so that a short value cannot be guessed from its digest.

@@ -21,11 +21,8 @@ use crate::plan::value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumb
 /// The operator's view of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct OperatorView {
-    /// The run.
     pub run: RunId,
-    /// Its name.
     pub name: String,
-    /// Its status.
     pub status: RunStatus,
     /// Why the run is paused.
     pub pause: Option<PauseCause>,
@@ -82,23 +79,18 @@ pub struct VersionSummary {
 /// An attempt in flight, or one whose outcome is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AttemptSummary {
-    /// The step.
     pub step: StepNumber,
-    /// Its id.
     pub id: String,
-    /// The attempt.
     pub token: AttemptToken,
     /// Its number among the attempts of the step.
     pub attempt: u32,
     /// How many attempts the retry policy of the step allows.
     pub max_attempts: u32,
-    /// The worker.
     pub worker: String,
     /// When it was dispatched.
     pub dispatched: Timestamp,
     /// The end of its lease.
     pub lease_until: Timestamp,
-    /// The cost reserved for it.
     pub reserved: Cost,
 }
 

@@ -15,7 +15,6 @@ use crate::plan::value::ids::StepNumber;
 /// A text criterion that holds, or will hold, because a worker says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrustedCheck {
-    /// The step.
     pub step: StepNumber,
     /// The criterion's 0-based index in the list of the step.
     pub criterion: u32,

@@ -103,15 +103,12 @@ pub enum Activity {
 pub enum RequiredAction {
     /// Answer a question.
     Answer {
-        /// Its id.
         question: QuestionId,
-        /// Its text.
         text: String,
         /// The person to ask, if named.
         to: Option<String>,
         /// The valid answers.
         options: Vec<String>,
-        /// The deadline.
         deadline: Option<Timestamp>,
         /// What happens at the deadline.
         on_timeout: Option<OnTimeout>,
@@ -120,14 +117,12 @@ pub enum RequiredAction {
     },
     /// Resolve the unknown outcome of an attempt.
     Resolve {
-        /// The step.
         step: StepNumber,
         /// Its title, goal or id, in one line.
         what: String,
     },
     /// Judge the text criteria of a step that a worker reported.
     Accept {
-        /// The step.
         step: StepNumber,
         /// Its title, goal or id, in one line.
         what: String,
@@ -135,12 +130,7 @@ pub enum RequiredAction {
         criteria: Vec<String>,
     },
     /// Review a proposed plan version.
-    Review {
-        /// The version.
-        version: u32,
-        /// Its hash.
-        hash: ContentHash,
-    },
+    Review { version: u32, hash: ContentHash },
 }
 
 /// The largest number of activities of one type.

@@ -29,7 +29,6 @@ pub enum FaultEffect {
     Part(u64),
     /// A short write stores that many bytes; for other calls this is [`FaultEffect::Nothing`].
     Prefix(usize),
-    /// Everything.
     Everything,
     /// A sync discards the new bytes: reads return the durable bytes. The length stays. For other
     /// calls this is [`FaultEffect::Nothing`].
@@ -101,7 +100,6 @@ impl FaultRule {
 /// How often a rule applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repeat {
-    /// Once.
     Once,
     /// At every call from then on.
     Always,
@@ -109,7 +107,6 @@ pub enum Repeat {
 
 /// A method of `Storage` or `StorageFile`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "named after the methods of the storage traits")]
 pub enum Operation {
     CreateDir,
     List,

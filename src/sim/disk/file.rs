@@ -35,7 +35,6 @@ pub(super) struct FileImage {
     /// Whether a sync failed: some changes may never be written by a sync.
     has_failed: bool,
     writes: u64,
-    /// Unreadable ranges.
     unreadable: Vec<Range<u64>>,
     /// Whether it has no write permission.
     pub(super) is_read_only: bool,
@@ -224,7 +223,6 @@ impl FileImage {
         self.unreadable.push(range.start / sector * sector..end);
     }
 
-    /// The unreadable ranges.
     pub(super) fn unreadable(&self) -> &[Range<u64>] {
         &self.unreadable
     }

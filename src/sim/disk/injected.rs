@@ -73,7 +73,6 @@ pub enum InjectedKind {
         range: Range<u64>,
         /// The damaged file.
         path: PathBuf,
-        /// The damaged range.
         damaged: Range<u64>,
     },
     /// A sync returned `Ok` and did nothing.

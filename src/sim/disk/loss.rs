@@ -47,7 +47,6 @@ impl Profile {
         }
     }
 
-    /// The profile with a name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|profile| profile.name() == name)

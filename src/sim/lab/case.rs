@@ -12,7 +12,6 @@ use super::restart::Restart;
 /// point of the recovery from it, and so on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
-    /// The device profile.
     pub device: Profile,
     /// The operations; none for the creation of the ledger.
     pub ops: Vec<Op>,
@@ -21,7 +20,6 @@ pub struct Case {
 }
 
 impl Case {
-    /// Parse a case.
     #[must_use]
     pub fn parse(line: &str) -> Option<Self> {
         let (device, line) = match line.trim().split_once(':') {

@@ -34,7 +34,6 @@ impl fmt::Display for Crash {
 /// The number of crashes tried.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CrashCounts {
-    /// Crash points.
     pub points: usize,
     /// Runs after a crash.
     pub runs: usize,

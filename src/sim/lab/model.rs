@@ -61,7 +61,6 @@ impl fmt::Display for Guarantee {
 /// A violation of a guarantee.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// The guarantee.
     pub guarantee: Guarantee,
     /// The expected and the found value.
     pub what: String,

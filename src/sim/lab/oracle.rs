@@ -40,7 +40,6 @@ pub enum Depth {
 /// The result of opening an image that passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImageOutcome {
-    /// It was opened.
     Opened(TailVerdict),
     /// There was no ledger, and one could be created.
     Absent,

@@ -105,7 +105,6 @@ pub(super) fn read_all(reader: &LogReader, from: u64) -> Result<ReadRecords, Err
     Ok(read)
 }
 
-/// The faults of the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DiskFaults {
     None,

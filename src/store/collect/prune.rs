@@ -26,7 +26,6 @@ use super::snapshots::read_snapshot;
 pub struct StorePrune {
     /// The record with the retention note.
     pub seq: u64,
-    /// The note.
     pub note: RetentionNote,
     /// The segment objects that it covers, and then the snapshots from which no fold begins any more, in the order in
     /// which they are deleted.

@@ -24,7 +24,6 @@ pub enum RemovableClass {
 pub struct RemovableObject {
     /// Why.
     pub class: RemovableClass,
-    /// Its name.
     pub name: String,
     /// Its length in bytes.
     pub length: u64,

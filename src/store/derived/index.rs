@@ -67,7 +67,6 @@ impl SegmentKeys {
         Some(Self { footer, header, kinds, streams })
     }
 
-    /// The footer of the segment.
     pub(in crate::store) fn footer(&self) -> &Footer {
         &self.footer
     }
@@ -155,7 +154,6 @@ pub(in crate::store) fn sealed_footer(
 pub(in crate::store) struct IndexObject(Vec<SegmentKeys>);
 
 impl IndexObject {
-    /// Its segments.
     pub(in crate::store) fn into_segments(self) -> Vec<SegmentKeys> {
         self.0
     }

@@ -25,7 +25,6 @@ impl AckMode {
     /// The usual bound.
     pub const BOUND: Duration = Duration::from_secs(5);
 
-    /// The word for it.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -64,7 +63,6 @@ pub enum AckedBy {
 }
 
 impl AckedBy {
-    /// The word for it.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {

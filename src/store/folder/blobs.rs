@@ -11,7 +11,6 @@ use crate::log::{BlobId, LogCopy};
 use crate::store::name::BLOBS;
 use crate::store::session::StoreSession;
 
-/// The name of a blob.
 pub(super) fn blob_name(hash: &str) -> String {
     format!("{BLOBS}{hash}")
 }

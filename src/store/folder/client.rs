@@ -41,7 +41,6 @@ impl StoreClient {
         &self.url
     }
 
-    /// The objects.
     #[must_use]
     pub fn objects(&self) -> &dyn Objects {
         &*self.objects

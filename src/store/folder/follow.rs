@@ -47,7 +47,6 @@ pub struct FolderProgress {
 pub(super) struct Divergence {
     /// The first of them. The record before is the last common one.
     pub(super) first: u64,
-    /// The last one.
     pub(super) last: u64,
     /// The last one that HEAD or a segment header proves to be durable; below `first` without any.
     pub(super) proven: u64,

@@ -77,7 +77,6 @@ impl StoreKeeper {
         Self { client, writer, ack, clock, reader, held, pending, covered, health, is_due }
     }
 
-    /// The ledger.
     #[must_use]
     pub fn identity(&self) -> LedgerIdentity {
         self.writer.identity

@@ -33,7 +33,6 @@ pub struct StoreOpening {
 /// A log that is open for writing, and whose records go to a store.
 #[derive(Debug)]
 pub struct BoundLog {
-    /// The log.
     pub log: Log,
     /// What opening the folder found.
     pub recovery: RecoveryReport,

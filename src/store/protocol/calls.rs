@@ -66,7 +66,6 @@ impl StorePosition {
             && slot.opens == (slot.epoch > self.epoch)
     }
 
-    /// The position after a slot.
     #[must_use]
     pub fn after(slot: &SlotFacts) -> Self {
         Self {
@@ -156,7 +155,6 @@ pub enum StoreAnswer {
     EndsInside(bool),
     /// The slot is taken in.
     TakenIn,
-    /// The opening slot.
     Opening(SlotFacts),
     /// The slot is created, at this time of the store.
     Created(Option<StoreTime>),

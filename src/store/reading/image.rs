@@ -141,7 +141,6 @@ impl<'n> Image<'n> {
         Ok(())
     }
 
-    /// The file of a segment.
     fn file(&mut self, header: &SegmentHeader) -> io::Result<Arc<dyn StorageFile>> {
         if let Some((_, file)) = self.segments.last().filter(|(newest, _)| newest == header) {
             return Ok(file.clone());

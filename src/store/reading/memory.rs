@@ -8,7 +8,6 @@ use std::sync::{PoisonError, RwLock};
 
 use crate::storage::{Map, StorageFile};
 
-/// A file in memory.
 #[derive(Default)]
 pub struct MemoryFile(RwLock<Content>);
 

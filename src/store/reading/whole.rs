@@ -43,7 +43,6 @@ fn located(error: Error, root: &Path) -> Error {
     }
 }
 
-/// The ledger in a store.
 pub(super) fn stored_ledger(client: &StoreClient) -> Result<LedgerIdentity> {
     bound_ledger(client.objects(), client.retry())?.ok_or_else(|| {
         let message = "the store has no ledger at this place";

@@ -36,9 +36,7 @@ use prune::{Prune, unnoted};
 /// A client of a store that speaks for a ledger.
 #[derive(Clone, Copy)]
 pub struct StoreSession<'a> {
-    /// The store.
     pub objects: &'a dyn Objects,
-    /// The ledger.
     pub identity: LedgerIdentity,
     /// Asked after the n-th unclear answer whether to try again. It waits as long as it sees fit.
     pub retry: &'a dyn Fn(u32) -> bool,
@@ -47,7 +45,6 @@ pub struct StoreSession<'a> {
 /// The end of a log in a store, or any other position in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreEnd {
-    /// The position.
     pub position: StorePosition,
     /// Time of the record before.
     pub time: u64,
@@ -146,7 +143,6 @@ impl StoreReading {
 pub enum TakenIn<'a> {
     /// A segment object. Records before the position from which the log was read may be in it.
     Segment(&'a VerifiedSegment),
-    /// A slot.
     Slot(&'a VerifiedSlot),
 }
 

@@ -32,7 +32,6 @@ pub struct VerifiedSlot {
 /// The end of the log in its newest segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentPlace {
-    /// The segment.
     pub header: SegmentHeader,
     /// Offset after the last frame.
     pub end: u64,
@@ -70,7 +69,6 @@ impl SlotBytes {
 }
 
 impl CheckedSlot {
-    /// The header.
     #[must_use]
     pub fn header(&self) -> &SlotHeader {
         &self.header
@@ -204,7 +202,6 @@ fn check_successor(
 }
 
 impl VerifiedSlot {
-    /// The header.
     #[must_use]
     pub fn header(&self) -> &SlotHeader {
         &self.header

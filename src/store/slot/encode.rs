@@ -14,18 +14,15 @@ use super::header::{DATA_START, SLOT_SIZE_MAX, SlotFault, SlotHeader};
 /// A process that makes slots, in an epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlotWriter {
-    /// The ledger.
     pub identity: LedgerIdentity,
     /// The process.
     pub node: Uid,
-    /// Its epoch.
     pub epoch: u64,
 }
 
 /// Frames of one segment that become a slot.
 #[derive(Debug, Clone, Copy)]
 pub struct SlotPart<'a> {
-    /// The segment.
     pub segment: &'a SegmentHeader,
     /// Offset of the first frame in the segment.
     pub offset: u64,
@@ -35,7 +32,6 @@ pub struct SlotPart<'a> {
     pub last_seq: u64,
     /// Its chain value.
     pub chain: Chain,
-    /// Its time.
     pub time: u64,
 }
 
@@ -139,13 +135,11 @@ impl SlotWriter {
 }
 
 impl EncodedSlot {
-    /// The header.
     #[must_use]
     pub fn header(&self) -> &SlotHeader {
         &self.header
     }
 
-    /// The bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes

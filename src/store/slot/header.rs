@@ -9,7 +9,6 @@ use crate::format::{
     put, to_u64, u16_at, u32_at, u64_at,
 };
 
-/// Size of a slot's header.
 pub const SLOT_HEADER_SIZE: usize = 256;
 /// The largest slot, header included.
 pub const SLOT_SIZE_MAX: usize = 64 << 20;
@@ -54,7 +53,6 @@ mod at {
 /// What a slot holds, and where it belongs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotHeader {
-    /// The ledger.
     pub ledger: Uid,
     /// The uid from which the key of the chain derives.
     pub genesis: Uid,
@@ -197,7 +195,6 @@ impl SlotHeader {
         body.is_none_or(|length| length > limit).then_some("body_length")
     }
 
-    /// Encode the header.
     #[must_use]
     pub fn encode(&self) -> [u8; SLOT_HEADER_SIZE] {
         let mut bytes = [0; SLOT_HEADER_SIZE];

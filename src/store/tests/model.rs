@@ -78,7 +78,6 @@ impl Scope {
 /// A planted bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bug {
-    /// Opening slots are collected.
     OpeningSlotCollected,
     /// A process that created an opening slot does not check the floor.
     OpenedUnchecked,

@@ -65,7 +65,6 @@ pub(super) struct Node {
     segment: SegmentHeader,
     /// The bytes of its segment, header included.
     bytes: Vec<u8>,
-    /// What it acknowledged.
     pub(super) acknowledged: Vec<(u64, String)>,
 }
 
@@ -93,7 +92,6 @@ fn new_segment(end: &StoreEnd, uid: Uid, epoch: u64) -> SegmentHeader {
     }
 }
 
-/// One frame.
 fn frame(
     record: &NewRecord,
     segment: &SegmentHeader,

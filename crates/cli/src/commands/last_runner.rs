@@ -37,7 +37,6 @@ pub(crate) struct LastRunner {
     pub(crate) ledger: PathBuf,
     /// The name of its run.
     pub(crate) run: String,
-    /// Its process.
     process: u32,
     /// When the process started, in clock ticks after the boot: a later process with the same number
     /// started at another time.

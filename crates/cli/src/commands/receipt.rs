@@ -25,7 +25,6 @@ Examples:
 With --next the exit codes are those of `ledger claim`: 1 means that there is no more work. The
 receipt is recorded even then; only exit code 6 means that it came too late.";
 
-/// The class of a failure.
 const FAILURE_CLASSES: &[(&str, &str)] = &[
     ("transient", "A retry may succeed"),
     ("deterministic", "A retry would fail again"),

@@ -149,7 +149,6 @@ pub(crate) struct Waiting<'a> {
     pub(crate) store: Arc<dyn StoreView>,
 }
 
-/// A server for HTTP.
 pub(crate) trait HttpServer {
     /// Serve a ledger.
     fn serve(&mut self, serving: Serving<'_>) -> Result<HttpAddress, Failure>;

@@ -86,7 +86,6 @@ fn paragraphs(text: &str) -> String {
     joined
 }
 
-/// All commands in groups.
 pub(crate) fn all_commands(program: &Command, groups: &[CommandGroup]) -> String {
     groups::text(program, groups, groups::Shown::All)
 }

@@ -13,7 +13,6 @@ use crate::protocol::LeftOut;
 #[cfg(not(feature = "store"))]
 use super::words::words_before;
 
-/// The commands.
 pub(super) const COMMANDS: [&str; 3] = ["replicate", "restore", "store"];
 
 /// The commands of workers, which can ask servers on other machines.

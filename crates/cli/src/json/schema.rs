@@ -88,7 +88,6 @@ impl PublishedSchema {
         self.read.insert(name.to_owned(), T::json_schema(&mut generator).to_value());
     }
 
-    /// All definitions.
     fn definitions(mut self) -> Map<String, Value> {
         let mut definitions = self.generator.take_definitions(true);
         definitions.extend(self.named);
@@ -103,7 +102,6 @@ impl PublishedSchema {
         document(names.iter().copied(), title, description, &mut definitions)
     }
 
-    /// The schema of lines.
     pub(crate) fn finish_lines(self, title: &str, description: &str) -> Value {
         let mut definitions = self.definitions();
         let lines: Vec<String> =

@@ -37,7 +37,6 @@ impl Host {
         }
     }
 
-    /// The host with that name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|host| host.name() == name)
     }

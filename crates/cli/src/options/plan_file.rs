@@ -37,7 +37,6 @@ impl ReadPlanArgs {
         }
     }
 
-    /// Reads a plan file.
     pub(crate) fn read(&self, file: &Path) -> Result<PlanFile, Failure> {
         let read = self.options().read(file);
         read.map_err(|error| with_near_file(Failure::of_input(error), file))

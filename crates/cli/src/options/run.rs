@@ -77,7 +77,6 @@ impl StepArg {
         }
     }
 
-    /// The step.
     pub(crate) fn step(&self) -> &str {
         self.words.last().map_or("", String::as_str)
     }

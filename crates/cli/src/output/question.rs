@@ -4,7 +4,6 @@ use plan_ledger::plan::QuestionSubject;
 
 use super::render::escape_control;
 
-/// The subject of a question.
 pub(crate) fn question_subject_text(subject: &QuestionSubject) -> String {
     match subject {
         QuestionSubject::Gate => "whether to dispatch it".to_owned(),

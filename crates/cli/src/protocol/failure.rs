@@ -78,7 +78,6 @@ impl LeftOut {
 /// The exit codes, as `ledger --help` lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
-    /// Success.
     Success,
     /// The run failed, or there is no more work.
     Failed,
@@ -191,7 +190,6 @@ const NAMES_MAX: usize = 8;
 /// What a command names that does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
-    /// A run.
     Run,
     /// A step of a run.
     Step,

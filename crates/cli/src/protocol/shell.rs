@@ -109,7 +109,6 @@ pub(crate) fn ledger_option(ledger: &Path) -> String {
     option("--ledger", &ledger.display().to_string())
 }
 
-/// An option with its value.
 pub(crate) fn option(name: &str, value: &str) -> String {
     // A value that looks like an option is one, unless it is in the same word.
     if value.starts_with('-') {

@@ -19,7 +19,6 @@ pub(crate) struct TraceId(String);
 pub(crate) struct SpanId(String);
 
 impl TraceId {
-    /// The trace of a run.
     pub(crate) fn of(uid: &[u8; 16], run: RunId) -> Self {
         Self(digits(uid, "trace", run.0.into(), 32))
     }
@@ -31,7 +30,6 @@ impl SpanId {
         Self(digits(uid, "run", run.0.into(), 16))
     }
 
-    /// The span of an attempt.
     pub(crate) fn of_attempt(uid: &[u8; 16], token: AttemptToken) -> Self {
         Self(digits(uid, "attempt", token.0, 16))
     }

@@ -178,7 +178,6 @@ pub(crate) fn begins_with(hash: ContentHash, typed: &str) -> bool {
     typed.len() >= DIGITS_MIN && hash.to_string().starts_with(&typed.to_ascii_lowercase())
 }
 
-/// A step's status.
 pub(crate) fn step_status(run: &Run, step: StepNumber) -> StepStatus {
     run.step(step).map_or(StepStatus::Removed, |step| step.status)
 }

@@ -16,7 +16,6 @@ pub(crate) trait RequestKind: Serialize + DeserializeOwned {
     /// Who may make it, and how it may be repeated.
     const RULES: Rules;
 
-    /// What it answers.
     type Answer: RequestAnswer;
 
     /// Checks everything that needs no ledger. It is called before the ledger is opened or asked, so

@@ -125,7 +125,6 @@ macro_rules! requests {
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[cfg_attr(test, derive(JsonSchema))]
         #[serde(tag = "act", rename_all = "snake_case")]
-        #[expect(missing_docs, reason = "the types of the requests are documented")]
         pub enum Request {
             $($variant($request),)*
         }

@@ -7,7 +7,6 @@ use plan_ledger::{AttemptToken, Cost, Json, Ruling, RunId, StepNumber};
 /// A criterion to judge, a lost attempt to probe, or a planner to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// The subject of the check.
     pub subject: Subject,
     /// The criterion's 0-based index in its list.
     pub criterion: u32,

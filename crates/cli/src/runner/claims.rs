@@ -34,7 +34,6 @@ use crate::runner::progress::{Observer, Progress};
 /// The process that works on a claimed step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Claim {
-    /// The process.
     process: u32,
     /// The folder of the attempt's files.
     files: PathBuf,
@@ -104,7 +103,6 @@ pub(crate) struct GoneClaim {
 }
 
 impl GoneClaim {
-    /// All of a ledger.
     pub(crate) fn all(ledger: &Path, state: &State) -> Vec<Self> {
         let recorded = DeadClaim::all(ledger).into_iter();
         let recorded =
@@ -269,7 +267,6 @@ impl ClaimsLook {
         Self { changed, tasks: tasks.collect() }
     }
 
-    /// The tasks of all claims.
     pub(crate) fn tasks(&self) -> impl Iterator<Item = &Value> {
         self.tasks.values()
     }
@@ -301,7 +298,6 @@ pub(crate) struct RepeatingAttempt {
 }
 
 impl RepeatingAttempt {
-    /// All of a ledger.
     pub(crate) fn all(ledger: &Path, state: &State) -> Vec<Self> {
         let of_attempt = |(token, (run, step)): (&AttemptToken, &(RunId, StepNumber))| {
             let (run, step, token) = (*run, *step, *token);

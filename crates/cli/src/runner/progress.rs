@@ -55,9 +55,7 @@ pub trait Observer {
 pub enum Progress {
     /// An attempt was lost: it belonged to an earlier runner, or a stop request ended it.
     Lost {
-        /// The step.
         step: StepName,
-        /// The attempt's token.
         token: AttemptToken,
         /// The human-readable reason.
         detail: String,
@@ -66,29 +64,21 @@ pub enum Progress {
     },
     /// A step was dispatched.
     Dispatched {
-        /// The step.
         step: StepName,
         /// Its title, or the first line of its goal.
         title: String,
         /// The attempt, from 1.
         attempt: u32,
-        /// Its token.
         token: AttemptToken,
-        /// The worker.
         worker: String,
         /// The second owner whose worker it is, if not one of the step's own owner.
         second_owner: Option<String>,
     },
     /// The worker of a step started.
-    Started {
-        /// The step.
-        step: StepName,
-    },
+    Started { step: StepName },
     /// A receipt was recorded.
     Receipt {
-        /// The step.
         step: StepName,
-        /// The attempt's token.
         token: AttemptToken,
         /// The outcome: `succeeded`, `failed` or `replan_requested`.
         outcome: &'static str,
@@ -100,25 +90,16 @@ pub enum Progress {
         status: StepStatus,
     },
     /// A receipt arrived after its attempt had ended, and was recorded as rejected.
-    Refused {
-        /// The step.
-        step: StepName,
-        /// The attempt's token.
-        token: AttemptToken,
-        /// The reason.
-        reason: String,
-    },
+    Refused { step: StepName, token: AttemptToken, reason: String },
     /// A criterion was judged.
     Verdict {
         /// The step, or `None` for the plan as a whole.
         step: Option<StepName>,
         /// The criterion's 0-based index.
         criterion: u32,
-        /// The ruling.
         ruling: Ruling,
         /// The judge.
         by: String,
-        /// The evidence.
         evidence: String,
         /// The resulting status of the step.
         status: Option<StepStatus>,
@@ -141,11 +122,9 @@ pub enum Progress {
     },
     /// A lost attempt was probed.
     Probed {
-        /// The step.
         step: StepName,
         /// The result; `None` if the probe cannot tell.
         finding: Option<ResolvedOutcome>,
-        /// The evidence.
         evidence: String,
         /// The resulting status of the step.
         status: StepStatus,
@@ -154,7 +133,6 @@ pub enum Progress {
     Waiting {
         /// The due time in microseconds since the Unix epoch.
         until: Timestamp,
-        /// The reason.
         reason: String,
     },
     /// The steps of an owner are not dispatched until a time.
@@ -165,7 +143,6 @@ pub enum Progress {
         second_owner: Option<String>,
         /// The time in microseconds since the Unix epoch. Then one step is dispatched, as a probe.
         until: Timestamp,
-        /// The reason.
         reason: String,
         /// Whether a person should know it, although nothing waits for an answer.
         is_news: bool,
@@ -177,16 +154,12 @@ pub enum Progress {
     },
     /// Dispatch stopped; the loop waits for running workers and checks.
     Draining {
-        /// The reason.
         reason: String,
         /// The number of running workers and checks.
         running: usize,
     },
     /// Most of a part of the run's budget is spent: 80 %.
-    BudgetUsed {
-        /// The part of the budget.
-        part: BudgetPart,
-    },
+    BudgetUsed { part: BudgetPart },
     /// The progress of the run, sent after every change.
     Counted {
         /// Steps that are accepted or skipped.

@@ -155,7 +155,6 @@ pub trait Workers {
 /// An attempt of an earlier process.
 #[derive(Debug)]
 pub struct LeftAttempt {
-    /// The attempt.
     pub token: AttemptToken,
     /// Its number, from 1.
     pub number: u32,
@@ -169,12 +168,10 @@ pub struct LeftAttempt {
     pub changes: Vec<String>,
 }
 
-/// A note of the workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerNote {
     /// The attempt that the note is about, if any.
     pub token: Option<AttemptToken>,
-    /// The text of the note.
     pub text: String,
 }
 

@@ -15,7 +15,6 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// A host and its marks.
 struct HostMarks {
     /// Its name, as `ledger setup` calls it.
     host: &'static str,
@@ -98,7 +97,6 @@ const SETTINGS: &str = "AGENTS.json";
 /// A session of an agent host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AgentSession {
-    /// The host.
     pub(crate) host: &'static str,
     /// The host, and the short identifier of the session if the host tells it.
     pub(crate) name: String,

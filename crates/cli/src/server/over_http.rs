@@ -139,7 +139,6 @@ impl fmt::Debug for Servers {
 /// What one server made of a request.
 #[derive(Debug)]
 enum Asked {
-    /// The answer.
     Answered(Answer),
     /// An answer after which another server may execute the request.
     Later(Answer),

@@ -57,7 +57,6 @@ impl Address {
     }
 }
 
-/// A listening socket.
 #[derive(Debug)]
 pub(super) struct ListeningSocket {
     pub(super) listener: UnixListener,

@@ -15,7 +15,6 @@ pub(super) struct Waker {
     phase: Mutex<ServerPhase>,
 }
 
-/// The phase of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ServerPhase {
     Open,

@@ -20,7 +20,6 @@ use crate::storage::{EntryKind, FilesystemKind, LockGuard, Storage};
 pub struct RecoveryReport {
     /// The verdict about the end of the log.
     pub verdict: TailVerdict,
-    /// The evidence for it.
     #[doc(hidden)]
     pub evidence: Evidence,
     /// Unacknowledged bytes that a fence discarded.

@@ -29,7 +29,6 @@ const NO_TOKEN: &str = "a claim whose token only its answer had";
 /// How many claims a text names.
 const NAMED_MAX: usize = 3;
 
-/// A claim of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct SessionClaim {
     seq: AttemptToken,

@@ -9,7 +9,6 @@ pub(super) enum HookEvent {
     SessionStart,
     /// The user has sent a prompt.
     Prompt,
-    /// A tool was used.
     ToolUsed,
     /// The context of the session is about to be compacted, or was compacted.
     Compacting,

@@ -9,7 +9,6 @@ use serde_json::{Map, Value};
 
 use crate::protocol::Failure;
 
-/// The input of a hook.
 #[derive(Debug)]
 pub(super) struct HookInput {
     members: Map<String, Value>,
@@ -40,7 +39,6 @@ impl HookInput {
         names.iter().find_map(|name| self.members.get(*name)?.as_str())
     }
 
-    /// The identifier of the session.
     pub(super) fn session_id(&self) -> Option<&str> {
         self.text(&["session_id", "sessionId", "sessionID", "conversation_id"])
     }

@@ -34,7 +34,6 @@ const SHORT_ID_LENGTH: usize = 8;
 /// After this time without a hook, a session is forgotten.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// A session of a host.
 #[derive(Debug)]
 pub(super) struct HostSession {
     /// The name under which it claims.

@@ -23,7 +23,6 @@ const TEXT_MAX: usize = 16 * 1024;
 /// The most bytes of all texts of a page.
 const TEXTS_MAX: usize = 24 * 1024 * 1024;
 
-/// An attempt.
 pub(super) struct AttemptFacts {
     pub(super) step: StepNumber,
     pub(super) attempt: u32,

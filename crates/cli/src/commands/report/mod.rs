@@ -128,7 +128,6 @@ impl<'a> PageOf<'a> {
     }
 }
 
-/// A page.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) html: String,

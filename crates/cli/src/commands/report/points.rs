@@ -52,7 +52,6 @@ pub(super) struct Points {
     steps: Vec<Option<StepCells>>,
     /// The other cells at the last point.
     cells: BTreeMap<String, String>,
-    /// The barriers of each step.
     barriers: BTreeMap<StepNumber, Vec<String>>,
     changed: BTreeMap<StepNumber, u64>,
 }

@@ -61,7 +61,6 @@ pub(super) fn steps(of: &Collected, audience: Audience, known: u64) -> Markup {
     }
 }
 
-/// A step that is written.
 struct WrittenStep {
     /// The record from which it is there.
     first: Option<u64>,

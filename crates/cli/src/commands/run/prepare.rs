@@ -25,7 +25,6 @@ use super::same_work::{is_same_open_work, is_same_work, is_superseded};
 /// The person who decides with an option of the command line.
 pub(super) const OPERATOR: &str = "operator";
 
-/// A run that is prepared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PreparedRun {
     /// It may have steps to dispatch.

@@ -393,7 +393,6 @@ pub(crate) enum StoreRole {
 
 #[cfg(feature = "store")]
 impl StoreRole {
-    /// Its word.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Owner => "owner",

@@ -34,7 +34,6 @@ pub(super) struct Access {
     hosts: Vec<String>,
 }
 
-/// A token and its role.
 #[derive(Debug)]
 pub(super) struct RoleToken {
     pub(super) role: Role,

@@ -36,7 +36,6 @@ pub(super) const OPEN_PATHS: [&str; 5] =
 /// The description of the interface, `format/http.openapi.json`, which a test generates.
 const OPENAPI: &str = include_str!("openapi.json");
 
-/// The type of metrics.
 pub(super) const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// All operations.
@@ -268,7 +267,6 @@ async fn wrong_method(request: Request) -> HttpResponse {
     response
 }
 
-/// The methods of a path.
 fn methods_of(path: Option<&str>) -> String {
     let path = path.unwrap_or_default();
     let writes = WRITES.iter().filter(|operation| operation.path == path);

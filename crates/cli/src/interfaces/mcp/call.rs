@@ -130,7 +130,6 @@ impl ToolServer {
     }
 }
 
-/// A call of a tool.
 pub(super) struct ToolCall<'a> {
     pub(super) server: &'a ToolServer,
     /// The identifier of the call in the protocol.

@@ -67,7 +67,6 @@ An agent host starts it: `ledger setup HOST` adds it to the settings. An operato
 about open questions, in hosts that can show a form; the answers are recorded under --by. It speaks JSON-RPC on standard
 input and output, and ends when its input ends. format/mcp.md describes the tools.";
 
-/// The roles.
 const ROLES: &[(&str, &str)] = &[
     ("worker", "Claims and reports steps, and reads"),
     ("operator", "Also proposes plans, answers questions and controls runs"),

@@ -2,7 +2,6 @@
 
 use crate::requests::Role;
 
-/// A prompt.
 pub(super) struct LedgerPrompt {
     pub(super) name: &'static str,
     pub(super) role: Role,
@@ -10,7 +9,6 @@ pub(super) struct LedgerPrompt {
     pub(super) text: &'static str,
 }
 
-/// All prompts.
 pub(super) static PROMPTS: [LedgerPrompt; 3] = [
     LedgerPrompt {
         name: "work",

@@ -21,7 +21,6 @@ use super::call::{ToolCall, ToolOutcome, ToolRefusal};
 use super::schema::flat_schema;
 use super::{control, read, work};
 
-/// A tool.
 pub(super) struct LedgerTool {
     pub(super) name: &'static str,
     /// Who may call it. Each role includes those before it.
@@ -31,7 +30,6 @@ pub(super) struct LedgerTool {
     /// Generates the schema of its arguments.
     #[cfg(test)]
     pub(super) generate: fn() -> Map<String, Value>,
-    /// Executes it.
     pub(super) execute: fn(&ToolCall<'_>, Map<String, Value>) -> ToolOutcome,
 }
 
@@ -119,7 +117,6 @@ tools! {
          a proposed plan.";
 }
 
-/// The tools of a role.
 pub(super) fn tools_of(role: Role) -> impl Iterator<Item = &'static LedgerTool> {
     TOOLS.iter().filter(move |tool| tool.role <= role)
 }

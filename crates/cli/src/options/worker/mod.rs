@@ -49,7 +49,6 @@ pub(crate) struct RouteArgs {
 }
 
 impl RouteArgs {
-    /// The route.
     pub(crate) fn route(&self) -> Route {
         Route::of(&self.owner, &self.tag)
     }
@@ -95,7 +94,6 @@ pub(crate) struct TokenArg {
     pub(crate) token: Token,
 }
 
-/// Parses a token.
 pub(crate) fn parse_token(text: &str) -> Result<Token, String> {
     text.parse()
 }

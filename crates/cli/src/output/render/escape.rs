@@ -42,7 +42,6 @@ pub(crate) fn escape_json(text: &str) -> String {
     out
 }
 
-/// Escapes a path.
 pub(crate) fn escape_path(path: &Path) -> String {
     escape_control(&path.display().to_string())
 }

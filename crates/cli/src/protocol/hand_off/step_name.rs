@@ -7,7 +7,6 @@ use plan_ledger::{Run, StepNumber, Task};
 /// The number and the id of a step.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StepName {
-    /// The step number.
     pub number: StepNumber,
     /// The step's id in the plan.
     pub id: String,

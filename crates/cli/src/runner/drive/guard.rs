@@ -80,7 +80,6 @@ impl Guards {
         Self { max_quick_failures: 0, free_min: Some(0), waits: [0; 3], hours: None };
 }
 
-/// An attempt that ended.
 #[derive(Debug, Clone)]
 pub(crate) struct EndedAttempt {
     pub(crate) step: String,

@@ -26,14 +26,12 @@ use crate::runner::helpers::work_folder::check_folder;
 pub enum Pending {
     /// Verdicts of a person on the text criteria of a step.
     Verdicts {
-        /// The step.
         step: StepName,
         /// The text criteria without a verdict.
         criteria: Vec<String>,
     },
     /// The checks of a step, which a runner or a judge makes.
     Checks {
-        /// The step.
         step: StepName,
         /// The command criteria without a verdict.
         criteria: Vec<String>,
@@ -41,18 +39,10 @@ pub enum Pending {
         file: String,
     },
     /// The approval of what the active version executes: without it, no judge checks anything.
-    Commands {
-        /// The version.
-        version: u32,
-        /// Its hash.
-        hash: ContentHash,
-        /// Its commands.
-        commands: Vec<String>,
-    },
+    Commands { version: u32, hash: ContentHash, commands: Vec<String> },
     /// The approval of what the active version executes, for the folder of the work of a step: no judge checks
     /// it elsewhere.
     Misplaced {
-        /// The step.
         step: StepName,
         /// The folder in which the commands were approved.
         approved: String,
@@ -92,10 +82,7 @@ pub enum Pending {
         hash: ContentHash,
     },
     /// A higher budget, or a decision to resume the run.
-    Paused {
-        /// The cause of the pause.
-        cause: PauseCause,
-    },
+    Paused { cause: PauseCause },
     /// A new version of the plan.
     Replan {
         /// The trigger of the request.
@@ -115,32 +102,21 @@ pub enum Pending {
     },
     /// A decision about a failure that the plan leaves to a person.
     Decision {
-        /// The step.
         step: StepName,
         /// The reason why the attempt failed, in one line if it is known.
         message: String,
     },
     /// The outcome of a lost attempt.
-    OutcomeUnknown {
-        /// The step.
-        step: StepName,
-    },
+    OutcomeUnknown { step: StepName },
     /// A worker outside this runner, or the expiry of its lease.
     Held {
-        /// The step.
         step: StepName,
-        /// The worker.
         worker: String,
         /// When the lease expires, in microseconds since the Unix epoch.
         lease_until: Timestamp,
     },
     /// A step of a person.
-    Person {
-        /// The step.
-        step: StepName,
-        /// Its owner.
-        owner: String,
-    },
+    Person { step: StepName, owner: String },
     /// Workers that take other steps than those of this runner.
     Routed {
         /// How many steps are ready for them.

@@ -38,7 +38,6 @@ pub enum RunOutcome {
     Done,
     /// The run can no longer succeed.
     Failed,
-    /// The run was cancelled.
     Cancelled,
     /// A rule of the plan, or the answer to a question, ended the run.
     Aborted,
@@ -59,9 +58,7 @@ pub enum RunOutcome {
 /// it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unrecorded {
-    /// The step.
     pub step: StepName,
-    /// The attempt.
     pub token: plan_ledger::AttemptToken,
     /// The reported outcome.
     pub receipt: Receipt,

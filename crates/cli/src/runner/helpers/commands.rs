@@ -12,7 +12,6 @@ use plan_ledger::{ApprovalPolicy, Plan};
 pub struct Helpers {
     /// The judge of text criteria.
     pub judge: Option<Judge>,
-    /// The planner.
     pub planner: Option<Planner>,
     /// The decider about failures.
     pub decider: Option<FailureDecider>,
@@ -58,7 +57,6 @@ pub struct Planner {
 /// A plan that a planner printed.
 #[derive(Debug, Clone)]
 pub struct PlannedWork {
-    /// The plan.
     pub plan: Plan,
     /// Its commands, in a form of another tool.
     pub commands: Vec<String>,

@@ -85,7 +85,6 @@ pub(crate) struct Job {
     wait_thread: WaitThread,
 }
 
-/// The end of a job.
 pub(crate) struct JobEnd {
     pub(crate) end: CommandEnd,
     /// Why the runner ended it.

@@ -39,13 +39,11 @@ use crate::runner::workers::{LeftAttempt, Report, StartFailure, WorkerNote, Work
 pub struct ProcessOptions {
     /// The ledger's folder, absolute, so that it is valid in every working folder.
     pub ledger: PathBuf,
-    /// The run.
     pub run: RunId,
     /// The command for steps without a command.
     pub worker: Option<String>,
 }
 
-/// Workers that are processes.
 pub struct ProcessWorkers {
     options: ProcessOptions,
     /// The commands for the steps of owners that have one.
@@ -113,7 +111,6 @@ pub(crate) fn no_servers() -> Option<(&'static str, OsString)> {
 /// What the worker of an attempt left whose runner is gone.
 #[derive(Debug)]
 pub(crate) enum LeftBehind {
-    /// It is at work.
     AtWork,
     /// It ended with this receipt.
     Result(Box<Receipt>),

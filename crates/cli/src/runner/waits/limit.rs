@@ -34,7 +34,6 @@ pub(crate) struct Limit {
     pub(crate) sentence: String,
 }
 
-/// What ends a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LimitEnd {
     /// That time.

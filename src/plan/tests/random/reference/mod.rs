@@ -46,7 +46,6 @@ enum StepPhase {
     Cancelled,
 }
 
-/// One step.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Debug, Clone)]
 struct StepModel {
@@ -82,7 +81,6 @@ struct Value {
     writer: Option<StepNumber>,
 }
 
-/// One run.
 #[derive(Debug)]
 struct RunModel {
     name: String,

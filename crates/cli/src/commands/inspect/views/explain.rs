@@ -38,7 +38,6 @@ pub(crate) struct ExplainArgs {
     segment: Option<u64>,
 }
 
-/// The explanation of a byte.
 #[derive(Debug)]
 struct ByteExplanation<'a> {
     offset: u64,

@@ -14,12 +14,10 @@ pub(super) fn is_own(text: &str) -> bool {
     text.starts_with(FIRST_LINE)
 }
 
-/// A unit.
 #[derive(Debug)]
 pub(super) struct Unit {
     /// The name of its file.
     pub(super) name: String,
-    /// The run.
     pub(super) run: String,
     /// The digest of the command line and the folder.
     pub(super) digest: String,
@@ -99,7 +97,6 @@ impl Unit {
         )
     }
 
-    /// The line for cron.
     pub(super) fn cron_line(&self) -> String {
         let keys = sh_word(&self.environment_file.display().to_string());
         let variables =

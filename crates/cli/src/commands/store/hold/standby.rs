@@ -49,7 +49,6 @@ const BLOBS_EVERY: Duration = Duration::from_secs(10);
 /// The pause after the store did not answer for as long as a client waits.
 const OUTAGE_PAUSE: Duration = Duration::from_secs(5);
 
-/// A standby.
 pub(super) struct Standby<'a> {
     pub(super) dir: &'a Path,
     pub(super) environment: &'a Environment,

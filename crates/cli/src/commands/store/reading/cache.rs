@@ -133,7 +133,6 @@ impl CachedObjects {
         Ok(())
     }
 
-    /// A whole object.
     fn whole(&self, name: &str) -> Result<Option<StoredObject>, Unclear> {
         let key = self.key(name, None);
         if let Some(found) = self.read(&key) {

@@ -231,7 +231,6 @@ impl Drive<'_> {
         ApprovalPolicy::Required
     }
 
-    /// Record an unusable reply.
     fn record_unusable_reply(
         &mut self,
         planner: &Planner,

@@ -66,7 +66,6 @@ impl Default for WorkerLimits {
     }
 }
 
-/// The limits of a job.
 #[derive(Debug, Clone)]
 pub(crate) struct JobLimits {
     /// How long it may run.
