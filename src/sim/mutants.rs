@@ -241,6 +241,8 @@ mutants! {
     ApprovedCommandHidden, "P guard", "a person approves a plan without seeing one of its commands";
     UnapprovedCommandsRun, "P guard", "a judge runs commands that no person approved";
     RunnerChecksInSession, "P guard", "a runner that an agent started checks the agent's own work";
+    StubContinuesRealRun, "P guard", "a drill accepts the steps of a run in which others work";
+    StubJudgesOthers, "P guard", "a stub accepts what another worker reported";
     CheckedInAnyFolder, "P guard", "a judge runs commands in whatever folder a claim names";
     PersonStepRouted, "P route", "a step of a person is dispatched to any worker";
     CapExceededByOne, "P cap", "one attempt more than the cap allows is in flight";

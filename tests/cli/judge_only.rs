@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
 
-use super::command::{Place, start};
+use super::command::{Place, start, wait_until};
 use super::socket::asked;
 
 /// A step whose command criterion leaves a file, and one after it.
@@ -62,7 +62,7 @@ fn judge_that_waits_checks_what_is_reported_later() {
     place.write("built", "");
     let judge = start(&mut place.command(&["work", "plan", "--judge-only", "--wait"]));
     report(&place);
-    super::command::wait_until("it is accepted", || status_of(&place, "build") == "accepted");
+    wait_until("it is accepted", || status_of(&place, "build") == "accepted");
     let token = place.ledger("claim plan").code(0).token();
     place.ledger(&format!("receipt {token} --output done")).code(0);
     judge.end().code(0);
@@ -411,15 +411,15 @@ fn runner_leaves_commands_that_became_active_without_a_person() {
     place.write("plan.yaml", PLAN);
     let run = ["run", "plan.yaml", "--worker", "true", "--tag", "none", "--wait"];
     let runner = start(&mut place.command(&run));
-    super::command::wait_until("it waits", || runner.complained("ready for other workers"));
+    wait_until("it waits", || runner.complained("ready for other workers"));
     place.write("plan.yaml", PLAN.replace("touch ran", "touch other"));
     place.ledger("plan propose plan.yaml --run plan").code(0);
     place.write("built", "");
     report(&place);
-    super::command::wait_until("it is told", || runner.complained("nothing checks it before"));
+    wait_until("it is told", || runner.complained("nothing checks it before"));
     assert!(!place.path("other").exists());
     place.ledger("plan approve plan --by ana").code(0);
-    super::command::wait_until("it is accepted", || status_of(&place, "build") == "accepted");
+    wait_until("it is accepted", || status_of(&place, "build") == "accepted");
     assert!(place.path("other").exists());
     runner.signal("TERM");
     runner.end();
@@ -464,7 +464,7 @@ fn report_that_nothing_checks_says_so_and_what_helps() {
         place.ledger(&format!("receipt {token} --output done")).code(0).says(&[NO_JUDGE]);
         place.write("built", "");
         let judge = start(&mut place.command(&["work", "plan", "--judge-only", "--wait"]));
-        super::command::wait_until("it is accepted", || status_of(&place, "build") == "accepted");
+        wait_until("it is accepted", || status_of(&place, "build") == "accepted");
         place.write("plan.yaml", PLAN.replace("Build it", "Build it again"));
         place.ledger("plan propose plan.yaml --run plan").code(0);
         let token = place.ledger("claim plan").code(0).token();
@@ -479,7 +479,7 @@ fn report_that_nothing_checks_says_so_and_what_helps() {
 /// A server with a judge of its own.
 fn serve_with_checks(place: &Place) -> super::command::Running {
     let serving = start(&mut place.command(&["serve", "--checks"]));
-    super::command::wait_until("it serves", || serving.said("a judge checks what is reported"));
+    wait_until("it serves", || serving.said("a judge checks what is reported"));
     serving
 }
 
@@ -491,10 +491,10 @@ fn judge_of_a_server_accepts_and_rejects_what_a_client_reports() {
     let token = place.ledger("claim plan").code(0).token();
     let told = place.ledger(&format!("receipt {token} --output done")).code(0).says(&["reported"]);
     assert!(!told.out.contains("nothing checks it"), "{}", told.out);
-    super::command::wait_until("it is rejected", || status_of(&place, "build") == "ready");
+    wait_until("it is rejected", || status_of(&place, "build") == "ready");
     place.write("built", "");
     report(&place);
-    super::command::wait_until("it is accepted", || status_of(&place, "build") == "accepted");
+    wait_until("it is accepted", || status_of(&place, "build") == "accepted");
     // The server was there all the time.
     server.dismiss();
     place.ledger("next").code(0);
@@ -506,12 +506,12 @@ fn judge_of_a_server_runs_no_command_that_no_person_approved() {
     place.write("built", "");
     let server = serve_with_checks(&place);
     report(&place);
-    super::command::wait_until("it is told", || server.complained("touch ran && test -f built"));
+    wait_until("it is told", || server.complained("touch ran && test -f built"));
     place.ledger("questions").code(0).says(&["touch ran && test -f built"]);
     assert!(!place.path("ran").exists());
     assert_eq!(status_of(&place, "build"), "reported");
     place.ledger("plan approve plan --by ana").code(0);
-    super::command::wait_until("it is accepted", || status_of(&place, "build") == "accepted");
+    wait_until("it is accepted", || status_of(&place, "build") == "accepted");
     server.dismiss();
 }
 
@@ -533,11 +533,11 @@ fn judge_of_a_server_ends_with_it() {
     let refused = start(place.command(&["serve", "--checks"]).env("CLAUDECODE", "1")).end();
     refused.code(6).complains(&["agent session"]);
     let server = serve_with_checks(&place);
-    super::command::wait_until("the judge is there", || judges_in(&place.path("")) == 1);
+    wait_until("the judge is there", || judges_in(&place.path("")) == 1);
     server.kill();
-    super::command::wait_until("the judge has ended", || judges_in(&place.path("")) == 0);
+    wait_until("the judge has ended", || judges_in(&place.path("")) == 0);
     let server = serve_with_checks(&place);
-    super::command::wait_until("the judge is there", || judges_in(&place.path("")) == 1);
+    wait_until("the judge is there", || judges_in(&place.path("")) == 1);
     server.dismiss();
     assert_eq!(judges_in(&place.path("")), 0);
 }
@@ -674,4 +674,49 @@ fn printed_approval_is_of_what_was_shown() {
     assert!(!place.path("evil").exists());
     let other = both.iter().find(|line| !questions.contains(line)).unwrap();
     place.ledger(other).code(0).says(&["version 2 is approved"]);
+}
+
+/// A drill accepts steps without work, so it does not go on with a run in which others work.
+#[test]
+fn drill_of_a_run_in_which_others_work_is_refused() {
+    let place = proposed();
+    place.ledger("plan approve plan --by ana").code(0);
+    // Before the first attempt, an agent session does not let stubs do what a person approved.
+    let mut in_session = place.command(&["run", "plan", "--stub"]);
+    let refused = start(in_session.env("CLAUDECODE", "1")).end().code(6);
+    refused.complains(&["run plan: stub workers did not begin it"]);
+    report(&place);
+    let refused = place.ledger("run plan --stub").code(6);
+    refused.complains(&["hint: `ledger plan export plan`", "`ledger drill FILE`"]);
+    let refused = place.ledger("run plan.yaml --stub").code(6);
+    refused.complains(&["hint: `ledger run plan.yaml --stub --run plan-drill`"]);
+    assert_eq!(status_of(&place, "build"), "reported");
+    place.ledger("run plan.yaml --stub --run plan-drill").code(0);
+    // Real workers may go on with what stubs began.
+    place.write("begun.yaml", "steps: [{id: a, command: 'true'}, {id: b, command: 'true'}]");
+    place.ledger("run begun.yaml --stub --max-parallel 1 --kill-at 2");
+    place.ledger("run begun.yaml").code(0);
+    place.ledger("run begun.yaml --stub").code(6);
+}
+
+/// While stubs do their steps, another worker may claim one of its own: what it reports is checked by a judge.
+#[test]
+fn stub_judges_nothing_that_another_worker_reported() {
+    let place = Place::new();
+    let gated = "steps:
+  - {id: a, owner: writer, gate: {question: Go on?}, acceptance: [{command: 'false'}]}
+  - {id: b, owner: tester, acceptance: [{command: 'false'}]}
+";
+    place.write("plan.yaml", gated);
+    let run = ["run", "plan.yaml", "--stub", "--owner", "writer", "--wait"];
+    let drill = start(&mut place.command(&run));
+    wait_until("the gate is open", || place.ledger("questions").out.contains("Go on?"));
+    let token = place.ledger("claim plan --owner tester").code(0).token();
+    place.ledger(&format!("receipt {token} --output done")).code(0);
+    place.ledger("answer plan a yes --by ana").code(0);
+    wait_until("the stub did its step", || status_of(&place, "a") == "accepted");
+    drill.signal("INT");
+    let ended = drill.end().code(3);
+    ended.says(&["step 2 (b) waits for a runner or a judge to check: false"]);
+    assert_eq!(status_of(&place, "b"), "reported");
 }

@@ -666,23 +666,6 @@ fn file_size_limit_is_an_error() {
     ended.end().code(7).complains(&["File too large"]);
 }
 
-/// Stub workers in a run that is no rehearsal are named at its end.
-#[test]
-fn steps_of_stub_workers_are_named_at_the_end() {
-    let place = Place::new();
-    place.write(
-        "plan.yaml",
-        "steps: [{id: a, command: 'true'}, {id: b, after: [a], command: 'test -e fixed', \
-         retry: {max_attempts: 1}}]",
-    );
-    place.ledger("run plan.yaml --on-unknown fail").code(1);
-    let note = "stub workers, which do nothing, did 1 of 2 accepted steps";
-    place.ledger("run plan.yaml --stub --retry-failed").code(0).says(&["run plan: done", note]);
-    // A rehearsal has no other workers.
-    let rehearsed = place.ledger("run plan.yaml --stub --run other").code(0);
-    assert!(!rehearsed.out.contains("stub workers, which"), "{}", rehearsed.out);
-}
-
 /// The workers that a runner left are ended by the command that cancels their run.
 #[test]
 fn cancel_ends_the_workers_of_a_runner_that_is_gone() {

@@ -189,35 +189,6 @@ fn replaced_runner_ends_its_workers() {
     place.ledger("verify URL");
 }
 
-/// Goal: a drill on the ledger of another machine obeys the same rule as any other runner: it gives up no attempt whose
-/// worker it cannot see.
-#[test]
-fn stub_runner_keeps_attempts_of_another_machine() {
-    let place = Place::new();
-    write_worker(&place);
-    write_plan(&place, 12);
-    let mut first = place.start(&line("first", LEASE));
-    wait_for_worker(&place, &mut first);
-    let before = epoch(&place);
-    assert!(before.is_some());
-    first.signal(Signal::STOP);
-    let mut second = place.start(&format!(
-        "run @plan.yaml --run r --ledger @second --stub --store URL --no-probe {LEASE}"
-    ));
-    wait_until("the second machine took over", || epoch(&place) > before);
-    assert!(is_alive(&place), "nothing ended the worker yet");
-    assert_eq!(second.end(), 0, "{}\n{}", second.out(), second.err());
-    let err = second.err();
-    assert!(err.contains("may be at work on another machine: it keeps its lease"), "{err}");
-    let lost = events(&place, "second", "attempt_lost");
-    assert_eq!(lost.len(), 1, "{lost:?}");
-    assert_eq!(lost[0]["cause"], "lease_expired", "{}", lost[0]);
-    assert_eq!(accepted(&place, "second"), 3);
-    // It ends its worker.
-    first.signal(Signal::CONT);
-    assert_eq!(first.end(), 6, "{}\n{}", first.out(), first.err());
-}
-
 /// Goal: a stub worker is its runner. Once another process holds the ledger, its attempt is given up at once.
 #[test]
 fn attempt_of_a_stub_is_given_up_on_any_machine() {
@@ -234,43 +205,6 @@ fn attempt_of_a_stub_is_given_up_on_any_machine() {
     assert_eq!(lost.len(), 1, "{lost:?}");
     assert_eq!(lost[0]["cause"], "runner_died", "{}", lost[0]);
     assert_eq!(accepted(&place, "second"), 3);
-}
-
-/// Goal: a drill takes the result that a worker of an earlier runner left in the folder, as any other runner does.
-#[test]
-fn stub_runner_records_what_a_worker_left() {
-    let place = Place::in_folder();
-    std::fs::write(
-        place.path("plan.yaml"),
-        format!(
-            "steps:\n  - {{id: one, command: 'while [ ! -e {0}/go ]; do sleep 0.05; done; echo real'}}\n",
-            place.path("").display()
-        ),
-    )
-    .unwrap();
-    let line = "run @plan.yaml --run r --ledger @only";
-    let mut first = place.start(&format!("{line} --text trust"));
-    wait_until("the step is dispatched", || {
-        let (_, out, _) = place.run("inspect @only records --kind dispatched --json");
-        out.contains("\"dispatched\"") && place.path("only/work/run-1").is_dir()
-    });
-    // Its process id is there once it runs.
-    std::thread::sleep(Duration::from_millis(500));
-    first.signal(Signal::KILL);
-    first.end();
-    std::fs::write(place.path("go"), "").unwrap();
-    let records = || {
-        let files = std::fs::read_dir(place.path("only/work/run-1")).unwrap();
-        files
-            .filter(|it| it.as_ref().unwrap().path().extension().is_some_and(|it| it == "exit"))
-            .count()
-    };
-    wait_until("the worker has ended", || records() == 1);
-    let (code, _, err) = place.run(&format!("{line} --stub"));
-    assert_eq!(code, 0, "{err}");
-    assert_eq!(events(&place, "only", "attempt_lost").len(), 0);
-    let receipts = events(&place, "only", "receipt_recorded");
-    assert_eq!(receipts[0]["receipt"]["output"], "real", "{err}");
 }
 
 /// The epoch of the process that said last that it holds the ledger; `None` if a later one has not said so yet.

@@ -630,7 +630,7 @@ impl From<&Pending> for PendingJson {
             Pending::Verdicts { step: StepName { number, id: step }, criteria } => {
                 Self::Verdicts { criteria, number, step }
             }
-            Pending::Checks { step: StepName { number, id: step }, criteria, .. } => {
+            Pending::Checks { step: StepName { number, id: step }, criteria } => {
                 Self::Checks { criteria, number, step }
             }
             Pending::Commands { version, commands, .. } => Self::Commands { commands, version },
@@ -644,7 +644,7 @@ impl From<&Pending> for PendingJson {
                 step: id,
             },
             Pending::PlanVerdicts { criteria } => Self::PlanVerdicts { criteria },
-            Pending::PlanChecks { criteria, .. } => Self::PlanChecks { criteria },
+            Pending::PlanChecks { criteria } => Self::PlanChecks { criteria },
             Pending::OutcomeUnknown { step: StepName { number, id: step } } => {
                 Self::OutcomeUnknown { number, step }
             }

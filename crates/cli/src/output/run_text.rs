@@ -279,14 +279,13 @@ fn approve_in(folder: &str, run: &str, ledger: &Path, hash: ContentHash) -> Vec<
     std::iter::once(review).chain(approve).collect()
 }
 
-/// The commands that start a process which checks a run. In the shell of an agent none does.
-fn judge_commands(file: &str, run: &str, ledger: &Path) -> Vec<String> {
+/// The command that starts a process which checks a run and needs no worker, also beside a server. In the shell of
+/// an agent none does.
+fn judge_commands(run: &str, ledger: &Path) -> Vec<String> {
     if is_for_agent() {
         return Vec::new();
     }
-    let judge = shell_command("work", ledger, &[run]);
-    let runner = shell_command("run", ledger, &[file, "--run", run]);
-    vec![runner, format!("{judge} --judge-only --wait")]
+    vec![format!("{} --judge-only --wait", shell_command("work", ledger, &[run]))]
 }
 
 /// An item that a run waits for, and the commands that resolve it. Where the answer lets the run execute
@@ -327,13 +326,13 @@ fn all_commands(item: &Pending, run: &str, ledger: &Path) -> (String, Vec<String
             format!("{step} waits for a verdict on: {}", criteria.join("; ")),
             vec![line("accept", &[run, &step_argument(step)])],
         ),
-        Pending::Checks { step, criteria, file } => (
+        Pending::Checks { step, criteria } => (
             format!("{step} waits for a runner or a judge to check: {}", criteria.join("; ")),
-            judge_commands(file, run, ledger),
+            judge_commands(run, ledger),
         ),
-        Pending::PlanChecks { criteria, file } => (
+        Pending::PlanChecks { criteria } => (
             format!("the plan waits for a runner or a judge to check: {}", criteria.join("; ")),
-            judge_commands(file, run, ledger),
+            judge_commands(run, ledger),
         ),
         Pending::Commands { version, hash, commands } => (
             format!(

@@ -3,23 +3,19 @@
 //!
 //! Invariants: no threads, no randomness, and no clock except a sleep while idle. The report
 //! depends only on the step, so two runs of a plan end with the same variables, even if they were
-//! killed.
-//!
-//! What earlier runners of the same run left, whose workers may have been processes, is for the [`ProcessWorkers`] of
-//! that run: it is recovered as by any other runner.
+//! killed. They judge what stubs report, and nothing else.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use plan_ledger::plan::{Criterion, Idempotence, ResolvedOutcome};
+use plan_ledger::plan::{Criterion, ResolvedOutcome};
 use plan_ledger::{AttemptToken, Json, Plan, Receipt, Result, Ruling, Step, Task};
 
 use crate::protocol::WorkerKind;
 use crate::runner::check::{Check, Checked, Subject};
-use crate::runner::process::ProcessWorkers;
-use crate::runner::workers::{Report, StartFailure, WorkerNote, Workers};
+use crate::runner::workers::{Report, StartFailure, Workers};
 
 /// The outputs of steps by id.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -45,8 +41,6 @@ impl CannedOutputs {
 #[derive(Debug)]
 pub struct StubWorkers {
     outputs: CannedOutputs,
-    /// What knows the remains of earlier runners of the same run.
-    earlier: Option<Box<ProcessWorkers>>,
     ready: VecDeque<Report>,
 }
 
@@ -54,13 +48,7 @@ impl StubWorkers {
     /// New stub workers. `outputs` are used instead of what the plan says.
     #[must_use]
     pub fn new(outputs: CannedOutputs) -> Self {
-        Self { outputs, earlier: None, ready: VecDeque::new() }
-    }
-
-    /// Recover what earlier runners of the same run left as these workers do. No worker of theirs is started.
-    #[must_use]
-    pub fn after(self, earlier: ProcessWorkers) -> Self {
-        Self { earlier: Some(Box::new(earlier)), ..self }
+        Self { outputs, ready: VecDeque::new() }
     }
 }
 
@@ -69,37 +57,8 @@ impl Workers for StubWorkers {
         WorkerKind::Stub
     }
 
-    fn is_left_at_work(&self, token: AttemptToken) -> bool {
-        self.earlier.as_ref().is_some_and(|earlier| earlier.is_left_at_work(token))
-    }
-
     fn confirm_dead(&mut self) -> Result<()> {
-        self.earlier.as_mut().map_or(Ok(()), |earlier| earlier.confirm_dead())
-    }
-
-    fn may_be_elsewhere(&self, token: AttemptToken) -> bool {
-        self.earlier.as_ref().is_some_and(|earlier| earlier.may_be_elsewhere(token))
-    }
-
-    fn left_attempts(&self) -> Vec<AttemptToken> {
-        self.earlier.as_ref().map(|earlier| earlier.left_attempts()).unwrap_or_default()
-    }
-
-    fn left_receipt(
-        &mut self,
-        token: AttemptToken,
-        idempotence: Idempotence,
-        changes: &[String],
-    ) -> Option<Receipt> {
-        self.earlier.as_mut()?.left_receipt(token, idempotence, changes)
-    }
-
-    fn forget_left(&mut self) -> Result<()> {
-        self.earlier.as_mut().map_or(Ok(()), |earlier| earlier.forget_left())
-    }
-
-    fn notes(&mut self) -> Vec<WorkerNote> {
-        self.earlier.as_mut().map(|earlier| earlier.notes()).unwrap_or_default()
+        Ok(())
     }
 
     fn start(&mut self, task: &Task) -> std::result::Result<(), StartFailure> {

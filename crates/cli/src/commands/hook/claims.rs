@@ -269,7 +269,7 @@ fn claim_of(
 /// A reported step: its criteria without a verdict.
 fn unverified(ledger: &Path, run: &Run, number: StepNumber) -> ClaimState {
     let open = pending(run, &Route::default()).into_iter().flat_map(|item| match item {
-        Pending::Verdicts { step, criteria } | Pending::Checks { step, criteria, .. }
+        Pending::Verdicts { step, criteria } | Pending::Checks { step, criteria }
             if step.number == number =>
         {
             criteria

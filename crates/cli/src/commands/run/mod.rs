@@ -8,10 +8,10 @@ mod helpers;
 #[cfg(feature = "store")]
 mod holding;
 mod notify;
+mod only_stubs;
 mod plan_source;
 mod prepare;
 mod same_work;
-mod stub_note;
 mod wait;
 
 pub(crate) use args::RunArgs;
@@ -64,9 +64,9 @@ use crate::server::{
 #[cfg(feature = "store")]
 use holding::{Holding, Wait};
 use notify::{Notifier, NotifyingObserver};
+use only_stubs::expect_only_stubs;
 use plan_source::PlanSource;
 use prepare::{OPERATOR, PreparedRun, author_in_shell, prepare, take_over_marks};
-use stub_note::stub_note;
 use wait::{next_due, wait_for_change};
 
 pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
@@ -179,6 +179,9 @@ fn begin(
         print_message(
             "one worker at a time, because workers share this git checkout; --max-parallel N starts more",
         );
+    }
+    if args.stub {
+        expect_only_stubs(ledger, source, args)?;
     }
     let is_new = ledger.state()?.run_named(name).is_none();
     if is_new {
@@ -354,9 +357,6 @@ fn session(
     let mut summary = while_serving(ledger, &args.ledger, print_message, work)?;
     done.add(&summary.session);
     summary.session = *done;
-    if args.stub {
-        summary.notes.extend(stub_note(ledger, run, &summary)?.map(|note| (None, note)));
-    }
     let NotifyingObserver { reporter, mut notifier, .. } = observer;
     if let (RunOutcome::Waiting(items), true) = (&summary.outcome, args.wait) {
         let until = next_due(ledger, run)?;
@@ -503,9 +503,6 @@ fn drive_run(
         workers.leave_adopted();
     }
     release_dead_claims(ledger, &folder, observer)?;
-    let worker = args.worker.clone();
-    let processes =
-        shared(ProcessWorkers::new(ProcessOptions { ledger: folder.clone(), run, worker }));
     let mut workers: Box<dyn Workers> = if args.stub {
         let outputs = match &args.outputs {
             None => CannedOutputs::default(),
@@ -515,10 +512,12 @@ fn drive_run(
                 canned_outputs(Some(file), &plan.unwrap_or_default())?
             }
         };
-        let stubs = StubWorkers::new(outputs);
-        Box::new(stubs.after(processes))
+        Box::new(StubWorkers::new(outputs))
     } else {
-        let workers = processes.with_helpers(args.helpers.helpers(args.yes)?);
+        let worker = args.worker.clone();
+        let workers =
+            shared(ProcessWorkers::new(ProcessOptions { ledger: folder.clone(), run, worker }));
+        let workers = workers.with_helpers(args.helpers.helpers(args.yes)?);
         let workers = workers.with_owners(args.workers_for());
         let workers = workers.with_limits(args.limits.limits());
         Box::new(workers.with_context(args.helpers.context()))

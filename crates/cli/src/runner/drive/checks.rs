@@ -350,7 +350,8 @@ pub(crate) struct Judging<'a> {
     judge: Option<&'a Judge>,
     /// Criteria for which the judge returned no verdict.
     unjudged: Option<&'a BTreeSet<(Subject, u32)>>,
-    /// Whether stub workers do the steps: then the texts of the plan are passed, too.
+    /// Whether stub workers do the steps: then the texts of the plan are passed, too, and what others report is
+    /// left to them.
     is_drill: bool,
 }
 
@@ -359,6 +360,10 @@ impl Judging<'_> {
     pub(crate) fn of_step(self, run: &Run, number: StepNumber) -> Option<Check> {
         let state = run.step(number).filter(|step| step.status == StepStatus::Reported)?;
         let attempt = state.attempt().filter(|attempt| may_hold(attempt))?;
+        let is_of_stub = WorkerKind::Stub.has_hosted(&attempt.worker);
+        if self.is_drill && !is_of_stub && !plan_ledger::mutant!(StubJudgesOthers) {
+            return None;
+        }
         let version = run.active_version()?;
         let step = run.plan_step(number)?;
         let subject = Subject::Attempt(attempt.token);

@@ -35,8 +35,6 @@ pub enum Pending {
         step: StepName,
         /// The command criteria without a verdict.
         criteria: Vec<String>,
-        /// The plan file of the run.
-        file: String,
     },
     /// The approval of what the active version executes: without it, no judge checks anything.
     Commands { version: u32, hash: ContentHash, commands: Vec<String> },
@@ -62,8 +60,6 @@ pub enum Pending {
     PlanChecks {
         /// The command criteria without a verdict.
         criteria: Vec<String>,
-        /// The plan file of the run.
-        file: String,
     },
     /// The answer to a question.
     Question {
@@ -293,8 +289,7 @@ fn plan_criteria(run: &Run) -> Vec<Pending> {
     let commands = if is_checked { unapproved(run) } else { None };
     let texts = (!texts.is_empty() || !is_checked).then_some(texts);
     let verdicts = texts.map(|criteria| Pending::PlanVerdicts { criteria });
-    let file = plan_file(run);
-    let checks = is_checked.then_some(Pending::PlanChecks { criteria: checks, file });
+    let checks = is_checked.then_some(Pending::PlanChecks { criteria: checks });
     commands.into_iter().chain(verdicts).chain(checks).collect()
 }
 
@@ -308,8 +303,7 @@ fn reported(run: &Run, number: StepNumber) -> Vec<Pending> {
             let is_checked = !checks.is_empty();
             let texts = (!texts.is_empty() || !is_checked).then_some(texts);
             let verdicts = texts.map(|criteria| Pending::Verdicts { step: step.clone(), criteria });
-            let file = plan_file(run);
-            let checks = is_checked.then_some(Pending::Checks { step, criteria: checks, file });
+            let checks = is_checked.then_some(Pending::Checks { step, criteria: checks });
             verdicts.into_iter().chain(checks).collect()
         }
         Some(attempt) => vec![Pending::Decision { step, message: failure(attempt) }],
