@@ -411,14 +411,10 @@ impl<'a> FailedAttempt<'a> {
         }
     }
 
-    /// Whether a failure whose class does not forbid it is retried. One of unknown class is, if the worker
-    /// reported success, since the next one gets the reason; otherwise only if the step or the run states
-    /// so.
+    /// Whether a failure whose class does not forbid it is retried. One of unknown class is only if the step or
+    /// the run states so.
     fn retries(&self) -> bool {
-        let receipt = self.attempt.receipt.as_ref();
-        let is_rejected = receipt.is_some_and(|receipt| receipt.outcome == Outcome::Succeeded);
         self.class != FailureClass::Unknown
-            || is_rejected
             || self.run.states_retry(self.number)
             || self.run.failure_settings.on_unknown == OnUnknown::Retry
     }

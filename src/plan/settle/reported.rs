@@ -134,6 +134,21 @@ fn missing_text(names: &[String]) -> String {
     format!("the declared {noun} {} did not arrive", names.join(", "))
 }
 
+/// The failure of work that its worker reported as a success: a declared output is missing, which is a criterion of
+/// every step that declares one, or a criterion does not hold.
+fn rejected<'a>(
+    run: &Run,
+    number: StepNumber,
+    attempt: &'a Attempt,
+    message: Text,
+) -> ReportedConsequence<'a> {
+    let class = match classify(run, number, FailureClass::Unknown, &message) {
+        FailureClass::Unknown => FailureClass::CriterionFailed,
+        class => class,
+    };
+    ReportedConsequence::Decide(class, message, attempt)
+}
+
 pub(crate) fn reported_consequence(
     run: &Run,
     number: StepNumber,
@@ -158,18 +173,11 @@ pub(crate) fn reported_consequence(
     }
     let missing = missing_outputs(run, number, attempt);
     if !missing.is_empty() {
-        let message = Text::from(missing_text(&missing));
-        let class = classify(run, number, FailureClass::Unknown, &message);
-        return Some(ReportedConsequence::Decide(class, message, attempt));
+        return Some(rejected(run, number, attempt, missing_text(&missing).into()));
     }
     let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
     if let Some(failed) = attempt.verdicts.values().find(|each| each.ruling == Ruling::Fail) {
-        let message = failed_criterion(&criteria, failed);
-        let class = match classify(run, number, FailureClass::Unknown, &message) {
-            FailureClass::Unknown => FailureClass::CriterionFailed,
-            class => class,
-        };
-        return Some(ReportedConsequence::Decide(class, message, attempt));
+        return Some(rejected(run, number, attempt, failed_criterion(&criteria, failed)));
     }
     let missing = criteria_without_verdict(&criteria, &attempt.verdicts);
     if missing.is_empty() {

@@ -179,6 +179,9 @@ fn declared_output_that_does_not_arrive_fails_the_attempt() {
         ledger.report(token, Receipt { output, variables, ..Receipt::default() });
         let failure =
             ledger.run().step(StepNumber(1)).and_then(|step| step.last_failure().cloned());
+        if let Some((class, _)) = &failure {
+            assert_eq!(*class, FailureClass::CriterionFailed);
+        }
         (ledger.status("a"), failure.map_or_else(String::new, |(_, message)| message.to_string()))
     };
     let (status, message) = report(serde_json::json!({ "x": 1 }), Vec::new());
