@@ -36,8 +36,8 @@ pub use hand_off::{
 };
 pub(crate) use hand_off::{class_word, describe, title};
 pub(crate) use judge::{
-    checks_folder, commands_of, has_judge, is_unapproved, judge_mark, no_judge_text, step_lock,
-    unapproved_commands, unchecked_text,
+    Unchecked, WorkElsewhere, approval_of, check_folder, checks_folder, commands_of, has_judge,
+    is_unapproved, judge_mark, no_judge_text, step_lock, unapproved_commands, unchecked_text,
 };
 pub use message::MESSAGE_LENGTH_MAX;
 pub(crate) use message::{encode, receive};

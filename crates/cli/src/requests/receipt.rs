@@ -20,7 +20,7 @@ use plan_ledger::{
 };
 
 use crate::protocol::{
-    Answer, Failure, OutcomeWord, ReceiptFile, budget_used_text, unchecked_text,
+    Answer, Failure, OutcomeWord, ReceiptFile, Unchecked, WorkElsewhere, budget_used_text,
 };
 
 use super::answer_line::AnswerLine;
@@ -128,11 +128,14 @@ impl RequestKind for ReceiptRequest {
 
     type Answer = Receipted;
 
-    /// A late receipt is compared with the one in the log, and the next claim waits for the
-    /// consequences of earlier commands.
+    /// A late receipt is compared with the one in the log, the next claim waits for the consequences of
+    /// earlier commands, and the folder of the work is looked at if its commands were approved in another one.
     fn takes_long(&self, ledger: &Ledger) -> Result<bool, Failure> {
         let must_wait = self.next.is_some() && ledger.has_backlog()?;
-        Ok(must_wait || ledger.must_read_receipt(self.token.seq)?)
+        let state = ledger.state()?;
+        let elsewhere = attempt_of(&state, self.token.seq)
+            .is_ok_and(|(run, number, _)| WorkElsewhere::of(run, number).is_some());
+        Ok(must_wait || elsewhere || ledger.must_read_receipt(self.token.seq)?)
     }
 
     fn run(&self, context: RequestContext<'_, '_>) -> Result<Receipted, Failure> {
@@ -155,7 +158,7 @@ impl RequestKind for ReceiptRequest {
         let read = |transaction: &Transaction<'_>| {
             let (state, events) = (transaction.state(), transaction.events());
             if let Some(reason) = rejected(events) {
-                return Ok(Receipted::Rejected(token, reason.to_owned()));
+                return Ok((Receipted::Rejected(token, reason.to_owned()), None));
             }
             let used =
                 attempt_of(state, token).map(|(run, ..)| run.warnings(state.time, state.time));
@@ -167,25 +170,42 @@ impl RequestKind for ReceiptRequest {
             let (attempt, replan) = (AttemptStatus::of(state, token)?, self.replan(state));
             let not_accepted = self.not_accepted(state, attempt.status);
             let unchecked = self.unchecked(state, context.origin.looks.map(|(dir, _)| dir));
-            let answer = ReceiptAnswer { attempt, budget_used, not_accepted, unchecked, replan };
+            let answer =
+                ReceiptAnswer { attempt, budget_used, not_accepted, unchecked: None, replan };
             // Under its key a receipt may be answered again after the next claim is over.
             let next = self.next.as_ref();
             let next = next.and_then(|next| Task::dispatched(state, events, next.secret));
             let next = next.filter(|task| expect_held(state, task).is_ok());
-            Ok::<_, Failure>(match next {
+            let outcome = match next {
                 _ if self.next.is_none() => Receipted::Recorded(answer),
                 Some(task) => {
                     Receipted::RecordedAndDispatched(answer, Box::new(task), worker.clone())
                 }
                 None => Receipted::NoNextStep(answer, None),
-            })
+            };
+            Ok::<_, Failure>((outcome, unchecked))
         };
-        let outcome = context.record_receipt(self.token, receipt, next_claim, read)??;
+        let (outcome, unchecked) =
+            context.record_receipt(self.token, receipt, next_claim, read)??;
+        // No other command waits for the look at the folder of the work.
+        let outcome = outcome.with_unchecked(unchecked.and_then(Unchecked::text));
         let Receipted::NoNextStep(answer, _) = outcome else { return Ok(outcome) };
         let now = context.ledger.now();
         let route = route.unwrap_or_default();
         let nothing = context.read(|state| why_none(state, token, (&worker, &route), now))??;
         Ok(Receipted::NoNextStep(answer, Some(nothing)))
+    }
+}
+
+impl Receipted {
+    fn with_unchecked(mut self, why: Option<String>) -> Self {
+        match &mut self {
+            Self::Recorded(answer)
+            | Self::RecordedAndDispatched(answer, ..)
+            | Self::NoNextStep(answer, _) => answer.unchecked = why,
+            Self::Rejected(..) => {}
+        }
+        self
     }
 }
 
@@ -200,10 +220,10 @@ impl ReceiptRequest {
         Some(message.to_string())
     }
 
-    /// Why no process checks the step.
-    fn unchecked(&self, state: &State, ledger: Option<&Path>) -> Option<String> {
+    /// What may keep the step from being checked.
+    fn unchecked(&self, state: &State, ledger: Option<&Path>) -> Option<Unchecked> {
         let (run, number, _) = attempt_of(state, self.token.seq).ok()?;
-        unchecked_text(ledger?, run, number)
+        Unchecked::of(ledger?, run, number)
     }
 
     fn replan(&self, state: &State) -> Option<ReplanAsked> {

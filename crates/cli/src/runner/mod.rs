@@ -42,8 +42,7 @@ pub(crate) use claims::{
 };
 pub(crate) use drive::{
     Consequence, EndedAttempt, GuardState, HeldOwner, closed_until, disk_problem, is_by_planner,
-    keep_left, may_ask_planner, may_hold, misplaced, misplaced_step, open_plan_criteria, plan_file,
-    rationale,
+    keep_left, may_ask_planner, may_hold, misplaced, open_plan_criteria, plan_file, rationale,
 };
 pub use drive::{
     Counts, Guards, LeftWorkers, Options, Pending, Recovered, RunOutcome, RunSummary, Session,
@@ -52,13 +51,14 @@ pub use drive::{
 pub(crate) use external_worker::{
     CheckPlaces, End, ExternalWork, Order, check_external, forget_external, has_check,
 };
-pub(crate) use helpers::approved_commands::{approval_here, approved_commands, commands_of_active};
+pub(crate) use helpers::approved_commands::{
+    approval_here, approved_commands, commands_of_active, folder_here,
+};
 pub use helpers::command_gate::CommandChecks;
 pub(crate) use helpers::commands::TIMEOUT_SECONDS;
 pub use helpers::commands::{FailureDecider, Helpers, Judge, PlannedWork, Planner};
 pub(crate) use helpers::folder_state::FolderState;
 pub(crate) use helpers::planner_request::first_request;
-pub(crate) use helpers::work_folder::check_folder;
 pub use imported_status::{ImportResult, ImportedStatuses, import_statuses};
 pub(crate) use own_folder::{OwnFolder, create_own_folder};
 pub(crate) use process::{

@@ -14,7 +14,7 @@ use crate::commands::inspect::name_and_title;
 use crate::commands::prime::ReadFrom;
 use crate::output::{escape_control, quoted, step_argument};
 use crate::protocol::{StepName, unchecked_text};
-use crate::runner::{Pending, misplaced_step, pending};
+use crate::runner::{Pending, pending};
 
 use super::session::HostSession;
 
@@ -281,12 +281,7 @@ fn unverified(ledger: &Path, run: &Run, number: StepNumber) -> ClaimState {
         open.push("its criteria".to_owned());
     }
     let open = open.iter().map(|criterion| escape_control(criterion)).collect();
-    let misplaced = match misplaced_step(run, number) {
-        Some(Pending::Misplaced { reason, .. }) => Some(format!("no judge checks it: {reason}")),
-        _ => None,
-    };
-    let unchecked = misplaced.or_else(|| unchecked_text(ledger, run, number));
-    let unchecked = unchecked.map(|why| escape_control(&why));
+    let unchecked = unchecked_text(ledger, run, number).map(|why| escape_control(&why));
     ClaimState::Unverified { open, unchecked }
 }
 

@@ -22,7 +22,7 @@ use crate::commands::last_runner::RunnerStatus;
 use crate::output::pending_commands;
 use crate::protocol::{Failure, is_unapproved, unchecked_text};
 use crate::requests::{default_run, run_of, run_status};
-use crate::runner::{GoneClaim, Pending, RunWait, misplaced_step, pending};
+use crate::runner::{GoneClaim, Pending, RunWait, pending};
 use crate::server::rollback_text;
 
 /// How many items of each kind a prime has.
@@ -328,11 +328,6 @@ impl PrimeLine {
 fn unchecked(dir: &Path, run: &Run) -> Vec<WaitingJson> {
     let text = |number: &StepNumber| {
         let name = name_and_title(run, *number).0;
-        if let Some(Pending::Misplaced { reason, .. }) = misplaced_step(run, *number) {
-            return Some(WaitingJson {
-                text: format!("{name} is reported, and no judge checks it: {reason}"),
-            });
-        }
         let why = unchecked_text(dir, run, *number)?;
         Some(WaitingJson { text: format!("{name} is reported, and {why}") })
     };

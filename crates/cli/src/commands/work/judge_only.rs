@@ -16,9 +16,9 @@ use plan_ledger::{Run, RunStatus};
 
 use crate::options::WaitLoop;
 use crate::output::{Code, Failure, approve_command, escape_control, print_message, shell_command};
-use crate::protocol::{StepName, commands_of, unapproved_commands};
+use crate::protocol::{StepName, approval_of, check_folder, unapproved_commands};
 use crate::requests::run_or_only;
-use crate::runner::{CheckLock, Criteria, JudgeMark, check_folder, commands_of_active, has_check};
+use crate::runner::{CheckLock, Criteria, JudgeMark, commands_of_active, has_check};
 
 use super::answers::text_in;
 use super::worker::Worker;
@@ -40,8 +40,7 @@ fn expect_approved(run: &Run) -> Result<(), String> {
 /// Why no command may run, for people.
 pub(super) fn may_check(run: &Run, criteria: Criteria) -> Result<PathBuf, String> {
     expect_approved(run)?;
-    let approval = commands_of(run).and_then(|hash| run.approved_commands(hash));
-    let approved_in = approval.and_then(|approval| approval.folder.as_ref());
+    let approved_in = approval_of(run).and_then(|approval| approval.folder.as_ref());
     let here = match approved_in {
         Some(folder) => Path::new(folder).canonicalize().map_err(|_| {
             format!("the folder in which its commands were approved is gone: {folder}")

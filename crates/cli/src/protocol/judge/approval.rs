@@ -1,14 +1,22 @@
 //! Whether a person approved what a run executes.
 //!
-//! An approval is by hash and for one run: a judge runs the commands of a version only if a person approved them in
-//! that run, and another version with the same commands needs no other approval.
+//! An approval is by hash and for one run and its forks: a judge runs the commands of a version only if a person
+//! approved them there, and another version with the same commands needs no other approval.
 
 use plan_ledger::internals::ledger::commands_hash;
+use plan_ledger::plan::CommandsApproval;
 use plan_ledger::{ContentHash, Run};
 
 /// The hash of the commands of the active version, if it has any.
 pub(crate) fn commands_of(run: &Run) -> Option<ContentHash> {
     commands_hash(&run.plan()?.decode())
+}
+
+/// The approval of the commands of the active version, if it has any and a person approved them.
+pub(crate) fn approval_of(run: &Run) -> Option<&CommandsApproval> {
+    // Without an approval no plan is read.
+    run.versions.iter().find(|version| version.commands.is_some())?;
+    run.approved_commands(commands_of(run)?)
 }
 
 /// The hash of the commands of the active version, if no person approved them.

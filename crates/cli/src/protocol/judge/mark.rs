@@ -10,12 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use plan_ledger::plan::{CompactStep, Criterion};
-use plan_ledger::{Run, RunId, StepNumber, StepStatus};
-
-use crate::protocol::shell::quoted;
-
-use super::approval::is_unapproved;
+use plan_ledger::{RunId, StepNumber};
 
 /// The folder of the locks of those who check, in the folder of a ledger.
 pub(crate) fn checks_folder(ledger: &Path) -> PathBuf {
@@ -38,41 +33,8 @@ pub(crate) fn has_judge(ledger: &Path, run: RunId) -> bool {
     [Some(run), None].iter().any(|of| is_locked(&judge_mark(ledger, *of)))
 }
 
-/// Why no process checks the commands of a reported step, and what helps; `None` if there is nothing to check, or
-/// a process does.
-pub(crate) fn unchecked_text(ledger: &Path, run: &Run, number: StepNumber) -> Option<String> {
-    let step = run.step(number).filter(|step| step.status == StepStatus::Reported)?;
-    let verdicts = step.attempt().map(|attempt| &attempt.verdicts);
-    let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
-    let is_open = |index: &u32| verdicts.is_none_or(|verdicts| !verdicts.contains_key(index));
-    let mut open = (0..).zip(&criteria).filter(|(index, _)| is_open(index));
-    if !open.any(|(_, criterion)| matches!(criterion, Criterion::Command(_)))
-        || is_locked(&step_lock(ledger, run.id, number))
-    {
-        return None;
-    }
-    no_judge_text(ledger, run)
-}
-
-/// Why no process runs the commands that check a run, and what helps; `None` if a judge is at work.
-pub(crate) fn no_judge_text(ledger: &Path, run: &Run) -> Option<String> {
-    let name = quoted(&run.name);
-    if is_unapproved(run) {
-        return Some(format!(
-            "nothing checks it before a person approves the commands of the plan: `ledger plan review \
-             {name}` lists them"
-        ));
-    }
-    (!has_judge(ledger, run.id)).then(|| {
-        format!(
-            "nothing checks it until a person starts a judge: `ledger work {name} --judge-only --wait` or \
-             `ledger serve --checks`"
-        )
-    })
-}
-
 /// Whether a process has locked a file. The file is never created, and a link or a pipe in its place is not followed.
-fn is_locked(path: &Path) -> bool {
+pub(super) fn is_locked(path: &Path) -> bool {
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
     let Ok(flags) = i32::try_from(flags.bits()) else { return false };
     let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);

@@ -4,7 +4,6 @@
 //! item names everything needed to resolve it.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use plan_ledger::plan::{
     Attempt, CompactStep, ExecutedPart, PauseCause, QuestionBody, QuestionSubject, Route, is_person,
@@ -14,12 +13,11 @@ use plan_ledger::{
     StepState, StepStatus, Timestamp,
 };
 
-use crate::protocol::{StepName, commands_of, is_unapproved};
+use crate::protocol::{StepName, WorkElsewhere, is_unapproved};
 use crate::runner::drive::criteria::{
     may_hold, open_plan_criteria, open_steps, texts_and_commands,
 };
 use crate::runner::helpers::approved_commands::commands_of_active;
-use crate::runner::helpers::work_folder::check_folder;
 
 /// An item that a run waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -317,25 +315,13 @@ pub(crate) fn misplaced(run: &Run) -> Vec<Pending> {
 }
 
 /// The item for a reported step that no judge checks because of the folder of its work.
-pub(crate) fn misplaced_step(run: &Run, number: StepNumber) -> Option<Pending> {
-    let step = run.step(number).filter(|step| step.status == StepStatus::Reported)?;
-    let work = step.attempt()?.process.as_ref()?.folder.as_ref()?;
-    let approval = run.approved_commands(commands_of(run)?)?;
-    let approved = approval.folder.as_ref()?;
-    if work == approved || open_criteria(run, number).1.is_empty() {
-        return None;
-    }
-    let reason = match Path::new(approved).canonicalize() {
-        Ok(plan) => check_folder(&plan, Some(work)).err()?,
-        Err(_) => format!("the folder in which its commands were approved is gone: {approved}"),
-    };
-    Some(Pending::Misplaced {
-        step: StepName::of(run, number),
-        approved: approved.clone(),
-        work: work.clone(),
-        reason,
-        hash: run.active_version()?.hash,
-    })
+fn misplaced_step(run: &Run, number: StepNumber) -> Option<Pending> {
+    run.step(number).filter(|step| step.status == StepStatus::Reported)?;
+    let elsewhere = WorkElsewhere::of(run, number)?;
+    let reason = elsewhere.problem()?;
+    let WorkElsewhere { approved, work } = elsewhere;
+    let (step, hash) = (StepName::of(run, number), run.active_version()?.hash);
+    Some(Pending::Misplaced { step, approved, work, reason, hash })
 }
 
 /// The approval of the commands of the active version, if no person gave it.

@@ -20,9 +20,13 @@ pub(crate) fn approved_commands(state: &State) -> BTreeSet<String> {
 
 /// The approval of commands by a person, to be run in the folder of this process.
 pub(crate) fn approval_here(hash: ContentHash, by: &str) -> CommandsApproval {
+    CommandsApproval { hash, by: by.to_owned(), folder: folder_here() }
+}
+
+/// The folder of this process, in which an approval lets a judge run commands.
+pub(crate) fn folder_here() -> Option<String> {
     let folder = std::env::current_dir().and_then(|folder| folder.canonicalize()).ok();
-    let folder = folder.and_then(|folder| folder.into_os_string().into_string().ok());
-    CommandsApproval { hash, by: by.to_owned(), folder }
+    folder.and_then(|folder| folder.into_os_string().into_string().ok())
 }
 
 /// What the active version of a run executes.

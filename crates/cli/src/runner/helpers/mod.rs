@@ -7,4 +7,3 @@ pub(crate) mod commands;
 pub(crate) mod folder_state;
 pub(crate) mod judge;
 pub(crate) mod planner_request;
-pub(crate) mod work_folder;

@@ -8,9 +8,10 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::ledger::time_text;
+use plan_ledger::internals::ledger::{commands_hash, time_text};
 use plan_ledger::plan::{
-    CompactPlan, ExecutedPart, PlanDiff, PlanVersion, Provenance, QuestionBody, diff,
+    CommandsApproval, CompactPlan, ExecutedPart, PlanDiff, PlanVersion, Provenance, QuestionBody,
+    diff,
 };
 use plan_ledger::{ContentHash, Plan, Question, Run};
 
@@ -18,11 +19,12 @@ use crate::commands::last_drill::LastDrill;
 use crate::commands::read_state::read_state;
 use crate::options::{LedgerArgs, RunArg};
 use crate::output::{
-    Code, Failure, PlanDiffJson, approve_command, cost_text, is_for_reader, plan_diff_text,
-    print_result, redone_steps, redone_text, shell_command,
+    Code, Failure, PlanDiffJson, approve_command, cost_text, escape_control, is_for_reader,
+    plan_diff_text, print_result, redone_steps, redone_text, shell_command,
 };
-use crate::protocol::{counted, unapproved_commands};
+use crate::protocol::{approval_of, counted, unapproved_commands};
 use crate::requests::{question_about, run_or_only};
+use crate::runner::folder_here;
 
 pub(super) use approve::{PlanApproveArgs, approve, reject};
 pub(super) use withdraw::{PlanWithdrawArgs, withdraw};
@@ -51,6 +53,9 @@ pub(super) fn review(args: &PlanReviewArgs) -> Result<Code, Failure> {
 fn show_proposal(args: &PlanReviewArgs, run: &Run) -> Result<Code, Failure> {
     let Some((number, version)) = run.newest_proposal() else {
         let mut text = format!("run {}: no plan version waits for approval", run.name);
+        if let Some(approved) = approval_of(run) {
+            text = format!("{text}; {}", approved_text(run, approved));
+        }
         if let (Some(plan), Some(_)) = (run.plan(), unapproved_commands(run)) {
             let hash = run.active_version().map(|active| active.hash).unwrap_or_default();
             let approve = approve_by(args, run, hash);
@@ -61,10 +66,10 @@ fn show_proposal(args: &PlanReviewArgs, run: &Run) -> Result<Code, Failure> {
                 run.active
             );
             if is_for_reader(&approve) {
-                text = format!("{text}\nto approve them:\n  {approve}");
+                text = format!("{text}\nto approve them{}:\n  {approve}", here_text());
             }
         }
-        let line = ReviewLine { proposal: None, run: &run.name, version: None };
+        let line = ReviewLine { proposal: None, ..ReviewLine::of(run) };
         print_result(args.ledger.json, &line, &text)?;
         return Ok(Code::Success);
     };
@@ -88,7 +93,8 @@ fn show_proposal(args: &PlanReviewArgs, run: &Run) -> Result<Code, Failure> {
         redone: &redone,
         steps: version.step_count,
     };
-    let line = ReviewLine { proposal: Some(proposal), run: &run.name, version: Some(number) };
+    let line =
+        ReviewLine { proposal: Some(proposal), version: Some(number), ..ReviewLine::of(run) };
     let text = [
         heading(run, number, version),
         drill.as_ref().map(LastDrill::text).unwrap_or_default(),
@@ -97,7 +103,7 @@ fn show_proposal(args: &PlanReviewArgs, run: &Run) -> Result<Code, Failure> {
         steps_text(&plan),
         compared_text(run.active, &difference),
         redone_text(&redone),
-        commands(args, run, version.hash),
+        commands(args, run, (version.hash, &plan)),
     ];
     let text: Vec<String> = text.into_iter().filter(|text| !text.is_empty()).collect();
     print_result(args.ledger.json, &line, &text.join("\n"))?;
@@ -108,12 +114,26 @@ fn show_proposal(args: &PlanReviewArgs, run: &Run) -> Result<Code, Failure> {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ReviewLine<'a> {
+    /// The folder in which a judge runs the commands of the active version; null if no person approved them, or
+    /// that is not known.
+    approved_in: Option<&'a str>,
+    /// The folder in which a judge may run the commands that are approved here; null if that is not known.
+    approves_in: Option<String>,
     #[serde(flatten)]
     proposal: Option<ProposalJson<'a>>,
     /// The run.
     run: &'a str,
-    /// The version; null if none waits, and then the other members are absent.
+    /// The version; null if none waits, and then the members about it are absent.
     version: Option<u32>,
+}
+
+impl<'a> ReviewLine<'a> {
+    /// That of a run without a version that waits.
+    fn of(run: &'a Run) -> Self {
+        let approved_in = approval_of(run).and_then(|approved| approved.folder.as_deref());
+        let (approves_in, run) = (folder_here(), run.name.as_str());
+        Self { approved_in, approves_in, proposal: None, run, version: None }
+    }
 }
 
 /// A version that waits for approval.
@@ -216,11 +236,28 @@ fn approve_by(args: &PlanReviewArgs, run: &Run, hash: ContentHash) -> String {
     format!("{} --by WHO", approve_command(&run.name, args.ledger.dir(), hash))
 }
 
-fn commands(args: &PlanReviewArgs, run: &Run, hash: ContentHash) -> String {
+/// Where a judge runs the commands of the active version, and who approved them.
+fn approved_text(run: &Run, approved: &CommandsApproval) -> String {
+    let place = approved.folder.as_ref().map(|folder| format!(" in {folder}")).unwrap_or_default();
+    let text = format!(
+        "a judge runs the commands of version {}{place}, as {} approved",
+        run.active, approved.by
+    );
+    escape_control(&text)
+}
+
+/// Where a judge runs the commands that are approved here.
+fn here_text() -> String {
+    let folder = folder_here().map(|folder| format!(" (a judge then runs commands in {folder})"));
+    escape_control(&folder.unwrap_or_default())
+}
+
+fn commands(args: &PlanReviewArgs, run: &Run, (hash, plan): (ContentHash, &Plan)) -> String {
     let reject = shell_command("plan reject", args.ledger.dir(), &[&run.name, "--by", "WHO"]);
     let lines = [approve_by(args, run, hash), reject];
     if !lines.iter().all(|line| is_for_reader(line)) {
         return "it waits for a person".to_owned();
     }
-    format!("to answer:\n  {}", lines.join("\n  "))
+    let place = commands_hash(plan).map(|_| here_text());
+    format!("to answer{}:\n  {}", place.unwrap_or_default(), lines.join("\n  "))
 }
