@@ -531,7 +531,10 @@ fn judge_of_a_server_ends_with_it() {
     let place = proposed();
     place.ledger("plan approve plan --by ana").code(0);
     let refused = start(place.command(&["serve", "--checks"]).env("CLAUDECODE", "1")).end();
-    refused.code(6).complains(&["agent session"]);
+    let refused = refused.code(6).complains(&["an agent session", "no judge starts here"]);
+    assert!(!refused.err.contains("decides"), "{}", refused.err);
+    let refused = start(place.command(&["serve", "--checks"]).env("CLAUDECODE", "1")).end();
+    refused.code(6).complains(&["no judge starts here"]);
     let server = serve_with_checks(&place);
     wait_until("the judge is there", || judges_in(&place.path("")) == 1);
     server.kill();
@@ -639,6 +642,71 @@ fn work_in_another_folder_waits_for_an_approval_there() {
     assert_eq!(status_of(&place, "build"), "accepted");
 }
 
+/// The worker is told at once that its work lies where no judge checks it.
+#[test]
+fn receipt_of_work_that_no_judge_checks_says_so() {
+    for is_served in [false, true] {
+        let place = proposed();
+        let elsewhere = tempfile::tempdir().unwrap();
+        let approved =
+            ledger_in(&place, elsewhere.path(), &["plan", "approve", "plan", "--by", "ana"]);
+        let folder = elsewhere.path().canonicalize().unwrap();
+        approved.says(&[&format!("a judge runs its commands in {}", folder.display())]);
+        let server = is_served.then(|| place.serve());
+        let token = place.ledger("claim plan").code(0).token();
+        let told = place.ledger(&format!("receipt {token} --output done")).code(0);
+        told.says(&[
+            "reported; no judge checks it: its claim was made in",
+            "`ledger questions plan` has the command",
+        ]);
+        server.into_iter().for_each(super::command::Running::dismiss);
+    }
+}
+
+/// A person sees before an approval where a judge will run the commands, and where it may run them now.
+#[test]
+fn review_names_the_folder_of_an_approval() {
+    let place = proposed();
+    let home = place.path("").canonicalize().unwrap().display().to_string();
+    let here = format!("(a judge then runs commands in {home})");
+    let review = |expected: &[&str], code: i32| {
+        place.ledger("plan review plan").code(code).says(expected);
+        place.ledger("plan review plan --json").code(code).lines().remove(0)
+    };
+    let line = review(&[&here], 0);
+    assert_eq!((&line["approved_in"], &line["approves_in"]), (&().into(), &home.as_str().into()));
+    let elsewhere = tempfile::tempdir().unwrap();
+    ledger_in(&place, elsewhere.path(), &["plan", "approve", "plan", "--by", "ana"]);
+    let folder = elsewhere.path().canonicalize().unwrap().display().to_string();
+    let now = format!("a judge runs the commands of version 1 in {folder}, as ana approved");
+    assert_eq!(review(&[&now], 0)["approved_in"], folder.as_str());
+    place.write("plan.yaml", PLAN.replace("touch ran", "touch other"));
+    place.ledger("plan propose plan.yaml --run plan --approval required").code(0);
+    assert_eq!(review(&[&format!("to answer {here}")], 3)["approved_in"], folder.as_str());
+}
+
+#[test]
+fn judge_is_named_to_a_person_who_judges_a_command() {
+    let place = proposed();
+    report(&place);
+    place
+        .ledger("accept plan build --by ana")
+        .code(6)
+        .complains(&["a judge checks the others: `ledger work plan --judge-only --wait`"]);
+}
+
+/// A fork runs what its parent may run.
+#[test]
+fn fork_has_the_approval_of_its_parent() {
+    let place = proposed();
+    place.ledger("plan approve plan --by ana").code(0);
+    place.write("built", "");
+    place.ledger("fork plan --step build --name again").code(0);
+    let token = place.ledger("claim again").code(0).token();
+    place.ledger(&format!("receipt {token} --output done")).code(0);
+    place.ledger("work again --judge-only").code(0).says(&["1 step checked"]);
+}
+
 /// The limits of workers do not hold for checks, so a judge takes none.
 #[test]
 fn judge_takes_no_limits_of_workers() {
@@ -717,6 +785,9 @@ fn stub_judges_nothing_that_another_worker_reported() {
     wait_until("the stub did its step", || status_of(&place, "a") == "accepted");
     drill.signal("INT");
     let ended = drill.end().code(3);
-    ended.says(&["step 2 (b) waits for a runner or a judge to check: false"]);
+    let waits = "step 2 (b) waits for a runner or a judge to check: false";
+    let ended = ended.says(&[waits, "ledger work plan --judge-only --wait"]);
+    // A runner would need a worker for the steps that have no command.
+    assert!(!ended.out.contains("ledger run"), "{}", ended.out);
     assert_eq!(status_of(&place, "b"), "reported");
 }

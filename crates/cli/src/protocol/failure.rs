@@ -173,6 +173,11 @@ pub enum Failure {
         /// The option, with its value if only that one is meant.
         option: &'static str,
     },
+    /// It starts a judge, and comes from the shell of an agent session.
+    JudgeInAgentSession {
+        /// The host, and the session if it is known.
+        session: String,
+    },
     /// It names an author, and comes from the shell of an agent session.
     AuthorInAgentSession {
         /// The host, and the session if it is known.
@@ -229,6 +234,7 @@ impl Failure {
             | Self::AuthorInsideAttempt { .. }
             | Self::AgentSession { .. }
             | Self::OptionInAgentSession { .. }
+            | Self::JudgeInAgentSession { .. }
             | Self::AuthorInAgentSession { .. } => Code::Rejected,
             Self::Ledger(error) => code_of(error),
             Self::Output(_) => Code::Io,
@@ -282,6 +288,7 @@ impl Failure {
             }
             Self::AgentSession { .. }
             | Self::OptionInAgentSession { .. }
+            | Self::JudgeInAgentSession { .. }
             | Self::AuthorInAgentSession { .. } => ("rejected".to_owned(), Some("agent_session")),
             Self::Output(_) => ("output".to_owned(), None),
             Self::Ledger(error) => {
@@ -471,6 +478,12 @@ impl fmt::Display for Failure {
                 f,
                 "this is an agent session ({session}), and only a person chooses `{option}`: it decides \
                  for the user\nhint: tell the user; a person enters this command line in a shell that no \
+                 agent host started"
+            ),
+            Self::JudgeInAgentSession { session } => write!(
+                f,
+                "this is an agent session ({session}), and no judge starts here: it checks in an \
+                 environment of its own\nhint: tell the user; a person starts the judge in a shell that no \
                  agent host started"
             ),
             Self::AuthorInAgentSession { session } => write!(

@@ -16,7 +16,7 @@ use crate::protocol::{Failure, StepName};
 
 use super::answer_line::AnswerLine;
 use super::context::RequestContext;
-use super::find::{name, run_of, run_status, step_of, step_status};
+use super::find::{name, request_command, run_of, run_status, step_of, step_status};
 use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
@@ -119,8 +119,9 @@ fn open_step_criteria(run: &Run, number: StepNumber) -> Result<(AttemptToken, Ve
     let open = open_text(&criteria, |index| attempt.verdicts.contains_key(index));
     if open.is_empty() {
         return Err(Failure::Rejected(format!(
-            "{}: no text criterion is open; `ledger run` judges the others",
-            name(run, number)
+            "{}: no text criterion is open; a judge checks the others: `{} --judge-only --wait`",
+            name(run, number),
+            request_command("work", &[&run.name])
         )));
     }
     Ok((attempt.token, open))

@@ -43,7 +43,9 @@ lease expires, and a claim for as long as --wait lasts.
 
 As in `ledger run`, workers that fail at once at several steps (with --wait: again after three waits)
 pause the run with a question, and after a usage limit in the last output of a failed worker, or
-retry_after_seconds, nothing is claimed until it ends, nor while the disk is nearly full. `ledger logs` shows what the command prints.
+retry_after_seconds, no step of its owner is claimed until it ends, nor any while the disk is nearly full. It has one
+command, so it gives no step to a second owner (`owners` in the plan), as `ledger run --worker-for` does. `ledger logs`
+shows what the command prints.
 
 Exit code 0: the run is done, or --max steps were tried. 1: it failed. 3: no step is ready although
 the run is not over, or Ctrl-C stopped this with work left.",

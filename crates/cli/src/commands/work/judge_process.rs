@@ -25,7 +25,7 @@ use crate::server::{AgentSession, expect_outside};
 pub(crate) fn expect_judge(ledger: &Path) -> Result<(), Failure> {
     expect_outside(std::process::id(), ledger)?;
     match AgentSession::of_environment() {
-        Some(session) => Err(Failure::AgentSession { session: session.name }),
+        Some(session) => Err(Failure::JudgeInAgentSession { session: session.name }),
         None => Ok(()),
     }
 }

@@ -11,8 +11,8 @@ use plan_ledger::plan::{
     RunPaused, StepEvent, VariableSet,
 };
 use plan_ledger::{
-    Decision, Event, Note, Outcome, Output, Receipt, ReplanTrigger, Ruling, RunId, StepNumber,
-    Verdict,
+    Decision, Event, FailureClass, Note, Outcome, Output, Receipt, ReplanTrigger, Ruling, RunId,
+    StepNumber, Verdict,
 };
 
 use crate::commands::inspect::text::units::{seconds, span};
@@ -183,13 +183,13 @@ pub(crate) fn step_event_text(event: &StepEvent) -> String {
         StepEvent::Accepted(event) => format!("accepted: {}", basis_text(&event.basis)),
         StepEvent::FailureDecided(event) => {
             let decision = decision_text(&event.decision);
-            let class = phrase(&event.class);
+            let failure = failure_text(event.class);
             let (rule, reason) = (escape_control(&event.rule), reason_suffix(&event.reason));
             // The rule of an answer or a helper has the name already.
             let is_named = event.by.is_empty() || event.rule.contains(&event.by);
             let by =
                 if is_named { String::new() } else { format!(" ({})", escape_control(&event.by)) };
-            format!("@{} {class} failure, {decision} by {rule}{by}{reason}", event.token)
+            format!("@{} {failure}, {decision} by {rule}{by}{reason}", event.token)
         }
         StepEvent::Skipped(event) => {
             format!("skipped by {}{}", escape_control(&event.by), reason_suffix(&event.reason))
@@ -229,11 +229,8 @@ pub(crate) fn step_event_text(event: &StepEvent) -> String {
         }
         StepEvent::CostCorrected(event) => cost_correction_text(event),
         StepEvent::StepFailed(event) => {
-            let (class, reason) = (phrase(&event.class), reason_suffix(&event.reason));
-            format!(
-                "{class} failure without an attempt, by {}{reason}",
-                escape_control(&event.rule)
-            )
+            let (failure, reason) = (failure_text(event.class), reason_suffix(&event.reason));
+            format!("{failure} without an attempt, by {}{reason}", escape_control(&event.rule))
         }
     }
 }
@@ -527,5 +524,13 @@ pub(crate) fn decision_text(decision: &Decision) -> String {
         Decision::Escalate => "a person is asked".to_owned(),
         Decision::Abort => "the run ends".to_owned(),
         Decision::OutcomeUnknown => "outcome unknown".to_owned(),
+    }
+}
+
+/// A failure by its class. Work that lacks a declared output or a criterion is no failure of its worker.
+fn failure_text(class: FailureClass) -> String {
+    match class {
+        FailureClass::CriterionFailed => "rejected work".to_owned(),
+        class => format!("{} failure", phrase(&class)),
     }
 }
