@@ -10,11 +10,12 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
+use super::backoff::planned_delay;
 use super::criteria::{CEL, evaluate, evaluate_with, output_of};
 use super::disposition::{disposition_of, must_not_repeat};
 use super::fallback::may_fall_back;
 use super::outcome::decision_events;
-use super::reported::{class_evidence, is_decided_by_rules};
+use super::reported::{ClassSource, given_class, is_decided_by_rules};
 use crate::plan::event::Event;
 use crate::plan::event::receipt::{Outcome, UsageLimit};
 use crate::plan::event::run_event::Origin;
@@ -151,8 +152,8 @@ impl<'a> FailedAttempt<'a> {
         evaluator: &mut Evaluator,
     ) -> Result<Vec<Event>, Exhausted> {
         let mut decided = self.decide(time, evaluator)?;
-        if let Some(why) = self.class_reason() {
-            decided.reason = Text::concat([&decided.reason, &why.into()]);
+        if let Some(source) = self.class_source() {
+            decided.reason = Text::concat([&decided.reason, &source.evidence().into()]);
         }
         Ok(self.events(decided, time))
     }
@@ -193,15 +194,23 @@ impl<'a> FailedAttempt<'a> {
         }
     }
 
-    /// Why the failure has its class, if its worker reported none.
-    fn class_reason(&self) -> Option<String> {
+    /// Where the class of the failure is from, if its worker reported none.
+    fn class_source(&self) -> Option<ClassSource> {
         let is_reported = self.attempt.receipt.as_ref().is_some_and(|receipt| {
             matches!(receipt.outcome, Outcome::Failed { class, .. } if class == self.class)
         });
         if is_reported || self.class == FailureClass::Unknown {
             return None;
         }
-        class_evidence(self.run, self.number, &self.message)
+        let given = given_class(self.run, self.number, &self.message);
+        given.filter(|(class, _)| *class == self.class).map(|(_, source)| source)
+    }
+
+    /// Whether only words of its message give the failure its class, and the plan does not say how the step is
+    /// retried: the words may be about something else.
+    fn is_class_guessed(&self) -> bool {
+        let is_by_words = matches!(self.class_source(), Some(ClassSource::Words(_)));
+        is_by_words && !self.run.states_retry(self.number)
     }
 
     /// The usage limit that the attempt met, unless the step must not be repeated.
@@ -383,7 +392,8 @@ impl<'a> FailedAttempt<'a> {
             RuleDecision::new(decision, &rule.replacen("fail", word, 1), reason)
         };
         let is_asked = self.run.failure_settings.on_unknown == OnUnknown::Ask;
-        if is_asked && self.class == FailureClass::Unknown && limit.is_none() {
+        let is_unknown = self.class == FailureClass::Unknown && limit.is_none();
+        if is_asked && (is_unknown || self.is_class_guessed()) {
             return Ok(decided(Decision::Escalate, "escalate", reason));
         }
         match self.run.max_replans() {
@@ -472,13 +482,23 @@ impl<'a> FailedAttempt<'a> {
     fn retry_decision(&self, rule: &str, limit: u32, time: Timestamp) -> RuleDecision {
         let reason = self.counted(limit);
         let asked = self.attempt.receipt.as_ref().and_then(|receipt| receipt.outcome.delay());
-        let wait = backoff(&self.retry, self.failures, self.attempt.token.0);
-        let wait = wait.max(if mutant!(RetryAfterIgnored) { 0 } else { asked.unwrap_or(0) });
+        let asked = asked.or_else(|| self.default_delay()).unwrap_or(0);
+        let wait = planned_delay(&self.retry, self.failures, self.attempt.token.0);
+        let wait = wait.max(if mutant!(RetryAfterIgnored) { 0 } else { asked });
         let decision = match wait {
             0 => Decision::Retry,
             wait => Decision::RetryAt { due: time.saturating_add(wait) },
         };
         RuleDecision::new(decision, rule, reason)
+    }
+
+    /// The delay after a failure that the ledger, not its worker, takes as a transient one, if the plan does not say
+    /// how the step is retried.
+    fn default_delay(&self) -> Option<Micros> {
+        let is_due = self.class == FailureClass::Transient && self.class_source().is_some();
+        let seed = self.attempt.token.0;
+        (is_due && !self.run.states_retry(self.number))
+            .then(|| RetryPolicy::default_delay_seconds(self.failures, seed).saturating_mul(SECOND))
     }
 
     fn fallback_decision(&self, rule: &str, time: Timestamp) -> Option<RuleDecision> {
@@ -517,29 +537,6 @@ fn class_rule(class: FailureClass) -> (&'static str, Option<&'static str>) {
         }
         FailureClass::BudgetExhausted => ("budget_exhausted", Some("fail.class_budget_exhausted")),
     }
-}
-
-/// Delay after the `failures`-th failure.
-fn backoff(policy: &RetryPolicy, failures: u32, token: u64) -> Micros {
-    let mut wait = Micros::from(policy.backoff_seconds).saturating_mul(SECOND);
-    let most = policy.backoff_max_seconds.map(|most| Micros::from(most).saturating_mul(SECOND));
-    let growth = u64::from(policy.backoff_percent.unwrap_or(100));
-    for _ in 1..failures.min(64) {
-        wait = wait.saturating_mul(growth) / 100;
-    }
-    let wait = wait.min(most.unwrap_or(Micros::MAX));
-    let Some(percent) = policy.jitter_percent.filter(|percent| *percent > 0) else { return wait };
-    let span = wait / 100 * u64::from(percent.min(100));
-    // Jitter only shortens the delay, so that the maximum holds.
-    wait.saturating_sub(mix(token) % span.saturating_add(1))
-}
-
-/// The `SplitMix64` finalizer, which maps consecutive tokens to unrelated numbers.
-fn mix(token: u64) -> u64 {
-    let mut z = token.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// The rest of the budget of a run as expressions read it; null where there is no limit.

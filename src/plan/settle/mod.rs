@@ -15,6 +15,7 @@
 //!   the run has consequences left, and nothing is derived from their absence.
 
 mod answers;
+pub(crate) mod backoff;
 pub(crate) mod budget;
 mod criteria;
 pub(crate) mod disposition;
@@ -25,6 +26,7 @@ pub(crate) mod opening;
 pub(crate) mod outcome;
 pub(crate) mod reported;
 pub(crate) mod variables;
+mod words;
 
 use crate::plan::event::Event;
 use crate::plan::event::step_event::{Accepted, AcceptedBasis, VerdictRecorded};

@@ -4,6 +4,7 @@ use super::criteria::{
     criteria_without_verdict, expression_criteria, failed_criterion, trusted_criteria,
 };
 use super::variables::missing_outputs;
+use super::words::transient_words;
 use crate::plan::event::receipt::Outcome;
 use crate::plan::event::step_event::Ruling;
 use crate::plan::event::step_status::StepStatus;
@@ -15,8 +16,29 @@ use crate::plan::state::step_state::Attempt;
 use crate::plan::value::ids::StepNumber;
 use crate::plan::value::text::Text;
 
+/// Where the class of a failure is from that its worker did not report.
+pub(super) enum ClassSource {
+    /// This word of the `failure_hints` of the plan.
+    Hint(String),
+    /// The `failure_class` of the step.
+    Step,
+    /// These words of the message, which networks and servers use.
+    Words(String),
+}
+
+impl ClassSource {
+    /// The source, for the record.
+    pub(super) fn evidence(&self) -> String {
+        match self {
+            Self::Hint(word) => format!(" (its class is from the plan's hint `{word}`)"),
+            Self::Step => " (its class is the step's failure_class)".to_owned(),
+            Self::Words(words) => format!(" (transient, because it says `{words}`)"),
+        }
+    }
+}
+
 /// The class of a failure: the reported class. If that is `Unknown`, `failure_hints` of the plan
-/// may give a class for a word in the message, then `failure_class` for the step.
+/// may give a class for a word in the message, then `failure_class` for the step, then words of networks.
 pub(super) fn classify(
     run: &Run,
     number: StepNumber,
@@ -26,56 +48,26 @@ pub(super) fn classify(
     if class != FailureClass::Unknown {
         return class;
     }
-    let named = || run.plan_step(number)?.failure_class().and_then(FailureClass::named);
-    let hinted = hint(run, number, message).map(|(_, class)| class);
-    let known = || transient_words(message).map(|_| FailureClass::Transient);
-    hinted.or_else(named).or_else(known).unwrap_or(class)
+    given_class(run, number, message).map_or(class, |(class, _)| class)
 }
 
-/// The hint of the plan that a message has, and its class.
-fn hint(run: &Run, number: StepNumber, message: &str) -> Option<(String, FailureClass)> {
+/// The class that a failure without a reported one has, and its source.
+pub(super) fn given_class(
+    run: &Run,
+    number: StepNumber,
+    message: &str,
+) -> Option<(FailureClass, ClassSource)> {
     let hints = run.plan_step(number).map(CompactStep::failure_hints).unwrap_or_default();
-    hints.into_iter().find(|(word, _)| message.contains(word.as_str()))
-}
-
-/// What networks and servers say about failures that pass by themselves.
-const TRANSIENT_WORDS: [&str; 16] = [
-    "http 503",
-    "status 503",
-    "503 service unavailable",
-    "http 429",
-    "status 429",
-    "429 too many requests",
-    "too many requests",
-    "rate limit",
-    "connection reset",
-    "connection refused",
-    "connection timed out",
-    "network is unreachable",
-    "network timeout",
-    "temporary failure in name resolution",
-    "econnreset",
-    "etimedout",
-];
-
-/// The words of a message that say that the failure passes by itself.
-fn transient_words(message: &str) -> Option<&'static str> {
-    let message = message.to_ascii_lowercase();
-    TRANSIENT_WORDS.into_iter().find(|words| message.contains(words))
-}
-
-/// Why [`classify`] gave a failure its class, for the record.
-pub(super) fn class_evidence(run: &Run, number: StepNumber, message: &str) -> Option<String> {
-    if let Some((word, _)) = hint(run, number, message) {
-        return Some(format!(" (its class is from the plan's hint `{word}`)"));
+    let mut hints = hints.into_iter();
+    if let Some((word, class)) = hints.find(|(word, _)| message.contains(word.as_str())) {
+        return Some((class, ClassSource::Hint(word)));
     }
-    let named = run.plan_step(number)?.failure_class().and_then(FailureClass::named);
-    match named {
-        Some(_) => Some(" (its class is the step's failure_class)".to_owned()),
-        None => {
-            transient_words(message).map(|words| format!(" (transient, because it says `{words}`)"))
-        }
+    let named = || run.plan_step(number)?.failure_class().and_then(FailureClass::named);
+    if let Some(class) = named() {
+        return Some((class, ClassSource::Step));
     }
+    let words = transient_words(message)?;
+    Some((FailureClass::Transient, ClassSource::Words(words)))
 }
 
 /// The consequence of a reported step.

@@ -483,6 +483,22 @@ fn class_of_a_failure_without_a_report_is_known_and_on_record() {
     place.ledger("questions").says(&["step 3 (other)"]);
 }
 
+/// Such a failure is not repeated at once, and a person is asked after the last attempt: the words may be about
+/// something else.
+#[test]
+fn failure_that_words_make_transient_waits_and_is_asked_about() {
+    let place = Place::new();
+    let steps = "steps: [{id: a, command: 'echo request timed out >&2; false'}, {id: b, after: [a], command: 'true'}]";
+    place.write("p.yaml", steps);
+    place.ledger("run p.yaml").code(3).says(&["request timed out"]);
+    let record = place.ledger("inspect step p a").code(0);
+    assert_eq!(record.out.matches("transient failure, to be retried at 2").count(), 2);
+    record.says(&["attempt 3", "escalate.attempts_exhausted"]);
+    place.ledger("questions").code(0).says(&["step 1 (a)"]);
+    place.ledger("answer p a skip --by ana").code(0);
+    place.ledger("run p.yaml").code(0);
+}
+
 /// A failed criterion has a class of its own: it is retried as the step says, asks nothing, and rules match it.
 #[test]
 fn s18_failed_criterion_has_its_class() {
