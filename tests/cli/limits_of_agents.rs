@@ -110,32 +110,53 @@ fn usage_limit_without_a_time_waits_longer_each_time() {
     assert_eq!(seconds, ["1", "2", "1"]);
 }
 
+/// An agent without funds until there is a file `paid`.
+const UNFUNDED: &str = "echo $LEDGER_STEP >> $TALLY
+    [ -e paid ] || { echo 'Your org is out of usage \u{b7} add funds to continue'; exit 1; }";
+
+/// One question, and no other step of the owner is tried before its answer.
 #[test]
-fn limit_that_no_waiting_ends_asks_a_person() {
+fn limit_that_no_waiting_ends_asks_a_person_once() {
     let place = Place::new();
-    place.write(
-        "agent.sh",
-        "echo x >> $TALLY; echo 'Your org is out of usage \u{b7} add funds to continue'; exit 1",
-    );
-    place.write(
-        "plan.yaml",
-        "steps: [{id: a, retry: {max_attempts: 5}}, {id: b}, {id: c}, {id: d}, {id: e}]",
-    );
-    let words = [
-        "run",
-        "plan.yaml",
-        "--worker",
-        "sh agent.sh",
-        "--max-parallel",
-        "1",
-        "--limit-waits",
-        "1s,1s,1s",
-    ];
-    let ended = place.ledger_with(&words).code(3);
-    let ended = ended.says(&["add funds to continue", "ledger unpause"]);
-    ended.complains(&["steps wait until ", "a limit that no waiting ends"]);
-    assert_eq!(place.tally().len(), 4);
-    assert_eq!(ids(&run_of(&place), StepStatus::Gated), ["a", "b", "c", "d"]);
+    place.write("agent.sh", UNFUNDED);
+    place.write("plan.yaml", "steps: [{id: a, retry: {max_attempts: 5}}, {id: b}, {id: c}]");
+    let run = ["run", "plan.yaml", "--worker", "sh agent.sh", "--max-parallel", "1"];
+    let reason = "a limit that no waiting ends: exit status 1: Your org is out of usage";
+    let asked = format!("steps wait for an answer: {reason}");
+    let ended = place.ledger_with(&run).code(3).says(&["add funds to continue"]);
+    let ended = ended.complains(&[asked.as_str()]);
+    assert!(!ended.err.contains("wait until"), "{}", ended.err);
+    assert_eq!(place.tally(), ["a"]);
+    assert_eq!(ids(&run_of(&place), StepStatus::Gated), ["a"]);
+    let held = format!("the steps without an owner wait for an answer, 2 ready steps: {reason}");
+    place.ledger("status").code(0).says(&[held.as_str()]);
+    place.ledger("status --json").code(0).says(&["\"until\":null"]);
+    place.ledger_with(&run).code(3);
+    assert_eq!(place.tally(), ["a"], "the next runner keeps the hold");
+    // After the answer one step is tried, and asks again.
+    place.ledger("answer plan a retry --by ana").code(0);
+    place.ledger_with(&run).code(3);
+    assert_eq!(place.tally().len(), 2);
+    place.write("paid", "");
+    let gated = ids(&run_of(&place), StepStatus::Gated);
+    assert_eq!(gated.len(), 1);
+    place.ledger(&format!("answer plan {} retry --by ana", gated[0])).code(0);
+    let status = place.ledger("status").code(0).out;
+    assert!(!status.contains("wait for an answer"), "{status}");
+    place.ledger_with(&run).code(0);
+    assert_eq!(place.tally().len(), 5);
+}
+
+#[test]
+fn ledger_work_waits_for_the_answer_about_such_a_limit() {
+    let place = Place::planned("steps: [{id: a}, {id: b}]");
+    place.write("agent.sh", UNFUNDED);
+    let work = start(&mut place.command(&["work", "--wait", "--", "sh", "agent.sh"]));
+    wait_until("it waits", || work.complained("nothing is claimed until there is an answer: "));
+    place.write("paid", "");
+    place.ledger("answer plan a retry --by ana").code(0);
+    work.end().code(0);
+    assert_eq!(place.tally(), ["a", "a", "b"]);
 }
 
 #[test]
@@ -165,6 +186,30 @@ fn fourth_limit_of_a_step_in_a_row_is_an_ordinary_failure() {
     assert_eq!(failures(&place), [1, 0, 0]);
 }
 
+/// A step whose own failure looks like a limit does not keep the others of its owner from their work.
+#[test]
+fn owner_is_tried_with_another_step_than_the_one_at_its_limit() {
+    let steps = "steps: [{id: a, retry: {max_attempts: 2}, priority: 5}, {id: b}, {id: c}]";
+    let agent = "echo $LEDGER_STEP >> $TALLY
+        [ $LEDGER_STEP != a ] || { echo 'You have hit your usage limit. Try again later.' >&2; exit 1; }
+        sleep 0.3";
+    let place = Place::new();
+    place.write("agent.sh", agent);
+    place.write("plan.yaml", steps);
+    let waits = ["--limit-waits", "1s,1s,1s"];
+    let words = ["run", "plan.yaml", "--worker", "sh agent.sh", "--max-parallel", "1"];
+    place.ledger_with(&[words.as_slice(), &waits].concat()).code(1);
+    // Three limits, and then the two attempts of its `retry`.
+    assert_eq!(place.tally(), ["a", "b", "a", "c", "a", "a", "a"]);
+    assert_eq!(failures(&place), [2, 0, 0]);
+
+    let place = Place::planned(steps);
+    place.write("agent.sh", agent);
+    let work = ["work", "--wait", waits[0], waits[1], "--", "sh", "agent.sh"];
+    start(&mut place.command(&work)).end().code(1);
+    assert_eq!(place.tally(), ["a", "b", "a", "c", "a", "a", "a"]);
+}
+
 /// The output of a test that quotes a sentence is no limit.
 #[test]
 fn sentence_in_the_middle_of_the_output_is_no_limit() {
@@ -183,7 +228,9 @@ fn ledger_work_reads_usage_limits() {
     let place = Place::planned("steps: [{id: a, retry: {max_attempts: 1}}, {id: b}]");
     place.write("agent.sh", limited_once("echo 'usage limit reached, try again in 2s' >&2"));
     let ended = start(&mut place.command(&["work", "--wait", "--", "sh", "agent.sh"])).end();
-    ended.code(0).complains(&["steps wait until ", "nothing is claimed before "]);
+    let ended = ended.code(0).complains(&["steps wait until ", "nothing is claimed before "]);
+    assert!(!ended.err.contains("none that this worker takes"), "{}", ended.err);
+    ended.says(&["2 steps done, 1 attempt failed; the run is done"]);
     let mut tally = place.tally();
     assert_eq!(tally.remove(0), "a 1");
     tally.sort();
@@ -228,6 +275,8 @@ fn work_starts_by_itself_only_in_its_hours() {
     ] {
         let waiting = start(place.command(words).env("TZ", "UTC"));
         wait_until("it waits for its hours", || waiting.complained("work starts then (--hours)"));
+        let begin = closed.split('-').next().unwrap();
+        assert!(waiting.complained(&format!(" {begin}:")), "a time to the second");
         waiting.signal("TERM");
         waiting.end().code(3);
         assert_eq!(place.tally(), Vec::<String>::new());
@@ -274,7 +323,11 @@ fn held_owner_is_named_until_its_limit_ends() {
     place.ledger("status").code(0).says(&[held, more]);
     place.ledger("next").code(3).says(&[held, more]);
     place.ledger("inspect .ledger why plan b").code(0).says(&[held, more]);
-    place.ledger("prime").code(0).says(&["Waits until a time:", held, ", 2 ready steps"]);
+    place.ledger("prime").code(0).says(&[
+        "Waits until a time or an answer:",
+        held,
+        ", 2 ready steps",
+    ]);
     let member = "\"waits\":[{\"owner\":\"claude\",\"ready\":[2,3],\"reason\":\"a usage limit";
     place.ledger("status --json").code(0).says(&[member]);
     place.ledger("inspect .ledger why plan b --json").code(0).says(&[member]);
@@ -413,7 +466,7 @@ fn ledger_work_holds_one_owner_only() {
 }
 
 /// Story: one owner waited for a limit of eight hours, another one for five minutes. The clock was set, so the first
-/// limit was over; its steps waited for the second one.
+/// limit was over; its steps waited for the second one. A wait of so many hours does not follow the clock.
 #[test]
 fn clock_that_is_set_ends_a_limit_beside_another_wait() {
     let place = Place::new();
@@ -422,10 +475,13 @@ fn clock_that_is_set_ends_a_limit_beside_another_wait() {
         case $LEDGER_STEP in
         a) [ $LEDGER_ATTEMPT = 2 ] ||
             { echo \"Claude AI usage limit reached|$(($(date +%s) + 28000))\"; exit 1; } ;;
-        b) echo 'usage limit reached, try again in 2 hours'; exit 1 ;;
+        b | c) echo 'usage limit reached, try again in 2 hours'; exit 1 ;;
         esac";
     place.write("agent.sh", agent);
-    place.write("plan.yaml", "steps: [{id: a, owner: claude}, {id: b, owner: codex}]");
+    place.write(
+        "plan.yaml",
+        "steps: [{id: a, owner: claude}, {id: b, owner: codex}, {id: c, owner: gemini, after: [a]}]",
+    );
     let ahead = place.path("ahead");
     let command = |words: &[&str]| {
         let mut command = place.command(words);
@@ -439,21 +495,18 @@ fn clock_that_is_set_ends_a_limit_beside_another_wait() {
     wait_until("it is accepted", || ids(&run_of(&place), StepStatus::Accepted) == ["a"]);
     let status = start(&mut command(&["status"])).end().code(0);
     status.complains(&["the clock of this machine is 8 h ahead of the ledger's time"]);
-    // The times of files are those of the real clock, so for `b` the end of the limit has passed: it is tried again,
-    // but not at once.
-    wait_until("the other step is tried, too", || place.tally().contains(&"b 2".to_owned()));
-    wait_until("it waits again", || {
-        place.ledger("inspect records --kind receipt_recorded --json").out.lines().count() >= 4
-    });
+    wait_until("the last step waits", || run.complained("steps of gemini wait until "));
     run.signal("TERM");
     let ended = run.end();
     let mut tally = place.tally();
     tally.sort();
-    assert_eq!(tally, ["a 1", "a 2", "b 1", "b 2"]);
-    // The clock that a person looks at says when.
-    let line = ended.err.lines().rfind(|line| line.contains("steps of codex wait until ")).unwrap();
+    assert_eq!(tally, ["a 1", "a 2", "b 1", "c 1"]);
+    // The clock that a person looks at says when. The times of files are those of the real clock: for `c` the end of the
+    // limit has passed, and it is tried again, but not at once.
+    let line =
+        ended.err.lines().rfind(|line| line.contains("steps of gemini wait until ")).unwrap();
     let hour = |text: &str| text.split(':').next().unwrap().parse::<u32>().unwrap();
-    let (said, until) = line.split_once(" steps of codex wait until ").unwrap();
+    let (said, until) = line.split_once(" steps of gemini wait until ").unwrap();
     let (said, until) = (hour(said.trim_start_matches("ledger: ")), hour(until));
     assert!(until == said || until == (said + 1) % 24, "{line}");
 }

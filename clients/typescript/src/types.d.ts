@@ -534,6 +534,8 @@ export interface ClaimRequest {
   every_run?: boolean;
   /** No steps of these owners; null: none without an owner. */
   held?: Array<string | null>;
+  /** Another ready step of the same owner instead of one of these: they met a usage limit. */
+  last?: Array<RunStep>;
   /** The length of the lease; that of the plan by default. */
   lease_seconds?: number | null;
   /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
@@ -573,6 +575,14 @@ export interface WorkerProcess {
   pid: number;
   /** When it started, in clock ticks after the boot. */
   start: number;
+}
+
+/** A step of a run. */
+export interface RunStep {
+  /** The name of the run. */
+  run: string;
+  /** The number of the step. */
+  step: StepNumber;
 }
 
 /** Renew the lease of an attempt. */
@@ -1979,6 +1989,9 @@ export type PlanRequestKind = "replan" | "new_evidence" | "scope_change";
 
 /** Which process's end ends the attempt, beside its lease. */
 export type BoundTo = "peer" | "lease" | BoundToProcess;
+
+/** Number of a step in its run, from 1 in plan order; fixed for the life of the run, never reused. */
+export type StepNumber = number;
 
 /** Whether the work of a released attempt had begun. */
 export type Work = "not_begun" | "begun";

@@ -144,20 +144,38 @@ fn check_step(
     Ok(number)
 }
 
-/// The first ready step of a route within all caps.
+/// The first ready step of a route within all caps, or another one of its owner if that is to be taken last.
 fn first_within_caps(state: &State, run: &Run, route: &Route) -> Result<StepNumber, Rejection> {
+    let first = first_of_lanes(state, run, route, None)?;
+    let step = run.step(first).filter(|_| route.last.contains(&first));
+    let other = step.and_then(|step| first_of_lanes(state, run, route, Some(step.owner())).ok());
+    Ok(other.unwrap_or(first))
+}
+
+/// The first ready step of a route within all caps; with an owner, only of that one, and none that is to be taken
+/// last.
+fn first_of_lanes(
+    state: &State,
+    run: &Run,
+    route: &Route,
+    other_of: Option<Option<&str>>,
+) -> Result<StepNumber, Rejection> {
     if run.lanes.is_empty() {
         return Err(run.pause.clone().map_or_else(|| nothing_ready(run), Rejection::Paused));
     }
     check_not_stopping(run)?;
     check_shared_caps(state, run)?;
     let hold = run.replan_hold();
-    let takes_any = route.tags.is_empty() && hold.is_none();
+    let takes_any = route.tags.is_empty() && hold.is_none() && other_of.is_none();
+    let is_last = |number| other_of.is_some() && route.last.contains(&number);
     // Skip all steps of a lane if one of its caps is reached.
     let (mut refused, mut first) = (None, None);
     let plan = run.plan().ok_or_else(|| nothing_ready(run))?;
     for (head, lane) in &run.lane_heads {
         let (owner, tags) = lane;
+        if other_of.is_some_and(|of| of != owner.as_deref()) {
+            continue;
+        }
         let taker = taker_of(plan, route, owner.as_deref());
         let Some(taker) = taker.filter(|_| first.is_none_or(|first| first >= *head)) else {
             continue;
@@ -171,8 +189,9 @@ fn first_within_caps(state: &State, run: &Run, route: &Route) -> Result<StepNumb
         match check_lane_caps(state, run, owner, tags) {
             Ok(()) if takes_any && taker == Taker::Own => return Ok(head.1),
             Ok(()) => {
+                let lane = (lane, taker);
                 let found =
-                    first_admitted(run, (lane, taker), (route, hold.as_ref()), &mut refused);
+                    first_admitted(run, lane, (route, hold.as_ref()), &is_last, &mut refused);
                 first = first.into_iter().chain(found).min();
             }
             Err(reason) => refused = refused.or(Some(reason)),
@@ -191,10 +210,11 @@ fn first_admitted(
     run: &Run,
     (lane, taker): (&Lane, Taker<'_>),
     (route, hold): (&Route, Option<&ReplanHold<'_>>),
+    is_last: &dyn Fn(StepNumber) -> bool,
     refused: &mut Option<Rejection>,
 ) -> Option<(Reverse<i32>, StepNumber)> {
     let has_tag = |number| run.step(number).is_some_and(|step| route.admits_tags(step.tags()));
-    let suits = |number| taker == Taker::Own || !run.has_command(number);
+    let suits = |number| (taker == Taker::Own || !run.has_command(number)) && !is_last(number);
     let admitted = run.lanes.get(lane)?.iter();
     let mut admitted = admitted.filter(|(_, number)| has_tag(*number) && suits(*number));
     let Some(hold) = hold else { return admitted.next().copied() };

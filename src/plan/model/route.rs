@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::fields::is_default;
+use crate::plan::value::ids::StepNumber;
 
 /// The owner of the steps of any person; `human:NAME` is the owner of those of one person.
 pub const PERSON: &str = "human";
@@ -68,6 +69,9 @@ pub struct Route {
     pub limited: BTreeSet<String>,
     /// The owners that may be second owners: there are workers for them.
     pub seconds: BTreeSet<String>,
+    /// Another ready step of the same owner is taken instead of one of these: they met a limit, which may be their
+    /// own one.
+    pub last: BTreeSet<StepNumber>,
 }
 
 impl Route {

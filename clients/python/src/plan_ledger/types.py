@@ -557,6 +557,8 @@ class ClaimRequest(_ClaimRequestRequired, total=False):
     every_run: bool
     # No steps of these owners; null: none without an owner.
     held: list[Union[str, None]]
+    # Another ready step of the same owner instead of one of these: they met a usage limit.
+    last: list[RunStep]
     # The length of the lease; that of the plan by default.
     lease_seconds: Union[int, None]
     # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
@@ -590,6 +592,14 @@ class WorkerProcess(_WorkerProcessRequired, total=False):
     nothing after another boot or in another namespace: with its start and its machine it is one for ever."""
     # Its working folder when it claimed, if that is known: where its work is checked.
     folder: Union[str, None]
+
+
+class RunStep(TypedDict):
+    """A step of a run."""
+    # The name of the run.
+    run: str
+    # The number of the step.
+    step: StepNumber
 
 
 class _RenewRequestRequired(TypedDict):
@@ -2076,6 +2086,9 @@ PlanRequestKind = Literal["replan", "new_evidence", "scope_change"]
 
 # Which process's end ends the attempt, beside its lease.
 BoundTo = Union[Literal["peer", "lease"], BoundToProcess]
+
+# Number of a step in its run, from 1 in plan order; fixed for the life of the run, never reused.
+StepNumber = int
 
 # Whether the work of a released attempt had begun.
 Work = Literal["not_begun", "begun"]

@@ -87,7 +87,7 @@ fn show(
     let next = next_action(state, run, Surroundings { dir, now, runner, dead, waits });
     let due = run.timers.first().map(|(due, _)| *due);
     let due: Option<Timestamp> =
-        due.into_iter().chain(waits_of(waits, run).map(|wait| wait.until)).min();
+        due.into_iter().chain(waits_of(waits, run).filter_map(|wait| wait.until)).min();
     let step = next.step.and_then(|step| run.step(step)).map(StepState::id);
     let is_open = run.status == RunStatus::Running;
     let stale = if is_open { stale_steps(run, None) } else { None };

@@ -118,7 +118,7 @@ pub(crate) enum ProgressLine<'a> {
         /// The end of the wait.
         until_micros: Timestamp,
     },
-    /// The steps of an owner are not dispatched until then.
+    /// The steps of an owner are not dispatched until then, or until a person answers.
     Held {
         /// The owner, or null for the steps without one.
         owner: Option<&'a str>,
@@ -126,8 +126,8 @@ pub(crate) enum ProgressLine<'a> {
         reason: &'a str,
         /// The second owner, whose workers take the steps meanwhile, or null.
         second_owner: Option<&'a str>,
-        /// The end of the wait.
-        until_micros: Timestamp,
+        /// The end of the wait; null: no time ends it, but the answer to the question about the step that met the limit.
+        until_micros: Option<Timestamp>,
     },
     /// No more steps are dispatched.
     Draining {

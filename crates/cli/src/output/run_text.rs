@@ -116,11 +116,16 @@ pub(crate) fn disk_text(problem: Option<&str>) -> String {
 /// Whose steps wait, until when, and why; or which second owner takes them meanwhile.
 pub(crate) fn held_text(
     (owner, second): (Option<&str>, Option<&str>),
-    until: Timestamp,
+    until: Option<Timestamp>,
     reason: &str,
 ) -> String {
     let whose = owner.map_or_else(|| "steps".to_owned(), |owner| format!("steps of {owner}"));
-    let until = local_moment(until);
+    let Some(until) = until.map(local_moment) else {
+        return second.map_or_else(
+            || format!("{whose} wait for an answer: {reason}"),
+            |second| format!("{whose} go to {second} until there is an answer: {reason}"),
+        );
+    };
     match second {
         Some(second) => format!("{whose} go to {second} until {until}: {reason}"),
         None => format!("{whose} wait until {until}, then one is tried: {reason}"),

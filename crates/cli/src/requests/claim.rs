@@ -8,7 +8,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use plan_ledger::plan::{Micros, NameKind, Route, Secret, StepEvent, decide};
-use plan_ledger::{Command, Error, Event, Ledger, Rejection, Run, State, Task, Timestamp};
+use plan_ledger::{
+    Command, Error, Event, Ledger, Rejection, Run, State, StepNumber, Task, Timestamp,
+};
 
 use crate::protocol::{Failure, WorkerKind};
 
@@ -48,6 +50,9 @@ pub struct ClaimRequest {
     /// No steps of these owners; null: none without an owner.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<Option<String>>,
+    /// Another ready step of the same owner instead of one of these: they met a usage limit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub last: Vec<RunStep>,
     /// Only steps with one of these tags; by default all. Not with `step`.
     #[serde(default)]
     pub tags: Vec<String>,
@@ -57,6 +62,17 @@ pub struct ClaimRequest {
     /// Which process's end ends the attempt, beside its lease; by default that which makes the request.
     #[serde(default, skip_serializing_if = "BoundTo::is_peer")]
     pub bound_to: BoundTo,
+}
+
+/// A step of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct RunStep {
+    /// The name of the run.
+    pub run: String,
+    /// The number of the step.
+    pub step: StepNumber,
 }
 
 /// The outcome of a claim.
@@ -93,7 +109,9 @@ impl RequestKind for ClaimRequest {
         let route = Route { held, ..Route::of(&self.owners, &self.tags) };
         let now = context.ledger.now();
         let dispatch = |run: &Run, step| {
-            let (worker, route) = (self.worker.clone(), route.clone());
+            let last = self.last.iter().filter(|last| last.run == run.name);
+            let last = last.map(|last| last.step).collect();
+            let (worker, route) = (self.worker.clone(), Route { last, ..route.clone() });
             let (secret, process) = (self.secret.hash(), process.clone());
             Command::Dispatch { run: run.id, step, worker, route, lease, secret, process }
         };
@@ -148,6 +166,7 @@ impl ClaimRequest {
             lease_seconds: None,
             owners: Vec::new(),
             held: Vec::new(),
+            last: Vec::new(),
             tags: Vec::new(),
             every_run: false,
             bound_to: BoundTo::Peer,

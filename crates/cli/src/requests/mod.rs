@@ -62,7 +62,7 @@ pub use budget::{BudgetAnswer, BudgetChange, BudgetRequest};
 pub use cancel::{CancelAnswer, CancelRequest};
 pub use cap::{CapAnswer, CapRequest, PlanCap, Scope, ScopeKind};
 pub use checked_plan::CheckedPlan;
-pub use claim::ClaimRequest;
+pub use claim::{ClaimRequest, RunStep};
 pub use collect_blobs::{CollectBlobsAnswer, CollectBlobsRequest};
 pub(crate) use context::Origin;
 pub use decide::{DecideAnswer, DecideRequest};

@@ -71,6 +71,7 @@ pub(crate) use stub::canned_output;
 pub use stub::{CannedOutputs, StubWorkers};
 pub(crate) use waits::holds::RunWait;
 pub use waits::hours::Hours;
+pub(crate) use waits::nearest_second;
 pub use workers::{LeftAttempt, Report, StartFailure, WorkerNote, Workers};
 
 /// Adds the inputs of workers, judges, planners and deciders, and the replies of judges and deciders,

@@ -141,8 +141,9 @@ pub enum Progress {
         owner: Option<String>,
         /// The second owner, whose workers take the steps meanwhile.
         second_owner: Option<String>,
-        /// The time in microseconds since the Unix epoch. Then one step is dispatched, as a probe.
-        until: Timestamp,
+        /// The time in microseconds since the Unix epoch; `None`: until a person answers. Then one step is dispatched,
+        /// as a probe.
+        until: Option<Timestamp>,
         reason: String,
         /// Whether a person should know it, although nothing waits for an answer.
         is_news: bool,

@@ -128,7 +128,7 @@ fn sections(line: &PrimeLine) -> Vec<Section> {
         Section::new("Rejected by a person:", rejected.collect(), line.rejections.len()),
         Section::new("Claimed:", claimed.collect(), line.claimed_count),
         Section::new("Waits for a person:", waiting.collect(), line.waiting_count),
-        Section::new("Waits until a time:", waits.collect(), line.waits.len()),
+        Section::new("Waits until a time or an answer:", waits.collect(), line.waits.len()),
         Section::new("Next:", ready.collect(), line.ready_count),
         noted("Next action of the plan:", one(&plan.next_action).as_slice()),
         noted("Risks:", &plan.risks),

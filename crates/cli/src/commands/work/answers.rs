@@ -50,6 +50,12 @@ pub(super) fn without_nothing(mut answer: Answer) -> Answer {
     answer
 }
 
+/// An answer without the message that says why nothing can be dispatched.
+pub(super) fn without_reason(mut answer: Answer) -> Answer {
+    answer.messages.retain(|message| !message.contains("nothing to dispatch: "));
+    answer
+}
+
 /// The last run status in an answer.
 pub(super) fn run_status(answer: &Answer) -> Option<String> {
     answer.lines.iter().rev().find_map(|line| {

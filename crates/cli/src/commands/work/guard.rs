@@ -9,8 +9,10 @@ use plan_ledger::{Receipt, StepNumber, Timestamp};
 use crate::options::WaitLoop;
 use crate::output::{Code, Failure, escape_control, held_text, local_moment, print_message};
 use crate::protocol::Answer;
-use crate::requests::PauseRequest;
-use crate::runner::{Consequence, EndedAttempt, HeldOwner, closed_until, disk_problem};
+use crate::requests::{PauseRequest, RunStep};
+use crate::runner::{
+    Consequence, EndedAttempt, HeldOwner, closed_until, disk_problem, nearest_second,
+};
 
 use super::worker::Worker;
 
@@ -26,7 +28,7 @@ impl Worker<'_> {
         receipt: &mut Receipt,
     ) -> Option<String> {
         let text = |member: &str| task.get(member).map(Value::to_string).unwrap_or_default();
-        // Steps of several runs have the same numbers.
+        // Steps of several runs have the same numbers. `step_of_run` reads it.
         let step = format!("{} {}", text("run"), text("number"));
         let guards = self.args.guards.guards();
         let owner = task.pointer("/step/owner").and_then(Value::as_str).map(str::to_owned);
@@ -39,6 +41,12 @@ impl Worker<'_> {
                 Some(held.reason)
             }
             Consequence::Hold(HeldOwner { owner, until, reason, .. }) => {
+                let until = until.or_else(|| {
+                    let ends = self.is_remote();
+                    ends.then(|| {
+                        self.guard.end_without_answer(owner.as_deref(), guards, &*self.clock)
+                    })
+                });
                 let whose = (owner.as_deref(), None);
                 print_message(&escape_control(&held_text(whose, until, &reason)));
                 None
@@ -48,7 +56,7 @@ impl Worker<'_> {
 
     /// Whether the command met a limit, or it is not the time to work.
     pub(super) fn is_held(&self) -> bool {
-        self.closed_until().is_some() || self.guard.next_end(&*self.clock).is_some()
+        self.closed_until().is_some() || self.guard.has_hold(&*self.clock)
     }
 
     /// Until when the hours keep the worker from a claim, and why.
@@ -58,26 +66,35 @@ impl Worker<'_> {
 
     /// Say until when the steps of an owner are not claimed, where no other step can be. Returns whether it was said.
     pub(super) fn tell_hold(&self) -> bool {
-        let held = self.guard.next_end(&*self.clock);
-        if let Some((until, reason)) = &held {
-            print_not_before(*until, reason);
+        let asked = self.guard.asked(&*self.clock);
+        if let Some((until, reason)) = self.guard.next_end(&*self.clock) {
+            print_not_before(until, &reason);
+        } else if let Some(reason) = asked {
+            let text = format!("nothing is claimed until there is an answer: {reason}");
+            print_message(&escape_control(&text));
+        } else {
+            return false;
         }
-        held.is_some()
+        true
     }
 
-    /// Ends the holds of the owners of which a person ended the delay of a step (`ledger retry STEP`). Returns
-    /// whether there was one. The state of a ledger on another machine is not read.
+    /// Ends the holds of the owners of which a person ended the delay of a step (`ledger retry STEP`), or answered what
+    /// was asked about a step that met a limit. Returns whether there was one. The state of a ledger on another machine is not read.
     pub(super) fn end_retried_holds(&mut self) -> Result<bool, Failure> {
         if self.is_remote() {
             return Ok(false);
         }
         let (state, _) = self.read()?;
         let status = |step: &str| {
-            let (run, number) = step.rsplit_once(' ')?;
-            let run = state.run_named(&serde_json::from_str::<String>(run).ok()?)?;
-            Some(run.step(StepNumber(number.parse().ok()?))?.status)
+            let RunStep { run, step } = step_of_run(step)?;
+            Some(state.run_named(&run)?.step(step)?.status)
         };
         Ok(self.guard.end_retried(status, &*self.clock))
+    }
+
+    /// The steps that met the limit of an owner that is to be tried: another step of it is tried first.
+    pub(super) fn steps_at_limits(&self) -> Vec<RunStep> {
+        self.guard.steps_at_limits(&*self.clock).filter_map(step_of_run).collect()
     }
 
     /// Pauses a run as its runner would. Returns whether it was paused now: it may be paused already, or have ended, or
@@ -122,7 +139,15 @@ impl Worker<'_> {
     }
 }
 
+/// The step of such a name in the guards.
+fn step_of_run(name: &str) -> Option<RunStep> {
+    let (run, number) = name.rsplit_once(' ')?;
+    let (run, step) = (serde_json::from_str(run).ok()?, StepNumber(number.parse().ok()?));
+    Some(RunStep { run, step })
+}
+
 fn print_not_before(until: Timestamp, reason: &str) {
-    let text = format!("nothing is claimed before {}: {reason}", local_moment(until));
+    let until = local_moment(nearest_second(until));
+    let text = format!("nothing is claimed before {until}: {reason}");
     print_message(&escape_control(&text));
 }

@@ -47,6 +47,7 @@ use super::worker_program;
 
 use answers::{
     has_command_criteria, is_final, is_idle, is_recorded, run_status, task_of, without_nothing,
+    without_reason,
 };
 use attempt::AttemptEnd;
 use report::ClaimedAttempt;
@@ -256,7 +257,8 @@ impl Worker<'_> {
                 return Ok(answer);
             }
             let held = self.guard.held(&*self.clock).into_iter().collect();
-            let request = ClaimRequest { held, ..request.clone() }.into();
+            let last = self.steps_at_limits();
+            let request = ClaimRequest { held, last, ..request.clone() }.into();
             let answer = match self.send_claim(&request, &wait) {
                 // A signal ended the wait for a server or the lock, and this worker has no step.
                 Err(failure) if self.is_stopping() && failure.code() == Code::Locked => {
@@ -276,7 +278,7 @@ impl Worker<'_> {
                 continue;
             }
             let is_seen = seen.is_some_and(|seen| seen.elapsed() < PLAN_CHECK_INTERVAL);
-            if is_nothing && !is_seen && self.guard.next_end(&*self.clock).is_some() {
+            if is_nothing && !is_seen && self.guard.has_hold(&*self.clock) {
                 seen = Some(Instant::now());
                 if self.end_retried_holds()? {
                     continue;
@@ -285,6 +287,8 @@ impl Worker<'_> {
             if is_nothing && !is_hold_told {
                 is_hold_told = self.tell_hold();
             }
+            // The hold is the reason, not the route of this worker.
+            let answer = if is_nothing && is_hold_told { without_reason(answer) } else { answer };
             if !is_nothing || wait.is_over() || self.is_stopping() {
                 return Ok(answer);
             }
@@ -312,7 +316,10 @@ impl Worker<'_> {
         };
         let WorkTally { reported, failed } = self.tally;
         let line = WorkedLine { failed, status: status.as_deref(), steps: reported };
-        let failed = if failed == 0 { String::new() } else { format!(", {failed} failed") };
+        let failed = match failed {
+            0 => String::new(),
+            failed => format!(", {} failed", counted(failed, "attempt")),
+        };
         let run = status.as_ref().map_or_else(String::new, |now| format!("; the run is {now}"));
         let text = format!("{} done{failed}{run}", counted(self.tally.succeeded(), "step"));
         print_result(self.args.ledger.is_json(), &line, &text)?;

@@ -44,6 +44,7 @@ pub(super) fn claim(call: &ToolCall<'_>, arguments: ClaimArguments) -> ToolOutco
         lease_seconds: arguments.lease_seconds,
         owners: arguments.owners,
         held: Vec::new(),
+        last: Vec::new(),
         tags: arguments.tags,
         every_run: false,
         bound_to: call.server.bound_to.clone(),

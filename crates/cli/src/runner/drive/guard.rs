@@ -1,7 +1,9 @@
 //! Guards of `ledger run` and `ledger work`: reasons to dispatch nothing more, or nothing for a while, before every step has failed.
 //!
 //! - A worker that meets a usage limit, or says when to try again, holds the steps of its owner until then.
-//!   Then one step is dispatched, as a probe; the others follow when it did not meet the limit again.
+//!   Then one step is dispatched, as a probe, if possible another one than those that met the limit, which may be
+//!   their own one; the others follow when it did not meet the limit again. At a limit that no waiting ends, a person
+//!   is asked about the step, and its owner is held until the answer.
 //! - Workers that fail at once, several in a row and at several steps, hold the steps of their owner, too,
 //!   each time longer, and at last pause the run: a wrong option would otherwise use up the attempts of every step
 //!   within seconds.
@@ -103,7 +105,8 @@ pub(crate) enum Consequence {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HeldOwner {
     pub(crate) owner: Option<String>,
-    pub(crate) until: Timestamp,
+    /// `None`: until a person answers.
+    pub(crate) until: Option<Timestamp>,
     pub(crate) reason: String,
     /// Whether its workers fail, and why is not known.
     pub(crate) is_unexplained: bool,
@@ -204,28 +207,36 @@ impl GuardState {
             state.succeed(is_probe);
             return None;
         }
+        let first_line = describe(&receipt.outcome).1.lines().next().unwrap_or_default().to_owned();
+        if UsageLimit::of(&receipt.outcome) == Some(UsageLimit::Person) {
+            let asked =
+                LimitsOfStep { owner: owner.clone(), is_asked: true, ..LimitsOfStep::default() };
+            self.limits.insert(step, asked);
+            state.quick = (0, BTreeSet::new());
+            let reason = format!("a limit that no waiting ends: {first_line}");
+            let hold = Hold::until_answer(now.ledger, reason.clone());
+            let earlier = state.hold.replace(hold);
+            let is_first_limit = earlier.is_none_or(|hold| !hold.is_for_person);
+            let held =
+                HeldOwner { owner, until: None, reason, is_unexplained: false, is_first_limit };
+            return is_first_limit.then_some(Consequence::Hold(held));
+        }
         if matches!(UsageLimit::of(&receipt.outcome), Some(UsageLimit::Worker | UsageLimit::Output))
         {
-            let first = || LimitsOfStep {
-                owner: owner.clone(),
-                count: 0,
-                successes: state.successes,
-                until: 0,
-            };
+            let (owner, successes) = (owner.clone(), state.successes);
+            let first =
+                || LimitsOfStep { owner: owner.clone(), successes, ..LimitsOfStep::default() };
             let limits = self.limits.entry(step.clone()).or_insert_with(first);
             if limits.owner != owner {
                 // Its second owner met one, too, or its own one again.
                 *limits = first();
             }
-            if limits.count >= LIMITS_MAX && state.successes > limits.successes {
-                // The limit is the step's own: others of its owner succeed.
+            limits.is_own |= limits.count >= LIMITS_MAX && state.successes > limits.successes;
+            if limits.is_own {
                 unmark(&mut receipt.outcome);
-                self.limits.remove(&step);
             } else {
                 limits.count += 1;
-                let is_timed = resets_at(&receipt.outcome).is_some()
-                    || UsageLimit::of(&receipt.outcome) == Some(UsageLimit::Worker);
-                if !is_timed {
+                if receipt.outcome.retry_after().is_none() {
                     let is_next = is_probe || state.hold.is_none();
                     state.untimed += usize::from(is_next);
                     set_wait(&mut receipt.outcome, guards.wait(state.untimed.saturating_sub(1)));
@@ -234,7 +245,6 @@ impl GuardState {
                 limits.until = now.ledger.saturating_add(wait);
             }
         }
-        let first_line = describe(&receipt.outcome).1.lines().next().unwrap_or_default().to_owned();
         if let Some(wait) = receipt.outcome.retry_after() {
             state.quick = (0, BTreeSet::new());
             let until = now.ledger.saturating_add(wait);
@@ -245,7 +255,12 @@ impl GuardState {
                 "a worker said to try again then".to_owned()
             };
             let wall = resets_at(&receipt.outcome);
-            let hold = Hold { since: now.ledger, until, wall, reason, is_limit: true };
+            let hold = Hold {
+                until,
+                wall,
+                is_for_person: false,
+                ..Hold::until_answer(now.ledger, reason)
+            };
             let earlier = state.hold.take().filter(|_| !is_probe);
             let reported = earlier.as_ref().map(|hold| hold.end(now).saturating_add(REPORTED));
             let hold = state.hold.insert(hold.or_later(earlier, now));
@@ -253,11 +268,11 @@ impl GuardState {
             let is_new = is_read && reported.is_none_or(|reported| until > reported);
             let is_first_limit = is_new && !self.has_met_limit;
             self.has_met_limit |= is_new;
+            let until = Some(until);
             let held = HeldOwner { owner, until, reason, is_unexplained: false, is_first_limit };
             return is_new.then_some(Consequence::Hold(held));
         }
-        let needs_person = UsageLimit::of(&receipt.outcome) == Some(UsageLimit::Person);
-        if receipt.duration >= AT_ONCE && !needs_person {
+        if receipt.duration >= AT_ONCE {
             state.quick = (0, BTreeSet::new());
             if is_probe {
                 (state.hold, state.quick_holds) = (None, 0);
@@ -270,7 +285,7 @@ impl GuardState {
         let is_many = *count >= guards.max_quick_failures && steps.len() >= STEPS_MIN;
         let is_again = is_probe && state.quick_holds > 0;
         let is_tripped = guards.max_quick_failures > 0
-            && (is_many || is_again || needs_person && state.hold.is_none())
+            && (is_many || is_again)
             && !plan_ledger::mutant!(QuickFailuresIgnored);
         if !is_tripped {
             if is_probe {
@@ -278,8 +293,7 @@ impl GuardState {
             }
             return None;
         }
-        let why = (needs_person, is_again);
-        let reason = reason_of_hold(why, *count, &first_line);
+        let reason = reason_of_hold(is_again, *count, &first_line);
         state.quick = (0, BTreeSet::new());
         let Some(wait) = guards.waits.get(state.quick_holds) else {
             (state.hold, state.quick_holds) = (None, 0);
@@ -288,8 +302,8 @@ impl GuardState {
         let is_unexplained = state.quick_holds == 0;
         state.quick_holds += 1;
         let until = now.ledger.saturating_add(wait.saturating_mul(1_000_000));
-        let (since, is_limit) = (now.ledger, needs_person);
-        state.hold = Some(Hold { since, until, wall: None, reason: reason.clone(), is_limit });
+        state.hold = Some(timed_hold(now.ledger, until, reason.clone()));
+        let until = Some(until);
         let held = HeldOwner { owner, until, reason, is_unexplained, is_first_limit: false };
         Some(Consequence::Hold(held))
     }
@@ -298,7 +312,7 @@ impl GuardState {
     fn take_own(&mut self, guards: Guards, step: String, outcome: &mut Outcome) {
         if UsageLimit::of(outcome) != Some(UsageLimit::Output) {
             self.own_limits.remove(&step);
-        } else if resets_at(outcome).is_none() {
+        } else if outcome.retry_after().is_none() {
             let before = self.own_limits.entry(step).or_default();
             set_wait(outcome, guards.wait(*before));
             *before += 1;
@@ -345,8 +359,9 @@ impl GuardState {
         steps
     }
 
-    /// Ends the hold of each owner of which a step is ready before its limit ends: a person ended its delay. The
-    /// next step is the probe. Returns whether there was one.
+    /// Ends the hold of each owner of which a step is ready before its limit ends: a person ended its delay. So ends
+    /// one at a limit that no waiting ends when a person has answered. The limits that the step met no longer count,
+    /// and it may be the probe. Returns whether there was one.
     pub(crate) fn end_retried(
         &mut self,
         status_of: impl Fn(&str) -> Option<StepStatus>,
@@ -354,18 +369,21 @@ impl GuardState {
     ) -> bool {
         let now = now(clock);
         let mut is_ended = false;
-        for (step, limits) in &mut self.limits {
+        let owners = &mut self.owners;
+        self.limits.retain(|step, limits| {
+            let status = status_of(step);
             let is_waiting = limits.until > now.ledger.saturating_add(EARLY_MIN);
-            if !is_waiting || status_of(step) != Some(StepStatus::Ready) {
-                continue;
+            let is_retried = is_waiting && status == Some(StepStatus::Ready);
+            if !is_retried && !limits.is_answered(status) {
+                return true;
             }
-            limits.until = now.ledger;
-            let state = self.owners.get_mut(&limits.owner);
-            if let Some(hold) = state.and_then(|state| state.hold.as_mut()) {
-                (hold.until, hold.wall) = (now.ledger, None);
+            let hold = owners.get_mut(&limits.owner).and_then(|state| state.hold.as_mut());
+            if let Some(hold) = hold.filter(|hold| hold.is_for_person == limits.is_asked) {
+                (hold.until, hold.wall, hold.is_for_person) = (now.ledger, None, false);
                 is_ended = true;
             }
-        }
+            false
+        });
         is_ended
     }
 
@@ -409,6 +427,17 @@ impl GuardState {
         })
     }
 
+    /// The steps that met the limit of an owner that is to be tried now.
+    pub(crate) fn steps_at_limits(&self, clock: &dyn Clock) -> impl Iterator<Item = &str> {
+        let now = now(clock);
+        let is_tried = move |limits: &LimitsOfStep| {
+            let hold = self.owners.get(&limits.owner).and_then(|state| state.hold.as_ref());
+            hold.is_some_and(|hold| hold.is_over(now))
+        };
+        let met = self.limits.iter().filter(move |(_, limits)| is_tried(limits));
+        met.map(|(step, _)| step.as_str())
+    }
+
     /// Those of the owners that are held which are at a usage limit.
     pub(crate) fn limited(&self, held: &BTreeSet<Option<String>>) -> BTreeSet<String> {
         let is_limited = |owner: &&Option<String>| {
@@ -426,15 +455,42 @@ impl GuardState {
     /// The next time at which a hold ends, and its reason.
     pub(crate) fn next_end(&self, clock: &dyn Clock) -> Option<(Timestamp, String)> {
         let now = now(clock);
-        let holds = self.owners.iter().filter_map(|(owner, state)| {
-            let hold = state.hold.as_ref().filter(|hold| !hold.is_over(now))?;
-            let reason = match owner {
-                Some(owner) => format!("{owner}: {}", hold.reason),
-                None => hold.reason.clone(),
-            };
-            Some((hold.end(now), reason))
-        });
-        holds.min()
+        let holds = self.current_holds(now).filter(|(_, hold)| !hold.is_for_person);
+        holds.map(|(owner, hold)| (hold.end(now), reason_with_owner(owner, hold))).min()
+    }
+
+    /// Why an owner is held until a person answers, if one is.
+    pub(crate) fn asked(&self, clock: &dyn Clock) -> Option<String> {
+        let mut holds = self.current_holds(now(clock)).filter(|(_, hold)| hold.is_for_person);
+        holds.next().map(|(owner, hold)| reason_with_owner(owner, hold))
+    }
+
+    /// Whether an owner is held.
+    pub(crate) fn has_hold(&self, clock: &dyn Clock) -> bool {
+        self.current_holds(now(clock)).next().is_some()
+    }
+
+    fn current_holds(&self, now: Now) -> impl Iterator<Item = (Option<&str>, &Hold)> {
+        let held = self.owners.iter();
+        let holds =
+            held.filter_map(|(owner, state)| Some((owner.as_deref(), state.hold.as_ref()?)));
+        holds.filter(move |(_, hold)| !hold.is_over(now))
+    }
+
+    /// Lets the hold of an owner that waits for an answer end by itself: the answer cannot be read. Returns when.
+    pub(crate) fn end_without_answer(
+        &mut self,
+        owner: Option<&str>,
+        guards: Guards,
+        clock: &dyn Clock,
+    ) -> Timestamp {
+        let [.., wait] = guards.waits;
+        let until = clock.now().saturating_add(wait.saturating_mul(1_000_000));
+        let state = self.owners.get_mut(&owner.map(str::to_owned));
+        if let Some(hold) = state.and_then(|state| state.hold.as_mut()) {
+            (hold.until, hold.is_for_person) = (until, false);
+        }
+        until
     }
 
     /// The parts of a run's budget of which most is spent, and that were not reported yet.
@@ -465,16 +521,25 @@ impl GuardState {
     }
 }
 
-/// Why an owner is held after quick failures, or at a limit that a person ends.
-fn reason_of_hold((needs_person, is_again): (bool, bool), count: u32, first_line: &str) -> String {
+/// Why an owner is held after quick failures.
+fn reason_of_hold(is_again: bool, count: u32, first_line: &str) -> String {
     let seconds = AT_ONCE / 1_000_000;
-    match (needs_person, is_again) {
-        (true, _) => format!("a limit that no waiting ends: {first_line}"),
-        (_, true) => format!("the next worker failed within {seconds} s, too: {first_line}"),
-        _ => format!(
-            "{count} workers in a row failed within {seconds} s, the last with: {first_line}"
-        ),
+    if is_again {
+        return format!("the next worker failed within {seconds} s, too: {first_line}");
     }
+    format!("{count} workers in a row failed within {seconds} s, the last with: {first_line}")
+}
+
+fn reason_with_owner(owner: Option<&str>, hold: &Hold) -> String {
+    match owner {
+        Some(owner) => format!("{owner}: {}", hold.reason),
+        None => hold.reason.clone(),
+    }
+}
+
+/// A hold until a time of the ledger that has nothing to do with a limit.
+fn timed_hold(since: Timestamp, until: Timestamp, reason: String) -> Hold {
+    Hold { since, until, wall: None, reason, is_limit: false, is_for_person: false }
 }
 
 /// The time until which no work starts, because of the hours, and the reason.
@@ -486,13 +551,8 @@ pub(crate) fn closed_until(guards: Guards, clock: &dyn Clock) -> Option<(Timesta
 pub(crate) fn closed(guards: Guards) -> Option<Hold> {
     let begin = guards.hours?.next_begin(&jiff::Zoned::now())?;
     let until = Timestamp::try_from(begin.timestamp().as_microsecond()).ok()?;
-    Some(Hold {
-        since: 0,
-        until,
-        wall: Some(until),
-        reason: "work starts then (--hours)".to_owned(),
-        is_limit: false,
-    })
+    let reason = "work starts then (--hours)".to_owned();
+    Some(Hold { wall: Some(until), ..timed_hold(0, until, reason) })
 }
 
 fn is_early(hold: &Hold, now: Now) -> bool {
@@ -504,7 +564,7 @@ fn is_early(hold: &Hold, now: Now) -> bool {
 pub(crate) fn held_by_disk(reason: &str, clock: &dyn Clock) -> Hold {
     let now = clock.now();
     let until = (now / MINUTE).saturating_add(1).saturating_mul(MINUTE);
-    Hold { since: now, until, wall: None, reason: reason.to_owned(), is_limit: false }
+    timed_hold(now, until, reason.to_owned())
 }
 
 pub(crate) fn now(clock: &dyn Clock) -> Now {

@@ -63,7 +63,7 @@ impl Drive<'_> {
                         }
                         Some(Consequence::Hold(held)) => {
                             let HeldOwner { owner, until, reason, .. } = held;
-                            let until = self.by_wall(until);
+                            let until = until.map(|until| self.by_wall(until));
                             let is_news = held.is_unexplained || held.is_first_limit;
                             let second_owner = self.second_of(owner.as_deref());
                             let held =

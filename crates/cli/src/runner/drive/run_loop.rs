@@ -228,7 +228,9 @@ impl Drive<'_> {
         let running = self.running.values().map(|running| (&running.owner, running.begun));
         let held = self.guard.held_owners(self.clock, &running);
         let limited = self.guard.limited(&held);
-        Route { held, limited, ..self.options.route.clone() }
+        let last = self.guard.steps_at_limits(self.clock);
+        let last = last.filter_map(|step| step.parse().ok().map(StepNumber)).collect();
+        Route { held, limited, last, ..self.options.route.clone() }
     }
 
     /// The second owner whose workers take the steps of an owner now.

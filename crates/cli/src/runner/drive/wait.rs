@@ -13,6 +13,7 @@ use crate::runner::drive::guard::{closed, held_by_disk, now};
 use crate::runner::drive::state::Drive;
 use crate::runner::progress::Progress;
 use crate::runner::waits::hold::{Hold, Now};
+use crate::runner::waits::nearest_second;
 
 /// How much earlier a wait must end before the loop looks again.
 const JUMP_MIN: Micros = 1_000_000;
@@ -69,13 +70,14 @@ impl Drive<'_> {
         Ok(false)
     }
 
-    /// A time of the ledger as the clock of the machine shows it, if that was set while the machine was up.
+    /// A time of the ledger as the clock of the machine shows it, if that was set while the machine was up, to the
+    /// second.
     pub(crate) fn by_wall(&self, time: Timestamp) -> Timestamp {
         let Now { ledger, wall } = now(self.clock);
         if ledger.abs_diff(wall) < DIFFERENCE_MIN {
-            return time;
+            return nearest_second(time);
         }
-        time.saturating_add(wall).saturating_sub(ledger)
+        nearest_second(time.saturating_add(wall).saturating_sub(ledger))
     }
 
     /// The hold of all steps: by the hours, or by a disk that is nearly full.

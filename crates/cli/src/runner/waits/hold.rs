@@ -22,9 +22,17 @@ pub(crate) struct Hold {
     pub(crate) reason: String,
     /// Whether a usage limit is the reason: a second owner may take the steps.
     pub(crate) is_limit: bool,
+    /// Whether no time ends it, but the answer of a person.
+    pub(crate) is_for_person: bool,
 }
 
 impl Hold {
+    /// A hold at a usage limit until a person answers.
+    pub(crate) fn until_answer(since: Timestamp, reason: String) -> Self {
+        let until = Timestamp::MAX;
+        Self { since, until, wall: None, reason, is_limit: true, is_for_person: true }
+    }
+
     /// Its end in the ledger's time. One by the wall clock follows the jumps of that clock.
     pub(crate) fn end(&self, now: Now) -> Timestamp {
         let Some(wall) = self.wall else { return self.until };
@@ -57,8 +65,7 @@ mod tests {
 
     #[test]
     fn hold_until_a_time_of_day_follows_the_wall_clock() {
-        let hold =
-            |wall| Hold { since: 0, until: 1_000, wall, reason: String::new(), is_limit: true };
+        let hold = |wall| Hold { wall, until: 1_000, ..Hold::until_answer(0, String::new()) };
         let (by_delay, by_clock) = (hold(None), hold(Some(5_000)));
         let now = |ledger, wall| Now { ledger, wall };
         for (at, over) in [(now(999, 9_000), [false, true]), (now(1_000, 4_999), [true, false])] {

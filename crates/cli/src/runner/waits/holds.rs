@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::{Error, Result, Run, RunId, State, StepNumber, Timestamp};
+use plan_ledger::{Error, Result, Run, RunId, State, StepNumber, StepStatus, Timestamp};
 
 use super::hold::{Hold, Now};
-use super::wall_now;
+use super::{nearest_second, wall_now};
 use crate::runner::own_folder::{OwnFolder, create_own_folder, expect_no_link};
 
 /// What a runner waits for, and what it has counted for that.
@@ -41,7 +41,7 @@ pub(crate) struct OwnerHold {
 }
 
 /// The failures of a step in a row that were taken as limits.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LimitsOfStep {
     pub(crate) owner: Option<String>,
     pub(crate) count: u32,
@@ -49,6 +49,18 @@ pub(crate) struct LimitsOfStep {
     pub(crate) successes: u64,
     /// Until when the step is delayed for the last one, in the ledger's time.
     pub(crate) until: Timestamp,
+    /// Whether the limit is the step's own: others of its owner succeeded meanwhile.
+    pub(crate) is_own: bool,
+    /// Whether no waiting ends the limit, and a person is asked about the step.
+    pub(crate) is_asked: bool,
+}
+
+impl LimitsOfStep {
+    /// Whether a person has answered what was asked about the step, now that it has this status.
+    pub(crate) fn is_answered(&self, status: Option<StepStatus>) -> bool {
+        use StepStatus::{Dispatched, Gated, Reported};
+        self.is_asked && !matches!(status, Some(Gated | Reported | Dispatched))
+    }
 }
 
 impl Holds {
@@ -96,7 +108,8 @@ pub(crate) struct RunWait {
     /// Whose steps; `None`: those without an owner, or all of the run.
     pub(crate) owner: Option<String>,
     pub(crate) is_whole_run: bool,
-    pub(crate) until: Timestamp,
+    /// `None`: until a person answers.
+    pub(crate) until: Option<Timestamp>,
     pub(crate) reason: String,
     /// The second owner, whose workers take the steps meanwhile.
     pub(crate) second: Option<String>,
@@ -114,11 +127,20 @@ impl RunWait {
     ) -> Vec<Self> {
         let now = Now { ledger: now, wall: wall_now() };
         let of_run = |run: RunId| {
-            let Holds { hours, owners, .. } = Holds::read(ledger, run);
+            let Holds { hours, owners, steps } = Holds::read(ledger, run);
+            let status = |step: &str| {
+                Some(state.runs.get(&run)?.step(StepNumber(step.parse().ok()?))?.status)
+            };
+            let is_answered = |held: &OwnerHold| {
+                let mut asked = steps.iter().filter(|(_, limits)| limits.owner == held.owner);
+                held.hold.is_for_person
+                    && asked.any(|(step, limits)| limits.is_answered(status(step)))
+            };
             let wait = move |(owner, second): (Option<String>, Option<String>),
                              hold: Hold,
                              is_whole_run| {
-                let (until, reason) = (hold.end(now), hold.reason.clone());
+                let until = (!hold.is_for_person).then(|| nearest_second(hold.end(now)));
+                let reason = hold.reason.clone();
                 let wait = Self {
                     run,
                     owner,
@@ -132,10 +154,10 @@ impl RunWait {
             };
             let hours = hours.filter(|_| !is_absent());
             let hours = hours.and_then(|hold| wait((None, None), hold, true));
-            let owners = owners
-                .into_iter()
-                .filter_map(move |held| wait((held.owner, held.second), held.hold, false));
-            hours.into_iter().chain(owners)
+            let owners = owners.into_iter().filter(|held| !is_answered(held));
+            let owners =
+                owners.filter_map(|held| wait((held.owner, held.second), held.hold, false));
+            hours.into_iter().chain(owners).collect::<Vec<_>>()
         };
         state.runs.open().flat_map(of_run).collect()
     }
@@ -166,11 +188,10 @@ mod tests {
     fn holds_are_read_as_they_were_written() {
         let ledger = tempfile::tempdir().unwrap();
         let hold = Hold {
-            since: 1,
             until: 2,
             wall: Some(3),
-            reason: "a usage limit".to_owned(),
-            is_limit: true,
+            is_for_person: false,
+            ..Hold::until_answer(1, "a usage limit".to_owned())
         };
         let owner = OwnerHold {
             owner: None,
@@ -179,7 +200,7 @@ mod tests {
             untimed: 2,
             second: Some("codex".to_owned()),
         };
-        let limits = LimitsOfStep { owner: None, count: 1, successes: 0, until: 9 };
+        let limits = LimitsOfStep { count: 1, until: 9, ..LimitsOfStep::default() };
         let steps = BTreeMap::from([("7".to_owned(), limits)]);
         let holds = Holds { hours: Some(hold), owners: vec![owner], steps };
         let read = || Holds::read(ledger.path(), RunId(1));

@@ -8,6 +8,7 @@
 use jiff::{Timestamp, Zoned};
 
 use super::last_message::{LastMessage, last_message};
+use super::sentence::without_escapes;
 use super::{moment, sentence};
 
 /// The exit status of the Gemini CLI for status 429, modulo 256.
@@ -36,8 +37,10 @@ pub(crate) struct Limit {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LimitEnd {
-    /// That time.
+    /// That time of the wall clock.
     At(Timestamp),
+    /// That time, since the worker said how long it takes.
+    After(Timestamp),
     /// Time, but the worker does not say how much.
     Later,
     /// No waiting: a person must pay or allow something.
@@ -65,8 +68,7 @@ impl LastOutput<'_> {
         let ends = match (message.resets_at, said) {
             (Some(time), _) if time > self.printed.timestamp() => LimitEnd::At(time),
             (_, Some(said)) => said.ends,
-            (_, None) => moment::time_in(&sentence::plain(&message.text), self.printed)
-                .map_or(LimitEnd::Later, LimitEnd::At),
+            (_, None) => end_in(&message.text, self.printed).unwrap_or(LimitEnd::Later),
         };
         Some(Limit { ends, sentence: message.text.clone() })
     }
@@ -79,14 +81,19 @@ pub(crate) fn message_in(stream: &str) -> Option<String> {
 
 /// The limit that the last lines of a text state.
 pub(crate) fn limit_in(text: &str, printed: &Zoned) -> Option<Limit> {
-    let sentence = sentence::last_sentence(text)?;
-    let plain = sentence::plain(&sentence);
-    let ends = match moment::time_in(&plain, printed) {
-        Some(time) => LimitEnd::At(time),
-        None if sentence::needs_person(&plain) => LimitEnd::Person,
+    let sentence = sentence::last_sentence(&without_escapes(text))?;
+    let ends = match end_in(&sentence, printed) {
+        Some(end) => end,
+        None if sentence::needs_person(&sentence) => LimitEnd::Person,
         None => LimitEnd::Later,
     };
     Some(Limit { ends, sentence })
+}
+
+/// The end that a sentence names.
+fn end_in(sentence: &str, printed: &Zoned) -> Option<LimitEnd> {
+    let found = moment::time_in(&sentence::straight(sentence), printed)?;
+    Some(if found.is_delay { LimitEnd::After(found.time) } else { LimitEnd::At(found.time) })
 }
 
 #[cfg(test)]

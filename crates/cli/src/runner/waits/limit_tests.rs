@@ -22,7 +22,9 @@ fn failed(out: &str, err: &str) -> Option<LimitEnd> {
 fn end(found: Option<LimitEnd>) -> String {
     let zone = noon().time_zone().clone();
     match found {
-        Some(LimitEnd::At(time)) => time.to_zoned(zone).strftime("%Y-%m-%d %H:%M:%S").to_string(),
+        Some(LimitEnd::At(time) | LimitEnd::After(time)) => {
+            time.to_zoned(zone).strftime("%Y-%m-%d %H:%M:%S").to_string()
+        }
         Some(LimitEnd::Later) => "later".to_owned(),
         Some(LimitEnd::Person) => "person".to_owned(),
         None => "none".to_owned(),
@@ -260,6 +262,69 @@ fn time_of_day_just_passed_is_not_the_one_of_tomorrow() {
         ("usage limit reached, resets 13pm", "later"),
     ] {
         assert_eq!(end(failed("", sentence)), expected, "{sentence}");
+    }
+}
+
+#[test]
+fn unknown_zone_gives_no_time() {
+    expect_ends(&[
+        ("usage limit reached, try again at 3:10 PM BST.", "later"),
+        ("usage limit reached, try again at 3:10 PM (BST)", "later"),
+        ("usage limit reached, resets 3pm No/Such_Zone", "later"),
+        ("Usage limit reached. Access resets at 2:55 PM GMT+5:30.", "2026-11-29 10:25:30"),
+        ("usage limit reached, resets 3pm UTC-5", "2026-11-28 21:00:30"),
+        ("usage limit reached, resets 3pm (UTC +02:00)", "2026-11-28 14:00:30"),
+        ("usage limit reached, resets 15:30 +0530", "2026-11-29 11:00:30"),
+        ("usage limit reached, resets 4pm America/New_York", "2026-11-28 22:00:30"),
+        ("usage limit reached, resets 3 PM EST", "2026-11-28 21:00:30"),
+        ("You've hit your limit \u{b7} resets 9:34 p.m. (Asia/Kolkata)", "2026-11-28 17:04:30"),
+        ("You've hit your limit \u{b7} resets 9:34p.m. (UTC)", "2026-11-28 22:34:30"),
+        ("You've hit your limit \u{b7} resets 9:34 P.M. Please wait", "2026-11-28 21:34:30"),
+        ("usage limit reached, try again at 3:10 PM to go on", "2026-11-28 15:10:30"),
+    ]);
+}
+
+/// A limit so far ahead is one that has just passed, by another clock.
+#[test]
+fn date_without_a_year_is_not_almost_a_year_ahead() {
+    expect_ends(&[
+        ("You've hit your limit \u{b7} resets Oct 20 at 2pm", "later"),
+        ("You've hit your limit \u{b7} resets Nov 26 at 2pm", "later"),
+        ("You've hit your limit \u{b7} resets Jan 20 at 2pm", "2027-01-20 14:00:30"),
+        ("You've hit your limit \u{b7} resets Oct 20, 2027 at 2pm", "2027-10-20 14:00:30"),
+    ]);
+}
+
+#[test]
+fn sentence_is_read_behind_colours_times_and_progress() {
+    let sentence = "You've hit your session limit \u{b7} resets 4pm (Europe/Berlin)";
+    for text in [
+        format!("\u{1b}[31m{sentence}\u{1b}[0m"),
+        format!("\u{1b}[1;38;5;196merror:\u{1b}[0m \u{1b}[2K{sentence}"),
+        format!("\u{1b}]0;title\u{7}{sentence}\u{1b}]8;;\u{1b}\\"),
+        format!("2026-11-28T10:59:58.123Z {sentence}"),
+        format!("2026-11-28 11:59:58,123 ERROR {sentence}"),
+        format!("[11:59:58] [error] {sentence}"),
+        format!("thinking 90 %\r{sentence}"),
+        format!("{sentence}\r\n"),
+    ] {
+        assert_eq!(end(failed("", &text)), "2026-11-28 16:00:30", "{text:?}");
+        assert_eq!(end(failed(&text, "")), "2026-11-28 16:00:30", "{text:?}");
+    }
+}
+
+#[test]
+fn delay_is_told_from_a_time_of_a_clock() {
+    let by_clock = |text: &str| match failed("", text).unwrap() {
+        LimitEnd::At(_) => true,
+        LimitEnd::After(_) => false,
+        other => panic!("{other:?}"),
+    };
+    for text in ["resets 3pm", "resets Dec 2, 1am", "your limit will reset at 9am (UTC)"] {
+        assert!(by_clock(&format!("usage limit reached, {text}")), "{text}");
+    }
+    for text in ["try again in 20 seconds", "resets in 2h", "retrying in 6h16m"] {
+        assert!(!by_clock(&format!("usage limit reached, {text}")), "{text}");
     }
 }
 

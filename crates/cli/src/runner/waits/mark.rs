@@ -8,12 +8,10 @@ use plan_ledger::plan::{Micros, RETRY_AFTER, USAGE_LIMIT, UsageLimit};
 use plan_ledger::{FailureClass, Json, Outcome, Timestamp};
 
 use super::limit::{Limit, LimitEnd};
+use super::sentence::without_escapes;
 
-/// The member of a payload with the time at which the limit ends.
+/// The member of a payload with the time at which the limit ends, if the worker named a time of a clock.
 const RESETS_AT: &str = "resets_at";
-
-/// How long a limit whose end is not known is waited for, in seconds, unless the guards know better.
-const WAIT: u64 = 300;
 
 /// How long a limit is waited for whose time has passed, in microseconds: the agent's clock may be another one. At
 /// once, the attempts would follow each other without an end.
@@ -24,7 +22,7 @@ pub(crate) fn mark(outcome: &mut Outcome, limit: &Limit, now: Timestamp) {
     let Some(mut members) = members(outcome) else { return };
     let word = |limit: UsageLimit| Value::from(limit.word());
     match limit.ends {
-        LimitEnd::At(time) => {
+        LimitEnd::At(time) | LimitEnd::After(time) => {
             let (mut time, mut end) =
                 (time, Timestamp::try_from(time.as_microsecond()).unwrap_or(0));
             if end <= now {
@@ -37,11 +35,13 @@ pub(crate) fn mark(outcome: &mut Outcome, limit: &Limit, now: Timestamp) {
             let seconds = end.saturating_sub(now).div_ceil(1_000_000);
             members.insert(USAGE_LIMIT.to_owned(), word(UsageLimit::Output));
             members.insert(RETRY_AFTER.to_owned(), seconds.into());
-            members.insert(RESETS_AT.to_owned(), time.to_string().into());
+            if matches!(limit.ends, LimitEnd::At(_)) {
+                members.insert(RESETS_AT.to_owned(), time.to_string().into());
+            }
         }
+        // The guards, or else the ledger, say how long it is waited for.
         LimitEnd::Later => {
             members.insert(USAGE_LIMIT.to_owned(), word(UsageLimit::Output));
-            members.insert(RETRY_AFTER.to_owned(), WAIT.into());
         }
         LimitEnd::Person => {
             members.insert(USAGE_LIMIT.to_owned(), word(UsageLimit::Person));
@@ -58,13 +58,14 @@ pub(crate) fn mark(outcome: &mut Outcome, limit: &Limit, now: Timestamp) {
 pub(crate) fn explain(outcome: &mut Outcome, limit: &Limit) {
     let Outcome::Failed { message, .. } = outcome else { return };
     add_sentence(message, &limit.sentence);
-    if let LimitEnd::At(time) = limit.ends {
+    if let LimitEnd::At(time) | LimitEnd::After(time) = limit.ends {
         let time = time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M %Z");
         *message = format!("{message} (the limit ends at {time})");
     }
 }
 
 fn add_sentence(message: &mut String, sentence: &str) {
+    *message = without_escapes(message);
     if message.contains(sentence) {
         return;
     }
@@ -127,5 +128,30 @@ fn members(outcome: &Outcome) -> Option<Map<String, Value>> {
 fn set_members(outcome: &mut Outcome, members: Map<String, Value>) {
     if let Outcome::Failed { payload, .. } = outcome {
         *payload = if members.is_empty() { Json::default() } else { Value::Object(members).into() };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: only the end of a limit that names a time of a clock follows that clock.
+
+    use super::*;
+
+    #[test]
+    fn wait_of_a_duration_does_not_follow_the_wall_clock() {
+        let now = 1_795_930_400_000_000;
+        let end = jiff::Timestamp::from_second(1_795_930_420).unwrap();
+        for (ends, seconds, is_by_clock) in [
+            (LimitEnd::At(end), Some(20), true),
+            (LimitEnd::After(end), Some(20), false),
+            (LimitEnd::Later, None, false),
+        ] {
+            let (class, message) = (FailureClass::Unknown, String::new());
+            let mut outcome = Outcome::Failed { class, message, payload: Json::default() };
+            mark(&mut outcome, &Limit { ends, sentence: "limit reached".to_owned() }, now);
+            let wait = outcome.retry_after().map(|wait| wait / 1_000_000);
+            assert_eq!((wait, resets_at(&outcome).is_some()), (seconds, is_by_clock), "{ends:?}");
+            assert_eq!(UsageLimit::of(&outcome), Some(UsageLimit::Output));
+        }
     }
 }

@@ -12,6 +12,11 @@ mod sentence;
 
 use plan_ledger::Timestamp;
 
+/// A time to the second, for people: one that two clocks gave is a moment early or late.
+pub(crate) fn nearest_second(time: Timestamp) -> Timestamp {
+    time.saturating_add(500_000) / 1_000_000 * 1_000_000
+}
+
 /// The wall clock. A time of day that a worker names is compared with it: the ledger's time does not follow
 /// its jumps.
 pub(crate) fn wall_now() -> Timestamp {

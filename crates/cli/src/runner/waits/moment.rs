@@ -1,8 +1,8 @@
 //! Times that a sentence about a limit names: `3:34am (Asia/Kolkata)`, `Dec 2nd, 2026 1:34 AM`,
 //! `5 days 22 hours 11 minutes`, `4h28m20s`, or seconds since the Unix epoch after `|`.
 //!
-//! A time of day without a date is the next one. A time without a zone is one of the machine. A zone that
-//! is not known gives no time: a wrong one would be worse.
+//! A time of day without a date is the next one, and so is a date without a year, if it is not too far ahead. A
+//! time without a zone is one of the machine. A zone that is not known gives no time: a wrong one would be worse.
 
 use jiff::civil::{Date, Time};
 use jiff::tz::{Offset, TimeZone};
@@ -57,20 +57,37 @@ const JUST_PASSED: SignedDuration = SignedDuration::from_mins(10);
 /// The longest delay in seconds: 400 days.
 const DELAY_MAX: u64 = 400 * 24 * 3600;
 
+/// A date without a year is not so many days ahead: it is one that has just passed.
+const AHEAD_MAX: SignedDuration = SignedDuration::from_hours(62 * 24);
+
 /// The length of a number of seconds since the Unix epoch.
 const EPOCH_LENGTH: usize = 10;
 
-/// The time that a sentence names, if it is after that at which the sentence was printed. The sentence is in
-/// lower case.
-pub(super) fn time_in(sentence: &str, printed: &Zoned) -> Option<Timestamp> {
-    let found = epoch(sentence).or_else(|| {
+/// A time that a sentence names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NamedTime {
+    pub(super) time: Timestamp,
+    /// Whether the sentence names how long it takes until then, and no time of a clock.
+    pub(super) is_delay: bool,
+}
+
+/// The time that a sentence names, if it is after that at which the sentence was printed. Abbreviated zones are in
+/// capital letters.
+pub(super) fn time_in(sentence: &str, printed: &Zoned) -> Option<NamedTime> {
+    let lower = sentence.to_ascii_lowercase();
+    let by_clock = |time| NamedTime { time, is_delay: false };
+    let found = epoch(&lower).map(by_clock).or_else(|| {
         LEADS.iter().find_map(|lead| {
-            let (_, rest) = sentence.split_once(lead)?;
-            let delayed = || printed.timestamp().checked_add(delay(rest)?).ok();
-            delayed().or_else(|| moment(rest, printed))
+            let after = lower.find(lead)?.checked_add(lead.len())?;
+            let (rest, cased) = (lower.get(after..)?, sentence.get(after..)?);
+            let delayed = || {
+                let time = printed.timestamp().checked_add(delay(rest)?).ok()?;
+                Some(NamedTime { time, is_delay: true })
+            };
+            delayed().or_else(|| moment(rest, cased, printed).map(by_clock))
         })
     });
-    found.filter(|time| *time > printed.timestamp())
+    found.filter(|found| found.time > printed.timestamp())
 }
 
 fn epoch(sentence: &str) -> Option<Timestamp> {
@@ -118,11 +135,15 @@ fn leading(text: &str, is_part: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// A date, a time of day or both, with or without a zone.
-fn moment(text: &str, printed: &Zoned) -> Option<Timestamp> {
+fn words_of(text: &str) -> Vec<&str> {
     let words = text.split([' ', ',']).filter(|word| !word.is_empty());
-    let words: Vec<&str> = words.map(|word| word.trim_end_matches(['.', ';', '!'])).collect();
-    let mut words = words.as_slice();
+    words.map(|word| word.trim_end_matches(['.', ';', '!'])).collect()
+}
+
+/// A date, a time of day or both, with or without a zone, in lower case and as it was printed.
+fn moment(text: &str, cased: &str, printed: &Zoned) -> Option<Timestamp> {
+    let (all, cased) = (words_of(text), words_of(cased));
+    let mut words = all.as_slice();
     let date = date(&mut words);
     if let ["at", rest @ ..] = words {
         words = rest;
@@ -131,7 +152,8 @@ fn moment(text: &str, printed: &Zoned) -> Option<Timestamp> {
     if date.is_none() && time.is_none() {
         return None;
     }
-    let zone = zone(words, printed)?;
+    let used = all.len().checked_sub(words.len())?;
+    let zone = zone(cased.get(used..).unwrap_or_default(), printed)?;
     let now = printed.with_time_zone(zone.clone());
     let on = |date: Date| date.to_datetime(time.unwrap_or_default()).to_zoned(zone.clone()).ok();
     let found = match date {
@@ -140,7 +162,11 @@ fn moment(text: &str, printed: &Zoned) -> Option<Timestamp> {
             let of_year = |year| on(Date::new(year, month, day).ok()?);
             let found = of_year(now.year())?;
             let is_past = found.date().tomorrow().is_ok_and(|after| after < now.date());
-            if is_past { of_year(now.year().saturating_add(1))? } else { found }
+            let found = if is_past { of_year(now.year().saturating_add(1))? } else { found };
+            if found.timestamp().duration_since(now.timestamp()) > AHEAD_MAX {
+                return None;
+            }
+            found
         }
         None => {
             let today = on(now.date())?;
@@ -181,13 +207,14 @@ fn date(words: &mut &[&str]) -> Option<(i8, i8, Option<i16>)> {
     Some((month, day, year))
 }
 
-/// A time of day: `3:34am`, `4 pm`, `15:30`.
+/// A time of day: `3:34am`, `4 pm`, `9:34 p.m.`, `15:30`.
 fn time_of_day(words: &mut &[&str]) -> Option<Time> {
     let (first, mut rest) = words.split_first()?;
-    let (clock, mut half) = leading(first, |it| it.is_ascii_digit() || it == ':');
+    let (clock, half) = leading(first, |it| it.is_ascii_digit() || it == ':');
+    let mut half = half_of_day(half);
     if half.is_empty()
-        && let Some((next @ ("am" | "pm"), after)) =
-            rest.split_first().map(|(it, rest)| (*it, rest))
+        && let Some((next, after)) = rest.split_first()
+        && let next @ ("am" | "pm") = half_of_day(next)
     {
         (half, rest) = (next, after);
     }
@@ -206,19 +233,62 @@ fn time_of_day(words: &mut &[&str]) -> Option<Time> {
     Some(time)
 }
 
+/// `am` or `pm`, also with points; another word as it is.
+fn half_of_day(word: &str) -> &str {
+    match word {
+        "a.m" => "am",
+        "p.m" => "pm",
+        other => other,
+    }
+}
+
 /// The zone that stands next, else that of the machine; `None` if it is not known.
 fn zone(words: &[&str], printed: &Zoned) -> Option<TimeZone> {
     let own = || Some(printed.time_zone().clone());
     let Some(word) = words.first() else { return own() };
-    let short = |name: &str| {
-        let (_, hours) = ZONES.iter().find(|(zone, _)| *zone == name)?;
-        Some(TimeZone::fixed(Offset::from_hours(*hours).ok()?))
-    };
-    match word.strip_prefix('(') {
-        Some(name) => {
-            let name = name.trim_end_matches([')', '.']);
-            short(name).or_else(|| TimeZone::get(name).ok())
-        }
-        None => short(word).or_else(own),
+    let is_in_brackets = word.starts_with('(');
+    let word = word.trim_matches(['(', ')', '.']);
+    if let Some(zone) = zone_from_utc(word, words.get(1).copied().unwrap_or_default()) {
+        return Some(zone);
     }
+    let is_abbreviation =
+        (2..=5).contains(&word.len()) && word.chars().all(|it| it.is_ascii_uppercase());
+    let is_place = word.contains('/') && word.starts_with(|it: char| it.is_ascii_uppercase());
+    if is_in_brackets || is_abbreviation || is_place {
+        return TimeZone::get(word).ok();
+    }
+    own()
+}
+
+/// A zone by its hours from UTC: `PST`, `GMT+5:30`, `UTC +2`, `-05:00`.
+fn zone_from_utc(word: &str, next: &str) -> Option<TimeZone> {
+    let fixed = |seconds: i32| Some(TimeZone::fixed(Offset::from_seconds(seconds).ok()?));
+    let lower = word.to_ascii_lowercase();
+    let (name, offset) = leading(&lower, |it| it.is_ascii_alphabetic());
+    if !name.is_empty() && offset.is_empty() {
+        let (_, hours) = ZONES.iter().find(|(zone, _)| *zone == name)?;
+        let next = if ["utc", "gmt"].contains(&name) { next.trim_matches(['(', ')']) } else { "" };
+        return fixed(offset_seconds(next).unwrap_or(i32::from(*hours) * 3600));
+    }
+    if ["", "utc", "gmt"].contains(&name) { fixed(offset_seconds(offset)?) } else { None }
+}
+
+/// The seconds of `+5:30`, `-5` or `+0530`.
+fn offset_seconds(text: &str) -> Option<i32> {
+    let (sign, digits) = match text.split_at_checked(1)? {
+        ("+", digits) => (1, digits),
+        ("-", digits) => (-1, digits),
+        _ => return None,
+    };
+    let (hours, minutes) = match digits.split_once(':') {
+        Some(parts) => parts,
+        None if digits.len() == 4 => digits.split_at_checked(2)?,
+        None => (digits, "0"),
+    };
+    let is_number = |text: &str| text.chars().all(|it| it.is_ascii_digit());
+    let (hours, minutes): (i32, i32) = match (is_number(hours), is_number(minutes)) {
+        (true, true) => (hours.parse().ok()?, minutes.parse().ok()?),
+        _ => return None,
+    };
+    (hours <= 14 && minutes < 60).then_some(sign * (hours * 3600 + minutes * 60))
 }

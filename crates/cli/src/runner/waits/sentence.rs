@@ -1,6 +1,7 @@
 //! The sentences by which agent hosts and their providers state a usage limit.
 //!
-//! A sentence must begin a line, after words such as `error:`, and be among the last lines.
+//! A sentence must begin a line, after a time and words such as `error:`, and be among the last lines. Colours do not
+//! count, and what a carriage return overwrites is a line of its own.
 
 /// The number of last lines that are read.
 const LINES_MAX: usize = 3;
@@ -57,21 +58,51 @@ const FOR_PERSON: &[&str] = &[
 ];
 
 /// Words before a sentence.
-const LABELS: &[&str] = &["api error:", "[api error:", "stream error:"];
+const LABELS: &[&str] =
+    &["api error:", "[api error:", "stream error:", "[error]", "[warn]", "[warning]", "[info]"];
 
-/// The text in lower case, with straight apostrophes and without separators.
-pub(super) fn plain(text: &str) -> String {
+/// The text with straight apostrophes and without separators.
+pub(super) fn straight(text: &str) -> String {
     let plain = |character: char| match character {
         '\u{2019}' | '\u{2018}' => '\'',
         '\u{b7}' | '\u{2219}' | '\u{2022}' | '\u{202f}' | '\u{a0}' | '\n' | '\r' | '\t' => ' ',
         other => other,
     };
-    text.chars().map(plain).collect::<String>().to_lowercase()
+    text.chars().map(plain).collect()
+}
+
+/// The text in lower case, with straight apostrophes and without separators.
+fn plain(text: &str) -> String {
+    straight(text).to_lowercase()
+}
+
+/// The text without the escape sequences by which a terminal colours it and moves its cursor.
+pub(super) fn without_escapes(text: &str) -> String {
+    let mut found = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, sequence)) = rest.split_once('\u{1b}') {
+        found.push_str(before);
+        let is_end = |it: char| ('\u{40}'..='\u{7e}').contains(&it);
+        rest = match sequence.split_at_checked(1) {
+            Some(("[", sequence)) => sequence.split_once(is_end).map_or("", |(_, rest)| rest),
+            // A title or a link ends with BEL, or with ESC and a backslash.
+            Some(("]", sequence)) => {
+                let end = sequence.find(['\u{7}', '\u{1b}']).unwrap_or(sequence.len());
+                let rest = sequence.get(end..).unwrap_or_default();
+                rest.strip_prefix('\u{7}').or(rest.strip_prefix("\u{1b}\\")).unwrap_or(rest)
+            }
+            Some((_, rest)) => rest,
+            None => sequence,
+        };
+    }
+    found.push_str(rest);
+    found
 }
 
 /// The sentence about a limit in the last lines of a text, with the lines after it.
 pub(super) fn last_sentence(text: &str) -> Option<String> {
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let lines = text.split(['\n', '\r']).map(str::trim);
+    let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
     let last = lines.get(lines.len().saturating_sub(LINES_MAX)..).unwrap_or_default();
     let at = last.iter().rposition(|line| states_limit(line))?;
     let joined = last.get(at..).unwrap_or_default().join(" ");
@@ -79,7 +110,8 @@ pub(super) fn last_sentence(text: &str) -> Option<String> {
 }
 
 /// Whether a limit that no time ends is stated.
-pub(super) fn needs_person(plain: &str) -> bool {
+pub(super) fn needs_person(sentence: &str) -> bool {
+    let plain = plain(sentence);
     FOR_PERSON.iter().any(|words| plain.contains(words))
 }
 
@@ -100,7 +132,7 @@ fn names_kind(line: &str) -> bool {
     KINDS.contains(&last) && words.count() <= 1
 }
 
-/// The line without words such as `error:`, and without signs before it. Quotes and places in files stay:
+/// The line without times and words such as `error:`, and without signs before it. Quotes and places in files stay:
 /// they stand before a sentence that is quoted.
 fn without_labels(line: &str) -> &str {
     let mut line = line;
@@ -108,7 +140,7 @@ fn without_labels(line: &str) -> &str {
         let is_sign = |sign: char| !sign.is_alphanumeric() && !"\"'`/<([{#$".contains(sign);
         line = line.trim_start_matches(is_sign);
         let label = LABELS.iter().find_map(|label| line.strip_prefix(label));
-        let label = label.or_else(|| without_attempt(line));
+        let label = label.or_else(|| without_attempt(line)).or_else(|| without_time(line));
         let word = || {
             let (word, rest) = line.split_once(' ')?;
             let name = word.strip_suffix(':').or_else(|| (word == "error").then_some(word))?;
@@ -119,6 +151,17 @@ fn without_labels(line: &str) -> &str {
             None => return line,
         }
     }
+}
+
+/// The line after a time, as programs write it into their logs: `2026-11-29T13:26:50Z`, `[13:26:50]`.
+fn without_time(line: &str) -> Option<&str> {
+    let (word, rest) = line.split_once(' ')?;
+    let word = word.strip_prefix('[').unwrap_or(word).trim_end_matches([']', ':', ',']);
+    let is_sign = |it: char| ":.,-/+".contains(it);
+    let is_time = word.starts_with(|it: char| it.is_ascii_digit())
+        && word.contains([':', '-', '/'])
+        && word.chars().all(|it| it.is_ascii_digit() || is_sign(it) || it == 't' || it == 'z');
+    is_time.then_some(rest)
 }
 
 /// The line after `attempt 3 failed: `, with which the Gemini CLI says that it tries again by itself.

@@ -11,7 +11,7 @@ use crate::commands::inspect::text::waits::{inside_wait_of, waits_of};
 use crate::json::TimeJson;
 use crate::runner::RunWait;
 
-/// Ready steps that the runner of a run does not dispatch before a time.
+/// Ready steps that the runner of a run does not dispatch before a time, or before an answer.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct WaitJson {
@@ -23,8 +23,8 @@ pub(crate) struct WaitJson {
     reason: String,
     /// The second owner, whose workers take the steps meanwhile; null if there is none.
     second_owner: Option<String>,
-    /// When the wait ends; then one of the steps is tried.
-    until: TimeJson,
+    /// When the wait ends; then one of the steps is tried. Null: when a person answers.
+    until: Option<TimeJson>,
     /// Whether all steps of the run wait.
     whole_run: bool,
 }
@@ -37,7 +37,7 @@ impl WaitJson {
             ready: ready.filter(|number| wait.holds(run, *number)).collect(),
             reason: wait.reason.clone(),
             second_owner: wait.second.clone(),
-            until: wait.until.into(),
+            until: wait.until.map(TimeJson::from),
             whole_run: wait.is_whole_run,
         }
     }

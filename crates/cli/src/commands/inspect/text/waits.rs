@@ -11,7 +11,10 @@ use crate::runner::{InsideWait, RunWait, inside_wait};
 
 /// What a runner waits for, for people.
 pub(crate) fn wait_text(wait: &RunWait, run: &Run, now: Timestamp) -> String {
-    let until = moment(wait.until, now);
+    let until = match wait.until {
+        Some(until) => format!("until {}", moment(until, now)),
+        None => "for an answer".to_owned(),
+    };
     let reason = escape_control(wait.reason.lines().next().unwrap_or_default());
     let who = match (&wait.owner, wait.is_whole_run) {
         (_, true) => "the runner waits".to_owned(),
@@ -25,7 +28,7 @@ pub(crate) fn wait_text(wait: &RunWait, run: &Run, now: Timestamp) -> String {
     };
     let second =
         wait.second.as_ref().map(|owner| format!(", its steps go to {}", escape_control(owner)));
-    format!("{who} until {until}{}{ready}: {reason}", second.unwrap_or_default())
+    format!("{who} {until}{}{ready}: {reason}", second.unwrap_or_default())
 }
 
 /// What the runner of a run waits for.

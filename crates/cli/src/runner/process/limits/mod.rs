@@ -377,7 +377,9 @@ impl InsideWait {
 
 fn end_of(limit: &Limit) -> Option<Timestamp> {
     match limit.ends {
-        LimitEnd::At(time) => Timestamp::try_from(time.as_microsecond()).ok(),
+        LimitEnd::At(time) | LimitEnd::After(time) => {
+            Timestamp::try_from(time.as_microsecond()).ok()
+        }
         LimitEnd::Later | LimitEnd::Person => None,
     }
 }
