@@ -148,17 +148,17 @@ fn check_step(
 fn first_within_caps(state: &State, run: &Run, route: &Route) -> Result<StepNumber, Rejection> {
     let first = first_of_lanes(state, run, route, None)?;
     let step = run.step(first).filter(|_| route.last.contains(&first));
-    let other = step.and_then(|step| first_of_lanes(state, run, route, Some(step.owner())).ok());
+    let other = step.and_then(|step| first_of_lanes(state, run, route, Some(step)).ok());
     Ok(other.unwrap_or(first))
 }
 
-/// The first ready step of a route within all caps; with an owner, only of that one, and none that is to be taken
+/// The first ready step of a route within all caps. Instead of a step: of its owner, and none that is to be taken
 /// last.
 fn first_of_lanes(
     state: &State,
     run: &Run,
     route: &Route,
-    other_of: Option<Option<&str>>,
+    instead_of: Option<&StepState>,
 ) -> Result<StepNumber, Rejection> {
     if run.lanes.is_empty() {
         return Err(run.pause.clone().map_or_else(|| nothing_ready(run), Rejection::Paused));
@@ -166,14 +166,14 @@ fn first_of_lanes(
     check_not_stopping(run)?;
     check_shared_caps(state, run)?;
     let hold = run.replan_hold();
-    let takes_any = route.tags.is_empty() && hold.is_none() && other_of.is_none();
-    let is_last = |number| other_of.is_some() && route.last.contains(&number);
+    let takes_any = route.tags.is_empty() && hold.is_none() && instead_of.is_none();
+    let is_last = |number| instead_of.is_some() && route.last.contains(&number);
     // Skip all steps of a lane if one of its caps is reached.
     let (mut refused, mut first) = (None, None);
     let plan = run.plan().ok_or_else(|| nothing_ready(run))?;
     for (head, lane) in &run.lane_heads {
         let (owner, tags) = lane;
-        if other_of.is_some_and(|of| of != owner.as_deref()) {
+        if instead_of.is_some_and(|step| step.owner() != owner.as_deref()) {
             continue;
         }
         let taker = taker_of(plan, route, owner.as_deref());

@@ -138,6 +138,43 @@ impl OwnerState {
         }
         (self.successes, self.quick) = (successes, (0, BTreeSet::new()));
     }
+
+    /// Count a worker that failed at once. Returns what follows if they are many, or if the probe failed so, too.
+    fn fail_at_once(
+        &mut self,
+        guards: Guards,
+        (step, owner): (String, Option<String>),
+        is_probe: bool,
+        (first_line, now): (&str, Timestamp),
+    ) -> Option<Consequence> {
+        let (count, steps) = &mut self.quick;
+        *count += 1;
+        steps.insert(step);
+        let is_many = *count >= guards.max_quick_failures && steps.len() >= STEPS_MIN;
+        let is_again = is_probe && self.quick_holds > 0;
+        let is_tripped = guards.max_quick_failures > 0
+            && (is_many || is_again)
+            && !plan_ledger::mutant!(QuickFailuresIgnored);
+        if !is_tripped {
+            if is_probe {
+                self.hold = None;
+            }
+            return None;
+        }
+        let reason = reason_of_hold(is_again, *count, first_line);
+        self.quick = (0, BTreeSet::new());
+        let Some(wait) = guards.waits.get(self.quick_holds) else {
+            (self.hold, self.quick_holds) = (None, 0);
+            return Some(Consequence::Pause(reason));
+        };
+        let is_unexplained = self.quick_holds == 0;
+        self.quick_holds += 1;
+        let until = now.saturating_add(wait.saturating_mul(1_000_000));
+        self.hold = Some(timed_hold(now, until, reason.clone()));
+        let until = Some(until);
+        let held = HeldOwner { owner, until, reason, is_unexplained, is_first_limit: false };
+        Some(Consequence::Hold(held))
+    }
 }
 
 /// The state of the guards of one loop.
@@ -279,33 +316,7 @@ impl GuardState {
             }
             return None;
         }
-        let (count, steps) = &mut state.quick;
-        *count += 1;
-        steps.insert(step);
-        let is_many = *count >= guards.max_quick_failures && steps.len() >= STEPS_MIN;
-        let is_again = is_probe && state.quick_holds > 0;
-        let is_tripped = guards.max_quick_failures > 0
-            && (is_many || is_again)
-            && !plan_ledger::mutant!(QuickFailuresIgnored);
-        if !is_tripped {
-            if is_probe {
-                state.hold = None;
-            }
-            return None;
-        }
-        let reason = reason_of_hold(is_again, *count, &first_line);
-        state.quick = (0, BTreeSet::new());
-        let Some(wait) = guards.waits.get(state.quick_holds) else {
-            (state.hold, state.quick_holds) = (None, 0);
-            return Some(Consequence::Pause(reason));
-        };
-        let is_unexplained = state.quick_holds == 0;
-        state.quick_holds += 1;
-        let until = now.ledger.saturating_add(wait.saturating_mul(1_000_000));
-        state.hold = Some(timed_hold(now.ledger, until, reason.clone()));
-        let until = Some(until);
-        let held = HeldOwner { owner, until, reason, is_unexplained, is_first_limit: false };
-        Some(Consequence::Hold(held))
+        state.fail_at_once(guards, (step, owner), is_probe, (&first_line, now.ledger))
     }
 
     /// Set the wait after a usage limit without a time that a step with a command of its own met.
