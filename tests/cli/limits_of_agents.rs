@@ -256,7 +256,7 @@ EOF",
 }
 
 /// Hours of the day around now in UTC, from so many minutes before to so many after.
-fn hours_around_now(before: i64, after: i64) -> String {
+pub(super) fn hours_around_now(before: i64, after: i64) -> String {
     let now = i64::try_from(Environment::system().clock.now() / 60_000_000).unwrap();
     let time = |minutes: i64| {
         let minutes = minutes.rem_euclid(24 * 60);

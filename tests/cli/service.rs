@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use super::command::{Ended, Place, Running, report_skipped, start, wait_until};
+use super::limits_of_agents::hours_around_now;
 
 /// The first step waits while there is a file `hold`.
 const PLAN: &str = "
@@ -184,6 +185,26 @@ fn service_gives_up_after_three_starts_without_a_finished_step() {
     // A person begins a new count.
     kill_all(&place, start(&mut command(&place, "resume")));
     kill_all(&place, start(&mut unit_command(&place)));
+}
+
+/// By day a runner with hours only waits: however often the machine reboots, the service does not give up.
+#[test]
+fn start_that_only_waits_does_not_count() {
+    let place = Place::new();
+    fs::create_dir(place.path("config")).unwrap();
+    place.write("plan.yaml", PLAN);
+    let run = format!("run plan.yaml --yes --hours {}", hours_around_now(-120, 180));
+    let wait = |mut command: Command| {
+        let waiting = start(command.env("TZ", "UTC"));
+        wait_until("it waits for its hours", || waiting.complained("work starts then (--hours)"));
+        waiting.kill();
+    };
+    wait(command(&place, &run));
+    ledger(&place, "setup service").code(0);
+    for _ in 0..5 {
+        wait(unit_command(&place));
+    }
+    assert_eq!(place.read("begun"), "", "no step was begun");
 }
 
 /// In a mount namespace of its own, `cron` starts the line as after a boot.

@@ -3,7 +3,8 @@
 //! `ledger setup service` writes the digest of the last runner into a unit. A start with that digest is
 //! refused if another command line, folder or ledger is recorded by now: a unit starts only what its user
 //! saw. Starts are counted in the user's state folder. A start is without progress if no step was accepted
-//! or skipped since the one before it. After three of those, the service gives up.
+//! or skipped since the one before it. After three of those, the service gives up. A start whose runner only
+//! waited, for its hours, the end of a limit or a person, does not count.
 //!
 //! Invariants:
 //! - The count is written before the runner starts: a runner that ends the machine is counted.
@@ -15,16 +16,40 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::Error;
+use plan_ledger::plan::Route;
+use plan_ledger::{Error, Run, StepStatus};
 
 use crate::output::{Failure, shell_command};
 use crate::protocol::private_files;
+use crate::runner::{Pending, RunWait, pending};
 use crate::server::state_folder;
 
 use super::last_runner::LastRunner;
 
 /// After so many starts without progress, a service starts a run no more.
 const STARTS_MAX: u32 = 3;
+
+/// How far the run of a runner is that is not at work.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct RunProgress {
+    /// Accepted and skipped steps.
+    pub(crate) finished: u32,
+    /// Whether its last runner only waited when it was ended.
+    pub(crate) only_waited: bool,
+}
+
+/// Whether the last runner of a run only waited when it was ended: no attempt and no check was at work, and it waited
+/// for its hours, the end of a limit or a person.
+pub(crate) fn only_waited(run: &Run, waits: &[RunWait]) -> bool {
+    let is_work = |item: &Pending| {
+        matches!(item, Pending::Held { .. } | Pending::Checks { .. } | Pending::PlanChecks { .. })
+    };
+    if pending(run, &Route::default()).iter().any(is_work) {
+        return false;
+    }
+    let has_work = run.has_dispatchable() || run.count(StepStatus::Delayed) > 0;
+    !has_work || waits.iter().any(|wait| wait.run == run.id)
+}
 
 /// The starts of a run by a service, one after the other without progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,10 +62,10 @@ pub(crate) struct ServiceStarts {
 
 impl ServiceStarts {
     /// Counts a start of the runner with this digest; `None` if it is one too many.
-    fn count(digest: &str, finished: u32) -> io::Result<Option<()>> {
+    fn count(digest: &str, progress: RunProgress) -> io::Result<Option<()>> {
         let path = path(digest).ok_or(io::ErrorKind::NotFound)?;
         let last = fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok());
-        let Some(next) = Self::after(last, finished) else { return Ok(None) };
+        let Some(next) = Self::after(last, progress) else { return Ok(None) };
         let folder = path.parent().ok_or(io::ErrorKind::NotFound)?;
         private_files::create_folders(folder)?;
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
@@ -51,14 +76,13 @@ impl ServiceStarts {
         Ok(Some(()))
     }
 
-    /// The count with one start more; `None` if it is one too many.
-    fn after(last: Option<Self>, finished: u32) -> Option<Self> {
-        match last {
-            Some(last) if last.finished == finished => {
-                (last.starts < STARTS_MAX).then(|| Self { starts: last.starts + 1, ..last })
-            }
-            _ => Some(Self { finished, starts: 1 }),
-        }
+    /// The count with one start more; `None` if it is one too many. The start takes the place of one that only
+    /// waited.
+    fn after(last: Option<Self>, progress: RunProgress) -> Option<Self> {
+        let RunProgress { finished, only_waited } = progress;
+        let before = last.filter(|last| last.finished == finished).map_or(0, |last| last.starts);
+        let starts = if only_waited { before.max(1) } else { before.saturating_add(1) };
+        (starts <= STARTS_MAX).then_some(Self { finished, starts })
     }
 
     /// Begins a new count for a runner: it ended by itself, or a person resumes it.
@@ -70,12 +94,11 @@ impl ServiceStarts {
     }
 }
 
-/// Admits the start of a runner by a service, and counts it. `finished` is the number of accepted and skipped
-/// steps.
+/// Admits the start of a runner by a service, and counts it.
 ///
 /// # Errors
 /// `Rejected` if the recorded command line is another one by now, or after three starts without progress.
-pub(crate) fn admit(last: &LastRunner, digest: &str, finished: u32) -> Result<(), Failure> {
+pub(crate) fn admit(last: &LastRunner, digest: &str, progress: RunProgress) -> Result<(), Failure> {
     let resume = |words: &[&str]| shell_command("resume", &last.ledger, words);
     plan_ledger::mutant!(ServiceStartsAnything => return Ok(()));
     if last.digest() != digest {
@@ -87,7 +110,7 @@ pub(crate) fn admit(last: &LastRunner, digest: &str, finished: u32) -> Result<()
             shell_command("setup service", &last.ledger, &[&last.run]),
         )));
     }
-    let counted = ServiceStarts::count(digest, finished)
+    let counted = ServiceStarts::count(digest, progress)
         .map_err(|error| Error::io("count the starts of the run", &last.ledger, error))?;
     counted.ok_or_else(|| {
         Failure::Rejected(format!(
@@ -106,18 +129,35 @@ fn path(digest: &str) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: a service gives up after three starts in a row that finish no step.
+    //! Goal: a service gives up after three starts in a row that work and finish no step.
 
     use super::*;
+
+    const AT_WORK: RunProgress = RunProgress { finished: 5, only_waited: false };
 
     #[test]
     fn fourth_start_without_a_finished_step_is_refused() {
         let mut last = None;
         for starts in 1..=STARTS_MAX {
-            last = ServiceStarts::after(last, 5);
+            last = ServiceStarts::after(last, AT_WORK);
             assert_eq!(last, Some(ServiceStarts { finished: 5, starts }));
         }
-        assert_eq!(ServiceStarts::after(last, 5), None);
-        assert_eq!(ServiceStarts::after(last, 6), Some(ServiceStarts { finished: 6, starts: 1 }));
+        assert_eq!(ServiceStarts::after(last, AT_WORK), None);
+        let next = ServiceStarts::after(last, RunProgress { finished: 6, ..AT_WORK });
+        assert_eq!(next, Some(ServiceStarts { finished: 6, starts: 1 }));
+    }
+
+    #[test]
+    fn start_after_one_that_only_waited_takes_its_place() {
+        let waited = RunProgress { only_waited: true, ..AT_WORK };
+        let mut last = ServiceStarts::after(None, waited);
+        for starts in 1..=STARTS_MAX {
+            for _ in 0..5 {
+                last = ServiceStarts::after(last, waited);
+                assert_eq!(last, Some(ServiceStarts { finished: 5, starts }));
+            }
+            last = ServiceStarts::after(last, AT_WORK);
+        }
+        assert_eq!(last, None);
     }
 }

@@ -9,17 +9,18 @@ use std::process::Command;
 
 use clap::Args;
 
-use plan_ledger::{Error, ErrorKind, LedgerView, State};
+use plan_ledger::{Error, ErrorKind, LedgerView, State, StepStatus};
 
 use crate::commands::inspect::health::lost_text;
 use crate::commands::inspect::newest_state;
 use crate::commands::last_runner::{LastRunner, LastRunners, RunnerStatus, ledger_id};
-use crate::commands::service_start::{ServiceStarts, admit};
+use crate::commands::service_start::{RunProgress, ServiceStarts, admit, only_waited};
 use crate::options::{LEDGER_NAME, LedgerOption, RunArg, environment};
 use crate::output::{
     Code, Failure, escape_control, escape_path, print_message, print_text, quoted, shell_command,
 };
 use crate::requests::run_of;
+use crate::runner::RunWait;
 use crate::server::{AgentSession, expect_person_for, is_rollback_accepted};
 
 use place::ResumePlace;
@@ -52,11 +53,12 @@ pub(crate) struct ResumeArgs {
     /// Retry the failed steps first
     #[arg(long)]
     retry_failed: bool,
-    /// Kill the workers that the last runner left at work, instead of taking them over
+    /// Kill the workers that the last runner left at work, instead of taking them over; one whose step has
+    /// `idempotent: no` is taken over nevertheless
     #[arg(long)]
     kill_orphans: bool,
     /// For a service: start it only if its command line and folders have this digest, and give up after
-    /// three starts that finish no step (see `ledger setup service`)
+    /// three starts that work and finish no step (see `ledger setup service`)
     #[arg(long, value_name = "DIGEST", conflicts_with_all = ["kill_orphans", "retry_failed", "show", "yes"])]
     service: Option<String>,
     /// Start it without asking, even if the ledger was copied or moved, or if the last runner may be
@@ -114,9 +116,7 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
                 let message = "the ledger was copied or moved since the service was set up";
                 return Err(Failure::Rejected(message.to_owned()));
             }
-            let run = state.runs.overviews().find(|(_, run)| run.name == last.run);
-            let finished = run.map_or(0, |(_, run)| run.accepted.saturating_add(run.skipped));
-            admit(last, digest, finished)?;
+            admit(last, digest, progress_of(dir, &state, &last.run)?)?;
         }
     }
     print_message(&format!("in {folder}: {line}"));
@@ -124,6 +124,18 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
     command.args(&words).current_dir(&place.folder).env_remove("LEDGER_DIR");
     let error = command.exec();
     Err(Failure::Usage(format!("cannot start it in {folder}: {error}")))
+}
+
+/// How far a run is whose runner is not at work.
+fn progress_of(dir: &Path, state: &State, name: &str) -> Result<RunProgress, Failure> {
+    let Some(run) = state.run_named(name) else { return Ok(RunProgress::default()) };
+    let now = environment().time_of(dir, state.time)?;
+    // Its hours are those of the runner that was ended.
+    let waits = RunWait::all(dir, state, now, || false);
+    Ok(RunProgress {
+        finished: run.count(StepStatus::Accepted).saturating_add(run.count(StepStatus::Skipped)),
+        only_waited: only_waited(run, &waits),
+    })
 }
 
 /// The words of the command line. They name the ledger, unless the runner finds it by itself: then its messages

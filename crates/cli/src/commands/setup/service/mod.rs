@@ -42,7 +42,8 @@ Examples:
   ledger setup service night --remove              when the run is done
 
 The unit starts the run as its last runner was started: with its command line, in its folder. After another
-`ledger run` with other options, set it up again. It gives up after three starts that finish no step. With
+`ledger run` with other options, set it up again. It gives up after three starts that finish no
+step; one whose runner only waited, for its hours, the end of a limit or a person, does not count. With
 `ledger run --hours 23:00-07:00` it works at these hours only. Without systemd, use the line for cron, which
 starts the run after a reboot, and not after a crash.
 
