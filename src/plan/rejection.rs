@@ -72,6 +72,8 @@ pub enum Rejection {
         scope: CapScope,
         /// Maximum number of attempts in flight.
         limit: u32,
+        /// Whether the plan sets it: then no other cap can raise it.
+        is_of_plan: bool,
     },
     /// The step is for another owner.
     OtherOwner {
@@ -299,11 +301,18 @@ impl fmt::Display for Rejection {
                      microseconds)"
                 )
             }
-            Self::CapReached { scope, limit } => {
+            Self::CapReached { scope, limit, is_of_plan } => {
+                let attempts = if *limit == 1 { "attempt" } else { "attempts" };
+                let scope = match scope {
+                    // The claim names it.
+                    CapScope::Run { .. } => "the run".to_owned(),
+                    scope => scope.to_string(),
+                };
+                let raise = if *is_of_plan { "raise it in the plan" } else { "raise the cap" };
                 write!(
                     f,
-                    "the cap of {limit} attempts in flight is reached for {scope}; claim again later, or \
-                     raise the cap"
+                    "the cap of {limit} {attempts} in flight is reached for {scope}; claim again later, or \
+                     {raise}"
                 )
             }
             Self::OtherOwner { step, owner } if is_person(owner) => write!(

@@ -6,6 +6,7 @@ use plan_ledger::plan::*;
 use plan_ledger::state_hash;
 use serde_json::json;
 
+use super::command::Place;
 use super::scenario::{Scenario, receipt, refusal};
 
 /// Checks that the state in memory equals the fold of the log, before and after a power loss.
@@ -182,6 +183,31 @@ fn caps_bound_attempts_in_flight_exactly() {
         scenario.dispatch("s3");
         let fifth = refusal(scenario.ledger().claim_step(scenario.run, StepNumber(5), "w"));
         assert!(matches!(fifth, Rejection::CapReached { limit: 3, .. }), "{caps}");
+    }
+}
+
+/// A cap of the plan is not raised by a command, and the run is not called by its number.
+#[test]
+fn cap_of_the_plan_is_named_as_such() {
+    for (caps, what) in [
+        (
+            "run: 1",
+            "the cap of 1 attempt in flight is reached for the run; claim again later, or raise it in the plan",
+        ),
+        (
+            "owners: {claude: 1}",
+            "is reached for owner claude; claim again later, or raise it in the plan",
+        ),
+    ] {
+        let step = |id: &str| format!("{{id: {id}, owner: claude}}");
+        let plan = format!("caps: {{{caps}}}\nsteps: [{}, {}]", step("a"), step("b"));
+        let place = Place::planned(&plan);
+        place.ledger("cap --run plan 8").code(0);
+        place.ledger("claim plan --owner claude").code(0);
+        place.ledger("claim plan --owner claude").code(3).complains(&[what]);
+        place.ledger("next plan").says(&[what]);
+        let why = place.ledger("inspect .ledger why plan b").code(0).out;
+        assert!(why.contains("is reached") && !why.contains("run 1"), "{why}");
     }
 }
 

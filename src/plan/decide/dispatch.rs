@@ -260,11 +260,12 @@ fn check_not_stopping(run: &Run) -> Result<(), Rejection> {
 /// The caps of the ledger and of the run.
 fn check_shared_caps(state: &State, run: &Run) -> Result<(), Rejection> {
     let all = u32::try_from(state.in_flight.len()).unwrap_or(u32::MAX);
-    check_cap(CapScope::Ledger, state.caps.get(&CapScope::Ledger).copied(), all)?;
+    check_cap(CapScope::Ledger, state.caps.get(&CapScope::Ledger).copied(), all, false)?;
     let scope = CapScope::Run { run: run.id };
     let planned = run.plan().and_then(|plan| plan.header().caps.run);
-    let limit = planned.into_iter().chain(state.caps.get(&scope).copied()).min();
-    check_cap(scope, limit, run.in_flight)
+    let recorded = state.caps.get(&scope).copied();
+    let is_of_plan = planned.is_some_and(|planned| recorded.is_none_or(|cap| planned <= cap));
+    check_cap(scope, if is_of_plan { planned } else { recorded }, run.in_flight, is_of_plan)
 }
 
 /// The caps of an owner and of tags: the ledger's across all runs, the plan's within the run.
@@ -278,24 +279,29 @@ fn check_lane_caps(
     if let Some(owner) = owner {
         let scope = CapScope::Owner { owner: owner.to_owned() };
         let in_ledger = state.in_flight_by_owner.get(owner).copied().unwrap_or(0);
-        check_cap(scope.clone(), state.caps.get(&scope).copied(), in_ledger)?;
+        check_cap(scope.clone(), state.caps.get(&scope).copied(), in_ledger, false)?;
         let in_run = run.in_flight_by_owner.get(owner).copied().unwrap_or(0);
-        check_cap(scope, caps.and_then(|caps| caps.owners.get(owner)).copied(), in_run)?;
+        check_cap(scope, caps.and_then(|caps| caps.owners.get(owner)).copied(), in_run, true)?;
     }
     for tag in tags {
         let scope = CapScope::Tag { tag: tag.clone() };
         let in_ledger = state.in_flight_by_tag.get(tag).copied().unwrap_or(0);
-        check_cap(scope.clone(), state.caps.get(&scope).copied(), in_ledger)?;
+        check_cap(scope.clone(), state.caps.get(&scope).copied(), in_ledger, false)?;
         let in_run = run.in_flight_by_tag.get(tag).copied().unwrap_or(0);
-        check_cap(scope, caps.and_then(|caps| caps.tags.get(tag)).copied(), in_run)?;
+        check_cap(scope, caps.and_then(|caps| caps.tags.get(tag)).copied(), in_run, true)?;
     }
     Ok(())
 }
 
-fn check_cap(scope: CapScope, limit: Option<u32>, in_flight: u32) -> Result<(), Rejection> {
+fn check_cap(
+    scope: CapScope,
+    limit: Option<u32>,
+    in_flight: u32,
+    is_of_plan: bool,
+) -> Result<(), Rejection> {
     match limit {
         Some(limit) if in_flight >= limit + u32::from(mutant!(CapExceededByOne)) => {
-            Err(Rejection::CapReached { scope, limit })
+            Err(Rejection::CapReached { scope, limit, is_of_plan })
         }
         _ => Ok(()),
     }

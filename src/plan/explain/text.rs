@@ -183,14 +183,14 @@ impl BlockReason {
                 format!("fallback for {}; runs only if that fails", format.names(&steps))
             }
             Self::Cap { scope, within, limit, attempts } => {
+                // It explains a step of that run.
                 let place = match (scope, within) {
-                    (CapScope::Owner { .. } | CapScope::Tag { .. }, Some(run)) => {
-                        format!(" in run {run}")
-                    }
-                    _ => String::new(),
+                    (CapScope::Run { .. }, _) => "the run".to_owned(),
+                    (CapScope::Ledger, _) | (_, None) => scope.to_string(),
+                    (_, Some(_)) => format!("{scope} in the run"),
                 };
                 let list: Vec<String> = attempts.iter().map(|each| each.line(format)).collect();
-                format!("the cap of {limit} for {scope}{place} is reached: {}", name_list(&list))
+                format!("the cap of {limit} for {place} is reached: {}", name_list(&list))
             }
             Self::Budget(shortage) => shortage.line(),
             Self::Dispatched(attempt) => attempt.line(format),

@@ -262,11 +262,19 @@ fn steps_of_a_full_cap_are_skipped_in_the_queue() {
         ledger.execute(dispatch_command(None)).unwrap();
         assert_eq!(ledger.status(expected), StepStatus::Dispatched);
     }
-    let full = Rejection::CapReached { scope: CapScope::Run { run: RunId(1) }, limit: 3 };
+    let full = Rejection::CapReached {
+        scope: CapScope::Run { run: RunId(1) },
+        limit: 3,
+        is_of_plan: true,
+    };
     assert_eq!(ledger.execute(dispatch_command(None)), Err(full));
     let token = ledger.step("d").attempt().unwrap().token;
     ledger.report(token, Receipt::default());
-    let full = Rejection::CapReached { scope: CapScope::Owner { owner: "x".to_owned() }, limit: 1 };
+    let full = Rejection::CapReached {
+        scope: CapScope::Owner { owner: "x".to_owned() },
+        limit: 1,
+        is_of_plan: true,
+    };
     assert_eq!(ledger.execute(dispatch_command(None)), Err(full.clone()));
     assert_eq!(ledger.try_dispatch("b"), Err(full));
 }
@@ -278,11 +286,15 @@ fn recorded_caps_hold_until_lifted() {
     let cap = |scope, limit| Command::SetCap { scope, limit, by: "ann".to_owned() };
     ledger.execute(cap(CapScope::Ledger, Some(1))).unwrap();
     ledger.dispatch("a");
-    let full = Rejection::CapReached { scope: CapScope::Ledger, limit: 1 };
+    let full = Rejection::CapReached { scope: CapScope::Ledger, limit: 1, is_of_plan: false };
     assert_eq!(ledger.try_dispatch("b"), Err(full));
     ledger.execute(cap(CapScope::Ledger, None)).unwrap();
     ledger.execute(cap(CapScope::Run { run: RunId(1) }, Some(1))).unwrap();
-    let full = Rejection::CapReached { scope: CapScope::Run { run: RunId(1) }, limit: 1 };
+    let full = Rejection::CapReached {
+        scope: CapScope::Run { run: RunId(1) },
+        limit: 1,
+        is_of_plan: false,
+    };
     assert_eq!(ledger.try_dispatch("b"), Err(full));
     ledger.execute(cap(CapScope::Run { run: RunId(1) }, None)).unwrap();
     ledger.dispatch("b");
@@ -427,7 +439,10 @@ fn step_of_an_owner_at_a_limit_is_dispatched_to_its_second_owner() {
     assert_eq!((step.owner(), second), (Some("claude"), Some("codex")));
     assert_eq!(ledger.state.in_flight_by_owner, [("codex".to_owned(), 1)].into());
     let scope = CapScope::Owner { owner: "codex".to_owned() };
-    assert_eq!(ledger.execute(claim()), Err(Rejection::CapReached { scope, limit: 1 }));
+    assert_eq!(
+        ledger.execute(claim()),
+        Err(Rejection::CapReached { scope, limit: 1, is_of_plan: true })
+    );
     let token = ledger.step("a").attempt().unwrap().token;
     ledger.report(token, Receipt::default());
     assert!(ledger.state.in_flight_by_owner.is_empty());
