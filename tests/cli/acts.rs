@@ -368,10 +368,7 @@ fn a_version_waits_for_its_yes() {
 fn wrong_words_are_refused() {
     let place = Place::planned(PLAN);
     place.ledger("plan propose plan.yaml --run second").code(0);
-    place
-        .ledger("claim")
-        .code(2)
-        .complains(&["several runs are active: plan, second", "LEDGER_RUN"]);
+    place.ledger("claim").code(2).complains(&["2 runs are active: plan, second", "LEDGER_RUN"]);
     let before = place.state().seq;
     for line in [
         "claim --wait soon",

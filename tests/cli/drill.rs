@@ -87,6 +87,19 @@ fn task_master_plan_passes_its_drill() {
 }
 
 /// `--json` prints the checks and a summary.
+/// What a drill lacks is given to the drill: its ledgers are removed at its end.
+#[test]
+fn drill_names_the_inputs_that_it_lacks() {
+    let place = Place::new();
+    place.write("plan.yaml", "inputs: {x: {type: string}}\nsteps: [{id: a, inputs: [x]}]");
+    for more in [[].as_slice(), &["--every-crash"]] {
+        let lacks =
+            drill(&place, "plan.yaml", more).code(6).complains(&["inputs: x", "--set x=VALUE"]);
+        assert!(!lacks.err.contains("ledger set"), "{lacks:?}");
+    }
+    drill(&place, "plan.yaml", &["--set", "x=y"]).code(0);
+}
+
 #[test]
 fn drill_prints_checks_as_json() {
     let place = Place::new();

@@ -929,7 +929,7 @@ fn several_runs_are_listed() {
         let problem = reply.json();
         assert_eq!(problem["runs"], json!(["r", "other"]), "{problem}");
         let detail = problem["detail"].as_str().unwrap();
-        assert!(detail.contains("several runs are active: r, other"), "{detail}");
+        assert!(detail.contains("2 runs are active: r, other"), "{detail}");
         assert!(!detail.contains("LEDGER_RUN"), "a client has no variables: {detail}");
     }
     let page = http.view("/v1/page?run=other");

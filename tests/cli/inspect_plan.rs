@@ -214,10 +214,10 @@ fn a_run_is_guessed_only_where_there_is_one() {
     let second = ledger.start_run("second", &plan, RunPolicy::default()).unwrap();
     let both = look(&place.dir, &["queue"]);
     assert_eq!(both.code, 2);
-    assert!(both.err.contains("several runs are active: small, second"), "{both:?}");
+    assert!(both.err.contains("2 runs are active: small, second"), "{both:?}");
     for command in ["step", "why", "history"] {
         let both = look(&place.dir, &[command, "flaky"]);
-        assert!(both.code == 2 && both.err.contains("several runs are active"), "{both:?}");
+        assert!(both.code == 2 && both.err.contains("2 runs are active"), "{both:?}");
     }
     let token = dispatch(&ledger, second);
     ledger.record_receipt(token, Receipt::default()).unwrap();

@@ -80,7 +80,7 @@ fn prime_without_a_ledger_is_one_line() {
 fn prime_of_several_active_runs_names_them() {
     let place = Place::planned(PLAN);
     place.ledger("plan propose plan.yaml --run again").code(0);
-    place.ledger("prime").code(0).says(&["several runs are active", "plan, again"]);
+    place.ledger("prime").code(0).says(&["2 runs are active", "plan, again"]);
 }
 
 /// A lock holder that hangs made `bd prime` of another tool hang in every session.

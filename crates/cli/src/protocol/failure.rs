@@ -453,7 +453,7 @@ impl fmt::Display for Failure {
                 let names: Vec<&str> = runs.iter().take(NAMES_MAX).map(String::as_str).collect();
                 let (count, names) = (runs.len(), names.join(", "));
                 match count.saturating_sub(NAMES_MAX) {
-                    0 => write!(f, "several runs are active: {names}")?,
+                    0 => write!(f, "{count} runs are active: {names}")?,
                     more => write!(f, "{count} runs are active: {names} and {more} more")?,
                 }
                 f.write_str("\nhint: name one, or set LEDGER_RUN")

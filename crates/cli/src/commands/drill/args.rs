@@ -1,13 +1,16 @@
 //! The arguments of `ledger drill`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use serde_json::Value;
 
 use plan_ledger::Plan;
 
 use crate::options::{InputArgs, ReadPlanArgs};
 use crate::output::Failure;
+use crate::protocol::option;
 use crate::runner::CannedOutputs;
 
 /// The run's name in every ledger of a drill.
@@ -65,6 +68,21 @@ pub(crate) struct DrillArgs {
 }
 
 impl DrillArgs {
+    /// The values of the plan's inputs: none may be missing.
+    pub(super) fn input_values(&self, plan: &Plan) -> Result<BTreeMap<String, Value>, Failure> {
+        let values = self.inputs.values(plan)?;
+        let missing = plan.missing_inputs(|name| values.contains_key(name));
+        if missing.is_empty() {
+            return Ok(values);
+        }
+        let add = missing.iter().map(|name| option("--set", &format!("{name}=VALUE")));
+        Err(Failure::Rejected(format!(
+            "the plan needs values for its inputs: {}\nhint: add {}",
+            missing.join(", "),
+            add.collect::<Vec<_>>().join(" ")
+        )))
+    }
+
     /// The outputs of steps that a file gives.
     pub(super) fn canned_outputs(&self, plan: &Plan) -> Result<CannedOutputs, Failure> {
         crate::options::canned_outputs(self.outputs.as_deref(), plan)

@@ -44,7 +44,7 @@ const ATTEMPTS_NEEDED: u32 = 3;
 /// Runs the drill with every crash.
 pub(super) fn every_crash(args: &DrillArgs) -> Result<Code, Failure> {
     let plan = args.read.read(&args.plan)?.plan;
-    let inputs = args.inputs.values(&plan)?;
+    let inputs = args.input_values(&plan)?;
     let inputs = inputs.iter().map(|(name, value)| (name.clone(), Json::new(value))).collect();
     let outputs = args.canned_outputs(&plan)?;
     let drill = Drill { plan, inputs, outputs, args };

@@ -33,6 +33,7 @@ use super::kill_report::{FinishedRun, KillEvidence, report};
 
 /// Runs the drill with one kill.
 pub(super) fn kill_and_resume(args: &DrillArgs) -> Result<Code, Failure> {
+    args.input_values(&args.read.read(&args.plan)?.plan)?;
     let chosen = kill_at(args)?;
     let folder = DrillFolder::new(args)?;
     let whole = folder.run_whole(args, "whole", "whole")?;
@@ -295,6 +296,11 @@ impl DrillFolder {
             return Failure::Rejected(message);
         }
         let stderr = fs::read_to_string(self.stderr(child)).unwrap_or_default();
+        // The folder is removed: a hint about its ledgers cannot help.
+        let folder = self.path.display().to_string();
+        let is_of_drill = |line: &&str| line.starts_with("hint: ") && line.contains(&folder);
+        let stderr: Vec<&str> = stderr.lines().filter(|line| !is_of_drill(line)).collect();
+        let stderr = stderr.join("\n");
         let message = format!("process {child} of the drill ended with {status}: {stderr}");
         Failure::Rejected(message.trim_end().to_owned())
     }

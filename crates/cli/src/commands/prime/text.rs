@@ -88,7 +88,8 @@ fn head(line: &PrimeLine) -> String {
         }
         _ if line.active_runs.is_empty() => "plan-ledger: the ledger has no run yet.".to_owned(),
         _ => format!(
-            "plan-ledger: several runs are active; `ledger prime RUN` shows one of them: {}.",
+            "plan-ledger: {} runs are active; `ledger prime RUN` shows one of them: {}.",
+            line.active_runs.len(),
             line.active_runs.join(", ")
         ),
     };
