@@ -222,6 +222,34 @@ fn living_worker_is_killed_on_request() {
     assert_eq!(place.tally(), ["1", "2"]);
 }
 
+/// The number of the only attempt in flight.
+fn first_token(place: &Place) -> u64 {
+    place.state().in_flight.keys().next().unwrap().0
+}
+
+/// If the supervisor is killed with its runner, the worker is still at work, and nothing takes it over.
+#[test]
+fn worker_without_its_supervisor_is_named() {
+    let place = Place::new();
+    let work = "echo $LEDGER_ATTEMPT >> $TALLY; test $LEDGER_ATTEMPT = 2 || sleep 600";
+    place.write("plan.yaml", format!("steps: [{{id: a, command: '{work}'}}]"));
+    let runner = start(&mut place.command(&["run", "plan.yaml"]));
+    wait_until("the worker has begun", || place.tally() == ["1"]);
+    let id = || place.read(&format!(".ledger/work/run-1/{}.pid", first_token(&place)));
+    wait_until("the runner has noted the process", || id().contains(' '));
+    runner.kill();
+    place.ledger("status").code(0).says(&["still at work: #1 a, by process/1"]);
+    let supervisor = id().split(' ').next().unwrap().to_owned();
+    let killed = Command::new("kill").args(["-9", &supervisor]).status().unwrap();
+    assert!(killed.success());
+    wait_until("its supervisor is gone", || {
+        let status = place.ledger("status").code(0).out;
+        status.contains("without its supervisor") && status.contains("the next runner kills it")
+    });
+    place.ledger("run plan.yaml").code(0).complains(&["which were killed"]);
+    assert_eq!(place.tally(), ["1", "2"]);
+}
+
 /// The time limit of a worker holds without its runner, and the next runner records why it ended.
 #[test]
 fn time_limit_holds_without_the_runner() {
@@ -268,8 +296,8 @@ fn adopted_worker_is_stopped_with_its_runner() {
     assert_eq!(place.tally(), ["1", "2", "3"]);
 }
 
-/// The runner is killed while its worker pays, and the next one starts while it still does: it waits
-/// for the end even if it is to kill workers, and does not kill what it could only ask a person about.
+/// The runner is killed while its worker pays, and the next one starts while it still does: it takes the worker over
+/// even if it is to kill workers, and does not kill what it could only ask a person about.
 #[test]
 fn worker_of_a_step_that_must_not_be_done_twice_is_waited_for() {
     let place = Place::new();
@@ -281,33 +309,33 @@ fn worker_of_a_step_that_must_not_be_done_twice_is_waited_for() {
     wait_until("the worker is at work", || place.tally() == ["pay"]);
     runner.kill();
     let ended = place.ledger("run plan.yaml --kill-orphans").code(0);
-    ended.complains(&["its worker is still at work", "waiting for it", "accepted"]);
+    ended.complains(&["must not be done twice: taken over", "accepted"]);
     assert_eq!(place.tally(), ["pay"]);
     assert_eq!(run_of(&place).variables["paid"].value.to_string(), "12");
 }
 
-/// What is killed on request does not work on while the runner waits for another worker.
+/// A worker that must not be killed keeps no other step from being done again.
 #[test]
-fn other_workers_are_killed_before_one_is_waited_for() {
+fn other_workers_are_killed_and_replaced_beside_one_that_is_kept() {
     let place = Place::new();
     place.write(
         "plan.yaml",
         "steps:
-  - {id: pay, idempotent: no, command: 'echo pay >> $TALLY; while [ ! -e killed ]; do sleep 0.05; done'}
-  - {id: slow, command: 'echo slow $$ >> $TALLY; test $LEDGER_ATTEMPT = 2 || sleep 600'}",
+  - {id: pay, idempotent: no, command: 'echo pay >> $TALLY; while [ ! -e paid ]; do sleep 0.05; done'}
+  - {id: slow, command: 'echo slow $LEDGER_ATTEMPT >> $TALLY; test $LEDGER_ATTEMPT = 2 || sleep 600'}
+  - {id: next, after: [slow], command: 'echo next >> $TALLY'}",
     );
     let runner = start(&mut place.command(&["run", "plan.yaml", "--max-parallel", "2"]));
     wait_until("both workers are at work", || place.tally().len() == 2);
     runner.kill();
-    let slow =
-        place.tally().into_iter().find_map(|line| Some(line.strip_prefix("slow ")?.to_owned()));
-    let slow = std::path::PathBuf::from("/proc").join(slow.unwrap());
-    assert!(slow.exists());
-    let next = start(&mut place.command(&["run", "plan.yaml", "--kill-orphans"]));
-    wait_until("the other worker is gone", || !slow.exists());
-    place.write("killed", "");
-    next.end().code(0).complains(&["waiting for it", "which were killed"]);
-    assert_eq!(place.tally().iter().filter(|line| *line == "pay").count(), 1);
+    let args = ["run", "plan.yaml", "--max-parallel", "2", "--kill-orphans"];
+    let next = start(&mut place.command(&args));
+    wait_until("the other steps are done", || place.tally().contains(&"next".to_owned()));
+    place.write("paid", "");
+    next.end().code(0).complains(&["must not be done twice: taken over", "which were killed"]);
+    let mut done = place.tally();
+    done.sort();
+    assert_eq!(done, ["next", "pay", "slow 1", "slow 2"]);
 }
 
 /// A runner leaves the workers of another run of the same ledger alone.

@@ -43,6 +43,7 @@ pub(crate) use claims::{
 pub(crate) use drive::{
     Consequence, EndedAttempt, GuardState, HeldOwner, closed_until, disk_problem, is_by_planner,
     keep_left, may_ask_planner, may_hold, misplaced, open_plan_criteria, plan_file, rationale,
+    rejected_text,
 };
 pub use drive::{
     Counts, Guards, LeftWorkers, Options, Pending, Recovered, RunOutcome, RunSummary, Session,
@@ -62,7 +63,8 @@ pub(crate) use helpers::planner_request::first_request;
 pub use imported_status::{ImportResult, ImportedStatuses, import_statuses};
 pub(crate) use own_folder::{OwnFolder, create_own_folder};
 pub(crate) use process::{
-    InsideWait, act_or_enable, end_all_workers, end_workers, inside_wait, unusable, worker_at_work,
+    InsideWait, act_or_enable, end_all_workers, end_workers, inside_wait, is_at_work_alone,
+    unusable, worker_at_work,
 };
 pub use process::{ProcessOptions, ProcessWorkers, WorkerLimits, scratch_folder};
 pub(crate) use progress::STOPPING;

@@ -25,7 +25,7 @@ use crate::output::{
 use crate::protocol::{StepName, WorkerKind, counted, has_judge};
 use crate::runner::{
     GoneClaim, Pending, RunWait, may_ask_planner, may_hold, misplaced, open_plan_criteria, pending,
-    plan_file,
+    plan_file, rejected_text,
 };
 
 use super::lookup::{in_flight, step_name, steps_in_status};
@@ -157,7 +157,11 @@ fn current_actions(state: &State, run: &Run, at: Surroundings<'_>) -> Vec<NextAc
 fn proposed(run: &Run, dir: &Path) -> Vec<NextAction> {
     let actions = person_actions(run, dir);
     if actions.is_empty() {
-        return vec![NextAction::new("propose", "no version of the plan was approved".to_owned())];
+        let rejected = rejected_text(run);
+        let why = rejected.unwrap_or_else(|| "no version of the plan was approved".to_owned());
+        let command = shell_command("plan propose", dir, &[&plan_file(run), "--run", &run.name]);
+        let text = format!("{}; change the plan and propose it", escape_control(&why));
+        return vec![NextAction::new("propose", text).with_command(escape_control(&command))];
     }
     actions
 }
@@ -240,7 +244,10 @@ fn running(state: &State, run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
         let text = format!("wait for {} in flight", counted(in_flight, "attempt"));
         actions.push(NextAction::new("wait", text));
     }
-    let failed = failed_steps(run);
+    let mut failed = failed_steps(run);
+    // The request for a new plan version names the ways out of the failure.
+    let of_request = step_of_request(run);
+    failed.retain(|number| Some(*number) != of_request);
     push_limited(&mut actions, failed.iter(), |number| failed_step(run, *number, dir));
     if actions.is_empty() {
         let check = shell_command("run", dir, &[&plan_file(run), "--run", &run.name]);
@@ -248,6 +255,14 @@ fn running(state: &State, run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
         actions.push(NextAction::new("none", escape_control(&text)));
     }
     actions
+}
+
+/// The failed step about which a new plan version is requested.
+fn step_of_request(run: &Run) -> Option<StepNumber> {
+    pending(run, &Route::default()).into_iter().find_map(|item| match item {
+        Pending::Replan { from: Some(step), is_failed: true, .. } => Some(step.number),
+        _ => None,
+    })
 }
 
 /// The steps in flight whose workers a runner hosts: they end with it.

@@ -144,7 +144,8 @@ pub(crate) struct RunArgs {
     /// Retry failed steps
     #[arg(long)]
     pub(super) retry_failed: bool,
-    /// Kill the workers that an earlier runner left at work, instead of taking them over
+    /// Kill the workers that an earlier runner left at work, instead of taking them over; one whose step has
+    /// `idempotent: no` is taken over nevertheless
     #[arg(long)]
     pub(super) kill_orphans: bool,
     /// Wait for people and deadlines, instead of ending with exit code 3; answer from another shell

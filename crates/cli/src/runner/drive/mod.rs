@@ -25,7 +25,7 @@ pub(crate) use guard::{
 pub(crate) use helpers::decider::{DeciderReply, DeciderRequest};
 pub(crate) use helpers::planner::{is_by_planner, may_ask_planner, rationale};
 pub use pending::{Pending, pending};
-pub(crate) use pending::{misplaced, plan_file};
+pub(crate) use pending::{misplaced, plan_file, rejected_text};
 pub(crate) use recover::keep_left;
 pub use recover::{LeftWorkers, Recovered, recover};
 pub use run_loop::drive;

@@ -198,7 +198,7 @@ pub fn pending(run: &Run, route: &Route) -> Vec<Pending> {
                     .and_then(|from| run.step(from))
                     .is_some_and(|step| step.status == StepStatus::Failed),
             limit: run.used_up_replans(),
-            reason: request.reason.to_string(),
+            reason: reason_of_request(run, &request.reason.to_string()),
             file: plan_file(run),
             unset: unset(run, &request.trigger),
         }
@@ -329,6 +329,18 @@ fn unapproved(run: &Run) -> Option<Pending> {
     let commands = if is_unapproved(run) { commands_of_active(run) } else { Vec::new() };
     let hash = run.active_version()?.hash;
     (!commands.is_empty()).then_some(Pending::Commands { version: run.active, hash, commands })
+}
+
+/// Why a new version is needed, and why a person rejected the last one.
+fn reason_of_request(run: &Run, reason: &str) -> String {
+    rejected_text(run).map_or_else(|| reason.to_owned(), |rejected| format!("{reason}; {rejected}"))
+}
+
+/// The newest version that a person rejected, with the reason, if no later one is active.
+pub(crate) fn rejected_text(run: &Run) -> Option<String> {
+    let (version, note) = run.rejections().pop().filter(|(version, _)| *version > run.active)?;
+    let note = if note.is_empty() { " without a reason".to_owned() } else { format!(": {note}") };
+    Some(format!("version {version} of the plan was rejected{note}"))
 }
 
 /// Whether a request is withdrawn when its failed step is retried or skipped.

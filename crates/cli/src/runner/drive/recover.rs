@@ -1,8 +1,9 @@
 //! Recovery: handles attempts that an earlier runner left in flight.
 //!
 //! Invariants:
-//! - A worker that is still at work is taken over, unless it is to be killed. Then one on a step that must
-//!   not be done twice is waited for: its end would be unknown if it were killed.
+//! - A worker that is still at work is taken over. If such workers are to be killed, only one on a step that
+//!   must not be done twice is: its outcome would be unknown if it were killed. If its supervisor is gone, it
+//!   cannot be taken over, and is waited for.
 //! - A result that a worker left is recorded, and its files are deleted only then.
 //! - An attempt is recorded as lost only after its worker is known to be dead. Attempts of workers
 //!   that no runner hosted keep their leases, and so do those that the runner of another machine may host. A stub
@@ -40,7 +41,7 @@ pub struct Recovered {
 pub enum LeftWorkers {
     /// They are taken over.
     Adopt,
-    /// They are killed.
+    /// They are killed, except those on steps that must not be done twice, which are taken over.
     Kill,
     /// They are left at work: their run has no runner now.
     Leave,
@@ -58,10 +59,8 @@ pub fn recover(
     observer: &mut dyn Observer,
     left: LeftWorkers,
 ) -> Result<Recovered> {
-    let mut recovered = Recovered::default();
-    if left != LeftWorkers::Kill {
-        recovered.adopted = adopt(ledger, run, workers, observer, left)?;
-    }
+    let adopted = adopt(ledger, run, workers, observer, left)?;
+    let mut recovered = Recovered { adopted, ..Recovered::default() };
     let unrepeatable = unrepeatable_at_work(ledger, run, workers, &recovered.adopted)?;
     if !unrepeatable.is_empty() {
         if left == LeftWorkers::Kill {
@@ -161,7 +160,8 @@ fn adopt(
         let Some((plan, plan_step)) = the_run.plan().zip(the_run.plan_step(*number)) else {
             continue;
         };
-        if !workers.adopt(left) {
+        let is_killed = left_workers == LeftWorkers::Kill;
+        if is_killed && left.idempotence != Idempotence::No || !workers.adopt(left) {
             continue;
         }
         // Its lease may have expired meanwhile: no other worker has the step.
@@ -172,9 +172,12 @@ fn adopt(
         }
         let limit = plan_step.timeout_seconds().or(plan.header().defaults.timeout_seconds);
         let limit = if limit.is_some() { "" } else { ", without a time limit" };
+        let why = if is_killed { ", and the step must not be done twice" } else { "" };
         observer.progress(&Progress::Noted {
             step: Some(StepName::of(the_run, *number)),
-            note: format!("the worker of an earlier runner is still at work{limit}: taken over"),
+            note: format!(
+                "the worker of an earlier runner is still at work{limit}{why}: taken over"
+            ),
         });
     }
     Ok(adopted)

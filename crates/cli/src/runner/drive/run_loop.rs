@@ -266,9 +266,11 @@ impl Drive<'_> {
         }
     }
 
-    /// Whether an idle loop still has something to start or to wait for.
+    /// Whether an idle loop still has something to start or to wait for. What it recorded itself in this pass may have
+    /// opened a request for the planner or a question for the decider.
     fn has_work_left(&mut self) -> Result<bool> {
-        Ok(self.queue_plan_check() || self.wait_for_time()?)
+        let has_recorded = self.may_start() && self.ledger.head().seq != self.seen;
+        Ok(has_recorded || self.queue_plan_check() || self.wait_for_time()?)
     }
 
     pub(crate) fn may_start(&self) -> bool {

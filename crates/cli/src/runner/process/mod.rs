@@ -20,6 +20,7 @@ pub(crate) use limits::{InsideWait, Repeat};
 pub(crate) use output::unusable;
 pub(crate) use supervisor::act_or_enable;
 pub(crate) use workers::{
-    LeftBehind, end_all_workers, end_workers, inside_wait, repeated_by, worker_at_work,
+    LeftBehind, end_all_workers, end_workers, inside_wait, is_at_work_alone, repeated_by,
+    worker_at_work,
 };
 pub use workers::{ProcessOptions, ProcessWorkers, scratch_folder};

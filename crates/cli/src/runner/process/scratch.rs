@@ -290,6 +290,13 @@ impl Scratch {
         (is_here && job.stem().is_some_and(|it| it == stem)).then_some(process)
     }
 
+    /// Whether a job is at work and the process that its runner started is gone.
+    pub(crate) fn is_at_work_alone(&self, stem: &str) -> bool {
+        self.noted_process(stem).is_some()
+            && self.is_at_work(stem)
+            && self.process_at_work(stem).is_none()
+    }
+
     /// The process id of a job, as its runner noted it.
     fn noted_process(&self, stem: &str) -> Option<u32> {
         // A cut name may end within a character.

@@ -622,6 +622,11 @@ pub(crate) fn worker_at_work(ledger: &Path, run: RunId, token: AttemptToken) -> 
     scratch.process_at_work(&stem(Key::Work(token)))
 }
 
+/// Whether the worker of an attempt is at work on this machine, and its supervisor is gone: no runner can take it over.
+pub(crate) fn is_at_work_alone(ledger: &Path, run: RunId, token: AttemptToken) -> bool {
+    Scratch::new(scratch_folder(ledger, run)).is_at_work_alone(&stem(Key::Work(token)))
+}
+
 /// What the worker of an attempt prints over and over, if its files are in that folder.
 pub(crate) fn repeated_by(folder: PathBuf, token: AttemptToken) -> Option<Repeat> {
     Repeat::of_job(&Scratch::new(folder), &stem(Key::Work(token)))

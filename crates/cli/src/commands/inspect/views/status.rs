@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use plan_ledger::plan::{Activity, Micros, UserView};
-use plan_ledger::{Run, RunStatus, StepNumber, StepStatus};
+use plan_ledger::{Idempotence, Run, RunStatus, StepNumber, StepStatus};
 
 use crate::commands::inspect::answers::AnswerOfAnother;
 use crate::commands::inspect::context::Form;
@@ -24,7 +24,7 @@ use crate::output::render::Paint;
 use crate::output::{Failure, cost_text, escape_control, is_for_agent, warning_text};
 use crate::protocol::hand_off::files::{stale_steps, stale_text};
 use crate::protocol::trusted_text;
-use crate::runner::worker_at_work;
+use crate::runner::{is_at_work_alone, rejected_text, worker_at_work};
 
 use super::why::repeated_texts;
 
@@ -46,6 +46,12 @@ pub(crate) fn show_user(
     print_progress(run, &view, out)?;
     print_now(ledger, run, &view, out)?;
     print_failed(run, out)?;
+    // Otherwise an action names it.
+    if let Some(text) =
+        rejected_text(run).filter(|_| run.request.is_none() && run.status == RunStatus::Running)
+    {
+        out.painted(Paint::Notice, &format!("  {}", escape_control(&text)))?;
+    }
     if let Some(text) = trusted_text(run) {
         out.painted(Paint::Notice, &format!("  {}", escape_control(&text)))?;
     }
@@ -143,8 +149,7 @@ fn print_now(
                 let end = match gone.get(step) {
                     Some(process) => WorkerEnd::Gone(*process),
                     None if absence.is_none() || !hosted.contains(step) => WorkerEnd::None,
-                    None if is_absent => left_at_work(ledger, run, *step)
-                        .map_or(WorkerEnd::WithRunner, WorkerEnd::LeftAtWork),
+                    None if is_absent => left_at_work(ledger, run, *step),
                     None => WorkerEnd::Unseen,
                 };
                 print_working(ledger, run, (*step, what), end, out)?;
@@ -162,10 +167,17 @@ fn is_idle(run: &Run) -> bool {
     is_running && run.in_flight == 0 && (run.has_dispatchable() || delayed > 0)
 }
 
-/// The process of the worker of a step that an earlier runner left at work.
-fn left_at_work(ledger: &LedgerAt<'_>, run: &Run, number: StepNumber) -> Option<u32> {
-    let attempt = run.step(number)?.attempt()?;
-    worker_at_work(ledger.surroundings().dir, run.id, attempt.token)
+/// What became of the worker of a step whose runner is gone.
+fn left_at_work(ledger: &LedgerAt<'_>, run: &Run, number: StepNumber) -> WorkerEnd {
+    let dir = ledger.surroundings().dir;
+    let Some(attempt) = run.step(number).and_then(|step| step.attempt()) else {
+        return WorkerEnd::WithRunner;
+    };
+    match worker_at_work(dir, run.id, attempt.token) {
+        Some(process) => WorkerEnd::LeftAtWork(process),
+        None if is_at_work_alone(dir, run.id, attempt.token) => WorkerEnd::LeftAlone,
+        None => WorkerEnd::WithRunner,
+    }
 }
 
 /// How the worker of a step in flight is known to have ended.
@@ -177,6 +189,8 @@ enum WorkerEnd {
     WithRunner,
     /// Its runner is gone, and this process of the worker is still at work.
     LeftAtWork(u32),
+    /// Its runner and its supervisor are gone, and the worker is still at work.
+    LeftAlone,
     /// Its runner may be gone, which cannot be seen from here.
     Unseen,
     /// The process that claimed the step is gone.
@@ -196,6 +210,7 @@ fn print_working(
         WorkerEnd::None => "working on",
         WorkerEnd::WithRunner => "in flight when it stopped",
         WorkerEnd::LeftAtWork(_) => "still at work",
+        WorkerEnd::LeftAlone => "still at work, without its supervisor",
         WorkerEnd::Unseen => "in flight",
         WorkerEnd::Gone(_) => "its worker is gone",
     };
@@ -216,6 +231,13 @@ fn print_working(
                 None => "no time limit".to_owned(),
             };
             format!("begun {time} ago, process {process}, {limit}")
+        }
+        WorkerEnd::LeftAlone => {
+            let found = run.plan().zip(run.plan_step(number));
+            let is_once =
+                found.is_some_and(|(plan, step)| plan.idempotence_of(step) == Idempotence::No);
+            let next = if is_once { "waits for its end" } else { "kills it" };
+            format!("begun {time} ago, no time limit; the next runner {next}")
         }
         WorkerEnd::Gone(process) => format!("begun {time} ago, process {process}"),
     };
