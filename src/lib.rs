@@ -79,8 +79,9 @@ pub use plan::{
 pub use {
     format::{BootTime, Chain, HeadSync, Uid},
     ledger::{
-        BackgroundWork, CollectedBlobs, EarlierAttempt, EarlierAttemptEnd, Finished, FinishedStep,
-        OnAmbiguous, PrunePreview, PruneReport, commands_hash, plan_draft, state_hash,
+        BackgroundWork, CollectedBlobs, EarlierAttempt, EarlierAttemptEnd, EarlierDecision,
+        Finished, FinishedStep, OnAmbiguous, PrunePreview, PruneReport, commands_hash, plan_draft,
+        state_hash,
     },
     log::{Anchor, ArchiveReference, PruneSet},
 };

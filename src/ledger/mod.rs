@@ -45,7 +45,9 @@ pub use environment::{
     Clock, Environment, IdSource, LedgerTime, SystemClock, parse_duration, parse_time,
 };
 pub use facade::{Claim, ClaimedTask, Ledger, LedgerOptions, OpenQuestion, Reply};
-pub use history::attempts::{EARLIER_ATTEMPTS_MAX, EarlierAttempt, EarlierAttemptEnd};
+pub use history::attempts::{
+    EARLIER_ATTEMPTS_MAX, EarlierAttempt, EarlierAttemptEnd, EarlierDecision,
+};
 pub use history::changes::ChangedField;
 pub use history::compare::{
     AttemptDifference, AttemptEnd, AttemptEndKind, Divergence, DivergenceCause, Pair,

@@ -230,6 +230,25 @@ fn judge_without_a_verdict_leaves_it_to_a_person() {
     }
 }
 
+/// A person who lets a step be retried says why, and the next attempt reads it.
+#[test]
+fn note_of_an_answer_reaches_the_next_attempt() {
+    let place = Place::new();
+    let plan = format!(
+        "failure: {{rules: [{{id: ask, then: {{escalate: {{to: ana}}}}}}]}}
+steps: [{{id: a, command: '{STORE}test $LEDGER_ATTEMPT = 2'}}]"
+    );
+    place.write("plan.yaml", plan);
+    place.ledger("run plan.yaml").code(3);
+    let note = "use the small model";
+    let answer = ["answer", "plan", "a", "retry", "--by", "ana", "--note", note];
+    place.ledger_with(&answer).code(0);
+    place.ledger("run plan.yaml").code(0);
+    let task: Value = serde_json::from_str(&place.read("hand_off-a-2.json")).unwrap();
+    let decided = &task["previous_attempts"][0]["decision"];
+    assert_eq!(*decided, json!({ "decision": "retry", "by": "ana", "note": note }));
+}
+
 /// A plan whose second step cannot succeed.
 const STUCK: &str = "failure: {max_replans: 2}
 steps:
@@ -292,6 +311,39 @@ fn planner_is_asked_when_the_plan_fails() {
             run_now.versions[1].reason
         );
         place.ledger_with(&run).code(0).complains(&["is done"]);
+    }
+}
+
+/// A file changed since the plan was made, and the plan wants another version then: the planner is asked by the same
+/// runner. Without a planner, the request names the ways out once.
+#[test]
+fn planner_is_asked_when_files_are_stale() {
+    let place = Place::new();
+    let plan = |goal: &str| {
+        format!(
+            "failure: {{on_stale: replan, max_replans: 2}}
+steps: [{{id: a, goal: {goal}, changes: [f.txt], command: 'echo {goal} >> $TALLY'}}]"
+        )
+    };
+    let planner = planner(&place, &plan("new"));
+    place.ledger("init").code(0);
+    for run in ["asked", "alone"] {
+        place.write("plan.yaml", plan("old"));
+        place.write("f.txt", "as planned");
+        place.ledger(&format!("plan propose plan.yaml --run {run}")).code(0);
+        place.write("f.txt", "changed since");
+        if run == "asked" {
+            let asked = ["run", "plan.yaml", "--run", run, "--planner", &planner];
+            let asked = [asked.as_slice(), &["--approve", "auto"]].concat();
+            place.ledger_with(&asked).code(0).says(&["1 of 1 steps accepted"]);
+            assert_eq!(place.tally(), ["new"]);
+            continue;
+        }
+        place.ledger("run plan.yaml --run alone").code(3);
+        let status =
+            place.ledger("status --run alone").code(0).says(&["a new plan version is needed"]);
+        assert_eq!(status.out.matches("ledger retry alone a").count(), 1, "{status:?}");
+        assert!(!status.out.contains("failed permanently"), "{status:?}");
     }
 }
 

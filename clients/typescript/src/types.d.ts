@@ -1635,6 +1635,8 @@ export interface PreviousAttempt {
   attempt: number;
   /** The class of its failure, or the cause of its loss. */
   class: string | null;
+  /** What a person or a decider decided about it; null if the rules decided. */
+  decision: AttemptDecision | null;
   /** The failed verdicts on it. */
   failed_criteria: Array<FailedCriterion>;
   /** The end of its standard error. */
@@ -1647,6 +1649,16 @@ export interface PreviousAttempt {
   token: number;
   /** The worker. */
   worker: string;
+}
+
+/** What was decided about a previous attempt. */
+export interface AttemptDecision {
+  /** Who decided. */
+  by: string;
+  /** The answer to the question about it, or the decision. */
+  decision: string;
+  /** The reason, at most 1000 characters. */
+  note: string;
 }
 
 /** A decision was recorded. */

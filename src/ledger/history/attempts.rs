@@ -5,8 +5,8 @@
 
 use crate::log::LogReader;
 use crate::plan::{
-    AttemptToken, FailureClass, Json, LostCause, Outcome, Receipt, Ruling, StepEvent, Timestamp,
-    Verdict,
+    AttemptToken, Decision, FailureClass, Json, LostCause, Outcome, QuestionAnswer, Receipt,
+    Ruling, StepEvent, Timestamp, Verdict,
 };
 
 use super::step_events::step_events;
@@ -34,6 +34,19 @@ pub struct EarlierAttempt {
     pub failed_criteria: Vec<Verdict>,
     /// The end of its standard error, or other notes.
     pub log_tail: String,
+    /// What was decided about it, unless the rules decided.
+    pub decision: Option<EarlierDecision>,
+}
+
+/// What a person or a decider decided about an earlier attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EarlierDecision {
+    /// The answer to the question about the attempt, or the decision.
+    pub decision: String,
+    /// Who decided.
+    pub by: String,
+    /// The reason, for the next worker.
+    pub note: String,
 }
 
 /// How an earlier attempt ended.
@@ -61,7 +74,7 @@ pub(crate) fn before(log: &LogReader, dispatched: AttemptToken) -> Vec<EarlierAt
             StepEvent::Dispatched(_) if record.seq == dispatched.0 => {}
             StepEvent::Dispatched(event) => {
                 let token = AttemptToken(record.seq);
-                let AttemptBuilder { end, message, mut verdicts, log_tail } =
+                let AttemptBuilder { end, message, mut verdicts, log_tail, decision } =
                     std::mem::take(&mut builder);
                 verdicts.reverse();
                 found.push(EarlierAttempt {
@@ -73,6 +86,7 @@ pub(crate) fn before(log: &LogReader, dispatched: AttemptToken) -> Vec<EarlierAt
                     message,
                     failed_criteria: verdicts,
                     log_tail,
+                    decision,
                 });
                 if found.len() >= EARLIER_ATTEMPTS_MAX {
                     break;
@@ -85,6 +99,20 @@ pub(crate) fn before(log: &LogReader, dispatched: AttemptToken) -> Vec<EarlierAt
     found
 }
 
+/// The word for a decision about a failed attempt, as in its record.
+fn decision_word(decision: &Decision) -> &'static str {
+    match decision {
+        Decision::Retry => "retry",
+        Decision::RetryAt { .. } => "retry_at",
+        Decision::Fail => "fail",
+        Decision::Fallback => "fallback",
+        Decision::Replan => "replan",
+        Decision::Escalate => "escalate",
+        Decision::Abort => "abort",
+        Decision::OutcomeUnknown => "outcome_unknown",
+    }
+}
+
 /// Collects the end of an attempt while its records are read from the last to the first.
 #[derive(Default)]
 struct AttemptBuilder {
@@ -92,6 +120,7 @@ struct AttemptBuilder {
     message: String,
     verdicts: Vec<Verdict>,
     log_tail: String,
+    decision: Option<EarlierDecision>,
 }
 
 impl AttemptBuilder {
@@ -107,6 +136,15 @@ impl AttemptBuilder {
             // Show the class that the decision used, not the one that the worker reported.
             StepEvent::FailureDecided(decided) => {
                 self.end = Some(EarlierAttemptEnd::Failed(decided.class));
+                if !decided.by.is_empty() && self.decision.is_none() {
+                    let decision = decision_word(&decided.decision).to_owned();
+                    let (by, note) = (decided.by, decided.reason.to_string());
+                    self.decision = Some(EarlierDecision { decision, by, note });
+                }
+            }
+            // The decision that follows from it has no note.
+            StepEvent::StepAnswered(QuestionAnswer { answer, by, note, .. }) => {
+                self.decision = Some(EarlierDecision { decision: answer, by, note });
             }
             StepEvent::ReceiptRecorded(recorded) => self.add_receipt(recorded.receipt),
             _ => {}

@@ -1716,6 +1716,7 @@ class Neighbour(TypedDict):
 _PreviousAttemptMembers = TypedDict("_PreviousAttemptMembers", {
     "attempt": "int",
     "class": "Union[str, None]",
+    "decision": "Union[AttemptDecision, None]",
     "failed_criteria": "list[FailedCriterion]",
     "log_tail": "str",
     "message": "str",
@@ -1727,6 +1728,16 @@ _PreviousAttemptMembers = TypedDict("_PreviousAttemptMembers", {
 
 class PreviousAttempt(_PreviousAttemptMembers):
     """A previous attempt and its outcome."""
+
+
+class AttemptDecision(TypedDict):
+    """What was decided about a previous attempt."""
+    # Who decided.
+    by: str
+    # The answer to the question about it, or the decision.
+    decision: str
+    # The reason, at most 1000 characters.
+    note: str
 
 
 class DecidedLine(TypedDict):

@@ -104,6 +104,20 @@ pub struct PreviousAttempt<'a> {
     pub failed_criteria: Vec<FailedCriterion<'a>>,
     /// The end of its standard error.
     pub log_tail: &'a str,
+    /// What a person or a decider decided about it; null if the rules decided.
+    pub decision: Option<AttemptDecision<'a>>,
+}
+
+/// What was decided about a previous attempt.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub struct AttemptDecision<'a> {
+    /// The answer to the question about it, or the decision.
+    pub decision: &'a str,
+    /// Who decided.
+    pub by: &'a str,
+    /// The reason, at most 1000 characters.
+    pub note: String,
 }
 
 /// The longest text of a note in a hand-off, in characters.
@@ -181,6 +195,11 @@ impl<'a> PreviousAttempt<'a> {
             message: &earlier.message,
             failed_criteria: earlier.failed_criteria.iter().map(FailedCriterion::of).collect(),
             log_tail: &earlier.log_tail,
+            decision: earlier.decision.as_ref().map(|decided| AttemptDecision {
+                decision: &decided.decision,
+                by: &decided.by,
+                note: decided.note.chars().take(NOTE_LENGTH_MAX).collect(),
+            }),
         }
     }
 }
