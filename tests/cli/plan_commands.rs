@@ -256,6 +256,81 @@ fn written_plan_of_a_planner_has_one_run() {
     assert_eq!(place.state().names.len(), 1, "there is one run");
 }
 
+/// After a no, the person who looks sees it with its reason, and what to do.
+#[test]
+fn rejected_version_is_named_with_its_reason() {
+    let (note, why) = ("no shell commands please", "was rejected: no shell commands please");
+    let reject = |place: &Place| {
+        let reject = ["plan", "reject", "plan", "--by", "ana", "--note", note];
+        place.ledger_with(&reject).code(0);
+    };
+    // The only version.
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a, command: 'true'}]");
+    place.ledger("init").code(0);
+    place.ledger("plan propose plan.yaml --approval required").code(0);
+    reject(&place);
+    let propose = "ledger plan propose plan.yaml --run plan";
+    for view in ["status", "next"] {
+        place.ledger(view).says(&[&format!("version 1 of the plan {why}"), propose]);
+    }
+    // A version that was requested, and one that was not.
+    let failing = "failure: {max_replans: 2}
+steps: [{id: a, command: 'false', retry: {max_attempts: 1}}]";
+    for plan in [failing, "steps: [{id: a, owner: human}]"] {
+        let place = Place::new();
+        place.write("plan.yaml", plan);
+        place.ledger("run plan.yaml").code(3);
+        place.write("other.yaml", plan.replace("{id: a,", "{id: a, goal: other,"));
+        place.ledger("plan propose other.yaml --run plan --approval required").code(0);
+        reject(&place);
+        place.ledger("status").code(0).says(&[&format!("version 2 of the plan {why}")]);
+        if plan == failing {
+            place.ledger("next").says(&[why]);
+        }
+    }
+}
+
+/// The file of `plan make -o` appears while the planner works: the plan, which cost money, is in the ledger.
+#[test]
+fn plan_of_a_planner_is_kept_if_its_file_cannot_be_written() {
+    let place = Place::new();
+    place.write("made.txt", "steps: [{id: a, command: 'echo a >> $TALLY'}]");
+    let planner = "touch work.yaml; cat made.txt";
+    let make = ["plan", "make", "--goal", "Do it", "--planner", planner, "-o", "work.yaml"];
+    place
+        .ledger_with(&make)
+        .code(2)
+        .says(&["run work: version 1"])
+        .complains(&["work.yaml already exists", "ledger plan export work"]);
+    assert_eq!(place.read("work.yaml"), "", "the file is another one's");
+    place.ledger("plan export work").code(0).says(&["echo a >> $TALLY"]);
+    place.ledger("plan approve work --by ana").code(0);
+    place.ledger("run work").code(0);
+    assert_eq!(place.tally(), ["a"]);
+}
+
+/// If the ledger refuses a plan that a planner made, the plan is in the file.
+#[test]
+fn plan_of_a_planner_is_kept_if_the_ledger_refuses_it() {
+    let place = Place::new();
+    place.write("made.txt", "inputs: {count: {type: integer}}\nsteps: [{id: a, inputs: [count]}]");
+    let make = [
+        "plan",
+        "make",
+        "--goal",
+        "Do it",
+        "--planner",
+        "cat made.txt",
+        "-o",
+        "work.yaml",
+        "--set",
+        "count=many",
+    ];
+    place.ledger_with(&make).code(6).complains(&["input count"]);
+    assert!(place.read("work.yaml").contains("count"), "{}", place.read("work.yaml"));
+}
+
 /// What a plan lacks for a night is named by `plan lint` and at the start of a run with agents, with what gives it.
 #[test]
 fn lacks_of_a_night_are_named_with_their_flags() {

@@ -104,20 +104,39 @@ pub(super) fn make(args: &PlanMakeArgs) -> Result<Code, Failure> {
     if !commands.is_empty() {
         print_message(&format!("commands: {}", commands.join("; ")));
     }
-    if let Some(file) = &args.output {
-        let made = PlanFile::of_run(plan.clone(), BTreeMap::new(), BTreeMap::new());
-        write_new(file, &converted(file, &made, form_of_name(file))?)?;
-        let shown = file.display().to_string();
-        let run_it = shell_command("run", dir, &[&shown, "--run", &run]);
-        print_message(&format!("{shown}: the plan of run {run}; once it is approved: {run_it}"));
+    let made = PlanFile::of_run(plan.clone(), BTreeMap::new(), BTreeMap::new());
+    let proposed = propose(args, &run, plan, planner_use);
+    // The plan cost money: it is kept in the file even if the ledger refused it.
+    let Some(file) = &args.output else { return proposed };
+    match (write_plan(file, &made, (dir, &run)), &proposed) {
+        (Ok(()), _) => proposed,
+        (Err(failure), Ok(Code::Success)) => {
+            let export = shell_command("plan export", dir, &[&run]);
+            print_message(&format!("the plan is in the ledger, and not in the file: `{export}`"));
+            Err(failure)
+        }
+        (Err(failure), _) => {
+            print_message(&format!("the plan was not written: {failure}"));
+            proposed
+        }
     }
+}
+
+/// Proposes the plan that was made.
+fn propose(
+    args: &PlanMakeArgs,
+    run: &str,
+    plan: Plan,
+    planner_use: PlannerUse,
+) -> Result<Code, Failure> {
     let inputs = args.inputs.values(&plan)?;
     for warning in lint(&plan) {
         print_message(&format!("warning: {warning}"));
     }
+    let by = planner_use.by.clone();
     let why = rationale(&plan).unwrap_or(&args.goal);
     let request = ProposeRequest {
-        reason: format!("{}: {why}", planner.name()),
+        reason: format!("{by}: {why}"),
         policy: RunPolicy {
             approval: ApprovalPolicy::Required,
             text: args.text.unwrap_or_default(),
@@ -125,10 +144,19 @@ pub(super) fn make(args: &PlanMakeArgs) -> Result<Code, Failure> {
         },
         inputs,
         planner: Some(planner_use),
-        provenance: Some(Provenance { author: Some(planner.name()), ..Provenance::default() }),
-        ..ProposeRequest::of(run, plan)
+        provenance: Some(Provenance { author: Some(by), ..Provenance::default() }),
+        ..ProposeRequest::of(run.to_owned(), plan)
     };
     execute_and_note(&args.ledger, request)
+}
+
+/// Writes the plan into a new file.
+fn write_plan(file: &Path, made: &PlanFile, (dir, run): (&Path, &str)) -> Result<(), Failure> {
+    write_new(file, &converted(file, made, form_of_name(file))?)?;
+    let shown = file.display().to_string();
+    let run_it = shell_command("run", dir, &[&shown, "--run", run]);
+    print_message(&format!("{shown}: the plan of run {run}; once it is approved: {run_it}"));
+    Ok(())
 }
 
 /// Rejects a file that cannot be created.
