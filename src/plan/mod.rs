@@ -7,17 +7,19 @@
 //! durably; this module is for programs that read events, build commands, or compute on states.
 //!
 //! ```
-//! use plan_ledger::plan::{Command, Event, StepEvent, StepStatus};
-//! use plan_ledger::{Environment, Ledger, LedgerView, Plan, Reply};
+//! use plan_ledger::plan::QuestionBody;
+//! use plan_ledger::{Ledger, Plan, Reply};
 //!
 //! # fn main() -> plan_ledger::Result<()> {
 //! # let folder = tempfile::tempdir().unwrap();
 //! # let dir = folder.path().join("ledger");
-//! let plan: Plan = serde_json::from_str(r#"{"steps": [{"id": "send", "gate": {}}]}"#).unwrap();
+//! let steps = r#"{"steps": [{"id": "send", "gate": {"question": "Send it?"}}]}"#;
+//! let plan: Plan = serde_json::from_str(steps).expect("a plan");
 //! let ledger = Ledger::open(&dir)?;
 //! let run = ledger.start_or_resume("mail", &plan)?;
 //! for open in ledger.questions()? {
-//!     println!("{} ({})", open.question.asked.text, open.question.asked.options.join(", "));
+//!     let QuestionBody { text, options, .. } = &open.question.asked;
+//!     println!("{text} ({})", options.join(", "));
 //!     ledger.answer(open.id, Reply::to(&open, "yes", "ana"))?;
 //! }
 //! # let Some(task) = ledger.dispatch(run, "worker-1")? else { panic!() };

@@ -301,7 +301,8 @@ mod tests {
     #[test]
     fn wait_names_open_questions_and_a_reply_answers_them() {
         let ledger = ledger(&SimDisk::new());
-        let gates = r#"{"steps": [{"id": "a", "gate": {}}, {"id": "b", "gate": {}}]}"#;
+        let gates = r#"{"steps": [{"id": "a", "gate": {"question": "Send it?"}},
+            {"id": "b", "gate": {"question": "Send it again?"}}]}"#;
         let run = ledger.start_or_resume("demo", &plan(gates)).unwrap();
         let reason = || match ledger.claim(run, "w").unwrap() {
             Claim::Wait { reason, .. } => reason,

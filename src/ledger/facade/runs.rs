@@ -52,7 +52,8 @@ impl Reply {
     /// # fn main() -> plan_ledger::Result<()> {
     /// # let folder = tempfile::tempdir().unwrap();
     /// # let ledger = plan_ledger::Ledger::open(folder.path().join("ledger"))?;
-    /// # let plan = serde_json::from_str(r#"{"steps": [{"id": "send", "gate": {}}]}"#).unwrap();
+    /// # let plan = r#"{"steps": [{"id": "send", "gate": {"question": "Send it?"}}]}"#;
+    /// # let plan = serde_json::from_str(plan).unwrap();
     /// use plan_ledger::{Claim, Reply};
     ///
     /// let run = ledger.start_or_resume("mail", &plan)?;
