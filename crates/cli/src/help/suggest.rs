@@ -114,8 +114,8 @@ pub(crate) fn check_suggestions(program: &Command) {
     }
     for (old, new) in REPLACED {
         let find = |words: &str| {
-            let names = words.split(' ').take_while(|word| !word.starts_with(['-', 'D', 'R']));
-            names.fold(Some(program), |found, word| found?.find_subcommand(word))
+            let mut names = words.split(' ').take_while(|word| !word.starts_with(['-', 'D', 'R']));
+            names.try_fold(program, |found, word| found.find_subcommand(word))
         };
         assert!(find(old).is_none(), "{old} is a command");
         assert!(find(new.strip_prefix("ledger ").unwrap()).is_some(), "{new}");
