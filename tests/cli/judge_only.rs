@@ -791,3 +791,66 @@ fn stub_judges_nothing_that_another_worker_reported() {
     assert!(!ended.out.contains("ledger run"), "{}", ended.out);
     assert_eq!(status_of(&place, "b"), "reported");
 }
+
+/// A criterion whose check works until there is a file `open`. It leaves a file `beside` if the first one is still
+/// at work.
+const SLOW: &str = "steps: [{id: build, goal: Build it, acceptance: [{command: 'grep -qs \" [RSD] \" \
+                    /proc/$(head -n 1 pids)/stat && touch beside; echo $$ >> pids; test -e open || exec sleep \
+                    600'}]}]";
+
+/// The beginning of the note about what a check left.
+const LEFT: &str = "a check of a process that is gone left 1 process running, which were killed: s";
+
+const JUDGE: &[&str] = &["work", "--judge-only"];
+const RUNNER: &[&str] = &["run", "plan.yaml", "--run", "plan", "--worker", "true"];
+const WORKER: &[&str] = &["work", "plan", "--worker", "w", "--", "true"];
+
+/// A reported step whose judge, runner or worker was killed while it checked the step.
+fn killed_in_check(killed: &[&str]) -> Place {
+    let place = Place::approved(SLOW);
+    if killed == JUDGE {
+        report(&place);
+    }
+    let temporary = place.path("temporary");
+    std::fs::create_dir(&temporary).unwrap();
+    let mut command = place.command(killed);
+    let judge = start(command.env("TMPDIR", &temporary));
+    super::command::wait_until("the check runs", || !place.read("pids").is_empty());
+    super::command::wait_until("status names the check", || {
+        place.ledger("status").out.contains("checking #1 build, criterion 1: grep -qs")
+    });
+    let named = place.ledger("status --json").code(0).lines().remove(0)["checks"].clone();
+    assert_eq!((&named[0]["step"], &named[0]["criterion"]), (&1.into(), &0.into()), "{named}");
+    assert!(named[0]["since"]["micros"].as_u64() > Some(0), "{named}");
+    judge.kill();
+    assert!(killed != JUDGE || temporary.read_dir().unwrap().next().is_none());
+    place
+}
+
+/// A check never runs beside its repetition, whichever process repeats it.
+#[test]
+fn check_that_a_killed_process_left_is_ended_before_it_is_repeated() {
+    for (killed, next) in [(JUDGE, JUDGE), (JUDGE, RUNNER), (RUNNER, JUDGE), (WORKER, JUDGE)] {
+        let place = killed_in_check(killed);
+        place.write("open", "");
+        place.ledger_with(next).code(0).complains(&[LEFT]);
+        assert_eq!(place.read("pids").lines().count(), 2, "{killed:?} {next:?}");
+        assert!(!place.path("beside").exists(), "{killed:?} {next:?}");
+        assert_eq!(status_of(&place, "build"), "accepted");
+        let files = place.path(".ledger/work/checks").read_dir().into_iter().flatten();
+        let folders = files.filter(|file| file.as_ref().unwrap().path().is_dir());
+        assert_eq!(folders.count(), 0, "{killed:?} {next:?}");
+        let status = place.ledger("status --json").code(0).lines();
+        assert_eq!(status[0]["checks"], serde_json::json!([]));
+    }
+}
+
+/// The next judge ends what a check left although there is nothing to check any more.
+#[test]
+fn check_of_a_cancelled_run_is_ended_by_the_next_judge() {
+    let place = killed_in_check(JUDGE);
+    place.ledger("cancel plan --by ana --reason over").code(0);
+    place.ledger("work --judge-only").code(0).complains(&[LEFT]);
+    place.ledger("work --judge-only").code(0);
+    assert_eq!(place.read("pids").lines().count(), 1);
+}

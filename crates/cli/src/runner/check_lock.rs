@@ -3,50 +3,66 @@
 //! The runner and `ledger work` can both run the commands that judge a step or a plan. The writer
 //! lock does not prevent this, since an external worker runs its commands without it. A process
 //! that gets the check lock reads the ledger first, because the previous lock holder may have
-//! recorded the verdict.
+//! recorded the verdict. The files of the check that a judge or a worker runs are in a folder beside the lock file,
+//! those of a runner's check among those of its workers; they say which checks run now.
 //!
 //! Invariants:
 //! - The lock is released when its process ends, even by a kill.
 //! - The lock file is deleted with the lock. A process that has locked a deleted file does not have
 //!   the lock and tries again.
+//! - A process that gets the lock has ended the check that an earlier lock holder left, before it starts its own: a
+//!   check never runs beside its repetition.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-use plan_ledger::{Error, Result, RunId};
+use plan_ledger::{AttemptToken, Error, Result, RunId, State, StepNumber, Timestamp};
 
 use crate::protocol::{checks_folder, judge_mark, private_files, step_lock};
 use crate::runner::check::Criteria;
-use crate::runner::own_folder::{create_own_folder, share};
+use crate::runner::own_folder::{create_own_folder, expect_no_link, share};
+use crate::runner::process::limits::written_at;
+use crate::runner::process::orphans;
+use crate::runner::process::orphans::Orphan;
+use crate::runner::process::scratch::Scratch;
+use crate::runner::process::workers::{CRITERION, PLAN, scratch_folder};
 
 /// A held check lock, released on drop.
 #[derive(Debug)]
 pub(crate) struct CheckLock {
     path: PathBuf,
+    /// What an earlier lock holder left running, for people.
+    left: Option<String>,
     /// Closed after the file is deleted.
     _file: File,
 }
 
 impl CheckLock {
-    /// Lock these criteria; `None` while another process has the lock.
+    /// Lock these criteria, and end the check that an earlier lock holder left; `None` while another process has
+    /// the lock.
     ///
     /// # Errors
-    /// The lock file cannot be created or locked in the ledger's folder.
+    /// The lock file cannot be created or locked in the ledger's folder, or that check cannot be ended.
     pub(crate) fn take(ledger: &Path, run: RunId, criteria: Criteria) -> Result<Option<Self>> {
         let folder = checks_folder(ledger);
         let path = match criteria {
             Criteria::OfStep(number) => step_lock(ledger, run, number),
             Criteria::OfPlan => folder.join(format!("run-{run}-plan.lock")),
         };
+        Self::of_file(path, &folder)
+    }
+
+    fn of_file(path: PathBuf, folder: &Path) -> Result<Option<Self>> {
         let cannot = |error| Error::io("lock the criteria for a check", &path, error);
-        create_own_folder(&folder)?;
-        loop {
+        create_own_folder(folder)?;
+        let file = loop {
             let file = private_files::open_to_append(&path).map_err(cannot)?;
             // The file of another user is shared already.
-            let _ = share(&file, &folder);
+            let _ = share(&file, folder);
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Ok(None),
@@ -55,10 +71,116 @@ impl CheckLock {
             let own = file.metadata().map_err(cannot)?;
             let named = fs::metadata(&path);
             if named.is_ok_and(|it| (it.dev(), it.ino()) == (own.dev(), own.ino())) {
-                return Ok(Some(Self { path, _file: file }));
+                break file;
             }
-        }
+        };
+        let mut lock = Self { path, left: None, _file: file };
+        lock.left = end_left(lock.folder())?;
+        Ok(Some(lock))
     }
+
+    /// The folder with the files of the check that the lock holder runs, if it is no runner.
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.path.with_extension("")
+    }
+
+    /// What an earlier lock holder left running, and was killed, for people.
+    pub(crate) fn left(&self) -> Option<&str> {
+        self.left.as_deref()
+    }
+}
+
+/// End the check of an earlier lock holder, if it has files in this folder, and remove them.
+fn end_left(folder: PathBuf) -> Result<Option<String>> {
+    if !folder.exists() {
+        return Ok(None);
+    }
+    let (scratch, none) = (Scratch::new(folder), BTreeSet::new());
+    let left = scratch.confirm_dead(&none)?;
+    scratch.forget_all(&none)?;
+    scratch.tidy_up();
+    Ok(left_note(&left.orphans))
+}
+
+/// The note about the processes of a check that was left, for people.
+pub(crate) fn left_note(orphans: &[Orphan]) -> Option<String> {
+    orphans::note(orphans).map(|note| format!("a check of a process that is gone {note}"))
+}
+
+/// End the checks of all processes that are gone, whatever became of the criteria. Returns notes for people.
+pub(crate) fn end_left_checks(ledger: &Path) -> Vec<String> {
+    let folder = checks_folder(ledger);
+    if expect_no_link(&folder).is_err() {
+        return Vec::new();
+    }
+    let Ok(entries) = fs::read_dir(&folder) else { return Vec::new() };
+    let folders = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("run-") && path.is_dir()
+    });
+    let note = |path: PathBuf| match CheckLock::of_file(path.with_extension("lock"), &folder) {
+        Ok(lock) => lock?.left().map(str::to_owned),
+        Err(error) => Some(error.to_string()),
+    };
+    folders.filter_map(note).collect()
+}
+
+/// A check of a criterion that runs now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CheckAtWork {
+    /// The step; `None` for a criterion of the plan.
+    pub(crate) step: Option<StepNumber>,
+    /// The criterion's 0-based index in its list.
+    pub(crate) criterion: u32,
+    /// Its process.
+    pub(crate) process: u32,
+    /// Since when, by the wall clock.
+    pub(crate) since: Timestamp,
+}
+
+/// The checks of the criteria of a run that run now on this machine.
+pub(crate) fn checks_at_work(ledger: &Path, state: &State, run: RunId) -> Vec<CheckAtWork> {
+    let of_others = checks_folder(ledger);
+    let start = format!("run-{run}-");
+    let is_of_run = |path: &PathBuf| {
+        path.is_dir()
+            && path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&start))
+    };
+    let others = paths(&of_others).into_iter().filter(is_of_run);
+    let folders = others.chain([scratch_folder(ledger, run)]);
+    let mut found: Vec<_> = folders.flat_map(|folder| checks_in(folder, state, run)).collect();
+    found.sort_unstable();
+    found
+}
+
+fn checks_in(folder: PathBuf, state: &State, run: RunId) -> Vec<CheckAtWork> {
+    let files = paths(&folder);
+    let scratch = Scratch::new(folder);
+    let check = |path: &PathBuf| {
+        let stem = path.file_stem()?.to_string_lossy().into_owned();
+        let (subject, criterion) = stem.split_once(CRITERION)?;
+        let step = match subject {
+            PLAN => None,
+            token => {
+                let token = AttemptToken(token.parse().ok()?);
+                let (of, step, _) = state.dispatched.get(&token)?;
+                Some((*of == run).then_some(*step)?)
+            }
+        };
+        let process = scratch.noted_process(&stem).filter(|_| scratch.is_at_work(&stem))?;
+        let (criterion, since) = (criterion.parse().ok()?, written_at(path)?);
+        Some(CheckAtWork { step, criterion, process, since })
+    };
+    files
+        .iter()
+        .filter(|path| path.extension().is_some_and(|it| it == "pid"))
+        .filter_map(check)
+        .collect()
+}
+
+fn paths(folder: &Path) -> Vec<PathBuf> {
+    let entries = expect_no_link(folder).ok().and_then(|()| fs::read_dir(folder).ok());
+    entries.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect()
 }
 
 /// How often a mark is tried to be set, and the pause between two tries.

@@ -13,11 +13,12 @@ use serde_json::Value;
 
 use plan_ledger::plan::{Idempotence, Token};
 use plan_ledger::{
-    AttemptToken, Error, ErrorKind, LedgerView, Output, Receipt, Result, Ruling, Run,
+    AttemptToken, Error, ErrorKind, LedgerView, Output, Receipt, Result, Ruling, Run, RunId,
 };
 
 use crate::protocol::hand_off::files;
 use crate::runner::check::{Check, Checked, Criteria};
+use crate::runner::check_lock::{CheckLock, left_note};
 use crate::runner::dead_letter::{dead_letter, lost_before_task};
 use crate::runner::drive::checks::{Judging, output_of};
 use crate::runner::process::exit_record::CommandEnd;
@@ -29,7 +30,9 @@ use crate::runner::process::receipt as worked;
 use crate::runner::process::receipt::WorkerEnd;
 use crate::runner::process::report::repeated_note;
 use crate::runner::process::scratch::Scratch;
-use crate::runner::process::workers::{ProcessOptions, ProcessWorkers, no_servers};
+use crate::runner::process::workers::{
+    Key, ProcessOptions, ProcessWorkers, no_servers, scratch_folder, stem,
+};
 use crate::runner::waits::backoff::Backoff;
 use crate::runner::workers::{Report, StartFailure, Workers as _};
 
@@ -92,24 +95,26 @@ pub(crate) fn has_check(run: &Run, criteria: Criteria) -> bool {
 pub(crate) struct CheckPlaces<'a> {
     /// The ledger's folder, absolute.
     pub(crate) ledger: &'a Path,
-    /// The folder of the process's temporary files.
-    pub(crate) files: &'a Path,
+    /// The lock of the criteria, beside which the files of the check are.
+    pub(crate) lock: &'a CheckLock,
     /// The working folder of the command, if it is not that of this process.
     pub(crate) working: Option<PathBuf>,
 }
 
 /// Run the first command among the criteria that have no verdict yet, as a runner does. Returns
 /// `None` if there is none. `order` is polled ten times a second; a check that it stops gives no
-/// verdict.
+/// verdict. `noted` gets what the same check of a runner that is gone left running, and was killed.
 ///
 /// # Errors
-/// The ledger cannot be read, or this machine has no room for the files of a process.
+/// The ledger cannot be read, this machine has no room for the files of a process, or what a runner left cannot be
+/// ended.
 pub(crate) fn check_external(
     view: &LedgerView,
     run: &Run,
     criteria: Criteria,
     places: CheckPlaces<'_>,
     mut order: impl FnMut() -> Order,
+    noted: impl FnOnce(&str),
 ) -> Result<Option<Checked>> {
     let Some(mut check) = first_check(run, criteria) else { return Ok(None) };
     if let Criteria::OfStep(number) = criteria
@@ -127,18 +132,38 @@ pub(crate) fn check_external(
             Err(error) => return Err(error),
         };
     }
-    let CheckPlaces { ledger, files, working } = places;
+    let CheckPlaces { ledger, lock, working } = places;
+    if let Some(note) = end_check_of_runner(ledger, run.id, &check)? {
+        noted(&note);
+    }
     let options = ProcessOptions { ledger: ledger.to_owned(), run: run.id, worker: None };
-    let mut workers = ProcessWorkers::within(files.join("checks"), options).checking_in(working);
+    let mut workers = ProcessWorkers::in_ledger(lock.folder(), options).checking_in(working);
     workers.check(&check)?;
     loop {
-        if let Some(Report::Checked(checked)) = workers.next(POLL_INTERVAL) {
-            return Ok(Some(checked));
+        match workers.next(POLL_INTERVAL) {
+            Some(Report::Checked(checked)) => return Ok(Some(checked)),
+            Some(Report::MovedCheck(_)) => {
+                workers.expect_in_place()?;
+                return Ok(None);
+            }
+            _ => {}
         }
         if order() != Order::Continue {
             workers.stop_all();
         }
     }
+}
+
+/// End a check that a runner left which is gone: a living one has the lock of the criteria. Returns a note for people.
+fn end_check_of_runner(ledger: &Path, run: RunId, check: &Check) -> Result<Option<String>> {
+    let scratch = Scratch::new(scratch_folder(ledger, run));
+    let stem = stem(Key::Check(check.subject, check.criterion));
+    if !scratch.path(&stem, "err").exists() {
+        return Ok(None);
+    }
+    let (orphans, _) = scratch.confirm_job_dead(&stem)?;
+    scratch.forget(&stem);
+    Ok(left_note(&orphans))
 }
 
 /// Delete the files of an attempt, once its end is durable.

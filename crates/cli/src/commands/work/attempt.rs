@@ -34,7 +34,7 @@ impl Worker<'_> {
         let command = own.map_or_else(|| format!("exec {}", words.join(" ")), str::to_owned);
         let work = ExternalWork {
             ledger: &self.ledger,
-            folder: self.files.path().to_owned(),
+            folder: self.files().to_owned(),
             task,
             command: &command,
             limits: self.args.limits.limits(),

@@ -15,7 +15,7 @@ use serde_json::Value;
 use plan_ledger::internals::ledger::expect_valid;
 use plan_ledger::{Environment, LedgerView, Ruling, Run, State, StepNumber};
 
-use crate::output::{Code, Failure};
+use crate::output::{Code, Failure, escape_control, print_message};
 use crate::protocol::{Answer, WorkerKind};
 use crate::requests::{VerdictRequest, run_or_only};
 use crate::runner::{
@@ -32,7 +32,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A check lock that was taken.
 struct TakenLock {
-    _lock: CheckLock,
+    lock: CheckLock,
     /// Whether another process had it first.
     after_other: bool,
 }
@@ -67,8 +67,8 @@ impl Worker<'_> {
                 continue;
             }
             // If the lock is taken, its owner is alive and checks them.
-            let Some(_lock) = CheckLock::take(&self.ledger, run.id, criteria)? else { continue };
-            while let Some(answer) = self.check_one(&run.name, criteria)? {
+            let Some(lock) = self.take_lock(run, criteria)? else { continue };
+            while let Some(answer) = self.check_one(&run.name, criteria, &lock)? {
                 self.args.ledger.print(&answer)?;
             }
         }
@@ -99,10 +99,10 @@ impl Worker<'_> {
     }
 
     fn check_plan_of(&mut self, run: &str, nothing: &Answer) -> Result<bool, Failure> {
-        let Some(lock) = self.lock(run, Criteria::OfPlan)? else { return Ok(false) };
-        let mut is_any = lock.after_other;
+        let Some(taken) = self.lock(run, Criteria::OfPlan)? else { return Ok(false) };
+        let mut is_any = taken.after_other;
         while !self.is_stopping()
-            && let Some(answer) = self.check_one(run, Criteria::OfPlan)?
+            && let Some(answer) = self.check_one(run, Criteria::OfPlan, &taken.lock)?
         {
             if !is_any {
                 self.args.ledger.print(&without_nothing(nothing.clone()))?;
@@ -126,7 +126,20 @@ impl Worker<'_> {
         if self.expect_checked_here(run).is_err() {
             return None;
         }
-        CheckLock::take(&self.ledger, run.id, Criteria::OfStep(StepNumber(number))).ok()?
+        self.take_lock(run, Criteria::OfStep(StepNumber(number))).ok()?
+    }
+
+    /// Takes the lock of criteria, unless another process has it, and says what check of an earlier one was ended.
+    pub(super) fn take_lock(
+        &self,
+        run: &Run,
+        criteria: Criteria,
+    ) -> Result<Option<CheckLock>, Failure> {
+        let lock = CheckLock::take(&self.ledger, run.id, criteria)?;
+        if let Some(left) = lock.as_ref().and_then(CheckLock::left) {
+            print_message(&escape_control(left));
+        }
+        Ok(lock)
     }
 
     /// Checks a step that was just reported. Returns the last answer.
@@ -145,15 +158,15 @@ impl Worker<'_> {
             return Ok(reported);
         };
         let criteria = Criteria::OfStep(StepNumber(number));
-        let _lock = match held {
-            Some(lock) => TakenLock { _lock: lock, after_other: false },
+        let TakenLock { lock, .. } = match held {
+            Some(lock) => TakenLock { lock, after_other: false },
             None => match self.lock(&run, criteria)? {
                 Some(lock) => lock,
                 None => return Ok(reported),
             },
         };
         let mut last = reported;
-        while let Some(answer) = self.check_one(&run, criteria)? {
+        while let Some(answer) = self.check_one(&run, criteria, &lock)? {
             self.args.ledger.print(&std::mem::replace(&mut last, answer))?;
         }
         Ok(last)
@@ -171,8 +184,8 @@ impl Worker<'_> {
         }
         let mut after_other = false;
         while !self.is_stopping() {
-            if let Some(lock) = CheckLock::take(&self.ledger, run.id, criteria)? {
-                return Ok(Some(TakenLock { _lock: lock, after_other }));
+            if let Some(lock) = self.take_lock(run, criteria)? {
+                return Ok(Some(TakenLock { lock, after_other }));
             }
             after_other = true;
             sleep(POLL_INTERVAL);
@@ -185,6 +198,7 @@ impl Worker<'_> {
         &mut self,
         run: &str,
         criteria: Criteria,
+        lock: &CheckLock,
     ) -> Result<Option<Answer>, Failure> {
         let (state, view) = self.read()?;
         let Some(run) = find_run(&state, run)? else { return Ok(None) };
@@ -201,9 +215,9 @@ impl Worker<'_> {
         } else {
             return Ok(None);
         };
-        let (ledger, files) = (self.ledger.as_path(), self.files.path());
-        let places = CheckPlaces { ledger, files, working };
-        let found = check_external(&view, run, criteria, places, order)?;
+        let places = CheckPlaces { ledger: &self.ledger, lock, working };
+        let noted = |note: &str| print_message(&escape_control(note));
+        let found = check_external(&view, run, criteria, places, order, noted)?;
         let ruling_of = |it: &Checked| {
             it.ruling.or(plan_ledger::mutant!(StoppedCheckPasses).then_some(Ruling::Pass))
         };

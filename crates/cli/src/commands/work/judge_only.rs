@@ -18,7 +18,7 @@ use crate::options::WaitLoop;
 use crate::output::{Code, Failure, approve_command, escape_control, print_message, shell_command};
 use crate::protocol::{StepName, approval_of, check_folder, unapproved_commands};
 use crate::requests::run_or_only;
-use crate::runner::{CheckLock, Criteria, JudgeMark, commands_of_active, has_check};
+use crate::runner::{Criteria, JudgeMark, commands_of_active, end_left_checks, has_check};
 
 use super::answers::text_in;
 use super::worker::Worker;
@@ -76,6 +76,9 @@ impl Worker<'_> {
     pub(super) fn judge(&mut self) -> Result<Code, Failure> {
         let mut wait = WaitLoop::start(self.args.wait);
         let _mark = self.judge_mark()?;
+        for note in end_left_checks(&self.ledger) {
+            print_message(&escape_control(&note));
+        }
         loop {
             let look = self.judge_once()?;
             let is_over = !look.is_any && (look.has_ended || wait.is_over());
@@ -134,9 +137,9 @@ impl Worker<'_> {
             return Ok(());
         }
         // If the lock is taken, its owner is alive and checks them.
-        let Some(_lock) = CheckLock::take(&self.ledger, run.id, criteria)? else { return Ok(()) };
+        let Some(lock) = self.take_lock(run, criteria)? else { return Ok(()) };
         let mut failed = None;
-        while let Some(answer) = self.check_one(&run.name, criteria)? {
+        while let Some(answer) = self.check_one(&run.name, criteria, &lock)? {
             let is_fail = text_in(&answer, "ruling").is_some_and(|ruling| ruling == "fail");
             failed = Some(failed == Some(true) || is_fail);
             self.args.ledger.print(&answer)?;

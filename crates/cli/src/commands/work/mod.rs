@@ -164,7 +164,7 @@ impl Worker<'_> {
     fn work_on(&mut self, task: &Value) -> Result<NextAction, Failure> {
         let mut attempt = ClaimedAttempt::of(task, &self.time());
         // Without the record, the claim of a worker that is killed holds until its lease expires.
-        self.kept = KeptClaim::keep(&self.ledger, task, self.files.path()).ok();
+        self.kept = KeptClaim::keep(&self.ledger, task, self.files()).ok();
         let begun = self.clock.now();
         match self.run_attempt(task, &mut attempt) {
             AttemptEnd::Reported(mut receipt, note) => {

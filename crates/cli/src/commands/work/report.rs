@@ -59,8 +59,8 @@ impl Worker<'_> {
         if outcome.as_ref().is_ok_and(is_final) {
             self.remove_files(attempt);
         } else {
-            self.files.disable_cleanup(true);
-            let (token, folder) = (attempt.token.seq, self.files.path().display());
+            self.keep_files();
+            let (token, folder) = (attempt.token.seq, self.files().display());
             let then = if self.is_remote() {
                 "`ledger receipt` can record it until its lease expires"
             } else {
@@ -103,7 +103,7 @@ impl Worker<'_> {
 
     /// Removes the files of an attempt.
     pub(super) fn remove_files(&mut self, attempt: ClaimedAttempt) {
-        forget_external(self.files.path(), attempt.token.seq);
+        forget_external(self.files(), attempt.token.seq);
         if let Some(kept) = self.kept.take() {
             kept.remove();
         }

@@ -1,7 +1,7 @@
 //! The state of a worker: its options, its connections, its files and its counts.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tempfile::TempDir;
@@ -27,8 +27,8 @@ pub(super) struct Worker<'a> {
     /// this worker's files alone.
     pub(super) ledger: PathBuf,
     _stand_in: Option<TempDir>,
-    /// The files of the command's attempts.
-    pub(super) files: TempDir,
+    /// The files of the command's attempts. A judge has none.
+    attempt_files: Option<TempDir>,
     pub(super) client: Client,
     /// A separate connection for renewals, so that they do not wait for other requests.
     pub(super) heartbeats: Client,
@@ -61,7 +61,7 @@ impl<'a> Worker<'a> {
     pub(super) fn new(args: &'a WorkArgs) -> Result<Self, Failure> {
         let signals = StopSignals::register(args.ledger.dir())?;
         let failed = |error| Error::io("find the ledger's folder", args.ledger.dir(), error);
-        let files = own_folder()?;
+        let attempt_files = (!args.judge_only).then(own_folder).transpose()?;
         let stand_in = args.ledger.is_remote().then(own_folder).transpose()?;
         // The first claim reports a missing ledger.
         let ledger = match &stand_in {
@@ -76,7 +76,7 @@ impl<'a> Worker<'a> {
             signals,
             ledger,
             _stand_in: stand_in,
-            files,
+            attempt_files,
             client,
             heartbeats,
             tally: WorkTally::default(),
@@ -86,6 +86,18 @@ impl<'a> Worker<'a> {
             is_inside: !args.ledger.is_remote() && expect_judge(args.ledger.dir()).is_err(),
             told: BTreeSet::new(),
         })
+    }
+
+    /// The folder with the files of the command's attempts.
+    pub(super) fn files(&self) -> &Path {
+        self.attempt_files.as_ref().map_or(&self.ledger, TempDir::path)
+    }
+
+    /// Keeps that folder at the end.
+    pub(super) fn keep_files(&mut self) {
+        if let Some(files) = &mut self.attempt_files {
+            files.disable_cleanup(true);
+        }
     }
 
     /// Whether servers on other machines have the ledger: then its state cannot be read here.

@@ -51,6 +51,9 @@ impl Drive<'_> {
                 }
                 Due::Not => continue,
             };
+            if let Some(left) = lock.as_ref().and_then(CheckLock::left) {
+                self.note(step.clone(), left.to_owned());
+            }
             if !self.may_ask(&check)? {
                 continue;
             }

@@ -21,6 +21,7 @@ use plan_ledger::{
 
 use crate::protocol::hand_off::describe;
 use crate::protocol::{StepName, WorkerKind};
+use crate::runner::check_lock::end_left_checks;
 use crate::runner::process::{LeftBehind, ProcessOptions, ProcessWorkers, unusable};
 use crate::runner::progress::{Observer, Progress, StopRequest};
 use crate::runner::workers::{LeftAttempt, Workers};
@@ -126,6 +127,10 @@ pub fn recover(
     // These processes belong to attempts that are over, or to checks.
     for note in notes.iter().filter(|note| !is_in_flight(&state, run, note.token)) {
         let note = format!("an attempt or a check of an earlier runner {}", note.text);
+        observer.progress(&Progress::Noted { step: None, note });
+    }
+    let left_checks = workers.shared_folder().map(end_left_checks).unwrap_or_default();
+    for note in left_checks {
         observer.progress(&Progress::Noted { step: None, note });
     }
     if let Some(finding) = workers.resolve_outcome() {

@@ -298,7 +298,7 @@ impl Scratch {
     }
 
     /// The process id of a job, as its runner noted it.
-    fn noted_process(&self, stem: &str) -> Option<u32> {
+    pub(crate) fn noted_process(&self, stem: &str) -> Option<u32> {
         // A cut name may end within a character.
         let note = fs::read(self.path(stem, "pid")).ok()?;
         String::from_utf8_lossy(&note).split(' ').next()?.parse().ok()

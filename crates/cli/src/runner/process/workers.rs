@@ -130,6 +130,11 @@ impl ProcessWorkers {
     #[must_use]
     pub fn new(options: ProcessOptions) -> Self {
         let folder = scratch_folder(&options.ledger, options.run);
+        Self::in_ledger(folder, options)
+    }
+
+    /// Keep the files of the processes in this folder, which is in that of the ledger.
+    pub(crate) fn in_ledger(folder: PathBuf, options: ProcessOptions) -> Self {
         let place = LedgerPlace::of(&options.ledger);
         let mut workers = Self::within(folder, options);
         workers.place = Some(place);
@@ -579,13 +584,19 @@ fn moved(key: Key) -> Report {
     }
 }
 
+/// What is between the subject of a check and the index of its criterion in the stem of its files.
+pub(crate) const CRITERION: &str = "-criterion-";
+
+/// The subject in the stem of the files of a check of the plan's criteria.
+pub(crate) const PLAN: &str = "plan";
+
 /// The stem of a job's files.
 pub(crate) fn stem(key: Key) -> String {
     match key {
         Key::Work(token) => token.to_string(),
-        Key::Check(Subject::Attempt(token), criterion) => format!("{token}-criterion-{criterion}"),
+        Key::Check(Subject::Attempt(token), criterion) => format!("{token}{CRITERION}{criterion}"),
         Key::Check(Subject::Probe(token), _) => format!("{token}-probe"),
-        Key::Check(Subject::Plan(_), criterion) => format!("plan-criterion-{criterion}"),
+        Key::Check(Subject::Plan(_), criterion) => format!("{PLAN}{CRITERION}{criterion}"),
         Key::Check(Subject::Replan(_), _) => "planner".to_owned(),
         Key::Check(Subject::Decision(token), _) => format!("decider-{token}"),
     }

@@ -17,6 +17,7 @@ use plan_ledger::{
 };
 
 use crate::commands::inspect::answers::AnswerOfAnother;
+use crate::commands::inspect::json::checks::CheckJson;
 use crate::commands::inspect::json::repeats::RepeatJson;
 use crate::commands::inspect::json::waits::{InsideWaitJson, WaitJson};
 use crate::commands::inspect::ledger_at::LedgerAt;
@@ -36,6 +37,8 @@ use super::state::QuestionLine;
 pub(crate) struct UserViewLine<'a> {
     /// The next actions, most urgent first, with their commands.
     actions: Vec<NextActionJson>,
+    /// The checks that run now; none for a past state.
+    checks: Vec<CheckJson>,
     /// The claims of processes that are gone; none for a past state.
     dead_claims: Vec<DeadClaimJson>,
     /// Whether more steps will follow: the plan continues, and the run has not ended.
@@ -91,6 +94,7 @@ impl<'a> UserViewLine<'a> {
         } = view;
         Self {
             actions: actions.into_iter().map(Into::into).collect(),
+            checks: CheckJson::of_run(ledger, run),
             dead_claims: DeadClaimJson::of_run(ledger, run),
             continues: *continues,
             done: *done,

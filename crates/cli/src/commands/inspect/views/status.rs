@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use plan_ledger::plan::{Activity, Micros, UserView};
+use plan_ledger::plan::{Activity, Criterion, Micros, UserView};
 use plan_ledger::{Idempotence, Run, RunStatus, StepNumber, StepStatus};
 
 use crate::commands::inspect::answers::AnswerOfAnother;
@@ -24,7 +24,7 @@ use crate::output::render::Paint;
 use crate::output::{Failure, cost_text, escape_control, is_for_agent, warning_text};
 use crate::protocol::hand_off::files::{stale_steps, stale_text};
 use crate::protocol::trusted_text;
-use crate::runner::{is_at_work_alone, rejected_text, worker_at_work};
+use crate::runner::{CheckAtWork, checks_at_work, is_at_work_alone, rejected_text, worker_at_work};
 
 use super::why::repeated_texts;
 
@@ -157,7 +157,33 @@ fn print_now(
             activity => out.line(&format!("  {}", escape_control(&activity.to_string())))?,
         }
     }
-    Ok(())
+    print_checks(ledger, run, out)
+}
+
+/// Prints the checks that run now.
+fn print_checks(ledger: &LedgerAt<'_>, run: &Run, out: &mut Output<'_>) -> Result<(), Failure> {
+    let found = ledger.present_dir().map(|dir| checks_at_work(dir, &ledger.state, run.id));
+    found.unwrap_or_default().iter().try_for_each(|check| {
+        let CheckAtWork { step, criterion, process, since } = *check;
+        let place = u64::from(criterion) + 1;
+        let what = step.map_or_else(|| "the plan".to_owned(), |step| step_name(run, step));
+        let body = criterion_of(run, step, criterion).unwrap_or_default();
+        let body = escape_control(body.lines().next().unwrap_or_default());
+        let time = whole_seconds(ledger.now.saturating_sub(since));
+        let text =
+            format!("checking {what}, criterion {place}: {body}, process {process}, for {time}");
+        out.line(&format!("  {text}"))
+    })
+}
+
+/// The text of a criterion of a step or of the plan.
+fn criterion_of(run: &Run, step: Option<StepNumber>, criterion: u32) -> Option<String> {
+    let place = usize::try_from(criterion).ok()?;
+    let body = |criteria: &[Criterion]| Some(criteria.get(place)?.body().to_owned());
+    match step {
+        Some(number) => body(&run.plan_step(number)?.acceptance()),
+        None => body(&run.plan()?.header().test_criteria),
+    }
 }
 
 /// Whether a runner could dispatch or check steps, now or after a delay, and no worker has one.

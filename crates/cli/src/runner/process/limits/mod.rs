@@ -385,7 +385,7 @@ fn end_of(limit: &Limit) -> Option<Timestamp> {
 }
 
 /// When a file was written last, by the wall clock.
-fn written_at(path: &Path) -> Option<Timestamp> {
+pub(crate) fn written_at(path: &Path) -> Option<Timestamp> {
     let time = jiff::Timestamp::try_from(path.metadata().ok()?.modified().ok()?).ok()?;
     Timestamp::try_from(time.as_microsecond()).ok()
 }
