@@ -957,7 +957,18 @@ fn work_over_http_is_checked_where_its_commands_were_approved() {
     let told = &address.lines("worker", &path, &[], &receipt)[0];
     let why = told["unchecked"].as_str().unwrap();
     assert!(why.contains("before a person approves the commands"), "{why}");
+    let page = address.view("/v1/page?run=r").body;
+    let text = "nothing is checked before a person approves the commands of the plan: `ledger plan review r`";
+    assert!(page.contains(&format!("data-k=\"unchecked\" data-row>{text} lists them")), "{page}");
+    let asked = address.lines("viewer", "GET /v1/runs/r/questions", &[], &Value::Null);
+    let asked: Vec<Value> = asked.into_iter().filter(|line| line["for"] == "commands").collect();
+    assert_eq!(asked.len(), 1);
+    assert_eq!(asked[0]["executes"][0]["value"], "touch ran");
+    let review = asked[0]["commands"][0].as_str().unwrap();
+    assert!(review.starts_with("ledger plan review ") && review.ends_with(" r"), "{review}");
     let approved = place.ledger("plan approve r --by ana").code(0);
+    let page = address.view("/v1/page?run=r").body;
+    assert!(page.contains("data-k=\"unchecked\" data-row hidden"), "{page}");
     let folder = place.path("");
     let folder = folder.to_str().unwrap().trim_end_matches('/');
     approved.says(&[&format!("a judge runs its commands in {folder}")]);

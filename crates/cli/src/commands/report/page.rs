@@ -24,6 +24,7 @@ use super::pictures::{graphs, timeline};
 use super::plans::versions;
 use super::points::{
     BUDGET_PARTS, barrier_text, missing_text, name, run_cells, script_data, share, shortened,
+    unchecked_text,
 };
 use super::steps::{lines, steps};
 
@@ -137,6 +138,7 @@ fn header(of: &Collected, title: &str, audience: Audience) -> Markup {
     let cell =
         |key: &str| cells.iter().find(|(it, _)| *it == key).map_or("", |(_, value)| value.as_str());
     let last = of.points.len().saturating_sub(1);
+    let unchecked = unchecked_text(run);
     html! {
         header {
             div.head {
@@ -155,6 +157,7 @@ fn header(of: &Collected, title: &str, audience: Audience) -> Markup {
                 (run_forms(run, audience))
             }
             p.pause data-k="pause" data-row hidden[cell("pause").is_empty()] { (cell("pause")) }
+            p.pause data-k="unchecked" data-row hidden[unchecked.is_empty()] { (unchecked) }
             div.slider {
                 label for="at" { "Record " output id="seq" { (of.seq) } " \u{b7} " time id="time" { (time_text(of.time)) } }
                 span id="controls" hidden {

@@ -11,14 +11,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::Value;
 
-use plan_ledger::plan::{BudgetPart, StepEvent};
-use plan_ledger::{Event, Run, StepNumber, StepStatus, Timestamp};
+use plan_ledger::plan::{BudgetPart, CompactPlan, Criterion, StepEvent};
+use plan_ledger::{Event, Run, RunStatus, StepNumber, StepStatus, Timestamp};
 
 use crate::commands::inspect::text::run::{progress_text, run_status_text};
 use crate::commands::inspect::views::budget::elapsed;
 use crate::commands::inspect::views::variables::origin_text;
-use crate::output::{cost_text, money_text, paused_text};
-use crate::protocol::count;
+use crate::output::{cost_text, money_text, paused_text, quoted};
+use crate::protocol::{count, is_unapproved};
 
 use super::why::{NAMES_MAX, why};
 
@@ -53,6 +53,8 @@ pub(super) struct Points {
     /// The other cells at the last point.
     cells: BTreeMap<String, String>,
     barriers: BTreeMap<StepNumber, Vec<String>>,
+    /// What [`unchecked_text`] says at the last point.
+    unchecked: String,
     changed: BTreeMap<StepNumber, u64>,
 }
 
@@ -82,8 +84,9 @@ impl Points {
             }
             self.follow(seq, run, dirty, &mut cells);
         }
-        if let Some(step) = step {
-            self.changed.insert(step, seq);
+        match step {
+            Some(step) => _ = self.changed.insert(step, seq),
+            None => self.unchecked = unchecked_text(run),
         }
         self.of_run(run, time, &mut cells);
         self.points.push(Point { seq, time, cells });
@@ -99,6 +102,7 @@ impl Points {
     pub(super) fn end(&mut self, seq: u64, time: Timestamp, run: &Run) {
         let mut cells = BTreeMap::new();
         self.all(seq, run, &mut cells);
+        self.unchecked = unchecked_text(run);
         self.of_run(run, time, &mut cells);
         match self.points.last_mut().filter(|last| last.seq == seq) {
             Some(last) => last.cells.extend(cells),
@@ -225,6 +229,7 @@ impl Points {
         for (key, value) in run_cells(run, time) {
             self.set(key.to_owned(), value, cells);
         }
+        self.set("unchecked".to_owned(), self.unchecked.clone(), cells);
     }
 }
 
@@ -331,6 +336,26 @@ fn budget_cells(run: &Run, part: BudgetPart, time: Timestamp) -> (String, String
 /// The status of a run in one or two words.
 pub(super) fn status_text(run: &Run) -> String {
     if run.pause.is_some() { "paused".to_owned() } else { run_status_text(run.status).1 }
+}
+
+/// Why no judge checks the criteria that are commands, and what helps; empty if a person approved them, or there are
+/// none. Only a record about the whole run changes it.
+pub(super) fn unchecked_text(run: &Run) -> String {
+    let is_command = |criterion: &Criterion| matches!(criterion, Criterion::Command(_));
+    let has_commands = |plan: &CompactPlan| {
+        plan.header().test_criteria.iter().any(is_command)
+            || plan.steps().any(|step| step.acceptance().iter().any(is_command))
+    };
+    if run.status != RunStatus::Running
+        || !run.plan().is_some_and(has_commands)
+        || !is_unapproved(run)
+    {
+        return String::new();
+    }
+    let name = quoted(&run.name);
+    format!(
+        "nothing is checked before a person approves the commands of the plan: `ledger plan review {name}` lists them"
+    )
 }
 
 /// Why the whole run does not go on; empty if it does.
