@@ -1807,7 +1807,7 @@ export interface WithdrawnLine {
 /** A receipt was recorded. */
 export interface ReceiptLine {
   /** The parts of the run's budget of which 80 % or more is used. */
-  budget_used?: Array<BudgetPart>;
+  budget_used?: Array<BudgetUse>;
   /** Why a successful result was not accepted, such as a declared output that is missing. */
   not_accepted?: string | null;
   /** The step number. */
@@ -1827,6 +1827,14 @@ export interface ReceiptLine {
   type: "receipt";
   /** Why no process checks the commands that the step waits for, and what helps. */
   unchecked?: string | null;
+}
+
+/** A part of a run's budget of which most is used. */
+export interface BudgetUse {
+  /** The part. */
+  part: BudgetPart;
+  /** How much of it is used, in percent, rounded down. */
+  percent: number;
 }
 
 /** The new plan version that a receipt requests. */

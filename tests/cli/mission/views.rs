@@ -169,8 +169,8 @@ fn s24_used_budget_is_reported_outside_of_run() {
     let place = Place::planned("budget: {money_micros: 100000}\nsteps: [{id: a}, {id: b}]\n");
     let token = place.ledger("claim --run plan --worker w").code(0).token();
     let receipt = place.ledger(&format!("receipt {token} --output 1 --cost 0.09"));
-    receipt.code(0).complains(&["80 % of the run's money budget is used"]);
-    place.ledger("status").says(&["80 % of the run's money budget is used: $0.09 of $0.10"]);
+    receipt.code(0).complains(&["90 % of the run's money budget is used"]);
+    place.ledger("status").says(&["90 % of the run's money budget is used: $0.09 of $0.10"]);
     // An overrun is shown with its true amount.
     let token = place.ledger("claim --run plan --worker w").code(0).token();
     place.ledger(&format!("receipt {token} --output 1 --cost 0.05")).code(0);

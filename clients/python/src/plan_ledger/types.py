@@ -1908,11 +1908,19 @@ class _ReceiptLineRequired(TypedDict):
 class ReceiptLine(_ReceiptLineRequired, total=False):
     """A receipt was recorded."""
     # The parts of the run's budget of which 80 % or more is used.
-    budget_used: list[BudgetPart]
+    budget_used: list[BudgetUse]
     # Why a successful result was not accepted, such as a declared output that is missing.
     not_accepted: Union[str, None]
     # Why no process checks the commands that the step waits for, and what helps.
     unchecked: Union[str, None]
+
+
+class BudgetUse(TypedDict):
+    """A part of a run's budget of which most is used."""
+    # The part.
+    part: BudgetPart
+    # How much of it is used, in percent, rounded down.
+    percent: int
 
 
 _ReplanAskedRequired = TypedDict("_ReplanAskedRequired", {

@@ -3,7 +3,7 @@
 use plan_ledger::plan::{BudgetPart, Micros, PauseCause, Warning};
 use plan_ledger::{Cost, Limits, Run};
 
-use crate::protocol::{StepName, budget_used_text, count, counted, part_adjective, slow_text};
+use crate::protocol::{BudgetUse, StepName, count, counted, part_adjective, slow_text};
 
 use super::render::escape_control;
 
@@ -71,7 +71,8 @@ pub(crate) fn warning_text(run: &Run, warning: &Warning) -> String {
                     amount(*limit)
                 );
             }
-            format!("{}: {} of {}", budget_used_text(*part), amount(*used), amount(*limit))
+            let share = BudgetUse::of(*part, *used, *limit);
+            format!("{share}: {} of {}", amount(*used), amount(*limit))
         }
         Warning::SlowStep { step, elapsed, estimate_seconds } => {
             let name = escape_control(&StepName::of(run, *step).to_string());

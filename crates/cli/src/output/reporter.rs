@@ -225,7 +225,7 @@ fn needs_a_line(progress: &Progress) -> bool {
         | Progress::Waiting { .. }
         | Progress::Disk { .. }
         | Progress::Held { .. }
-        | Progress::BudgetUsed { .. }
+        | Progress::BudgetUsed(_)
         | Progress::Draining { .. } => true,
         Progress::Dispatched { .. } | Progress::Started { .. } | Progress::Counted { .. } => false,
     }

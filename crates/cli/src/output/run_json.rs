@@ -4,14 +4,14 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::plan::{BudgetPart, Micros, PauseCause, QuestionBody, ResolvedOutcome};
+use plan_ledger::plan::{Micros, PauseCause, QuestionBody, ResolvedOutcome};
 use plan_ledger::{
     AttemptToken, ContentHash, Cost, FailureClass, Json, QuestionId, ReplanTrigger, Ruling,
     StepNumber, StepStatus, Timestamp,
 };
 
 use crate::json::AnyJson;
-use crate::protocol::{StepName, TrustedCheckJson, code_of, describe};
+use crate::protocol::{BudgetUse, StepName, TrustedCheckJson, code_of, describe};
 use crate::runner::{Pending, Progress, RunOutcome, RunSummary, Session, Unrecorded};
 
 use super::run_text::{ROOM_AGAIN, outcome_name};
@@ -136,11 +136,8 @@ pub(crate) enum ProgressLine<'a> {
         /// The number of running workers and checks.
         running: usize,
     },
-    /// Most of a part of the run's budget is used: 80 %.
-    BudgetUsed {
-        /// The part of the budget.
-        part: BudgetPart,
-    },
+    /// Most of a part of the run's budget is used: 80 % or more.
+    BudgetUsed(BudgetUse),
     /// A planner's plan was proposed.
     Proposed {
         /// The planner.
@@ -222,7 +219,7 @@ impl<'a> ProgressLine<'a> {
                 second_owner: second_owner.as_deref(),
                 until_micros: *until,
             },
-            Progress::BudgetUsed { part } => Self::BudgetUsed { part: *part },
+            Progress::BudgetUsed(used) => Self::BudgetUsed(*used),
             Progress::Draining { reason, running } => Self::Draining { reason, running: *running },
             Progress::Proposed { version, by, is_active } => {
                 Self::Proposed { by, is_active: *is_active, version: *version }

@@ -9,7 +9,7 @@ use plan_ledger::plan::{
 };
 use plan_ledger::{ContentHash, QuestionId, ReplanTrigger, Ruling, Timestamp};
 
-use crate::protocol::{StepName, budget_used_text, class_word, counted};
+use crate::protocol::{StepName, class_word, counted};
 use crate::runner::{Pending, Progress, RunOutcome, RunSummary, STOPPING, Unrecorded};
 
 use super::budget::{cost_text, paused_text};
@@ -97,7 +97,7 @@ pub(super) fn progress_text(progress: &Progress) -> Option<String> {
             };
             format!("{reason}: no more steps are dispatched; {running} still running{more}")
         }
-        Progress::BudgetUsed { part } => budget_used_text(*part),
+        Progress::BudgetUsed(used) => used.to_string(),
         Progress::Started { .. } | Progress::Counted { .. } => return None,
     })
 }

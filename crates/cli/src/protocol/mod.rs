@@ -54,6 +54,5 @@ pub(crate) use shell::{
 pub(crate) use signed_note::{NoteError, NoteSigner, NoteVerifier};
 pub(crate) use trace_context::{SpanId, TraceId, traceparent};
 pub(crate) use trusted::{TrustedCheckJson, TrustsLine, trusted_text};
-pub(crate) use units::{
-    budget_used_text, count, counted, hex, lost_records_text, part_adjective, size, slow_text,
-};
+pub use units::BudgetUse;
+pub(crate) use units::{count, counted, hex, lost_records_text, part_adjective, size, slow_text};

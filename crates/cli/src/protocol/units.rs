@@ -1,6 +1,11 @@
 //! Numbers, sizes and bytes as text.
 
+use std::fmt;
 use std::fmt::Write as _;
+
+#[cfg(test)]
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use plan_ledger::plan::{BudgetPart, Micros};
 
@@ -71,9 +76,30 @@ pub(crate) fn slow_text(elapsed: Micros, estimate_seconds: u32) -> String {
     format!("takes {seconds} s so far, at least twice its estimate of {estimate_seconds} s")
 }
 
-/// Most of a part of a run's budget is spent.
-pub(crate) fn budget_used_text(part: BudgetPart) -> String {
-    format!("80 % of the run's {} budget is used", part_adjective(part))
+/// A part of a run's budget of which most is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub struct BudgetUse {
+    /// The part.
+    pub part: BudgetPart,
+    /// How much of it is used, in percent, rounded down.
+    pub percent: u64,
+}
+
+impl BudgetUse {
+    /// What is used of a limit.
+    pub(crate) fn of(part: BudgetPart, used: u64, limit: u64) -> Self {
+        let percent = u128::from(used) * 100 / u128::from(limit.max(1));
+        let percent = if limit == 0 { 100 } else { u64::try_from(percent).unwrap_or(u64::MAX) };
+        Self { part, percent }
+    }
+}
+
+impl fmt::Display for BudgetUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { part, percent } = self;
+        write!(f, "{percent} % of the run's {} budget is used", part_adjective(*part))
+    }
 }
 
 /// A part of a budget as an adjective.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use plan_ledger::internals::ledger::NextClaim;
 use plan_ledger::plan::{
-    BudgetPart, Micros, ReplanKind, Route, Secret, SecretHash, StepEvent, Token, Warning, decide,
+    Micros, ReplanKind, Route, Secret, SecretHash, StepEvent, Token, Warning, decide,
 };
 use plan_ledger::{
     AttemptToken, Command, Error, Event, Ledger, Receipt, Rejection, State, StepStatus, Task,
@@ -20,7 +20,7 @@ use plan_ledger::{
 };
 
 use crate::protocol::{
-    Answer, Failure, OutcomeWord, ReceiptFile, Unchecked, WorkElsewhere, budget_used_text,
+    Answer, BudgetUse, Failure, OutcomeWord, ReceiptFile, Unchecked, WorkElsewhere,
 };
 
 use super::answer_line::AnswerLine;
@@ -85,7 +85,7 @@ pub struct ReceiptAnswer {
     pub attempt: AttemptStatus,
     /// The parts of the run's budget of which 80 % or more is used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub budget_used: Vec<BudgetPart>,
+    pub budget_used: Vec<BudgetUse>,
     /// Why a successful result was not accepted, such as a declared output that is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_accepted: Option<String>,
@@ -163,7 +163,9 @@ impl RequestKind for ReceiptRequest {
             let used =
                 attempt_of(state, token).map(|(run, ..)| run.warnings(state.time, state.time));
             let part = |warning: &Warning| match warning {
-                Warning::BudgetUsed { part, .. } => Some(*part),
+                Warning::BudgetUsed { part, used, limit } => {
+                    Some(BudgetUse::of(*part, *used, *limit))
+                }
                 Warning::SlowStep { .. } | Warning::Stalled { .. } => None,
             };
             let budget_used = used.unwrap_or_default().iter().filter_map(part).collect();
@@ -328,7 +330,7 @@ impl AnswerLine for ReceiptAnswer {
     const WORD: &'static str = "receipt";
 
     fn messages(&self) -> Vec<String> {
-        self.budget_used.iter().map(|part| budget_used_text(*part)).collect()
+        self.budget_used.iter().map(ToString::to_string).collect()
     }
 }
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use plan_ledger::plan::{BudgetPart, Micros, ResolvedOutcome};
+use plan_ledger::plan::{Micros, ResolvedOutcome};
 use plan_ledger::{AttemptToken, Ruling, StepStatus, Timestamp};
 
-use crate::protocol::StepName;
+use crate::protocol::{BudgetUse, StepName};
 
 /// The reason of the first request to stop: the workers finish, and a second request ends them.
 pub(crate) const STOPPING: &str = "stopping";
@@ -159,8 +159,8 @@ pub enum Progress {
         /// The number of running workers and checks.
         running: usize,
     },
-    /// Most of a part of the run's budget is spent: 80 %.
-    BudgetUsed { part: BudgetPart },
+    /// Most of a part of the run's budget is spent: 80 % or more.
+    BudgetUsed(BudgetUse),
     /// The progress of the run, sent after every change.
     Counted {
         /// Steps that are accepted or skipped.

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use crate::output::{
     RunReporter, disk_text, escape_lines, held_text, pending_text, print_message, summary_text,
 };
-use crate::protocol::budget_used_text;
 use crate::runner::{Observer, Pending, Progress, RunOutcome, RunSummary, StopRequest};
 
 #[cfg(feature = "store")]
@@ -101,7 +100,7 @@ impl Observer for NotifyingObserver<'_> {
         self.reporter.progress(progress);
         let Some(notifier) = &mut self.notifier else { return };
         match progress {
-            Progress::BudgetUsed { part } => notifier.notify("budget", &budget_used_text(*part)),
+            Progress::BudgetUsed(used) => notifier.notify("budget", &used.to_string()),
             Progress::Held { owner, second_owner, until, reason, is_news: true } => {
                 let whose = (owner.as_deref(), second_owner.as_deref());
                 let text = held_text(whose, *until, reason);

@@ -21,6 +21,7 @@ use plan_ledger::{
     Clock, Limits, Outcome, Receipt, Run, RunStatus, StepNumber, StepStatus, Timestamp,
 };
 
+use crate::protocol::BudgetUse;
 use crate::protocol::hand_off::describe;
 use crate::runner::waits::hold::{Hold, Now};
 use crate::runner::waits::holds::{Holds, LimitsOfStep, OwnerHold};
@@ -505,7 +506,7 @@ impl GuardState {
     }
 
     /// The parts of a run's budget of which most is spent, and that were not reported yet.
-    pub(crate) fn spent_parts(&mut self, run: &Run, clock: &dyn Clock) -> Vec<BudgetPart> {
+    pub(crate) fn spent_parts(&mut self, run: &Run, clock: &dyn Clock) -> Vec<BudgetUse> {
         let Limits { money_micros, tokens, attempts, wall_seconds } = run.limits();
         let spent = run.spent();
         let wall = wall_seconds.map_or(0, |_| clock.now().saturating_sub(run.started) / 1_000_000);
@@ -515,19 +516,12 @@ impl GuardState {
             (BudgetPart::Attempts, attempts, run.account.attempts),
             (BudgetPart::Wall, wall_seconds, wall),
         ];
-        let is_spent = |limit: Option<u64>, spent: u64| {
-            limit.is_some_and(|limit| {
-                u128::from(spent) * 100 >= u128::from(limit) * u128::from(BUDGET_SHARE)
-            })
-        };
-        let new: Vec<BudgetPart> = parts
-            .into_iter()
-            .filter(|(part, limit, spent)| {
-                is_spent(*limit, *spent) && !self.reported.contains(part)
-            })
-            .map(|(part, ..)| part)
-            .collect();
-        self.reported.extend(&new);
+        let used = parts.into_iter().filter_map(|(part, limit, spent)| {
+            let used = BudgetUse::of(part, spent, limit?);
+            (used.percent >= BUDGET_SHARE && !self.reported.contains(&part)).then_some(used)
+        });
+        let new: Vec<BudgetUse> = used.collect();
+        self.reported.extend(new.iter().map(|used| used.part));
         new
     }
 }

@@ -450,8 +450,8 @@ impl Drive<'_> {
         let steps = run.active_version().map_or(0, |version| version.step_count);
         let spent = self.guard.spent_parts(run, self.clock);
         self.observer.progress(&Progress::Counted { settled, steps });
-        for part in spent {
-            self.observer.progress(&Progress::BudgetUsed { part });
+        for used in spent {
+            self.observer.progress(&Progress::BudgetUsed(used));
         }
     }
 
