@@ -288,6 +288,23 @@ fn rolled_back_ledger_is_not_erased_from() {
     place.ledger("recover .ledger --fence --yes --accept-rollback").code(0);
 }
 
+/// An erasure is remembered: an older copy, which still holds the value, is not taken for the ledger.
+#[test]
+fn copy_before_an_erasure_is_a_rollback() {
+    let place = place();
+    let old = place.snapshot();
+    place.ledger("erase --output login --yes --by ana");
+    fs::rename(place.path(".ledger"), place.path("newer")).unwrap();
+    fs::create_dir(place.path(".ledger")).unwrap();
+    for (path, bytes) in &old {
+        match bytes {
+            Some(bytes) => fs::write(path, bytes).unwrap(),
+            None => fs::create_dir_all(path).unwrap(),
+        }
+    }
+    place.ledger_with(&["note", "later", "--by", "ana"]).code(6).complains(&["was rolled back"]);
+}
+
 /// What stays is listed each time: the note of an erasure keeps its records. Nothing else is known of a text that is
 /// gone.
 #[test]

@@ -250,6 +250,28 @@ fn worker_of_a_moved_ledger_is_ended() {
     assert!(status.is_empty() || status.contains(") Z "), "{status}");
 }
 
+/// A ledger that begins at the path of a moved one is not the moved one: its runner and its workers go on.
+#[test]
+fn worker_of_a_moved_ledger_is_no_orphan_of_a_new_one() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "steps: [{id: a, idempotent: 'no', command: 'echo $$ >> $TALLY; until [ -e go ]; do sleep 0.1; done; echo \
+         made > made'}]",
+    );
+    place.write("other.yaml", "steps: [{id: b}]");
+    let runner = start(&mut place.command(&["run", "plan.yaml"]));
+    wait_until("the worker is at work", || place.tally().len() == 1);
+    fs::rename(place.path(".ledger"), place.path("moved")).unwrap();
+    let other = place.ledger("run other.yaml --stub --accept-rollback").code(0);
+    assert!(!other.err.contains("killed"), "{}", other.err);
+    place.write("go", "");
+    wait_until("the worker is done", || place.path("made").exists());
+    runner.end();
+    place.ledger("resume --ledger moved --yes").code(0);
+    assert_eq!(place.tally().len(), 1);
+}
+
 /// A sparse file is far longer than its disk: hashing it took hours, with the run waiting.
 #[test]
 fn sparse_file_is_not_hashed() {

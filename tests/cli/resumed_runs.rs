@@ -172,6 +172,42 @@ fn ledger_that_is_gone_is_not_begun_anew() {
     place.ledger("status").code(0);
 }
 
+/// A folder that was made anew begins a new ledger, and what is told of the one that was there says how.
+#[test]
+fn ledger_of_a_folder_that_was_made_anew_is_told_of() {
+    let place = Place::new();
+    fs::create_dir(place.path("w")).unwrap();
+    fs::create_dir(place.path("new")).unwrap();
+    place.write("w/plan.yaml", PLAN);
+    let run = ["run", "plan.yaml", "--stub"];
+    let in_folder = |words: &[&str]| start(place.command(words).current_dir(place.path("w"))).end();
+    in_folder(&run).code(0);
+    // The new folder is made first, so it is another one.
+    place.write("new/plan.yaml", PLAN);
+    fs::remove_dir_all(place.path("w")).unwrap();
+    fs::rename(place.path("new"), place.path("w")).unwrap();
+    let hint = ["in the folder that was here until", "begin anew with `ledger run`"];
+    let told = in_folder(&["status"]).code(2).complains(&hint);
+    assert!(!told.err.contains("--accept-rollback"), "{}", told.err);
+    in_folder(&run).code(0).complains(&["in the folder that was here until", "a new one begins"]);
+}
+
+/// A ledger that a command below it would have found is told of, when it is gone.
+#[test]
+fn ledger_above_that_is_gone_is_told_of() {
+    let place = Place::new();
+    place.write("plan.yaml", PLAN);
+    fs::create_dir(place.path("sub")).unwrap();
+    let below = |words: &[&str]| start(place.command(words).current_dir(place.path("sub"))).end();
+    place.ledger("run plan.yaml --stub").code(0);
+    below(&["status"]).code(0);
+    fs::remove_dir_all(place.path(".ledger")).unwrap();
+    below(&["status"]).code(2).complains(&["a ledger with at least ", "restore a backup"]);
+    let said = ["a ledger with at least ", "a new one begins here"];
+    below(&["run", "../plan.yaml", "--stub"]).code(0).complains(&said);
+    below(&["status"]).code(0);
+}
+
 /// A person accepts a rollback for once: the next `resume` refuses another one.
 #[test]
 fn accepted_rollback_is_not_accepted_again() {

@@ -265,6 +265,11 @@ pub(crate) fn paths(code: &str) -> BTreeSet<Vec<String>> {
             _ => rest.push_str(statement),
         }
     }
+    // A visibility such as `pub(in crate::store)` imports nothing.
+    let mut parts = rest.split("pub(in ");
+    let first = parts.next().into_iter();
+    let others = parts.filter_map(|part| Some(part.split_once(')')?.1));
+    let rest = first.chain(others).collect::<Vec<_>>().join(" ");
     let is_path = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     for piece in rest.split(|c: char| !is_path(c)) {
         let parts: Vec<String> =

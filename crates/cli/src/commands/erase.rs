@@ -20,7 +20,7 @@ use crate::options::{ByOption, LedgerFolder, RunOption, environment};
 use crate::output::{Code, Failure, print_line, print_message, print_text};
 use crate::protocol::counted;
 use crate::requests::{run_or_only, step_of};
-use crate::server::{check_root_of_folder, expect_person, rollback_text};
+use crate::server::{check_root_of_folder, expect_person, keep_root_of_folder, rollback_text};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -136,6 +136,7 @@ pub(crate) fn erase(args: &EraseArgs) -> Result<Code, Failure> {
         return Ok(code);
     }
     let report = ledger::erase(&dir, &environment, &targets, &by)?;
+    keep_root_of_folder(&dir, &environment);
     let erased = Erased::of(&report.preview, &dir, &view, &environment);
     let code = erased.code();
     if args.json {
@@ -317,8 +318,11 @@ fn files_below(environment: &Environment, folder: &Path, found: &mut Vec<String>
     };
     for entry in entries {
         let path = folder.join(&entry.name);
+        // An empty file, such as a lock, holds nothing.
+        let is_empty = || std::fs::metadata(&path).is_ok_and(|found| found.len() == 0);
         match entry.kind {
             EntryKind::Folder => files_below(environment, &path, found),
+            EntryKind::File if is_empty() => {}
             EntryKind::File => found.push(path.display().to_string()),
             EntryKind::Other => {}
         }

@@ -9,7 +9,8 @@ use serde::Serialize;
 
 use plan_ledger::{Environment, Error, ErrorKind, Ledger, LedgerView};
 
-use crate::options::{LEDGER_NAME, create_parents, environment};
+use crate::options::{create_parents, environment};
+use crate::protocol::OWN_LEDGER;
 use crate::output::{Code, Failure, print_message, print_result};
 use crate::server::{expect_not_gone, open_in_turn};
 
@@ -26,7 +27,7 @@ changed.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct InitArgs {
     /// The ledger's folder
-    #[arg(long, value_name = "DIR", default_value = LEDGER_NAME, env = "LEDGER_DIR")]
+    #[arg(long, value_name = "DIR", default_value = OWN_LEDGER, env = "LEDGER_DIR")]
     #[arg(hide_env_values = true)]
     ledger: PathBuf,
     /// Give the group of the folder access, too; otherwise only you have it

@@ -14,7 +14,7 @@ use plan_ledger::{Environment, OnAmbiguous};
 
 use crate::options::{LedgerFolder, environment, open_ledger};
 use crate::output::{Code, Failure, print_line, print_text};
-use crate::server::{check_root_of_folder, expect_person};
+use crate::server::{check_root_of_folder, expect_person, keep_root};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -87,6 +87,7 @@ fn fence(args: &RecoverArgs, dir: &Path) -> Result<Code, Failure> {
     let environment = Environment { on_ambiguous: OnAmbiguous::Fence, ..environment() };
     let ledger = open_ledger(dir, &environment)?;
     let head = ledger.head();
+    keep_root(dir, &ledger);
     ledger.close()?;
     if args.json {
         let chain = head.chain.to_string();

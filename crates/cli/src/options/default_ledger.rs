@@ -16,10 +16,8 @@ use std::sync::OnceLock;
 
 use plan_ledger::internals::storage::{DiskStorage, FolderAccess, Storage as _};
 
+use crate::protocol::OWN_LEDGER;
 use crate::server::is_gone;
-
-/// The name of a ledger's folder.
-pub(crate) const LEDGER_NAME: &str = ".ledger";
 
 /// The first `.ledger` in the working folder, above it, or in the main worktree; `.ledger` if there is
 /// none.
@@ -27,7 +25,7 @@ pub(crate) fn default_ledger() -> PathBuf {
     // The parser of each command asks for it.
     static FOUND: OnceLock<PathBuf> = OnceLock::new();
     let find = || {
-        let here = Path::new(LEDGER_NAME);
+        let here = Path::new(OWN_LEDGER);
         if here.is_dir() {
             return here.to_owned();
         }
@@ -43,7 +41,7 @@ pub(crate) fn default_ledger() -> PathBuf {
 /// The ledger that a command in this folder would use and that is gone: the nearest one, or that of the main worktree.
 pub(crate) fn gone_ledger_of(folder: &Path) -> Option<PathBuf> {
     let of_main = || {
-        let ledger = main_worktree(folder)?.join(LEDGER_NAME);
+        let ledger = main_worktree(folder)?.join(OWN_LEDGER);
         (ledger_of(folder).is_none() && is_gone(&ledger)).then_some(ledger)
     };
     gone_ledger(folder).or_else(of_main)
@@ -53,7 +51,7 @@ pub(crate) fn gone_ledger_of(folder: &Path) -> Option<PathBuf> {
 fn gone_ledger(folder: &Path) -> Option<PathBuf> {
     let top = folder.ancestors().find(|above| above.join(".git").exists()).unwrap_or(folder);
     let within = folder.ancestors().take_while(|above| above.starts_with(top));
-    let mut candidates = within.map(|above| above.join(LEDGER_NAME));
+    let mut candidates = within.map(|above| above.join(OWN_LEDGER));
     candidates.find(|candidate| candidate.is_dir() || is_gone(candidate)).filter(|it| is_gone(it))
 }
 
@@ -65,13 +63,13 @@ pub(crate) fn ledger_of(folder: &Path) -> Option<PathBuf> {
 
 /// The nearest ledger in this folder and those above it.
 fn nearest_ledger(folder: &Path) -> Option<PathBuf> {
-    let mut candidates = folder.ancestors().map(|above| above.join(LEDGER_NAME));
+    let mut candidates = folder.ancestors().map(|above| above.join(OWN_LEDGER));
     candidates.find(|candidate| candidate.is_dir()).filter(|ledger| is_own(ledger))
 }
 
 /// The ledger in the main worktree of the repository, for a folder in another worktree.
 fn ledger_of_main_worktree(folder: &Path) -> Option<PathBuf> {
-    let ledger = main_worktree(folder)?.join(LEDGER_NAME);
+    let ledger = main_worktree(folder)?.join(OWN_LEDGER);
     (ledger.is_dir() && is_own(&ledger)).then_some(ledger)
 }
 
@@ -117,10 +115,10 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let deep = root.path().join("a/b/c");
         std::fs::create_dir_all(&deep).unwrap();
-        std::fs::create_dir(root.path().join(LEDGER_NAME)).unwrap();
-        assert_eq!(nearest_ledger(&deep), Some(root.path().join(LEDGER_NAME)));
-        std::fs::create_dir(root.path().join("a").join(LEDGER_NAME)).unwrap();
-        assert_eq!(nearest_ledger(&deep), Some(root.path().join("a").join(LEDGER_NAME)));
+        std::fs::create_dir(root.path().join(OWN_LEDGER)).unwrap();
+        assert_eq!(nearest_ledger(&deep), Some(root.path().join(OWN_LEDGER)));
+        std::fs::create_dir(root.path().join("a").join(OWN_LEDGER)).unwrap();
+        assert_eq!(nearest_ledger(&deep), Some(root.path().join("a").join(OWN_LEDGER)));
     }
 
     /// The files of a repository with one linked worktree, as git writes them.
@@ -142,9 +140,9 @@ mod tests {
             assert_eq!(main_worktree(&root.join("w/deep")), Some(root.join("main")), "{git_dir}");
         }
         assert_eq!(ledger_of_main_worktree(&root.join("w")), None);
-        std::fs::create_dir(root.join("main").join(LEDGER_NAME)).unwrap();
+        std::fs::create_dir(root.join("main").join(OWN_LEDGER)).unwrap();
         let found = ledger_of_main_worktree(&root.join("w/deep"));
-        assert_eq!(found, Some(root.join("main").join(LEDGER_NAME)));
+        assert_eq!(found, Some(root.join("main").join(OWN_LEDGER)));
     }
 
     #[test]

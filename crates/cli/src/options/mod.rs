@@ -18,7 +18,7 @@ mod worker;
 pub(crate) use amounts::{parse_money, parse_seconds};
 pub(crate) use author::{ByOption, parse_author, plan_author};
 pub(crate) use dead_claims::release_dead_claims;
-pub(crate) use default_ledger::{LEDGER_NAME, default_ledger, gone_ledger_of, ledger_of};
+pub(crate) use default_ledger::{default_ledger, gone_ledger_of, ledger_of};
 pub(crate) use folder::LedgerFolder;
 pub(crate) use host::Host;
 pub(crate) use inputs::{InputArgs, canned_outputs};

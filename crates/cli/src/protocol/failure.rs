@@ -443,6 +443,11 @@ fn commands(advice: Advice) -> &'static str {
     }
 }
 
+/// The step that a process works on. One that cleared its variables is known by the files of its job alone.
+fn worked_on(step: &str) -> String {
+    if step.is_empty() { "a step".to_owned() } else { format!("step {step}") }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -460,14 +465,16 @@ impl fmt::Display for Failure {
             }
             Self::InsideAttempt { step } => write!(
                 f,
-                "this process works on step {step}, and a worker controls neither its run nor other \
+                "this process works on {}, and a worker controls neither its run nor other \
                  steps\nhint: a worker may use `ledger receipt`, `renew`, `release`, `effect`, `note`, \
-                 `set`, `plan request` and all commands that only read"
+                 `set`, `plan request` and all commands that only read",
+                worked_on(step)
             ),
             Self::AuthorInsideAttempt { step } => write!(
                 f,
-                "this process works on step {step}, and its records name the step\nhint: leave out \
-                 `--by`, and unset LEDGER_BY"
+                "this process works on {}, and its records name the step\nhint: leave out \
+                 `--by`, and unset LEDGER_BY",
+                worked_on(step)
             ),
             Self::AgentSession { session } => write!(
                 f,

@@ -27,7 +27,7 @@ use plan_ledger::internals::ledger::time_text;
 use plan_ledger::{Chain, Environment, Error, ErrorKind, Ledger, LedgerView, Timestamp};
 
 use crate::protocol::private_files;
-use crate::protocol::{Failure, counted, hex};
+use crate::protocol::{Failure, OWN_LEDGER, counted, hex};
 
 use super::state_folder::state_folder;
 
@@ -85,6 +85,19 @@ pub(crate) fn keep_root(dir: &Path, ledger: &Ledger) {
     let _ = keep(dir, ledger);
 }
 
+/// The same for a ledger that a function of the library opened and closed.
+pub(crate) fn keep_root_of_folder(dir: &Path, environment: &Environment) {
+    let known = || {
+        let view = LedgerView::open(dir, environment).ok()?;
+        let (id, _) = view.log().uids()?;
+        let root = plan_ledger::log::root(&environment.storage, dir).ok()?;
+        Some((hex(&id), root.seq, root.chain))
+    };
+    if let Some((ledger, seq, chain)) = known() {
+        let _ = keep_as(dir, ledger, (seq, chain), environment.clock.now());
+    }
+}
+
 /// Forgets the last record of the ledger in a folder, after a person replaced the folder by the log of its store.
 #[cfg(feature = "store")]
 pub(crate) fn forget_root(dir: &Path) {
@@ -101,9 +114,13 @@ fn keep(dir: &Path, ledger: &Ledger) -> Option<()> {
     // Without it, the folder was removed while it was open, or the ledger is not on a real disk and leaves nothing.
     let known = || read(&path).filter(|it| it.folder == folder && it.seq <= head.seq);
     let id = id.map(|id| hex(&id)).or_else(|| known().map(|known| known.ledger))?;
-    let (seq, chain, time) = (head.seq, head.chain.to_string(), ledger.now());
+    keep_as(dir, id, (head.seq, head.chain), ledger.now())
+}
+
+fn keep_as(dir: &Path, ledger: String, (seq, chain): (u64, Chain), time: Timestamp) -> Option<()> {
+    let (path, folder) = file_of(dir)?;
     let around = FolderIdentity::around(&folder);
-    let root = KnownRoot { folder, around, ledger: id, seq, chain, time };
+    let root = KnownRoot { folder, around, ledger, seq, chain: chain.to_string(), time };
     write(&path, &root).ok()
 }
 
@@ -140,10 +157,12 @@ pub(crate) fn expect_not_gone(dir: &Path) -> Result<Option<String>, Failure> {
     let shown = dir.display();
     match gone(dir).filter(|_| !ROLLBACK_ACCEPTED.load(Ordering::Relaxed)) {
         Some(gone) if gone.is_folder_there => {
-            Err(Failure::Rejected(format!("{shown}: {}\nhint: {GONE_HINT}", gone.text)))
+            Err(Failure::Rejected(format!("{shown}: {}\nhint: {}", gone.text, gone.hint())))
         }
         Some(gone) => Ok(Some(format!("{shown}: {}; a new one begins", gone.text))),
-        None => Ok(None),
+        None => Ok(gone_above(dir).map(|(above, gone)| {
+            format!("{}: {}; a new one begins here", above.display(), gone.text)
+        })),
     }
 }
 
@@ -160,23 +179,31 @@ pub(crate) fn gone_error(error: &Error) -> Option<Error> {
     }
     let path = error.location().path.as_ref()?;
     let mut folders = path.ancestors().take(2).filter(|folder| folder.file_name().is_some());
-    let (folder, text) = folders.find_map(|it| Some((it, gone_text(it)?)))?;
-    Some(Error::new(error.kind(), text).with_hint(GONE_HINT).at_path(folder))
+    let (folder, gone) =
+        folders.find_map(|it| Some((it.to_owned(), gone(it)?))).or_else(|| gone_above(path))?;
+    Some(Error::new(error.kind(), &gone.text).with_hint(gone.hint()).at_path(&folder))
 }
 
-/// What a person can do about a ledger that is gone.
-const GONE_HINT: &str = "restore a backup; or to begin anew, add --accept-rollback to `ledger run` or \
-                         `ledger init`: what was done is done again";
+/// The nearest ledger that is gone in a folder above that of a ledger which is found, not named. A command below it
+/// would have found it.
+fn gone_above(dir: &Path) -> Option<(PathBuf, Gone)> {
+    let (_, ledger) = file_of(dir)?;
+    let name = ledger.file_name().filter(|name| *name == OWN_LEDGER)?;
+    let mut above = ledger.parent()?.ancestors().skip(1).map(|folder| folder.join(name));
+    let found = above.find(|found| found.is_dir() || gone(found).is_some())?;
+    gone(&found).filter(|gone| gone.is_folder_there).map(|gone| (found, gone))
+}
 
 /// What is known of a ledger that is gone, and what helps, in one line; `None` if none is gone. An agent is told that
 /// a person decides.
 pub(crate) fn gone_ledger_text(dir: &Path, is_for_agent: bool) -> Option<String> {
+    let gone = gone(dir)?;
     let help = if is_for_agent {
         "tell the user: a backup can be restored, and only the user decides to begin anew"
     } else {
-        GONE_HINT
+        gone.hint()
     };
-    Some(format!("{}: {}: {help}", dir.display(), gone_text(dir)?))
+    Some(format!("{}: {}: {help}", dir.display(), gone.text))
 }
 
 /// Whether this user wrote to a ledger in a folder that has none now, and the folder around it is still there.
@@ -184,16 +211,23 @@ pub(crate) fn is_gone(dir: &Path) -> bool {
     gone(dir).is_some_and(|gone| gone.is_folder_there)
 }
 
-/// What is known of a ledger that was in a folder and is gone, for people; `None` if none was there, or if one is.
-fn gone_text(dir: &Path) -> Option<String> {
-    gone(dir).map(|gone| gone.text)
-}
-
 /// A ledger that is gone.
 struct Gone {
     text: String,
     /// Whether the folder around it is still the same.
     is_folder_there: bool,
+}
+
+impl Gone {
+    /// What a person can do about it.
+    fn hint(&self) -> &'static str {
+        if self.is_folder_there {
+            "restore a backup; or to begin anew, add --accept-rollback to `ledger run` or `ledger init`: what was done \
+             is done again"
+        } else {
+            "restore a backup; or begin anew with `ledger run` or `ledger init`: what was done is done again"
+        }
+    }
 }
 
 fn gone(dir: &Path) -> Option<Gone> {

@@ -48,7 +48,8 @@ pub(crate) use client::{expect_unbound, expect_writer};
 pub(crate) use known_root::forget_root;
 pub(crate) use known_root::{
     accept_rollback, check_root, check_root_of_folder, expect_not_gone, gone_error,
-    gone_ledger_text, is_gone, is_rollback_accepted, keep_root, rollback_text, with_gone,
+    gone_ledger_text, is_gone, is_rollback_accepted, keep_root, keep_root_of_folder, rollback_text,
+    with_gone,
 };
 #[cfg(feature = "store")]
 pub(crate) use over_http::{ServerAddress, Servers};

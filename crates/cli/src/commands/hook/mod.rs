@@ -30,8 +30,9 @@ use clap::Args;
 use plan_ledger::{AttemptToken, Environment, State};
 
 use crate::commands::prime::{PRIME_LENGTH_MAX, ReadFrom, prime_text, read_prime};
-use crate::options::{Host, LEDGER_NAME, environment, gone_ledger_of, ledger_of, read_text};
+use crate::options::{Host, environment, gone_ledger_of, ledger_of, read_text};
 use crate::output::{Code, Failure, print_error, print_message, print_raw};
+use crate::protocol::OWN_LEDGER;
 use crate::protocol::hand_off::title;
 use crate::requests::{RenewRequest, Request};
 use crate::server::{Client, gone_ledger_text, is_gone, own_attempt};
@@ -110,7 +111,7 @@ fn ledger_for(input: &HookInput) -> Option<PathBuf> {
     match (named, input.folder()) {
         (Some(dir), _) => Some(dir).filter(|dir| dir.is_dir()),
         (None, Some(folder)) => ledger_of(folder),
-        (None, None) => Some(PathBuf::from(LEDGER_NAME)).filter(|dir| dir.is_dir()),
+        (None, None) => Some(PathBuf::from(OWN_LEDGER)).filter(|dir| dir.is_dir()),
     }
 }
 
@@ -120,7 +121,7 @@ fn gone_ledger_for(input: &HookInput) -> Option<PathBuf> {
     match (named, input.folder()) {
         (Some(dir), _) => Some(dir).filter(|dir| is_gone(dir)),
         (None, Some(folder)) => gone_ledger_of(folder),
-        (None, None) => Some(PathBuf::from(LEDGER_NAME)).filter(|dir| is_gone(dir)),
+        (None, None) => Some(PathBuf::from(OWN_LEDGER)).filter(|dir| is_gone(dir)),
     }
 }
 

@@ -15,7 +15,8 @@ use crate::commands::inspect::health::lost_text;
 use crate::commands::inspect::newest_state;
 use crate::commands::last_runner::{LastRunner, LastRunners, RunnerStatus, ledger_id};
 use crate::commands::service_start::{RunProgress, ServiceStarts, admit, only_waited};
-use crate::options::{LEDGER_NAME, LedgerOption, RunArg, environment};
+use crate::options::{LedgerOption, RunArg, environment};
+use crate::protocol::OWN_LEDGER;
 use crate::output::{
     Code, Failure, escape_control, escape_path, print_message, print_text, quoted, shell_command,
 };
@@ -148,7 +149,7 @@ fn words(
 ) -> Result<Vec<String>, Failure> {
     let mut words = place.relocated(last)?;
     let mut added = Vec::new();
-    if ledger != place.folder.join(LEDGER_NAME) {
+    if ledger != place.folder.join(OWN_LEDGER) {
         added.push(format!("--ledger={}", ledger.display()));
     }
     if args.retry_failed {

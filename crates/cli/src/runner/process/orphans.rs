@@ -25,8 +25,8 @@ use crate::protocol::ProcessStatus;
 /// The variable that names the job of a process.
 pub(crate) const JOB_VARIABLE: &str = "LEDGER_WORK";
 
-/// The variable with the identity of the folder of a job's files. It is still right when the ledger was
-/// moved, or is reached by another path.
+/// The variable with the identity of the folder of a job's files, and of the folder around it. It is still right
+/// when the ledger was moved, or is reached by another path.
 pub(crate) const IDENTITY_VARIABLE: &str = "LEDGER_WORK_ID";
 
 /// The first argument of a supervisor: the process of this program between a runner and the command of a
@@ -62,7 +62,7 @@ pub(crate) struct Orphan {
 pub(crate) struct JobName {
     /// The path of its files, without a suffix.
     pub(crate) path: PathBuf,
-    /// The identity of their folder.
+    /// The identities of their folder and of the one around it.
     pub(crate) folder: Option<String>,
 }
 

@@ -127,19 +127,30 @@ impl Scratch {
         self.folder.join(stem)
     }
 
-    /// The value of [`IDENTITY_VARIABLE`](orphans::IDENTITY_VARIABLE) in the processes of all jobs: the
-    /// folder's place on its file system, which a move does not change.
+    /// The value of [`IDENTITY_VARIABLE`](orphans::IDENTITY_VARIABLE) in the processes of all jobs: the places
+    /// of this folder and of the one around it on their file system, which a move does not change.
     pub(crate) fn identity(&self) -> Option<String> {
-        let folder = fs::metadata(&self.folder).ok()?;
-        Some(format!("{}-{}", folder.dev(), folder.ino()))
+        let place = |folder: &Path| {
+            fs::metadata(folder).map(|found| format!("{}-{}", found.dev(), found.ino())).ok()
+        };
+        Some(format!("{} {}", place(&self.folder)?, place(self.folder.parent()?)?))
     }
 
-    /// Whether a job's files are in this folder, under whatever path.
+    /// Whether a job's files are in this folder, under whatever path. A ledger that was made at the path of one
+    /// that was moved has none of its jobs; a folder that was made anew in its ledger keeps those of the path.
     fn contains(&self) -> impl Fn(&JobName) -> bool {
         let identity = self.identity();
         move |job| {
-            let is_moved = identity.is_some() && job.folder == identity;
-            job.path.starts_with(&self.folder) || (is_moved && !plan_ledger::mutant!(OrphanByPath))
+            let has_path = job.path.starts_with(&self.folder);
+            if plan_ledger::mutant!(OrphanByPath) {
+                return has_path;
+            }
+            let own = identity.as_deref().and_then(|own| own.split_once(' '));
+            let named = job.folder.as_deref().and_then(|named| named.split_once(' '));
+            let (Some((own, own_around)), Some((named, around))) = (own, named) else {
+                return has_path;
+            };
+            own == named || (has_path && own_around == around)
         }
     }
 
