@@ -118,7 +118,7 @@ fn limits_and_gates_name_attempts_shortages_and_people() {
     };
     let two = text(&ledger, "two");
     assert!(two.contains(
-        "the cap of 1 for tag gpu of the run is reached: worker-1 holds the lease of step 1"
+        "the cap of 1 for tag gpu in the run is reached: worker-1 holds the lease of step 1"
     ));
     assert!(two.contains("run 1's budget of attempts does not cover it: 1 spent"), "{two}");
     let gated = text(&ledger, "gated");
