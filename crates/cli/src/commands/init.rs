@@ -10,8 +10,8 @@ use serde::Serialize;
 use plan_ledger::{Environment, Error, ErrorKind, Ledger, LedgerView};
 
 use crate::options::{create_parents, environment};
-use crate::protocol::OWN_LEDGER;
 use crate::output::{Code, Failure, print_message, print_result};
+use crate::protocol::OWN_LEDGER;
 use crate::server::{expect_not_gone, open_in_turn};
 
 const EXAMPLES: &str = "\

@@ -16,10 +16,10 @@ use crate::commands::inspect::newest_state;
 use crate::commands::last_runner::{LastRunner, LastRunners, RunnerStatus, ledger_id};
 use crate::commands::service_start::{RunProgress, ServiceStarts, admit, only_waited};
 use crate::options::{LedgerOption, RunArg, environment};
-use crate::protocol::OWN_LEDGER;
 use crate::output::{
     Code, Failure, escape_control, escape_path, print_message, print_text, quoted, shell_command,
 };
+use crate::protocol::OWN_LEDGER;
 use crate::requests::run_of;
 use crate::runner::RunWait;
 use crate::server::{AgentSession, expect_person_for, is_rollback_accepted};
