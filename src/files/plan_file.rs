@@ -86,6 +86,10 @@ impl PlanFile {
         if !unread.is_empty() {
             let _ = write!(text, "; not read as tasks: {unread}");
         }
+        let kept = self.report.kept_text();
+        if !kept.is_empty() {
+            let _ = write!(text, "; kept as data: {kept}");
+        }
         text
     }
 }

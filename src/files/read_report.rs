@@ -18,6 +18,8 @@ pub struct ReadReport {
     pub unread: Vec<UnreadPart>,
     /// Ids and dependencies that differ from the file.
     pub corrections: Vec<Correction>,
+    /// Fields that are kept as data of the tool, and how many tasks, or the file itself, have each.
+    pub kept: BTreeMap<String, usize>,
 }
 
 /// Parts of the file that are no steps.
@@ -196,7 +198,7 @@ impl ReadReport {
     /// Whether everything was read as it is in the file.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.unread.is_empty() && self.corrections.is_empty()
+        self.unread.is_empty() && self.corrections.is_empty() && self.kept.is_empty()
     }
 
     /// The corrections as sentences, one for each kind.
@@ -217,6 +219,14 @@ impl ReadReport {
     #[must_use]
     pub fn unread_text(&self) -> String {
         listed(&self.unread)
+    }
+
+    /// The fields that are kept as data, each with its count; empty if there are none.
+    #[must_use]
+    pub fn kept_text(&self) -> String {
+        let fields = self.kept.iter();
+        let fields = fields.map(|(name, count)| format!("`{}` ({count})", name.escape_debug()));
+        fields.collect::<Vec<_>>().join(", ")
     }
 }
 

@@ -236,6 +236,7 @@ mutants! {
     LabelsOfChecksIgnored, "P import", "a label of a gate or a limit in Markdown is text without a notice";
     ListReadAsObject, "P import", "a list in the place of a gate is read as the gate, by the order of its items";
     DeepSettingsUnread, "P import", "a check deep in the settings of a task is dropped without a notice";
+    FieldWordsIgnored, "P import", "a check or a limit under a name that no list has is kept as data";
     RecordFieldOutvotesPlan, "P plan", "a field that other tools have, too, makes a valid plan another tool's list";
     ApprovalOfVersionIgnored, "P guard", "a version that is to wait for approval becomes active at once";
     ApprovedCommandHidden, "P guard", "a person approves a plan without seeing one of its commands";

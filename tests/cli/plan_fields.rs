@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use plan_ledger::internals::files::{self, lint_text};
+use plan_ledger::internals::files::{self, Severity, lint_text};
 use plan_ledger::plan::Criterion;
 use plan_ledger::{Plan, plan_hash};
 use serde_json::{Map, Value, json};
@@ -530,6 +530,203 @@ fn checks_deep_in_settings_are_refused_with_their_place() {
     assert!(report.plan_file.is_none());
     assert!(report.diagnostics[0].place.ends_with("metadata.github.command"));
     files::parse("tasks.jsonl", &dex(r#"{"commit": {"sha": "x", "message": "y"}}"#)).unwrap();
+}
+
+/// Fields of checks, limits, decisions, conditions and commands under names that no list has, with a value.
+const MEANT: &[(&str, &str)] = &[
+    ("exit_criteria", r#""`false` exits 0""#),
+    ("acceptance_tests", r#"[{"command": "false"}]"#),
+    ("success_criterion", r#"{"command": "false"}"#),
+    ("done_criteria", r#"["it works"]"#),
+    ("post_conditions", r#"["it works"]"#),
+    ("verification_plan", r#"{"command": "false"}"#),
+    ("verify_with", r#"{"command": "false"}"#),
+    ("quality_check", r#""it works""#),
+    ("assertions", r#"[{"cel": "1 == 2"}]"#),
+    ("invariants", r#"[{"cel": "1 == 2"}]"#),
+    ("needs_verification", "true"),
+    ("validator", r#""ana""#),
+    ("cost_cap", "0.01"),
+    ("budget_usd", r#""5""#),
+    ("max_cost_usd", "5"),
+    ("spend_cap", "5"),
+    ("quota", "5"),
+    ("wall_clock_limit", "60"),
+    ("time_limit_seconds", "60"),
+    ("max_turns", "5"),
+    ("max_execution_time", "60"),
+    ("retry_count", "5"),
+    ("human_input", "true"),
+    ("human_in_the_loop", r#""yes""#),
+    ("review_required", "true"),
+    ("sign_off", r#""ana""#),
+    ("approvers", r#"["ana"]"#),
+    ("quality_gate", r#""ana agrees""#),
+    ("pre_check", "true"),
+    ("guard", r#""x > 5""#),
+    ("hooks", r#"{"before": "make"}"#),
+    ("abort_if", r#""it rains""#),
+    ("when", r#""x > 5""#),
+    ("if", r#""x > 5""#),
+    ("stop_condition", r#""x > 5""#),
+    ("build_command", r#""make""#),
+    ("setup_script", r#""make""#),
+    ("non_idempotent", "true"),
+];
+
+/// Names that say nothing, with an object that has a command or an expression.
+const SHAPED: &[(&str, &str)] = &[
+    ("must", r#"[{"command": "false"}]"#),
+    ("requirements", r#"[{"id": "R1", "command": "false"}]"#),
+    ("test_cases", r#"[{"command": "false"}]"#),
+    ("test_plan", r#"{"command": ["make", "test"]}"#),
+    ("colour", r#"{"a": [{"b": {"cel": "1 == 2"}}]}"#),
+];
+
+/// A name in the spellings of tools.
+fn spellings(name: &str) -> [String; 4] {
+    let capital = |word: &str| word[..1].to_uppercase() + &word[1..];
+    let words: Vec<&str> = name.split('_').collect();
+    let camel: String = words[1..].iter().map(|word| capital(word)).collect();
+    [
+        name.to_owned(),
+        format!("{}{camel}", words[0]),
+        name.replace('_', "-"),
+        capital(&words.join(" ")),
+    ]
+}
+
+/// Files of other tools with two tasks, the first of which has that field, or the file itself has it.
+fn files_with(field: &str) -> Vec<(&'static str, String)> {
+    let task = |more: &str| format!(r#"{{"id": "1", "title": "A", {more}, {field}}}"#);
+    let open = task(r#""status": "open""#);
+    let next = r#"{"id": "2", "title": "B", "status": "open"}"#;
+    let beads = task(r#""issue_type": "task""#);
+    let shrimp = task(r#""implementationGuide": "g""#);
+    let master = task(r#""description": "d", "details": "e""#);
+    let claude = format!(r#"{{"id": "1", "subject": "A", "blocks": [], {field}}}"#);
+    vec![
+        ("list", format!(r#"{{"tasks": [{open}, {next}]}}"#)),
+        ("lines", format!("{open}\n{next}\n")),
+        ("yaml", format!("tasks:\n  - {open}\n  - {next}\n")),
+        ("front", format!("---\ntasks:\n  - {open}\n  - {next}\n---\nText.\n")),
+        ("ralph", format!(r#"{{"userStories": [{open}, {next}]}}"#)),
+        ("task-master", format!(r#"{{"master": {{"tasks": [{master}]}}}}"#)),
+        ("beads", format!("{beads}\n")),
+        ("shrimp", format!(r#"{{"tasks": [{shrimp}]}}"#)),
+        ("claude", format!("[{claude}]")),
+        ("around", format!(r#"{{{field}, "tasks": [{open}, {next}]}}"#)),
+        ("around a tag", format!(r#"{{"master": {{{field}, "tasks": [{master}]}}}}"#)),
+        ("phase", format!(r#"{{"phases": [{{"name": "P", {field}, "tasks": [{next}]}}]}}"#)),
+        ("markdown", format!("---\n{{{field}}}\n---\n- [ ] a\n- [ ] b\n")),
+    ]
+}
+
+/// A field that says what is checked, asked, executed or limited is read, or refused with its place: under any
+/// name with such words, in any form, at any depth; and so is any object with a command or an expression.
+#[test]
+fn any_field_of_a_check_or_a_limit_is_read_or_refused() {
+    let mut tried = 0;
+    let mut check = |name: &str, form: &str, text: &str, is_kept: &dyn Fn(&str) -> bool| {
+        tried += 1;
+        let report = lint_text("plan", text, None);
+        let found = report.diagnostics.iter().any(|each| {
+            each.severity == Severity::Problem
+                && (each.place.contains(name) || each.message.contains(name))
+        });
+        let Some(read) = report.plan_file else {
+            assert!(found, "{form}: no place: {text}\n{:?}", report.diagnostics);
+            return;
+        };
+        let criteria = read.plan.steps.iter().flat_map(|step| &step.acceptance);
+        let is_read = criteria.chain(&read.plan.test_criteria).next().is_some();
+        // Front matter above checkboxes has no criteria in words.
+        let is_text = form == "markdown" && !text.contains("command") && !text.contains("cel");
+        assert!(is_read || is_text, "{form}: {name} is dropped: {text}");
+        assert!(is_text || !read.report.kept.keys().any(|it| is_kept(it)), "{form}: {text}");
+    };
+    for (name, value) in MEANT {
+        for name in spellings(name) {
+            let own = format!("{name:?}: {value}");
+            for (form, text) in files_with(&own) {
+                check(&name, form, &text, &|it| it == name);
+            }
+        }
+        for around in ["metadata", "x-tool"] {
+            let deep = format!(r#"{around:?}: {{"a": [{{"b": {{{name:?}: {value}}}}}]}}"#);
+            for (form, text) in files_with(&deep) {
+                check(name, form, &text, &|it| it == around);
+            }
+        }
+    }
+    for (name, value) in SHAPED {
+        let own = format!("{name:?}: {value}");
+        for field in [own.clone(), format!(r#""extra": {{{own}}}"#)] {
+            for (form, text) in files_with(&field) {
+                check(name, form, &text, &|it| it == *name);
+            }
+        }
+    }
+    // A cell has a text.
+    for (name, cell) in [("budget_usd", "5"), ("quality check", "it works"), ("Sign-off", "ana")] {
+        for name in spellings(&name.replace(' ', "_")) {
+            for (form, text) in [
+                ("csv", format!("id,title,{name}\n1,A,{cell}\n2,B,\n")),
+                (
+                    "table",
+                    format!(
+                        "# Plan\n\n| id | title | {name} |\n|---|---|---|\n| 1 | A | {cell} |\n| 2 | B | |\n"
+                    ),
+                ),
+            ] {
+                check(&name, form, &text, &|it| it == name);
+            }
+        }
+    }
+    assert!(tried > 2000, "{tried}");
+}
+
+/// What real files have as prose or data is kept, and the line about the file names each field once.
+#[test]
+fn fields_that_are_kept_are_named_with_their_count() {
+    let place = Place::new();
+    let data = r#""effort": 3, "reviewer": "ana", "estimated_cost": 5, "requirements": ["1.1"],
+        "approved_by": "bob", "needs_review": false, "due": "2026-12-24", "test_files": ["a.py"],
+        "extra": {"budget": 5}, "extra.max_turns": 3"#;
+    let text = format!(
+        r#"{{"owner_team": "x", "tasks": [{{"id": 1, "title": "A", "status": "todo", {data}}},
+            {{"id": 2, "title": "B", "status": "todo", "effort": 1, "approved_by": null}}]}}"#
+    );
+    place.write("tasks.json", &text);
+    let run = place.ledger("run tasks.json --yes --worker true").code(0);
+    let line = "read 2 tasks; kept as data: `approved_by` (1), `due` (1), `effort` (2), `estimated_cost` (1), `extra` (1), \
+        `extra.max_turns` (1), `needs_review` (1), `owner_team` (1), `requirements` (1), `reviewer` (1), `test_files` (1)";
+    run.complains(&[line]);
+    let lint = place.ledger("plan lint tasks.json --json").code(0);
+    assert!(lint.out.contains(r#"{"count":2,"name":"effort"}"#), "{}", lint.out);
+    // A refused field says how to keep it.
+    let text = text.replace("\"extra.max_turns\"", "\"max_turns\"");
+    let report = lint_text("tasks.json", &text, None);
+    assert!(report.diagnostics[0].message.contains("if it is data, name it `extra.max_turns`"));
+}
+
+/// The tasks of `CrewAI`: what a person is to look at and what limits the work are refused, and the expected
+/// output is a criterion.
+#[test]
+fn crewai_limits_are_refused_and_its_output_is_a_criterion() {
+    let crew = |more: &str| {
+        format!(
+            "tasks:\n  - name: find\n    description: Find it\n    expected_output: A list\n{more}  - name: write\n    description: Write it\n"
+        )
+    };
+    let read = files::parse("tasks.yaml", &crew("    async_execution: true\n")).unwrap();
+    assert_eq!(json!(read.plan.steps[0].acceptance), json!([{"text": "A list"}]));
+    for field in ["human_input: true", "max_iter: 3", "max_execution_time: 60", "guardrail: true"] {
+        let report = lint_text("tasks.yaml", &crew(&format!("    {field}\n")), None);
+        assert!(report.plan_file.is_none(), "{field}");
+        assert_eq!(report.diagnostics[0].line, Some(5), "{:?}", report.diagnostics);
+    }
+    files::parse("tasks.yaml", &crew("    human_input: false\n")).unwrap();
 }
 
 /// A label of a Markdown task that names a gate, a limit or a command is no text.

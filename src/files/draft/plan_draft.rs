@@ -84,6 +84,14 @@ impl PlanDraft {
         self.plan_file.report.unread.push(UnreadPart { kind, count, section, line });
     }
 
+    /// Reports fields that are kept as data of the tool.
+    pub(crate) fn add_kept(&mut self, fields: &serde_json::Map<String, serde_json::Value>) {
+        for (name, _) in fields.iter().filter(|(_, value)| !value.is_null()) {
+            let count = self.plan_file.report.kept.entry(name.clone()).or_default();
+            *count = count.saturating_add(1);
+        }
+    }
+
     /// Reports an id or a dependency that differs from the file.
     pub(crate) fn add_correction(
         &mut self,

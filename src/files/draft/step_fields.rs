@@ -54,7 +54,7 @@ impl StepField {
             Self::Preconditions => &["preconditions", "precondition"],
             Self::Condition => &["condition", "trigger"],
             Self::SideEffects => &["side effects", "side effect"],
-            Self::Idempotent => &["idempotent"],
+            Self::Idempotent => &["idempotent", "is idempotent"],
             Self::Retry => &["retry", "retries", "retry policy", "max attempts", "max retries"],
             Self::Fallback => &["fallback"],
             Self::Timeout => &["timeout"],

@@ -47,6 +47,7 @@ pub(super) fn read(draft: &mut PlanDraft, document: &Document<'_>, selection: &T
     }
     let mut fields = Map::new();
     let mut read: BTreeSet<usize> = BTreeSet::new();
+    let mut kept = Map::new();
     let plan = &mut draft.plan_file.plan;
     let mut top_sections = document.sections.iter().filter(|section| section.level == 1);
     if let (Some(section), None) = (top_sections.next(), top_sections.next()) {
@@ -60,6 +61,7 @@ pub(super) fn read(draft: &mut PlanDraft, document: &Document<'_>, selection: &T
             parse_yaml::<Value>(text.trim_end().trim_end_matches("---"))
         {
             draft.diagnostics.extend(problems_of_fields(&front, 1));
+            kept = front;
         }
         fields.insert("front_matter".to_owned(), Value::String(text.trim_end().to_owned()));
         remaining.take(front);
@@ -134,6 +136,7 @@ pub(super) fn read(draft: &mut PlanDraft, document: &Document<'_>, selection: &T
         plan.test_criteria = criteria_of_head(document, selection);
     }
     plan.extra = tool_extra(EXTRA, fields);
+    draft.add_kept(&kept);
     report(draft, document, selection, &remaining, &read);
     draft.plan_file.plan.context = remaining.into_text();
 }

@@ -192,7 +192,14 @@ fn parse_embedded<'a>(name: &str, text: &'a str) -> ReadResult<Option<Parsed<'a>
     }
     let elements = embedded::task_elements(text);
     if !elements.is_empty() {
-        let draft = records::parse_lines(name, elements, Some(PlanFormat::Gsd));
+        let mut draft = records::parse_lines(name, elements, Some(PlanFormat::Gsd));
+        let front = embedded::front_matter(text);
+        if let Some(draft) = &mut draft
+            && let Some(front) = front.and_then(|(it, _)| syntax::parse_yaml(it).ok())
+        {
+            draft.diagnostics.extend(records::problems_of_fields(&front, 1));
+            draft.add_kept(&front);
+        }
         return Ok(draft.map(|draft| Parsed { draft, text: text.into() }));
     }
     let records = embedded::drawn_records(text);

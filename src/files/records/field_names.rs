@@ -33,6 +33,9 @@ pub(super) const CRITERIA: &[&str] = &[
     "doneWhen",
     "checks",
     "check",
+    "expectedOutput",
+    "expectedOutcome",
+    "expectedResult",
 ];
 /// Those of the criteria that tools write for a program: an item may be a bare command.
 pub(super) const COMMAND_LISTS: &[&str] =

@@ -1,12 +1,14 @@
 //! The fields around a list of tasks: title, goal, risks and phases of the plan.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
-use super::field_names::{COMMAND_LISTS, PROGRESS};
+use super::field_names::PROGRESS;
 use super::list_finder::{FoundList, RecordPhase, without_path};
 use super::mapping::Mapping;
 use super::must_read::{Unread, unread_plan_fields};
-use super::native_fields::{self, take_criteria};
+use super::native_fields::{self, listed_texts, take_criteria};
 use super::record_fields::{RecordFields, plain_name, text_list};
 use crate::files::diagnostic::{Diagnostic, Severity};
 use crate::files::draft::{PlanDraft, tool_extra};
@@ -22,6 +24,8 @@ pub(super) struct Header {
     listed: Vec<String>,
     /// Fields that must be read and cannot be.
     unread: Vec<Unread>,
+    /// The fields of each object that are kept as data.
+    kept: Vec<Map<String, Value>>,
 }
 
 impl Header {
@@ -30,7 +34,7 @@ impl Header {
         let others = found.others.clone();
         // The list becomes the steps; fields next to it are kept at any depth.
         let mut rest = without_path(value, &found.path);
-        let (mut listed, mut unread) = (Vec::new(), Vec::new());
+        let (mut listed, mut unread, mut kept) = (Vec::new(), Vec::new(), Vec::new());
         // The objects around the list, from the innermost.
         for depth in (1..found.path.len()).rev() {
             let names = found.path.get(..depth).unwrap_or_default();
@@ -38,10 +42,13 @@ impl Header {
             if let Some(Value::Object(inner)) = rest.pointer_mut(&pointer) {
                 let mut fields = RecordFields::new(inner);
                 unread.extend(read_checks(&mut plan, &mut fields, &mut listed, &names.join(".")));
+                kept.push(without(fields.left(), found.path.get(depth)));
                 *inner = fields.rest();
             }
         }
-        let Some(rest) = rest.as_object() else { return Self { plan, others, listed, unread } };
+        let Some(rest) = rest.as_object() else {
+            return Self { plan, others, listed, unread, kept };
+        };
         let mut fields = RecordFields::new(rest);
         plan.title = fields.text(&["title", "project", "projectName", "feature", "name"]);
         plan.goal = fields.text(&["goal", "objective", "description", "summary", "overview"]);
@@ -51,12 +58,14 @@ impl Header {
         let questions = ["openQuestions", "questions"];
         plan.open_questions = fields.take(&questions, text_list).unwrap_or_default();
         unread.extend(read_checks(&mut plan, &mut fields, &mut listed, ""));
+        kept.push(without(fields.left(), found.path.first()));
         let mut rest = fields.rest();
         let mut phase_fields = Map::new();
         for RecordPhase { id, title, path, rest } in &found.phases {
             let mut id = id.clone();
             let mut fields = RecordFields::new(rest);
             unread.extend(read_checks(&mut plan, &mut fields, &mut listed, path));
+            kept.push(fields.left().clone());
             let rest = fields.rest();
             if plan.phases.iter().any(|phase| phase.id == id) {
                 id = format!("{id}-{}", plan.phases.len().saturating_add(1));
@@ -70,7 +79,8 @@ impl Header {
             rest.insert("phases".to_owned(), Value::Object(phase_fields));
         }
         plan.extra = tool_extra(mapping.extra, without_progress(rest, mapping));
-        Self { plan, others, listed, unread }
+        let kept = kept.into_iter().map(|fields| without_progress(fields, mapping)).collect();
+        Self { plan, others, listed, unread, kept }
     }
 
     /// The header of a task-master file: the name of the project, or the description of the tag,
@@ -86,7 +96,7 @@ impl Header {
         let title = named.or(tag).unwrap_or_default().to_owned();
         let is_tag = |value: &Value| value.get("tasks").is_some_and(Value::is_array);
         let mut plan = Plan { title, ..Plan::default() };
-        let (mut listed, mut unread) = (Vec::new(), Vec::new());
+        let (mut listed, mut unread, mut kept) = (Vec::new(), Vec::new(), Vec::new());
         let mut rest = Map::new();
         // Checks and limits are read before the progress of the tool is left out.
         let around: Vec<(&Value, &str)> = match tag {
@@ -99,6 +109,7 @@ impl Header {
             let fields = fields.map(|(name, value)| (name.clone(), value.clone())).collect();
             let mut fields = RecordFields::new(&fields);
             unread.extend(read_checks(&mut plan, &mut fields, &mut listed, path));
+            kept.push(without_progress(fields.left().clone(), mapping));
             rest.extend(fields.rest());
         }
         for value in rest.values_mut() {
@@ -108,7 +119,7 @@ impl Header {
         }
         rest.extend(tag.map(|tag| ("tag".to_owned(), json!(tag))));
         plan.extra = tool_extra(mapping.extra, without_progress(rest, mapping));
-        Self { plan, others: Vec::new(), listed, unread }
+        Self { plan, others: Vec::new(), listed, unread, kept }
     }
 
     /// Adds the header to a draft that has the steps.
@@ -119,8 +130,16 @@ impl Header {
             draft.add_unread(PartKind::Record, *count, path, None);
         }
         draft.facts.listed.extend(self.listed);
+        let mut places = BTreeSet::new();
         for (place, message) in self.unread {
-            draft.diagnostics.push(Diagnostic::at_path(Severity::Problem, place, message));
+            // An object around the list is also a part of those around it.
+            if places.insert(place.clone()) {
+                draft.diagnostics.push(Diagnostic::at_path(Severity::Problem, place, message));
+            }
+        }
+        for mut fields in self.kept {
+            fields.retain(|name, _| !self.others.iter().any(|(path, _)| path == name));
+            draft.add_kept(&fields);
         }
         draft.state_commands(commands_of(&self.plan));
         let plan = &mut draft.plan_file.plan;
@@ -145,8 +164,7 @@ fn read_checks(
     listed: &mut Vec<String>,
     path: &str,
 ) -> Vec<Unread> {
-    let lists = COMMAND_LISTS.iter().filter_map(|name| text_list(fields.get(name)?));
-    listed.extend(lists.flatten());
+    listed.extend(listed_texts(fields));
     let (criteria, mut unread) = take_criteria(fields);
     plan.test_criteria.extend(criteria);
     native_fields::read_plan(plan, fields);
@@ -163,6 +181,12 @@ fn commands_of(plan: &Plan) -> impl Iterator<Item = StatedCommand> {
     });
     let commands = plan.defaults.command.iter().chain(criteria);
     commands.map(|command| StatedCommand { step: None, command: command.clone() })
+}
+
+/// The fields without that one.
+fn without(fields: &Map<String, Value>, name: Option<&String>) -> Map<String, Value> {
+    let others = fields.iter().filter(|(each, _)| Some(*each) != name);
+    others.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// A name as a part of a JSON pointer.

@@ -177,7 +177,7 @@ fn is_named(path: &[String], names: &[&str]) -> bool {
 }
 
 /// Whether a value is a list of tasks or of phases.
-fn is_list(path: &[String], value: &Value) -> bool {
+pub(super) fn is_list(path: &[String], value: &Value) -> bool {
     match value {
         Value::Array(list) => {
             is_phases(path, list)

@@ -8,6 +8,7 @@
 mod beads;
 mod described_check;
 mod field_names;
+mod field_words;
 mod header;
 mod list_finder;
 mod mapping;

@@ -1,17 +1,23 @@
-//! The fields that must be read: names of checks, commands, gates, probes, budgets, caps, rules and limits,
-//! and which of their values are refused. Where real tools use such a word as plain data (the prose of a
-//! `test`, the date of a `deadline`, the words of a `failure`), that value stays data of the tool.
+//! The fields that must be read: checks, commands, gates, probes, budgets, caps, rules and limits, by a list of
+//! names with the values that are refused, and for all other names by their words ([`field_words`](super::field_words)).
+//! Such a field is refused at any depth. Where real tools use such a word as plain data (the prose of a `test`, the
+//! date of a `deadline`, the words of a `failure`), that value stays data of the tool, and so does everything below
+//! `extra` that is no command.
 
 use serde_json::{Map, Value};
 
 use super::described_check::{has_command, is_empty};
 use super::field_names::CRITERIA;
+use super::field_words::{
+    Meaning, compares, is_decided, is_program, is_structured, meaning_of, texts,
+};
+use super::list_finder::is_list;
 use super::record_fields::plain_name;
 
 /// A field that cannot be read: its path below the record, and why.
 pub(super) type Unread = (String, String);
 
-/// Which values of a field are refused. An empty value and `false` never are.
+/// Which values of a listed field are refused. An empty value and `false` never are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Refused {
     /// Every value.
@@ -24,8 +30,6 @@ enum Refused {
     Runnable,
     /// A text that begins with a program: other texts are prose, and objects are read as criteria.
     Program,
-    /// Every value but a word that asks for nothing, or says that the decision was made.
-    Decision,
     /// An object, a list with one, or a text that compares something: other texts are prose.
     Condition,
     /// A list `barriers` whose items have `members`, which only native plans have.
@@ -53,6 +57,11 @@ const SECONDS: &str = "`timeout_seconds: 1800`, or `timeout` with a text such as
 const PLAN_SECONDS: &str = "`defaults: {timeout_seconds: 1800}`";
 const RETRY: &str = "`retry: {max_attempts: 2}`";
 const PLAN_RETRY: &str = "`defaults: {retry: {max_attempts: 2}}`";
+const LIMIT: &str =
+    "`cost_limit: {money_micros: 250000}`, `timeout_seconds: 1800` or `retry: {max_attempts: 2}`";
+const PLAN_LIMIT: &str = "`budget: {attempts: 9}` or `defaults: {timeout_seconds: 1800}`";
+const CONDITION: &str = "`condition: has(variables.x)`, or `preconditions`";
+const IDEMPOTENT: &str = "`idempotent: no`, or `yes`, `with_key`";
 const PLAN_COMMAND: &str = "`defaults: {command: make build}`";
 
 const COMMANDS: &[&str] = &["command", "commands", "cmd", "cmds"];
@@ -151,24 +160,17 @@ const RULE_NAMES: &[&str] = &[
 
 /// Fields of a step that must be read, and what is written instead of an unknown form.
 const STEP_FORMS: &[Form] = &[
-    (COMMANDS, Refused::Filled, COMMAND),
     (RUNNABLES, Refused::Runnable, COMMAND),
     (TESTS, Refused::Program, CRITERION),
     (&["success", "successSignal"], Refused::Command, CRITERION),
-    (PROBES, Refused::Filled, PROBE),
-    (GATES, Refused::Filled, GATE),
-    (APPROVALS, Refused::Decision, GATE),
+    (&["cel"], Refused::Filled, CRITERION),
     (&["onFalse"], Refused::Filled, "`on_false: skip`, or `wait`, `fail`, `abort`"),
     (&["failureHints"], Refused::Filled, "`failure_hints: {timeout: transient}`"),
     (&["optionalOutputs"], Refused::Filled, "`optional_outputs: [name]`"),
     (&["repeatLimit"], Refused::Filled, "`repeat_limit: 50`"),
     (&["leaseSeconds"], Refused::Filled, "`lease_seconds: 900`"),
     (&["costEstimate"], Refused::Filled, "`cost_estimate: {money_micros: 250000}`"),
-    (COSTS, Refused::Filled, COST),
-    (TIMES, Refused::Filled, SECONDS),
     (&["deadline"], Refused::NoText, SECONDS),
-    (TRIES, Refused::Filled, RETRY),
-    (CAP_NAMES, Refused::Filled, TAG_CAPS),
     (&["concurrency", "parallelism"], Refused::NoText, TAG_CAPS),
     (RULE_NAMES, Refused::Filled, PLAN_RULES),
     (&["failure"], Refused::NoText, PLAN_RULES),
@@ -178,21 +180,14 @@ const STEP_FORMS: &[Form] = &[
 
 /// Fields of a plan that must be read, and what is written instead of an unknown form.
 const PLAN_FORMS: &[Form] = &[
-    (GATES, Refused::Filled, GATE),
-    (APPROVALS, Refused::Decision, GATE),
-    (COSTS, Refused::Filled, BUDGET),
-    (CAP_NAMES, Refused::Filled, CAPS),
     (&["concurrency", "parallelism"], Refused::NoText, CAPS),
     (RULE_NAMES, Refused::Filled, RULES),
     (&["failure"], Refused::NoText, RULES),
-    (COMMANDS, Refused::Filled, PLAN_COMMAND),
     (RUNNABLES, Refused::Runnable, PLAN_COMMAND),
     (TESTS, Refused::Program, PLAN_CRITERION),
     (&["success", "successSignal"], Refused::Command, PLAN_CRITERION),
-    (PROBES, Refused::Filled, "`probe` of a step"),
-    (TIMES, Refused::Filled, PLAN_SECONDS),
+    (&["cel"], Refused::Filled, PLAN_CRITERION),
     (&["deadline"], Refused::NoText, PLAN_SECONDS),
-    (TRIES, Refused::Filled, PLAN_RETRY),
     (&["preconditions", "precondition"], Refused::Condition, "`preconditions` of each step"),
     (
         &["defaults"],
@@ -202,37 +197,8 @@ const PLAN_FORMS: &[Form] = &[
     (&["barriers"], Refused::Members, "the whole plan in the native form"),
 ];
 
-/// Criteria where they are not read: those with a command are refused.
-const CHECKS: &[Form] =
-    &[(CRITERIA, Refused::Command, CRITERION), (TESTS, Refused::Command, CRITERION)];
-
-/// Objects in which tools keep settings: their fields are looked at, too.
-const SETTINGS: &[&str] =
-    &["metadata", "meta", "config", "configuration", "settings", "options", "execution", "policy"];
-
-/// Programs with which the command of a `test` begins.
-const PROGRAMS: &[&str] = &[
-    "bash", "bazel", "bun", "bundle", "cargo", "cmake", "composer", "ctest", "curl", "deno",
-    "docker", "dotnet", "eslint", "exit", "false", "git", "go", "gradle", "grep", "jest", "just",
-    "make", "mix", "mvn", "node", "npm", "npx", "php", "phpunit", "pnpm", "poetry", "pytest",
-    "python", "python3", "rake", "rspec", "ruby", "ruff", "sh", "swift", "tox", "true", "tsc",
-    "uv", "vitest", "yarn",
-];
-
-/// Words of a decision that ask for nothing.
-const DECIDED: &[&str] = &[
-    "no",
-    "none",
-    "never",
-    "n/a",
-    "not required",
-    "not needed",
-    "auto",
-    "automatic",
-    "approved",
-    "granted",
-    "-",
-];
+/// Objects whose names are free: variables of a template, and the fields of a schema.
+const FREE_NAMES: &[&str] = &["vars", "variables", "env", "environment"];
 
 /// What has the fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -241,72 +207,131 @@ pub(crate) enum Owner {
     Plan,
 }
 
+/// Which fields are looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Search {
+    All,
+    /// All but criteria in words, which are those of records that are kept.
+    NoTexts,
+    /// Commands and expressions.
+    Commands,
+}
+
+/// A search for the fields that must be read, at any depth.
+struct Finder {
+    owner: Owner,
+    /// Where the form is read, for fields that have it at another place.
+    place: &'static str,
+    found: Vec<Unread>,
+}
+
 /// The fields of a step that must be read and were not taken.
 pub(super) fn unread_step_fields(fields: &Map<String, Value>) -> Vec<Unread> {
-    unread(fields, Owner::Step)
+    Finder::find(fields, Owner::Step, Search::All, "")
 }
 
 /// The fields around a list of tasks that must be read and were not taken.
 pub(super) fn unread_plan_fields(fields: &Map<String, Value>) -> Vec<Unread> {
-    unread(fields, Owner::Plan)
+    Finder::find(fields, Owner::Plan, Search::All, "")
 }
 
 /// The fields that must be read of an object around the tasks that is kept as it is.
 pub(super) fn unread_kept_fields(fields: &Map<String, Value>) -> Vec<Unread> {
-    let mut found = unread_plan_fields(fields);
-    for (name, value) in fields {
-        if let Some(form) = listed(name, CHECKS).and_then(|row| refused_form(row, value)) {
-            found.push((name.clone(), format!("this check is not read here; write {form}")));
-        }
-    }
-    found
+    Finder::find(fields, Owner::Plan, Search::NoTexts, "in a native plan")
 }
 
-fn unread(fields: &Map<String, Value>, owner: Owner) -> Vec<Unread> {
-    let mut found = Vec::new();
-    for (name, value) in fields.iter().filter(|(_, value)| !is_empty(value)) {
-        if let Some(form) = form_of(name, value, owner) {
-            let message = format!("{} cannot be read here; write {form}", kind_of(value));
-            found.push((name.clone(), message));
-        } else if is_one_of(name, SETTINGS) {
-            found.extend(unread_settings(name, value, owner));
-        }
-    }
-    found
-}
-
-/// The fields in objects with settings that must be read, of those that a tool updates during the work.
+/// The fields in objects that must be read, of those that a tool updates during the work.
 pub(super) fn unread_progress_fields(fields: &Map<String, Value>) -> Vec<Unread> {
-    let settings = fields.iter().filter(|(name, _)| is_one_of(name, SETTINGS));
-    settings.flat_map(|(name, value)| unread_settings(name, value, Owner::Step)).collect()
+    let mut finder = Finder { owner: Owner::Step, place: "in the task itself", found: Vec::new() };
+    for (name, value) in fields.iter().filter(|(_, value)| value.is_object()) {
+        finder.look_inside(name, value, search_below(name, value, Owner::Step, Search::All));
+    }
+    finder.found
 }
 
-/// The fields at any depth of an object with settings that must be read, which they are only outside of it.
-fn unread_settings(name: &str, value: &Value, owner: Owner) -> Vec<Unread> {
-    let place = match owner {
-        Owner::Step => "in the task itself",
-        Owner::Plan => "beside the tasks",
-    };
-    let mut found = Vec::new();
-    if mutant!(DeepSettingsUnread) && name.contains('.') {
-        return found;
+impl Finder {
+    fn find(
+        fields: &Map<String, Value>,
+        owner: Owner,
+        search: Search,
+        place: &'static str,
+    ) -> Vec<Unread> {
+        let mut finder = Self { owner, place, found: Vec::new() };
+        finder.look(fields, "", search);
+        finder.found
     }
-    let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
-    for (at, item) in (0..).zip(items) {
-        found.extend(unread_settings(&format!("{name}[{at}]"), item, owner));
-    }
-    let fields = value.as_object().into_iter().flatten();
-    for (inner, value) in fields.filter(|(_, value)| !is_empty(value)) {
-        let path = format!("{name}.{inner}");
-        let check = listed(inner, CHECKS).and_then(|row| refused_form(row, value));
-        if let Some(form) = check.or_else(|| form_of(inner, value, owner)) {
-            let message = format!("{} is not read here; write {form}, {place}", kind_of(value));
-            found.push((path, message));
-        } else {
-            found.extend(unread_settings(&path, value, owner));
+
+    fn look(&mut self, fields: &Map<String, Value>, around: &str, search: Search) {
+        if mutant!(DeepSettingsUnread) && around.contains('.') {
+            return;
+        }
+        let is_range = ["min", "minimum"].iter().any(|name| fields.contains_key(*name));
+        for (name, value) in fields {
+            if is_range && ["max", "maximum"].contains(&name.as_str()) {
+                continue;
+            }
+            let path = if around.is_empty() { name.clone() } else { format!("{around}.{name}") };
+            let search = search_below(name, value, self.owner, search);
+            match form_of(name, value, self.owner, search) {
+                Some(form) => {
+                    let message = self.message(name, value, form, around.is_empty(), search);
+                    self.found.push((path, message));
+                }
+                None => self.look_inside(&path, value, search),
+            }
         }
     }
-    found
+
+    fn look_inside(&mut self, path: &str, value: &Value, search: Search) {
+        match value {
+            Value::Object(fields) => self.look(fields, path, search),
+            Value::Array(items) => {
+                for (at, item) in items.iter().enumerate() {
+                    self.look_inside(&format!("{path}[{at}]"), item, search);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn message(
+        &self,
+        name: &str,
+        value: &Value,
+        form: &str,
+        is_top: bool,
+        search: Search,
+    ) -> String {
+        let place = match (self.place, self.owner) {
+            ("", _) if is_top => "",
+            ("", Owner::Step) => "in the task itself",
+            ("", Owner::Plan) => "beside the tasks",
+            (place, _) => place,
+        };
+        let kind = kind_of(value);
+        let data = match search {
+            // A command stays one there.
+            Search::Commands => String::new(),
+            _ => format!("; if it is data, name it `extra.{}`", name.escape_debug()),
+        };
+        if place.is_empty() {
+            format!("{kind} cannot be read here; write {form}{data}")
+        } else {
+            format!("{kind} is not read here; write {form}, {place}{data}")
+        }
+    }
+}
+
+/// Which fields are looked for in a field and below it.
+fn search_below(name: &str, value: &Value, owner: Owner, search: Search) -> Search {
+    let plain = plain_name(name);
+    let is_free = FREE_NAMES.contains(&plain.as_str()) || plain.ends_with("schema");
+    if plain == "extra" || name.starts_with("extra.") || is_free {
+        return Search::Commands;
+    }
+    // Records beside the tasks are reported, and their criteria in words are theirs.
+    let is_records = owner == Owner::Plan && is_list(&[name.to_owned()], value);
+    if is_records { search.max(Search::NoTexts) } else { search }
 }
 
 /// Where a label of a Markdown text is refused.
@@ -334,7 +359,7 @@ pub(crate) fn meant_label(words: &str, text: &str, owner: Owner) -> Option<Meant
     let (_, text_of, refused, forms) = LABELS.iter().find(|(names, ..)| is_one_of(words, names))?;
     let is_meant = match text_of {
         TextOf::Any => !text.is_empty(),
-        TextOf::Decision => !text.is_empty() && is_refused(Refused::Decision, &Value::from(text)),
+        TextOf::Decision => !text.is_empty() && !is_decided(&Value::from(text)),
         TextOf::Amount => has_number(),
         TextOf::Program => is_program(text),
     };
@@ -396,21 +421,51 @@ const RULE_LABELS: &[&str] =
     &["onFailure", "onError", "onFail", "failurePolicy", "failureRules", "errorPolicy"];
 
 /// What is to be written instead of a value that is refused.
-fn form_of(name: &str, value: &Value, owner: Owner) -> Option<&'static str> {
-    let (forms, check, command, seconds) = match owner {
-        Owner::Step => (STEP_FORMS, CRITERION, COMMAND, SECONDS),
-        Owner::Plan => (PLAN_FORMS, PLAN_CRITERION, PLAN_COMMAND, PLAN_SECONDS),
+fn form_of(name: &str, value: &Value, owner: Owner, search: Search) -> Option<&'static str> {
+    let (forms, criterion) = match owner {
+        Owner::Step => (STEP_FORMS, CRITERION),
+        Owner::Plan => (PLAN_FORMS, PLAN_CRITERION),
     };
-    if let Some(row) = listed(name, forms) {
-        return refused_form(row, value);
+    if search == Search::Commands {
+        let is_command = is_one_of(name, &["cel"]) || COMMANDS.iter().any(|it| ends(name, it));
+        let is_run = is_one_of(name, RUNNABLES) && texts(value).any(is_program);
+        let is_text = texts(value).any(|text| !text.trim().is_empty());
+        return (is_command && is_text || is_run).then_some(criterion);
     }
-    // Every name of a command and of a time limit: `testCommand`, `verify_cmd`, `timeout_ms`.
-    let plain = plain_name(name);
-    if COMMANDS.iter().any(|word| plain.ends_with(word)) {
-        let is_check = ["test", "verif", "check", "valid"].iter().any(|word| plain.contains(word));
-        return Some(if is_check { check } else { command });
+    if let Some((_, refused, form)) = listed(name, forms) {
+        return (!is_empty(value) && is_refused(*refused, value)).then_some(*form);
     }
-    plain.starts_with("timeout").then_some(seconds)
+    let is_named = is_one_of(name, CRITERIA) && !is_empty(value);
+    let meaning = is_named.then_some(Meaning::Criterion).or_else(|| meaning_by_words(name, value));
+    let is_words = search == Search::NoTexts && !has_command(value) && !value.is_boolean();
+    meaning.filter(|it| *it != Meaning::Criterion || !is_words).map(|it| form_for(it, owner))
+}
+
+/// What a field means by the words of its name.
+pub(super) fn meaning_by_words(name: &str, value: &Value) -> Option<Meaning> {
+    if mutant!(FieldWordsIgnored) {
+        return None;
+    }
+    meaning_of(name, value)
+}
+
+/// How a step or a plan says what is meant.
+fn form_for(meaning: Meaning, owner: Owner) -> &'static str {
+    let (step, plan) = match meaning {
+        Meaning::Criterion | Meaning::Judge => (CRITERION, PLAN_CRITERION),
+        Meaning::Program => (COMMAND, PLAN_COMMAND),
+        Meaning::Probe => (PROBE, "`probe` of a step"),
+        Meaning::Gate => (GATE, GATE),
+        Meaning::Cost => (COST, BUDGET),
+        Meaning::Time => (SECONDS, PLAN_SECONDS),
+        Meaning::Tries => (RETRY, PLAN_RETRY),
+        Meaning::Parallel => (TAG_CAPS, CAPS),
+        Meaning::Limit => (LIMIT, PLAN_LIMIT),
+        Meaning::Condition => (CONDITION, "`condition` of each step"),
+        Meaning::Rule => (PLAN_RULES, RULES),
+        Meaning::Idempotence => (IDEMPOTENT, "`idempotent` of each step"),
+    };
+    if owner == Owner::Step { step } else { plan }
 }
 
 /// The row of a name.
@@ -418,14 +473,13 @@ fn listed<'a>(name: &str, forms: &'a [Form]) -> Option<&'a Form> {
     forms.iter().find(|(names, ..)| is_one_of(name, names))
 }
 
-/// What is to be written instead of this value, if the row refuses it.
-fn refused_form((_, refused, form): &Form, value: &Value) -> Option<&'static str> {
-    is_refused(*refused, value).then_some(*form)
-}
-
 fn is_one_of(name: &str, names: &[&str]) -> bool {
     let plain = plain_name(name);
     names.iter().any(|known| plain_name(known) == plain)
+}
+
+fn ends(name: &str, word: &str) -> bool {
+    plain_name(name).ends_with(word)
 }
 
 fn is_refused(refused: Refused, value: &Value) -> bool {
@@ -435,10 +489,6 @@ fn is_refused(refused: Refused, value: &Value) -> bool {
         Refused::Structured => is_structured(value),
         Refused::Runnable => !value.is_number() && !value.is_boolean(),
         Refused::Program => texts(value).any(is_program),
-        Refused::Decision => {
-            let word = value.as_str().map(|word| word.trim().to_lowercase());
-            !word.is_some_and(|word| DECIDED.contains(&word.as_str()))
-        }
         Refused::Condition => is_structured(value) || texts(value).any(compares),
         Refused::Members => {
             value.as_array().into_iter().flatten().any(|item| item.get("members").is_some())
@@ -447,33 +497,8 @@ fn is_refused(refused: Refused, value: &Value) -> bool {
     }
 }
 
-/// Whether a value is an object, or a list with one.
-pub(super) fn is_structured(value: &Value) -> bool {
-    match value {
-        Value::Object(_) => true,
-        Value::Array(items) => items.iter().any(is_structured),
-        _ => false,
-    }
-}
-
 fn is_texts(value: &Value) -> bool {
     value.as_array().is_some_and(|items| items.iter().all(Value::is_string))
-}
-
-fn texts(value: &Value) -> impl Iterator<Item = &str> {
-    let items = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
-    items.iter().filter_map(Value::as_str)
-}
-
-fn is_program(text: &str) -> bool {
-    let text = text.trim().trim_start_matches(['`', '$', ' ']);
-    let first = text.split_whitespace().next().unwrap_or_default().trim_end_matches('`');
-    first.starts_with("./") && text.contains(' ') || PROGRAMS.contains(&first)
-}
-
-fn compares(text: &str) -> bool {
-    ["==", "!=", ">=", "<=", "&&", "||", "has(", " > ", " < "].iter().any(|it| text.contains(it))
-        || text.trim_end().ends_with(" exists")
 }
 
 fn kind_of(value: &Value) -> &'static str {

@@ -9,9 +9,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::described_check::{described_criterion, is_empty};
-use super::field_names::CRITERIA;
-use super::must_read::{CRITERION, TESTS, Unread, is_structured, unread_kept_fields};
-use super::record_fields::{RecordFields, strip_checkbox, text_list};
+use super::field_names::{COMMAND_LISTS, CRITERIA};
+use super::field_words::{Meaning, is_command_list, is_structured};
+use super::must_read::{CRITERION, TESTS, Unread, meaning_by_words, unread_kept_fields};
+use super::record_fields::{RecordFields, plain_name, strip_checkbox, text_list};
 use crate::files::diagnostic::{Diagnostic, Severity};
 use crate::files::syntax::list_for_object;
 use crate::plan::{Criterion, Plan, Step};
@@ -80,7 +81,7 @@ fn read<T: Serialize + DeserializeOwned + Default>(
 /// The problems of an object in a text whose fields are kept as they are: those that must be read.
 pub(crate) fn problems_of_fields(fields: &Map<String, Value>, line: u64) -> Vec<Diagnostic> {
     let problem = |(name, message): Unread| {
-        let message = format!("`{name}`: {message}, in a native plan");
+        let message = format!("`{name}`: {message}");
         Diagnostic::at_line(Severity::Problem, Some(line), message)
     };
     unread_kept_fields(fields).into_iter().map(problem).collect()
@@ -94,13 +95,14 @@ pub(super) fn take_criteria(fields: &mut RecordFields) -> (Vec<Criterion>, Vec<U
         // The prose and the paths of such a field are data of the tool.
         !TESTS.contains(*name) || fields.get(name).is_some_and(is_structured)
     };
-    let names: Vec<&&str> = CRITERIA.iter().chain(TESTS).filter(is_check).collect();
-    for name in names {
-        if let Some(texts) = fields.take(&[*name], text_list) {
+    let names = CRITERIA.iter().chain(TESTS).filter(is_check).map(|name| (*name).to_owned());
+    let names: Vec<String> = names.chain(criteria_by_words(fields)).collect();
+    for name in &names {
+        if let Some(texts) = fields.take(&[name], text_list) {
             criteria.extend(texts.into_iter().map(Criterion::Text));
             continue;
         }
-        let (Some(value), Some(written)) = (fields.get(name), fields.first(&[*name])) else {
+        let (Some(value), Some(written)) = (fields.get(name), fields.first(&[name])) else {
             continue;
         };
         let items = match value {
@@ -128,8 +130,27 @@ pub(super) fn take_criteria(fields: &mut RecordFields) -> (Vec<Criterion>, Vec<U
             }
         }
         if is_native {
-            fields.remove(name);
+            fields.remove(&written);
+        } else {
+            fields.keep_all(&[name]);
         }
     }
     (criteria, unread)
+}
+
+/// The names of criteria that no list has, such as `exit_criteria`.
+fn criteria_by_words(fields: &RecordFields) -> Vec<String> {
+    let known =
+        |name: &str| CRITERIA.iter().chain(TESTS).any(|it| plain_name(it) == plain_name(name));
+    let is_criterion = |(name, value): &(&String, &Value)| {
+        !known(name) && meaning_by_words(name, value) == Some(Meaning::Criterion)
+    };
+    fields.left().iter().filter(is_criterion).map(|(name, _)| name.clone()).collect()
+}
+
+/// The texts of criteria that tools write for a program.
+pub(super) fn listed_texts(fields: &RecordFields) -> Vec<String> {
+    let by_words = criteria_by_words(fields).into_iter().filter(|name| is_command_list(name));
+    let names = COMMAND_LISTS.iter().map(|name| (*name).to_owned()).chain(by_words);
+    names.filter_map(|name| text_list(fields.get(&name)?)).flatten().collect()
 }

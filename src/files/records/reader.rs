@@ -13,16 +13,16 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 
 use super::field_names::{
-    BLOCKED, CHILDREN, COMMAND_LISTS, CREATED, CRITERIA, DEPENDENCIES, EDGE_TYPES, FLAGS, GOALS,
-    IDS, MODIFIED, OWNERS, PARENTS, PHASES, PROGRESS, STATUSES, TAGS, TARGETS, TITLES,
+    BLOCKED, CHILDREN, CREATED, CRITERIA, DEPENDENCIES, EDGE_TYPES, FLAGS, GOALS, IDS, MODIFIED,
+    OWNERS, PARENTS, PHASES, PROGRESS, STATUSES, TAGS, TARGETS, TITLES,
 };
 use super::list_finder::{FoundList, Record};
 use super::mapping::{Mapping, Order, Priority};
 use super::must_read::{Unread, unread_progress_fields, unread_step_fields};
-use super::native_fields::{self, take_criteria};
+use super::native_fields::{self, listed_texts, take_criteria};
 use super::record_fields::{
     RecordFields, field, field_in, fractional_id, id_text, is_all_ticked, name_list, path_list,
-    text_list, truth,
+    truth,
 };
 use super::step_fields::{read_step_fields, take_changes};
 use crate::files::diagnostic::{Diagnostic, Severity};
@@ -526,8 +526,9 @@ impl<'a> RecordReader<'a> {
         for key in &task.subtask_keys {
             fields.remove(key);
         }
-        if self.mapping.format != PlanFormat::Beads {
-            fields.take_all(DEPENDENCIES);
+        match self.mapping.format {
+            PlanFormat::Beads => fields.keep_all(DEPENDENCIES),
+            _ => drop(fields.take_all(DEPENDENCIES)),
         }
         fields.take(IDS, |value| id_text(value).filter(|name| is_own_id(&task.id, name)));
         fields
@@ -575,11 +576,11 @@ impl<'a> RecordReader<'a> {
             gate.question = all.join("; ");
             step.gate = Some(Box::new(gate));
         }
-        let rest = fields.rest();
-        unread.extend(unread_step_fields(&rest));
+        unread.extend(unread_step_fields(fields.left()));
+        self.draft.add_kept(fields.left());
         self.add_unread_fields(task, unread);
         self.draft.state_commands(commands_of(&step));
-        step.extra = tool_extra(self.mapping.extra, rest);
+        step.extra = tool_extra(self.mapping.extra, fields.rest());
         step.extra.extend(created);
         let source = match self.line(&task.path) {
             Some(line) => StepSource::Line(line),
@@ -604,8 +605,7 @@ impl<'a> RecordReader<'a> {
     /// Keeps which criteria are written for a program, and which files exist.
     fn state_facts(&mut self, id: &str, fields: &RecordFields) {
         let facts = &mut self.draft.facts;
-        let lists = COMMAND_LISTS.iter().filter_map(|name| text_list(fields.get(name)?));
-        facts.listed.extend(lists.flatten());
+        facts.listed.extend(listed_texts(fields));
         let paths = |names: &'static [&str]| {
             let lists = names.iter().filter_map(|name| path_list(fields.get(name)?));
             lists.flatten()

@@ -12,6 +12,8 @@ use crate::files::diagnostic::{Diagnostic, Severity};
 /// The fields of one record that were not taken yet.
 pub(super) struct RecordFields {
     fields: Map<String, Value>,
+    /// Fields that were read, and that stay data of the tool, too.
+    kept: Map<String, Value>,
     /// The name in the record of each plain name.
     names: BTreeMap<String, String>,
 }
@@ -42,12 +44,19 @@ impl RecordFields {
         for name in fields.keys() {
             names.entry(plain_name(name)).or_insert_with(|| name.clone());
         }
-        Self { fields: fields.clone(), names }
+        Self { fields: fields.clone(), kept: Map::new(), names }
     }
 
-    /// The fields that were not taken, without nulls.
+    /// The fields that were not taken, and those that stay, without nulls.
     pub(super) fn rest(self) -> Map<String, Value> {
-        self.fields.into_iter().filter(|(_, value)| !value.is_null()).collect()
+        let all = self.fields.into_iter().chain(self.kept);
+        all.filter(|(_, value)| !value.is_null()).collect()
+    }
+
+    /// Takes fields that stay data of the tool, too.
+    pub(super) fn keep_all(&mut self, names: &[&str]) {
+        let taken = self.take_all(names);
+        self.kept.extend(taken);
     }
 
     /// The fields that were not taken.

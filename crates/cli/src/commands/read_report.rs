@@ -28,6 +28,8 @@ pub(crate) struct ReadLine {
     dropped: usize,
     /// The form of the file.
     form: String,
+    /// The fields that are kept as data of the tool.
+    kept: Vec<KeptJson>,
     /// The files to modify that do not exist.
     missing_files: Vec<MissingFileJson>,
     /// The steps with a mark that tools understand differently, such as `[-]`: they are open.
@@ -48,6 +50,16 @@ struct CommandJson {
     command: String,
     /// The id of the step; null for a criterion of the plan.
     step: Option<String>,
+}
+
+/// A field that is kept as data of the tool.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+struct KeptJson {
+    /// How many tasks, or the file itself, have it.
+    count: usize,
+    /// Its name.
+    name: String,
 }
 
 /// A file to modify that does not exist.
@@ -107,7 +119,7 @@ struct CorrectionJson {
 
 impl From<&PlanFile> for ReadLine {
     fn from(file: &PlanFile) -> Self {
-        let ReadReport { unread, corrections } = &file.report;
+        let ReadReport { unread, corrections, kept } = &file.report;
         let unread = unread.iter().map(|part| UnreadJson {
             count: part.count,
             kind: part.kind.json_word(),
@@ -120,6 +132,7 @@ impl From<&PlanFile> for ReadLine {
             name: each.name.clone(),
             step: each.step.clone(),
         });
+        let kept = kept.iter().map(|(name, count)| KeptJson { count: *count, name: name.clone() });
         let commands = file
             .commands
             .iter()
@@ -134,6 +147,7 @@ impl From<&PlanFile> for ReadLine {
             done: file.done.len(),
             dropped: file.skipped.len(),
             form: file.format.to_string(),
+            kept: kept.collect(),
             missing_files: missing.collect(),
             open_marks: open_marks(file)
                 .map(|(step, mark)| OpenMarkJson { mark: mark.clone(), step: step.clone() })
