@@ -619,7 +619,7 @@ fn a_claim_waits_for_the_step_that_it_names() {
 fn what_a_worker_failed_at_is_not_done() {
     let place = Place::planned("steps: [{id: a}, {id: b}]\ndefaults: {retry: {max_attempts: 1}}");
     let one = place.ledger("work --max 1 -- false").code(0);
-    one.says(&["0 steps done, 1 failed; the run is running"]);
+    one.says(&["0 steps done, 1 attempt failed; the run is running"]);
     let lines = place.ledger("work --json -- false").code(1).lines();
     let last = lines.last().unwrap();
     assert_eq!((&last["type"], &last["steps"]), (&json!("worked"), &json!(1)));
@@ -628,7 +628,10 @@ fn what_a_worker_failed_at_is_not_done() {
         "steps: [{id: a, acceptance: [{command: 'false'}]}, {id: b}]\n\
          defaults: {retry: {max_attempts: 1}}",
     );
-    judged.ledger("work -- true").code(1).says(&["1 step done, 1 failed; the run is failed"]);
+    judged
+        .ledger("work -- true")
+        .code(1)
+        .says(&["1 step done, 1 attempt failed; the run is failed"]);
 }
 
 /// Story: `receipt --set '=1'` set a variable without a name, and one whose name had two lines, which

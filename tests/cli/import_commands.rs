@@ -65,9 +65,9 @@ fn plan_export_round_trips_and_overwrites_nothing() {
         let source = fixture(name);
         for form in ["yaml", "json", "md"] {
             let out = format!("{name}.{form}");
-            place.ledger_with(&["plan", "export", &source, "--format", form, "-o", &out]).code(0);
+            place.ledger_with(&["plan", "export", &source, "--form", form, "-o", &out]).code(0);
             assert_eq!(hash(&out), hash(&source), "{out}");
-            let again = place.ledger_with(&["plan", "export", &out, "--format", form]).code(0);
+            let again = place.ledger_with(&["plan", "export", &out, "--form", form]).code(0);
             assert_eq!(again.out, place.read(&out), "{out}");
         }
     }
