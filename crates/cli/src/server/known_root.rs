@@ -5,7 +5,8 @@
 //! process that writes keeps the last record and its chain value in the user's state folder, and
 //! compares them when a ledger is opened for writing. A ledger that is gone, by `git clean` or `rm`, is
 //! an extreme case: a new one would begin at the first step. If the folder around it is another one by now, as in a
-//! script that makes its folder anew, a person is told, and the new ledger is made.
+//! script that makes its folder anew, a person is told, and the new ledger is made; so also below a folder whose ledger
+//! is gone.
 //!
 //! Invariants:
 //! - A root belongs to one folder and one ledger: a copy in another folder, and a new ledger in the
