@@ -36,8 +36,8 @@ use crate::commands::store::lines::{
     StoreGcLine, StoreHealthLine, StoreLagLine, StoreProbeLine, StorePruneLine, StoreStatusLine,
 };
 use crate::commands::{
-    archive, blobs, comparison, drill, erase, init, lab, next, plan, prime, questions, recover,
-    report, run, serve, setup, verify, work,
+    archive, blobs, drill, erase, init, lab, next, plan, prime, questions, recover, report, run,
+    serve, setup, verify, work,
 };
 use crate::json::JsonLine;
 #[cfg(test)]
@@ -79,7 +79,7 @@ json_lines! {
     "change" of inspect => views::diff::ChangeLine<'_>;
     "check" of drill => drill::kill_report::DrillCheck;
     "comparison" of inspect => views::compare::ComparisonLine<'_>;
-    "comparison" of verify => comparison::ComparisonLine;
+    "comparison" of verify => verify::comparison::ComparisonLine;
     "damage" of inspect, logs, status => DamageLine<'_>;
     "decision" of inspect => views::approvals::DecisionLine<'_>;
     "delayed" of inspect => views::queue::DelayedLine<'_>;

@@ -33,6 +33,7 @@ pub(crate) use wait::{WaitLimit, WaitLoop, WaitNotice, claim_with_wait, parse_wa
 pub(crate) use words::{parse_text_policy, parse_words};
 #[cfg(feature = "store")]
 pub(crate) use worker::prefer_folder;
+pub(crate) use worker::program as worker_program;
 pub(crate) use worker::{
     GuardArgs, LeaseOption, RouteArgs, TokenArg, WorkerLedgerArgs, WorkerLimitArgs, WorkerOption,
     parse_token,

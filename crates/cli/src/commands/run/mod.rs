@@ -41,8 +41,8 @@ use crate::commands::read_report::{ReadLine, print_read_report};
 use crate::commands::service_start::ServiceStarts;
 #[cfg(feature = "store")]
 use crate::commands::store::held::Held;
-use crate::commands::worker_program;
 use crate::json::line_text;
+use crate::options::worker_program;
 use crate::options::{canned_outputs, create_parents, environment};
 use crate::output::{
     Audience, Code, Failure, RunReporter, SummaryLine, code_of, escape_control, print_error,

@@ -43,7 +43,7 @@ use crate::requests::{BoundTo, ClaimRequest, NextStep, Work, run_or_only};
 use crate::runner::KeptClaim;
 
 use super::read_state::read_state;
-use super::worker_program;
+use crate::options::worker_program;
 
 use answers::{
     has_command_criteria, is_final, is_idle, is_recorded, run_status, task_of, without_nothing,

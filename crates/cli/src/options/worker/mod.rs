@@ -3,6 +3,7 @@
 mod guards;
 mod ledger;
 mod limits;
+pub(crate) mod program;
 #[cfg(feature = "store")]
 mod servers;
 

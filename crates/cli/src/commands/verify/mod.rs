@@ -2,6 +2,8 @@
 //!
 //! It writes nothing and takes no lock. The JSON lines are described in `format/verify-json.md`.
 
+pub(crate) mod comparison;
+
 use std::io::Write;
 use std::num::NonZeroUsize;
 use std::ops::{ControlFlow, RangeInclusive};
@@ -22,6 +24,7 @@ use plan_ledger::log::{
 };
 
 use crate::commands::root::signed_root;
+use crate::commands::source::{environment_for, is_store};
 use crate::json::line_text;
 use crate::options::LedgerFolder;
 use crate::output::{
@@ -32,8 +35,7 @@ use crate::protocol::{
 };
 use crate::server::rollback_text;
 
-use super::comparison::{ComparisonLine, compare};
-use super::source::{environment_for, is_store};
+use comparison::{ComparisonLine, compare};
 
 const EXAMPLES: &str = "\
 Examples:
