@@ -420,8 +420,8 @@ fn verdict_of_a_judge_is_no_decision_of_a_person() {
     let judge = |it: &Value| it["verdict"]["by"].as_str().unwrap().to_owned();
     let judges: Vec<String> = judged.iter().map(judge).collect();
     assert_eq!(judges, ["judge:judge.sh"], "{judged:?}");
-    place.ledger("inspect approvals").code(0).says(&["no decision by a person"]);
-    let lines = place.ledger("inspect approvals --json").code(0).lines();
+    place.ledger("questions --decided").code(0).says(&["no decision by a person"]);
+    let lines = place.ledger("questions --decided --json").code(0).lines();
     assert!(lines.iter().all(|line| line["type"] != "decision"), "{lines:?}");
 }
 
@@ -613,8 +613,8 @@ fn texts_for_agents_have_no_command_of_a_person() {
             "questions",
             "next plan",
             "next plan --json",
-            "inspect approvals --run plan",
-            "inspect view operator --run plan",
+            "questions --decided --run plan",
+            "status --view operator --run plan",
             "inspect why judged --run plan",
             "inspect why gated --run plan",
             "inspect why broken --run plan",

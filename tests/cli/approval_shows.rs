@@ -100,7 +100,7 @@ fn version_that_waits_is_shown_with_what_it_executes() {
     let command = json!({"kind": "command", "step": "a", "value": long_command()});
     assert_eq!(review["executes"][0], command);
     assert_eq!(review["executes"].as_array().unwrap().len(), expected().len());
-    for line in ["questions --json", "inspect approvals --json"] {
+    for line in ["questions --json", "questions --decided --json"] {
         let asked = &place.ledger(line).lines()[0];
         assert_eq!(asked["executes"], review["executes"], "{line}");
     }
@@ -148,7 +148,7 @@ fn offered_answer_comes_after_the_command_that_shows_what_it_executes() {
         place.ledger(&format!("plan propose rv.yaml --approval {approval}")).code(0);
         let mut shown = Vec::new();
         let why = (plan == gated).then_some("inspect why a --run rv");
-        let lines = ["status", "next", "questions", "inspect approvals", "run rv.yaml"];
+        let lines = ["status", "next", "questions", "questions --decided", "run rv.yaml"];
         for line in lines.into_iter().chain(why) {
             let ended = place.ledger(line);
             let text = format!("{}{}", ended.out, ended.err);

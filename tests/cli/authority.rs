@@ -166,7 +166,7 @@ fn s8_worker_reports_about_its_own_step() {
         "renew",
         "status",
         "next",
-        "inspect view user",
+        "status --view user",
         "receipt --output 5",
     ];
     place.write("worker.sh", worker(&allowed, ""));
@@ -280,7 +280,7 @@ fn token_with_another_secret_is_rejected() {
     for line in [
         "inspect records --json",
         "inspect step plan one --json",
-        "inspect view operator",
+        "status --view operator",
         "status --json",
         "export",
     ] {
@@ -406,11 +406,11 @@ fn answer_of_another_person_is_reported() {
     assert_eq!(lines[0]["asked"], "ana");
     let lines = place.ledger("answer plan three yes --by ana --json").code(0).lines();
     assert_eq!(lines[0]["asked"], Value::Null);
-    let decisions = place.ledger("inspect approvals plan --json").code(0).lines();
+    let decisions = place.ledger("questions plan --decided --json").code(0).lines();
     let of = |line: &&Value| line["type"] == "decision";
     let asked: Vec<_> = decisions.iter().filter(of).map(|line| line["asked"].clone()).collect();
     assert_eq!(asked, [Value::from("ana"), Value::from("ana"), Value::Null]);
-    place.ledger("inspect approvals plan").code(0).says(&["it was for ana"]);
+    place.ledger("questions plan --decided").code(0).says(&["it was for ana"]);
     place.ledger("status --run plan").code(0).says(&["the question was for ana, and bob answered"]);
     let lines = place.ledger("status --run plan --json").code(0).lines();
     let view = lines.iter().find(|line| line["type"] == "user_view").unwrap();
@@ -450,7 +450,7 @@ fn direction_marks_are_escaped_in_every_output() {
         "inspect step plan one --full",
         "inspect records",
         "inspect records --json",
-        "inspect view operator",
+        "status --view operator",
         "inspect history one",
         "inspect plan",
         "inspect timeline plan",

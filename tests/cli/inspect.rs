@@ -183,7 +183,12 @@ pub(crate) fn look(dir: &Path, args: &[&str]) -> Look {
 #[track_caller]
 pub(crate) fn look_live(dir: &Path, args: &[&str]) -> Look {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ledger"));
-    command.arg("inspect").arg(dir).args(args).env_remove("NO_COLOR");
+    let (word, args) = match args.split_first() {
+        Some((&"status", options)) => ("status", options),
+        Some((&"questions", options)) => ("questions", options),
+        _ => ("inspect", args),
+    };
+    command.args([word, "--ledger"]).arg(dir).args(args).env_remove("NO_COLOR");
     let output = command.output().unwrap();
     let words = command.get_args().map(|arg| arg.to_string_lossy().into_owned());
     let look = Look {

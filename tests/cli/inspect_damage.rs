@@ -140,7 +140,7 @@ fn inspect_all(environment: &Environment, random: &mut Random, what: &str) -> (u
         &["segments"],
         &["head"],
         &["snapshots"],
-        &["map"],
+        &["explain"],
         &["explain", &offset],
         &["explain", &offset, "--segment", &segment],
         &["verify", "--level", "snapshots", "--jobs", "1"],
@@ -172,7 +172,7 @@ fn map_assigns_records_to_the_file_they_were_read_from() {
         disk.set_length(to, wide(bytes.len())).unwrap();
         disk.overwrite(to, 0, &bytes).unwrap();
         let what = format!("{} over {}", from.display(), to.display());
-        let (_, out) = inspect(&on_disk(&disk), &["map", "--json"], &what);
+        let (_, out) = inspect(&on_disk(&disk), &["explain", "--json"], &what);
         let lines = out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let regions: Vec<Value> = lines.filter(|line| line["type"] == "region").collect();
         let is_of_records = |region: &&Value| {

@@ -190,7 +190,7 @@ fn assert_covered(regions: &[Value]) -> BTreeMap<String, u64> {
 fn the_map_covers_every_byte() {
     let place = large();
     let map = |code: i32| {
-        let look = look(&place.dir, &["map", "--json"]);
+        let look = look(&place.dir, &["explain", "--json"]);
         assert_eq!(look.code, code, "{}", look.out);
         look.of_type("region")
     };
@@ -207,8 +207,8 @@ fn the_map_covers_every_byte() {
     let sealed = ["header", "records", "index", "footer"];
     assert_eq!(classes(&regions)[..4], sealed);
     assert_eq!(classes(&regions)[regions.len() - 3..], ["header", "records", "free"]);
-    look(&place.dir, &["map", "--segment", "0"]).has("records 1 to ").has("footer");
-    assert_eq!(look(&place.dir, &["map", "--segment", "77"]).code, 2);
+    look(&place.dir, &["explain", "--segment", "0"]).has("records 1 to ").has("footer");
+    assert_eq!(look(&place.dir, &["explain", "--segment", "77"]).code, 2);
 
     let (offset, size) = frame_of(&place.dir, 3);
     change(&files[0], |bytes| bytes[offset + 60] ^= 1);

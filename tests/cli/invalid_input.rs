@@ -80,7 +80,7 @@ fn value_depth_is_limited() {
     place.write("deep.json", plan(VALUE_DEPTH_MAX));
     place.ledger("run deep.json --stub --quiet").code(0);
     place.ledger("verify --level replay").code(0);
-    for line in ["inspect plan", "inspect step a", "inspect records", "inspect at 2"] {
+    for line in ["inspect plan", "inspect step a", "inspect records", "inspect runs deep"] {
         let ended = place.ledger(&format!("{line} --json")).code(0);
         assert!(!ended.lines().is_empty(), "{line}");
     }
@@ -492,13 +492,19 @@ fn unusual_step_is_shown_in_one_line_and_can_be_named() {
 fn replaced_spellings_name_what_replaces_them() {
     let place = Place::new();
     place.ledger("init").code(0);
-    for (old, new) in
-        [("inspect blobs", "ledger blobs DIR"), ("inspect verify", "ledger verify DIR")]
-    {
+    for (old, new) in [
+        ("inspect approvals", "ledger questions --decided"),
+        ("inspect at", "ledger inspect runs --at SEQ"),
+        ("inspect blobs", "ledger blobs DIR"),
+        ("inspect map", "ledger inspect explain"),
+        ("inspect summary", "ledger inspect DIR"),
+        ("inspect verify", "ledger verify DIR"),
+        ("inspect view", "ledger status --view VIEW"),
+    ] {
         let (command, view) = old.split_once(' ').unwrap();
         for line in [old.to_owned(), format!("{old} --json"), format!("{command} .ledger {view}")] {
             let ended = place.ledger(&line).code(2);
-            ended.complains(&[&format!("`ledger {old}` was replaced"), &format!("`{new}`")]);
+            ended.complains(&[&format!("`{old}` was replaced"), &format!("`{new}`")]);
         }
     }
 }

@@ -621,7 +621,7 @@ fn work_in_another_folder_waits_for_an_approval_there() {
     let home = place.path("").canonicalize().unwrap();
     let home = home.to_str().unwrap();
     let command = format!("cd {home} && ledger plan approve --ledger {home}/.ledger plan --shown ");
-    for view in ["questions", "next", "status", "inspect .ledger approvals plan"] {
+    for view in ["questions", "next", "status", "questions plan --decided"] {
         let shown = place.ledger(view).code(0);
         let shown = shown.says(&["no judge checks it", elsewhere.path().to_str().unwrap()]);
         assert!(view == "status" || shown.out.contains(&command), "{view}: {}", shown.out);

@@ -219,7 +219,7 @@ fn readers_tell_of_a_rollback() {
         "inspect",
         "inspect queue",
         "inspect why a",
-        "inspect approvals",
+        "questions --decided",
     ] {
         place.ledger(line).code(0).complains(&[text]);
         let lines = place.ledger(&format!("{line} --json")).code(0).lines();

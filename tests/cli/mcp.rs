@@ -880,7 +880,7 @@ fn claim_asks_the_user_about_an_open_question() {
         let schema = &form["requestedSchema"];
         assert_eq!(schema["properties"]["answer"]["enum"], json!(["yes", "no", "skip"]), "{form}");
         assert_eq!(schema["required"], json!(["answer"]));
-        let answered = place.ledger("inspect approvals").code(0);
+        let answered = place.ledger("questions --decided").code(0);
         answered.says(&["answered yes by ana: seen"]);
         // The next question has options of its own.
         let token = result["structuredContent"]["token"].clone();

@@ -26,7 +26,10 @@ fn questions_are_those_of_the_named_run() {
     }
     let json = place.ledger("questions --run two --json").code(0).lines();
     assert_eq!((&json[0]["run"], &json[1]["waiting"]), (&"two".into(), &1.into()));
-    place.ledger("questions --run four").code(2).complains(&["no run `four`", "one, two, three"]);
+    place
+        .ledger("questions --run four")
+        .code(2)
+        .complains(&["there is no run four", "one, two, three"]);
     place.ledger("questions one --run two").code(2).complains(&["the run is named twice"]);
     // A run that has ended waits for nothing.
     place.ledger("cancel two").code(0);
@@ -38,7 +41,8 @@ fn questions_are_those_of_the_named_run() {
 fn state_after_a_record_is_that_of_the_named_run() {
     let place = three_runs();
     let last = place.state().seq;
-    for way in [format!("inspect at {last} two"), format!("inspect at {last} --run two")] {
+    let at = format!("inspect runs --at {last}");
+    for way in [format!("{at} two"), format!("{at} --run two")] {
         let shown = place.ledger(&way).code(0).says(&["run two"]);
         assert!(!shown.out.contains("run three"), "{}", shown.out);
     }

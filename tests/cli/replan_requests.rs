@@ -37,7 +37,7 @@ fn open_request_keeps_the_run_from_ending() {
     place.ledger("run plan.yaml").code(3).says(&words);
     place.ledger("status").says(&["ledger plan propose plan.yaml --run plan"]);
     assert_eq!(done(&place), ["a", "b"]);
-    for line in ["status", "next", "questions", "prime", "inspect .ledger approvals"] {
+    for line in ["status", "next", "questions --decided", "prime"] {
         let shown = place.ledger(line);
         assert!(shown.out.contains("also business"), "{line}: {}{}", shown.out, shown.err);
     }

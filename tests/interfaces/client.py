@@ -69,7 +69,7 @@ async def answer_in_a_form():
         assert json.loads(claimed.content[0].text)["step"]["id"] == "deploy", claimed
     assert len(forms) == 1 and "Deploy now?" in forms[0].message, forms
     approvals = subprocess.run(
-        [os.environ["LEDGER"], "inspect", "approvals", "gated"], check=True, capture_output=True, text=True
+        [os.environ["LEDGER"], "questions", "gated", "--decided"], check=True, capture_output=True, text=True
     ).stdout
     assert "answered yes by ana: looked at" in approvals, approvals
 

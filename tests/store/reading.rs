@@ -274,9 +274,8 @@ fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
 }
 
 /// Every view and command that reads, but for `inspect head`: HEAD belongs to a folder.
-const VIEWS: [&str; 57] = [
+const VIEWS: [&str; 54] = [
     "inspect LEDGER",
-    "inspect LEDGER summary",
     "inspect LEDGER records",
     "inspect LEDGER records --reverse --limit 5",
     "inspect LEDGER records --run release",
@@ -287,8 +286,8 @@ const VIEWS: [&str; 57] = [
     "inspect LEDGER snapshots",
     "inspect LEDGER export",
     "inspect LEDGER export --format otlp",
-    "inspect LEDGER map",
-    "inspect LEDGER map --segment 1",
+    "inspect LEDGER explain",
+    "inspect LEDGER explain --segment 1",
     "inspect LEDGER explain 4096",
     "inspect LEDGER explain 9000 --segment 2",
     "inspect LEDGER step release test",
@@ -301,13 +300,11 @@ const VIEWS: [&str; 57] = [
     "inspect LEDGER barriers release",
     "inspect LEDGER budget second",
     "inspect LEDGER budget release --chart",
-    "inspect LEDGER approvals release",
+    "questions release --ledger LEDGER --decided",
     "inspect LEDGER cost release --all",
     "inspect LEDGER metrics release",
-    "inspect LEDGER view user release",
-    "inspect LEDGER view operator release",
-    "inspect LEDGER view debug release",
-    "inspect LEDGER at 30 release",
+    "status LEDGER --run release --view user --at 30",
+    "inspect LEDGER runs release --at 30",
     "inspect LEDGER diff 20 40",
     "inspect LEDGER diff release second",
     "inspect LEDGER why release look",
@@ -584,7 +581,8 @@ fn damaged_snapshot_is_named_and_not_used() {
     let names: Vec<String> =
         contents(&folder).into_keys().filter(|name| name.starts_with("snap/")).collect();
     assert_eq!(names.len(), 2);
-    let views = ["status LEDGER", "inspect LEDGER at 30 release", "inspect LEDGER queue release"];
+    let views =
+        ["status LEDGER", "inspect LEDGER runs release --at 30", "inspect LEDGER queue release"];
     let shown = || views.map(|view| history.on_store(view).text());
     let before = shown();
     for name in &names {

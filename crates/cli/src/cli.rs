@@ -13,8 +13,8 @@ use crate::commands::store;
 use crate::commands::{
     accept, answer, archive, blobs, budget, cancel, cap, claim, completions, decide, drill, effect,
     erase, export, fork, get, hook, import, init, inspect, lab, man, next, note, pause, plan,
-    prime, prune, questions, receipt, recover, release, renew, report, resume, retry, root, run,
-    serve, set, setup, skip, snapshot, tick, unpause, verify, work,
+    prime, prune, receipt, recover, release, renew, report, resume, retry, root, run, serve, set,
+    setup, skip, snapshot, tick, unpause, verify, work,
 };
 use crate::help::{self, CommandGroup};
 use crate::interfaces::{http, mcp};
@@ -93,6 +93,10 @@ fn show_status(args: &inspect::StatusArgs) -> Result<Code, Failure> {
     if args.is_endless() { print(&mut io::stdout().lock()) } else { with_pager(print) }
 }
 
+fn show_questions(args: &inspect::QuestionsArgs) -> Result<Code, Failure> {
+    inspect::questions(args, &Environment::system(), &mut io::stdout().lock())
+}
+
 fn show_logs(args: &inspect::LogsArgs) -> Result<Code, Failure> {
     let print = |out: &mut dyn Write| inspect::logs(args, &Environment::system(), out);
     if args.is_endless() { print(&mut io::stdout().lock()) } else { with_pager(print) }
@@ -119,7 +123,7 @@ commands! {
         /// Show what the workers print, while they work and afterwards
         Logs(inspect::LogsArgs) => show_logs;
         /// List the items that wait for a person, with the commands that resolve them
-        Questions(questions::QuestionsArgs) => questions::questions;
+        Questions(inspect::QuestionsArgs) => show_questions;
         /// Answer a question, resolve a failure, or report the outcome of a lost attempt
         Answer(answer::AnswerArgs) => answer::answer;
         /// Confirm that the text criteria of a step, or of the plan, hold

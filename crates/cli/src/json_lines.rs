@@ -36,8 +36,8 @@ use crate::commands::store::lines::{
     StoreGcLine, StoreHealthLine, StoreLagLine, StoreProbeLine, StorePruneLine, StoreStatusLine,
 };
 use crate::commands::{
-    archive, blobs, drill, erase, init, lab, next, plan, prime, questions, recover, report, run,
-    serve, setup, verify, work,
+    archive, blobs, drill, erase, init, lab, next, plan, prime, recover, report, run, serve, setup,
+    verify, work,
 };
 use crate::json::JsonLine;
 #[cfg(test)]
@@ -71,7 +71,7 @@ macro_rules! json_lines {
 
 json_lines! {
     "archive" of archive => archive::ArchiveLine<'_>;
-    "as_of" of inspect, logs, status => AsOfLine<'_>;
+    "as_of" of inspect, logs, questions, status => AsOfLine<'_>;
     "attempt" of inspect => views::step::AttemptLine<'_>;
     "barrier" of inspect => BarrierLine<'_>;
     "blob" of blobs => blobs::BlobLine;
@@ -80,8 +80,8 @@ json_lines! {
     "check" of drill => drill::kill_report::DrillCheck;
     "comparison" of inspect => views::compare::ComparisonLine<'_>;
     "comparison" of verify => verify::comparison::ComparisonLine;
-    "damage" of inspect, logs, status => DamageLine<'_>;
-    "decision" of inspect => views::approvals::DecisionLine<'_>;
+    "damage" of inspect, logs, questions, status => DamageLine<'_>;
+    "decision" of questions => views::questions::DecisionLine<'_>;
     "delayed" of inspect => views::queue::DelayedLine<'_>;
     "derived_damage" of inspect => DerivedDamageLine<'_>;
     "diff" of plan_diff => PlanDiffLine<'_>;
@@ -90,7 +90,7 @@ json_lines! {
     "ended_run" of inspect => views::summary::EndedRunLine<'_>;
     "endured" of lab => lab::EnduredLine;
     "every_crash" of drill => drill::every_crash_report::EveryCrashLine<'_>;
-    "execution_state" of inspect, status => ExecutionStateLine<'_>;
+    "execution_state" of status => ExecutionStateLine<'_>;
     "expectation" of verify => verify::ExpectationLine;
     "explanation" of inspect => views::explain::ExplanationLine<'_>;
     "fault" of lab => lab::FaultLine<'_>;
@@ -106,14 +106,14 @@ json_lines! {
     "lab" of lab => lab::LabLine;
     "ledger" of inspect => views::summary::LedgerLine<'_>;
     "log" of logs => views::logs::LogLine<'_>;
-    "lost" of inspect, logs, status => LostLine;
+    "lost" of inspect, logs, questions, status => LostLine;
     "metrics" of inspect => views::metrics::MetricsLine<'_>;
     "milestone" of inspect => views::budget::MilestoneLine;
     "next" of next => next::NextLine<'_>;
     "node" of inspect => views::graph::NodeLine<'_>;
     "open_end" of inspect => views::records::OpenEndLine;
     "opened" of run => run::OpenedLine<'_>;
-    "operator_view" of inspect, status => OperatorViewLine<'_>;
+    "operator_view" of status => OperatorViewLine<'_>;
     "plan" of inspect => views::plan::PlanLine<'_>;
     "plan_diff" of inspect => views::plan::VersionDiffLine<'_>;
     "plan_step" of inspect => views::plan::PlanStepLine<'_>;
@@ -126,7 +126,7 @@ json_lines! {
     "question" of inspect => QuestionLine;
     "ready" of inspect => views::queue::ReadyLine<'_>;
     "record" of inspect => RecordLine<'_>;
-    "region" of inspect => views::map::RegionLine<'_>;
+    "region" of inspect => views::regions::RegionLine<'_>;
     "rejoin" of store => RejoinLine;
     "replicated" of replicate => ReplicatedLine;
     "report" of report => report::ReportLine;
@@ -137,7 +137,7 @@ json_lines! {
     "run" of inspect => RunLine<'_>;
     "run_cost" of inspect, status => views::cost::RunCostLine;
     "run_row" of inspect => views::runs::RunRowLine<'_>;
-    "run_state" of inspect => views::at::RunStateLine<'_>;
+    "run_state" of inspect => views::run_state::RunStateLine<'_>;
     "salvaged" of recover => recover::SalvagedLine<'_>;
     "segment" of inspect => views::segments::SegmentLine;
     "service" of setup => setup::service::ServiceLine;
@@ -148,7 +148,7 @@ json_lines! {
     "snapshot_file" of inspect => views::snapshots::SnapshotFileLine<'_>;
     "snapshots" of inspect => views::snapshots::SnapshotsLine<'_>;
     "standby" of serve => StandbyLine;
-    "state" of inspect => views::at::StateLine<'_>;
+    "state" of inspect => views::run_state::StateLine<'_>;
     "step" of inspect => StepLine<'_>;
     "step_cost" of inspect, status => views::cost::StepCostLine<'_>;
     "step_state" of inspect => StepStateLine<'_>;
@@ -163,19 +163,18 @@ json_lines! {
     "summary" of drill => drill::kill_report::DrillLine;
     "summary" of inspect => views::records::RecordsLine<'_>;
     "summary" of plan_lint => plan::lint::LintLine;
-    "summary" of questions => questions::QuestionsLine;
+    "summary" of questions => views::questions::QuestionsLine;
     "summary" of run => SummaryLine<'_>;
     "summary" of verify => verify::VerifiedLine;
-    "traced" of inspect, status => TracedLine<'_>;
-    "unavailable" of inspect, status => UnavailableLine;
+    "traced" of status => TracedLine<'_>;
+    "unavailable" of status => UnavailableLine;
     "trusts" of run => TrustsLine<'_>;
-    "user_view" of inspect, status => UserViewLine<'_>;
+    "user_view" of status => UserViewLine<'_>;
     "variable" of get => VariableLine;
     "variable" of inspect => VariableStateLine<'_>;
     "variable_value" of inspect => views::variables::VariableValueLine<'_>;
     "version" of plan_history => plan::history::VersionLine<'_>;
-    "waiting" of inspect => views::approvals::WaitingLine;
-    "waiting" of questions => questions::WaitingItemLine<'_>;
+    "waiting" of questions => views::questions::WaitingItemLine<'_>;
     "waits" of run => WaitsLine<'_>;
     "why" of inspect => WhyLine<'_>;
     "worked" of work => work::WorkedLine<'_>;

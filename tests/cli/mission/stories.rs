@@ -50,7 +50,7 @@ fn list(state: &Value, name: &str) -> String {
 }
 
 fn execution_state(place: &Place) -> Value {
-    place.ledger("inspect .ledger view execution-state --json").lines().remove(0)
+    place.ledger("status .ledger --view execution-state --json").lines().remove(0)
 }
 
 // S17, S18, S21, S23: the loan.
@@ -72,7 +72,7 @@ fn s23_printed_loan_runs_to_its_decision() {
         "run loan.txt --accept-rollback --set applicant_id=A-7291 --worker".split(' ').collect();
     let runner = start(&mut place.command(&[args, vec!["sh worker.sh"]].concat()));
     wait_until("the check is at work", || begun(&place, "compliance_check") == 1);
-    place.ledger("inspect .ledger view execution-state").code(0).says(&[
+    place.ledger("status .ledger --view execution-state").code(0).says(&[
         "current_step: [compliance_check]",
         "completed: [verify_identity, pull_credit]",
         "pending: [human_review?, issue_decision]",
@@ -87,7 +87,7 @@ fn s23_printed_loan_runs_to_its_decision() {
         "pull_credit \u{2713}",
         "working on: #3 compliance_check",
     ]);
-    let user = place.ledger("inspect .ledger view user").code(0);
+    let user = place.ledger("status .ledger --view user").code(0);
     for hidden in ["503", "retr", "attempt", "credit_agent", "fallback"] {
         assert!(!user.out.to_lowercase().contains(hidden), "{hidden}: {}", user.out);
     }
@@ -430,7 +430,7 @@ fn s19_printed_coding_agent_finds_the_right_file_despite_kills() {
             "{what}: {line}"
         );
         // The debug view has the trace: decisions, changes of the state, and what the replan changed.
-        place.ledger("inspect .ledger view debug").code(0).says(&[
+        place.ledger("status .ledger --view debug").code(0).says(&[
             "replan",
             "status: \"dispatched\" -> ",
             "cost of each step",

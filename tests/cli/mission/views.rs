@@ -45,7 +45,7 @@ fn s17_s21_views_show_a_run_in_the_middle() {
     let runner = start(&mut place.command(&["run", "loan.yaml"]));
     let in_review = || place.path("review.json").exists();
     wait_until("the review is at work", in_review);
-    let state = place.ledger("inspect .ledger view execution-state").code(0);
+    let state = place.ledger("status .ledger --view execution-state").code(0);
     state.says(&[
         "current_step: [compliance_check]",
         "completed: [verify_identity, pull_credit]",
@@ -56,7 +56,7 @@ fn s17_s21_views_show_a_run_in_the_middle() {
         "side_effects_committed: []",
         "plan_version: 1",
     ]);
-    let line = place.ledger("inspect .ledger view execution-state --json").lines().remove(0);
+    let line = place.ledger("status .ledger --view execution-state --json").lines().remove(0);
     let names = [
         "current_step",
         "completed",
@@ -69,7 +69,7 @@ fn s17_s21_views_show_a_run_in_the_middle() {
     ];
     assert!(names.iter().all(|name| !line[name].is_null()), "{line}");
     assert_eq!(line["retries_used"], json!({"pull_credit": 1}));
-    for command in ["inspect .ledger view user", "status --view user"] {
+    for command in ["status .ledger --view user", "status --view user --run #1"] {
         place.ledger(command).code(0).says(&[
             "Verifying your identity \u{2713}",
             "Checking credit history \u{2713}",
@@ -434,7 +434,7 @@ fn s21_view_has_the_end_of_a_step_before_the_next_one_begins() {
     place.write(
         "p.yaml",
         format!(
-            "steps:\n  - {{id: a, command: 'true'}}\n  - {{id: b, after: [a], command: '{program} inspect .ledger view user \
+            "steps:\n  - {{id: a, command: 'true'}}\n  - {{id: b, after: [a], command: '{program} status .ledger --view user \
              > seen'}}\n"
         ),
     );
@@ -461,7 +461,7 @@ fn s21_view_is_updated_within_500_ms_of_the_end_of_a_step() {
     let mut runner = start(&mut place.command(&["run", "p.yaml"]));
     let mut seen = std::collections::BTreeMap::new();
     while !runner.is_over() {
-        let view = place.ledger("inspect .ledger view user");
+        let view = place.ledger("status .ledger --view user");
         let now = std::time::UNIX_EPOCH.elapsed().unwrap();
         for number in 0..6 {
             if view.out.contains(&format!("s{number} \u{2713}")) {

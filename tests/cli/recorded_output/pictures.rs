@@ -129,14 +129,14 @@ fn views_fit_terminals_of_80_and_160_columns() {
     let mut transcript = String::new();
     for columns in COLUMNS {
         for view in [
-            "view user nightly",
-            "timeline nightly",
-            "graph nightly",
-            "why nightly deploy",
-            "why nightly announce",
-            "view operator nightly",
+            "status night --view user --run nightly",
+            "inspect night timeline nightly",
+            "inspect night graph nightly",
+            "inspect night why nightly deploy",
+            "inspect night why nightly announce",
+            "status night --view operator --run nightly",
         ] {
-            let line = format!("inspect night {view} --at {seq}");
+            let line = format!("{view} --at {seq}");
             let Some(text) = picture(&place, &line, columns) else { return };
             assert_eq!(too_wide(&text, columns), Vec::<&str>::new(), "{line}:\n{text}");
             writeln!(transcript, "== {columns} columns: ledger {line}\n\n{text}").unwrap();

@@ -21,7 +21,7 @@ use super::read_state::read_state;
 const EXAMPLES: &str = "\
 Examples:
   ledger get count --run my-plan
-  region=$(ledger get region --raw)                a string without its quotes
+  region=$(ledger get region --json | jq -r .value)   a string without its quotes
   ledger get count --json                          with its version, for `ledger set --if-version`
 
 A variable that a step of the plan would set, but has not, is null. Another name is an error. It takes
@@ -36,9 +36,6 @@ pub(crate) struct GetArgs {
     run: RunOption,
     /// The variable's name
     name: String,
-    /// Print a string without quotes
-    #[arg(long, conflicts_with = "json")]
-    raw: bool,
 }
 
 /// The value of a variable.
@@ -63,10 +60,7 @@ pub(crate) fn get(args: &GetArgs) -> Result<Code, Failure> {
             check_declared(run, &args.name, args.ledger.dir())?;
         }
         let value = variable.map_or(Value::Null, |variable| variable.value.value());
-        let text = match &value {
-            Value::String(text) if args.raw => text.clone(),
-            value => value.to_string(),
-        };
+        let text = value.to_string();
         let line = VariableLine {
             name: args.name.clone(),
             run: run.name.clone(),

@@ -33,7 +33,6 @@ pub(crate) mod pause;
 pub(crate) mod plan;
 pub(crate) mod prime;
 pub(crate) mod prune;
-pub(crate) mod questions;
 pub(crate) mod read_report;
 mod read_state;
 pub(crate) mod receipt;

@@ -10,7 +10,7 @@ use crate::options::{
     parse_seconds, parse_wait_limit, parse_words, read_json_value, read_text,
 };
 use crate::output::{Code, Failure};
-use crate::protocol::{Answer, ArtifactEntry, OutcomeWord, ReceiptFile};
+use crate::protocol::{Answer, OutcomeWord, ReceiptFile};
 use crate::requests::{ClaimRequest, NextStep, ReceiptRequest};
 
 use super::claim::bound_to;
@@ -18,7 +18,7 @@ use super::claim::bound_to;
 const EXAMPLES: &str = "\
 Examples:
   ledger receipt $TOKEN --output '{\"rows\": 12}'    success
-  ledger receipt $TOKEN --output @result.json --cost 0.12 --tokens 800 --artifact out.csv
+  ledger receipt $TOKEN --output @result.json --cost 0.12 --tokens 800
   ledger receipt $TOKEN --failed transient --message 'connection lost'
   ledger receipt $TOKEN --output done --next --json   and claim the next step, in the same commit
 
@@ -78,16 +78,13 @@ pub(crate) struct ReceiptArgs {
     /// The tokens that it used
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "receipt")]
     tokens: u64,
-    /// A file that it produced
-    #[arg(long, value_name = "PATH", conflicts_with = "receipt")]
-    artifact: Vec<String>,
     /// A side effect that it committed, by name or key
     #[arg(long, value_name = "KEY", conflicts_with = "receipt")]
     side_effect: Vec<String>,
     /// A variable to set
     #[arg(long = "set", value_name = "NAME=JSON", conflicts_with = "receipt")]
     variables: Vec<String>,
-    /// The whole receipt as JSON (format/hand-off.md); - for standard input
+    /// The whole receipt as JSON, such as with artifacts (format/hand-off.md); - for standard input
     #[arg(long, value_name = "FILE|-")]
     receipt: Option<String>,
     /// Claim the next step of the run for the same worker, in the same commit
@@ -167,7 +164,6 @@ fn receipt_file(args: &ReceiptArgs) -> Result<ReceiptFile, Failure> {
             Err(Failure::Usage(message))
         }
     };
-    let artifact = |path: &String| ArtifactEntry { path: path.clone(), ..ArtifactEntry::default() };
     Ok(ReceiptFile {
         outcome,
         class: args.failed,
@@ -177,7 +173,7 @@ fn receipt_file(args: &ReceiptArgs) -> Result<ReceiptFile, Failure> {
         payload: None,
         output: args.output.as_deref().map(read_json_value).transpose()?,
         variables: args.variables.iter().map(variable).collect::<Result<_, _>>()?,
-        artifacts: args.artifact.iter().map(artifact).collect(),
+        artifacts: Vec::new(),
         side_effects: args.side_effect.clone(),
         cost: Cost { money_micros: args.cost, tokens: args.tokens },
         disposition: args.disposition,

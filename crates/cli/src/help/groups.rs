@@ -14,11 +14,11 @@ pub(crate) struct CommandGroup {
 }
 
 const VIEWS: [(&str, &[&str]); 5] = [
-    ("Runs", &["summary", "runs", "progress", "timeline", "graph", "history", "metrics", "view"]),
-    ("Steps and plans", &["step", "why", "plan", "queue", "barriers", "approvals"]),
+    ("Runs", &["runs", "progress", "timeline", "graph", "history", "metrics"]),
+    ("Steps and plans", &["step", "why", "plan", "queue", "barriers"]),
     ("Values and money", &["variables", "cost", "budget"]),
-    ("Points in time", &["at", "diff", "export"]),
-    ("The log", &["records", "record", "segments", "head", "snapshots", "map", "explain"]),
+    ("Points in time", &["diff", "export"]),
+    ("The log", &["records", "record", "segments", "head", "snapshots", "explain"]),
 ];
 
 /// The commands that a list contains.

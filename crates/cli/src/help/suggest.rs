@@ -34,19 +34,25 @@ const MEANT: &[(&[&str], &str)] = &[
 ];
 
 /// The old spellings of commands, and what replaces them. Version 0.1.0 ends them.
-const REPLACED: &[(&str, &str)] =
-    &[("inspect blobs", "ledger blobs DIR"), ("inspect verify", "ledger verify DIR")];
+const REPLACED: &[(&str, &str)] = &[
+    ("inspect approvals", "ledger questions --decided"),
+    ("inspect at", "ledger inspect runs --at SEQ"),
+    ("inspect blobs", "ledger blobs DIR"),
+    ("inspect map", "ledger inspect explain"),
+    ("inspect summary", "ledger inspect DIR"),
+    ("inspect verify", "ledger verify DIR"),
+    ("inspect view", "ledger status --view VIEW"),
+];
 
 /// The error for an old spelling, with what replaces it.
 pub(crate) fn replaced(words: &[String]) -> Option<String> {
-    let is_path = |word: &str| std::path::Path::new(word).exists();
     let mut plain = words.iter().map(String::as_str).filter(|word| !word.starts_with('-'));
     let command = plain.next()?;
     // A view stands after the folder of the ledger, if there is one.
-    let after = plain.take(2).filter(|word| !is_path(word)).map(|word| format!("{command} {word}"));
+    let after = plain.take(2).map(|word| format!("{command} {word}"));
     let mut spellings = std::iter::once(command.to_owned()).chain(after);
     let (old, new) = spellings.find_map(|it| REPLACED.iter().find(|(old, _)| *old == it))?;
-    Some(format!("`ledger {old}` was replaced\nhint: `{new}` has its place"))
+    Some(format!("`{old}` was replaced\nhint: `{new}` has its place"))
 }
 
 /// The error for a word that is not a command, with a hint.

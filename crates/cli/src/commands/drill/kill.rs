@@ -362,7 +362,8 @@ impl DrillFolder {
         for entry in entries {
             let path = entry.map_err(|error| io("list", &self.path, error))?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if !name.starts_with(ledger) || !name.ends_with(".jsonl") {
+            let is_output = path.extension().is_some_and(|extension| extension == "jsonl");
+            if !is_output || !name.starts_with(ledger) {
                 continue;
             }
             let text = fs::read_to_string(&path).map_err(|error| io("read", &path, error))?;

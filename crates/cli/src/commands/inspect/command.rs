@@ -17,6 +17,7 @@ use crate::output::{Code, Failure, escape_control, escape_path, option};
 use super::context::{Form, InspectContext};
 use super::output::Output;
 use super::views::logs::LogsArgs;
+use super::views::questions::QuestionsArgs;
 use super::views::view::StatusArgs;
 use super::{export, views};
 use crate::output::render::Style;
@@ -58,14 +59,12 @@ impl InspectArgs {
 // The doc comment of each argument struct is the help of its subcommand.
 #[derive(Debug, Subcommand)]
 enum InspectCommand {
-    Summary(SummaryArgs),
     Records(views::records::RecordsArgs),
     Record(views::record::RecordArgs),
     Segments(views::segments::SegmentsArgs),
     Head(views::head::HeadArgs),
     Snapshots(views::snapshots::SnapshotsArgs),
     Export(export::ExportArgs),
-    Map(views::map::MapArgs),
     Explain(views::explain::ExplainArgs),
     Step(views::step::StepArgs),
     Runs(views::runs::RunsArgs),
@@ -74,11 +73,8 @@ enum InspectCommand {
     Variables(views::variables::VariablesArgs),
     Barriers(views::barriers::BarriersArgs),
     Budget(views::budget::BudgetArgs),
-    Approvals(views::approvals::ApprovalsArgs),
     Cost(views::cost::CostArgs),
     Metrics(views::metrics::MetricsArgs),
-    View(views::view::ViewArgs),
-    At(views::at::AtArgs),
     Diff(views::diff::DiffArgs),
     Why(views::why::WhyArgs),
     History(views::history::HistoryArgs),
@@ -93,15 +89,12 @@ impl InspectCommand {
         use InspectCommand as Of;
         !matches!(
             self,
-            // The summary reports it itself.
-            Of::Summary(_)
-                | Of::Records(_)
+            Of::Records(_)
                 | Of::Record(_)
                 | Of::Segments(_)
                 | Of::Head(_)
                 | Of::Snapshots(_)
                 | Of::Export(_)
-                | Of::Map(_)
                 | Of::Explain(_)
         )
     }
@@ -115,16 +108,6 @@ impl InspectCommand {
         }
     }
 }
-
-const SUMMARY_EXAMPLES: &str = "\
-Examples:
-  ledger inspect .ledger                           the same
-  ledger inspect .ledger summary --json | jq -c 'select(.type == \"run\") | .next'";
-
-/// Runs, attempts in flight, next actions and the health of the log (the default)
-#[derive(Debug, Args)]
-#[command(after_help = SUMMARY_EXAMPLES)]
-struct SummaryArgs {}
 
 /// Prints what a ledger contains.
 ///
@@ -149,7 +132,7 @@ pub(crate) fn inspect(
         if is_of_runs { views::view::report_rollback(context, out) } else { Ok(()) }
     };
     let show = |context: InspectContext<'_>, out: &mut Output<'_>| match &args.view {
-        None | Some(InspectCommand::Summary(_)) => views::summary::summary(context, out),
+        None => views::summary::summary(context, out),
         Some(InspectCommand::Records(args)) => views::records::records(args, context, out),
         Some(InspectCommand::Record(args)) => views::record::record(args, context, out),
         Some(InspectCommand::Segments(_)) => views::segments::segments(context, out),
@@ -158,7 +141,6 @@ pub(crate) fn inspect(
         Some(InspectCommand::Export(args)) => {
             export::export(context.dir, args, context.environment, out.writer())
         }
-        Some(InspectCommand::Map(args)) => views::map::map(args, context, out),
         Some(InspectCommand::Explain(args)) => views::explain::explain(args, context, out),
         Some(InspectCommand::Step(args)) => views::step::step(args, context, out),
         Some(InspectCommand::Runs(args)) => views::runs::runs(args, context, out),
@@ -167,11 +149,8 @@ pub(crate) fn inspect(
         Some(InspectCommand::Variables(args)) => views::variables::variables(args, context, out),
         Some(InspectCommand::Barriers(args)) => views::barriers::barriers(args, context, out),
         Some(InspectCommand::Budget(args)) => views::budget::budget(args, context, out),
-        Some(InspectCommand::Approvals(args)) => views::approvals::approvals(args, context, out),
         Some(InspectCommand::Cost(args)) => views::cost::cost(args, context, out),
         Some(InspectCommand::Metrics(args)) => views::metrics::metrics(args, context, out),
-        Some(InspectCommand::View(args)) => views::view::view(args, context, out),
-        Some(InspectCommand::At(args)) => views::at::at(args, context, out),
         Some(InspectCommand::Diff(args)) => views::diff::diff(args, context, out),
         Some(InspectCommand::Why(args)) => views::why::why(args, context, out),
         Some(InspectCommand::History(args)) => views::history::history(args, context, out),
@@ -185,8 +164,8 @@ pub(crate) fn inspect(
     })
 }
 
-/// Prints what these words of a command line ask about a ledger on any storage: `status`, `verify` or `blobs` with
-/// their options, or a view of `ledger inspect`.
+/// Prints what these words of a command line ask about a ledger on any storage: `status`, `questions`, `verify` or
+/// `blobs` with their options, or a view of `ledger inspect`.
 ///
 /// # Errors
 /// As [`inspect`]; `Usage` for words that name no view.
@@ -199,6 +178,10 @@ pub(crate) fn inspect_words(
     let (word, options) = words.split_first().map_or(("", words), |(word, rest)| (word, rest));
     match word {
         "status" => status(&arguments(dir, options)?, environment, out),
+        "questions" => {
+            let place = ["--ledger".to_owned(), dir.to_owned()];
+            questions(&parsed(place.iter().chain(options))?, environment, out)
+        }
         "verify" => verify::verify_in(&arguments(dir, options)?, environment, out),
         "blobs" => blobs::blobs_in(&arguments(dir, options)?, environment, out),
         _ => inspect(&arguments(dir, words)?, environment, out),
@@ -207,16 +190,20 @@ pub(crate) fn inspect_words(
 
 /// The arguments of a command about a ledger.
 fn arguments<A: Args>(dir: &str, words: &[String]) -> Result<A, Failure> {
+    parsed(std::iter::once(&dir.to_owned()).chain(words))
+}
+
+fn parsed<'a, A: Args>(words: impl Iterator<Item = &'a String>) -> Result<A, Failure> {
     #[derive(clap::Parser)]
     struct Line<A: Args> {
         #[command(flatten)]
         args: A,
     }
-    let line = ["inspect", dir].into_iter().chain(words.iter().map(String::as_str));
+    let line = std::iter::once("inspect").chain(words.map(String::as_str));
     let parsed = <Line<A> as clap::Parser>::try_parse_from(line);
     parsed.map(|line| line.args).map_err(|error| {
         let text = error.render().to_string();
-        Failure::Usage(help::replaced(words).unwrap_or_else(|| help::plain_words(&text)))
+        Failure::Usage(help::plain_words(&text))
     })
 }
 
@@ -294,6 +281,21 @@ pub(crate) fn status(
         }
         std::thread::sleep(WATCH_INTERVAL);
     }
+}
+
+/// `ledger questions`: prints what waits for a person.
+///
+/// # Errors
+/// As [`inspect`].
+pub(crate) fn questions(
+    args: &QuestionsArgs,
+    environment: &Environment,
+    out: &mut dyn Write,
+) -> Result<Code, Failure> {
+    let print = |context: InspectContext<'_>, out: &mut Output<'_>| {
+        views::questions::questions(args, context, out)
+    };
+    with_output(args.ledger.dir(), args.ledger.json, environment, out, print)
 }
 
 /// `ledger logs`: prints what the workers of a run print.

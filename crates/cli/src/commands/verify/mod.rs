@@ -121,8 +121,7 @@ pub(super) fn verify_in(
 ) -> Result<Code, Failure> {
     let dir = &args.folder.dir()?;
     let target = VerifyTarget { dir, options: args };
-    let VerifyArgs { json, .. } = *args;
-    let options = args;
+    let (options, json) = (args, args.json);
     let expected = match (&options.root, &options.key) {
         (Some(note), Some(key)) => Some(signed_root(note, key)?),
         _ => options.expect_head,

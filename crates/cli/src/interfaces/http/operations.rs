@@ -42,8 +42,6 @@ pub(super) struct Read {
 pub(super) enum AtRecord {
     /// As its option `--at`.
     Option,
-    /// As its first word.
-    Word,
     /// Not at all: the view is about the files, or about records that its words name.
     None,
 }
@@ -107,18 +105,18 @@ const fn of_files(
 
 /// Every view that has a path of its own.
 pub(super) const READS: &[Read] = &[
-    of_files("/v1/ledger", &["summary"], &[], "The ledger: runs, next actions, health of the log"),
-    view("/v1/runs", &["runs"], &[], "Every run: status, progress, cost"),
-    view("/v1/runs/{run}", &["view", "user", "--run={run}"], &[], "A run for its user"),
+    of_files("/v1/ledger", &[], &[], "The ledger: runs, next actions, health of the log"),
+    view("/v1/runs", &["runs"], &[], "Every run: status, progress, cost; and the state as a whole"),
+    view("/v1/runs/{run}", &["status", "--run={run}"], &[], "A run for its user"),
     view(
         "/v1/runs/{run}/operator",
-        &["view", "operator", "--run={run}"],
+        &["status", "--view=operator", "--run={run}"],
         &[],
         "A run for its operator",
     ),
     view(
         "/v1/runs/{run}/debug",
-        &["view", "debug", "--run={run}"],
+        &["status", "--view=debug", "--run={run}"],
         &[],
         "Every record of a run, and its changes",
     ),
@@ -134,13 +132,12 @@ pub(super) const READS: &[Read] = &[
         &[],
         "Why versions were replaced",
     ),
-    Read {
-        path: "/v1/runs/{run}/state",
-        words: &["at", "--", "{run}"],
-        query: &[],
-        at: AtRecord::Word,
-        summary: "The whole state of a run: steps, variables, barriers, questions",
-    },
+    view(
+        "/v1/runs/{run}/state",
+        &["runs", "--run={run}"],
+        &[],
+        "The whole state of a run: steps, variables, barriers, questions",
+    ),
     view(
         "/v1/runs/{run}/queue",
         &["queue", "--run={run}"],
@@ -186,7 +183,12 @@ pub(super) const READS: &[Read] = &[
         &[],
         "Every value that a variable had",
     ),
-    view("/v1/runs/{run}/questions", &["approvals", "--run={run}"], &[], "What waits for a person"),
+    view(
+        "/v1/runs/{run}/questions",
+        &["questions", "--run={run}", "--decided"],
+        &[],
+        "What waits for a person, and what people decided",
+    ),
     view("/v1/runs/{run}/steps/{step}", &["step", "--run={run}", "--", "{step}"], &[], "One step"),
     view(
         "/v1/runs/{run}/steps/{step}/why",
@@ -200,13 +202,6 @@ pub(super) const READS: &[Read] = &[
         &[],
         "One line for each record of a step",
     ),
-    Read {
-        path: "/v1/state",
-        words: &["at"],
-        query: &[],
-        at: AtRecord::Word,
-        summary: "The state after one record",
-    },
     of_files(
         "/v1/diff/{from}/{to}",
         &["diff", "--", "{from}", "{to}"],

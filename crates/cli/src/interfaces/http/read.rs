@@ -42,7 +42,7 @@ fn look(app: &App, operation: &Read, arrived: &Arrived) -> Result<HttpResponse, 
     let (seq, words) = words(app, operation, &arrived.parameters)?;
     let tag = match operation.at {
         AtRecord::None => None,
-        AtRecord::Option | AtRecord::Word => Some(app.tag(seq)?),
+        AtRecord::Option => Some(app.tag(seq)?),
     };
     if let Some(tag) = tag.as_deref().filter(|tag| is_known(&arrived.headers, tag)) {
         let mut response = Response::new(Body::empty());
@@ -117,7 +117,6 @@ fn words(
     match operation.at {
         // An empty ledger has no record that could be named.
         AtRecord::Option if seq > 0 => words.push(format!("--at={seq}")),
-        AtRecord::Word => words.push(seq.to_string()),
         AtRecord::Option | AtRecord::None => {}
     }
     words.extend(filled);

@@ -11,8 +11,8 @@ use plan_ledger::internals::files::{
 use plan_ledger::plan::{Criterion, Review};
 use plan_ledger::{Ruling, RunPolicy, Step, TextPolicy, plan_hash};
 
+use crate::commands::inspect::{OpenDecision, open_decisions};
 use crate::commands::prime::ReadFrom;
-use crate::commands::questions::{OpenDecision, open_decisions};
 use crate::protocol::Failure;
 use crate::requests::{
     AddStepRequest, AnswerRequest, AnswerStepRequest, BudgetChange, BudgetRequest, CancelRequest,

@@ -68,10 +68,13 @@ fn words_of(
         ShowWhat::Plan => "plan",
         ShowWhat::Queue => "queue",
         ShowWhat::Variables => "variables",
-        ShowWhat::Questions => "approvals",
+        ShowWhat::Questions => "questions",
         ShowWhat::Records => "records",
     };
     let mut words = vec![view.to_owned()];
+    if matches!(what, ShowWhat::Questions) {
+        words.push("--decided".to_owned());
+    }
     match (what, id) {
         (ShowWhat::Step | ShowWhat::Why | ShowWhat::History, Some(id)) => {
             words.extend(run.map(|run| format!("--run={run}")));

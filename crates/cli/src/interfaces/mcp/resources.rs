@@ -41,7 +41,7 @@ pub(super) fn read_resource(server: &ToolServer, uri: &str) -> Option<Result<Str
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     let words: Vec<String> = match parts.as_slice() {
         ["runs"] => vec!["runs".to_owned()],
-        ["run", run] => ["view", "user", "--", *run].map(str::to_owned).to_vec(),
+        ["run", run] => vec!["status".to_owned(), "--view=user".to_owned(), format!("--run={run}")],
         ["run", run, "plan"] => ["plan", "--", *run].map(str::to_owned).to_vec(),
         ["run", run, "step", step] => ["step", "--", *run, *step].map(str::to_owned).to_vec(),
         ["run", run, "records"] => vec!["records".to_owned(), format!("--run={run}")],

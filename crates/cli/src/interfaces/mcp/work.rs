@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use plan_ledger::plan::ReplanKind;
 use plan_ledger::{Cost, FailureClass};
 
+use crate::commands::inspect::{OpenDecision, open_decisions};
 use crate::commands::prime::ReadFrom;
-use crate::commands::questions::{OpenDecision, open_decisions};
 use crate::output::Code;
 use crate::protocol::{Answer, ArtifactEntry, OutcomeWord, ReceiptFile};
 use crate::requests::{

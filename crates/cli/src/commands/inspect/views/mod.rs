@@ -5,8 +5,6 @@
 //! They read a snapshot, the links between a step's records and the postings of a run, never the
 //! whole log, so they do not prove that every byte is intact; `ledger verify` does.
 
-pub(crate) mod approvals;
-pub(crate) mod at;
 pub(crate) mod barriers;
 pub(crate) mod budget;
 pub(crate) mod compare;
@@ -18,13 +16,15 @@ pub(crate) mod graph;
 pub(crate) mod head;
 pub(crate) mod history;
 pub(crate) mod logs;
-pub(crate) mod map;
 pub(crate) mod metrics;
 pub(crate) mod plan;
 pub(crate) mod progress;
+pub(crate) mod questions;
 pub(crate) mod queue;
 pub(crate) mod record;
 pub(crate) mod records;
+pub(crate) mod regions;
+pub(crate) mod run_state;
 pub(crate) mod runs;
 pub(crate) mod segments;
 pub(crate) mod since;

@@ -1,4 +1,4 @@
-//! `ledger inspect DIR runs`: every run of the ledger, one line each.
+//! `ledger inspect DIR runs`: every run of the ledger, one line each, or one run in full.
 
 use clap::Args;
 #[cfg(test)]
@@ -15,19 +15,25 @@ use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::run::run_status_text;
 use crate::commands::inspect::text::units::span;
 use crate::json::TimeJson;
+use crate::options::OneRunArg;
 use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, cost_text, escape_control};
+
+use super::run_state::{print_state, print_state_json, run_state};
 
 const EXAMPLES: &str = "\
 Examples:
   ledger inspect .ledger runs
+  ledger inspect .ledger runs my-plan              one run in full: steps, variables, barriers, questions
   ledger inspect .ledger runs --at 5000            which runs there were then
   ledger inspect .ledger runs --json | jq 'select(.status == \"failed\") | .name'";
 
-/// Every run: status, progress, cost
+/// Every run: status, progress, cost; with RUN its whole state: steps, variables, barriers, questions
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RunsArgs {
+    #[command(flatten)]
+    run: OneRunArg,
     #[command(flatten)]
     at: AtArg,
 }
@@ -180,13 +186,21 @@ pub(crate) fn runs(
     context: InspectContext<'_>,
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
+    if let Some(name) = args.run.name() {
+        let (ledger, id) = LedgerAt::of_run(context, args.at, Some(name))?;
+        run_state(&ledger, id, out)?;
+        return ledger.finish(out);
+    }
     let ledger = LedgerAt::of(context, args.at)?;
     let whole = ledger.state.runs.overviews().map(|(id, overview)| RunRow::of(id, &overview));
     let gone = ledger.state.summaries.iter().map(|(id, summary)| RunRow::of_summary(*id, summary));
     let mut rows: Vec<RunRow> = whole.chain(gone).collect();
     rows.sort_by_key(|row| row.run);
     match context.form {
-        Form::Json => rows.iter().try_for_each(|row| out.json(&row.line()))?,
+        Form::Json => {
+            rows.iter().try_for_each(|row| out.json(&row.line()))?;
+            print_state_json(&ledger.state, out)?;
+        }
         Form::Text => {
             ledger.print_past(out)?;
             if rows.is_empty() {
@@ -200,6 +214,7 @@ pub(crate) fn runs(
                 }
                 out.table(&table, 0)?;
             }
+            print_state(&ledger.state, out)?;
         }
     }
     ledger.finish(out)

@@ -1,4 +1,4 @@
-//! `ledger inspect DIR view` and `ledger status`: a run for its user, its operator or debugging.
+//! `ledger status`: a run for its user, its operator or debugging, or its execution state.
 //!
 //! Invariant: the library computes the views; this module only prints them.
 
@@ -23,7 +23,7 @@ use crate::commands::inspect::text::status::barrier_paint;
 use crate::commands::inspect::text::units::{moment, span, words};
 #[cfg(feature = "store")]
 use crate::commands::store::store_health;
-use crate::options::{LedgerFolder, RunArg};
+use crate::options::LedgerFolder;
 use crate::output::render::{Paint, Table};
 use crate::output::{
     Code, Failure, cost_text, escape_control, paused_text, print_error, print_message,
@@ -37,27 +37,6 @@ use super::execution_state::{print_execution_state, print_finished, remaining_te
 use super::records::time;
 use super::since::show_since;
 use super::status::{print_warnings, show_user};
-
-const EXAMPLES: &str = "\
-Examples:
-  ledger inspect .ledger view user                 progress, and what needs a person
-  ledger inspect .ledger view operator my-plan     attempts in flight, spending, problems
-  ledger inspect .ledger view debug my-plan        every record, its changes, and what steps cost
-  ledger inspect .ledger view execution-state      current step, retries, remaining budget
-  ledger inspect .ledger view user --at 900";
-
-/// A run for its user, for its operator, or for debugging; or its execution state
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct ViewArgs {
-    /// The audience: user, operator or debug; or execution-state
-    #[arg(value_name = "VIEW")]
-    view: View,
-    #[command(flatten)]
-    run: RunArg,
-    #[command(flatten)]
-    at: AtArg,
-}
 
 /// The audience of a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -75,7 +54,10 @@ pub(crate) enum View {
 const STATUS_EXAMPLES: &str = "\
 Examples:
   ledger status                                    all open runs, in the folder .ledger
-  ledger status path/to/ledger --view operator
+  ledger status path/to/ledger --view operator     attempts in flight, spending, problems
+  ledger status --view debug --run my-plan         every record, its changes, and what steps cost
+  ledger status --view execution-state             current step, retries, remaining budget
+  ledger status --at 900                           as it was after record 900
   ledger status --since 22:00                      also what happened since ten in the evening
   ledger status --watch                            again after every new record
   ledger status --run my-plan --json";
@@ -95,10 +77,12 @@ pub(crate) struct StatusArgs {
     #[arg(long)]
     pub(crate) json: bool,
     /// Also show what happened since then: a time of day, a date and time, or how long ago (8h)
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", conflicts_with = "at")]
     since: Option<String>,
+    #[command(flatten)]
+    at: AtArg,
     /// Print it again after every new record, until no run is open
-    #[arg(long)]
+    #[arg(long, conflicts_with = "at")]
     pub(crate) watch: bool,
 }
 
@@ -109,20 +93,6 @@ impl StatusArgs {
     }
 }
 
-pub(crate) fn view(
-    args: &ViewArgs,
-    context: InspectContext<'_>,
-    out: &mut Output<'_>,
-) -> Result<Code, Failure> {
-    let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.run.name())?;
-    ledger.announce_problems(out)?;
-    show(&mut ledger, id, args.view, out)?;
-    if args.view == View::User && context.form == Form::Text {
-        print_finished(ledger.run(id)?, out)?;
-    }
-    ledger.finish(out)
-}
-
 pub(crate) fn status(
     args: &StatusArgs,
     context: InspectContext<'_>,
@@ -130,15 +100,17 @@ pub(crate) fn status(
 ) -> Result<Code, Failure> {
     report_rollback(context, out)?;
     #[cfg(feature = "store")]
-    report_store(context, out)?;
+    if args.at.at.is_none() {
+        report_store(context, out)?;
+    }
     if let Some(name) = &args.run {
-        let (mut ledger, id) = LedgerAt::of_run(context, AtArg::default(), Some(name))?;
+        let (mut ledger, id) = LedgerAt::of_run(context, args.at, Some(name))?;
         ledger.announce_problems(out)?;
         report_clocks(&ledger);
         show_status(&mut ledger, id, args, out)?;
         return ledger.finish(out);
     }
-    let mut ledger = LedgerAt::of(context, AtArg::default())?;
+    let mut ledger = LedgerAt::of(context, args.at)?;
     ledger.announce_problems(out)?;
     report_clocks(&ledger);
     let mut shown: Vec<RunId> = ledger.state.runs.open().collect();
@@ -161,7 +133,7 @@ pub(crate) fn status(
             show_status(&mut ledger, id, args, out)?;
         } else {
             let name = format!("#{id}");
-            let (mut ended, id) = LedgerAt::of_run(context, AtArg::default(), Some(&name))?;
+            let (mut ended, id) = LedgerAt::of_run(context, args.at, Some(&name))?;
             show_status(&mut ended, id, args, out)?;
         }
     }

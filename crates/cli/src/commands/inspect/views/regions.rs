@@ -1,6 +1,5 @@
-//! `ledger inspect DIR map`: the class of each byte of the log.
+//! The class of each byte of the log, which `ledger inspect DIR explain` lists without an offset.
 
-use clap::Args;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,7 +7,7 @@ use serde::Serialize;
 use plan_ledger::LedgerView;
 use plan_ledger::log::Diagnosis;
 
-use crate::commands::inspect::byte_map::{Region, RegionClass, regions};
+use crate::commands::inspect::byte_map::{self, Region, RegionClass};
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::health::Health;
 use crate::commands::inspect::output::Output;
@@ -16,26 +15,9 @@ use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, escape_control, escape_path};
 use crate::protocol::{count, size};
 
-const EXAMPLES: &str = "\
-Examples:
-  ledger inspect .ledger map                       every range of every segment
-  ledger inspect .ledger map --segment 3
-  ledger inspect .ledger map --json | jq -c 'select(.class == \"damaged\")'
-
-Ranges are header, records, after_damage, unacknowledged, damaged, torn, dead, free, index, footer or
-unread. It reads the whole log.";
-
-/// The class of each byte of the log: records, damaged, torn, dead, free
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct MapArgs {
-    /// Only the segment of this number
-    #[arg(long, value_name = "ORDINAL")]
+/// Lists the class of each byte of the log, or of one segment.
+pub(crate) fn regions(
     segment: Option<u64>,
-}
-
-pub(crate) fn map(
-    args: &MapArgs,
     context: InspectContext<'_>,
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
@@ -43,10 +25,10 @@ pub(crate) fn map(
     let view = LedgerView::open(dir, environment)?;
     let health = Health::of(view.log(), dir, environment)?;
     let diagnosis = diagnosed(context);
-    let all = regions(&view, diagnosis.as_ref(), environment)?;
-    let is_wanted = |region: &&Region| args.segment.is_none() || region.ordinal == args.segment;
+    let all = byte_map::regions(&view, diagnosis.as_ref(), environment)?;
+    let is_wanted = |region: &&Region| segment.is_none() || region.ordinal == segment;
     let chosen: Vec<&Region> = all.iter().filter(is_wanted).collect();
-    if let (Some(ordinal), true) = (args.segment, chosen.is_empty()) {
+    if let (Some(ordinal), true) = (segment, chosen.is_empty()) {
         return Err(Failure::Usage(format!("there is no segment {ordinal} that can be read")));
     }
     match form {

@@ -1,120 +1,65 @@
-//! `ledger inspect DIR at SEQ`: the state after one record. Text shows a few runs in full and one
-//! line for each other run, unless `--full` is given.
+//! The state after one record, and one run of it in full: what `ledger inspect DIR runs RUN` shows.
 
-use std::collections::BTreeSet;
-
-use clap::Args;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::ledger::LedgerTime;
 use plan_ledger::plan::{Account, CapScope};
 use plan_ledger::{ContentHash, Run, RunId, State, StepNumber, state_hash};
 
-use crate::commands::inspect::context::{Form, InspectContext};
+use crate::commands::inspect::context::Form;
 use crate::commands::inspect::json::run::RunStatusJson;
 use crate::commands::inspect::json::state::{
     BarrierLine, QuestionLine, StepStateLine, VariableStateLine,
 };
-use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
+use crate::commands::inspect::ledger_at::LedgerAt;
 use crate::commands::inspect::lookup::{barrier_word, numbered_steps, step_name};
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::record_content::{RecordContent, content_text, kind_name};
 use crate::commands::inspect::text::run::{progress_text, run_status_text, spent_text};
 use crate::commands::inspect::text::status::{barrier_paint, status_paint};
 use crate::commands::inspect::text::units::{moment, words};
 use crate::json::TimeJson;
-use crate::options::OneRunArg;
 use crate::output::render::{Paint, Table};
-use crate::output::{Code, Failure, escape_control};
+use crate::output::{Failure, escape_control};
 use crate::protocol::counted;
 
 use super::budget::{BudgetRow, elapsed};
 use super::variables::origin_text;
 
-const EXAMPLES: &str = "\
-Examples:
-  ledger inspect .ledger at 1200                   everything after record 1200
-  ledger inspect .ledger at 1200 my-plan           of one run
-  ledger inspect .ledger at 1200 --json | jq 'select(.type == \"step_state\") | .status'";
-
-/// The state after one record: runs, steps, variables, barriers, questions, accounts
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct AtArgs {
-    /// The record
-    #[arg(value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
-    seq: u64,
-    #[command(flatten)]
-    run: OneRunArg,
-    /// Print all runs in full, however many (JSON always has all)
-    #[arg(long)]
-    full: bool,
-}
-
-pub(crate) fn at(
-    args: &AtArgs,
-    context: InspectContext<'_>,
+/// Shows one run in full, and the state that it belongs to.
+pub(crate) fn run_state(
+    ledger: &LedgerAt<'_>,
+    id: RunId,
     out: &mut Output<'_>,
-) -> Result<Code, Failure> {
-    let at = AtArg { at: Some(args.seq) };
-    let (ledger, runs) = if let Some(name) = args.run.name() {
-        let (ledger, id) = LedgerAt::of_run(context, at, Some(name))?;
-        (ledger, vec![id])
-    } else {
-        let ledger = LedgerAt::of(context, at)?;
-        let runs = match context.form {
-            Form::Json => ledger.state.runs.keys().copied().collect(),
-            Form::Text => shown(&ledger.state, if args.full { usize::MAX } else { SHOWN }),
-        };
-        (ledger, runs)
-    };
-    match context.form {
-        Form::Json => print_json(&ledger, &runs, out)?,
-        Form::Text => {
-            print(&ledger, &runs, out)?;
-            if args.run.name().is_none() {
-                print_others(&ledger.state, &runs, out)?;
-            }
-        }
+) -> Result<(), Failure> {
+    let run = ledger.run(id)?;
+    if ledger.context.form == Form::Text {
+        ledger.print_past(out)?;
+        print_state(&ledger.state, out)?;
+        out.line("")?;
+        return print_run(ledger, run, out);
     }
-    ledger.finish(out)
+    print_state_json(&ledger.state, out)?;
+    out.json(&RunStateLine::of(run))?;
+    for (number, step) in numbered_steps(run) {
+        out.json(&StepStateLine::of(id, number, step))?;
+    }
+    for (name, variable) in &run.variables {
+        out.json(&VariableStateLine::of(id, name, variable))?;
+    }
+    for (name, barrier) in &run.barriers {
+        out.json(&BarrierLine::of(run, name, barrier))?;
+    }
+    for (question, asked) in &run.questions {
+        out.json(&QuestionLine::of(id, *question, asked))?;
+    }
+    for part in BudgetRow::all(&run.account, run.limits(), Some(elapsed(run, ledger.now))) {
+        out.json(&part.line(Some(id)))?;
+    }
+    Ok(())
 }
 
-/// Number of runs that text shows in full without `--full`.
-const SHOWN: usize = 8;
-
-/// The runs that are shown in full: open runs, newest first, then the runs that ended last.
-fn shown(state: &State, count: usize) -> Vec<RunId> {
-    let open = state.runs.open().rev();
-    let ended = state.ended.iter().rev().map(|(_, id)| *id);
-    let shown: BTreeSet<RunId> = open.chain(ended).take(count).collect();
-    shown.into_iter().collect()
-}
-
-/// The others, a line each.
-fn print_others(state: &State, shown: &[RunId], out: &mut Output<'_>) -> Result<(), Failure> {
-    let others: Vec<_> = state.runs.overviews().filter(|(id, _)| !shown.contains(id)).collect();
-    if others.is_empty() {
-        return Ok(());
-    }
-    out.line("")?;
-    let mut table = Table::with_headings(&["other runs", "status", "steps"]);
-    for (id, overview) in others {
-        let (paint, status) = run_status_text(overview.status);
-        table.row([
-            (Paint::None, format!("{} ({id})", escape_control(&overview.name))),
-            (paint, status),
-            (Paint::None, format!("{}/{} accepted", overview.accepted, overview.steps)),
-        ]);
-    }
-    out.table(&table, 0)?;
-    out.painted(Paint::Faint, "name a run to see it in full, or use --full")
-}
-
-fn print_json(ledger: &LedgerAt<'_>, runs: &[RunId], out: &mut Output<'_>) -> Result<(), Failure> {
-    let state = &ledger.state;
+pub(crate) fn print_state_json(state: &State, out: &mut Output<'_>) -> Result<(), Failure> {
     let cap = |(scope, limit): (_, &u32)| CapJson { limit: *limit, scope };
     out.json(&StateLine {
         account: state.account,
@@ -126,27 +71,7 @@ fn print_json(ledger: &LedgerAt<'_>, runs: &[RunId], out: &mut Output<'_>) -> Re
         seq: state.seq,
         summaries: state.summaries.len(),
         time: state.time.into(),
-    })?;
-    for id in runs {
-        let run = ledger.run(*id)?;
-        out.json(&RunStateLine::of(run))?;
-        for (number, step) in numbered_steps(run) {
-            out.json(&StepStateLine::of(*id, number, step))?;
-        }
-        for (name, variable) in &run.variables {
-            out.json(&VariableStateLine::of(*id, name, variable))?;
-        }
-        for (name, barrier) in &run.barriers {
-            out.json(&BarrierLine::of(run, name, barrier))?;
-        }
-        for (question, asked) in &run.questions {
-            out.json(&QuestionLine::of(*id, *question, asked))?;
-        }
-        for part in BudgetRow::all(&run.account, run.limits(), Some(elapsed(run, ledger.now))) {
-            out.json(&part.line(Some(*id)))?;
-        }
-    }
-    Ok(())
+    })
 }
 
 /// The state after a record.
@@ -232,30 +157,15 @@ impl<'a> RunStateLine<'a> {
     }
 }
 
-fn print(ledger: &LedgerAt<'_>, runs: &[RunId], out: &mut Output<'_>) -> Result<(), Failure> {
-    let state = &ledger.state;
-    let now = LedgerTime::of(ledger.view.log(), ledger.context.environment).now;
-    let text = format!("record {}, {}", state.seq, moment(state.time, now));
-    out.painted(Paint::Heading, &text)?;
-    if let Ok(Some(record)) = ledger.view.log().record(state.seq) {
-        let content = RecordContent::of(&record);
-        let (paint, text) = content_text(&record, &content);
-        let text = format!("  {}: {text}", kind_name(record.kind));
-        out.painted(paint, &out.style.fit(&text, 0))?;
-    }
-    out.line(&format!("  state {}", state_hash(state)))?;
-    let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-    let (whole, gone) = (counted(count(state.runs.len()), "run"), state.summaries.len());
-    let flights = counted(count(state.in_flight.len()), "attempt");
-    out.line(&format!("  {whole}, {gone} more as summaries only, {flights} in flight"))?;
-    for (scope, limit) in &state.caps {
-        out.line(&format!("  cap of {limit} for {}", escape_control(&scope.to_string())))?;
-    }
-    for id in runs {
-        out.line("")?;
-        print_run(ledger, ledger.run(*id)?, out)?;
-    }
-    Ok(())
+pub(crate) fn print_state(state: &State, out: &mut Output<'_>) -> Result<(), Failure> {
+    let flights = u64::try_from(state.in_flight.len()).unwrap_or(u64::MAX);
+    let flights = counted(flights, "attempt");
+    let text =
+        format!("state {} after record {}; {flights} in flight", state_hash(state), state.seq);
+    out.painted(Paint::Faint, &text)?;
+    state.caps.iter().try_for_each(|(scope, limit)| {
+        out.line(&format!("cap of {limit} for {}", escape_control(&scope.to_string())))
+    })
 }
 
 fn print_run(ledger: &LedgerAt<'_>, run: &Run, out: &mut Output<'_>) -> Result<(), Failure> {
