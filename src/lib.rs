@@ -35,9 +35,6 @@ macro_rules! mutant {
 }
 
 mod error;
-#[cfg(feature = "plan-files")]
-#[expect(missing_docs, reason = "it has no page")]
-mod files;
 mod format;
 #[cfg(feature = "ledger")]
 mod ledger;
@@ -92,11 +89,6 @@ pub use {
 pub mod internals {
     pub mod error {
         pub use crate::error::*;
-    }
-
-    #[cfg(feature = "plan-files")]
-    pub mod files {
-        pub use crate::files::*;
     }
 
     pub mod format {

@@ -3,7 +3,7 @@
 #![cfg_attr(fuzzing, no_main)]
 
 use plan_ledger::Plan;
-use plan_ledger::internals::files::{self, ExportFormat, PlanFile};
+use plan_ledger_files::{self as files, ExportFormat, PlanFile};
 
 fn check(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };

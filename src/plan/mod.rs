@@ -146,6 +146,7 @@ pub use {
     validate::validator::VALUE_DEPTH_MAX,
     value::canonical::canonical,
     value::effort::EvaluationPool,
+    value::expression::problem as expression_problem,
     value::json::JSON_DEPTH_MAX,
     value::names::{NameKind, parse_number},
     value::nearest::closest_name,
@@ -163,8 +164,6 @@ pub(crate) use event::table::with_events;
 pub(crate) use execute::{Executed, execute_within};
 pub(crate) use settle::variables::output_values;
 pub(crate) use value::detached::{DetachedText, Salt, collect, supply, without_collecting};
-#[cfg(feature = "plan-files")]
-pub(crate) use value::expression::problem as expression_problem;
 #[cfg(test)]
 pub(crate) use value::ids::SECOND;
 

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use plan_ledger::internals::files::{
-    self, Diagnostic, ExportFormat, PlanFile, PlanFormat, Severity, lint_text,
-};
 use plan_ledger::plan::Criterion;
 use plan_ledger::{Plan, Step};
+use plan_ledger_files::{
+    self as files, Diagnostic, ExportFormat, PlanFile, PlanFormat, Severity, lint_text,
+};
 use proptest::prelude::*;
 
 use super::drill::shared_plan;

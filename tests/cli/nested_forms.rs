@@ -1,6 +1,6 @@
 //! Goal: a wrong form inside a gate, a rule or another object of a plan is refused with its place and the form to write.
 
-use plan_ledger::internals::files::{self, lint_text};
+use plan_ledger_files::{self as files, lint_text};
 use serde_json::{Value, json};
 
 use super::command::{Place, start};

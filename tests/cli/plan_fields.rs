@@ -4,9 +4,9 @@
 
 use std::path::Path;
 
-use plan_ledger::internals::files::{self, Severity, lint_text};
 use plan_ledger::plan::Criterion;
 use plan_ledger::{Plan, plan_hash};
+use plan_ledger_files::{self as files, Severity, lint_text};
 use serde_json::{Map, Value, json};
 
 use super::command::{Place, start};

@@ -1,8 +1,8 @@
 //! Goal: a label of a Markdown plan that is a check, a command, a gate, a probe, a budget, a cap, a rule or a limit is
 //! read, or refused with its line and the form to write, wherever it stands; prose stays prose.
 
-use plan_ledger::internals::files::{self, LintReport, Severity, lint_text};
 use plan_ledger::plan::Criterion;
+use plan_ledger_files::{self as files, LintReport, Severity, lint_text};
 
 /// A Markdown plan with a text before the tasks, beside them, and in a chapter of its own.
 fn plan(head: &str, beside: &str, chapter: &str) -> String {

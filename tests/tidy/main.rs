@@ -68,8 +68,9 @@ fn rules() -> Rules {
     serde_json::from_str(include_str!("rules.json")).unwrap()
 }
 
-fn packages() -> [Package; 2] {
-    [Package::read(root(), "src"), Package::read(root(), "crates/cli/src")]
+/// The engine and every package that is built on it: those that `layers` lists.
+fn packages() -> Vec<Package> {
+    rules().layers.keys().map(|folder| Package::read(root(), folder)).collect()
 }
 
 /// Every text file of the repository, its path below the root and its text.
@@ -113,6 +114,12 @@ fn report(problems: &[String]) {
 fn layers_import_only_lower_layers() {
     let rules = rules();
     let mut problems = Vec::new();
+    for crate_folder in fs::read_dir(root().join("crates")).unwrap() {
+        let folder = below_root(&crate_folder.unwrap().path().join("src"));
+        if !rules.layers.contains_key(&folder) {
+            problems.push(format!("rules.json lists no layers of {folder}"));
+        }
+    }
     for package in &packages() {
         let layers = &rules.layers[&package.folder];
         for import in package.imports() {
@@ -332,9 +339,11 @@ fn exports_of(module: &str) -> Exports {
 fn the_program_uses_few_names_without_a_page() {
     let rules = rules();
     let hidden = internals::hidden_names(&root().join("src"));
-    let program = Package::read(root(), "crates/cli/src");
-    let used = internals::used(program.files().map(|(_, text)| text), &hidden);
-    for name in ["SimDisk", "PlanFile", "CompactStep", "for_each_crash"] {
+    let packages = packages();
+    let built_on_it = packages.iter().filter(|package| package.folder != "src");
+    let files = built_on_it.flat_map(Package::files).map(|(_, text)| text);
+    let used = internals::used(files, &hidden);
+    for name in ["SimDisk", "ToolRegistry", "CompactStep", "for_each_crash"] {
         assert!(used.contains(name), "{name} was not found: {used:?}");
     }
     let counts = [

@@ -55,7 +55,8 @@ static KNOWN: Mutex<BTreeMap<String, BTreeSet<String>>> = Mutex::new(BTreeMap::n
 const KNOWN_MAX: usize = 1 << 16;
 
 /// Why an expression is invalid for any variables; `None` if it is valid.
-pub(crate) fn problem(expression: &str) -> Option<String> {
+#[must_use]
+pub fn problem(expression: &str) -> Option<String> {
     read(expression).err()
 }
 

@@ -43,7 +43,7 @@ impl<T> RareField<T> {
 
 impl<T: StaticDefault> RareField<T> {
     /// Changes the value.
-    pub(crate) fn change<R>(&mut self, change: impl FnOnce(&mut T) -> R) -> R {
+    pub fn change<R>(&mut self, change: impl FnOnce(&mut T) -> R) -> R {
         if let Some(value) = &mut self.0 {
             let result = change(value);
             if **value == *T::STATIC_DEFAULT {

@@ -1,7 +1,7 @@
 //! Done means checked: a run that ends as done was checked, or names what was not.
 
-use plan_ledger::internals::files::{self, Programs, ReadOptions};
 use plan_ledger::plan::Criterion;
+use plan_ledger_files::{self as files, Programs, ReadOptions};
 
 use crate::command::Place;
 

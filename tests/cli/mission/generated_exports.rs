@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use plan_ledger::internals::files::{self, ExportFormat, PlanFile, as_written_commands};
 use plan_ledger::plan::{Criterion, Idempotence, Phase, Plan, Step};
+use plan_ledger_files::{self as files, ExportFormat, PlanFile, as_written_commands};
 use proptest::prelude::*;
 
 /// How the ids of a generated plan look.

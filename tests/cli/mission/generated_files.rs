@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use plan_ledger::internals::files::{self, CorrectionKind, PlanFile};
+use plan_ledger_files::{self as files, CorrectionKind, PlanFile};
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use plan_ledger::Step;
-use plan_ledger::internals::files::{
-    self, CorrectionKind, ExportFormat, PartKind, PlanFile, PlanFormat, ReadOptions, Severity,
-    lint_text,
-};
 use plan_ledger::plan::{Criterion, Idempotence, OnTimeout};
+use plan_ledger_files::{
+    self as files, CorrectionKind, ExportFormat, PartKind, PlanFile, PlanFormat, ReadOptions,
+    Severity, lint_text,
+};
 
 use crate::command::Place;
 

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 
-use plan_ledger::internals::files::PlanFile;
 use plan_ledger::{Environment, LedgerView};
+use plan_ledger_files::PlanFile;
 
 use crate::output::Failure;
 use crate::protocol::counted;

@@ -8,8 +8,8 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::files::{PlanFile, ReadReport};
 use plan_ledger::{Environment, LedgerView};
+use plan_ledger_files::{PlanFile, ReadReport};
 
 use crate::output::print_message;
 use crate::protocol::counted;

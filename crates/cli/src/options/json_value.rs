@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use plan_ledger::Error;
-use plan_ledger::internals::files::json_problem;
+use plan_ledger_files::json_problem;
 
 use crate::output::{Failure, print_message};
 use crate::protocol::{MESSAGE_LENGTH_MAX, expect_short_numbers, too_long};

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use plan_ledger::ContentHash;
-use plan_ledger::internals::files::{LintReport, PlanFile, Programs, ReadOptions};
 use plan_ledger::internals::format::content_hash;
 use plan_ledger::plan::{Provenance, closest_name};
+use plan_ledger_files::{LintReport, PlanFile, Programs, ReadOptions};
 
 use crate::output::Failure;
 

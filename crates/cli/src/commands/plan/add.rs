@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use plan_ledger::Step;
-use plan_ledger::internals::files::{self, Severity};
+use plan_ledger_files::{self as files, Severity};
 
 use crate::options::{LedgerArgs, RunOption, plan_author, read_json_value};
 use crate::output::{Code, Failure};

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use plan_ledger::internals::files::{ExportFormat, PlanFile};
-use plan_ledger::plan::{ToolRegistry, validate};
+use plan_ledger::plan::validate;
+use plan_ledger_files::{ExportFormat, PlanFile, read_tools};
 
 use crate::output::{Code, Failure, output_file, print_message, print_raw};
 
@@ -35,7 +35,7 @@ pub(super) struct PlanEnrichArgs {
 
 pub(super) fn enrich_file(args: &PlanEnrichArgs) -> Result<Code, Failure> {
     let imported = read(&args.file, None)?;
-    let registry = ToolRegistry::read(&args.tools).map_err(Failure::of_input)?;
+    let registry = read_tools(&args.tools).map_err(Failure::of_input)?;
     let enriched = imported.plan.enriched(&registry);
     let problems: Vec<String> = validate(&enriched).iter().map(ToString::to_string).collect();
     if !problems.is_empty() {

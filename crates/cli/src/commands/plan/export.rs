@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Value, json};
 
-use plan_ledger::internals::files::{self, PlanFile, PlanFormat};
 use plan_ledger::plan::{AcceptedBasis, CompactPlan};
 use plan_ledger::{LedgerView, Plan, Run, State, StepStatus, plan_hash};
+use plan_ledger_files::{self as files, PlanFile, PlanFormat};
 
 use crate::commands::inspect::{Surroundings, name_and_title, next_action};
 use crate::commands::last_runner::RunnerStatus;

@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::ValueEnum;
 
 use plan_ledger::Error;
-use plan_ledger::internals::files::{self, ExportFormat, PlanFile, ReadOptions};
+use plan_ledger_files::{self as files, ExportFormat, PlanFile, ReadOptions};
 
 use crate::output::render::{escape_json, escape_lines};
 use crate::output::{AtomicFile, Failure};

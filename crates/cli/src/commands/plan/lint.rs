@@ -8,9 +8,9 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::files::{Diagnostic, LintReport, Severity};
 use plan_ledger::plan::ToolRegistry;
 use plan_ledger::{ContentHash, Plan, Step, plan_hash};
+use plan_ledger_files::{Diagnostic, LintReport, Severity, read_tools};
 
 use crate::commands::night::{Given, lacks};
 use crate::commands::read_report::ReadLine;
@@ -50,7 +50,7 @@ pub(super) struct PlanLintArgs {
 pub(super) fn lint(args: &PlanLintArgs) -> Result<Code, Failure> {
     let LintReport { plan_file: imported, mut diagnostics } = args.read.lint(&args.file)?;
     if let (Some(imported), Some(path)) = (&imported, &args.tools) {
-        let registry = ToolRegistry::read(path).map_err(Failure::of_input)?;
+        let registry = read_tools(path).map_err(Failure::of_input)?;
         diagnostics.extend(unknown_tools(&imported.plan, &registry));
     }
     if let Some(imported) = &imported {

@@ -11,12 +11,12 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::Value;
 
-use plan_ledger::internals::files::PlanFile;
-use plan_ledger::plan::{NameKind, Provenance, ToolRegistry, lint, validate};
+use plan_ledger::plan::{NameKind, Provenance, lint, validate};
 use plan_ledger::{
     ApprovalPolicy, Cost, Error, Json, Plan, Result as LedgerResult, Ruling, RunId, RunPolicy,
     TextPolicy,
 };
+use plan_ledger_files::{PlanFile, read_tools};
 
 use crate::commands::init::ensure_ledger;
 use crate::commands::run::read_answer;
@@ -84,7 +84,7 @@ pub(super) struct PlanMakeArgs {
 pub(super) fn make(args: &PlanMakeArgs) -> Result<Code, Failure> {
     let run = args.run.clone().unwrap_or_else(|| default_name(args));
     check_name(NameKind::Run, &run)?;
-    let tools = args.tools.as_ref().map(|file| ToolRegistry::read(file)).transpose();
+    let tools = args.tools.as_ref().map(|file| read_tools(file)).transpose();
     let planner = Planner {
         command: args.planner.clone(),
         approval: ApprovalPolicy::Required,

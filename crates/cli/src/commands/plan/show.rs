@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use plan_ledger::internals::files::PlanFile;
 use plan_ledger::{Step, plan_hash};
+use plan_ledger_files::PlanFile;
 
 use crate::commands::read_report::print_read_report;
 use crate::options::ReadPlanArgs;

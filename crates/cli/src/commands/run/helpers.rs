@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use plan_ledger::ApprovalPolicy;
-use plan_ledger::internals::files::{PlanFile, Programs, ReadOptions};
-use plan_ledger::plan::ToolRegistry;
+use plan_ledger_files::{PlanFile, Programs, ReadOptions, read_tools};
 
 use crate::output::Failure;
 use crate::protocol::PlanContext;
@@ -67,7 +66,7 @@ impl HelperArgs {
             PlannerApproval::Ask => ApprovalPolicy::Required,
             PlannerApproval::Auto => ApprovalPolicy::Automatic,
         };
-        let tools = self.tools.as_ref().map(|file| ToolRegistry::read(file)).transpose();
+        let tools = self.tools.as_ref().map(|file| read_tools(file)).transpose();
         let tools = tools.map_err(Failure::of_input)?;
         let planner = self.planner.clone().map(|command| Planner {
             command,

@@ -25,13 +25,13 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::files::PlanFile;
 use plan_ledger::internals::ledger::plan_draft;
 use plan_ledger::plan::{Criterion, PlanDraft, RunOverview};
 use plan_ledger::{
     ContentHash, Ending, Environment, Error, Ledger, LedgerView, OpenReport, Rejection, Run, RunId,
     RunStatus, Step, StepNumber, Timestamp, state_hash,
 };
+use plan_ledger_files::PlanFile;
 
 use crate::commands::approve_commands::{CommandApproval, approve_commands};
 use crate::commands::last_drill::LastDrill;

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use plan_ledger::internals::files::PlanFile;
 use plan_ledger::{Environment, LedgerView, Run, State};
+use plan_ledger_files::PlanFile;
 
 use crate::commands::last_runner::{LastRunners, ledger_id};
 use crate::commands::read_report::keep_ids;

@@ -3,13 +3,13 @@
 
 use std::path::Path;
 
-use plan_ledger::internals::files::{PlanFile, PlanFormat, as_written_commands};
 use plan_ledger::internals::ledger::{commands_hash, expect_valid};
 use plan_ledger::plan::{CompactPlan, Decider, PlanDraft, Review, diff};
 use plan_ledger::{
     ApprovalPolicy, Command, ContentHash, Ending, Json, Ledger, OnFailure, Plan, Rejection, Run,
     RunId, RunPolicy, RunStatus, State, TextPolicy, plan_hash,
 };
+use plan_ledger_files::{PlanFile, PlanFormat, as_written_commands};
 
 use crate::options::ReadPlanArgs;
 use crate::output::{Failure, option, print_message, shell_command};

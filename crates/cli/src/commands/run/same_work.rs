@@ -1,9 +1,9 @@
 //! Whether a plan file still is the plan of a run: tools and people edit it during the work.
 
-use plan_ledger::internals::files::{PlanFile, as_written_commands};
 use plan_ledger::internals::ledger::plan_draft;
 use plan_ledger::plan::CompactPlan;
 use plan_ledger::{ContentHash, Plan, Run, plan_hash};
+use plan_ledger_files::{PlanFile, as_written_commands};
 
 use crate::runner::is_by_planner;
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_TYPE, IF_MATCH, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
-use plan_ledger::internals::files::list_for_object;
+use plan_ledger_files::list_for_object;
 use serde_json::{Map, Value};
 
 use crate::output::Code;

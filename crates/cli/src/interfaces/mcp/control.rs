@@ -5,11 +5,9 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use plan_ledger::internals::files::{
-    self, Diagnostic, LintReport, Programs, ReadOptions, Severity,
-};
 use plan_ledger::plan::{Criterion, Review};
 use plan_ledger::{Ruling, RunPolicy, Step, TextPolicy, plan_hash};
+use plan_ledger_files::{self as files, Diagnostic, LintReport, Programs, ReadOptions, Severity};
 
 use crate::commands::inspect::{OpenDecision, open_decisions};
 use crate::commands::prime::ReadFrom;

@@ -7,9 +7,9 @@ use clap::{Args, ValueEnum};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::files::{escape_dot, escape_mermaid};
 use plan_ledger::plan::{BarrierStatus, PlanVersion, TreeNode};
 use plan_ledger::{Plan, Run, RunId, StepNumber, StepStatus};
+use plan_ledger_files::{escape_dot, escape_mermaid};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};

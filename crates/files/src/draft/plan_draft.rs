@@ -1,0 +1,373 @@
+//! The plan under construction, and the check of the finished plan.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::dependencies::Dependencies;
+use super::task_status::TaskStatus;
+use crate::commands::{Programs, StatedFacts, apply_facts};
+use crate::diagnostic::{Diagnostic, ReadError, Severity};
+use crate::plan_file::{PlanFile, PlanFormat, StatedCommand};
+use crate::read_report::{Correction, CorrectionKind, PartKind, UnreadPart};
+use crate::syntax::LineIndex;
+use plan_ledger::plan::{self, Plan, Problem, Step};
+
+/// The place of a step in the file.
+#[derive(Debug, Clone)]
+pub(crate) enum StepSource {
+    Line(u64),
+    /// The path of the record in a JSON text, and the name of its field with the dependencies.
+    Path {
+        record: String,
+        dependencies: &'static str,
+    },
+}
+
+/// How a path in the plan maps to a place in the file.
+#[derive(Debug, Clone)]
+pub(crate) enum SourceMap {
+    /// A path in the plan is a path in the YAML text.
+    Yaml,
+    /// A path in the plan is a path in the JSON text.
+    Json,
+    Steps(Vec<StepSource>),
+}
+
+/// A plan under construction.
+#[derive(Debug)]
+pub(crate) struct PlanDraft {
+    pub(crate) plan_file: PlanFile,
+    pub(crate) source_map: SourceMap,
+    /// Problems and warnings of the reader, before the plan itself is checked.
+    pub(crate) diagnostics: Vec<Diagnostic>,
+    /// What the file states about commands and files.
+    pub(crate) facts: StatedFacts,
+    /// Dependencies of each step that the file does not write.
+    inferred: Vec<Vec<String>>,
+}
+
+impl PlanDraft {
+    /// An empty draft for a file of another tool.
+    pub(crate) fn new(format: PlanFormat) -> Self {
+        let plan_file = PlanFile::new(Plan::default(), format);
+        Self::complete(plan_file, SourceMap::Steps(Vec::new()))
+    }
+
+    /// A draft of a plan that has been read completely.
+    pub(crate) fn complete(plan_file: PlanFile, source_map: SourceMap) -> Self {
+        Self {
+            plan_file,
+            source_map,
+            diagnostics: Vec::new(),
+            facts: StatedFacts::default(),
+            inferred: Vec::new(),
+        }
+    }
+
+    /// Adds a step, whose `after` has the written dependencies, and its other dependencies.
+    pub(crate) fn add_step(&mut self, step: Step, source: StepSource, inferred: Vec<String>) {
+        self.plan_file.plan.steps.push(step);
+        self.inferred.push(inferred);
+        if let SourceMap::Steps(sources) = &mut self.source_map {
+            sources.push(source);
+        }
+    }
+
+    /// Reports parts of the file that are no steps.
+    pub(crate) fn add_unread(
+        &mut self,
+        kind: PartKind,
+        count: usize,
+        section: &str,
+        line: Option<u64>,
+    ) {
+        let section = section.to_owned();
+        self.plan_file.report.unread.push(UnreadPart { kind, count, section, line });
+    }
+
+    /// Reports fields that are kept as data of the tool.
+    pub(crate) fn add_kept(&mut self, fields: &serde_json::Map<String, serde_json::Value>) {
+        for (name, _) in fields.iter().filter(|(_, value)| !value.is_null()) {
+            let count = self.plan_file.report.kept.entry(name.clone()).or_default();
+            *count = count.saturating_add(1);
+        }
+    }
+
+    /// Reports an id or a dependency that differs from the file.
+    pub(crate) fn add_correction(
+        &mut self,
+        kind: CorrectionKind,
+        step: &str,
+        name: &str,
+        line: Option<u64>,
+    ) {
+        let (step, name) = (step.to_owned(), name.to_owned());
+        self.plan_file.report.corrections.push(Correction { kind, step, name, line });
+    }
+
+    /// Drops the dependencies that the caller names: pairs of a step and what it waits for.
+    pub(crate) fn drop_dependencies(&mut self, dropped: &[(String, String)]) {
+        for (id, name) in dropped {
+            let mut steps = self.plan_file.plan.steps.iter_mut().enumerate();
+            let found = steps.find(|(_, step)| step.id == *id && step.after.contains(name));
+            if let Some((_, step)) = found {
+                step.after.retain(|each| each != name);
+                self.add_correction(CorrectionKind::RequestedDrop, id, name, None);
+            } else {
+                let message = format!(
+                    "there is no written dependency of `{}` on `{}` to drop; write STEP:DEPENDENCY",
+                    id.escape_debug(),
+                    name.escape_debug()
+                );
+                self.add_problem(None, message);
+            }
+        }
+    }
+
+    /// Reads the criteria of another tool that these programs can start as commands. In a native
+    /// plan the form of a criterion says what it is.
+    pub(crate) fn read_commands(&mut self, programs: Option<&Programs>) {
+        if let Some(programs) = programs.filter(|_| !self.plan_file.format.is_native()) {
+            apply_facts(&mut self.plan_file, &self.facts, programs);
+        }
+    }
+
+    /// Settles the dependencies of a file of another tool.
+    fn settle_dependencies(&mut self, text: &str) {
+        let SourceMap::Steps(sources) = &self.source_map else { return };
+        let index = std::cell::OnceCell::new();
+        let line = |step: usize| match sources.get(step)? {
+            StepSource::Line(line) => Some(*line),
+            StepSource::Path { record, .. } => {
+                index.get_or_init(|| LineIndex::of_text(text)).line(record)
+            }
+        };
+        let PlanFile { plan, done, skipped, .. } = &mut self.plan_file;
+        let is_finished = |id: &str| done.contains_key(id) || skipped.contains_key(id);
+        let dependencies = Dependencies {
+            steps: &mut plan.steps,
+            barriers: &plan.barriers,
+            inferred: &self.inferred,
+            is_finished: &is_finished,
+            line: &line,
+        };
+        let corrections = dependencies.settle();
+        // A barrier of the order that no step waits for any more means nothing.
+        let used: BTreeSet<&String> = plan.steps.iter().flat_map(|step| &step.after).collect();
+        plan.barriers.retain(|barrier| used.contains(&barrier.id));
+        self.plan_file.report.corrections.extend(corrections);
+    }
+
+    /// Records the status word of a step. `source` names the file and the mark.
+    pub(crate) fn set_status(&mut self, id: &str, word: &str, source: String) {
+        match TaskStatus::parse(word) {
+            TaskStatus::Done => self.plan_file.done.insert(id.to_owned(), source),
+            TaskStatus::Dropped => self.plan_file.skipped.insert(id.to_owned(), source),
+            TaskStatus::Open => None,
+        };
+        self.plan_file.statuses.insert(id.to_owned(), word.to_owned());
+    }
+
+    /// Reports commands that a file of another tool states in the native form.
+    pub(crate) fn state_commands(&mut self, commands: impl Iterator<Item = StatedCommand>) {
+        self.plan_file.commands.extend(commands);
+    }
+
+    pub(crate) fn add_note(&mut self, line: Option<u64>, message: impl Into<String>) {
+        self.plan_file.notes.push(Diagnostic::at_line(Severity::Note, line, message));
+    }
+
+    pub(crate) fn add_warning(&mut self, line: Option<u64>, message: impl Into<String>) {
+        self.diagnostics.push(Diagnostic::at_line(Severity::Warning, line, message));
+    }
+
+    pub(crate) fn add_problem(&mut self, line: Option<u64>, message: impl Into<String>) {
+        self.diagnostics.push(Diagnostic::at_line(Severity::Problem, line, message));
+    }
+
+    /// Checks the plan. Returns it, or every problem with its line.
+    pub(crate) fn validate(mut self, text: &str) -> Result<ValidPlan, ReadError> {
+        self.settle_dependencies(text);
+        let plan = &self.plan_file.plan;
+        let locator = LineLocator { source_map: self.source_map, text };
+        let own = locator.locate(plan, self.diagnostics);
+        let is_problem = |diagnostic: &Diagnostic| diagnostic.severity == Severity::Problem;
+        let (mut problems, warnings): (Vec<_>, Vec<_>) = own.into_iter().partition(is_problem);
+        // If no task could be read, the reader has reported why; "no steps" would only repeat it.
+        if problems.is_empty() || !plan.steps.is_empty() {
+            let found = plan::validate(plan).into_iter().map(with_way_out).collect();
+            problems.extend(locator.convert(plan, found, Severity::Problem));
+        }
+        problems.extend(unknown_marks(&self.plan_file));
+        if !problems.is_empty() {
+            // Everything is reported in one pass.
+            problems.extend(warnings);
+            problems.extend(locator.convert(plan, lint_of(&self.plan_file), Severity::Warning));
+            return Err(ReadError::Invalid(problems));
+        }
+        let dropped = dropped_dependencies(&self.plan_file);
+        let notes = locator.convert(plan, dropped, Severity::Note);
+        self.plan_file.notes.extend(warnings);
+        self.plan_file.notes.extend(notes);
+        Ok(ValidPlan { plan_file: self.plan_file, source_map: locator.source_map })
+    }
+}
+
+/// A problem with the option that solves it.
+fn with_way_out(problem: Problem) -> Problem {
+    let Problem { place, mut message } = problem;
+    if message.starts_with("a cycle") && !message.contains("fallback") {
+        message.push_str(", or drop one with --drop-dependency STEP:OTHER");
+    }
+    Problem { place, message }
+}
+
+/// Marks of steps that the plan does not have.
+fn unknown_marks(plan_file: &PlanFile) -> Vec<Diagnostic> {
+    let PlanFile { plan, done, skipped, statuses, .. } = plan_file;
+    let ids: BTreeSet<&str> = plan.steps.iter().map(|step| step.id.as_str()).collect();
+    let lists = [("done", done), ("skipped", skipped), ("statuses", statuses)];
+    let names = lists.iter().flat_map(|(list, marks)| marks.keys().map(move |id| (list, id)));
+    let unknown = names.filter(|(_, id)| !ids.contains(id.as_str()));
+    unknown
+        .map(|(list, id)| {
+            let message = format!("there is no step `{}`; remove the mark", id.escape_debug());
+            Diagnostic::at_path(Severity::Problem, format!("marks.{list}"), message)
+        })
+        .collect()
+}
+
+/// Dependencies on steps that the file marks as dropped.
+fn dropped_dependencies(plan_file: &PlanFile) -> Vec<Problem> {
+    if plan_file.skipped.is_empty() {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for (index, step) in plan_file.plan.steps.iter().enumerate() {
+        for (position, name) in step.after.iter().enumerate() {
+            if let Some(source) = plan_file.skipped.get(name) {
+                let id = step.id.escape_debug();
+                let place = format!("steps[{index}] ({id}).after[{position}]");
+                let message = format!(
+                    "`{}` is marked as dropped ({source}): it is skipped, and this step does not \
+                     wait for it",
+                    name.escape_debug()
+                );
+                found.push(Problem { place, message });
+            }
+        }
+    }
+    found
+}
+
+/// A valid plan, and the places of its parts.
+#[derive(Debug)]
+pub(crate) struct ValidPlan {
+    pub(crate) plan_file: PlanFile,
+    source_map: SourceMap,
+}
+
+impl ValidPlan {
+    /// The warnings of the plan's lint rules.
+    pub(crate) fn warnings(&self, text: &str) -> Vec<Diagnostic> {
+        let locator = LineLocator { source_map: self.source_map.clone(), text };
+        let found = lint_of(&self.plan_file);
+        locator.convert(&self.plan_file.plan, found, Severity::Warning)
+    }
+}
+
+/// The warnings of the plan's lint rules. The files of other tools cannot say that a plan continues,
+/// so their length is no mistake.
+fn lint_of(plan_file: &PlanFile) -> Vec<Problem> {
+    let mut found = plan::lint(&plan_file.plan);
+    found.retain(|problem| plan_file.format.is_native() || problem.place != "steps");
+    found
+}
+
+/// Finds the lines of paths.
+struct LineLocator<'a> {
+    source_map: SourceMap,
+    text: &'a str,
+}
+
+impl LineLocator<'_> {
+    fn convert(&self, plan: &Plan, problems: Vec<Problem>, severity: Severity) -> Vec<Diagnostic> {
+        let mut lines = None;
+        problems
+            .into_iter()
+            .map(|Problem { place, message }| {
+                let line = self.line(plan, &place, &mut lines);
+                Diagnostic { severity, line, column: None, place, message }
+            })
+            .collect()
+    }
+
+    /// Adds the lines to diagnostics of a reader. If one has no line, its place is a path.
+    fn locate(&self, plan: &Plan, mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
+        let mut lines = None;
+        for diagnostic in diagnostics.iter_mut().filter(|diagnostic| diagnostic.line.is_none()) {
+            let place = &diagnostic.place;
+            diagnostic.line = match &self.source_map {
+                SourceMap::Yaml => self.line(plan, place, &mut lines),
+                SourceMap::Json | SourceMap::Steps(_) => {
+                    lines.get_or_insert_with(|| LineIndex::of_text(self.text)).line(place)
+                }
+            };
+        }
+        diagnostics
+    }
+
+    /// The line of a place such as `steps[3] (build).after[1]`.
+    fn line(&self, plan: &Plan, place: &str, lines: &mut Option<LineIndex>) -> Option<u64> {
+        let path = without_id(plan, place);
+        match &self.source_map {
+            SourceMap::Yaml => {
+                lines.get_or_insert_with(|| LineIndex::of_yaml(self.text)).line(&path)
+            }
+            SourceMap::Json => {
+                lines.get_or_insert_with(|| LineIndex::of_json(self.text)).line(&path)
+            }
+            SourceMap::Steps(sources) => {
+                let index = path.strip_prefix("steps[")?.split(']').next()?;
+                match sources.get(index.parse::<usize>().ok()?)? {
+                    StepSource::Line(line) => Some(*line),
+                    StepSource::Path { record, dependencies } => {
+                        let is_after = path.contains("].after");
+                        let path = if is_after {
+                            format!("{record}.{dependencies}")
+                        } else {
+                            record.clone()
+                        };
+                        lines.get_or_insert_with(|| LineIndex::of_text(self.text)).line(&path)
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A path from a place, which has the id of the step in parentheses for readability.
+fn without_id(plan: &Plan, place: &str) -> String {
+    let Some((list, rest)) = place.split_once('[') else { return place.to_owned() };
+    let Some((index, rest)) = rest.split_once(']') else { return place.to_owned() };
+    let id = index.parse::<usize>().ok().and_then(|index| match list {
+        "steps" => plan.steps.get(index).map(|step| step.id.as_str()),
+        "barriers" => plan.barriers.get(index).map(|barrier| barrier.id.as_str()),
+        "phases" => plan.phases.get(index).map(|phase| phase.id.as_str()),
+        "failure.rules" => plan.failure.rules.get(index).map(|rule| rule.id.as_str()),
+        _ => None,
+    });
+    let shown = id.map(|id| format!(" ({})", id.escape_debug()));
+    let rest = shown.and_then(|shown| rest.strip_prefix(shown.as_str())).unwrap_or(rest);
+    format!("{list}[{index}]{rest}")
+}
+
+/// The `extra` of a plan or step: fields of a tool that have no counterpart in a plan.
+pub(crate) fn tool_extra(
+    tool: &str,
+    fields: serde_json::Map<String, serde_json::Value>,
+) -> plan::Extra {
+    if fields.is_empty() {
+        return plan::Extra::new();
+    }
+    BTreeMap::from([(tool.to_owned(), serde_json::Value::Object(fields))])
+}

@@ -1,0 +1,141 @@
+//! Labels of a Markdown text that name a gate, a command, a check, a probe, a limit, a cap or a rule: `- Gate: ask Bob`.
+//! Markdown has no form for them, and as a text they would hold nothing, so each is a problem or a warning with its line.
+//!
+//! Invariant: lines of code, quotes, tables, comments and checkboxes, and lines below a label that is read, are not looked at.
+
+use std::collections::BTreeSet;
+
+use super::code_fence::CodeFence;
+use super::document::Document;
+use super::labels::{Label, is_acceptance_title, label_words, parse_label, read_labels};
+use super::list_markers::{strip_checkbox, strip_marker};
+use super::tasks::{Task, TaskSelection, normalized_title};
+use crate::draft::PlanDraft;
+use crate::records::{MeantLabel, Owner, RefusedWhere, meant_label};
+
+/// Reports the labels of a task and its subtasks that are not read.
+pub(super) fn report(draft: &mut PlanDraft, document: &Document<'_>, task: &Task) {
+    plan_ledger::mutant!(LabelsOfChecksIgnored => return);
+    let mut read = BTreeSet::new();
+    let mut rest = vec![task];
+    while let Some(task) = rest.pop() {
+        read.insert(task.line);
+        read.extend(task.labelled.lines());
+        rest.extend(&task.subtasks);
+    }
+    let lines: Vec<(u64, &str)> = document.lines_of(task.range.clone()).collect();
+    for (line, words, meant) in labels(&lines, &read, Owner::Step) {
+        let MeantLabel { form, refused } = meant;
+        if refused == RefusedWhere::Nowhere {
+            draft.add_warning(Some(line), for_worker(&words, form));
+            continue;
+        }
+        let message = format!(
+            "`{words}` of a Markdown task is not read; write {form} in a native plan (`ledger help plan-file`), or a \
+             sentence without this label, for the worker"
+        );
+        draft.add_problem(Some(line), message);
+    }
+}
+
+/// Reports the labels around the tasks. They are refused beside the tasks: before the first chapter, and in the
+/// chapters that have tasks.
+pub(super) fn report_around(
+    draft: &mut PlanDraft,
+    document: &Document<'_>,
+    selection: &TaskSelection,
+) {
+    let with_tasks: BTreeSet<usize> =
+        selection.tasks.iter().flat_map(|task| document.ancestors(task.section)).collect();
+    let mut read = lines_read(document, selection);
+    for (at, section) in document.sections.iter().enumerate() {
+        if document.ancestors(at).iter().any(|at| has_other_labels(document, *at)) {
+            continue;
+        }
+        let is_head = at == 0 || at == 1 && section.level == 1;
+        let is_beside = is_head || with_tasks.contains(&at);
+        let lines: Vec<(u64, &str)> = document.lines_of(section.body..section.range.end).collect();
+        let labelled = read_labels(lines.iter().copied());
+        for (line, text) in &lines {
+            // What is below a label of criteria is one, whatever it begins with.
+            let is_criterion = labelled.label_at(*line) == Some(Label::Acceptance);
+            if is_criterion && parse_label(text).is_none() {
+                read.insert(*line);
+            }
+        }
+        for (line, words, MeantLabel { form, refused }) in labels(&lines, &read, Owner::Plan) {
+            let is_refused = match refused {
+                RefusedWhere::Everywhere => true,
+                RefusedWhere::BesideTasks => is_beside,
+                RefusedWhere::Nowhere => false,
+            };
+            if !is_refused {
+                draft.add_warning(Some(line), for_worker(&words, form));
+                continue;
+            }
+            let message = format!(
+                "`{words}` beside the tasks of a Markdown plan is not read; write {form} in a native plan (`ledger \
+                 help plan-file`), or a sentence without this label"
+            );
+            draft.add_problem(Some(line), message);
+        }
+    }
+}
+
+/// The lines of the tasks and of the front matter.
+pub(super) fn lines_read(document: &Document<'_>, selection: &TaskSelection) -> BTreeSet<u64> {
+    let tasks = selection.tasks.iter().map(|task| task.range.clone());
+    let ranges = tasks.chain(document.front_matter.clone());
+    ranges.flat_map(|range| document.lines_of(range)).map(|(line, _)| line).collect()
+}
+
+/// The message about a label that may be meant for the worker.
+fn for_worker(words: &str, form: &str) -> String {
+    format!("`{words}` is a text for the worker here, and holds nothing; a native plan has {form}")
+}
+
+/// Whether the lines of a section are criteria, risks or questions, whatever they begin with.
+fn has_other_labels(document: &Document<'_>, at: usize) -> bool {
+    document.sections.get(at).is_some_and(|section| {
+        let title = normalized_title(&section.title);
+        is_acceptance_title(&title) || title.contains("risk") || title.contains("question")
+    })
+}
+
+/// The labels of some lines that must be read, each with its line and words, but for the lines that are read.
+fn labels(
+    lines: &[(u64, &str)],
+    read: &BTreeSet<u64>,
+    owner: Owner,
+) -> Vec<(u64, String, MeantLabel)> {
+    let mut found = Vec::new();
+    let mut fence = CodeFence::default();
+    let mut is_comment = false;
+    for (at, (number, line)) in lines.iter().enumerate() {
+        let text = line.trim();
+        let is_code = fence.contains(text);
+        is_comment |= text.starts_with("<!--");
+        let is_hidden = is_comment;
+        is_comment &= !text.contains("-->");
+        let is_box = strip_checkbox(strip_marker(text)).0.is_some();
+        let is_other = text.starts_with(['>', '|']);
+        if is_code || is_hidden || is_box || is_other || read.contains(number) {
+            continue;
+        }
+        let Some((words, text)) = label_words(line) else { continue };
+        let below = below(lines.get(at.saturating_add(1)..).unwrap_or_default(), line);
+        let text = if text.is_empty() { below } else { text.to_owned() };
+        if let Some(meant) = meant_label(words, &text, owner) {
+            found.push((*number, words.trim().to_owned(), meant));
+        }
+    }
+    found
+}
+
+/// The text of the lines below a label that are indented deeper.
+fn below(lines: &[(u64, &str)], label: &str) -> String {
+    let indent = |line: &str| line.len().saturating_sub(line.trim_start().len());
+    let deeper = lines.iter().take_while(|(_, line)| indent(line) > indent(label));
+    let texts: Vec<&str> = deeper.map(|(_, line)| strip_marker(line.trim())).collect();
+    texts.join(" ").trim().to_owned()
+}

@@ -1,0 +1,319 @@
+//! The text around the tasks: known sections are fields of the plan, the rest is its context, and
+//! everything that is neither a task nor a field is reported.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::document::Document;
+use super::labels::{Label, is_criteria_title, label_words, parse_label, read_labels};
+use super::refused_labels::lines_read;
+use super::remaining_text::RemainingText;
+use super::tables::tables;
+use super::tasks::{TaskSelection, normalized_title};
+use crate::draft::{PlanDraft, tool_extra};
+use crate::plan_file::PlanFormat;
+use crate::read_report::PartKind;
+use crate::records::problems_of_fields;
+use crate::syntax::parse_yaml;
+use plan_ledger::plan::Criterion;
+
+/// The key of this format in `extra`.
+const EXTRA: &str = "markdown";
+
+/// Sections that are fields in `extra`, with the names of the fields. Their text stays in the
+/// context, too, where workers read it.
+const EXTRA_SECTIONS: &[(&str, &str)] = &[
+    ("next action", "next_action"),
+    ("next actions", "next_action"),
+    ("files to modify", "files_to_modify"),
+    ("new files to create", "files_to_create"),
+    ("files to create", "files_to_create"),
+    ("new files", "files_to_create"),
+    ("dependency changes", "dependency_changes"),
+    ("assumptions", "assumptions"),
+    ("decisions", "decisions"),
+];
+
+/// The start of a comment with a note about a run, which is not part of the plan.
+pub(crate) const NOTE_START: &str = "<!-- ledger: ";
+
+/// Reads the text around the tasks into the draft.
+pub(super) fn read(draft: &mut PlanDraft, document: &Document<'_>, selection: &TaskSelection) {
+    let is_spec_kit = draft.plan_file.format == PlanFormat::SpecKit;
+    let mut remaining = RemainingText::new(document);
+    for task in &selection.tasks {
+        remaining.take(task.range.clone());
+    }
+    let mut fields = Map::new();
+    let mut read: BTreeSet<usize> = BTreeSet::new();
+    let mut kept = Map::new();
+    let plan = &mut draft.plan_file.plan;
+    let mut top_sections = document.sections.iter().filter(|section| section.level == 1);
+    if let (Some(section), None) = (top_sections.next(), top_sections.next()) {
+        let title = section.title.strip_prefix("PLAN:").unwrap_or(&section.title);
+        title.trim().clone_into(&mut plan.title);
+        remaining.take(section.range.start..section.body);
+    }
+    if let Some(front) = document.front_matter.clone() {
+        let text = document.slice(front.clone());
+        if let Ok(Value::Object(front)) =
+            parse_yaml::<Value>(text.trim_end().trim_end_matches("---"))
+        {
+            draft.diagnostics.extend(problems_of_fields(&front, 1));
+            kept = front;
+        }
+        fields.insert("front_matter".to_owned(), Value::String(text.trim_end().to_owned()));
+        remaining.take(front);
+    }
+    for (_, line) in document.lines_of(0..document.text.len()) {
+        let from = line.strip_prefix("From:").map(str::trim).filter(|from| !from.is_empty());
+        if let Some(from) = from {
+            fields.entry("from").or_insert_with(|| Value::String(from.to_owned()));
+        }
+    }
+    if let Some(goal) = document.text.lines().find_map(goal_of_heading) {
+        goal.clone_into(&mut plan.goal);
+    }
+    take_notes(&mut remaining, document.text);
+    for (at, section) in document.sections.iter().enumerate().skip(1) {
+        let range = section.range.start..document.subtree_end(at);
+        if remaining.overlaps_taken(range.clone()) {
+            continue;
+        }
+        let text = || document.slice(section.body..range.end).trim().to_owned();
+        let items = || remaining.only_items(at, range.clone());
+        let title = normalized_title(&section.title);
+        if let Some((_, name)) = EXTRA_SECTIONS.iter().find(|(known, _)| *known == title)
+            && !text().is_empty()
+        {
+            let value = items().filter(|items| !items.is_empty());
+            let value = value.map_or_else(|| Value::String(text()), Value::from);
+            fields.entry(*name).or_insert(value);
+            read.insert(at);
+        }
+        let is_taken = match title.as_str() {
+            "outcome" => fill(&mut plan.outcome, text),
+            "goal" | "objective" | "summary" => fill(&mut plan.goal, text),
+            "risks" | "risks and mitigations" => fill_list(&mut plan.risks, items()),
+            "risks and assumptions" | "risks / open questions" | "risks & open questions" => {
+                let items = items().filter(|_| plan.risks.is_empty());
+                items.is_some_and(|items| {
+                    for item in items {
+                        let plain = item.trim_start_matches(['*', '_']).to_lowercase();
+                        if plain.starts_with("assum") {
+                            let list = fields
+                                .entry("assumptions")
+                                .or_insert_with(|| Vec::<Value>::new().into());
+                            if let Some(list) = list.as_array_mut() {
+                                list.push(Value::String(item));
+                            }
+                        } else if item.ends_with('?') {
+                            plan.open_questions.push(item);
+                        } else {
+                            plan.risks.push(item);
+                        }
+                    }
+                    true
+                })
+            }
+            "open questions" | "questions" => fill_list(&mut plan.open_questions, items()),
+            title if is_criteria_title(title) && !is_spec_kit => {
+                let items = items().filter(|_| plan.test_criteria.is_empty());
+                let items = items.map(|items| items.into_iter().map(Criterion::Text).collect());
+                items.is_some_and(|items| {
+                    plan.test_criteria = items;
+                    true
+                })
+            }
+            _ => false,
+        };
+        if is_taken {
+            remaining.take(range);
+        }
+    }
+    if plan.test_criteria.is_empty() && !is_spec_kit {
+        plan.test_criteria = criteria_of_head(document, selection);
+    }
+    plan.extra = tool_extra(EXTRA, fields);
+    draft.add_kept(&kept);
+    report(draft, document, selection, &remaining, &read);
+    draft.plan_file.plan.context = remaining.into_text();
+}
+
+/// The criteria under labels before the first chapter: `Done when: all tests pass`. They stay in the context, too.
+fn criteria_of_head(document: &Document<'_>, selection: &TaskSelection) -> Vec<Criterion> {
+    let read = lines_read(document, selection);
+    let head = document.sections.iter().take(2).filter(|section| section.level < 2);
+    let lines = head.flat_map(|section| document.lines_of(section.body..section.range.end));
+    let lines: Vec<(u64, &str)> = lines.filter(|(line, _)| !read.contains(line)).collect();
+    let labelled = read_labels(lines.iter().copied());
+    let (mut is_named, mut named) = (false, BTreeSet::new());
+    for (line, text) in &lines {
+        if parse_label(text).is_some() {
+            is_named = label_words(text).is_some_and(|(words, _)| is_criteria_title(words));
+        }
+        if is_named {
+            named.insert(*line);
+        }
+    }
+    let criteria = labelled.values(Label::Acceptance).iter();
+    let criteria = criteria.filter(|criterion| named.contains(&criterion.line));
+    criteria.map(|criterion| Criterion::Text(criterion.text.clone())).collect()
+}
+
+/// Leaves out the comments with notes about a run.
+fn take_notes(remaining: &mut RemainingText<'_>, text: &str) {
+    let mut start = 0_usize;
+    for line in text.split_inclusive('\n') {
+        let end = start.saturating_add(line.len());
+        if line.starts_with(NOTE_START) && line.trim_end().ends_with("-->") {
+            remaining.take(start..end);
+        }
+        start = end;
+    }
+}
+
+/// Reports the parts that are neither tasks nor fields.
+fn report(
+    draft: &mut PlanDraft,
+    document: &Document<'_>,
+    selection: &TaskSelection,
+    remaining: &RemainingText<'_>,
+    read: &BTreeSet<usize>,
+) {
+    let with_tasks: BTreeSet<usize> = selection
+        .tasks
+        .iter()
+        .flat_map(|task| document.ancestors(task.section))
+        .chain(document.sections.iter().enumerate().filter_map(|(at, section)| {
+            remaining.overlaps_taken(section.range.clone()).then_some(at)
+        }))
+        .collect();
+    for (at, section) in document.sections.iter().enumerate() {
+        let boxes = selection.other_checkboxes.get(&at);
+        if let Some((line, count)) = boxes {
+            draft.add_unread(PartKind::Checkbox, *count, &section.title, Some(*line));
+        }
+        if read.contains(&at) {
+            continue;
+        }
+        let is_left = |range: std::ops::Range<usize>| !remaining.overlaps_taken(range);
+        // The line of an item alone: tasks may be below it.
+        let line_of = |range: &std::ops::Range<usize>| {
+            let text = document.slice(range.clone());
+            let length = text.find('\n').unwrap_or(text.len());
+            range.start..range.start.saturating_add(length)
+        };
+        let items: Vec<u64> = section
+            .items
+            .iter()
+            .filter(|item| is_left(line_of(&item.range)))
+            .filter(|item| boxes.is_none() || item.checkbox.is_none())
+            .map(|item| item.line)
+            .collect();
+        if let Some(first) = items.first() {
+            draft.add_unread(PartKind::Item, items.len(), &section.title, Some(*first));
+        } else if boxes.is_none()
+            && at > 0
+            && !with_tasks.contains(&at)
+            && (section.title.starts_with('[')
+                || !document.slice(section.body..section.range.end).trim().is_empty())
+        {
+            draft.add_unread(PartKind::Section, 1, &section.title, Some(section.line));
+        }
+    }
+    for table in tables(document.text) {
+        if let Some((line, _)) = table.first() {
+            let rows = table.len().saturating_sub(1);
+            draft.add_unread(PartKind::Row, rows, &document.section_title(*line), Some(*line));
+        }
+    }
+    for (line, text) in placeholders(document) {
+        draft.add_unread(PartKind::Placeholder, 1, &text, Some(line));
+    }
+}
+
+/// Words in brackets of a template that was not filled in: in the title, in `From:`, and in the
+/// names of phases.
+fn placeholders(document: &Document<'_>) -> Vec<(u64, String)> {
+    let mut found = Vec::new();
+    for (line, text) in document.lines_of(0..document.text.len()) {
+        let is_head = text.starts_with('#') || text.starts_with("From:") || text.contains("Phase ");
+        let Some((_, rest)) = text.split_once('[').filter(|_| is_head) else { continue };
+        let Some((words, after)) = rest.split_once(']') else { continue };
+        let is_words = words.chars().next().is_some_and(char::is_lowercase)
+            && words.len() > 2
+            && words.chars().all(|c| c.is_lowercase() || c == ' ' || c == '-');
+        if is_words && !after.starts_with(['(', '[', ':']) {
+            found.push((line, format!("[{words}]")));
+        }
+    }
+    found
+}
+
+/// The goal in the line above a list of steps: `Plan v1 (generated from goal: "Process the loan"):`.
+fn goal_of_heading(line: &str) -> Option<&str> {
+    let line = line.trim().strip_prefix("Plan ")?.strip_suffix(':')?;
+    let (_, goal) = line.strip_suffix(')')?.split_once("goal: ")?;
+    Some(goal.trim().trim_matches('"')).filter(|goal| !goal.is_empty())
+}
+
+/// Sets a text that is still empty. Returns whether it was set.
+fn fill(field: &mut String, text: impl Fn() -> String) -> bool {
+    let is_free = field.is_empty();
+    if is_free {
+        *field = text();
+    }
+    is_free && !field.is_empty()
+}
+
+fn fill_list(field: &mut Vec<String>, items: Option<Vec<String>>) -> bool {
+    let is_free = field.is_empty();
+    match items {
+        Some(items) if is_free && !items.is_empty() => *field = items,
+        _ => return false,
+    }
+    true
+}
+
+/// Reports the items of a text that is beside the tasks. `lines` are the lines before it.
+pub(crate) fn report_unread(draft: &mut PlanDraft, text: &str, lines: usize) {
+    let text = super::spelling::in_common_spelling(text);
+    let document = Document::new(&text);
+    for section in &document.sections {
+        let is_item =
+            |item: &&super::document::Item| item.number.is_some() || item.checkbox.is_some();
+        let items: Vec<u64> = section.items.iter().filter(is_item).map(|item| item.line).collect();
+        let Some(first) = items.first() else { continue };
+        let line = first.saturating_add(u64::try_from(lines).unwrap_or(0));
+        let boxes = section.items.iter().any(|item| item.checkbox.is_some());
+        let kind = if boxes { PartKind::Checkbox } else { PartKind::Item };
+        draft.add_unread(kind, items.len(), &section.title, Some(line));
+    }
+}
+
+/// Whether a text has a checkbox outside of code.
+pub(crate) fn has_checkboxes(text: &str) -> bool {
+    fn any(items: &[super::document::Item]) -> bool {
+        items.iter().any(|item| item.checkbox.is_some() || any(&item.items))
+    }
+    let text = super::spelling::in_common_spelling(text);
+    Document::new(&text).sections.iter().any(|section| any(&section.items))
+}
+
+/// The title of the first heading.
+pub(crate) fn first_title(text: &str) -> String {
+    let document = Document::new(text);
+    document.sections.get(1).map(|section| section.title.clone()).unwrap_or_default()
+}
+
+/// The text of each section by its title.
+pub(crate) fn section_texts(text: &str) -> Vec<(String, String)> {
+    let document = Document::new(text);
+    let texts = document.sections.iter().map(|section| {
+        let title = section.title.trim_end_matches(':').to_owned();
+        (title, document.slice(section.body..section.range.end).trim().to_owned())
+    });
+    texts.filter(|(_, text)| !text.is_empty()).collect()
+}

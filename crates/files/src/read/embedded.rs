@@ -1,0 +1,186 @@
+//! Plans inside of other text: in a code block, in the front matter, or as task elements.
+//!
+//! Every function returns the part of the text with the plan, padded so that its lines have the
+//! numbers of the whole text.
+
+use serde_json::{Map, Value};
+
+use crate::syntax::parse_yaml;
+
+/// A part of a text, with the number of its first line.
+pub(super) struct Embedded<'a> {
+    /// The part, padded with line breaks.
+    pub(super) text: String,
+    /// The text before and after it.
+    pub(super) around: (&'a str, &'a str),
+}
+
+/// The code blocks of a Markdown text that begin like JSON.
+pub(super) fn json_blocks(text: &str) -> Vec<Embedded<'_>> {
+    code_blocks(text, |block| block.trim_start().starts_with(['{', '[']))
+}
+
+/// The code blocks of a Markdown text that have a field `steps`, as native plans in YAML do.
+pub(super) fn yaml_blocks(text: &str) -> Vec<Embedded<'_>> {
+    code_blocks(text, |block| block.lines().any(|line| line.starts_with("steps:")))
+}
+
+/// The code blocks of a Markdown text that are of one type.
+fn code_blocks(text: &str, is_wanted: impl Fn(&str) -> bool) -> Vec<Embedded<'_>> {
+    let mut found = Vec::new();
+    let mut open: Option<(usize, usize, usize)> = None;
+    let mut at = 0_usize;
+    for (number, line) in text.split_inclusive('\n').enumerate() {
+        let content = line.trim();
+        let next = at.saturating_add(line.len());
+        if content.starts_with("```") {
+            match open {
+                None => open = Some((number.saturating_add(1), at, next)),
+                Some((first, start, body)) => {
+                    open = None;
+                    let block = text.get(body..at).unwrap_or_default();
+                    if is_wanted(block) {
+                        let around = (
+                            text.get(..start).unwrap_or_default(),
+                            text.get(next..).unwrap_or_default(),
+                        );
+                        let text = format!("{}{block}", "\n".repeat(first));
+                        found.push(Embedded { text, around });
+                    }
+                }
+            }
+        }
+        at = next;
+    }
+    found
+}
+
+/// The front matter of a text, with its first mark, and the text after it.
+pub(super) fn front_matter(text: &str) -> Option<(&str, &str)> {
+    let mut lines = text.split_inclusive('\n');
+    let mut length = lines.next().filter(|line| line.trim_end() == "---")?.len();
+    for line in lines {
+        if line.trim_end() == "---" {
+            let body = text.get(length.saturating_add(line.len())..)?;
+            return Some((text.get(..length)?, body));
+        }
+        length = length.saturating_add(line.len());
+    }
+    None
+}
+
+/// The task elements of a text (`<task><name>...</name>...</task>`), each with its line.
+pub(super) fn task_elements(text: &str) -> Vec<(u64, Value)> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    let mut line = 1_u64;
+    while let Some(start) = rest.find("<task") {
+        let (before, tail) = rest.split_at(start);
+        line = line.saturating_add(line_breaks(before));
+        let is_task = tail.get(5..).is_some_and(|rest| rest.starts_with(['>', ' ', '\n']));
+        // Another element, such as `<tasks>`, is only passed.
+        let end = if is_task { tail.find("</task>") } else { Some(5) };
+        let Some(end) = end else { break };
+        let (element, after) = tail.split_at(end);
+        let fields = if is_task { element_fields(element) } else { Map::new() };
+        if fields.contains_key("name") || fields.contains_key("action") {
+            found.push((line, Value::Object(fields)));
+        }
+        line = line.saturating_add(line_breaks(element));
+        rest = after;
+    }
+    found
+}
+
+/// Records drawn as a tree: a line `step_record:`, then its fields behind `\u{251c}\u{2500}\u{2500} `.
+pub(super) fn drawn_records(text: &str) -> Vec<(u64, Value)> {
+    let mut found = Vec::new();
+    let mut fields = Map::new();
+    let mut first = 0_u64;
+    for (number, line) in (1_u64..).zip(text.lines().chain([""])) {
+        let field = drawn_field(line);
+        if let Some((name, value)) = field {
+            if fields.is_empty() {
+                first = number.saturating_sub(1).max(1);
+            }
+            fields.insert(name, value);
+            continue;
+        }
+        let record = std::mem::take(&mut fields);
+        if record.contains_key("id") || record.contains_key("goal") {
+            found.push((first, Value::Object(record)));
+        }
+    }
+    found
+}
+
+/// The name and the value behind a branch of a tree.
+fn drawn_field(line: &str) -> Option<(String, Value)> {
+    let branches = ["\u{251c}\u{2500}", "\u{2514}\u{2500}", "|--", "+--", "`--"];
+    let line = line.trim();
+    let content = branches.iter().find_map(|branch| line.strip_prefix(branch))?;
+    let content = content.trim_start_matches(['\u{2500}', '-', ' ']);
+    let (name, text) = content.split_once(':')?;
+    let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '-' || c == ' ';
+    if name.is_empty() || !name.chars().all(is_name) {
+        return None;
+    }
+    let text = text.trim();
+    // The values are YAML, unless they only look like it.
+    let value = parse_yaml::<Value>(&format!("value: {text}")).ok();
+    let value = value.and_then(|value| value.get("value").cloned());
+    let value = value.unwrap_or_else(|| Value::String(text.to_owned()));
+    Some((name.trim().replace(' ', "_"), value))
+}
+
+fn line_breaks(text: &str) -> u64 {
+    u64::try_from(text.matches('\n').count()).unwrap_or(0)
+}
+
+/// A text without the tags of the elements in it, such as `<automated>`.
+fn without_elements(text: &str) -> String {
+    let mut found = String::new();
+    let mut rest = text;
+    while let Some((before, tail)) = rest.split_once('<') {
+        found.push_str(before);
+        let name_end = tail.find('>').filter(|end| {
+            let name = tail.get(..*end).unwrap_or_default().trim_start_matches('/');
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '-' || c == '_')
+        });
+        match name_end {
+            Some(end) => rest = tail.get(end.saturating_add(1)..).unwrap_or_default(),
+            None => {
+                found.push('<');
+                rest = tail;
+            }
+        }
+    }
+    found.push_str(rest);
+    found.trim().to_owned()
+}
+
+/// The child elements of an element, and its attributes.
+fn element_fields(element: &str) -> Map<String, Value> {
+    let mut fields = Map::new();
+    let Some((head, body)) = element.split_once('>') else { return fields };
+    let mut words = head.split('"');
+    while let (Some(name), Some(value)) = (words.next(), words.next()) {
+        let name = name.trim().trim_end_matches('=');
+        let name = name.rsplit(' ').next().unwrap_or(name);
+        fields.insert(name.to_owned(), Value::String(value.to_owned()));
+    }
+    let mut rest = body;
+    while let Some((_, tail)) = rest.split_once('<') {
+        let Some((name, content)) = tail.split_once('>') else { break };
+        let is_name =
+            !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_');
+        match content.split_once(&format!("</{name}>")).filter(|_| is_name) {
+            Some((value, after)) => {
+                fields.insert(name.to_owned(), Value::String(without_elements(value)));
+                rest = after;
+            }
+            None => rest = content,
+        }
+    }
+    fields
+}

@@ -1,0 +1,186 @@
+//! The entry points: read and lint a plan file or a text.
+
+use std::borrow::Cow;
+use std::io::Read;
+use std::path::Path;
+
+use super::conflict_marks::conflict_marks;
+use super::detect;
+use super::folder::{Folder, read_folder};
+use super::options::ReadOptions;
+use crate::diagnostic::{Diagnostic, ReadError, ReadResult, Severity, plan_error};
+use crate::draft::ValidPlan;
+use crate::plan_file::{PlanFile, PlanFormat};
+use crate::read_report::PartKind;
+use crate::records;
+use crate::syntax::{is_blank, read_text, read_text_from, without_byte_order_mark};
+use plan_ledger::{Error, Result};
+
+/// Reads a plan file, or a folder with a file for each task.
+pub fn read(path: &Path) -> Result<PlanFile> {
+    ReadOptions::default().read(path)
+}
+
+/// Parses a plan. Messages and done marks use `name` as the file name.
+pub fn parse(name: &str, text: &str) -> Result<PlanFile> {
+    ReadOptions::default().parse(name, text)
+}
+
+impl ReadOptions {
+    /// Reads a plan file, or a folder with a file for each task.
+    pub fn read(&self, path: &Path) -> Result<PlanFile> {
+        let valid = if path.is_dir() {
+            validated_folder(path, self)?
+        } else {
+            let text = read_text(path, "plan file")?;
+            validated(&file_name(path), &normalized_text(&text), self)
+        };
+        Ok(normalized(valid.map_err(|error| Error::from(error).at_path(path))?.plan_file))
+    }
+
+    /// Reads a plan from an open stream such as standard input. Messages and done marks use `name` as
+    /// the file name.
+    pub fn read_stream(&self, name: &str, from: impl Read) -> Result<PlanFile> {
+        self.parse(name, &read_text_from(from, Path::new(name), "plan file")?)
+    }
+
+    /// Parses a plan. Messages and done marks use `name` as the file name.
+    pub fn parse(&self, name: &str, text: &str) -> Result<PlanFile> {
+        let valid = validated(name, &normalized_text(text), self);
+        let valid = valid.map_err(|error| Error::from(error).at_path(Path::new(name)))?;
+        Ok(normalized(valid.plan_file))
+    }
+
+    /// Reads a plan file and reports its problems, or its warnings and notes. Returns an error only if
+    /// the file itself cannot be read.
+    pub fn lint(&self, path: &Path) -> Result<LintReport> {
+        if path.is_dir() {
+            return Ok(report_of(validated_folder(path, self)?, ""));
+        }
+        let text = read_text(path, "plan file")?;
+        let text = normalized_text(&text);
+        Ok(report_of(validated(&file_name(path), &text, self), &text))
+    }
+}
+
+/// The diagnostics of a plan file, and its plan if it is valid.
+#[derive(Debug)]
+pub struct LintReport {
+    /// The plan, unless there is a problem.
+    pub plan_file: Option<PlanFile>,
+    /// All problems, or else all warnings and then all notes, each in the order of the plan.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Parses a plan and reports its problems, or its warnings and notes.
+#[must_use]
+pub fn lint_text(name: &str, text: &str, tag: Option<&str>) -> LintReport {
+    let text = normalized_text(text);
+    report_of(validated(name, &text, &ReadOptions::of_tag(tag)), &text)
+}
+
+fn report_of(read: ReadResult<ValidPlan>, text: &str) -> LintReport {
+    let LintReport { plan_file, diagnostics } = report_without_columns(read, text);
+    let lines: Vec<&str> = text.lines().collect();
+    let diagnostics = diagnostics.into_iter().map(|each| each.with_column(&lines)).collect();
+    LintReport { plan_file, diagnostics }
+}
+
+fn report_without_columns(read: ReadResult<ValidPlan>, text: &str) -> LintReport {
+    match read {
+        Ok(valid) => {
+            let mut diagnostics = valid.warnings(text);
+            diagnostics.extend(valid.plan_file.notes.clone());
+            diagnostics.extend(report_notes(&valid.plan_file));
+            LintReport { plan_file: Some(normalized(valid.plan_file)), diagnostics }
+        }
+        Err(ReadError::Invalid(diagnostics)) => LintReport { plan_file: None, diagnostics },
+        Err(ReadError::Syntax { line, error, .. }) => {
+            let diagnostics = vec![Diagnostic::from_error(line, &error)];
+            LintReport { plan_file: None, diagnostics }
+        }
+    }
+}
+
+/// What was not read, and what was read differently, as notes.
+fn report_notes(plan_file: &PlanFile) -> Vec<Diagnostic> {
+    let note = |line, message: String| Diagnostic::at_line(Severity::Note, line, message);
+    let unread = plan_file.report.unread.iter().map(|part| {
+        let mut message = part.without_line();
+        message.push_str(match (part.kind, part.count) {
+            (PartKind::Placeholder, _) => ": fill in the template",
+            (PartKind::Section, _) => " is kept as context",
+            (_, 1) => " is not a task: it is kept with the plan",
+            _ => " are not tasks: they are kept with the plan",
+        });
+        if part.kind == PartKind::Checkbox {
+            message.push_str("; add an id to make one a step");
+        }
+        note(part.line, message)
+    });
+    let corrections = plan_file.report.correction_lines().into_iter();
+    unread.chain(corrections.map(|(line, message)| note(line, message))).collect()
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+/// A text without a byte order mark, whose lines end with a line feed.
+fn normalized_text(text: &str) -> Cow<'_, str> {
+    let text = without_byte_order_mark(text);
+    if text.contains('\r') {
+        return text.replace("\r\n", "\n").replace('\r', "\n").into();
+    }
+    text.into()
+}
+
+fn validated(name: &str, text: &str, options: &ReadOptions) -> ReadResult<ValidPlan> {
+    if is_blank(text) {
+        let message = "the file is empty: expected a plan with at least one step";
+        return Err(plan_error(message).into());
+    }
+    let conflicts = conflict_marks(text);
+    if !conflicts.is_empty() {
+        return Err(ReadError::Invalid(conflicts));
+    }
+    let parsed = detect::parse_draft(name, text, options)?;
+    let mut draft = parsed.draft;
+    draft.drop_dependencies(&options.drop_dependencies);
+    draft.read_commands(options.programs.as_ref());
+    draft.validate(&parsed.text)
+}
+
+/// Reads a folder with a file for each task.
+fn validated_folder(path: &Path, options: &ReadOptions) -> Result<ReadResult<ValidPlan>> {
+    let name = file_name(path);
+    let no_plan = || plan_error("the files of the folder have no tasks").at_path(path);
+    let mut draft = match read_folder(path)? {
+        Folder::Issues(issues) => records::parse_beads(&name, issues),
+        Folder::Gsd { records, unread } => {
+            let format = Some(PlanFormat::Gsd);
+            let mut draft = records::parse_lines(&name, records, format).ok_or_else(no_plan)?;
+            if unread > 0 {
+                draft.add_unread(PartKind::Record, unread, "", None);
+            }
+            draft
+        }
+        Folder::Records { records, unread } => {
+            let mut draft = records::parse_lines(&name, records, None).ok_or_else(no_plan)?;
+            if unread > 0 {
+                draft.add_unread(PartKind::Record, unread, "", None);
+            }
+            draft
+        }
+    };
+    draft.drop_dependencies(&options.drop_dependencies);
+    draft.read_commands(options.programs.as_ref());
+    Ok(draft.validate(""))
+}
+
+/// Reads the plan back from its canonical text, as a ledger does. A number such as `1e3` has one
+/// spelling there, so equal hashes mean equal plans.
+fn normalized(plan_file: PlanFile) -> PlanFile {
+    let plan = serde_json::from_str(&plan_file.plan.canonical()).unwrap_or(plan_file.plan);
+    PlanFile { plan, ..plan_file }
+}
