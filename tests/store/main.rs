@@ -18,6 +18,7 @@ mod flawed;
 mod kill;
 mod moves;
 mod network;
+#[path = "../../src/store/tests/node.rs"]
 mod node;
 mod parts;
 mod process;
@@ -29,3 +30,22 @@ mod runner;
 mod serve;
 mod waits;
 mod walk;
+
+mod engine {
+    //! What `node` needs: the engine, any store, and how often it is asked again. A create that another process won
+    //! counts, too.
+
+    pub(crate) use plan_ledger::Result;
+    pub(crate) use plan_ledger::internals::format::{
+        Chain, ChainKey, Codec, NewRecord, Placement, SegmentHeader, SegmentReason, Stamp, Uid,
+        encode_frame,
+    };
+    pub(crate) use plan_ledger::internals::store::{
+        EncodedSlot, HeldStore, KIND_WRITER_NOTE, LedgerIdentity, Objects, SegmentForm,
+        SegmentObject, SlotPart, SlotWriter, StoreEnd, StoreSession, WriterNote, WriterReason,
+    };
+
+    pub(crate) type Store = std::sync::Arc<dyn Objects>;
+
+    pub(crate) const PATIENCE: u32 = 100;
+}

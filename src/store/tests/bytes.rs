@@ -44,7 +44,7 @@ fn golden_store_has_these_bytes() {
         text == expected,
         "format/golden/store.hex differs: see UPDATE_GOLDEN in CONTRIBUTING.md"
     );
-    assert_eq!(read_all(&store).len(), 5);
+    assert_eq!(read_all(&store.handle()).unwrap().len(), 5);
 }
 
 /// Goal: a flipped bit in any object of the log is damage of that object, and no takeover follows it. (A

@@ -6,3 +6,26 @@ mod fates;
 mod model;
 mod node;
 mod rows;
+
+mod engine {
+    //! What `node` needs: the engine, the simulated store, and how often it is asked again.
+
+    pub(super) use crate::error::Result;
+    pub(super) use crate::format::{
+        Chain, ChainKey, Codec, NewRecord, Placement, SegmentHeader, SegmentReason, Stamp, Uid,
+        encode_frame,
+    };
+    pub(super) use crate::sim::SimStore as Store;
+    pub(super) use crate::store::{
+        EncodedSlot, HeldStore, KIND_WRITER_NOTE, LedgerIdentity, Objects, SegmentForm,
+        SegmentObject, SlotPart, SlotWriter, StoreEnd, StoreSession, WriterNote, WriterReason,
+    };
+
+    pub(super) const PATIENCE: u32 = 12;
+
+    impl AsRef<dyn Objects> for Store {
+        fn as_ref(&self) -> &dyn Objects {
+            self
+        }
+    }
+}

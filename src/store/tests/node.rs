@@ -1,36 +1,29 @@
-//! A process that writes slots with real bytes, for the tests.
+//! A process that writes slots with real bytes: here on the simulated store, and in `tests/store` on real
+//! ones. The module `engine` beside it names the engine, the store, and how often it is asked again.
 
-use crate::error::Result;
-use crate::format::Codec;
-use crate::format::{
-    Chain, ChainKey, NewRecord, Placement, SegmentHeader, SegmentReason, Stamp, Uid, encode_frame,
-    to_u64,
-};
-use crate::sim::SimStore;
-use crate::store::{
-    EncodedSlot, HeldStore, KIND_WRITER_NOTE, LedgerIdentity, SegmentForm, SegmentObject, SlotPart,
-    SlotWriter, StoreEnd, StoreSession, WriterNote, WriterReason,
+use super::engine::{
+    Chain, ChainKey, Codec, EncodedSlot, HeldStore, KIND_WRITER_NOTE, LedgerIdentity, NewRecord,
+    Objects, PATIENCE, Placement, Result, SegmentForm, SegmentHeader, SegmentObject, SegmentReason,
+    SlotPart, SlotWriter, Stamp, Store, StoreEnd, StoreSession, Uid, WriterNote, WriterReason,
+    encode_frame,
 };
 
 pub(super) const IDENTITY: LedgerIdentity =
     LedgerIdentity { ledger: [0xA1; 16], genesis: [0xA2; 16] };
 
-/// How often a process asks the store again before it gives up.
-const PATIENCE: u32 = 12;
-
-pub(super) fn session(store: &SimStore) -> StoreSession<'_> {
-    StoreSession { objects: store, identity: IDENTITY, retry: &|unclear| unclear < PATIENCE }
+pub(super) fn session(objects: &dyn Objects) -> StoreSession<'_> {
+    StoreSession { objects, identity: IDENTITY, retry: &|unclear| unclear < PATIENCE }
 }
 
 /// The payloads of the log by sequence number, from a position to the end. Those of writer notes are
 /// the number of the process.
 pub(super) fn read_from(
-    store: &SimStore,
+    objects: &dyn Objects,
     from: StoreEnd,
 ) -> Result<(Vec<(u64, String)>, StoreEnd)> {
     let mut found = Vec::new();
     let start = from.position.next_seq;
-    let end = session(store).find_end(from, &mut |taken| {
+    let end = session(objects).find_end(from, &mut |taken| {
         taken.for_each_record(&mut |record| {
             let seq = record.header.stamp.seq;
             let text = match record.header.kind {
@@ -50,14 +43,19 @@ pub(super) fn read_from(
 }
 
 /// The whole log.
-pub(super) fn read_all(store: &SimStore) -> Vec<(u64, String)> {
-    read_from(&store.handle(), StoreEnd::start()).unwrap().0
+pub(super) fn read_all(objects: &dyn Objects) -> Result<Vec<(u64, String)>> {
+    Ok(read_from(objects, StoreEnd::start())?.0)
+}
+
+/// The text of a record.
+pub(super) fn text(log: &[(u64, String)], seq: u64) -> &str {
+    &log.iter().find(|(found, _)| *found == seq).unwrap().1
 }
 
 /// A process in an open epoch.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
-    pub(super) store: SimStore,
+    pub(super) store: Store,
     pub(super) held: HeldStore,
     writer: SlotWriter,
     /// The clock of its machine.
@@ -131,17 +129,18 @@ pub(super) fn opening(
 
 impl Node {
     /// Open an epoch. `number` is below 0x80, and no two processes have the same.
-    pub(super) fn open(store: &SimStore, number: u8) -> Result<Self> {
+    pub(super) fn open(store: &Store, number: u8) -> Result<Self> {
         Self::open_with_clock(store, number, 1_000)
     }
 
-    pub(super) fn open_with_clock(store: &SimStore, number: u8, clock: u64) -> Result<Self> {
+    pub(super) fn open_with_clock(store: &Store, number: u8, clock: u64) -> Result<Self> {
         let mut made = None;
-        let held = session(store).take_over(StoreEnd::start(), &mut |_| Ok(()), &mut |end| {
-            let (slot, writer, segment, bytes) = opening(end, number, clock)?;
-            made = Some((writer, segment, bytes));
-            Ok(slot)
-        })?;
+        let held =
+            session(store.as_ref()).take_over(StoreEnd::start(), &mut |_| Ok(()), &mut |end| {
+                let (slot, writer, segment, bytes) = opening(end, number, clock)?;
+                made = Some((writer, segment, bytes));
+                Ok(slot)
+            })?;
         let (writer, segment, bytes) = made.unwrap();
         let seq = held.end().position.next_seq - 1;
         let acknowledged = vec![(seq, format!("opened by {number:02x}"))];
@@ -149,8 +148,8 @@ impl Node {
     }
 
     /// A copy of the machine, with a connection of its own.
-    pub(super) fn copy(&self, store: &SimStore) -> Self {
-        Self { store: store.handle(), ..self.clone() }
+    pub(super) fn copy(&self, store: &Store) -> Self {
+        Self { store: store.clone(), ..self.clone() }
     }
 
     /// The slot with some records, each in a batch of its own.
@@ -163,7 +162,7 @@ impl Node {
             let payload = text.as_bytes().to_vec();
             let record = NewRecord { kind: 7, codec: Codec::Raw, schema: 1, payload };
             seq += 1;
-            let at = offset + to_u64(frames.len());
+            let at = offset + u64::try_from(frames.len()).unwrap();
             let one = frame(&record, &self.segment, at, (seq, chain, self.clock.max(time)));
             chain = Chain(*one.last_chunk().unwrap());
             frames.extend(one);
@@ -177,7 +176,7 @@ impl Node {
     /// Commit one record, and return its sequence number.
     pub(super) fn append(&mut self, text: &str) -> Result<u64> {
         let slot = self.slot(&[text]);
-        self.held.commit(&session(&self.store), slot.clone())?;
+        self.held.commit(&session(self.store.as_ref()), slot.clone())?;
         self.committed(&slot, text);
         Ok(slot.header().last_seq)
     }
@@ -200,7 +199,7 @@ impl Node {
     }
 
     pub(super) fn upload_part(&self) {
-        let object = self.held.create_part(&session(&self.store), &self.bytes).unwrap();
+        let object = self.held.create_part(&session(self.store.as_ref()), &self.bytes).unwrap();
         assert_eq!(object, self.part().0);
     }
 }

@@ -10,7 +10,7 @@ use crate::store::{
     remove,
 };
 
-use super::node::{Node, read_all, read_from, session};
+use super::node::{Node, read_all, read_from, session, text};
 
 /// The writer of epoch 1, which has committed records 1 to 9; its next name is 10.
 fn writer() -> (SimStore, Node) {
@@ -37,10 +37,6 @@ fn opening_call(store: &SimStore) -> u64 {
     dry.creates()[0].call
 }
 
-fn text(log: &[(u64, String)], seq: u64) -> &str {
-    &log[usize::try_from(seq).unwrap() - 1].1
-}
-
 #[track_caller]
 fn assert_fenced(node: &mut Node, append: &str) {
     let before = node.acknowledged.len();
@@ -52,7 +48,7 @@ fn assert_fenced(node: &mut Node, append: &str) {
 
 #[track_caller]
 fn assert_log_has(store: &SimStore, nodes: &[&Node]) {
-    let log = read_all(store);
+    let log = read_all(&store.handle()).unwrap();
     for (seq, expected) in nodes.iter().flat_map(|node| &node.acknowledged) {
         assert_eq!(text(&log, *seq), expected, "record {seq}");
     }
@@ -65,7 +61,7 @@ fn row_01_writer_dies_after_its_create() {
     assert_eq!(w.append("w10").unwrap_err().kind(), ErrorKind::OutcomeUnknown);
     let c = Node::open(&store.handle(), 2).unwrap();
     assert_eq!(c.last(), 11);
-    let log = read_all(&store);
+    let log = read_all(&store.handle()).unwrap();
     assert_eq!((text(&log, 10), text(&log, 11)), ("w10", "opened by 02"));
 }
 
@@ -89,7 +85,7 @@ fn row_03_delayed_create_is_fenced() {
         other.carry_out_all();
     });
     assert_fenced(&mut w, "w10");
-    assert_eq!(text(&read_all(&store), 10), "opened by 02");
+    assert_eq!(text(&read_all(&store.handle()).unwrap(), 10), "opened by 02");
 }
 
 #[test]
@@ -174,7 +170,7 @@ fn row_08_writer_that_stopped_for_days_is_fenced() {
     assert_fenced(&mut w, "w10");
     assert!(store.peek(&slot(10)).is_some() && store.peek(&slot(11)).is_none());
     assert_log_has(&store, &[&w]);
-    assert_eq!(text(&read_all(&store), 14), "c14");
+    assert_eq!(text(&read_all(&store.handle()).unwrap(), 14), "c14");
 }
 
 /// C found 10 missing and stops; W commits 10 to 12, which are collected; C continues.
@@ -232,7 +228,7 @@ fn row_10_slow_reader_skips_an_orphan() {
 
 /// The machine of W is copied at 9; W commits 10 to 12, which are collected; the copy commits.
 fn copy_that_comes_back(store: &SimStore, w: &mut Node) {
-    let mut copy = w.copy(store);
+    let mut copy = w.copy(&store.handle());
     for seq in 10..=12 {
         assert_eq!(w.append(&format!("w{seq}")).unwrap(), seq);
     }
@@ -266,7 +262,7 @@ fn row_12_slow_reader_skips_the_slot_of_a_copy() {
 fn rows_09_to_12_hold_wherever_a_collector_stops() {
     let (origin, w) = writer();
     let at_ten = read_from(&origin.handle(), StoreEnd::start()).unwrap().1;
-    let mut w = w.copy(&origin);
+    let mut w = w.copy(&origin.handle());
     for seq in 10..=12 {
         assert_eq!(w.append(&format!("w{seq}")).unwrap(), seq);
     }
@@ -276,12 +272,12 @@ fn rows_09_to_12_hold_wherever_a_collector_stops() {
     assert_eq!(plan.len(), 11);
     for stop in 0..=plan.len() {
         let store = origin.fork();
-        let mut w = w.copy(&store);
+        let mut w = w.copy(&store.handle());
         let (before, rest) = plan.split_at(stop);
         remove(&session(&store), before, &mut |_| ()).unwrap();
         // A copy of the machine of W that stood at 9 comes back, and C, which found 10 missing.
         let (_, stale) = writer();
-        let mut copy = stale.copy(&store);
+        let mut copy = stale.copy(&store.handle());
         assert_fenced(&mut copy, "copy 10");
         let c = Node::open(&store.handle(), 2).unwrap();
         assert_eq!(c.last(), 13, "{stop}");
@@ -300,7 +296,7 @@ fn rows_09_to_12_hold_wherever_a_collector_stops() {
 #[test]
 fn row_13_writer_and_its_copy_part_at_the_first_difference() {
     let (store, mut w) = writer();
-    let mut copy = w.copy(&store);
+    let mut copy = w.copy(&store.handle());
     assert_eq!(w.append("the same").unwrap(), 10);
     assert_eq!(copy.append("the same").unwrap(), 10);
     assert_eq!(copy.append("copy 11").unwrap(), 11);
@@ -450,7 +446,7 @@ fn row_20_nothing_is_acknowledged_without_its_slot() {
     let sent = w.store.creates().len();
     assert_eq!(w.append("w10 again").unwrap_err().kind(), ErrorKind::OutcomeUnknown);
     assert_eq!((w.store.creates().len(), w.acknowledged.len()), (sent, 9));
-    assert_eq!(text(&read_all(&store), 9), "w9");
+    assert_eq!(text(&read_all(&store.handle()).unwrap(), 9), "w9");
     // When the store answers again, the same bytes are sent.
     let slot = w.slot(&["w10"]);
     let session = crate::store::StoreSession { retry: &|_| true, ..session(&w.store) };
