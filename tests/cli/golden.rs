@@ -19,7 +19,7 @@ use plan_ledger::{
 
 /// A clock that advances a millisecond per call.
 #[derive(Debug)]
-struct Ticking(AtomicU64);
+pub(crate) struct Ticking(pub(crate) AtomicU64);
 
 impl Clock for Ticking {
     fn now(&self) -> u64 {

@@ -15,21 +15,11 @@ use plan_ledger::internals::ledger::{IdSource, RetentionLimit};
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::internals::storage::Storage;
 use plan_ledger::log::Log;
-use plan_ledger::{Clock, Environment, HeadSync, Json, Ledger, Plan, Receipt, RunPolicy, State};
+use plan_ledger::{Environment, HeadSync, Json, Ledger, Plan, Receipt, RunPolicy, State};
 
 use super::command::Place;
-use super::golden::{deterministic, parse};
+use super::golden::{Ticking, deterministic, parse};
 use super::lab::{dir, kill, mix, options_with, reader, record, whole};
-
-/// A clock that advances a millisecond per call.
-#[derive(Debug)]
-struct Ticking(AtomicU64);
-
-impl Clock for Ticking {
-    fn now(&self) -> u64 {
-        self.0.fetch_add(1000, Ordering::Relaxed)
-    }
-}
 
 /// Identifiers that depend only on the start.
 #[derive(Debug)]

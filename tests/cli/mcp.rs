@@ -384,16 +384,22 @@ fn bad_input_is_refused_with_a_reason() {
     client.end();
 }
 
+/// A session that waits for a step, the token on which that step depends.
+fn waiting_session(place: &Place) -> (Client, String) {
+    let token = place.ledger("claim --worker other").code(0).token();
+    let mut client = Client::of_session(place, &[]);
+    let arguments = json!({ "name": "ledger_claim", "arguments": { "wait_seconds": 50 } });
+    let waits = client.request("tools/call", arguments);
+    client.send(&waits);
+    (client, token)
+}
+
 /// A host that dies: what still waits must not claim for it, and a message that was cut off counts for
 /// nothing.
 #[test]
 fn cut_pipe_ends_the_server_and_claims_nothing() {
     let place = Place::planned("steps: [{id: a}, {id: b, after: [a]}]\n");
-    let token = place.ledger("claim --worker other").code(0).token();
-    let mut client = Client::of_session(&place, &[]);
-    let arguments = json!({ "name": "ledger_claim", "arguments": { "wait_seconds": 50 } });
-    let waits = client.request("tools/call", arguments);
-    client.send(&waits);
+    let (mut client, token) = waiting_session(&place);
     let to = client.to.as_mut().unwrap();
     to.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"tools/call\",\"params\":").unwrap();
     drop(client.to.take());
@@ -437,11 +443,7 @@ fn ended_session_frees_its_step_at_once() {
 #[test]
 fn waiting_claim_gets_the_step_as_soon_as_it_is_ready() {
     let place = Place::planned("steps: [{id: a}, {id: b, after: [a]}]\n");
-    let token = place.ledger("claim --worker other").code(0).token();
-    let mut client = Client::of_session(&place, &[]);
-    let arguments = json!({ "name": "ledger_claim", "arguments": { "wait_seconds": 50 } });
-    let waits = client.request("tools/call", arguments);
-    client.send(&waits);
+    let (mut client, token) = waiting_session(&place);
     // Other calls are answered meanwhile.
     let arguments = json!({ "name": "ledger_status", "arguments": {} });
     let status = client.request("tools/call", arguments);

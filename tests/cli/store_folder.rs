@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -246,16 +247,22 @@ fn start_bound() -> (SimDisk, SimStore, Mutex<Journal>) {
     (disk, store, journal)
 }
 
+/// The calls of the disk of a process that lives without faults.
+fn disk_calls(disk: &SimDisk, store: &SimStore, journal: &Mutex<Journal>) -> RangeInclusive<u64> {
+    let calm = disk.fork();
+    let before = calm.calls();
+    live(&calm, &store.fork(), 1, 3, &Mutex::new(journal.lock().unwrap().clone())).unwrap();
+    before + 1..=calm.calls()
+}
+
 /// Goal: the machine stops before every call of the disk, and restarts in several ways.
 #[test]
 fn crash_at_every_call_of_the_disk_loses_and_invents_nothing() {
     let (disk, store, journal) = start_bound();
-    let calm = disk.fork();
-    let before = calm.calls();
-    live(&calm, &store.fork(), 1, 3, &Mutex::new(journal.lock().unwrap().clone())).unwrap();
+    let calls = disk_calls(&disk, &store, &journal);
     let step = sweep(7, 2, 1);
     let (mut count, mut last) = (0, u64::MAX);
-    for call in (before + 1..=calm.calls()).step_by(step) {
+    for call in calls.step_by(step) {
         let (disk, store) = (disk.fork(), store.fork());
         let journal = Mutex::new(journal.lock().unwrap().clone());
         disk.crash_at(call);
@@ -280,12 +287,10 @@ fn crash_at_every_call_of_the_disk_loses_and_invents_nothing() {
 #[test]
 fn sweep_failed_call_of_the_disk_loses_and_invents_nothing() {
     let (disk, store, journal) = start_bound();
-    let calm = disk.fork();
-    let before = calm.calls();
-    live(&calm, &store.fork(), 1, 3, &Mutex::new(journal.lock().unwrap().clone())).unwrap();
+    let calls = disk_calls(&disk, &store, &journal);
     let step = sweep(11, 3, 1);
     let effects = [FaultEffect::Nothing, FaultEffect::Everything, FaultEffect::Revert];
-    for call in (before + 1..=calm.calls()).step_by(step) {
+    for call in calls.step_by(step) {
         for effect in effects {
             let (disk, store) = (disk.fork(), store.fork());
             let journal = Mutex::new(journal.lock().unwrap().clone());

@@ -2,18 +2,13 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
 
-use plan_ledger::internals::store::{
-    AckMode, DirectoryObjects, MonotonicClock, StoreClient, StoreOpening, open_bound,
-};
 use plan_ledger::log::SegmentSizes;
 use plan_ledger::{Claim, Environment, Ledger, Note, RunPolicy};
 use serde_json::{Value, json};
 
 use super::commands::expect_published;
-use super::process::{Place, Running};
+use super::process::{Place, Running, open_ledger_in_store};
 
 /// A ledger in a store, with segment objects, slots after them, and a large output. Its folder is `one`.
 struct Store {
@@ -30,15 +25,8 @@ impl Store {
         let segments = SegmentSizes { first: 16_384, largest: 32_768 };
         let environment = Environment { segments, snapshot_every: None, ..Environment::system() };
         Ledger::create(&place.path("one"), &environment).unwrap().close().unwrap();
-        let objects = Arc::new(DirectoryObjects::open(&folder).unwrap());
-        let client = StoreClient::new(place.url.clone(), objects, |_| false);
-        let clock = MonotonicClock::new(|| Duration::ZERO);
-        let time = environment.clock.now();
-        let opening = StoreOpening { ack: AckMode::Store, node: [1; 16], time, clock };
-        let options = environment.log_options();
-        let bound = open_bound(&place.path("one"), options, &client, &opening).unwrap();
-        let keeper = bound.keeper;
-        let ledger = Ledger::of_log(bound.log, &bound.recovery, &environment).unwrap().0;
+        let (ledger, keeper) =
+            open_ledger_in_store(&place.path("one"), 1, &place.client(), &environment);
         let plan = serde_json::from_str(r#"{"steps": [{"id": "a"}]}"#).unwrap();
         let run = ledger.start_run("r", &plan, RunPolicy::default()).unwrap();
         let Claim::Task(task) = ledger.claim(run, "worker").unwrap() else { panic!("no task") };

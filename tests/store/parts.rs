@@ -4,19 +4,18 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use plan_ledger::internals::ledger::{Kind, LedgerTime, RUN_STREAMS};
 use plan_ledger::internals::storage::{Storage, StorageFile};
 use plan_ledger::internals::store::{
-    AckMode, CreatedObject, DirectoryObjects, ListedObject, MemoryFile, MonotonicClock, Objects,
-    StoreClient, StoreOpening, StoredObject, Unclear, open_bound, read_parts_in_place,
+    CreatedObject, DirectoryObjects, ListedObject, MemoryFile, Objects, StoreClient, StoredObject,
+    Unclear, read_parts_in_place,
 };
 use plan_ledger::log::{LogItem, LogReader, SegmentSizes, opening_verdict};
 use plan_ledger::plan::RunId;
 use plan_ledger::{Environment, Ledger, RunPolicy};
 
-use super::process::Place;
+use super::process::{Place, open_in_store};
 
 fn client(objects: Arc<dyn Objects>) -> StoreClient {
     StoreClient::new("a store", objects, |_| false)
@@ -96,10 +95,7 @@ impl Long {
         let mut long = Self { place, environment, runs, bytes: 0 };
         std::fs::create_dir(long.folder()).unwrap();
         let client = client(Arc::new(DirectoryObjects::open(&long.folder()).unwrap()));
-        let clock = MonotonicClock::new(|| Duration::ZERO);
-        let time = long.environment.clock.now();
-        let opening = StoreOpening { ack: AckMode::Store, node: [1; 16], time, clock };
-        let bound = open_bound(&dir, long.environment.log_options(), &client, &opening).unwrap();
+        let bound = open_in_store(&dir, 1, &client, &long.environment);
         bound.keeper.upload_segments().unwrap();
         bound.log.close().unwrap();
         let segments = client.objects().list("seg/").unwrap();

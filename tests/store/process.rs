@@ -8,11 +8,40 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use plan_ledger::internals::store::{
+    AckMode, BoundLog, DirectoryObjects, MonotonicClock, StoreClient, StoreKeeper, StoreOpening,
+    open_bound,
+};
+use plan_ledger::{Environment, Ledger};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// How long a test waits for anything: the processes share a machine with much other work.
 const WAIT_MAX: Duration = Duration::from_secs(180);
+
+/// Opens the log of a folder as a machine that keeps it in a store: a record counts when the store has it.
+pub(crate) fn open_in_store(
+    dir: &Path,
+    node: u8,
+    client: &StoreClient,
+    environment: &Environment,
+) -> BoundLog {
+    let (options, time) = (environment.log_options(), environment.clock.now());
+    let clock = MonotonicClock::new(|| Duration::ZERO);
+    let opening = StoreOpening { ack: AckMode::Store, node: [node; 16], time, clock };
+    open_bound(dir, options, client, &opening).unwrap()
+}
+
+/// The same as a ledger.
+pub(crate) fn open_ledger_in_store(
+    dir: &Path,
+    node: u8,
+    client: &StoreClient,
+    environment: &Environment,
+) -> (Ledger, Arc<StoreKeeper>) {
+    let BoundLog { log, recovery, keeper, .. } = open_in_store(dir, node, client, environment);
+    (Ledger::of_log(log, &recovery, environment).unwrap().0, keeper)
+}
 
 /// A place in the store with nothing in it, and folders for machines.
 pub(crate) struct Place {
@@ -40,6 +69,12 @@ impl Place {
         let url = format!("file://{}/store", folder.path().display());
         std::fs::create_dir(folder.path().join("store")).unwrap();
         Self { url, folder }
+    }
+
+    /// The client of a store that is a folder.
+    pub(crate) fn client(&self) -> StoreClient {
+        let objects = DirectoryObjects::open(&self.path("store")).unwrap();
+        StoreClient::new(self.url.clone(), Arc::new(objects), |_| false)
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

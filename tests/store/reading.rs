@@ -8,11 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use plan_ledger::internals::store::{
-    AckMode, DirectoryObjects, MonotonicClock, ObjectName, Objects, SegmentForm, SegmentObject,
-    StoreClient, StoreKeeper, StoreOpening, open_bound, restore,
+    DirectoryObjects, ObjectName, Objects, SegmentForm, SegmentObject, StoreClient, StoreKeeper,
+    restore,
 };
 use plan_ledger::log::{LogReader, SegmentSizes};
 use plan_ledger::plan::RunId;
@@ -22,6 +21,7 @@ use plan_ledger::{
 };
 use serde_json::{Value, json};
 
+use super::process::open_ledger_in_store;
 use super::rows::Prefix;
 
 /// A clock that moves on by a second whenever it is asked.
@@ -151,14 +151,7 @@ impl History {
         ledger.close().unwrap();
 
         let client = StoreClient::new("a store", Arc::clone(objects), |unclear| unclear < 100);
-        let open = |dir: &Path, node: u8| {
-            let (options, time) = (environment.log_options(), environment.clock.now());
-            let clock = MonotonicClock::new(|| Duration::ZERO);
-            let opening = StoreOpening { ack: AckMode::Store, node: [node; 16], time, clock };
-            let bound = open_bound(dir, options, &client, &opening).unwrap();
-            let keeper = Arc::clone(&bound.keeper);
-            (Ledger::of_log(bound.log, &bound.recovery, &environment).unwrap().0, keeper)
-        };
+        let open = |dir: &Path, node: u8| open_ledger_in_store(dir, node, &client, &environment);
         let snapshot = |ledger: &Ledger, keeper: &StoreKeeper| {
             ledger.snapshot::<State>().unwrap();
             upload_snapshot(objects, keeper);

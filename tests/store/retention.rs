@@ -2,18 +2,14 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
-use plan_ledger::internals::store::{
-    AckMode, DirectoryObjects, MonotonicClock, StoreClient, StoreOpening, open_bound,
-};
 use plan_ledger::log::SegmentSizes;
 use plan_ledger::{Environment, Ledger, Note, RunPolicy, State};
 use serde_json::{Value, json};
 
 use super::commands::expect_published;
-use super::process::Place;
+use super::process::{Place, open_ledger_in_store};
 
 /// A place whose store is a folder: only there a test can change how old an object is.
 struct Old {
@@ -43,15 +39,8 @@ impl Old {
             ledger.snapshot::<State>().unwrap();
         }
         ledger.close().unwrap();
-        let objects = Arc::new(DirectoryObjects::open(&folder).unwrap());
-        let client = StoreClient::new(place.url.clone(), objects, |_| false);
-        let clock = MonotonicClock::new(|| Duration::ZERO);
-        let time = environment.clock.now();
-        let opening = StoreOpening { ack: AckMode::Store, node: [1; 16], time, clock };
-        let options = environment.log_options();
-        let bound = open_bound(&place.path("one"), options, &client, &opening).unwrap();
-        let keeper = bound.keeper;
-        let ledger = Ledger::of_log(bound.log, &bound.recovery, &environment).unwrap().0;
+        let (ledger, keeper) =
+            open_ledger_in_store(&place.path("one"), 1, &place.client(), &environment);
         while keeper.upload_segments().unwrap() > 0 {}
         notes(&ledger, 20);
         ledger.snapshot::<State>().unwrap();

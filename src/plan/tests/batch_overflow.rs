@@ -48,16 +48,7 @@ fn evaluated(events: &[Event]) -> usize {
 fn evaluations(plan: &Plan) -> (TestLedger, Vec<usize>) {
     let mut ledger = TestLedger::with(plan, trust());
     let items: Vec<usize> = (0..40_000).collect();
-    let (run, name, by) = (RunId(1), "items".to_owned(), "me".to_owned());
-    let value = Json::new(&serde_json::json!(items));
-    let set = Command::SetVariable {
-        run,
-        name,
-        value,
-        expected_version: None,
-        origin: Origin::person(by),
-    };
-    ledger.execute(set).unwrap();
+    ledger.set("items", items);
     let token = ledger.dispatch("first");
     let mut commits = vec![evaluated(&ledger.report(token, Receipt::default()))];
     loop {

@@ -190,22 +190,12 @@ fn lease_ends_with_its_recorded_expiry() {
 fn step_that_is_lost_again_and_again_waits_for_a_person() {
     let mut ledger = TestLedger::with(&plan(vec![step("a", &[])]), RunPolicy::default());
     let lose = |ledger: &mut TestLedger| {
-        let (token, cause) = (ledger.dispatch("a"), LostCause::RunnerDied);
-        let detail = String::new();
-        ledger
-            .execute(Command::ReportLost { proof: Proof::LockHolder, token, cause, detail })
-            .unwrap();
+        let token = ledger.dispatch("a");
+        ledger.lose(token, LostCause::RunnerDied);
     };
     // What a worker returned before it began is no failure.
-    let (token, cause) = (ledger.dispatch("a"), LostCause::Released);
-    ledger
-        .execute(Command::ReportLost {
-            proof: Proof::LockHolder,
-            token,
-            cause,
-            detail: String::new(),
-        })
-        .unwrap();
+    let token = ledger.dispatch("a");
+    ledger.lose(token, LostCause::Released);
     lose(&mut ledger);
     lose(&mut ledger);
     assert_eq!(ledger.status("a"), StepStatus::Ready);
@@ -225,10 +215,7 @@ fn lost_non_idempotent_attempt_has_unknown_outcome() {
     let mut ledger = TestLedger::with(&plan(vec![once, after]), RunPolicy::default());
     let lose = |ledger: &mut TestLedger, cause| {
         let token = ledger.dispatch("a");
-        let detail = String::new();
-        ledger
-            .execute(Command::ReportLost { proof: Proof::LockHolder, token, cause, detail })
-            .unwrap();
+        ledger.lose(token, cause);
         ledger.status("a")
     };
     assert_eq!(lose(&mut ledger, LostCause::Released), StepStatus::Ready);

@@ -270,21 +270,9 @@ fn precondition_over_all_variables_is_rejudged() {
     let all =
         plan(vec![waiting("waits", "has(variables.x) && variables['odd-name'] == 7"), writer]);
     let mut ledger = TestLedger::with(&all, trust());
-    let set = |ledger: &mut TestLedger, name: &str, value: u32| {
-        let (name, value) = (name.to_owned(), Json::new(&serde_json::json!(value)));
-        let (run, by) = (RunId(1), "ann".to_owned());
-        let set = Command::SetVariable {
-            run,
-            name,
-            value,
-            expected_version: None,
-            origin: Origin::person(by),
-        };
-        ledger.execute(set).unwrap();
-    };
-    set(&mut ledger, "x", 1);
+    ledger.set("x", 1);
     assert_eq!(ledger.status("waits"), StepStatus::Waiting);
-    set(&mut ledger, "odd-name", 7);
+    ledger.set("odd-name", 7);
     assert_eq!(ledger.status("waits"), StepStatus::Ready);
 }
 

@@ -20,19 +20,6 @@ fn cel(body: &str) -> Criterion {
     Criterion::Cel(body.to_owned())
 }
 
-fn set(ledger: &mut TestLedger, name: &str, value: u32) -> Vec<Event> {
-    let (name, value) = (name.to_owned(), Json::from(serde_json::json!(value)));
-    let by = "ann".to_owned();
-    let set = Command::SetVariable {
-        run: RunId(1),
-        name,
-        value,
-        expected_version: None,
-        origin: Origin::person(by),
-    };
-    ledger.execute(set).unwrap()
-}
-
 fn answer(ledger: &mut TestLedger, answer: &str) -> Result<Vec<Event>, Rejection> {
     let (question, asked) = ledger.run().questions.iter().next().expect("an open question");
     let (question, shown) = (*question, asked.asked.shown);
@@ -153,7 +140,7 @@ fn changed_step_asks_its_gate_again() {
     let old = Step { preconditions: vec!["x == 1".to_owned()].into(), ..gated("a") };
     let mut ledger =
         TestLedger::with(&plan(vec![old.clone(), step("w", &[])]), RunPolicy::default());
-    set(&mut ledger, "x", 1);
+    ledger.set("x", 1);
     answer(&mut ledger, YES).unwrap();
     assert_eq!(ledger.status("a"), StepStatus::Ready);
     let changed = Step { goal: "something else".to_owned(), ..old.clone() };
@@ -214,9 +201,9 @@ fn replan_request_is_withdrawn_with_its_cause() {
     let never = Step { preconditions: vec!["x == 1".to_owned()].into(), ..step("a", &[]) };
     let mut ledger = may_change(vec![never, step("b", &[])]);
     assert!(ledger.run().request.is_some());
-    set(&mut ledger, "x", 2);
+    ledger.set("x", 2);
     assert!(ledger.run().request.is_some(), "the precondition is still false");
-    set(&mut ledger, "x", 1);
+    ledger.set("x", 1);
     assert_eq!((ledger.status("a"), &ledger.run().request), (StepStatus::Ready, &None));
     invariants::check(&ledger.state);
 }
@@ -230,7 +217,7 @@ fn continuing_plan_is_judged_when_complete() {
     let mut ledger = TestLedger::with(&growing, RunPolicy::default());
     ledger.complete("a");
     assert_eq!(ledger.run().status, RunStatus::Running);
-    set(&mut ledger, "x", 1);
+    ledger.set("x", 1);
     assert_eq!(kinds(&withdraw(&mut ledger)), "ReplanWithdrawn PlanVerdict RunEnded");
     assert_eq!(ledger.run().status, RunStatus::Ended(Ending::Done));
 }
@@ -436,9 +423,8 @@ fn step_changed_with_unknown_outcome_asks_its_gate_again() {
     let new = Step { goal: "something else".to_owned(), ..old.clone() };
     let mut ledger = TestLedger::with(&plan(vec![old]), RunPolicy::default());
     answer(&mut ledger, YES).unwrap();
-    let (token, detail) = (ledger.dispatch("a"), String::new());
-    let cause = LostCause::LeaseExpired;
-    ledger.execute(Command::ReportLost { proof: Proof::LockHolder, token, cause, detail }).unwrap();
+    let token = ledger.dispatch("a");
+    ledger.lose(token, LostCause::LeaseExpired);
     ledger.propose(&plan(vec![new])).unwrap();
     assert_eq!(ledger.status("a"), StepStatus::OutcomeUnknown);
     let (run, step, finding) = (RunId(1), StepNumber(1), ResolvedOutcome::DidNotHappen);

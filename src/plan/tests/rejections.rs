@@ -471,15 +471,7 @@ fn step_rejections() -> Vec<(TestLedger, Command)> {
     let cost = Cost::default();
     let correct = Command::CorrectCost { token: known, cost, charged: None, by: by() };
     let (mut lost, lost_token) = held();
-    let detail = String::new();
-    let cause = LostCause::RunnerDied;
-    lost.execute(Command::ReportLost {
-        proof: Proof::LockHolder,
-        token: lost_token,
-        cause,
-        detail,
-    })
-    .unwrap();
+    lost.lose(lost_token, LostCause::RunnerDied);
     let charged = Some(Cost { tokens: 7, ..cost });
     let wrong = Command::CorrectCost { token: lost_token, cost, charged, by: by() };
     let mut short = gated_ledger();

@@ -97,6 +97,24 @@ impl TestLedger {
         self.report(token, failed(class))
     }
 
+    /// Reports an attempt as lost, as the lock holder.
+    pub(in crate::plan) fn lose(&mut self, token: AttemptToken, cause: LostCause) {
+        let (proof, detail) = (Proof::LockHolder, String::new());
+        self.execute(Command::ReportLost { proof, token, cause, detail }).unwrap();
+    }
+
+    /// Sets a variable of run 1.
+    pub(in crate::plan) fn set(
+        &mut self,
+        name: &str,
+        value: impl Into<serde_json::Value>,
+    ) -> Vec<Event> {
+        let (name, value) = (name.to_owned(), Json::new(&value.into()));
+        let (expected_version, origin) = (None, Origin::person("ann".to_owned()));
+        let run = RunId(1);
+        self.execute(Command::SetVariable { run, name, value, expected_version, origin }).unwrap()
+    }
+
     pub(in crate::plan) fn propose(&mut self, plan: &Plan) -> Result<Vec<Event>, Rejection> {
         let reason = "a test".to_owned();
         self.execute(Command::ProposePlan {

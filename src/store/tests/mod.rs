@@ -24,7 +24,7 @@ mod engine {
     pub(super) const PATIENCE: u32 = 12;
 
     impl AsRef<dyn Objects> for Store {
-        fn as_ref(&self) -> &dyn Objects {
+        fn as_ref(&self) -> &(dyn Objects + 'static) {
             self
         }
     }

@@ -109,8 +109,7 @@ fn dispatched_and_skipped_fallback_stays_skipped() {
     let mut ledger = TestLedger::with(&of(with_fallback("card", "transfer")), RunPolicy::default());
     ledger.fail("card", FailureClass::Transient);
     let token = ledger.dispatch("transfer");
-    let (cause, detail) = (LostCause::RunnerDied, String::new());
-    ledger.execute(Command::ReportLost { proof: Proof::LockHolder, token, cause, detail }).unwrap();
+    ledger.lose(token, LostCause::RunnerDied);
     skip(&mut ledger, "transfer");
     let other = Step { goal: "something else".to_owned(), ..with_fallback("card", "transfer") };
     ledger.propose(&of(other)).unwrap();

@@ -42,14 +42,7 @@ fn removed_step_with_unknown_outcome_asks_when_it_returns() {
             TestLedger::with(&plan(vec![once("pay"), step("z", &[])]), RunPolicy::default());
         let token = ledger.dispatch("pay");
         if let Ok(cause) = is_lost_before {
-            ledger
-                .execute(Command::ReportLost {
-                    proof: Proof::LockHolder,
-                    token,
-                    cause,
-                    detail: String::new(),
-                })
-                .unwrap();
+            ledger.lose(token, cause);
         }
         ledger.propose(&plan(vec![step("z", &[])])).unwrap();
         assert_eq!(ledger.status("pay"), StepStatus::Removed);
@@ -207,15 +200,7 @@ fn approval_of_old_work_does_not_cover_changed_work() {
     let mut ledger = TestLedger::with(&plan(vec![gated.clone()]), RunPolicy::default());
     reply(&mut ledger, YES);
     let token = ledger.dispatch("pay");
-    let cause = LostCause::RunnerDied;
-    ledger
-        .execute(Command::ReportLost {
-            proof: Proof::LockHolder,
-            token,
-            cause,
-            detail: String::new(),
-        })
-        .unwrap();
+    ledger.lose(token, LostCause::RunnerDied);
     ledger.propose(&plan(vec![changed(gated)])).unwrap();
     resolve(&mut ledger, "pay", ResolvedOutcome::DidNotHappen);
     assert_eq!(ledger.status("pay"), StepStatus::Gated);
@@ -324,16 +309,7 @@ fn value_age_is_inherited_by_a_fork() {
         for (age, decision) in [(60, Decision::Fallback), (61, Decision::Fail)] {
             let both = plan(vec![stands_in(fallback.clone().into()), step("z", &[])]);
             let mut ledger = TestLedger::with(&both, RunPolicy::default());
-            let (value, by) = (Json::new(&serde_json::json!(5)), "ann".to_owned());
-            let (name, expected_version) = (name.clone(), None);
-            let set = Command::SetVariable {
-                run: RUN,
-                name,
-                value,
-                expected_version,
-                origin: Origin::person(by),
-            };
-            ledger.execute(set).unwrap();
+            ledger.set(&name, 5);
             ledger.now += 40 * SECOND;
             fork(&mut ledger);
             ledger.now += (age - 40) * SECOND;

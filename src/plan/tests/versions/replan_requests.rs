@@ -72,15 +72,7 @@ fn plan_criteria_are_rejudged_while_a_replan_is_requested() {
     assert_eq!(kinds(&events), "RunEnded RunReopened PlanVerdict ReplanRequested");
     assert_eq!(ledger.run().status, RunStatus::Running);
     invariants::check(&ledger.state);
-    let (name, value) = ("ok".to_owned(), Json::new(&serde_json::json!(true)));
-    let set = Command::SetVariable {
-        run: RUN,
-        name,
-        value,
-        expected_version: None,
-        origin: Origin::person(by()),
-    };
-    ledger.execute(set).unwrap();
+    ledger.set("ok", true);
     assert_eq!(
         kinds(&ledger.execute(retry()).unwrap()),
         "RunEnded RunReopened PlanVerdict RunEnded"
