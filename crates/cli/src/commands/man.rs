@@ -32,7 +32,7 @@ pub(crate) struct ManArgs {
 
 #[cfg(not(feature = "man"))]
 pub(crate) fn man(_: &ManArgs, _: Command) -> Result<Code, Failure> {
-    Err(crate::protocol::LeftOut::MAN_PAGES.failure("`ledger man`"))
+    Err(crate::protocol::failure::left_out::LeftOut::MAN_PAGES.failure("`ledger man`"))
 }
 
 #[cfg(feature = "man")]

@@ -168,7 +168,7 @@ pub(crate) struct NoHttp;
 #[cfg(not(feature = "http"))]
 impl HttpServer for NoHttp {
     fn serve(&mut self, _serving: Serving<'_>) -> Result<HttpAddress, Failure> {
-        Err(crate::protocol::LeftOut::HTTP.failure("--http"))
+        Err(crate::protocol::failure::left_out::LeftOut::HTTP.failure("--http"))
     }
 
     fn end(&mut self) {}

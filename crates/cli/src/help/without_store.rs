@@ -8,7 +8,7 @@ use std::env;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 #[cfg(not(feature = "store"))]
-use crate::protocol::LeftOut;
+use crate::protocol::failure::left_out::LeftOut;
 
 #[cfg(not(feature = "store"))]
 use super::words::words_before;

@@ -2,7 +2,7 @@
 //! (`format/socket.md`), and what a worker gets and returns (`format/hand-off.md`).
 
 mod answer;
-mod failure;
+pub(crate) mod failure;
 mod gone;
 pub(crate) mod hand_off;
 mod judge;
@@ -17,15 +17,6 @@ mod trusted;
 mod units;
 
 pub use answer::{AckedBy, Answer};
-#[cfg(not(all(
-    feature = "http",
-    feature = "man",
-    feature = "mcp",
-    feature = "sqlite",
-    feature = "store",
-    feature = "tls"
-)))]
-pub(crate) use failure::LeftOut;
 pub use failure::{Code, Failure, Missing, code_of};
 pub(crate) use failure::{ErrorLine, error_line, expect_short_numbers, plan_too_long, too_long};
 pub(crate) use gone::{CLAIM_EXTENSION, claim_record, claims_folder, gone_attempts, gone_text};

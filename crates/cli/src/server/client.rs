@@ -23,7 +23,7 @@ use plan_ledger::log::{StoreBinding, bound_store};
 use plan_ledger::{BackgroundWork, BatchKey, Environment, Error, ErrorKind, Ledger, State};
 
 #[cfg(not(feature = "store"))]
-use crate::protocol::LeftOut;
+use crate::protocol::failure::left_out::LeftOut;
 use crate::protocol::{
     Answer, Code, Failure, Peer, encode, hex, ledger_option, option, plan_too_long, receive,
     too_long,

@@ -92,7 +92,7 @@ pub(crate) struct McpArgs {
 
 #[cfg(not(feature = "mcp"))]
 pub(crate) fn mcp(_: &McpArgs) -> Result<Code, Failure> {
-    Err(crate::protocol::LeftOut::MCP.failure("`ledger mcp`"))
+    Err(crate::protocol::failure::left_out::LeftOut::MCP.failure("`ledger mcp`"))
 }
 
 #[cfg(feature = "mcp")]

@@ -2,6 +2,16 @@
 //!
 //! Numbers and names are published in `format/cli-json.md` and never change.
 
+#[cfg(not(all(
+    feature = "http",
+    feature = "man",
+    feature = "mcp",
+    feature = "sqlite",
+    feature = "store",
+    feature = "tls"
+)))]
+pub(crate) mod left_out;
+
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -20,60 +30,6 @@ use plan_ledger::{Error, ErrorKind, Rejection, Timestamp};
 use crate::json::line_value;
 
 use super::shell::{option, quoted};
-
-/// A part that this program was built without. Whatever needs it names the feature to build with.
-#[cfg(not(all(
-    feature = "http",
-    feature = "man",
-    feature = "mcp",
-    feature = "sqlite",
-    feature = "store",
-    feature = "tls"
-)))]
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LeftOut {
-    name: &'static str,
-    feature: &'static str,
-}
-
-#[cfg(not(all(
-    feature = "http",
-    feature = "man",
-    feature = "mcp",
-    feature = "sqlite",
-    feature = "store",
-    feature = "tls"
-)))]
-impl LeftOut {
-    #[cfg(not(feature = "http"))]
-    pub(crate) const HTTP: Self = Self { name: "HTTP", feature: "http" };
-    #[cfg(not(feature = "man"))]
-    pub(crate) const MAN_PAGES: Self = Self { name: "man pages", feature: "man" };
-    #[cfg(not(feature = "mcp"))]
-    pub(crate) const MCP: Self = Self { name: "the Model Context Protocol", feature: "mcp" };
-    #[cfg(not(feature = "sqlite"))]
-    pub(crate) const SQLITE: Self = Self { name: "SQLite", feature: "sqlite" };
-    #[cfg(not(feature = "store"))]
-    pub(crate) const STORES: Self = Self { name: "stores", feature: "store" };
-    #[cfg(not(feature = "tls"))]
-    pub(crate) const TLS: Self = Self { name: "TLS", feature: "tls" };
-
-    /// How to get a program that has it.
-    pub(crate) fn hint(self) -> String {
-        let build = "cargo build --release -p plan-ledger-cli --features";
-        format!("build it with `{build} {}`, or install a release package", self.feature)
-    }
-
-    /// The error of something that needs it.
-    pub(crate) fn message(self, what: &str) -> String {
-        format!("{what}: this program was built without {}\nhint: {}", self.name, self.hint())
-    }
-
-    /// The failure of something that needs it.
-    pub(crate) fn failure(self, what: &str) -> Failure {
-        Failure::Usage(self.message(what))
-    }
-}
 
 /// The exit codes, as `ledger --help` lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

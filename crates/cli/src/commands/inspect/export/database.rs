@@ -61,7 +61,7 @@ mod real {
 
     impl Database {
         pub(crate) fn create(_: &Path) -> Result<Self, Failure> {
-            Err(crate::protocol::LeftOut::SQLITE.failure("--format sqlite"))
+            Err(crate::protocol::failure::left_out::LeftOut::SQLITE.failure("--format sqlite"))
         }
 
         pub(crate) fn run(&self, _: &str) -> Result<(), Failure> {

@@ -99,7 +99,7 @@ fn in_store(path: &Path, environment: &Environment, is_few: bool) -> Result<Envi
 #[cfg(not(feature = "store"))]
 fn in_store(path: &Path, _: &Environment, _: bool) -> Result<Environment, Failure> {
     let what = format!("{} is in a store", without_secret(path));
-    Err(crate::protocol::LeftOut::STORES.failure(&what))
+    Err(crate::protocol::failure::left_out::LeftOut::STORES.failure(&what))
 }
 
 /// An address for a message: one that may have a secret in it is not repeated.

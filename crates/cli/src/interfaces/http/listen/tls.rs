@@ -46,7 +46,8 @@ mod real {
 
     use tokio::net::TcpStream;
 
-    use crate::protocol::{Failure, LeftOut};
+    use crate::protocol::Failure;
+    use crate::protocol::failure::left_out::LeftOut;
 
     /// A program that was built without TLS.
     #[derive(Debug, Clone)]
