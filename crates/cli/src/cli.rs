@@ -253,7 +253,7 @@ mod tests {
     //! Goal: the command line is consistent, and contradictory options are rejected.
 
     use super::*;
-    use crate::commands::source::expect_readable;
+    use crate::commands::store::source::expect_readable;
 
     #[test]
     fn command_line_definition_is_consistent() {

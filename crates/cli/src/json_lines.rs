@@ -29,7 +29,6 @@ use crate::commands::inspect::record_content::RecordLine;
 use crate::commands::inspect::views;
 use crate::commands::plan::review::ReviewLine;
 use crate::commands::prune::PrunePlanLine;
-use crate::commands::read_report::ReadLine;
 use crate::commands::root::RootLine;
 use crate::commands::store::lines::{
     HeldStoreJson, RejoinLine, ReplicatedLine, RestoredLine, StandbyLine, StoreDamageLine,
@@ -42,6 +41,7 @@ use crate::commands::{
 use crate::json::JsonLine;
 #[cfg(test)]
 use crate::json::event_definition;
+use crate::options::plan_file::ReadLine;
 use crate::output::{PlanDiffLine, ProgressLine, SummaryLine, WaitsLine};
 use crate::protocol::{ErrorLine, RolledBackLine, TrustsLine};
 

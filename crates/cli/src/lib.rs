@@ -42,7 +42,7 @@ use clap::{Arg, ArgMatches, FromArgMatches as _};
 use plan_ledger::Environment;
 
 use cli::{Cli, CliCommand};
-use commands::source::{damage_hint, is_store};
+use commands::store::source::{damage_hint, is_store};
 use output::{Code, Failure, print_error, print_json, print_message, print_raw};
 use server::AuthorSource;
 
@@ -57,7 +57,7 @@ pub fn main() -> ExitCode {
         return fail(&Failure::Usage(options::RUN_TWICE.to_owned()));
     }
     if let Ok(matches) = &parsed
-        && let Err(failure) = commands::source::expect_readable(&cli::program(), matches)
+        && let Err(failure) = commands::store::source::expect_readable(&cli::program(), matches)
     {
         return fail(&failure);
     }

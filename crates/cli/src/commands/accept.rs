@@ -8,7 +8,7 @@ use crate::options::{ByOption, LedgerArgs, StepArg};
 use crate::output::{Code, Failure};
 use crate::requests::JudgeRequest;
 
-use super::read_state::run_name;
+use super::inspect::run_name;
 
 const EXAMPLES: &str = "\
 Examples:

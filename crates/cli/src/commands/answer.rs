@@ -9,7 +9,7 @@ use crate::options::{ByOption, LedgerArgs, RunOption};
 use crate::output::{Code, Failure};
 use crate::requests::{AnswerRequest, AnswerStepRequest, Request};
 
-use super::read_state::run_name;
+use super::inspect::run_name;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -19,7 +19,7 @@ use crate::protocol::{counted, size};
 use crate::requests::{CollectBlobsAnswer, CollectBlobsRequest, line_of};
 use crate::server::Client;
 
-use super::source::environment_for;
+use super::store::source::environment_for;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -14,7 +14,7 @@ use crate::output::{
 use crate::protocol::{counted, shell_command};
 use crate::requests::{BudgetAnswer, BudgetChange, BudgetRequest, run_of};
 
-use super::read_state::read_state;
+use super::inspect::read_state;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -11,8 +11,8 @@ use crate::output::{Code, Failure, print_message};
 use crate::requests::{CancelRequest, run_of};
 use crate::runner::end_workers;
 
-use super::last_runner::RunnerStatus;
-use super::read_state::{read_state, run_name};
+use super::inspect::{read_state, run_name};
+use crate::server::RunnerStatus;
 
 const EXAMPLES: &str = "\
 Examples:

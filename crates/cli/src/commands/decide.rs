@@ -6,7 +6,7 @@ use crate::options::{ByOption, LedgerArgs, RunOption, parse_seconds};
 use crate::output::{Code, Failure};
 use crate::requests::DecideRequest;
 
-use super::read_state::run_name;
+use super::inspect::run_name;
 
 const EXAMPLES: &str = "\
 Examples:

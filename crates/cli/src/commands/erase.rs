@@ -15,12 +15,12 @@ use serde::Serialize;
 use plan_ledger::internals::ledger::{self, ErasePreview, EraseTarget};
 use plan_ledger::{ContentHash, Environment, LedgerView};
 
-use crate::commands::last_runner::{ledger_id, record_path};
 use crate::options::{ByOption, LedgerFolder, RunOption, environment};
 use crate::output::{Code, Failure, print_line, print_message, print_text};
 use crate::protocol::counted;
 use crate::requests::{run_or_only, step_of};
 use crate::server::{check_root_of_folder, expect_person, keep_root_of_folder, rollback_text};
+use crate::server::{ledger_id, record_path};
 
 const EXAMPLES: &str = "\
 Examples:

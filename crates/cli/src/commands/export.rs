@@ -10,7 +10,7 @@ use crate::options::LedgerFolder;
 use crate::output::{Code, ExportRange, Failure, output_file, write_export};
 
 use super::inspect::meaning;
-use super::source::environment_for;
+use super::store::source::environment_for;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -6,7 +6,7 @@ use crate::options::{ByOption, LedgerArgs, RunArg};
 use crate::output::{Code, Failure};
 use crate::requests::ForkRequest;
 
-use super::read_state::run_name;
+use super::inspect::run_name;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -16,7 +16,7 @@ use crate::options::{LedgerArgs, RunOption};
 use crate::output::{Code, Failure, print_result, shell_command};
 use crate::requests::run_or_only;
 
-use super::read_state::read_state;
+use super::inspect::read_state;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -8,19 +8,18 @@ use serde::Serialize;
 use plan_ledger::internals::ledger::time_text;
 use plan_ledger::{Environment, LedgerView, RunStatus, State, StepNumber, StepState, Timestamp};
 
-use crate::commands::last_runner::RunnerStatus;
 use crate::options::{LedgerArgs, RunArg, environment};
 use crate::output::{Code, Failure, print_result};
 use crate::protocol::hand_off::files::stale_steps;
 use crate::requests::run_or_only;
 use crate::runner::{GoneClaim, RunWait};
+use crate::server::RunnerStatus;
 
 use super::inspect::json::views::StaleFilesJson;
 use super::inspect::text::waits::waits_of;
 use super::inspect::views::status::stale_lines;
-use super::inspect::{Surroundings, next_action};
-use super::read_state::{read_state, report_rollback};
-use super::source::environment_for;
+use super::inspect::{Surroundings, next_action, read_state, report_rollback};
+use super::store::source::environment_for;
 
 const EXAMPLES: &str = "\
 Examples:

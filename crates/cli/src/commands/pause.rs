@@ -6,7 +6,7 @@ use crate::options::AuthorArgs;
 use crate::output::{Code, Failure};
 use crate::requests::PauseRequest;
 
-use super::read_state::run_name;
+use super::inspect::run_name;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -10,7 +10,7 @@ use crate::options::{ByOption, LedgerArgs, RunOption};
 use crate::output::{Code, Failure, option, shell_command};
 use crate::requests::{RetryRequest, run_or_only};
 
-use super::read_state::{read_state, run_name};
+use super::inspect::{read_state, run_name};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -17,7 +17,7 @@ use crate::output::{Code, Failure, print_line, print_raw};
 use crate::protocol::private_files;
 use crate::protocol::{NoteError, NoteSigner, NoteVerifier};
 
-use super::source::environment_for;
+use super::store::source::environment_for;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -6,7 +6,7 @@ use crate::options::{ByOption, LedgerArgs, StepArg};
 use crate::output::{Code, Failure};
 use crate::requests::SkipRequest;
 
-use super::read_state::run_name;
+use super::inspect::run_name;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -9,7 +9,7 @@ mod host;
 mod inputs;
 mod json_value;
 mod ledger;
-mod plan_file;
+pub(crate) mod plan_file;
 mod run;
 mod wait;
 mod words;

@@ -32,10 +32,10 @@ use crate::requests::{GoneLooks, Origin, Repetition, Request};
 use crate::runner::keep_left;
 
 use super::attempt_process::{Executor, made_by};
-use super::known_root::{check_root, keep_root};
 #[cfg(feature = "store")]
 use super::over_http::Servers;
 use super::socket::{ConnectOutcome, connect};
+use super::state_folder::known_root::{check_root, keep_root};
 use super::stop::{CallWait, LOOK_INTERVAL, StopCheck, WaitingStream};
 #[cfg(feature = "store")]
 use super::store_health::StandbyHere;

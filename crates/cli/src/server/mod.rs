@@ -20,7 +20,6 @@ mod attempt_process;
 mod client;
 mod connection;
 mod event_loop;
-mod known_root;
 #[cfg(feature = "store")]
 mod over_http;
 mod serve;
@@ -45,17 +44,20 @@ pub(crate) use attempt_process::{
 pub use client::{Client, LOCK_WAIT, open_in_turn};
 pub(crate) use client::{expect_unbound, expect_writer};
 #[cfg(feature = "store")]
-pub(crate) use known_root::forget_root;
-pub(crate) use known_root::{
-    accept_rollback, check_root, check_root_of_folder, expect_not_gone, gone_error,
-    gone_ledger_text, is_gone, is_rollback_accepted, keep_root, keep_root_of_folder, rollback_text,
-    with_gone,
-};
-#[cfg(feature = "store")]
 pub(crate) use over_http::{ServerAddress, Servers};
 pub use serve::while_serving;
 pub use shared::CONNECTIONS_MAX;
 pub use socket::SOCKET_NAME;
+#[cfg(feature = "store")]
+pub(crate) use state_folder::known_root::forget_root;
+pub(crate) use state_folder::known_root::{
+    accept_rollback, check_root, check_root_of_folder, expect_not_gone, gone_error,
+    gone_ledger_text, is_gone, is_rollback_accepted, keep_root, keep_root_of_folder, rollback_text,
+    with_gone,
+};
+pub(crate) use state_folder::last_runner::{
+    LastRunner, LastRunners, RunnerStatus, ledger_id, record_path,
+};
 pub(crate) use state_folder::state_folder;
 pub(crate) use stop::StopCheck;
 #[cfg(all(feature = "store", test))]

@@ -2,7 +2,7 @@
 
 use plan_ledger::Run;
 
-use crate::commands::last_drill::LastDrill;
+use super::last_drill::LastDrill;
 use crate::options::environment;
 use crate::output::print_message;
 

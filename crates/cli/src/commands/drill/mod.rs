@@ -11,8 +11,10 @@ pub(crate) mod every_crash_report;
 mod keep;
 mod kill;
 pub(crate) mod kill_report;
+mod last_drill;
 
 pub(crate) use args::DrillArgs;
+pub(crate) use last_drill::LastDrill;
 
 use crate::output::{Code, Failure};
 

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 
 use plan_ledger::{Environment, LedgerView};
 
-use crate::commands::source::{environment_for, expect_few_records, is_store};
+use crate::commands::store::source::{environment_for, expect_few_records, is_store};
 use crate::commands::{blobs, verify};
 use crate::help;
 use crate::options::{LedgerFolder, default_ledger};

@@ -16,13 +16,13 @@ use plan_ledger::log::Damage;
 use plan_ledger::plan::RunSummary;
 use plan_ledger::{Error, ErrorKind, LedgerView, Run, RunId, State, StepNumber, Timestamp};
 
-use crate::commands::last_runner::RunnerStatus;
-use crate::commands::source::damage_hint;
+use crate::commands::store::source::damage_hint;
 use crate::json::TimeJson;
 use crate::output::{Code, Failure, escape_control};
 use crate::protocol::{Missing, error_line};
 use crate::requests::default_run;
 use crate::runner::{GoneClaim, RepeatingAttempt, RunWait};
+use crate::server::RunnerStatus;
 
 use super::context::{Form, InspectContext};
 use super::health::{DamageLine, Health, damage_text, lost_lines, lost_text};

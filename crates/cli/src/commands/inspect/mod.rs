@@ -32,6 +32,7 @@ pub(crate) use answers::is_program;
 pub(crate) use command::inspect_words;
 pub(crate) use command::{InspectArgs, inspect, logs, questions, status};
 pub(super) use health::newest_state;
+pub(super) use health::read_state::{read_state, report_rollback, run_name};
 pub(super) use lookup::{in_flight, name_and_title};
 pub(super) use next_action::{Surroundings, gone_steps, hosted_steps, next_action};
 pub(super) use record_content::meaning;

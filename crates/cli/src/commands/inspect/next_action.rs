@@ -17,7 +17,6 @@ use plan_ledger::{
     StepState, StepStatus, Timestamp,
 };
 
-use crate::commands::last_runner::RunnerStatus;
 use crate::output::{
     decision_commands, escape_control, is_for_agent, is_for_reader, outcome_commands,
     pending_commands, shell_command, step_argument,
@@ -27,6 +26,7 @@ use crate::runner::{
     GoneClaim, Pending, RunWait, may_ask_planner, may_hold, misplaced, open_plan_criteria, pending,
     plan_file, rejected_text,
 };
+use crate::server::RunnerStatus;
 
 use super::lookup::{in_flight, step_name, steps_in_status};
 use super::text::waits::{wait_text, waits_of};

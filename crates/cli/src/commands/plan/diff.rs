@@ -8,7 +8,7 @@ use plan_ledger::Plan;
 use plan_ledger::internals::ledger::plan_draft;
 use plan_ledger::plan::diff;
 
-use crate::commands::read_state::read_state;
+use crate::commands::inspect::read_state;
 use crate::options::LedgerOption;
 use crate::output::{
     Code, Failure, PlanDiffJson, PlanDiffLine, escape_control, plan_diff_text, print_result,

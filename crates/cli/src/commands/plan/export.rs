@@ -14,15 +14,14 @@ use plan_ledger::plan::{AcceptedBasis, CompactPlan};
 use plan_ledger::{LedgerView, Plan, Run, State, StepStatus, plan_hash};
 use plan_ledger_files::{self as files, PlanFile, PlanFormat};
 
-use crate::commands::inspect::{Surroundings, name_and_title, next_action};
-use crate::commands::last_runner::RunnerStatus;
-use crate::commands::read_report::print_read_report;
-use crate::commands::read_state::read_state;
-use crate::commands::source::{environment_for, is_store};
+use crate::commands::inspect::{Surroundings, name_and_title, next_action, read_state};
+use crate::commands::store::source::{environment_for, is_store};
+use crate::options::plan_file::print_read_report;
 use crate::options::{LedgerOption, ReadPlanArgs, environment};
 use crate::output::{Code, Failure, output_file, print_message, print_raw};
 use crate::protocol::counted;
 use crate::runner::{GoneClaim, RunWait};
+use crate::server::RunnerStatus;
 
 use super::forms::{FORMS, FormChoice, converted, count_of, lost_in, write_new};
 

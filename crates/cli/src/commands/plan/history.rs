@@ -9,7 +9,7 @@ use plan_ledger::internals::ledger::time_text;
 use plan_ledger::plan::{Provenance, Review};
 use plan_ledger::{ContentHash, Run};
 
-use crate::commands::read_state::read_state;
+use crate::commands::inspect::read_state;
 use crate::options::{LedgerArgs, RunArg};
 use crate::output::{Code, Failure, print_line, print_text};
 use crate::protocol::counted;

@@ -12,9 +12,8 @@ use plan_ledger::plan::ToolRegistry;
 use plan_ledger::{ContentHash, Plan, Step, plan_hash};
 use plan_ledger_files::{Diagnostic, LintReport, Severity, read_tools};
 
-use crate::commands::night::{Given, lacks};
-use crate::commands::read_report::ReadLine;
 use crate::options::ReadPlanArgs;
+use crate::options::plan_file::{Given, ReadLine, lacks};
 use crate::output::{Code, Failure, escape_control, print_line, print_result, print_text};
 
 use super::forms::{FORMS, count_of};

@@ -20,7 +20,7 @@ use plan_ledger_files::{PlanFile, read_tools};
 
 use crate::commands::init::ensure_ledger;
 use crate::commands::run::read_answer;
-use crate::commands::source::is_store;
+use crate::commands::store::source::is_store;
 use crate::options::{InputArgs, LedgerArgs, parse_text_policy};
 use crate::output::{Code, Failure, print_message, shell_command};
 use crate::requests::{PlannerUse, ProposeRequest, check_name};

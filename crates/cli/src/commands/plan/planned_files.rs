@@ -8,7 +8,7 @@ use serde_json::Value;
 use plan_ledger::State;
 use plan_ledger::internals::ledger::{PLANNED_FILES, PlannedFiles};
 
-use crate::commands::read_state::read_state;
+use crate::commands::inspect::read_state;
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure, print_message};
 use crate::protocol::Answer;

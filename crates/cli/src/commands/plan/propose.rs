@@ -7,8 +7,7 @@ use clap::Args;
 use plan_ledger::plan::Provenance;
 use plan_ledger::{ApprovalPolicy, OnFailure, RunPolicy, TextPolicy};
 
-use crate::commands::approve_commands::{CommandApproval, approve_commands};
-use crate::commands::read_report::{keep_ids, print_read_report};
+use crate::options::plan_file::{CommandApproval, approve_commands, keep_ids, print_read_report};
 use crate::options::{
     InputArgs, LedgerArgs, ReadPlanArgs, parse_author, parse_text_policy, parse_words, plan_author,
 };

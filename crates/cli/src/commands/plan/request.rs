@@ -4,7 +4,7 @@ use clap::Args;
 
 use plan_ledger::plan::Token;
 
-use crate::commands::read_state::run_name;
+use crate::commands::inspect::run_name;
 use crate::options::{ByOption, LedgerArgs, RunArg, parse_token, parse_words};
 use crate::output::{Code, Failure};
 use crate::requests::{PlanRequestKind, RequestPlanRequest};

@@ -7,8 +7,8 @@ use clap::Args;
 use plan_ledger::{Step, plan_hash};
 use plan_ledger_files::PlanFile;
 
-use crate::commands::read_report::print_read_report;
 use crate::options::ReadPlanArgs;
+use crate::options::plan_file::print_read_report;
 use crate::output::{Code, Failure, print_raw, print_text};
 
 use super::forms::{FORMS, FormChoice, converted, count_of};

@@ -18,11 +18,11 @@ use crate::commands::inspect::health::damage_text;
 use crate::commands::inspect::record_content::{RecordContent, content_text};
 use crate::commands::inspect::text::waits::{wait_text, waits_of};
 use crate::commands::inspect::{gone_steps, hosted_steps, in_flight, name_and_title};
-use crate::commands::last_runner::RunnerStatus;
 use crate::output::pending_commands;
 use crate::protocol::{Failure, is_unapproved, unchecked_text};
 use crate::requests::{default_run, run_of, run_status};
 use crate::runner::{GoneClaim, Pending, RunWait, pending};
+use crate::server::RunnerStatus;
 use crate::server::rollback_text;
 
 /// How many items of each kind a prime has.

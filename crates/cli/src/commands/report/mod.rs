@@ -37,7 +37,7 @@ use plan_ledger::{Environment, Error, LedgerView};
 use crate::options::{LedgerOption, RunArg, environment};
 use crate::output::{AtomicFile, Code, Failure, LongTask, ProgressUnit, print_result};
 
-use super::source::environment_for;
+use super::store::source::environment_for;
 
 use collect::collect;
 use page::page;

@@ -1,6 +1,7 @@
 //! `ledger resume`: starts the last runner of a run again.
 
 mod place;
+mod service_start;
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 use std::os::unix::process::CommandExt as _;
@@ -13,8 +14,6 @@ use plan_ledger::{Error, ErrorKind, LedgerView, State, StepStatus};
 
 use crate::commands::inspect::health::lost_text;
 use crate::commands::inspect::newest_state;
-use crate::commands::last_runner::{LastRunner, LastRunners, RunnerStatus, ledger_id};
-use crate::commands::service_start::{RunProgress, ServiceStarts, admit, only_waited};
 use crate::options::{LedgerOption, RunArg, environment};
 use crate::output::{
     Code, Failure, escape_control, escape_path, print_message, print_text, quoted, shell_command,
@@ -23,8 +22,12 @@ use crate::protocol::OWN_LEDGER;
 use crate::requests::run_of;
 use crate::runner::RunWait;
 use crate::server::{AgentSession, expect_person_for, is_rollback_accepted};
+use crate::server::{LastRunner, LastRunners, RunnerStatus, ledger_id};
 
 use place::ResumePlace;
+use service_start::{RunProgress, admit, only_waited};
+
+pub(crate) use service_start::ServiceStarts;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -8,9 +8,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::commands::last_runner::LastRunner;
 use crate::output::{Failure, escape_path};
 use crate::protocol::sh_word;
+use crate::server::LastRunner;
 
 /// Where a run is resumed.
 #[derive(Debug)]

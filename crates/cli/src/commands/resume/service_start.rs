@@ -24,7 +24,7 @@ use crate::protocol::private_files;
 use crate::runner::{Pending, RunWait, pending};
 use crate::server::state_folder;
 
-use super::last_runner::LastRunner;
+use crate::server::LastRunner;
 
 /// After so many starts without progress, a service starts a run no more.
 const STARTS_MAX: u32 = 3;

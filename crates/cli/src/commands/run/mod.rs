@@ -33,15 +33,14 @@ use plan_ledger::{
 };
 use plan_ledger_files::PlanFile;
 
-use crate::commands::approve_commands::{CommandApproval, approve_commands};
-use crate::commands::last_drill::LastDrill;
-use crate::commands::last_runner::{LastRunner, ledger_id};
-use crate::commands::night::{Given, lacks};
-use crate::commands::read_report::{ReadLine, print_read_report};
-use crate::commands::service_start::ServiceStarts;
+use crate::commands::drill::LastDrill;
+use crate::commands::resume::ServiceStarts;
 #[cfg(feature = "store")]
 use crate::commands::store::held::Held;
 use crate::json::line_text;
+use crate::options::plan_file::{
+    CommandApproval, Given, ReadLine, approve_commands, lacks, print_read_report,
+};
 use crate::options::worker_program;
 use crate::options::{canned_outputs, create_parents, environment};
 use crate::output::{
@@ -57,8 +56,8 @@ use crate::runner::{
     Workers, drive, recover, release_dead_claims, take_over_dead_claims,
 };
 use crate::server::{
-    AgentSession, check_root, expect_not_gone, expect_outside, expect_person_for, expect_unbound,
-    gone_error, keep_root, open_in_turn, while_serving,
+    AgentSession, LastRunner, check_root, expect_not_gone, expect_outside, expect_person_for,
+    expect_unbound, gone_error, keep_root, ledger_id, open_in_turn, while_serving,
 };
 
 #[cfg(feature = "store")]

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use plan_ledger::{Environment, LedgerView, Run, State};
 use plan_ledger_files::PlanFile;
 
-use crate::commands::last_runner::{LastRunners, ledger_id};
-use crate::commands::read_report::keep_ids;
+use crate::options::plan_file::keep_ids;
 use crate::output::{Failure, print_message, shell_command};
 use crate::requests::check_name;
+use crate::server::{LastRunners, ledger_id};
 
 use plan_ledger::plan::NameKind;
 

@@ -12,7 +12,7 @@ use plan_ledger::log::root;
 use plan_ledger::plan::{Timer, WorkerProcess};
 use plan_ledger::{Environment, ErrorKind, Ledger, OpenReport, RunId, State, Timestamp};
 
-use crate::commands::read_state::read_state;
+use crate::commands::inspect::read_state;
 use crate::output::Failure;
 use crate::protocol::is_gone;
 use crate::runner::{DeadClaim, Observer, StopRequest};

@@ -28,7 +28,6 @@ mod option;
 mod patience;
 #[cfg(feature = "store")]
 mod probe;
-#[cfg(feature = "store")]
 mod reading;
 #[cfg(feature = "store")]
 mod remote;
@@ -48,4 +47,5 @@ pub(crate) use hold::{Before, HoldOptions, hold, standby_text, store_health};
 #[cfg(feature = "store")]
 pub use open::open_objects;
 #[cfg(feature = "store")]
-pub(crate) use reading::{Extent, cache_in, storage_at};
+pub(crate) use reading::cache_in;
+pub(crate) use reading::source;

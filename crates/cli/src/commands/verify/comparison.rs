@@ -13,7 +13,7 @@ use plan_ledger::{Environment, Result as LedgerResult};
 use crate::output::Failure;
 use crate::protocol::{counted, hex};
 
-use crate::commands::source::{environment_for, without_secret};
+use crate::commands::store::source::{environment_for, without_secret};
 
 /// The result of `--against`.
 #[derive(Debug, Serialize)]

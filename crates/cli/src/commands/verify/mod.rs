@@ -24,7 +24,7 @@ use plan_ledger::log::{
 };
 
 use crate::commands::root::signed_root;
-use crate::commands::source::{environment_for, is_store};
+use crate::commands::store::source::{environment_for, is_store};
 use crate::json::line_text;
 use crate::options::LedgerFolder;
 use crate::output::{

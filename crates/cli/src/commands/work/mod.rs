@@ -42,7 +42,7 @@ use crate::protocol::{Answer, counted};
 use crate::requests::{BoundTo, ClaimRequest, NextStep, Work, run_or_only};
 use crate::runner::KeptClaim;
 
-use super::read_state::read_state;
+use super::inspect::read_state;
 use crate::options::worker_program;
 
 use answers::{

@@ -19,18 +19,18 @@ use crate::server::{AgentSession, agents_may_decide};
 
 /// What is to be approved, and where.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct CommandApproval<'a> {
+pub(crate) struct CommandApproval<'a> {
     /// The plan file, for messages.
-    pub(super) plan: &'a Path,
+    pub(crate) plan: &'a Path,
     /// The ledger whose approved commands need no question.
-    pub(super) ledger: &'a Path,
+    pub(crate) ledger: &'a Path,
     /// Whether the command line approves all of them.
-    pub(super) yes: bool,
+    pub(crate) yes: bool,
 }
 
 /// Refuses a plan with commands that no person has approved. The commands were printed before.
 /// `is_open` says which steps are not finished.
-pub(super) fn approve_commands(
+pub(crate) fn approve_commands(
     imported: &PlanFile,
     is_open: impl Fn(&String) -> bool,
     approval: CommandApproval<'_>,

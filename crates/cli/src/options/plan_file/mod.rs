@@ -1,5 +1,9 @@
 //! How a plan file is read: options of every command that reads one.
 
+mod approve_commands;
+mod night;
+mod read_report;
+
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -12,6 +16,10 @@ use plan_ledger_files::{LintReport, PlanFile, Programs, ReadOptions};
 use crate::output::Failure;
 
 use super::author::plan_author;
+
+pub(crate) use approve_commands::{CommandApproval, approve_commands};
+pub(crate) use night::{Given, lacks};
+pub(crate) use read_report::{ReadLine, keep_ids, print_read_report};
 
 /// How to read a plan file.
 #[derive(Debug, Clone, Default, Args)]

@@ -160,7 +160,7 @@ impl From<&PlanFile> for ReadLine {
 }
 
 /// Gives the steps of a file without ids those that the run's plan has for the same texts.
-pub(super) fn keep_ids(file: &mut PlanFile, ledger: &Path, run: &str) {
+pub(crate) fn keep_ids(file: &mut PlanFile, ledger: &Path, run: &str) {
     // Without a ledger or a run, the ids of the file are as good.
     let view = LedgerView::open(ledger, &Environment::system()).ok();
     let fold = view.and_then(|view| view.fold_recent().ok());
@@ -171,7 +171,7 @@ pub(super) fn keep_ids(file: &mut PlanFile, ledger: &Path, run: &str) {
 }
 
 /// Prints what was read, and each kind of correction.
-pub(super) fn print_read_report(path: &Path, file: &PlanFile) {
+pub(crate) fn print_read_report(path: &Path, file: &PlanFile) {
     let name = path.display();
     print_message(&format!("{name}: {}", file.read_summary()));
     for (_, text) in file.report.correction_lines() {

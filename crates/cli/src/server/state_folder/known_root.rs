@@ -30,7 +30,7 @@ use plan_ledger::{Chain, Environment, Error, ErrorKind, Ledger, LedgerView, Time
 use crate::protocol::private_files;
 use crate::protocol::{Failure, OWN_LEDGER, counted, hex};
 
-use super::state_folder::state_folder;
+use super::state_folder;
 
 /// How long the root of a folder that is gone is kept after its last record: 90 days, in microseconds.
 const FORGET_AFTER: Timestamp = 90 * 24 * 60 * 60 * 1_000_000;

@@ -22,9 +22,10 @@ use plan_ledger::{Clock, Environment, LedgerView, Timestamp};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
+use super::state_folder;
 use crate::protocol::private_files;
 use crate::protocol::{hex, process_start, this_machine};
-use crate::server::{AgentSession, agents_may_decide, state_folder};
+use crate::server::agent_session::{AgentSession, agents_may_decide};
 
 /// A runner that was started on this machine by this user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

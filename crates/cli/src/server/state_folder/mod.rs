@@ -1,5 +1,8 @@
 //! The user's state folder: what the program keeps about ledgers outside of them.
 
+pub(crate) mod known_root;
+pub(crate) mod last_runner;
+
 use std::path::PathBuf;
 
 /// The folder for a kind of files (`XDG_STATE_HOME`); `None` if the user has no home.

@@ -2,6 +2,8 @@
 //!
 //! Invariants: nothing is written, no lock is taken, and damage is reported, not returned as an error.
 
+pub(crate) mod read_state;
+
 use std::path::Path;
 
 #[cfg(test)]
@@ -14,11 +16,11 @@ use plan_ledger::internals::storage::Access;
 use plan_ledger::log::{Damage, DerivedDamage, LogReader, TailVerdict, opening_verdict};
 use plan_ledger::{Environment, Error, ErrorKind, LedgerView, State, Timestamp};
 
-use crate::commands::last_runner::RunnerStatus;
-use crate::commands::source::damage_hint;
+use crate::commands::store::source::damage_hint;
 use crate::output::{Code, Failure, escape_control, escape_path};
 use crate::protocol::{OpeningJson, counted, error_line, lost_records_text};
 use crate::runner::{GoneClaim, RunWait};
+use crate::server::RunnerStatus;
 
 use super::next_action::Surroundings;
 use super::output::Output;

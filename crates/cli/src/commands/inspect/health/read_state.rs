@@ -10,8 +10,8 @@ use crate::protocol::RolledBackLine;
 use crate::requests::run_or_only;
 use crate::server::rollback_text;
 
-use super::inspect::newest_state;
-use super::source::environment_for;
+use super::newest_state;
+use crate::commands::store::source::environment_for;
 use crate::options::{LedgerArgs, environment};
 
 /// Calls `look` with the newest state.

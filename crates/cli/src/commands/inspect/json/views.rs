@@ -23,10 +23,10 @@ use crate::commands::inspect::json::waits::{InsideWaitJson, WaitJson};
 use crate::commands::inspect::ledger_at::LedgerAt;
 use crate::commands::inspect::next_action::{NextAction, NextActionJson, gone_steps};
 use crate::commands::inspect::text::units::span;
-use crate::commands::last_runner::RunnerStatus;
 use crate::json::{ReplanRequestJson, TimeJson};
 use crate::protocol::TrustedCheckJson;
 use crate::runner::GoneClaim;
+use crate::server::RunnerStatus;
 
 use super::run::{FlightJson, RunStatusJson};
 use super::state::QuestionLine;

@@ -4,7 +4,7 @@ use clap::Args;
 
 use plan_ledger::plan::Review;
 
-use crate::commands::read_state::run_name;
+use crate::commands::inspect::run_name;
 use crate::options::{ByOption, LedgerArgs, RunArg};
 use crate::output::{Code, Failure};
 use crate::requests::ReviewRequest;

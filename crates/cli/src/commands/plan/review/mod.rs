@@ -15,8 +15,8 @@ use plan_ledger::plan::{
 };
 use plan_ledger::{ContentHash, Plan, Question, Run};
 
-use crate::commands::last_drill::LastDrill;
-use crate::commands::read_state::read_state;
+use crate::commands::drill::LastDrill;
+use crate::commands::inspect::read_state;
 use crate::options::{LedgerArgs, RunArg};
 use crate::output::{
     Code, Failure, PlanDiffJson, approve_command, cost_text, escape_control, is_for_reader,

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::commands::read_state::run_name;
+use crate::commands::inspect::run_name;
 use crate::options::AuthorArgs;
 use crate::output::{Code, Failure};
 use crate::requests::WithdrawRequest;

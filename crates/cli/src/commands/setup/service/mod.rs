@@ -24,11 +24,11 @@ use serde::Serialize;
 
 use plan_ledger::Error;
 
-use crate::commands::last_runner::LastRunner;
 use crate::commands::resume::{last_runner, own_program};
 use crate::options::{LedgerOption, RunArg};
 use crate::output::{Code, Failure, escape_path, print_result};
 use crate::protocol::{private_files, sh_word};
+use crate::server::LastRunner;
 use crate::server::expect_person;
 
 use super::action::SetupAction;

@@ -90,7 +90,7 @@ pub(crate) fn expect_few_records(path: &Path, environment: &Environment) -> Resu
 
 #[cfg(feature = "store")]
 fn in_store(path: &Path, environment: &Environment, is_few: bool) -> Result<Environment, Failure> {
-    use super::store::{Extent, storage_at};
+    use super::{Extent, storage_at};
     let extent = if is_few { Extent::Parts } else { Extent::Whole };
     let storage = storage_at(path, environment, extent)?;
     Ok(Environment { storage, ..environment.clone() })

@@ -1,6 +1,4 @@
-//! A ledger in a store, for the commands that read it.
-
-mod cache;
+//! The storage in which a ledger in a store has its address as its path.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,13 +12,13 @@ use plan_ledger::{Environment, Error, ErrorKind};
 
 use crate::output::Failure;
 
-use super::open::{expect_no_file, open};
-use super::option::parse_url;
-use super::patience::patient;
-use super::remote::at_store;
-use super::url::{Engine, StoreUrl};
+use super::super::open::{expect_no_file, open};
+use super::super::option::parse_url;
+use super::super::patience::patient;
+use super::super::remote::at_store;
+use super::super::url::{Engine, StoreUrl};
 
-use cache::{CACHE_MAX, CachedObjects};
+use super::cache::{CACHE_MAX, CachedObjects};
 
 /// How long a command waits for one answer.
 const TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,0 +1,10 @@
+//! Where a command reads a ledger: `source` knows its folder, an archive and a store, and `storage` reads a store.
+
+#[cfg(feature = "store")]
+mod cache;
+pub(crate) mod source;
+#[cfg(feature = "store")]
+mod storage;
+
+#[cfg(feature = "store")]
+pub(crate) use storage::{Extent, cache_in, storage_at};
