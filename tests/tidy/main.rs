@@ -232,6 +232,28 @@ fn files_open_with_a_purpose_and_stay_within_the_limit() {
 }
 
 #[test]
+fn each_file_of_commands_is_a_command() {
+    let table = fs::read_to_string(root().join("crates/cli/src/cli.rs")).unwrap();
+    let (_, table) = table.split_once("\ncommands! {\n").unwrap();
+    // `Run(Box<run::RunArgs>) => |args| run::run(args);`
+    let of_row = |line: &str| {
+        let module = line.split_once("=>")?.0.split_once('(')?.1.split_once("::")?.0;
+        Some(module.trim_start_matches("Box<").trim_end_matches("_command").to_owned())
+    };
+    let commands: BTreeSet<String> = table.lines().filter_map(of_row).collect();
+    assert!(commands.len() > 40, "the table of commands was not found");
+    let mut problems = Vec::new();
+    for entry in fs::read_dir(root().join("crates/cli/src/commands")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let module = name.trim_end_matches(".rs");
+        if module != "mod" && !commands.contains(module) {
+            problems.push(format!("commands/{name} is no command: move it to what it belongs to"));
+        }
+    }
+    report(&problems);
+}
+
+#[test]
 fn public_type_names_are_unique_in_their_package() {
     let mut problems = Vec::new();
     for package in &packages() {
