@@ -1,14 +1,13 @@
 //! Crash-tests a harness at every change that it makes to the disk: replace `orchestrate` with your
 //! loop, and `check` with the properties that must hold at the end.
 //!
-//! `cargo run --features sim --example sim_harness`
+//! `cargo run -p plan-ledger-lab --example sim_harness`
 #![cfg_attr(not(test), expect(clippy::print_stdout, reason = "an example prints its results"))]
 
 use std::path::Path;
 
-use plan_ledger::internals::sim::SimDisk;
-use plan_ledger::internals::sim::lab::{environment, every_crash};
 use plan_ledger::{Environment, Ledger, LostCause, Plan, Receipt, Result, RunPolicy, StepStatus};
+use plan_ledger_lab::{SimDisk, environment, every_crash};
 
 const PLAN: &str = r#"{"steps": [
     {"id": "build"}, {"id": "test", "after": ["build"]}, {"id": "publish", "after": ["test"]}]}"#;

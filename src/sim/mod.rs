@@ -1,13 +1,12 @@
-//! Tools for testing the engine and the harnesses that are built on it: a simulated disk, the crash
-//! laboratory, and seeded bugs.
+//! Tools for testing the engine and what is built on it: a simulated disk and seeded bugs.
 //!
 //! [`SimDisk`] implements `Storage` in memory, loses unsynced changes at a power loss, and injects
-//! faults. [`lab`] crashes ledgers on simulated disks at every call and checks the engine's
-//! guarantees. `SimStore` is an object store that loses answers. `mutants` holds the bugs that the test
-//! suite must find.
+//! faults; [`environment()`] opens ledgers on it. The package `plan-ledger-lab` crashes such ledgers at every
+//! call. `SimStore` is an object store that loses answers. `mutants` holds the bugs that the test suite must
+//! find.
 
 mod disk;
-pub mod lab;
+mod environment;
 mod lock;
 #[cfg(mutants)]
 pub mod mutants;
@@ -17,8 +16,9 @@ mod sweep;
 
 pub use disk::{
     Fault, FaultAction, FaultEffect, FaultRule, InjectedFault, InjectedKind, Loss, Operation,
-    OsError, Profile, Repeat, SimDisk,
+    OsError, Profile, Random, Repeat, SimDisk,
 };
+pub use environment::{dir, environment};
 #[cfg(feature = "store")]
 pub use store::{SentCreate, SimStore, StoreFate, StoreFlaw};
 pub use sweep::sweep;

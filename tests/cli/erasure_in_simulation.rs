@@ -10,13 +10,13 @@ use plan_ledger::internals::ledger::{
     EraseTarget, ForkPoint, Note, VerifyLevel, VerifyRequest, decode, erase,
 };
 use plan_ledger::internals::sim::SimDisk;
-use plan_ledger::internals::sim::lab::{self, for_each_crash};
 use plan_ledger::log::ErasureNote;
 use plan_ledger::plan::{Event, StepEvent};
 use plan_ledger::{
     ContentHash, Environment, ErrorKind, FailureClass, Ledger, LedgerView, Outcome, Plan, Receipt,
     RunId, RunPolicy, State, Step, StepNumber, state_hash,
 };
+use plan_ledger_lab::{self as lab, for_each_crash};
 
 /// The bytes that an erasure must remove.
 const NEEDLE: &str = "correct-horse-battery-staple";

@@ -3,12 +3,13 @@
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 
-use plan_ledger::internals::sim::lab::{
-    Ambiguity, Case, Depth, ExploreReport, ExploreScope, Guarantee, Model, Op, dir, environment,
-    every_crash, examine, explore, explore_one, inject_faults, inject_into, replay, soak,
-};
+use plan_ledger::internals::sim::dir;
 use plan_ledger::internals::sim::{Profile, SimDisk};
 use plan_ledger::{Ledger, Plan, RunPolicy};
+use plan_ledger_lab::{
+    Ambiguity, Case, Depth, ExploreReport, ExploreScope, Guarantee, Model, Op, environment,
+    every_crash, examine, explore, explore_one, inject_faults, inject_into, replay, soak,
+};
 
 fn continue_always(_: &ExploreReport) -> ControlFlow<()> {
     ControlFlow::Continue(())

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use plan_ledger::internals::sim::SimDisk;
-use plan_ledger::internals::sim::lab::{environment, every_crash};
 use plan_ledger::plan::ENDED_KEPT;
 use plan_ledger::{Ending, Ledger, Plan, Receipt, RunPolicy, RunStatus};
+use plan_ledger_lab::{environment, every_crash};
 
 #[path = "../../examples/quickstart.rs"]
 mod example;

@@ -194,7 +194,7 @@ mod tests {
     use super::*;
     use crate::plan::{Plan, ResolvedOutcome, RunPolicy, StepNumber};
     use crate::sim::SimDisk;
-    use crate::sim::lab::environment;
+    use crate::sim::environment;
     use crate::{Reply, plan_hash};
 
     fn plan(text: &str) -> Plan {

@@ -276,7 +276,8 @@ impl Ledger {
 
     /// The log, for tests that append records that no command writes.
     #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn log(&self) -> &crate::log::Log {
+    #[doc(hidden)]
+    pub fn log(&self) -> &crate::log::Log {
         &self.engine.log
     }
 }

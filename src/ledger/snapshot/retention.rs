@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn retention_note_that_is_not_durable_removes_no_older_anchor() {
         let (disk, dir) = (SimDisk::new(), Path::new("/ledger"));
-        let environment = crate::sim::lab::environment(&disk);
+        let environment = crate::sim::environment(&disk);
         let ledger = Ledger::create(dir, &environment).unwrap();
         let step = Step { id: "a".to_owned(), ..Step::default() };
         let plan = Plan { steps: vec![step], ..Plan::default() };

@@ -145,7 +145,7 @@ mod tests {
     use crate::ledger::{Ledger, state_hash};
     use crate::log::BatchKey;
     use crate::plan::{CapScope, Command, RunId};
-    use crate::sim::lab::environment;
+    use crate::sim::environment;
     use crate::sim::{FaultAction, FaultEffect, FaultRule, Operation, OsError, SimDisk};
 
     fn ledger() -> (SimDisk, Ledger) {

@@ -55,6 +55,5 @@ mod storage;
 pub use fault::{Fault, FaultAction, FaultEffect, FaultRule, Operation, OsError, Repeat};
 pub use injected::{InjectedFault, InjectedKind};
 pub use loss::{Loss, Profile};
+pub use random::Random;
 pub use sim_disk::SimDisk;
-
-pub(crate) use random::Random;

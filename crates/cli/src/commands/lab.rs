@@ -18,9 +18,9 @@ use serde::Serialize;
 
 use plan_ledger::Error;
 use plan_ledger::internals::sim::Profile;
-use plan_ledger::internals::sim::lab::{
-    self, Case, ExploreReport, ExploreScope, FailingCase, FaultCounts, FaultReport, ImageHash,
-    SoakReport, explore_images, replay, soak,
+use plan_ledger_lab::{
+    self as lab, Case, ExploreReport, ExploreScope, FailingCase, FaultCounts, FaultReport,
+    ImageHash, SoakReport, explore_images, replay, soak,
 };
 
 use crate::output::{Code, Failure, print_line, print_text, progress_bar};

@@ -244,7 +244,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use plan_ledger::internals::sim::lab::environment;
+    use plan_ledger::internals::sim::environment;
     use plan_ledger::internals::sim::{
         FaultAction, FaultEffect, FaultRule, Operation, OsError, SimDisk,
     };

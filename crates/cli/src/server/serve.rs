@@ -123,7 +123,7 @@ mod tests {
     use crate::protocol::{encode, receive};
     use crate::server::socket::{ConnectOutcome, connect};
     use plan_ledger::RunPolicy;
-    use plan_ledger::internals::sim::lab::environment;
+    use plan_ledger::internals::sim::environment;
     use plan_ledger::internals::sim::{
         FaultAction, FaultEffect, FaultRule, Operation, OsError, SimDisk,
     };

@@ -16,13 +16,13 @@ use std::time::Duration;
 
 use plan_ledger::internals::ledger::SegmentSizes;
 use plan_ledger::internals::sim::SimDisk;
-use plan_ledger::internals::sim::lab::{self, Crash};
 use plan_ledger::plan::{OnStale, ResolvedOutcome, Route};
 use plan_ledger::{
     AttemptToken, Clock, Cost, Disposition, Ending, Environment, FailureClass, Json, Ledger,
     Outcome, Plan, Receipt, Run, RunPolicy, RunStatus, State, StepNumber, StepStatus, Task,
     TextPolicy, Timestamp, state_hash,
 };
+use plan_ledger_lab::{self as lab, Crash};
 
 use crate::output::{Code, Failure, cost_text, phrase, progress_bar};
 use crate::protocol::WorkerKind;

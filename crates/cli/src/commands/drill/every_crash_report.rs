@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::sim::lab::{CrashCounts, CrashFailure};
+use plan_ledger_lab::{CrashCounts, CrashFailure};
 
 use crate::output::{Code, Failure, print_line, print_text};
 use crate::protocol::counted;
@@ -174,7 +174,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use plan_ledger::internals::sim::lab::{Crash, Restart};
+    use plan_ledger_lab::{Crash, Restart};
 
     fn args() -> DrillArgs {
         DrillArgs {

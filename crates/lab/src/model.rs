@@ -7,8 +7,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::format::{ContentHasher, NewRecord};
-use crate::log::{KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE, LoggedRecord};
+use plan_ledger::internals::format::{ContentHasher, NewRecord, content_hash};
+use plan_ledger::log::{KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE, LoggedRecord};
 
 /// A guarantee of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -236,7 +236,7 @@ impl Model {
         for batch in &self.pending {
             hasher.update(&[0xFF]);
             for record in batch {
-                hasher.update(&crate::format::content_hash(&record.payload));
+                hasher.update(&content_hash(&record.payload));
             }
         }
         hasher.finish()

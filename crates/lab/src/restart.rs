@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::sim::disk::{Loss, Random, SimDisk};
+use plan_ledger::internals::sim::{Loss, Random, SimDisk};
 
 /// How a machine restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The counts of an exploration.
 
 use super::oracle::ImageOutcome;
-use crate::log::TailVerdict;
+use plan_ledger::log::TailVerdict;
 
 /// The counts of an exploration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

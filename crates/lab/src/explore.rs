@@ -13,12 +13,11 @@ use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::format::ContentHasher;
-use crate::sim::disk::{InjectedFault, Profile, SimDisk};
-use crate::sim::lock::lock;
-use crate::storage::Storage;
+use plan_ledger::internals::format::ContentHasher;
+use plan_ledger::internals::sim::{InjectedFault, Profile, SimDisk};
+use plan_ledger::internals::storage::Storage;
 
 use super::case::{Case, FailingCase};
 use super::model::{Model, Violation};
@@ -129,10 +128,10 @@ pub fn explore_images(
             threads.spawn(|| shared.work(watch));
         }
     });
-    let failing = lock(&shared.failing).take();
+    let failing = locked(&shared.failing).take();
     match failing {
         Some(failing) => Err(shrink(scope, failing)),
-        None => Ok((*lock(&shared.report), std::mem::take(&mut lock(&shared.images)))),
+        None => Ok((*locked(&shared.report), std::mem::take(&mut locked(&shared.images)))),
     }
 }
 
@@ -250,10 +249,10 @@ impl<'a> Shared<'a> {
             }
             let mut report = ExploreReport::default();
             let outcome = self.workload(&self.scope.workload(number), &mut report);
-            let mut all = lock(&self.report);
+            let mut all = locked(&self.report);
             all.add(&report);
             if let Err(failing) = outcome {
-                lock(&self.failing).get_or_insert(failing);
+                locked(&self.failing).get_or_insert(failing);
                 self.is_over.store(true, Ordering::Relaxed);
             }
             if watch(&all).is_break() {
@@ -365,9 +364,9 @@ impl<'a> Shared<'a> {
         hasher.update(&[crashes]);
         let key = hasher.finish();
         let short = *key.first_chunk::<16>()?;
-        let is_new = lock(&self.seen).insert(short);
+        let is_new = locked(&self.seen).insert(short);
         if is_new {
-            lock(&self.images).insert(*content.first_chunk()?);
+            locked(&self.images).insert(*content.first_chunk()?);
             report.digest.iter_mut().zip(key).for_each(|(sum, byte)| *sum ^= byte);
         }
         is_new.then_some(key)
@@ -392,12 +391,18 @@ fn read_concurrently(case: &Case, point: &SimDisk, model: &Model) -> Result<(), 
     }
 }
 
+/// Locks a mutex. Its value stays valid after a panic of another thread, since no invariant spans two
+/// critical sections.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[cfg(test)]
 mod tests {
     //! Goal: the order of workloads, and so of threads, changes no count.
 
     use super::*;
-    use crate::sim::sweep;
+    use plan_ledger::internals::sim::sweep;
 
     /// Story: an image after a second crash counted as visited. When the same image came up later after a
     /// first crash, of which more is tried, it was skipped. So the counts of several threads differed

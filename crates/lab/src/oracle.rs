@@ -10,20 +10,24 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::{Error, ErrorKind};
-use crate::format::{HeadSync, SegmentHeader};
-use crate::ledger::{Environment, Ledger, LedgerView, decode, state_hash};
-use crate::log::{
+use plan_ledger::internals::format::{HeadSync, SegmentHeader};
+use plan_ledger::internals::ledger::{
+    Environment, Ledger, LedgerView, RUN_STREAMS, decode, state_hash,
+};
+use plan_ledger::internals::sim::{
+    FaultAction, FaultEffect, FaultRule, Loss, Operation, OsError, SimDisk, dir, environment,
+};
+use plan_ledger::internals::storage::Storage;
+use plan_ledger::log::{
     FindingClass, Log, LogOptions, LoggedRecord, TailVerdict, UidSource, VerifyOptions,
     opening_verdict, verify,
 };
-use crate::plan::{ContentHash, State};
-use crate::sim::disk::{FaultAction, FaultEffect, FaultRule, Loss, Operation, OsError, SimDisk};
-use crate::storage::Storage;
+use plan_ledger::plan::{ContentHash, State};
+use plan_ledger::{Error, ErrorKind};
 
 use super::model::{Guarantee, Model, Violation};
 use super::op::Op;
-use super::trial::{ReadRecords, dir, environment, read, read_all};
+use super::trial::{ReadRecords, read, read_all};
 
 /// More calls than any recovery of a small ledger makes.
 const CALLS_MAX: u64 = 100_000;
@@ -405,7 +409,7 @@ fn log_options(environment: &Environment) -> LogOptions {
     LogOptions {
         head_sync: HeadSync::Interval,
         segments: environment.segments,
-        stream_rule: crate::ledger::RUN_STREAMS,
+        stream_rule: RUN_STREAMS,
         ..LogOptions::new(environment.storage.clone(), UidSource::new(move || ids.next_id()))
     }
 }

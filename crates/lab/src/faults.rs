@@ -9,11 +9,12 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::ledger::Ledger;
-use crate::sim::disk::{
+use plan_ledger::Ledger;
+use plan_ledger::internals::sim::{
     FaultAction, FaultEffect, FaultRule, InjectedFault, Loss, Operation, OsError, Profile, SimDisk,
+    dir, environment,
 };
-use crate::storage::Storage;
+use plan_ledger::internals::storage::Storage;
 
 use super::case::{Case, FailingCase};
 use super::explore::{ExploreScope, crash_points, model_of};
@@ -21,7 +22,7 @@ use super::model::{Guarantee, Model, Violation};
 use super::op::{Op, workload_name};
 use super::oracle::{Ambiguity, Depth, ImageOutcome, examine};
 use super::restart::Restart;
-use super::trial::{DiskFaults, Trial, dir, environment, read};
+use super::trial::{DiskFaults, Trial, read};
 
 /// The counts of one class of faults.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

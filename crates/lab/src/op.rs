@@ -4,9 +4,9 @@
 
 use std::fmt;
 
-use crate::format::NewRecord;
-use crate::ledger::encode;
-use crate::plan::{Event, Json, Origin, RunId, RunPolicy, RunStarted, VariableSet};
+use plan_ledger::internals::format::NewRecord;
+use plan_ledger::internals::ledger::encode;
+use plan_ledger::plan::{Event, Json, Origin, RunId, RunPolicy, RunStarted, VariableSet};
 
 /// An operation on a ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,9 +81,7 @@ impl fmt::Display for Op {
     }
 }
 
-/// The length of segments in the laboratory: one page of records.
-pub(super) const SEGMENT: u64 = 8192;
-/// The length of a value that fills a segment.
+/// The length of a value that fills a segment of an environment in simulation.
 const FULL_SEGMENT: usize = 3500;
 /// The maximum number of runs and variables, so that long histories have small states.
 const NAMES: u8 = 5;

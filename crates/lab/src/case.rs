@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::sim::disk::Profile;
+use plan_ledger::internals::sim::Profile;
 
 use super::model::Violation;
 use super::op::{Op, workload_name};

@@ -1,5 +1,5 @@
 //! The crash laboratory: crashes ledgers on simulated disks at every call, with every possible
-//! loss, and checks that the engine keeps its guarantees.
+//! loss, and checks that the engine, or a harness that uses it, keeps its guarantees.
 //!
 //! A [`Model`] has the requested and the acknowledged records. After each crash, [`examine`]
 //! restarts the engine on the resulting disk image and compares it with the model. [`explore()`]
@@ -34,7 +34,7 @@ pub use faults::{FaultCounts, FaultReport, FaultWatch, inject_faults, inject_int
 pub use model::{Guarantee, Model, Violation};
 pub use op::{Op, workload_name};
 pub use oracle::{Ambiguity, Depth, ExaminedImage, ImageOutcome, examine};
+pub use plan_ledger::internals::sim::{SimDisk, environment};
 pub use report::ExploreReport;
 pub use restart::Restart;
 pub use soak::{SoakReport, soak};
-pub use trial::{dir, environment};

@@ -8,16 +8,16 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::log::LogReader;
-use crate::sim::disk::{InjectedFault, Loss, Random, SimDisk};
-use crate::storage::Storage;
+use plan_ledger::internals::sim::{InjectedFault, Loss, Random, SimDisk, dir};
+use plan_ledger::internals::storage::Storage;
+use plan_ledger::log::LogReader;
 
 use super::case::FailingCase;
 use super::model::Violation;
 use super::op::Op;
 use super::oracle::{Ambiguity, Depth, examine};
 use super::restart::Restart;
-use super::trial::{DiskFaults, Trial, dir, read_all};
+use super::trial::{DiskFaults, Trial, read_all};
 
 /// A log with more records is pruned.
 const RECORDS_MAX: usize = 48;
@@ -133,7 +133,7 @@ impl History {
             0 => Restart::Process,
             1 => Restart::Power(Loss::Everything),
             2 => Restart::Power(Loss::Nothing),
-            _ => Restart::Power(Loss::Some(self.random.next())),
+            _ => Restart::Power(Loss::Some(self.random.word())),
         };
         let image = restart.of(&self.trial.disk);
         examine(&image, &self.trial.model, Depth::Full, Ambiguity::Forbidden)?;

@@ -6,13 +6,12 @@
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use crate::sim::disk::{Loss, SimDisk};
+use plan_ledger::internals::sim::{Loss, SimDisk};
 
 use super::restart::Restart;
-use crate::sim::lock::lock;
 
 /// A crash of the recorded run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,7 +107,10 @@ pub fn for_each_crash(
                 let outcome = recover(&crash, &restart.of(point));
                 runs.fetch_add(1, Ordering::Relaxed);
                 if let Err(what) = outcome {
-                    lock(&failed).get_or_insert(CrashFailure { crash: Some(crash), what });
+                    failed
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .get_or_insert(CrashFailure { crash: Some(crash), what });
                     is_over.store(true, Ordering::Relaxed);
                     return;
                 }
@@ -123,7 +125,7 @@ pub fn for_each_crash(
             threads.spawn(work);
         }
     });
-    match lock(&failed).take() {
+    match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(failed) => Err(failed),
         None => Ok(CrashCounts { points: done.into_inner(), runs: runs.into_inner() }),
     }
