@@ -240,33 +240,12 @@ impl Footer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::HEADER_REPLICA_SIZE;
     use crate::format::bytes::in_miri;
-    use crate::format::{HEADER_REPLICA_SIZE, SegmentReason};
-
-    fn header() -> SegmentHeader {
-        SegmentHeader {
-            ledger: [1; 16],
-            segment: [2; 16],
-            ordinal: 3,
-            base_seq: 4,
-            prev_chain: Chain([5; 32]),
-            prev_segment: [6; 16],
-            prev_data_end: 4096,
-            prev_last_seq: 3,
-            writer_epoch: 9,
-            created: 10,
-            prealloc_len: 1 << 20,
-            reason: SegmentReason::Rotate,
-            born_last: 0,
-            born_end: 0,
-            genesis: [14; 16],
-            ro_compat: 0,
-        }
-    }
 
     fn footer() -> Footer {
         Footer {
-            replica: HeaderReplica::of(&header().encode()).unwrap(),
+            replica: HeaderReplica::of(&SegmentHeader::sample().encode()).unwrap(),
             last_seq: 9,
             data_end: 8128,
             index_length: 128,
@@ -283,9 +262,9 @@ mod tests {
     /// bit is detected, as is a copy at another offset.
     #[test]
     fn every_flipped_bit_of_a_footer_is_detected() {
-        let (footer, bytes) = (footer(), footer().encode(&header()));
+        let (footer, bytes) = (footer(), footer().encode(&SegmentHeader::sample()));
         assert_eq!(Footer::decode(&bytes, 8256), Ok(footer.clone()));
-        assert_eq!(footer.header(), Ok(header()));
+        assert_eq!(footer.header(), Ok(SegmentHeader::sample()));
         for bit in (0..bytes.len() * 8).step_by(in_miri(1009)) {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
@@ -315,7 +294,7 @@ mod tests {
         for (number, change) in odd.iter().enumerate() {
             let mut footer = footer();
             change(&mut footer);
-            let bytes = footer.encode(&header());
+            let bytes = footer.encode(&SegmentHeader::sample());
             assert!(Footer::decode(&bytes, footer.offset()).is_err(), "change {number}");
         }
     }
@@ -323,20 +302,23 @@ mod tests {
     /// Goal: each fault has its own message, nonzero reserved bytes included.
     #[test]
     fn footer_faults_have_distinct_messages() {
-        let mut bytes = footer().encode(&header());
+        let mut bytes = footer().encode(&SegmentHeader::sample());
         bytes[at::RESERVED] = 1;
         let crc = crc32(Footer::seed([2; 16], 8256), &[&bytes[..at::CRC]]);
         put(&mut bytes, at::CRC, &crc.to_le_bytes());
         let reserved = Footer::decode(&bytes, 8256).unwrap_err();
         let mut none = footer();
         none.replica = HeaderReplica([0; HEADER_REPLICA_SIZE]);
-        let no_header = Footer::decode(&none.encode(&header()), 8256).unwrap_err();
+        let no_header = Footer::decode(&none.encode(&SegmentHeader::sample()), 8256).unwrap_err();
         let cases = [
             (reserved, "reserved bytes"),
             (no_header, "not a ledger segment"),
             (Footer::decode(&[], 8256).unwrap_err(), "too short"),
             (Footer::decode(&[0; 4096], 8256).unwrap_err(), "wrong magic"),
-            (Footer::decode(&footer().encode(&header()), 64).unwrap_err(), "checksum"),
+            (
+                Footer::decode(&footer().encode(&SegmentHeader::sample()), 64).unwrap_err(),
+                "checksum",
+            ),
         ];
         for (fault, words) in cases {
             assert!(fault.to_string().contains(words), "{fault:?}: {fault}");

@@ -389,29 +389,13 @@ impl Index {
 mod tests {
     use super::*;
     use crate::format::bytes::in_miri;
-    use crate::format::{Chain, HeaderReplica, SegmentHeader, SegmentReason};
+    use crate::format::{HeaderReplica, SegmentHeader};
 
     const SEGMENT: Uid = [3; 16];
 
     fn header() -> SegmentHeader {
-        SegmentHeader {
-            ledger: [1; 16],
-            segment: SEGMENT,
-            ordinal: 0,
-            base_seq: 1,
-            prev_chain: Chain::GENESIS,
-            prev_segment: [0; 16],
-            prev_data_end: 0,
-            prev_last_seq: 0,
-            writer_epoch: 1,
-            created: 1,
-            prealloc_len: 1 << 20,
-            reason: SegmentReason::Create,
-            born_last: 0,
-            born_end: 0,
-            genesis: [1; 16],
-            ro_compat: 0,
-        }
+        let (base_seq, prev_last_seq) = (1, 0);
+        SegmentHeader { segment: SEGMENT, base_seq, prev_last_seq, ..SegmentHeader::sample() }
     }
 
     /// Offset, kind and stream of a record.
@@ -437,7 +421,7 @@ mod tests {
             stream_rule: 1,
             time_first: 0,
             time_last: 0,
-            chain_last: Chain::GENESIS,
+            chain_last: header().prev_chain,
             data_hash: [0; 32],
         };
         (records, footer, bytes)

@@ -342,12 +342,10 @@ impl fmt::Display for SegmentName {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::format::bytes::in_miri;
-
-    fn header() -> SegmentHeader {
-        SegmentHeader {
+impl SegmentHeader {
+    /// A header for tests, with another value in each field.
+    pub(crate) fn sample() -> Self {
+        Self {
             ledger: [1; 16],
             segment: [2; 16],
             ordinal: 3,
@@ -366,12 +364,18 @@ mod tests {
             ro_compat: 0,
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::bytes::in_miri;
 
     /// Goal: a header round-trips, and every flipped bit is detected.
     #[test]
     fn every_flipped_bit_of_a_segment_header_is_detected() {
-        let bytes = header().encode();
-        assert_eq!(SegmentHeader::decode(&bytes), Ok(header()));
+        let bytes = SegmentHeader::sample().encode();
+        assert_eq!(SegmentHeader::decode(&bytes), Ok(SegmentHeader::sample()));
         for bit in (0..bytes.len() * 8).step_by(in_miri(1009)) {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
@@ -382,7 +386,7 @@ mod tests {
     /// Goal: a header of a newer version is not reported as damage.
     #[test]
     fn newer_version_is_not_damage() {
-        let mut bytes = header().encode();
+        let mut bytes = SegmentHeader::sample().encode();
         put(&mut bytes, at::MAJOR, &2_u16.to_le_bytes());
         let crc = crc32(0, &[&bytes[..at::CRC]]);
         put(&mut bytes, at::CRC, &crc.to_le_bytes());
@@ -401,14 +405,14 @@ mod tests {
             (at::REASON, "reason"),
         ];
         for (offset, field) in odd {
-            let mut bytes = header().encode();
+            let mut bytes = SegmentHeader::sample().encode();
             bytes[offset] ^= 0x40;
             put_checksums(&mut bytes);
             let fault = SegmentHeader::decode(&bytes).unwrap_err();
             assert_eq!(fault, HeaderFault::Malformed(field));
             assert!(fault.to_string().contains(field) && !fault.is_version());
         }
-        let mut bytes = header().encode();
+        let mut bytes = SegmentHeader::sample().encode();
         bytes[at::CREATED] ^= 1;
         let crc = crc32(0, &[&bytes[..at::CRC]]);
         put(&mut bytes, at::CRC, &crc.to_le_bytes());
@@ -419,7 +423,7 @@ mod tests {
     #[test]
     fn every_segment_reason_round_trips() {
         for reason in SegmentReason::ALL {
-            let header = SegmentHeader { reason, ..header() };
+            let header = SegmentHeader { reason, ..SegmentHeader::sample() };
             assert_eq!(SegmentHeader::decode(&header.encode()), Ok(header));
         }
     }

@@ -123,13 +123,7 @@ impl VerifiedSegment {
         }
         check_start(&header, before)?;
         let frames = bytes.get(SEGMENT_HEADER_SIZE..).unwrap_or_default();
-        let start = FrameWalk {
-            next_seq: header.base_seq,
-            chain: header.prev_chain,
-            time: 0,
-            offset: to_u64(SEGMENT_HEADER_SIZE),
-            note: None,
-        };
+        let start = FrameWalk::at_start(&header);
         let (mut chain_before, mut time_before) = (None, None);
         let walk = walk_frames(frames, &header, start, object.last_seq, &mut |record| {
             if record.header.stamp.seq + 1 == before.next_seq {
@@ -195,13 +189,7 @@ impl VerifiedSegment {
     pub fn for_each_record(&self, take: &mut dyn FnMut(&Record<'_>)) {
         let header = &self.place.header;
         let frames = self.bytes.get(SEGMENT_HEADER_SIZE..).unwrap_or_default();
-        let start = FrameWalk {
-            next_seq: header.base_seq,
-            chain: header.prev_chain,
-            time: 0,
-            offset: to_u64(SEGMENT_HEADER_SIZE),
-            note: None,
-        };
+        let start = FrameWalk::at_start(header);
         walk_frames(frames, header, start, self.object.last_seq, take)
             .expect("the frames of a verified segment are valid");
     }

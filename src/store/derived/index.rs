@@ -284,9 +284,7 @@ pub(in crate::store) fn extend_index(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::{
-        Chain, HeaderReplica, IndexBuilder, SEGMENT_HEADER_SIZE, SegmentReason, index_crc,
-    };
+    use crate::format::{Chain, HeaderReplica, IndexBuilder, SEGMENT_HEADER_SIZE, index_crc};
     use crate::sim::SimStore;
     use crate::store::Objects as _;
 
@@ -300,18 +298,9 @@ mod tests {
             segment: [u8::try_from(ordinal % 251).unwrap() + 1; 16],
             ordinal,
             base_seq,
-            prev_chain: Chain([0; 32]),
-            prev_segment: [0; 16],
-            prev_data_end: 0,
             prev_last_seq: base_seq - 1,
-            writer_epoch: 1,
-            created: 1,
-            prealloc_len: 1 << 20,
-            reason: if ordinal == 0 { SegmentReason::Create } else { SegmentReason::Rotate },
-            born_last: 0,
-            born_end: 0,
             genesis: IDENTITY.genesis,
-            ro_compat: 0,
+            ..SegmentHeader::sample()
         };
         let mut index = IndexBuilder::default();
         index.push(base_seq, 4096, 3, Some(stream));

@@ -226,7 +226,7 @@ fn writer_in(copy: &mut LogCopy, segment: &SegmentHeader) -> Result<Option<(u64,
         let part = copy.part(header.base_seq, 1)?.filter(|part| part.segment == header);
         let Some(part) = part else { continue };
         let (next_seq, chain) = (part.before.seq + 1, part.before.chain);
-        let walk = FrameWalk { next_seq, chain, time: 0, offset: part.offset, note: None };
+        let walk = FrameWalk::at(next_seq, chain, part.offset);
         let walked = walk_frames(&part.frames, &header, walk, part.last.seq, &mut |_| ());
         let Some((_, note)) = walked.ok().and_then(|walked| walked.note) else { continue };
         return Ok(parse_uid(&note.node).map(|node| (note.epoch, Some(node))));

@@ -161,7 +161,7 @@ fn sync_as(
 fn lines_of(part: &FolderPart, line: &mut dyn FnMut(&LoggedRecord) -> String) -> Result<Vec<u8>> {
     let FolderPart { segment, offset, frames, before, last, .. } = part;
     let (next_seq, chain) = (before.seq + 1, before.chain);
-    let start = FrameWalk { next_seq, chain, time: 0, offset: *offset, note: None };
+    let start = FrameWalk::at(next_seq, chain, *offset);
     let (mut lines, mut offset) = (Vec::new(), *offset);
     let walked = walk_frames(frames, segment, start, last.seq, &mut |record| {
         let payload = record.payload.to_vec();

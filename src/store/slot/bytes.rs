@@ -96,8 +96,7 @@ impl CheckedSlot {
         }
         let start = if self.header.starts_segment() { SEGMENT_HEADER_SIZE } else { 0 };
         let frames = self.bytes.get(SLOT_HEADER_SIZE + start..)?;
-        let walk =
-            FrameWalk { next_seq: first_seq, chain: chain_before, time: 0, offset, note: None };
+        let walk = FrameWalk::at(first_seq, chain_before, offset);
         let walk = walk_frames(frames, segment, walk, seq, &mut |_| ()).ok()?;
         (walk.next_seq == seq + 1).then_some(walk.chain)
     }

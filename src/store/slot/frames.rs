@@ -23,6 +23,16 @@ pub(in crate::store) struct FrameWalk {
 }
 
 impl FrameWalk {
+    /// A position of which only this is known.
+    pub(in crate::store) fn at(next_seq: u64, chain: Chain, offset: u64) -> Self {
+        Self { next_seq, chain, time: 0, offset, note: None }
+    }
+
+    /// Before the first frame of a segment.
+    pub(in crate::store) fn at_start(header: &SegmentHeader) -> Self {
+        Self::at(header.base_seq, header.prev_chain, DATA_START)
+    }
+
     /// Whether the last record opens this epoch for this process.
     pub(in crate::store) fn opens(&self, epoch: u64, node: &Uid) -> bool {
         let last = self.note.as_ref().filter(|(seq, _)| seq.checked_add(1) == Some(self.next_seq));

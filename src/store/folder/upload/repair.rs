@@ -162,7 +162,7 @@ fn opening_slot(
     let last = Ack { seq: header.prev_last_seq, chain: header.prev_chain };
     let Some(part) = reader.part_after(before, last, 1)? else { return Ok(None) };
     let (next_seq, chain) = (last.seq.saturating_add(1), last.chain);
-    let walk = FrameWalk { next_seq, chain, time: 0, offset: part.offset, note: None };
+    let walk = FrameWalk::at(next_seq, chain, part.offset);
     let walked = walk_frames(&part.frames, &part.segment, walk, part.last.seq, &mut |_| ());
     let walked = walked.map_err(|fault| {
         let name = ObjectName::Slot(seq).to_string();
