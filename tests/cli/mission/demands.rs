@@ -358,7 +358,7 @@ const PARTS: [Part; 11] = [
                 "canned outputs in the plan or in a file",
                 &[
                     "s9_loan_is_drilled_with_canned_outputs",
-                    "s9_drill_takes_canned_outputs_from_a_file",
+                    "s9_drill_takes_canned_outputs_of_the_plan",
                     "s9_rejected_canned_output_ends_the_drill",
                 ],
             ),

@@ -179,10 +179,10 @@ fn s9_rejected_canned_output_ends_the_drill() {
     let place = Place::new();
     place.write(
         "p.yaml",
-        "steps:\n  - {id: a, outputs: [score], acceptance: [{cel: 'output.score >= 300'}], retry: {max_attempts: 2}}\n",
+        "steps:\n  - {id: a, outputs: [score], acceptance: [{cel: 'output.score >= 300'}], retry: {max_attempts: 2}, \
+         extra: {stub: {score: 72}}}\n",
     );
-    place.write("outputs.json", r#"{"a": {"score": 72}}"#);
-    let drill = "drill p.yaml --outputs outputs.json";
+    let drill = "drill p.yaml";
     for more in ["", " --every-crash"] {
         let ended = place.ledger(&format!("{drill}{more}"));
         assert_ne!(ended.status.code(), Some(0), "{more}: {ended:#?}");
@@ -197,9 +197,8 @@ fn s9_rejected_canned_output_ends_the_drill() {
     place.write(
         "p.yaml",
         "steps:\n  - {id: b}\n  - {id: a, outputs: [score], gate: {question: Score?, options: [value]}, acceptance: \
-         [{cel: 'output.score >= 300'}]}\n",
+         [{cel: 'output.score >= 300'}], extra: {stub: {score: 72}}}\n",
     );
-    place.write("outputs.json", r#"{"a": {"score": 72}}"#);
     let ended = place.ledger(&format!("{drill} --every-crash"));
     assert_ne!(ended.status.code(), Some(0), "{ended:#?}");
 }

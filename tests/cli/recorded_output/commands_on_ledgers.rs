@@ -229,7 +229,6 @@ fn workers() {
         format!("receipt {second} --ledger waiting --output @missing.json"),
         format!("receipt {second} --ledger waiting --message x"),
         format!("receipt {second} --ledger waiting --failed nonsense"),
-        format!("receipt {second} --ledger waiting --set nonsense"),
     ] {
         session.run(&line);
     }
@@ -240,9 +239,7 @@ fn workers() {
     session.run("inspect waiting queue attention");
     let third = token(&session, "also-ready");
     for line in [
-        format!(
-            "receipt {third} --ledger waiting --failed transient --message lost --disposition did-not-happen"
-        ),
+        format!("receipt {third} --ledger waiting --failed transient --message lost"),
         format!("release {third} --ledger waiting"),
         "claim attention --ledger waiting --worker w4 --json".to_owned(),
     ] {
@@ -266,7 +263,7 @@ fn workers() {
     }
     let sixth = token(&session, "also-ready");
     session.run(&format!(
-        "receipt {sixth} --ledger waiting --output @result.json --set level=5 --side-effect mail --next --worker w6 --json"
+        "receipt {sixth} --ledger waiting --output @result.json --next --worker w6 --json"
     ));
     session.run_all(&[
         "tick --ledger waiting",
@@ -318,8 +315,8 @@ fn people() {
         "accept attention nonsense --by ana --ledger waiting",
         "accept attention reported --ledger waiting",
         "decide decisions odd nonsense --ledger waiting",
-        "decide decisions odd retry --after 60 --rule backoff --ledger waiting",
-        "decide decisions odd fallback --rule second --reason why --ledger waiting --json",
+        "decide decisions odd retry --after 60 --ledger waiting",
+        "decide decisions odd fallback --reason why --ledger waiting --json",
         "decide attention ready retry --ledger waiting",
         "decide decisions --ledger waiting",
         "retry broken breaks --by ana --ledger waiting",

@@ -10,9 +10,9 @@ use super::inspect::run_name;
 
 const EXAMPLES: &str = "\
 Examples:
-  ledger decide my-plan build retry --rule policy-7 --reason 'the network was down'
-  ledger decide my-plan build retry --after 60 --rule backoff
-  ledger decide build fallback --rule second-try  the only run that is active
+  ledger decide my-plan build retry --reason 'policy 7: the network was down'
+  ledger decide my-plan build retry --after 60
+  ledger decide build fallback                    the only run that is active
 
 For plans that leave failures to an external decider (`failure.decider: external`). Decisions:
 retry, fail, fallback, replan, escalate, abort, outcome_unknown.";
@@ -34,9 +34,6 @@ pub(crate) struct DecideArgs {
     /// For a replan: the first step to do again, by id or number [default: the failed one]
     #[arg(long, value_name = "STEP")]
     from: Option<String>,
-    /// The rule that decided, for the record
-    #[arg(long, value_name = "NAME", default_value = "decider")]
-    rule: String,
     /// The reason, for people
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
@@ -56,7 +53,7 @@ pub(crate) fn decide(args: &DecideArgs) -> Result<Code, Failure> {
         decision: decision.clone(),
         after_seconds: args.after,
         from: args.from.clone(),
-        rule: args.rule.clone(),
+        rule: "decider".to_owned(),
         reason: args.reason.clone(),
         by: args.author.by.clone(),
     })

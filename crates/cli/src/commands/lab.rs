@@ -9,7 +9,7 @@ use std::io::{self, BufWriter, Write as _};
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::{Args, Subcommand};
 #[cfg(test)]
@@ -31,7 +31,7 @@ const EXAMPLES: &str = "\
 Examples:
   ledger lab run --ops 2                           all workloads of two operations: seconds
   ledger lab run --ops 4 --images 1000000          up to a million crash images
-  ledger lab run --ops 3 --minutes 5 --seed 7      for five minutes, in another order
+  ledger lab run --ops 3 --seed 7                  in another order
   ledger lab run --ops 1 --faults 1                failing and lying disks as well
   ledger lab run --ops 2 --device psow512          torn sectors contain garbage
   ledger lab run --ops 2 --hashes images.txt       to count the images of several runs
@@ -64,9 +64,6 @@ struct LabRunArgs {
     /// Stop after this many crash images
     #[arg(long, value_name = "N")]
     images: Option<u64>,
-    /// Stop after this many minutes
-    #[arg(long, value_name = "M")]
-    minutes: Option<u64>,
     /// The seed of all samples and of their order
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
@@ -187,12 +184,10 @@ fn run(args: &LabRunArgs) -> Result<Code, Failure> {
     };
     let hashes = args.hashes.as_deref().map(create).transpose()?;
     let bar = progress_bar(usize::try_from(scope.workloads()).unwrap_or(usize::MAX));
-    let limit = args.minutes.map(|minutes| Duration::from_secs(minutes.saturating_mul(60)));
-    let is_late = || limit.is_some_and(|limit| start.elapsed() >= limit);
     let watch = |tally: &ExploreReport| {
         bar.set_position(tally.workloads);
         let is_full = args.images.is_some_and(|images| tally.tried() >= images);
-        if is_full || is_late() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let explored = explore_images(&scope, &watch);
     bar.finish_and_clear();
@@ -211,7 +206,7 @@ fn run(args: &LabRunArgs) -> Result<Code, Failure> {
     }
     match args.faults {
         None => Ok(Code::Success),
-        Some(ops) => inject_faults(args, ops, &is_late),
+        Some(ops) => inject_faults(args, ops),
     }
 }
 
@@ -229,13 +224,13 @@ fn write_hashes(file: File, images: &BTreeSet<ImageHash>) -> io::Result<()> {
 }
 
 /// Injects failing and lying disks.
-fn inject_faults(args: &LabRunArgs, ops: u32, is_late: &dyn Fn() -> bool) -> Result<Code, Failure> {
+fn inject_faults(args: &LabRunArgs, ops: u32) -> Result<Code, Failure> {
     let start = Instant::now();
     let all = ExploreScope { ops, ..ExploreScope::FULL }.workloads();
     let bar = progress_bar(usize::try_from(all).unwrap_or(usize::MAX));
     let watch = |faults: &FaultReport| {
         bar.set_position(faults.workloads);
-        if is_late() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        ControlFlow::Continue(())
     };
     let faults = lab::inject_faults(ops, args.seed, &watch);
     bar.finish_and_clear();

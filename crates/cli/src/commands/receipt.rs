@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::Value;
 
-use plan_ledger::{Cost, Disposition, FailureClass};
+use plan_ledger::{Cost, FailureClass};
 
 use crate::options::{
     RouteArgs, TokenArg, WaitLimit, WorkerLedgerArgs, claim_with_wait, environment, parse_money,
@@ -34,13 +34,6 @@ const FAILURE_CLASSES: &[(&str, &str)] = &[
     ("unknown", "The cause is unknown"),
 ];
 
-/// The side effects of a failed attempt.
-const DISPOSITIONS: &[(&str, &str)] = &[
-    ("did-not-happen", "It had no side effects"),
-    ("unknown", "Its outcome is unknown"),
-    ("landed", "It had all its side effects"),
-];
-
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReceiptArgs {
@@ -58,19 +51,12 @@ pub(crate) struct ReceiptArgs {
     /// The reason for the failure
     #[arg(long, value_name = "TEXT", requires = "failed")]
     message: Option<String>,
-    /// Whether the failed attempt had its side effects
-    #[arg(long, value_name = "WHAT", requires = "failed")]
-    #[arg(value_parser = parse_words::<Disposition>(DISPOSITIONS))]
-    disposition: Option<Disposition>,
     /// How long to wait before the next attempt, as after a usage limit: `90s`, `2h`, or seconds
     #[arg(long, value_name = "DURATION", requires = "failed", value_parser = parse_seconds)]
     retry_after: Option<u64>,
     /// Report that the step needs a new plan version, for this reason
     #[arg(long, value_name = "REASON", conflicts_with = "receipt")]
     replan: Option<String>,
-    /// With --replan: the id of the step from which work should be done again
-    #[arg(long, value_name = "STEP", requires = "replan")]
-    from: Option<String>,
     /// Its cost: 1.25 or $1.25
     #[arg(long, value_name = "MONEY", default_value = "0", conflicts_with = "receipt")]
     #[arg(value_parser = parse_money)]
@@ -78,13 +64,8 @@ pub(crate) struct ReceiptArgs {
     /// The tokens that it used
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "receipt")]
     tokens: u64,
-    /// A side effect that it committed, by name or key
-    #[arg(long, value_name = "KEY", conflicts_with = "receipt")]
-    side_effect: Vec<String>,
-    /// A variable to set
-    #[arg(long = "set", value_name = "NAME=JSON", conflicts_with = "receipt")]
-    variables: Vec<String>,
-    /// The whole receipt as JSON, such as with artifacts (format/hand-off.md); - for standard input
+    /// The whole receipt as JSON, with variables, artifacts and side effects (format/hand-off.md); - for standard
+    /// input
     #[arg(long, value_name = "FILE|-")]
     receipt: Option<String>,
     /// Claim the next step of the run for the same worker, in the same commit
@@ -157,26 +138,13 @@ fn receipt_file(args: &ReceiptArgs) -> Result<ReceiptFile, Failure> {
         (None, Some(reason)) => (OutcomeWord::ReplanRequested, Some(reason.clone())),
         (None, None) => (OutcomeWord::Succeeded, None),
     };
-    let variable = |assignment: &String| match assignment.split_once('=') {
-        Some((name, value)) => Ok((name.to_owned(), read_json_value(value)?)),
-        None => {
-            let message = format!("--set: expected NAME=JSON, found `{assignment}`");
-            Err(Failure::Usage(message))
-        }
-    };
     Ok(ReceiptFile {
         outcome,
         class: args.failed,
         message,
-        from: args.from.clone(),
-        kind: None,
-        payload: None,
         output: args.output.as_deref().map(read_json_value).transpose()?,
-        variables: args.variables.iter().map(variable).collect::<Result<_, _>>()?,
-        artifacts: Vec::new(),
-        side_effects: args.side_effect.clone(),
         cost: Cost { money_micros: args.cost, tokens: args.tokens },
-        disposition: args.disposition,
         retry_after_seconds: args.retry_after,
+        ..ReceiptFile::default()
     })
 }

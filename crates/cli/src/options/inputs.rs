@@ -1,7 +1,6 @@
-//! `--set`: values for the inputs of a plan; and outputs for its stub workers.
+//! `--set`: values for the inputs of a plan.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use clap::Args;
 use serde_json::Value;
@@ -10,7 +9,6 @@ use plan_ledger::Plan;
 use plan_ledger::plan::InputType;
 
 use crate::output::Failure;
-use crate::runner::CannedOutputs;
 
 use super::json_value::{read_json_value, read_text};
 
@@ -47,14 +45,6 @@ impl InputArgs {
             |(name, value): &(String, String)| ["--set".to_owned(), format!("{name}={value}")];
         self.set.iter().flat_map(words).collect()
     }
-}
-
-/// The outputs of stub workers that a file gives.
-pub(crate) fn canned_outputs(file: Option<&Path>, plan: &Plan) -> Result<CannedOutputs, Failure> {
-    let Some(file) = file else { return Ok(CannedOutputs::default()) };
-    let text = read_text(&file.display().to_string())?;
-    CannedOutputs::parse(&text, plan)
-        .map_err(|why| Failure::Usage(format!("--outputs {}: {why}", file.display())))
 }
 
 /// Parses `NAME=VALUE`.

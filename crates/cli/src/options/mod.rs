@@ -21,7 +21,7 @@ pub(crate) use dead_claims::release_dead_claims;
 pub(crate) use default_ledger::{default_ledger, gone_ledger_of, ledger_of};
 pub(crate) use folder::LedgerFolder;
 pub(crate) use host::Host;
-pub(crate) use inputs::{InputArgs, canned_outputs};
+pub(crate) use inputs::InputArgs;
 pub(crate) use json_value::{read_json_value, read_text};
 pub(crate) use ledger::{
     AuthorArgs, LedgerArgs, LedgerOption, allow_unsafe_locks, create_parents, environment,

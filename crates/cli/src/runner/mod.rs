@@ -69,8 +69,8 @@ pub(crate) use process::{
 pub use process::{ProcessOptions, ProcessWorkers, WorkerLimits, scratch_folder};
 pub(crate) use progress::STOPPING;
 pub use progress::{Fence, Observer, Progress, StopRequest};
+pub use stub::StubWorkers;
 pub(crate) use stub::canned_output;
-pub use stub::{CannedOutputs, StubWorkers};
 pub(crate) use waits::holds::RunWait;
 pub use waits::hours::Hours;
 pub(crate) use waits::nearest_second;

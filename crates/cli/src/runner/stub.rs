@@ -5,51 +5,22 @@
 //! depends only on the step, so two runs of a plan end with the same variables, even if they were
 //! killed. They judge what stubs report, and nothing else.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
 use plan_ledger::plan::{Criterion, ResolvedOutcome};
-use plan_ledger::{AttemptToken, Json, Plan, Receipt, Result, Ruling, Step, Task};
+use plan_ledger::{AttemptToken, Json, Receipt, Result, Ruling, Step, Task};
 
 use crate::protocol::WorkerKind;
 use crate::runner::check::{Check, Checked, Subject};
 use crate::runner::workers::{Report, StartFailure, Workers};
 
-/// The outputs of steps by id.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct CannedOutputs(BTreeMap<String, Value>);
-
-impl CannedOutputs {
-    /// Reads a JSON object of outputs by step id.
-    ///
-    /// # Errors
-    /// A message, if the text is no such object, or names a step that the plan does not have.
-    pub fn parse(text: &str, plan: &Plan) -> std::result::Result<Self, String> {
-        let outputs: BTreeMap<String, Value> = serde_json::from_str(text)
-            .map_err(|error| format!("expected a JSON object of outputs by step id: {error}"))?;
-        let is_known = |id: &String| plan.steps.iter().any(|step| step.id == **id);
-        match outputs.keys().find(|id| !is_known(id)) {
-            Some(id) => Err(format!("the plan has no step `{id}`")),
-            None => Ok(Self(outputs)),
-        }
-    }
-}
-
 /// Workers that report immediately and deterministically.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct StubWorkers {
-    outputs: CannedOutputs,
     ready: VecDeque<Report>,
-}
-
-impl StubWorkers {
-    /// New stub workers. `outputs` are used instead of what the plan says.
-    #[must_use]
-    pub fn new(outputs: CannedOutputs) -> Self {
-        Self { outputs, ready: VecDeque::new() }
-    }
 }
 
 impl Workers for StubWorkers {
@@ -62,10 +33,7 @@ impl Workers for StubWorkers {
     }
 
     fn start(&mut self, task: &Task) -> std::result::Result<(), StartFailure> {
-        let receipt = Receipt {
-            output: canned_output(&task.step, &self.outputs).into(),
-            ..Receipt::default()
-        };
+        let receipt = Receipt { output: canned_output(&task.step).into(), ..Receipt::default() };
         self.ready.push_back(Report::Finished(task.token.seq, Box::new(receipt)));
         Ok(())
     }
@@ -113,10 +81,10 @@ impl Workers for StubWorkers {
     }
 }
 
-/// The canned output of a step: what the given outputs or its `extra.stub` say, else for each declared output a value with
-/// which simple criteria hold, else a short text that names the step.
-pub(crate) fn canned_output(step: &Step, outputs: &CannedOutputs) -> Json {
-    let stub = outputs.0.get(&step.id).or_else(|| step.extra.get("stub"));
+/// The canned output of a step: what its `extra.stub` says, else for each declared output a value with which simple
+/// criteria hold, else a short text that names the step.
+pub(crate) fn canned_output(step: &Step) -> Json {
+    let stub = step.extra.get("stub");
     if let Some(stub) = stub.filter(|stub| !stub.is_object()) {
         return Json::new(stub);
     }
@@ -183,11 +151,6 @@ mod tests {
         }))
         .unwrap();
         let expected = json!({"x": 2, "y": [1], "z": "z of a", "stub": "a"});
-        assert_eq!(canned_output(&step, &CannedOutputs::default()).value(), expected);
-        let plan = Plan { steps: vec![step.clone()], ..Plan::default() };
-        let given = CannedOutputs::parse(r#"{"a": {"z": 3}}"#, &plan).unwrap();
-        let expected = json!({"x": 2, "y": "y of a", "z": 3, "stub": "a"});
-        assert_eq!(canned_output(&step, &given).value(), expected);
-        assert!(CannedOutputs::parse(r#"{"b": 1}"#, &plan).unwrap_err().contains("no step `b`"));
+        assert_eq!(canned_output(&step).value(), expected);
     }
 }

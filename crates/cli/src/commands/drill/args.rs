@@ -11,7 +11,6 @@ use plan_ledger::Plan;
 use crate::options::{InputArgs, ReadPlanArgs};
 use crate::output::Failure;
 use crate::protocol::option;
-use crate::runner::CannedOutputs;
 
 /// The run's name in every ledger of a drill.
 pub(super) const RUN: &str = "drill";
@@ -21,9 +20,10 @@ Examples:
   ledger drill plan.yaml                           kill the run at step 37
   ledger drill tasks.json --kill-at 100            kill it at another step
   ledger drill plan.yaml --keep drill              keep both ledgers, to inspect them
-  ledger drill loan.yaml --outputs outputs.json    answers of steps, by id
   ledger drill plan.yaml --every-crash             crash at every change of the disk, and resume
-  ledger drill plan.yaml --every-crash --agents flaky --seed 7";
+  ledger drill plan.yaml --every-crash --agents flaky --seed 7
+
+The stub workers answer `extra.stub` of a step, else values that fit its criteria.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -39,10 +39,6 @@ pub(crate) struct DrillArgs {
     /// How many stub workers may run at once
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) max_parallel: u16,
-    /// The outputs of steps: a JSON file with an object of outputs by step id [default: `extra.stub`
-    /// of a step, else values that fit its criteria]
-    #[arg(long, value_name = "FILE")]
-    pub(super) outputs: Option<PathBuf>,
     /// Keep the ledgers in this folder, which is created and must be empty
     #[arg(long, value_name = "DIR")]
     pub(super) keep: Option<PathBuf>,
@@ -81,11 +77,6 @@ impl DrillArgs {
             missing.join(", "),
             add.collect::<Vec<_>>().join(" ")
         )))
-    }
-
-    /// The outputs of steps that a file gives.
-    pub(super) fn canned_outputs(&self, plan: &Plan) -> Result<CannedOutputs, Failure> {
-        crate::options::canned_outputs(self.outputs.as_deref(), plan)
     }
 }
 

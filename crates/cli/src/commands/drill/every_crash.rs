@@ -27,8 +27,8 @@ use plan_ledger_lab::{self as lab, Crash};
 use crate::output::{Code, Failure, cost_text, phrase, progress_bar};
 use crate::protocol::WorkerKind;
 use crate::runner::{
-    CannedOutputs, Check, CommandChecks, Guards, LeftWorkers, Observer, Options, Progress, Report,
-    RunOutcome, StartFailure, StopRequest, StubWorkers, Workers, drive,
+    Check, CommandChecks, Guards, LeftWorkers, Observer, Options, Progress, Report, RunOutcome,
+    StartFailure, StopRequest, StubWorkers, Workers, drive,
 };
 
 use super::args::{AgentBehavior, DrillArgs, RUN};
@@ -46,8 +46,7 @@ pub(super) fn every_crash(args: &DrillArgs) -> Result<Code, Failure> {
     let plan = args.read.read(&args.plan)?.plan;
     let inputs = args.input_values(&plan)?;
     let inputs = inputs.iter().map(|(name, value)| (name.clone(), Json::new(value))).collect();
-    let outputs = args.canned_outputs(&plan)?;
-    let drill = Drill { plan, inputs, outputs, args };
+    let drill = Drill { plan, inputs, args };
     let failed = |what: String| Failure::Rejected(format!("the run without a crash: {what}"));
     let (first, images) =
         lab::record_crash_points(|disk| drill.run_to_end(disk)).map_err(failed)?;
@@ -121,7 +120,6 @@ fn one_crash(
 struct Drill<'a> {
     plan: Plan,
     inputs: BTreeMap<String, Json>,
-    outputs: CannedOutputs,
     args: &'a DrillArgs,
 }
 
@@ -158,7 +156,7 @@ impl Drill<'_> {
         };
         let counter = Counter { disk: disk.clone(), counts: Mutex::default() };
         let mut agents = SimAgents {
-            stub: StubWorkers::new(self.outputs.clone()),
+            stub: StubWorkers::default(),
             failing: VecDeque::new(),
             clock: &clock,
             counter: &counter,
@@ -185,7 +183,7 @@ impl Drill<'_> {
                 if let RunOutcome::Stopped { error, .. } = summary.outcome {
                     return Err(format!("the run stopped: {error}"));
                 }
-                if answer_all(&ledger, &self.outputs).map_err(message)? == 0 {
+                if answer_all(&ledger).map_err(message)? == 0 {
                     break;
                 }
             }
@@ -228,11 +226,11 @@ impl Drill<'_> {
 }
 
 /// Answers all open questions. Returns how many there were.
-fn answer_all(ledger: &Ledger, outputs: &CannedOutputs) -> plan_ledger::Result<usize> {
+fn answer_all(ledger: &Ledger) -> plan_ledger::Result<usize> {
     let state = ledger.state()?;
     let mut answered = 0;
     for open in ledger.questions()? {
-        if let Some(reply) = reply_to(&state, &open, outputs) {
+        if let Some(reply) = reply_to(&state, &open) {
             ledger.answer(open.id, reply)?;
             answered += 1;
         }

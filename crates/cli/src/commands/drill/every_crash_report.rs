@@ -178,7 +178,6 @@ mod tests {
 
     fn args() -> DrillArgs {
         DrillArgs {
-            outputs: None,
             inputs: crate::options::InputArgs::default(),
             read: crate::options::ReadPlanArgs::default(),
             plan: PathBuf::from("p.yaml"),

@@ -8,7 +8,6 @@
 //! the second process found.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -26,7 +25,7 @@ use crate::options::open_ledger;
 use crate::output::{Code, Failure};
 use crate::protocol::counted;
 use crate::protocol::private_files;
-use crate::runner::{CannedOutputs, canned_output};
+use crate::runner::canned_output;
 
 use super::args::{DrillArgs, RUN};
 use super::kill_report::{FinishedRun, KillEvidence, report};
@@ -91,11 +90,7 @@ const AUTHOR: &str = "drill";
 /// The first option, with which the run continues; for a value, what a stub would return. Work that a
 /// criterion rejected fails, since a stub does the same again; an answer that was rejected is followed by
 /// the next option, and then by none.
-pub(super) fn reply_to(
-    state: &State,
-    open: &OpenQuestion,
-    outputs: &CannedOutputs,
-) -> Option<Reply> {
+pub(super) fn reply_to(state: &State, open: &OpenQuestion) -> Option<Reply> {
     let asked = &open.question.asked;
     let run = state.runs.get(&open.run)?;
     let is_rejected = |number| run.step(number).is_some_and(|it| !it.failed_criteria().is_empty());
@@ -108,7 +103,7 @@ pub(super) fn reply_to(
     };
     if answer == VALUE {
         let step = run.plan_step(open.question.step?)?.decode();
-        let output = canned_output(&step, outputs).value();
+        let output = canned_output(&step).value();
         let name = step.outputs.first().map_or("stub", String::as_str);
         answer = output.get(name).unwrap_or(&output).to_string();
     }
@@ -139,7 +134,6 @@ const KILL_AT: u32 = 37;
 /// `Usage` if the plan cannot be run or has no such step.
 fn kill_at(args: &DrillArgs) -> Result<StepNumber, Failure> {
     let plan = args.read.read(&args.plan)?.plan;
-    args.canned_outputs(&plan)?;
     let file = args.plan.display();
     let steps = u32::try_from(plan.steps.len()).unwrap_or(u32::MAX);
     match args.kill_at {
@@ -207,16 +201,12 @@ impl DrillFolder {
     ) -> Result<Child, Failure> {
         let waits = i32::from(Code::Waiting.number());
         let mut name = child.to_owned();
-        let outputs = match &args.outputs {
-            Some(_) => args.canned_outputs(&args.read.read(&args.plan)?.plan)?,
-            None => CannedOutputs::default(),
-        };
         for round in 2_u32.. {
             let status = self.child(args, ledger, &name, more)?;
             if status.code() != Some(waits) {
                 return Ok(Child { name, status, answered: None });
             }
-            match self.answer(ledger, &outputs)? {
+            match self.answer(ledger)? {
                 Answers::Continue => name = format!("{child}-{round}"),
                 Answers::None => return Ok(Child { name, status, answered: None }),
                 Answers::Done(state) => return Ok(Child { name, status, answered: Some(state) }),
@@ -240,12 +230,12 @@ impl DrillFolder {
     }
 
     /// Answers all open questions of a ledger.
-    fn answer(&self, ledger: &str, outputs: &CannedOutputs) -> Result<Answers, Failure> {
+    fn answer(&self, ledger: &str) -> Result<Answers, Failure> {
         let handle = open(&self.ledger(ledger))?;
         let mut answers = Answers::None;
         let state = handle.state()?;
         for open in handle.questions()? {
-            if let Some(reply) = reply_to(&state, &open, outputs) {
+            if let Some(reply) = reply_to(&state, &open) {
                 handle.answer(open.id, reply)?;
                 answers = Answers::Continue;
             }
@@ -278,7 +268,6 @@ impl DrillFolder {
             .args(args.inputs.words())
             .arg("--ledger")
             .arg(self.ledger(ledger))
-            .args(args.outputs.iter().flat_map(|file| [OsStr::new("--outputs"), file.as_os_str()]))
             .args(["--run", RUN, "--stub", "--fresh", "--text", "trust", "--json"])
             .args(["--max-parallel", &args.max_parallel.to_string()])
             .args(more)

@@ -98,9 +98,6 @@ pub(crate) struct RunArgs {
     /// Answer every step at once, at no cost, without doing anything
     #[arg(long)]
     pub(super) stub: bool,
-    /// With --stub: a JSON file with the outputs of steps by id
-    #[arg(long, value_name = "FILE", requires = "stub")]
-    pub(super) outputs: Option<PathBuf>,
     #[command(flatten)]
     pub(super) route: RouteArgs,
     /// How many workers may run at once [default: 4; 1 with --worker in a git checkout, whose files

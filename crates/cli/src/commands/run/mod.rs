@@ -42,7 +42,7 @@ use crate::options::plan_file::{
     CommandApproval, Given, ReadLine, approve_commands, lacks, print_read_report,
 };
 use crate::options::worker_program;
-use crate::options::{canned_outputs, create_parents, environment};
+use crate::options::{create_parents, environment};
 use crate::output::{
     Audience, Code, Failure, RunReporter, SummaryLine, code_of, escape_control, print_error,
     print_message, print_raw, shell_command, summary_text, wrapped_text,
@@ -51,9 +51,9 @@ use crate::protocol::{StepName, TrustsLine, counted};
 #[cfg(not(feature = "store"))]
 use crate::runner::Fence;
 use crate::runner::{
-    CannedOutputs, CommandChecks, ImportedStatuses, JudgeMark, LeftWorkers, Options,
-    ProcessOptions, ProcessWorkers, RunOutcome, RunSummary, Session, StubWorkers, TakeOver,
-    Workers, drive, recover, release_dead_claims, take_over_dead_claims,
+    CommandChecks, ImportedStatuses, JudgeMark, LeftWorkers, Options, ProcessOptions,
+    ProcessWorkers, RunOutcome, RunSummary, Session, StubWorkers, TakeOver, Workers, drive,
+    recover, release_dead_claims, take_over_dead_claims,
 };
 use crate::server::{
     AgentSession, LastRunner, check_root, expect_not_gone, expect_outside, expect_person_for,
@@ -503,15 +503,7 @@ fn drive_run(
     }
     release_dead_claims(ledger, &folder, observer)?;
     let mut workers: Box<dyn Workers> = if args.stub {
-        let outputs = match &args.outputs {
-            None => CannedOutputs::default(),
-            Some(file) => {
-                let newest = state.runs.get(&run).and_then(|run| run.versions.last());
-                let plan = newest.map(|version| version.plan.decode());
-                canned_outputs(Some(file), &plan.unwrap_or_default())?
-            }
-        };
-        Box::new(StubWorkers::new(outputs))
+        Box::new(StubWorkers::default())
     } else {
         let worker = args.worker.clone();
         let workers =

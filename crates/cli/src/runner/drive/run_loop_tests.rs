@@ -8,7 +8,7 @@ use super::*;
 use crate::protocol::WorkerKind;
 use crate::runner::check::Check;
 use crate::runner::process::output;
-use crate::runner::{CannedOutputs, Checked, Pending, Report, StubWorkers};
+use crate::runner::{Checked, Pending, Report, StubWorkers};
 use crate::runner::{CommandChecks, Guards, LeftWorkers};
 use plan_ledger::plan::{Barrier, Criterion, Gate, Idempotence, OnTimeout, ResolvedOutcome, Route};
 use plan_ledger::{
@@ -66,7 +66,7 @@ struct Scripted {
 impl Scripted {
     fn new() -> Self {
         Self {
-            stub: StubWorkers::new(CannedOutputs::default()),
+            stub: StubWorkers::default(),
             fail: VecDeque::new(),
             checks_fail: false,
             cannot_start: None,
@@ -254,7 +254,7 @@ fn in_flight_attempts_are_redispatched_or_need_an_answer() {
     assert!(matches!(&items[0], Pending::OutcomeUnknown { step } if step.number == StepNumber(2)));
     assert!(matches!(&items[1], Pending::Held { worker, .. } if worker == "elsewhere"));
     // A stub knows that it had no effect.
-    let mut stub = StubWorkers::new(CannedOutputs::default());
+    let mut stub = StubWorkers::default();
     let mut observer = Quiet::new();
     bench.drive(&mut stub, &mut observer);
     assert_eq!(observer.dispatched(), [2]);

@@ -37,9 +37,6 @@ pub(crate) struct DiffArgs {
     /// A later record, or another run
     #[arg(value_name = "SEQ|RUN")]
     other: String,
-    /// Numbers are names of runs, not records
-    #[arg(long)]
-    runs: bool,
 }
 
 pub(crate) fn diff(
@@ -47,12 +44,12 @@ pub(crate) fn diff(
     context: InspectContext<'_>,
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
-    let number = |text: &str| text.parse::<u64>().ok().filter(|_| !args.runs);
+    let number = |text: &str| text.parse::<u64>().ok();
     match (number(&args.one), number(&args.other)) {
         (Some(from), Some(to)) => records(from, to, context, out),
         (None, None) => compare::compare(&args.one, &args.other, context, out),
         _ => {
-            let message = "expected two records, or two runs (--runs if their names are numbers)";
+            let message = "expected two records, or two runs (#3 if the name of one is a number)";
             Err(Failure::Usage(message.to_owned()))
         }
     }

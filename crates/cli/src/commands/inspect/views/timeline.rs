@@ -27,7 +27,7 @@ use crate::output::{Code, Failure};
 const EXAMPLES: &str = "\
 Examples:
   ledger inspect .ledger timeline
-  ledger inspect .ledger timeline my-plan --last 20    the steps that were worked on last
+  ledger inspect .ledger timeline my-plan --at 900     as it stood after record 900
   ledger inspect .ledger timeline --json | jq 'select(.kind == \"lost\") | .worker'";
 
 /// The attempts and waits of every step, as bars over time
@@ -36,9 +36,6 @@ Examples:
 pub(crate) struct TimelineArgs {
     #[command(flatten)]
     run: RunArg,
-    /// Only this many steps: those with the latest attempts
-    #[arg(long, value_name = "N")]
-    last: Option<usize>,
     #[command(flatten)]
     at: AtArg,
 }
@@ -52,10 +49,6 @@ pub(crate) fn timeline(
 ) -> Result<Code, Failure> {
     let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.run.name())?;
     let mut rows: Vec<Row> = ledger.run_history(id)?.timelines().into_iter().collect();
-    if let Some(last) = args.last {
-        rows.sort_by_key(|(_, timeline)| timeline.intervals.last().map(|interval| interval.seq));
-        rows.drain(..rows.len().saturating_sub(last));
-    }
     rows.sort_by_key(|(_, timeline)| timeline.intervals.first().map(|interval| interval.seq));
     let run = ledger.run(id)?;
     match context.form {
