@@ -8,15 +8,11 @@ use plan_ledger::{Environment, Json, Ledger, RunPolicy};
 
 use super::command::Place;
 
-/// Every command that shows part of the newest state.
-const READS: [&str; 6] = [
-    "get count --run RUN",
-    "next RUN",
-    "budget RUN",
-    "plan history RUN",
-    "plan review RUN",
-    "questions",
-];
+/// Commands that show part of the newest state.
+const READS: [&str; 2] = ["get count --run RUN", "plan review RUN"];
+
+/// Views of the newest state: they name the damage themselves.
+const VIEWS: [&str; 5] = ["next RUN", "questions", "status", "budget RUN", "inspect plan RUN"];
 
 /// Creates a ledger in which variable `count` was set `to` times.
 fn counted(place: &Place, to: u64) {
@@ -63,8 +59,14 @@ fn reads_of_a_damaged_ledger_warn_and_exit_4() {
         assert_eq!((&error["type"], &error["kind"]), (&"error".into(), &"corrupt".into()));
         assert!(lines.len() > 1, "{line}: {lines:?}");
     }
+    for line in VIEWS.map(|line| line.replace("RUN", "plan")) {
+        place.ledger(&line).code(4).says(&["not all of the ledger can be read", "damage: "]);
+        let lines = place.ledger(&format!("{line} --json")).code(4).lines();
+        assert!(lines.iter().any(|it| it["type"] == "damage"), "{line}: {lines:?}");
+        assert_eq!(lines.last().unwrap()["type"], "as_of", "{line}");
+    }
     place.ledger("get count").code(4).says(&["number 4"]);
-    let missing = place.ledger("next another").code(4);
+    let missing = place.ledger("get count --run another").code(4);
     missing.complains(&["there is no run `another`", words[0]]);
 }
 
@@ -82,5 +84,8 @@ fn reads_before_a_newer_record_warn_and_exit_4() {
     let words = ["this is the state after record 8", "use a newer `ledger`"];
     for line in READS.map(|line| line.replace("RUN", "demo")) {
         place.ledger(&line).code(4).complains(&words);
+    }
+    for line in VIEWS.map(|line| line.replace("RUN", "demo")) {
+        place.ledger(&line).code(4).says(&words);
     }
 }

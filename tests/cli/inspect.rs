@@ -186,6 +186,7 @@ pub(crate) fn look_live(dir: &Path, args: &[&str]) -> Look {
     let (word, args) = match args.split_first() {
         Some((&"status", options)) => ("status", options),
         Some((&"questions", options)) => ("questions", options),
+        Some((&"budget", options)) => ("budget", options),
         _ => ("inspect", args),
     };
     command.args([word, "--ledger"]).arg(dir).args(args).env_remove("NO_COLOR");
@@ -294,7 +295,7 @@ fn the_summary_as_json() {
     assert_eq!(run["outcome_unknown"], json!([{"step": 3, "id": "mail"}]));
     let actions: Vec<_> =
         run["next"].as_array().unwrap().iter().map(|next| next["action"].clone()).collect();
-    assert_eq!(actions, ["answer", "accept", "retry"]);
+    assert_eq!(actions, ["accept", "answer", "retry"]);
     let ledger = &look.of_type("ledger")[0];
     assert_eq!(ledger["health"]["status"], "good");
     assert_eq!(ledger["health"]["opening"]["verdict"], "clean");

@@ -131,7 +131,7 @@ fn people_are_told_what_they_came_for() {
     tell(&["status", "--view", "debug"]).has("steps.1.status: \"ready\" -> \"dispatched\"");
     tell(&["status", "--view", "user"])
         .has("1 of 6 steps")
-        .has("find out whether the lost attempt of #3 mail did its work");
+        .has("the outcome of step 3 (mail) is unknown: a lost attempt may have done it");
     tell(&["progress"]).has("] 1/6 accepted, 1 failed").has("remaining steps");
 }
 

@@ -345,7 +345,7 @@ fn answer_of_a_person_approves_the_commands_of_a_version() {
     let place = Place::planned(&format!("gate: {{question: Start it?}}\n{PLAN}"));
     place.write("built", "");
     let asked = place.ledger("questions --json").code(0).lines();
-    let answer = format!("answer {} yes --by ana", asked[0]["question"]);
+    let answer = format!("answer {} yes --by ana", asked[0]["item"]["question"]);
     place.ledger(&answer).code(0);
     report(&place);
     place.ledger("work --judge-only").code(0);

@@ -60,7 +60,7 @@ fn killed_runner_is_recognized_at_once() {
         "still at work: #1 build, by process/",
         "failed: #3 lint: unknown: exit status 3: no such rule",
         "needs you",
-        "#2 docs waits for a person to judge: A newcomer understands it",
+        "step 2 (docs) waits for a verdict on: A newcomer understands it",
         "ledger accept release docs",
         "ledger retry release lint",
         "ledger resume",

@@ -37,12 +37,12 @@ fn gated_run_exits_3_and_continues_after_the_answer() {
     let id = question(&place);
     place.ledger("questions").code(0).says(&asked).says(&["run plan: question"]);
     let lines = place.ledger("questions --json").code(0).lines();
-    assert_eq!(lines[0]["kind"], "question");
+    assert_eq!(lines[0]["item"]["kind"], "question");
     assert_eq!(
-        (lines[0]["step"].as_str(), lines[0]["question"].as_u64()),
+        (lines[0]["step"].as_str(), lines[0]["item"]["question"].as_u64()),
         (Some("deploy"), Some(id))
     );
-    assert_eq!(lines[0]["asked"]["to"], "ana");
+    assert_eq!(lines[0]["item"]["asked"]["to"], "ana");
     assert_eq!(lines[1]["waiting"], 1);
 
     place.ledger("inspect .ledger step plan deploy").code(0).says(&[
@@ -82,7 +82,7 @@ fn answer_can_be_bound_to_the_shown_hash() {
     place.write("plan.yaml", GATED);
     place.ledger("run plan.yaml").code(3);
     let id = question(&place);
-    let shown = place.ledger("questions --json").lines()[0]["asked"]["shown"].to_string();
+    let shown = place.ledger("questions --json").lines()[0]["item"]["asked"]["shown"].to_string();
     let shown = shown.trim_matches('"').get(..12).unwrap().to_owned();
     let line = format!("answer @{id} no --by ana --shown {shown}");
     place.ledger(&line).code(0).says(&["the step is failed"]);

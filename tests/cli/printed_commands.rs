@@ -188,7 +188,7 @@ fn commands_in_messages_find_the_ledger_of_the_reader() {
             assert!(!told.is_empty() && told.iter().all(|it| it.contains(&option)), "{detail}");
             let lines = http.lines("viewer", "GET /v1/runs/r/questions", &[], &Value::Null);
             let told: Vec<&Value> =
-                lines.iter().filter_map(|line| line["advice"].as_array()).flatten().collect();
+                lines.iter().filter_map(|line| line["commands"].as_array()).flatten().collect();
             assert!(!told.is_empty(), "{lines:?}");
             for command in told {
                 assert!(command.as_str().unwrap().contains(&option), "{command}");

@@ -12,9 +12,9 @@ use crate::commands::help as help_command;
 use crate::commands::store;
 use crate::commands::{
     accept, answer, archive, blobs, budget, cancel, cap, claim, completions, decide, drill, effect,
-    erase, export, fork, get, hook, import, init, inspect, lab, man, next, note, pause, plan,
-    prime, prune, receipt, recover, release, renew, report, resume, retry, root, run, serve, set,
-    setup, skip, snapshot, tick, unpause, verify, work,
+    erase, export, fork, get, hook, import, init, inspect, lab, man, note, pause, plan, prime,
+    prune, receipt, recover, release, renew, report, resume, retry, root, run, serve, set, setup,
+    skip, snapshot, tick, unpause, verify, work,
 };
 use crate::help::{self, CommandGroup};
 use crate::interfaces::{http, mcp};
@@ -93,6 +93,10 @@ fn show_status(args: &inspect::StatusArgs) -> Result<Code, Failure> {
     if args.is_endless() { print(&mut io::stdout().lock()) } else { with_pager(print) }
 }
 
+fn show_next(args: &inspect::NextArgs) -> Result<Code, Failure> {
+    inspect::next(args, &Environment::system(), &mut io::stdout().lock())
+}
+
 fn show_questions(args: &inspect::QuestionsArgs) -> Result<Code, Failure> {
     inspect::questions(args, &Environment::system(), &mut io::stdout().lock())
 }
@@ -122,7 +126,7 @@ commands! {
         Status(inspect::StatusArgs) => show_status;
         /// Show what the workers print, while they work and afterwards
         Logs(inspect::LogsArgs) => show_logs;
-        /// List the items that wait for a person, with the commands that resolve them
+        /// List the next actions that wait for a person, with the commands that resolve them
         Questions(inspect::QuestionsArgs) => show_questions;
         /// Answer a question, resolve a failure, or report the outcome of a lost attempt
         Answer(answer::AnswerArgs) => answer::answer;
@@ -131,8 +135,8 @@ commands! {
         /// State that the text criteria of a step, or of the plan, do not hold
         Reject(accept::JudgeArgs) => accept::reject;
     } {
-        /// Show the next action of a run, and the reason
-        Next(next::NextArgs) => next::next;
+        /// Show the next actions of runs: for you, for a runner or a worker, and what passes by itself
+        Next(inspect::NextArgs) => show_next;
         /// Write a run as one HTML file, with a slider over its records
         Report(report::ReportArgs) => report::report;
     }

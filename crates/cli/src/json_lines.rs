@@ -35,7 +35,7 @@ use crate::commands::store::lines::{
     StoreGcLine, StoreHealthLine, StoreLagLine, StoreProbeLine, StorePruneLine, StoreStatusLine,
 };
 use crate::commands::{
-    archive, blobs, drill, erase, init, lab, next, plan, prime, recover, report, run, serve, setup,
+    archive, blobs, drill, erase, init, lab, plan, prime, recover, report, run, serve, setup,
     verify, work,
 };
 use crate::json::JsonLine;
@@ -71,7 +71,7 @@ macro_rules! json_lines {
 
 json_lines! {
     "archive" of archive => archive::ArchiveLine<'_>;
-    "as_of" of inspect, logs, questions, status => AsOfLine<'_>;
+    "as_of" of inspect, logs, next, questions, status => AsOfLine<'_>;
     "attempt" of inspect => views::step::AttemptLine<'_>;
     "barrier" of inspect => BarrierLine<'_>;
     "blob" of blobs => blobs::BlobLine;
@@ -80,8 +80,8 @@ json_lines! {
     "check" of drill => drill::kill_report::DrillCheck;
     "comparison" of inspect => views::compare::ComparisonLine<'_>;
     "comparison" of verify => verify::comparison::ComparisonLine;
-    "damage" of inspect, logs, questions, status => DamageLine<'_>;
-    "decision" of questions => views::questions::DecisionLine<'_>;
+    "damage" of inspect, logs, next, questions, status => DamageLine<'_>;
+    "decision" of questions => views::next::decisions::DecisionLine<'_>;
     "delayed" of inspect => views::queue::DelayedLine<'_>;
     "derived_damage" of inspect => DerivedDamageLine<'_>;
     "diff" of plan_diff => PlanDiffLine<'_>;
@@ -106,10 +106,10 @@ json_lines! {
     "lab" of lab => lab::LabLine;
     "ledger" of inspect => views::summary::LedgerLine<'_>;
     "log" of logs => views::logs::LogLine<'_>;
-    "lost" of inspect, logs, questions, status => LostLine;
+    "lost" of inspect, logs, next, questions, status => LostLine;
     "metrics" of inspect => views::metrics::MetricsLine<'_>;
     "milestone" of inspect => views::budget::MilestoneLine;
-    "next" of next => next::NextLine<'_>;
+    "next" of next, questions => views::next::NextLine<'_>;
     "node" of inspect => views::graph::NodeLine<'_>;
     "open_end" of inspect => views::records::OpenEndLine;
     "opened" of run => run::OpenedLine<'_>;
@@ -163,7 +163,7 @@ json_lines! {
     "summary" of drill => drill::kill_report::DrillLine;
     "summary" of inspect => views::records::RecordsLine<'_>;
     "summary" of plan_lint => plan::lint::LintLine;
-    "summary" of questions => views::questions::QuestionsLine;
+    "summary" of next, questions => views::next::NextSummaryLine;
     "summary" of run => SummaryLine<'_>;
     "summary" of verify => verify::VerifiedLine;
     "traced" of status => TracedLine<'_>;
@@ -174,7 +174,6 @@ json_lines! {
     "variable" of inspect => VariableStateLine<'_>;
     "variable_value" of inspect => views::variables::VariableValueLine<'_>;
     "version" of plan_history => plan::history::VersionLine<'_>;
-    "waiting" of questions => views::questions::WaitingItemLine<'_>;
     "waits" of run => WaitsLine<'_>;
     "why" of inspect => WhyLine<'_>;
     "worked" of work => work::WorkedLine<'_>;

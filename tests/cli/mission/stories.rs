@@ -342,7 +342,7 @@ fn s24_exhausted_budget_leads_to_a_simpler_rest() {
     };
     let waits = run().code(3);
     waits.says(&["its money budget is exhausted", "replan", "abort"]);
-    let question = place.ledger("questions --json").lines().remove(0)["question"].clone();
+    let question = place.ledger("questions --json").lines().remove(0)["item"]["question"].clone();
     place.ledger(&format!("answer {question} replan --by ana")).code(0);
     run().code(0);
     assert_eq!(place.tally(), ["verify", "credit", "decide"]);

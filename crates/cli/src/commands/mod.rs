@@ -23,7 +23,6 @@ pub(crate) mod init;
 pub(crate) mod inspect;
 pub(crate) mod lab;
 pub(crate) mod man;
-pub(crate) mod next;
 pub(crate) mod note;
 pub(crate) mod pause;
 pub(crate) mod plan;

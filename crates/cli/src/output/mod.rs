@@ -47,8 +47,8 @@ pub(crate) use render::{
 pub(crate) use reporter::{Audience, RunReporter};
 pub(crate) use run_json::{PendingJson, ProgressLine, SummaryLine, WaitsLine};
 pub(crate) use run_text::{
-    approve_command, decision_commands, disk_text, held_text, outcome_commands, pending_commands,
-    pending_text, step_argument, step_command, summary_text,
+    approve_command, disk_text, held_text, pending_commands, pending_text, step_argument,
+    step_command, summary_text,
 };
 pub(crate) use word::phrase;
 

@@ -493,13 +493,13 @@ fn budget(part: BudgetPart, run: &[&str], ledger: &Path) -> String {
 }
 
 /// The commands that decide about the failure of a step, one for each decision.
-pub(crate) fn decision_commands(step: &StepName, run: &str, ledger: &Path) -> Vec<String> {
+fn decision_commands(step: &StepName, run: &str, ledger: &Path) -> Vec<String> {
     let decisions = ["retry", "fail", "fallback", "replan", "escalate", "abort"];
     answer_commands(step, run, ledger, &decisions)
 }
 
 /// The commands that report the unknown outcome of a step, one for each outcome.
-pub(crate) fn outcome_commands(step: &StepName, run: &str, ledger: &Path) -> Vec<String> {
+fn outcome_commands(step: &StepName, run: &str, ledger: &Path) -> Vec<String> {
     answer_commands(step, run, ledger, &["landed", "did-not-happen"])
 }
 

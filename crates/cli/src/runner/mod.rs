@@ -42,7 +42,7 @@ pub(crate) use claims::{
 };
 pub(crate) use drive::{
     Consequence, EndedAttempt, GuardState, HeldOwner, closed_until, disk_problem, is_by_planner,
-    keep_left, may_ask_planner, may_hold, misplaced, open_plan_criteria, plan_file, rationale,
+    keep_left, may_ask_planner, misplaced, plan_file, rationale,
     rejected_text,
 };
 pub use drive::{

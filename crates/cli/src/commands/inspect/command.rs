@@ -17,7 +17,7 @@ use crate::output::{Code, Failure, escape_control, escape_path, option};
 use super::context::{Form, InspectContext};
 use super::output::Output;
 use super::views::logs::LogsArgs;
-use super::views::questions::QuestionsArgs;
+use super::views::next::{NextArgs, QuestionsArgs};
 use super::views::view::StatusArgs;
 use super::{export, views};
 use crate::output::render::Style;
@@ -283,6 +283,20 @@ pub(crate) fn status(
     }
 }
 
+/// `ledger next`: prints the next actions of runs.
+///
+/// # Errors
+/// As [`inspect`].
+pub(crate) fn next(
+    args: &NextArgs,
+    environment: &Environment,
+    out: &mut dyn Write,
+) -> Result<Code, Failure> {
+    let print =
+        |context: InspectContext<'_>, out: &mut Output<'_>| views::next::next(args, context, out);
+    with_output(args.ledger.dir(), args.ledger.json, environment, out, print)
+}
+
 /// `ledger questions`: prints what waits for a person.
 ///
 /// # Errors
@@ -293,7 +307,7 @@ pub(crate) fn questions(
     out: &mut dyn Write,
 ) -> Result<Code, Failure> {
     let print = |context: InspectContext<'_>, out: &mut Output<'_>| {
-        views::questions::questions(args, context, out)
+        views::next::questions(args, context, out)
     };
     with_output(args.ledger.dir(), args.ledger.json, environment, out, print)
 }

@@ -30,16 +30,16 @@ pub(crate) mod views;
 #[cfg(any(feature = "mcp", feature = "http"))]
 pub(crate) use answers::is_program;
 pub(crate) use command::inspect_words;
-pub(crate) use command::{InspectArgs, inspect, logs, questions, status};
+pub(crate) use command::{InspectArgs, inspect, logs, next, questions, status};
 pub(super) use health::newest_state;
-pub(super) use health::read_state::{read_state, report_rollback, run_name};
+pub(super) use health::read_state::{read_state, run_name};
 pub(super) use lookup::{in_flight, name_and_title};
 pub(super) use next_action::{Surroundings, gone_steps, hosted_steps, next_action};
 pub(super) use record_content::meaning;
 #[cfg(feature = "store")]
 pub(crate) use record_content::record_json;
 pub(crate) use views::logs::LogsArgs;
-pub(crate) use views::questions::QuestionsArgs;
+pub(crate) use views::next::{NextArgs, QuestionsArgs};
 #[cfg(feature = "mcp")]
-pub(crate) use views::questions::{OpenDecision, open_decisions};
+pub(crate) use views::next::{OpenDecision, open_decisions};
 pub(crate) use views::view::StatusArgs;

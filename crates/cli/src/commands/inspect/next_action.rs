@@ -11,29 +11,42 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use plan_ledger::plan::{CompactStep, Criterion, Route, SecretHash, Timer, decide};
+use plan_ledger::plan::{Route, SecretHash, Timer, decide};
 use plan_ledger::{
     Command, Ending, Event, FailureClass, Rejection, Ruling, Run, RunStatus, State, StepNumber,
     StepState, StepStatus, Timestamp,
 };
 
 use crate::output::{
-    decision_commands, escape_control, is_for_agent, is_for_reader, outcome_commands,
-    pending_commands, shell_command, step_argument,
+    Failure, escape_control, escape_lines, is_for_agent, is_for_reader, pending_commands,
+    shell_command, step_argument,
 };
 use crate::protocol::{StepName, WorkerKind, counted, has_judge};
 use crate::runner::{
-    GoneClaim, Pending, RunWait, may_ask_planner, may_hold, misplaced, open_plan_criteria, pending,
-    plan_file, rejected_text,
+    GoneClaim, Pending, RunWait, may_ask_planner, misplaced, pending, plan_file, rejected_text,
 };
 use crate::server::RunnerStatus;
 
 use super::lookup::{in_flight, step_name, steps_in_status};
+use super::output::Output;
 use super::text::waits::{wait_text, waits_of};
 use crate::commands::inspect::text::units::moment;
 
+/// For whom an action is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ActionGroup {
+    /// Only a person can do it.
+    Person,
+    /// A runner, a worker or a judge does it, or an operator starts one.
+    Next,
+    /// It passes by itself.
+    Wait,
+}
+
 /// One action that moves a run forward.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct NextAction {
     /// The `action` in JSON.
     pub(crate) action: &'static str,
@@ -42,11 +55,34 @@ pub(crate) struct NextAction {
     pub(crate) text: String,
     /// Commands, one of which is enough.
     pub(crate) commands: Vec<String>,
+    /// The item that the run waits for; `None` for another action.
+    pub(crate) item: Option<Pending>,
 }
 
 impl NextAction {
     fn new(action: &'static str, text: String) -> Self {
-        Self { action, step: None, text, commands: Vec::new() }
+        Self { action, step: None, text, commands: Vec::new(), item: None }
+    }
+
+    /// For whom it is.
+    pub(crate) fn group(&self) -> ActionGroup {
+        match self.action {
+            "wait" => ActionGroup::Wait,
+            "resume" | "take_over" | "dispatch" | "judge" | "stop" | "capped" | "none" => {
+                ActionGroup::Next
+            }
+            _ => ActionGroup::Person,
+        }
+    }
+
+    /// Whether it can be done now.
+    pub(crate) fn is_possible_now(&self) -> bool {
+        !matches!(self.action, "wait" | "none" | "capped" | "stop")
+    }
+
+    /// Whether the run waits for a person to do it.
+    pub(crate) fn is_item_of_person(&self) -> bool {
+        self.item.as_ref().is_some_and(Pending::needs_person)
     }
 
     /// The command that a script may run without asking: the first one, unless a person decides among
@@ -57,6 +93,13 @@ impl NextAction {
             "question" | "person" | "answer" | "decide" | "accept" | "accept_plan" | "replan"
         );
         self.commands.first().filter(|_| !is_decision)
+    }
+
+    /// Prints it and its commands.
+    pub(crate) fn print(&self, indent: &str, out: &mut Output<'_>) -> Result<(), Failure> {
+        let text = self.text.replace('\n', &format!("\n{indent}  "));
+        out.line(&format!("{indent}{text}"))?;
+        self.commands.iter().try_for_each(|command| out.line(&format!("{indent}  {command}")))
     }
 
     fn for_step(self, step: StepNumber) -> Self {
@@ -94,7 +137,7 @@ pub(crate) struct NextActionJson {
 impl From<NextAction> for NextActionJson {
     fn from(next: NextAction) -> Self {
         let command = next.command().cloned();
-        let NextAction { action, step, text, commands } = next;
+        let NextAction { action, step, text, commands, .. } = next;
         Self { action, command, commands, step, text }
     }
 }
@@ -147,63 +190,79 @@ fn first_action(run: &Run) -> Option<String> {
 fn current_actions(state: &State, run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
     let dir = at.dir;
     match run.status {
-        RunStatus::Proposed => proposed(run, dir),
+        RunStatus::Proposed => proposed(run, at),
         RunStatus::Ended(Ending::Failed) => vec![failed_run(run, dir)],
         RunStatus::Ended(_) => vec![NextAction::new("none", "nothing: the run is over".to_owned())],
         RunStatus::Running => running(state, run, at),
     }
 }
 
-fn proposed(run: &Run, dir: &Path) -> Vec<NextAction> {
-    let actions = person_actions(run, dir);
+fn proposed(run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
+    let actions = item_actions(run, at);
     if actions.is_empty() {
         let rejected = rejected_text(run);
         let why = rejected.unwrap_or_else(|| "no version of the plan was approved".to_owned());
-        let command = shell_command("plan propose", dir, &[&plan_file(run), "--run", &run.name]);
+        let words = [&plan_file(run), "--run", &run.name];
+        let command = shell_command("plan propose", at.dir, &words);
         let text = format!("{}; change the plan and propose it", escape_control(&why));
         return vec![NextAction::new("propose", text).with_command(escape_control(&command))];
     }
     actions
 }
 
-/// Actions for a person about the whole run: questions, reviews, pauses and replans.
-fn person_actions(run: &Run, dir: &Path) -> Vec<NextAction> {
-    let action = |item: &Pending| {
-        let (action, step) = match item {
-            Pending::Question { step, .. } => ("question", step.as_ref()),
-            Pending::Review { .. } | Pending::Commands { .. } => ("review", None),
-            Pending::Misplaced { step, .. } => ("review", Some(step)),
-            Pending::Paused { .. } => ("unpause", None),
-            Pending::Replan { from, .. } => ("replan", from.as_ref()),
-            Pending::Person { step, .. } => ("person", Some(step)),
-            // Steps have their own actions.
-            Pending::Decision { .. }
-            | Pending::Verdicts { .. }
-            | Pending::Checks { .. }
-            | Pending::PlanVerdicts { .. }
-            | Pending::PlanChecks { .. }
-            | Pending::OutcomeUnknown { .. }
-            | Pending::Held { .. }
-            | Pending::Routed { .. }
-            | Pending::Caps { .. }
-            | Pending::Blocked { .. } => return None,
-        };
-        let (text, commands) = pending_commands(item, &run.name, dir);
-        // Reading the plan is the first of the commands of a review.
-        let has_all = matches!(
-            item,
-            Pending::Question { .. }
-                | Pending::Person { .. }
-                | Pending::Replan { .. }
-                | Pending::Misplaced { .. }
-        );
-        let count = if has_all { commands.len() } else { 1 };
-        let commands = commands.iter().take(count).map(|line| escape_control(line)).collect();
-        let step = step.map(|step| step.number);
-        Some(NextAction { action, step, text: escape_control(&text), commands })
+/// Every item that an open run waits for.
+pub(crate) fn items(run: &Run) -> Vec<Pending> {
+    if matches!(run.status, RunStatus::Ended(_)) {
+        return Vec::new();
+    }
+    pending(run, &Route::default()).into_iter().chain(misplaced(run)).collect()
+}
+
+/// The actions for the items that a run waits for: those of persons come first.
+pub(crate) fn item_actions(run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
+    let actions = items(run).into_iter().filter_map(|item| item_action(item, run, at));
+    let (mut actions, others): (Vec<_>, Vec<_>) = actions.partition(NextAction::is_item_of_person);
+    actions.extend(others);
+    actions
+}
+
+/// The actions for the items of a run that wait for a person.
+pub(crate) fn items_of_persons(run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
+    let mut actions = item_actions(run, at);
+    actions.retain(NextAction::is_item_of_person);
+    actions
+}
+
+/// The action for an item that a run waits for; `None` if other actions say it.
+fn item_action(item: Pending, run: &Run, at: Surroundings<'_>) -> Option<NextAction> {
+    let (action, step) = match &item {
+        Pending::Question { step, .. } => ("question", step.as_ref()),
+        Pending::Review { .. } | Pending::Commands { .. } => ("review", None),
+        Pending::Misplaced { step, .. } => ("review", Some(step)),
+        Pending::Paused { .. } => ("unpause", None),
+        Pending::Replan { from, .. } => ("replan", from.as_ref()),
+        Pending::Person { step, .. } => ("person", Some(step)),
+        Pending::Decision { step, .. } => ("decide", Some(step)),
+        Pending::Verdicts { step, .. } => ("accept", Some(step)),
+        Pending::PlanVerdicts { .. } if item.needs_person() => ("accept_plan", None),
+        Pending::OutcomeUnknown { step } => ("answer", Some(step)),
+        Pending::Checks { step, .. } => ("judge", Some(step)),
+        Pending::PlanChecks { .. } => ("judge", None),
+        Pending::PlanVerdicts { .. }
+        | Pending::Held { .. }
+        | Pending::Routed { .. }
+        | Pending::Caps { .. }
+        | Pending::Blocked { .. } => return None,
     };
-    let items = pending(run, &Route::default()).into_iter().chain(misplaced(run));
-    items.filter_map(|item| action(&item)).collect()
+    let step = step.map(|step| step.number);
+    let (text, commands) = pending_commands(&item, &run.name, at.dir);
+    let text = escape_lines(&text);
+    let found = match action {
+        "judge" if is_checked(run, at) => NextAction::new(action, text),
+        "judge" => with_judge(&text, run, at),
+        _ => NextAction::new(action, text).with_commands(&commands),
+    };
+    Some(NextAction { step, item: Some(item), ..found })
 }
 
 fn running(state: &State, run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
@@ -220,11 +279,8 @@ fn running(state: &State, run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
         actions.push(with_runner(NextAction::new("resume", text), run, at));
     }
     let gone = gone_steps(state, run, at.dead);
-    push_limited(&mut actions, gone.iter(), |(number, dead)| take_over(run, *number, dead, at));
-    actions.extend(person_actions(run, dir));
-    push_limited(&mut actions, run.outcome_unknown.iter(), |number| answer(run, *number, dir));
-    push_limited(&mut actions, run.reported.iter(), |number| judge(run, *number, at));
-    actions.extend(judge_plan(run, at));
+    actions.extend(gone.iter().map(|(number, dead)| take_over(run, *number, dead, at)));
+    actions.extend(item_actions(run, at));
     // Where no runner is at work, another one is to be started, which waits then.
     let waits = if runner.is_absent() { &[] } else { at.waits };
     let dispatch = dispatch_action(state, run, now, waits);
@@ -248,7 +304,7 @@ fn running(state: &State, run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
     // The request for a new plan version names the ways out of the failure.
     let of_request = step_of_request(run);
     failed.retain(|number| Some(*number) != of_request);
-    push_limited(&mut actions, failed.iter(), |number| failed_step(run, *number, dir));
+    actions.extend(failed.iter().map(|number| failed_step(run, *number, dir)));
     if actions.is_empty() {
         let check = shell_command("run", dir, &[&plan_file(run), "--run", &run.name]);
         let text = format!("no automatic progress is possible; `{check}` checks again");
@@ -432,16 +488,25 @@ fn delayed(run: &Run, at: Surroundings<'_>) -> Option<NextAction> {
 /// Maximum number of actions of one type.
 const LISTED_MAX: usize = 5;
 
-fn push_limited<'a, T: 'a>(
-    actions: &mut Vec<NextAction>,
-    steps: impl ExactSizeIterator<Item = &'a T>,
-    action: impl Fn(&T) -> NextAction,
-) {
-    let rest = steps.len().saturating_sub(LISTED_MAX);
-    actions.extend(steps.take(LISTED_MAX).map(&action));
-    if let (Some(last), true) = (actions.last(), rest > 0) {
-        actions.push(NextAction::new(last.action, format!("and {rest} more of these")));
-    }
+/// The first actions of each type, and how many more there are.
+pub(crate) fn limited(actions: Vec<NextAction>, run: &Run, dir: &Path) -> Vec<NextAction> {
+    let types = actions.chunk_by(|one, other| one.action == other.action);
+    let limit = |actions: &[NextAction]| {
+        let mut shown: Vec<_> = actions.iter().take(LISTED_MAX).cloned().collect();
+        let rest = actions.len().saturating_sub(LISTED_MAX);
+        if let (Some(first), true) = (actions.first(), rest > 0) {
+            let list = escape_control(&shell_command("questions", dir, &[&run.name]));
+            let list = if first.is_item_of_person() {
+                format!(": `{list}` lists them")
+            } else {
+                String::new()
+            };
+            let text = format!("and {rest} more of these{list}");
+            shown.push(NextAction::new(first.action, text));
+        }
+        shown
+    };
+    types.flat_map(limit).collect()
 }
 
 /// A step as an argument of a command.
@@ -449,65 +514,9 @@ fn id_of(run: &Run, number: StepNumber) -> String {
     step_argument(&StepName::of(run, number))
 }
 
-/// Asks a person for the outcome of a lost attempt.
-pub(crate) fn answer(run: &Run, number: StepNumber, dir: &Path) -> NextAction {
-    let text = format!(
-        "find out whether the lost attempt of {} did its work, and report the outcome",
-        step_name(run, number)
-    );
-    let step = StepName::of(run, number);
-    NextAction::new("answer", text)
-        .for_step(number)
-        .with_commands(&outcome_commands(&step, &run.name, dir))
-}
-
-/// The action for missing verdicts.
-pub(crate) fn judge(run: &Run, number: StepNumber, at: Surroundings<'_>) -> NextAction {
-    let dir = at.dir;
-    let name = step_name(run, number);
-    let attempt = run.step(number).and_then(|step| step.attempt());
-    if attempt.is_some_and(|attempt| !may_hold(attempt)) {
-        let step = StepName::of(run, number);
-        return NextAction::new("decide", format!("{name} waits for a decision about its failure"))
-            .for_step(number)
-            .with_commands(&decision_commands(&step, &run.name, dir));
-    }
-    let (texts, others) = unjudged_criteria(run, number);
-    let command = shell_command("accept", dir, &[&run.name, &id_of(run, number)]);
-    let criteria = if others == 1 { "criterion" } else { "criteria" };
-    let text = match texts.as_slice() {
-        [] => {
-            let text = format!("{name} waits for {others} {criteria} that a judge checks");
-            if is_checked(run, at) {
-                return NextAction::new("judge", text).for_step(number);
-            }
-            return with_judge(&text, run, at).for_step(number);
-        }
-        [one] => format!("{name} waits for a person to judge: {}", escape_control(one)),
-        many => format!("{name} waits for a person to judge {} text criteria", many.len()),
-    };
-    let text = match others {
-        0 => text,
-        _ => format!("{text}; {}", beside(&format!("{others} {criteria}"), run, at)),
-    };
-    NextAction::new("accept", text).for_step(number).with_command(escape_control(&command))
-}
-
 /// Whether a process is at work that checks commands.
 fn is_checked(run: &Run, at: Surroundings<'_>) -> bool {
     at.runner.absence().is_none() || has_judge(at.dir, run.id)
-}
-
-/// What a judge checks beside the text criteria of a person, and how one is started if none is at work.
-fn beside(criteria: &str, run: &Run, at: Surroundings<'_>) -> String {
-    if is_checked(run, at) {
-        return format!("a judge checks {criteria}");
-    }
-    let judge = shell_command("work", at.dir, &[&run.name]);
-    let judge = escape_control(&format!("{judge} --judge-only --wait"));
-    format!(
-        "a judge must check {criteria}, and none is at work until a person starts one: `{judge}`"
-    )
 }
 
 /// An action that says that no judge is at work, and how one is started. In the shell of an agent none starts.
@@ -515,56 +524,16 @@ fn with_judge(text: &str, run: &Run, at: Surroundings<'_>) -> NextAction {
     let judge = shell_command("work", at.dir, &[&run.name]);
     let judge = escape_control(&format!("{judge} --judge-only --wait"));
     if is_for_agent() {
-        let text = format!("{text}, and none is at work until a person starts one: `{judge}`");
+        let text = format!("{text}; none is at work until a person starts one: `{judge}`");
         return NextAction::new("judge", text);
     }
-    let action =
-        NextAction::new("judge", format!("{text}, and none is at work")).with_command(judge);
+    let action = NextAction::new("judge", format!("{text}; none is at work")).with_command(judge);
     match at.runner.resume_words(&run.name) {
         Some(words) => {
             action.with_command(escape_control(&shell_command("resume", at.dir, &words)))
         }
         None => action,
     }
-}
-
-/// The unjudged text criteria of a reported step, and the number of other criteria.
-fn unjudged_criteria(run: &Run, number: StepNumber) -> (Vec<String>, usize) {
-    let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
-    let attempt = run.step(number).and_then(|step| step.attempt());
-    let open = |index: &u32| attempt.is_none_or(|attempt| !attempt.verdicts.contains_key(index));
-    let open: Vec<_> = (0..).zip(criteria).filter(|(index, _)| open(index)).collect();
-    let all = open.len();
-    let texts: Vec<String> = open
-        .into_iter()
-        .filter(|(_, criterion)| matches!(criterion, Criterion::Text(_)))
-        .map(|(_, criterion)| criterion.body().to_owned())
-        .collect();
-    let others = all.saturating_sub(texts.len());
-    (texts, others)
-}
-
-fn judge_plan(run: &Run, at: Surroundings<'_>) -> Option<NextAction> {
-    let (texts, commands) = open_plan_criteria(run);
-    let is_open = !texts.is_empty() || !commands.is_empty();
-    if !is_open || !run.all_closed() {
-        return None;
-    }
-    if texts.is_empty() {
-        let text = "the plan's own criteria wait for a judge";
-        return Some(if is_checked(run, at) {
-            NextAction::new("judge", text.to_owned())
-        } else {
-            with_judge(text, run, at)
-        });
-    }
-    let command = shell_command("accept", at.dir, &[&run.name, "plan"]);
-    let text = "the plan's own text criteria wait for a person to judge them".to_owned();
-    let text = match commands.len() {
-        0 => text,
-        _ => format!("{text}; {}", beside("its other criteria", run, at)),
-    };
-    Some(NextAction::new("accept_plan", text).with_command(escape_control(&command)))
 }
 
 /// The step that would be dispatched now, or why no ready step can be.

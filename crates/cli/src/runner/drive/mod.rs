@@ -16,7 +16,6 @@ pub(crate) mod state;
 pub(crate) mod summary;
 pub(crate) mod wait;
 
-pub(crate) use criteria::{may_hold, open_plan_criteria};
 pub use guard::Guards;
 pub(crate) use guard::{
     Consequence, EndedAttempt, GuardState, HeldOwner, closed_until, disk_problem,

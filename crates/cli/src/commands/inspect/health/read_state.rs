@@ -5,10 +5,8 @@ use std::path::Path;
 use plan_ledger::internals::ledger::expect_valid;
 use plan_ledger::{Error, ErrorKind, State};
 
-use crate::output::{Failure, print_error, print_line};
-use crate::protocol::RolledBackLine;
+use crate::output::Failure;
 use crate::requests::run_or_only;
-use crate::server::rollback_text;
 
 use super::newest_state;
 use crate::commands::store::source::environment_for;
@@ -39,14 +37,6 @@ pub(crate) fn read_state<T>(
         Ok(_) => unread,
     };
     Err(Error::new(ErrorKind::Corrupt, message).into())
-}
-
-/// Reports that the ledger lacks records which it had before: what is shown is older than what was done.
-pub(crate) fn report_rollback(dir: &Path, as_json: bool) -> Result<(), Failure> {
-    let environment = environment_for(dir, &environment())?;
-    let Some(what) = rollback_text(dir, &environment) else { return Ok(()) };
-    print_error(&what);
-    if as_json { print_line(&RolledBackLine { what }) } else { Ok(()) }
 }
 
 /// The name of the run that a command changes: the one that is named, else the only active one. It

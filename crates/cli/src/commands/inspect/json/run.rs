@@ -18,7 +18,7 @@ use plan_ledger::{
 
 use crate::commands::inspect::health::LedgerOverview;
 use crate::commands::inspect::lookup::{in_flight, missing_members, steps_in_status};
-use crate::commands::inspect::next_action::{NextActionJson, actions};
+use crate::commands::inspect::next_action::{NextActionJson, actions, limited};
 use crate::json::{ReplanRequestJson, TimeJson};
 use crate::protocol::TrustedCheckJson;
 
@@ -104,7 +104,7 @@ impl<'a> RunLine<'a> {
             hash: run.active_version().map(|version| version.hash),
             in_flight: flights.collect(),
             name: &run.name,
-            next: actions(state, run, overview.surroundings(dir))
+            next: limited(actions(state, run, overview.surroundings(dir)), run, dir)
                 .into_iter()
                 .map(Into::into)
                 .collect(),

@@ -14,7 +14,9 @@ use crate::commands::inspect::context::Form;
 use crate::commands::inspect::json::views::UserViewLine;
 use crate::commands::inspect::ledger_at::LedgerAt;
 use crate::commands::inspect::lookup::{step_name, steps_in_status};
-use crate::commands::inspect::next_action::{NextAction, actions, gone_steps, hosted_steps};
+use crate::commands::inspect::next_action::{
+    ActionGroup, NextAction, actions, gone_steps, hosted_steps, limited,
+};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::units::{span, words};
 use crate::commands::inspect::text::waits::{
@@ -36,6 +38,7 @@ pub(crate) fn show_user(
 ) -> Result<(), Failure> {
     let view = run.user_view(ledger.now);
     let actions = actions(&ledger.state, run, ledger.surroundings());
+    let actions = limited(actions, run, ledger.context.dir);
     if ledger.context.form == Form::Json {
         let warnings = run.warnings(ledger.state.time, ledger.now);
         let line = UserViewLine::of((ledger, run), &view, actions, warnings);
@@ -303,12 +306,8 @@ fn print_failed(run: &Run, out: &mut Output<'_>) -> Result<(), Failure> {
     }
 }
 
-/// Whether only a person can do it.
 fn needs_person(action: &NextAction) -> bool {
-    !matches!(
-        action.action,
-        "resume" | "take_over" | "dispatch" | "wait" | "judge" | "stop" | "capped" | "none"
-    )
+    action.group() == ActionGroup::Person
 }
 
 fn print_actions(
@@ -326,11 +325,7 @@ fn print_actions(
         return Ok(());
     }
     out.painted(Paint::Notice, &format!("  {heading}"))?;
-    for action in actions {
-        out.line(&format!("    {}", action.text))?;
-        action.commands.iter().try_for_each(|command| out.line(&format!("      {command}")))?;
-    }
-    Ok(())
+    actions.iter().try_for_each(|action| action.print("    ", out))
 }
 
 fn whole_seconds(micros: Micros) -> String {

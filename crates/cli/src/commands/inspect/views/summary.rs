@@ -23,7 +23,7 @@ use crate::commands::inspect::json::run::RunLine;
 use crate::commands::inspect::lookup::{
     barrier_word, in_flight, missing_members, numbered_steps, step_name,
 };
-use crate::commands::inspect::next_action::{NextAction, actions};
+use crate::commands::inspect::next_action::{actions, limited};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::event::fork_text;
 use crate::commands::inspect::text::run::{progress_text, run_status_text, spent_text};
@@ -315,8 +315,9 @@ fn print_run(
         out.painted(Paint::Notice, &format!("  {}", escape_control(&text)))?;
     }
     out.painted(Paint::Faint, "  next")?;
-    for action in actions(&overview.fold.state, run, overview.surroundings(dir)) {
-        print_action(&action, out)?;
+    let next = actions(&overview.fold.state, run, overview.surroundings(dir));
+    for action in limited(next, run, dir) {
+        action.print("    ", out)?;
     }
     Ok(())
 }
@@ -429,11 +430,6 @@ fn print_barriers(run: &Run, out: &mut Output<'_>) -> Result<(), Failure> {
         ]);
     }
     out.table(&table, 2)
-}
-
-fn print_action(action: &NextAction, out: &mut Output<'_>) -> Result<(), Failure> {
-    out.line(&format!("    {}", action.text))?;
-    action.commands.iter().try_for_each(|command| out.line(&format!("      {command}")))
 }
 
 /// Prints one line for each run of which only the summary is kept.

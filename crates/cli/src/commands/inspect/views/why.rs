@@ -14,8 +14,7 @@ use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::explanation::WhyLine;
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::next_action::{
-    NextAction, Surroundings, answer, failed_step, hosted_steps, judge, next_dispatch,
-    resume_action,
+    NextAction, Surroundings, failed_step, hosted_steps, item_actions, next_dispatch, resume_action,
 };
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::record_content::RecordContent;
@@ -196,8 +195,9 @@ fn commands(
         let (_, person) = pending_commands(&Pending::Person { step, owner }, &run.name, at.dir);
         commands.extend(person.iter().map(|command| escape_control(command)));
     }
+    let waiting = item_actions(run, at);
     for (number, reason) in reasons.chain(found.run_reasons.iter().map(|reason| (None, reason))) {
-        for command in reason_commands(run, number, reason, at) {
+        for command in reason_commands(run, number, reason, &waiting, at) {
             if seen.insert(command.clone()) {
                 commands.push(command);
             }
@@ -210,6 +210,7 @@ fn reason_commands(
     run: &Run,
     number: Option<StepNumber>,
     reason: &BlockReason,
+    waiting: &[NextAction],
     at: Surroundings<'_>,
 ) -> Vec<String> {
     let dir = at.dir;
@@ -223,8 +224,13 @@ fn reason_commands(
             let step = open.step.map(|number| StepName::of(run, number));
             of_pending(&Pending::Question { id: *question, step, asked: open.asked.clone() })
         }
-        (BlockReason::Reported { .. }, Some(number)) => judge(run, number, at).commands,
-        (BlockReason::OutcomeUnknown(_), Some(number)) => answer(run, number, dir).commands,
+        (BlockReason::Reported { .. } | BlockReason::OutcomeUnknown(_), Some(number)) => {
+            let is_about = |action: &&NextAction| {
+                let is_meant = matches!(action.action, "accept" | "decide" | "judge" | "answer");
+                is_meant && action.step == Some(number)
+            };
+            waiting.iter().filter(is_about).flat_map(|action| action.commands.clone()).collect()
+        }
         (BlockReason::Failed(_), Some(number)) => failed_step(run, number, dir).commands,
         (BlockReason::Replan { .. }, _) => {
             let mut items = pending(run, &Route::default()).into_iter();

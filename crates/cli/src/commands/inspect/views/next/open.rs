@@ -1,0 +1,58 @@
+//! The decisions of a run that wait for a person, for a form.
+
+use std::path::Path;
+
+use plan_ledger::plan::VALUE;
+use plan_ledger::{Run, State};
+
+use crate::commands::inspect::next_action::items;
+use crate::output::pending_commands;
+use crate::requests::run_or_only;
+use crate::runner::Pending;
+
+use super::facts::{QuestionFact, facts};
+
+/// A decision of a run that waits for a person.
+#[derive(Debug)]
+pub(crate) struct OpenDecision {
+    /// The number of the question; `None` if it is decided in another way.
+    pub(crate) question: Option<u64>,
+    /// Whether a version of the plan waits for approval.
+    pub(crate) is_review: bool,
+    /// The id of its step, if it is about one.
+    pub(crate) step: Option<String>,
+    pub(crate) text: String,
+    /// What a person needs to know for the answer, in lines.
+    pub(crate) facts: Vec<String>,
+    /// The possible answers; empty for a value.
+    pub(crate) options: Vec<String>,
+    /// The hash of what the question shows.
+    pub(crate) shown: String,
+}
+
+/// The decisions that wait for a person in the named run, or in the only active one.
+pub(crate) fn open_decisions(state: &State, run: Option<&str>, dir: &Path) -> Vec<OpenDecision> {
+    let Ok(run) = run_or_only(state, run) else { return Vec::new() };
+    let items = items(run).into_iter().filter(Pending::needs_person);
+    items.map(|item| open_decision(run, &item, dir)).collect()
+}
+
+fn open_decision(run: &Run, item: &Pending, dir: &Path) -> OpenDecision {
+    let (text, _) = pending_commands(item, &run.name, dir);
+    let fact = |QuestionFact { name, value }| format!("{name}: {value}");
+    let facts = facts(run, Some(item)).into_iter().map(fact).collect();
+    let is_review = matches!(item, Pending::Review { .. });
+    let (mut question, mut options, mut shown) = (None, Vec::new(), String::new());
+    if let Pending::Question { id, asked, .. } = item {
+        question = Some(id.0);
+        shown = asked.shown.to_string();
+        if !asked.options.iter().any(|option| option == VALUE) {
+            options.clone_from(&asked.options);
+        }
+    }
+    let step = match item {
+        Pending::Question { step, .. } => step.as_ref().map(|step| step.id.clone()),
+        _ => None,
+    };
+    OpenDecision { question, is_review, step, text, facts, options, shown }
+}
