@@ -90,7 +90,7 @@ fn story(place: &Place, form: &str) -> Vec<String> {
     tell("get nothing", 2);
     tell("skip plan a --reason no", 6);
     tell("plan add extra --goal more --after c --reason found", 0);
-    tell("plan history", 0);
+    tell("inspect plan", 0);
     tell(&format!("receipt {first} --output {{\"number\":7}} --tokens 5 --next"), 0);
     tell(&format!("receipt {first} --output 8"), 6);
     let second = token(place);
@@ -357,9 +357,10 @@ fn a_version_waits_for_its_yes() {
     );
     let lines = place.ledger("plan reject plan --by ana --json").code(0).lines();
     assert_eq!(lines[0]["review"], "rejected");
-    let lines = place.ledger("plan history --json").code(0).lines();
-    let stands: Vec<_> = lines.iter().map(|line| line["status"].as_str().unwrap()).collect();
-    assert_eq!(stands, ["active", "rejected"]);
+    let line = place.ledger("inspect plan --json").code(0).lines().remove(0);
+    let versions = line["versions"].as_array().unwrap();
+    let reviews: Vec<_> = versions.iter().map(|it| it["review"].as_str().unwrap()).collect();
+    assert_eq!((line["active"].as_u64(), &reviews[..]), (Some(1), &["approved", "rejected"][..]));
     place.ledger("plan add a --goal again").code(2).complains(&["the id is taken"]);
 }
 
@@ -404,7 +405,7 @@ fn wrong_words_are_refused() {
         "plan add",
         "plan add --step 7",
         "plan add --step {\"colour\":1}",
-        "plan history nowhere",
+        "inspect plan nowhere",
         "tick now",
         "status --view unknown",
     ] {

@@ -444,7 +444,7 @@ fn direction_marks_are_escaped_in_every_output() {
         "status",
         "next",
         "plan show",
-        "plan history plan",
+        "inspect plan plan",
         "inspect",
         "inspect queue",
         "inspect step plan one --full",

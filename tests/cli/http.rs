@@ -961,7 +961,8 @@ fn work_over_http_is_checked_where_its_commands_were_approved() {
     let text = "nothing is checked before a person approves the commands of the plan: `ledger plan review r`";
     assert!(page.contains(&format!("data-k=\"unchecked\" data-row>{text} lists them")), "{page}");
     let asked = address.lines("viewer", "GET /v1/runs/r/questions", &[], &Value::Null);
-    let asked: Vec<Value> = asked.into_iter().filter(|line| line["item"]["kind"] == "commands").collect();
+    let asked: Vec<Value> =
+        asked.into_iter().filter(|line| line["item"]["kind"] == "commands").collect();
     assert_eq!(asked.len(), 1);
     assert_eq!(asked[0]["executes"][0]["value"], "touch ran");
     let review = asked[0]["commands"][0].as_str().unwrap();

@@ -119,15 +119,16 @@ fn what_is_left_goes_down_to_what_the_books_say() {
         ledger.record_receipt(token, Receipt { cost, ..Receipt::default() }).unwrap();
     }
     ledger.close().unwrap();
-    let json = look(&place.dir, &["budget", "--chart", "--json"]);
+    let json = look(&place.dir, &["budget", "dear", "--chart", "--json"]);
     let course = json.of_type("milestone");
     let spent: Vec<u64> =
         course.iter().map(|each| each["spent"]["tokens"].as_u64().unwrap()).collect();
     assert!(spent.is_sorted() && spent.last() == Some(&600), "{spent:?}");
-    let tokens = json.of_type("budget").into_iter().find(|part| part["part"] == "tokens").unwrap();
+    let tokens =
+        json.of_type("budget_part").into_iter().find(|part| part["part"] == "tokens").unwrap();
     assert_eq!((&tokens["left"], &tokens["limit"]), (&json!(400), &json!(1000)));
-    let text = look(&place.dir, &["budget", "--chart"]);
-    text.has("tokens     600    -          -          1,000     400")
+    let text = look(&place.dir, &["budget", "dear", "--chart"]);
+    text.has("tokens    600    -          -          1,000     400")
         .has("[#########-------]")
         .has("remaining tokens")
         .has("remaining attempts")

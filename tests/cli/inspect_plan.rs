@@ -94,7 +94,7 @@ fn every_command_answers_people_and_programs() {
             types.insert(name.to_owned());
         }
     }
-    for name in ["run_row", "plan_step", "budget", "why", "node", "interval", "change"] {
+    for name in ["run_row", "plan_step", "budget_part", "why", "node", "interval", "change"] {
         assert!(types.contains(name), "no {name} in {types:?}");
     }
 }
@@ -117,7 +117,7 @@ fn people_are_told_what_they_came_for() {
         .has("gate: closed, 1 of 2 needed arrived (3 members)")
         .has("missing  #2 slow  reported")
         .has("missing  #3 mail  outcome_unknown");
-    tell(&["budget"]).has("attempts   6      -          -          no limit");
+    tell(&["budget", "small"]).has("attempts  6      -          -          no limit");
     tell(&["questions", "--decided"])
         .has("the outcome of step 3 (mail) is unknown")
         .has("small mail landed")

@@ -733,7 +733,8 @@ fn printed_approval_is_of_what_was_shown() {
     place.ledger("plan propose evil.yaml --run plan --approval required").code(0);
     let both = printed(&place.ledger("questions").code(0).out);
     assert_eq!(both.len(), 2, "{both:?}");
-    let versions = |place: &Place| place.ledger("plan history plan").code(0).out;
+    let versions =
+        |place: &Place| place.ledger("inspect plan plan --json").lines()[0]["versions"].to_string();
     let before = versions(&place);
     // What was printed for the active version approves its commands, and the other version still waits.
     place.ledger(&review[0]).code(0).says(&["version 1 is approved"]);

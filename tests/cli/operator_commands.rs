@@ -313,8 +313,7 @@ steps:
         .code(6)
         .complains(&["its budget of attempts is exhausted"]);
     place.ledger("budget plan").code(0).says(&[
-        "budget 2 attempts",
-        "in 2 attempts",
+        "attempts  2      -          -          2         0",
         "paused: its attempt budget",
     ]);
     place.ledger("budget plan --attempts many --by ana").code(2).complains(&["a whole number"]);
@@ -326,8 +325,14 @@ steps:
     );
     place.ledger("run plan.yaml").code(0).says(&["3 of 3"]);
     assert_eq!(place.tally(), ["a", "b", "c"]);
-    place.ledger("budget --tokens 5 --by ana").code(0).says(&["the ledger: budget 5 tokens"]);
-    place.ledger("budget --tokens none --by ana").code(0).says(&["the ledger: budget no limit"]);
+    place
+        .ledger("budget --tokens 5 --by ana")
+        .code(0)
+        .says(&["budget of the ledger", "-          5         5 "]);
+    place
+        .ledger("budget --tokens none --by ana")
+        .code(0)
+        .says(&["budget of the ledger", "tokens    -      -          -          no limit"]);
 }
 
 /// A paused run dispatches nothing until it is unpaused.

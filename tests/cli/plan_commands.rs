@@ -62,7 +62,7 @@ fn diff_compares_a_file_with_the_plan_of_a_run() {
     place.ledger("plan diff new.yaml other").code(2).complains(&["other"]);
     place.ledger("plan propose new.yaml --run plan --by ana").code(0);
     place.ledger("plan diff new.yaml").code(0).says(&["run plan, version 2 -> new.yaml"]);
-    place.ledger("plan history plan").code(0).says(&["ana"]);
+    place.ledger("inspect plan plan").code(0).says(&["ana"]);
 }
 
 /// `diff` reports added, removed, changed and moved steps and fields.

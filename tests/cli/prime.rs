@@ -130,7 +130,7 @@ fn prime_has_outcome_risks_questions_and_what_a_person_rejected() {
         "Risks:\n  The cache lies\n",
         "Open questions:\n  Who owns billing?\n",
     ]);
-    place.ledger("plan history plan").code(0).says(&["rejected (too risky)"]);
+    place.ledger("inspect plan plan").code(0).says(&["rejected (too risky)"]);
     place.write("plan.yaml", plan.replace("First", "A third way"));
     place.ledger("plan propose plan.yaml").code(0).says(&["version 2 was rejected: too risky"]);
     place.ledger("plan approve plan --by ana").code(0);

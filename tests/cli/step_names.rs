@@ -96,7 +96,7 @@ fn run_is_named_once() {
     ] {
         place.ledger(line).code(2).complains(&[twice]);
     }
-    place.ledger("budget --run plan").code(0).says(&["run plan: budget"]);
+    place.ledger("budget --run plan").code(0).says(&["budget of run plan"]);
     place.ledger("inspect records --step a").code(0);
     let mut command = place.command(&["skip", "plan", "a", "--reason", "x"]);
     start(command.env("LEDGER_RUN", "other")).end().code(0);

@@ -71,16 +71,16 @@ macro_rules! json_lines {
 
 json_lines! {
     "archive" of archive => archive::ArchiveLine<'_>;
-    "as_of" of inspect, logs, next, questions, status => AsOfLine<'_>;
+    "as_of" of budget, inspect, logs, next, questions, status => AsOfLine<'_>;
     "attempt" of inspect => views::step::AttemptLine<'_>;
     "barrier" of inspect => BarrierLine<'_>;
     "blob" of blobs => blobs::BlobLine;
-    "budget" of inspect => views::budget::BudgetLine;
+    "budget_part" of budget, inspect => views::budget::BudgetLine;
     "change" of inspect => views::diff::ChangeLine<'_>;
     "check" of drill => drill::kill_report::DrillCheck;
     "comparison" of inspect => views::compare::ComparisonLine<'_>;
     "comparison" of verify => verify::comparison::ComparisonLine;
-    "damage" of inspect, logs, next, questions, status => DamageLine<'_>;
+    "damage" of budget, inspect, logs, next, questions, status => DamageLine<'_>;
     "decision" of questions => views::next::decisions::DecisionLine<'_>;
     "delayed" of inspect => views::queue::DelayedLine<'_>;
     "derived_damage" of inspect => DerivedDamageLine<'_>;
@@ -106,9 +106,9 @@ json_lines! {
     "lab" of lab => lab::LabLine;
     "ledger" of inspect => views::summary::LedgerLine<'_>;
     "log" of logs => views::logs::LogLine<'_>;
-    "lost" of inspect, logs, next, questions, status => LostLine;
+    "lost" of budget, inspect, logs, next, questions, status => LostLine;
     "metrics" of inspect => views::metrics::MetricsLine<'_>;
-    "milestone" of inspect => views::budget::MilestoneLine;
+    "milestone" of budget, inspect => views::budget::MilestoneLine;
     "next" of next, questions => views::next::NextLine<'_>;
     "node" of inspect => views::graph::NodeLine<'_>;
     "open_end" of inspect => views::records::OpenEndLine;
@@ -131,7 +131,7 @@ json_lines! {
     "replicated" of replicate => ReplicatedLine;
     "report" of report => report::ReportLine;
     "review" of plan_review => ReviewLine<'_>;
-    "rolled_back" of inspect, next, questions, status, verify => RolledBackLine;
+    "rolled_back" of budget, inspect, next, questions, status, verify => RolledBackLine;
     "restored" of restore => RestoredLine;
     "root" of root => RootLine;
     "run" of inspect => RunLine<'_>;
@@ -173,7 +173,6 @@ json_lines! {
     "variable" of get => VariableLine;
     "variable" of inspect => VariableStateLine<'_>;
     "variable_value" of inspect => views::variables::VariableValueLine<'_>;
-    "version" of plan_history => plan::history::VersionLine<'_>;
     "waits" of run => WaitsLine<'_>;
     "why" of inspect => WhyLine<'_>;
     "worked" of work => work::WorkedLine<'_>;

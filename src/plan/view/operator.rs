@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::execution::{Remaining, elapsed};
-use crate::plan::event::plan_event::Review;
+use crate::plan::event::plan_event::{Provenance, Review};
 use crate::plan::event::question::{Question, QuestionId};
 use crate::plan::event::run_event::PauseCause;
 use crate::plan::event::step_status::StepStatus;
@@ -72,8 +72,29 @@ pub struct VersionSummary {
     pub reason: String,
     /// The review.
     pub review: Option<Review>,
+    /// The note of its reviewer; empty without one.
+    pub note: String,
+    /// Where it comes from: its author, the file and the hash of the file, and how sure the author is in percent.
+    pub provenance: Option<Provenance>,
     /// Its number of steps.
     pub steps: u32,
+}
+
+impl VersionSummary {
+    /// Every version of a run's plan.
+    #[must_use]
+    pub fn of_run(run: &Run) -> Vec<Self> {
+        let row = |(each, version): (&PlanVersion, u32)| Self {
+            version,
+            hash: each.hash,
+            reason: each.reason.clone(),
+            review: each.review,
+            note: each.note.clone(),
+            provenance: each.provenance.clone(),
+            steps: each.step_count,
+        };
+        run.versions.iter().zip(1..).map(row).collect()
+    }
 }
 
 /// An attempt in flight, or one whose outcome is unknown.
@@ -130,7 +151,7 @@ impl Run {
             pause: self.pause.clone(),
             stopping: self.why_stopping().map(String::from),
             elapsed,
-            versions: versions(self),
+            versions: VersionSummary::of_run(self),
             active: self.active,
             request: self.request.clone(),
             counts: self.counts.clone(),
@@ -146,17 +167,6 @@ impl Run {
             due: self.timers.first().map(|(due, _)| *due),
         }
     }
-}
-
-fn versions(run: &Run) -> Vec<VersionSummary> {
-    let row = |(each, version): (&PlanVersion, u32)| VersionSummary {
-        version,
-        hash: each.hash,
-        reason: each.reason.clone(),
-        review: each.review,
-        steps: each.step_count,
-    };
-    run.versions.iter().zip(1..).map(row).collect()
 }
 
 fn last_failure(run: &Run) -> Option<(StepNumber, FailureClass, String)> {

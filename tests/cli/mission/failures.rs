@@ -244,7 +244,7 @@ steps:
         (&line["type"], &line["trigger_kind"]),
         (&"replan_record".into(), &"assumption_broken".into())
     );
-    place.ledger("plan history bug").code(0).says(&["by planner:planner.sh", "from bug.yaml ("]);
+    place.ledger("inspect plan bug").code(0).says(&["by planner:planner.sh", "from bug.yaml ("]);
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn s20_goal_becomes_a_plan_that_waits_for_review() {
     place.ledger("claim loan --worker w").code(3);
     place.ledger("plan approve loan --by ana").code(0);
     place.ledger("work loan --worker w -- true").code(0);
-    place.ledger("budget loan").says(&["spent $0.04"]);
+    place.ledger("budget loan").says(&["money     $0.04"]);
     place.ledger("verify .ledger").code(0);
 }
 
@@ -167,7 +167,7 @@ fn s20_decider_is_charged() {
     place.ledger_with(&["run", "plan.yaml", "--decider", "sh decider.sh"]).code(0);
     assert_eq!(place.state().run_named("plan").unwrap().account.spent.money_micros, 7_000);
     assert_eq!(helpers(&place)[0]["role"], "decider");
-    place.ledger("budget plan").says(&["spent $0.007"]);
+    place.ledger("budget plan").says(&["money     $0.007"]);
 }
 
 /// A judge that reports 3 tokens each time, and counts how often it was asked.
@@ -276,7 +276,7 @@ fn s28_every_version_keeps_its_author_source_and_confidence() {
     let args =
         ["plan", "propose", "p.yaml", "--run", "p", "--by", "ana", "--reason", "the API changed"];
     place.ledger_with(&args).code(0);
-    place.ledger("plan history p").code(0).says(&[
+    place.ledger("inspect plan p").code(0).says(&[
         "from p.yaml (",
         "80 % sure",
         "replaced: issue 12",
@@ -284,7 +284,7 @@ fn s28_every_version_keeps_its_author_source_and_confidence() {
         "95 % sure",
         "active: the API changed",
     ]);
-    let lines = place.ledger("plan history p --json").lines();
+    let lines = place.ledger("inspect plan p --json").lines()[0]["versions"].clone();
     let hash = |line: &Value| line["provenance"]["file_hash"].as_str().map(str::to_owned);
     assert!(hash(&lines[0]).is_some() && hash(&lines[0]) != hash(&lines[1]), "{lines:?}");
     assert_eq!(lines[1]["provenance"]["confidence"], 95, "{lines:?}");

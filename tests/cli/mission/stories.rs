@@ -346,7 +346,7 @@ fn s24_exhausted_budget_leads_to_a_simpler_rest() {
     place.ledger(&format!("answer {question} replan --by ana")).code(0);
     run().code(0);
     assert_eq!(place.tally(), ["verify", "credit", "decide"]);
-    place.ledger("budget p").says(&["spent $0.24"]);
+    place.ledger("budget p").says(&["money     $0.24"]);
 }
 
 // S18, S19: the coding agent.

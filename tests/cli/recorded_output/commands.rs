@@ -176,9 +176,6 @@ fn plan_files() {
 fn plan_versions() {
     let mut session = with_plans(Session::writing(&["waiting"]));
     session.run_all(&[
-        "plan history versions --ledger waiting",
-        "plan history versions --ledger waiting --json",
-        "plan history nonsense --ledger waiting",
         "plan review versions --ledger waiting",
         "plan review versions --ledger waiting --json",
         "plan review proposed --ledger waiting",
@@ -222,7 +219,7 @@ fn plan_versions() {
     session.run_all(&[
         "plan reject versions --ledger waiting --by ana --note 'too risky'",
         "plan reject proposed --ledger waiting --by ana --json",
-        "plan history versions --ledger waiting",
+        "inspect waiting plan versions",
         "claim attention --ledger waiting --worker w1",
     ]);
     let token = session.token("waiting", "attention", "flying");

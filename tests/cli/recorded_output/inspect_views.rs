@@ -23,7 +23,7 @@ struct View {
     wrong: &'static [&'static str],
 }
 
-const VIEWS: [View; 23] = [
+const VIEWS: [View; 22] = [
     View {
         name: "summary",
         everywhere: &[""],
@@ -129,12 +129,6 @@ const VIEWS: [View; 23] = [
         everywhere: &["barriers RUN"],
         complete: &["barriers RUN --at 20"],
         wrong: &["barriers nonsense"],
-    },
-    View {
-        name: "budget",
-        everywhere: &["budget", "budget RUN"],
-        complete: &["budget RUN --chart", "budget RUN --at 40"],
-        wrong: &["budget nonsense", "budget --chart"],
     },
     View {
         name: "cost",

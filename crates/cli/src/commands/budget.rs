@@ -1,24 +1,19 @@
 //! `ledger budget`: shows or changes the budget of a run or of the ledger.
 
-use std::fmt::Write as _;
-
 use clap::Args;
 
-use plan_ledger::plan::Account;
-use plan_ledger::{Cost, Limits, State};
+use crate::options::{ByOption, RUN_TWICE, environment, parse_money, parse_seconds};
+use crate::output::{Code, Failure, print_message};
+use crate::protocol::shell_command;
+use crate::requests::{BudgetChange, BudgetRequest};
 
-use crate::options::{ByOption, LedgerArgs, RUN_TWICE, parse_money, parse_seconds};
-use crate::output::{
-    Code, Failure, cost_text, limits_text, paused_text, print_message, print_result,
-};
-use crate::protocol::{counted, shell_command};
-use crate::requests::{BudgetAnswer, BudgetChange, BudgetRequest, run_of};
-
-use super::inspect::read_state;
+use super::inspect::{self, BudgetViewArgs};
 
 const EXAMPLES: &str = "\
 Examples:
-  ledger budget my-plan                                   show the budget and what is spent
+  ledger budget my-plan                                   limits, what is spent, what is left
+  ledger budget my-plan --chart                           how what is left went down over time
+  ledger budget my-plan --json | jq 'select(.left == 0)'
   ledger budget my-plan --money 0.50 --by ana             $0.50 in total, spent money included
   ledger budget my-plan --tokens none --by ana            no limit on tokens
   ledger budget my-plan --as-planned --by ana             the limits of the plan
@@ -31,13 +26,10 @@ A run that is paused because of its budget continues. Limits that are not named 
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BudgetArgs {
     #[command(flatten)]
-    ledger: LedgerArgs,
+    view: BudgetViewArgs,
     /// The run's name [default: the whole ledger]; after `raise`, the amounts are added
     #[arg(value_name = "[raise] RUN", num_args = 0..=2)]
     words: Vec<String>,
-    /// The run's name, as an option; `LEDGER_RUN` is not used here, since a budget may be the ledger's
-    #[arg(long, value_name = "RUN")]
-    run: Option<String>,
     /// Money in total: 3.00 or $3.00
     #[arg(long, value_name = "MONEY|none", value_parser = parse_money_limit)]
     money: Option<Amount>,
@@ -90,7 +82,7 @@ pub(crate) fn budget(args: &BudgetArgs) -> Result<Code, Failure> {
             (rest.first(), true)
         }
         [raise, run] if raise == RAISE => {
-            let dir = args.ledger.dir();
+            let dir = args.view.ledger.dir();
             let command = shell_command("budget", dir, &[RAISE, run, "--money", "2.00"]);
             let message = format!(
                 "`budget raise {run}` names no amount\nhint: `{command}`, or --tokens, --attempts, --wall"
@@ -106,21 +98,22 @@ pub(crate) fn budget(args: &BudgetArgs) -> Result<Code, Failure> {
             return Err(Failure::Usage(message));
         }
     };
-    if named.is_some() && args.run.is_some() {
+    if named.is_some() && args.view.run.is_some() {
         return Err(Failure::Usage(RUN_TWICE.to_owned()));
     }
-    let run = named.or(args.run.as_ref()).cloned();
+    let run = named.or(args.view.run.as_ref()).cloned();
     if let Some(change) = change(args, is_raise)? {
         let by = args.author.by.clone();
         let request = BudgetRequest { run: run.clone(), change, by };
-        let answer = args.ledger.client().call(&request.into())?;
+        let answer = args.view.ledger.client().call(&request.into())?;
         // People see the whole budget instead of the answer.
-        if args.ledger.json || answer.code != Code::Success.number() {
-            return args.ledger.print(&answer);
+        if args.view.ledger.json || answer.code != Code::Success.number() {
+            return args.view.ledger.print(&answer);
         }
         answer.messages.iter().for_each(|line| print_message(line));
     }
-    read_state(args.ledger.dir(), |state| show(state, run.as_deref(), args))
+    let mut out = std::io::stdout().lock();
+    inspect::budget(&args.view, run.as_deref(), &environment(), &mut out)
 }
 
 impl BudgetArgs {
@@ -153,61 +146,4 @@ fn change(args: &BudgetArgs, is_raise: bool) -> Result<Option<BudgetChange>, Fai
         None => Err(Failure::Usage(format!("{part}: expected a number to raise by, found `none`"))),
     };
     Ok(Some(BudgetChange::Raise(args.amounts().map(raise).collect::<Result<_, _>>()?)))
-}
-
-/// The budget of a run or of the ledger.
-struct BudgetStatus {
-    owner: String,
-    run: Option<String>,
-    account: Account,
-    limits: Limits,
-    /// The cause of the pause, if the run is paused.
-    pause: Option<String>,
-}
-
-impl BudgetStatus {
-    fn of(state: &State, run: Option<&str>) -> Result<Self, Failure> {
-        let Some(name) = run else {
-            let (account, owner) = (state.account, "the ledger".to_owned());
-            let limits = account.limits.unwrap_or_default();
-            return Ok(Self { owner, run: None, account, limits, pause: None });
-        };
-        let run = run_of(state, name)?;
-        Ok(Self {
-            owner: format!("run {}", run.name),
-            run: Some(run.name.clone()),
-            account: run.account,
-            limits: run.limits(),
-            pause: run.pause.as_ref().map(paused_text),
-        })
-    }
-}
-
-fn show(state: &State, run: Option<&str>, args: &BudgetArgs) -> Result<Code, Failure> {
-    let BudgetStatus { owner, run, account, limits, pause } = BudgetStatus::of(state, run)?;
-    let Account { spent, estimated, reserved, attempts, .. } = account;
-    let mut text = format!(
-        "{owner}: budget {}\n  spent {} in {}; reserved {}",
-        limits_text(limits),
-        cost_text(spent),
-        counted(attempts, "attempt"),
-        cost_text(reserved)
-    );
-    if estimated != Cost::default() {
-        let _ = write!(text, "; {} of it estimated", cost_text(estimated));
-    }
-    if let Some(pause) = &pause {
-        let _ = write!(text, "\n  {pause}");
-    }
-    let line = BudgetAnswer {
-        attempts,
-        estimated,
-        is_paused: pause.is_some(),
-        limits,
-        reserved,
-        run,
-        spent,
-    };
-    print_result(args.ledger.json, &line, &text)?;
-    Ok(Code::Success)
 }

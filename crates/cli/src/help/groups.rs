@@ -16,7 +16,7 @@ pub(crate) struct CommandGroup {
 const VIEWS: [(&str, &[&str]); 5] = [
     ("Runs", &["runs", "progress", "timeline", "graph", "history", "metrics"]),
     ("Steps and plans", &["step", "why", "plan", "queue", "barriers"]),
-    ("Values and money", &["variables", "cost", "budget"]),
+    ("Values and money", &["variables", "cost"]),
     ("Points in time", &["diff", "export"]),
     ("The log", &["records", "record", "segments", "head", "snapshots", "explain"]),
 ];

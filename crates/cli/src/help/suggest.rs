@@ -37,11 +37,13 @@ const MEANT: &[(&[&str], &str)] = &[
 const REPLACED: &[(&str, &str)] = &[
     ("inspect approvals", "ledger questions --decided"),
     ("inspect at", "ledger inspect runs --at SEQ"),
+    ("inspect budget", "ledger budget RUN"),
     ("inspect blobs", "ledger blobs DIR"),
     ("inspect map", "ledger inspect explain"),
     ("inspect summary", "ledger inspect DIR"),
     ("inspect verify", "ledger verify DIR"),
     ("inspect view", "ledger status --view VIEW"),
+    ("plan history", "ledger inspect plan"),
 ];
 
 /// The error for an old spelling, with what replaces it.

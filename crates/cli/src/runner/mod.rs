@@ -42,8 +42,7 @@ pub(crate) use claims::{
 };
 pub(crate) use drive::{
     Consequence, EndedAttempt, GuardState, HeldOwner, closed_until, disk_problem, is_by_planner,
-    keep_left, may_ask_planner, misplaced, plan_file, rationale,
-    rejected_text,
+    keep_left, may_ask_planner, misplaced, plan_file, rationale, rejected_text,
 };
 pub use drive::{
     Counts, Guards, LeftWorkers, Options, Pending, Recovered, RunOutcome, RunSummary, Session,

@@ -16,6 +16,7 @@ use crate::output::{Code, Failure, escape_control, escape_path, option};
 
 use super::context::{Form, InspectContext};
 use super::output::Output;
+use super::views::budget::BudgetViewArgs;
 use super::views::logs::LogsArgs;
 use super::views::next::{NextArgs, QuestionsArgs};
 use super::views::view::StatusArgs;
@@ -72,7 +73,6 @@ enum InspectCommand {
     Queue(views::queue::QueueArgs),
     Variables(views::variables::VariablesArgs),
     Barriers(views::barriers::BarriersArgs),
-    Budget(views::budget::BudgetArgs),
     Cost(views::cost::CostArgs),
     Metrics(views::metrics::MetricsArgs),
     Diff(views::diff::DiffArgs),
@@ -148,7 +148,6 @@ pub(crate) fn inspect(
         Some(InspectCommand::Queue(args)) => views::queue::queue(args, context, out),
         Some(InspectCommand::Variables(args)) => views::variables::variables(args, context, out),
         Some(InspectCommand::Barriers(args)) => views::barriers::barriers(args, context, out),
-        Some(InspectCommand::Budget(args)) => views::budget::budget(args, context, out),
         Some(InspectCommand::Cost(args)) => views::cost::cost(args, context, out),
         Some(InspectCommand::Metrics(args)) => views::metrics::metrics(args, context, out),
         Some(InspectCommand::Diff(args)) => views::diff::diff(args, context, out),
@@ -164,8 +163,8 @@ pub(crate) fn inspect(
     })
 }
 
-/// Prints what these words of a command line ask about a ledger on any storage: `status`, `questions`, `verify` or
-/// `blobs` with their options, or a view of `ledger inspect`.
+/// Prints what these words of a command line ask about a ledger on any storage: `status`, `questions`, `budget`,
+/// `verify` or `blobs` with their options, or a view of `ledger inspect`.
 ///
 /// # Errors
 /// As [`inspect`]; `Usage` for words that name no view.
@@ -176,11 +175,13 @@ pub(crate) fn inspect_words(
     out: &mut dyn Write,
 ) -> Result<Code, Failure> {
     let (word, options) = words.split_first().map_or(("", words), |(word, rest)| (word, rest));
+    let place = ["--ledger".to_owned(), dir.to_owned()];
     match word {
         "status" => status(&arguments(dir, options)?, environment, out),
-        "questions" => {
-            let place = ["--ledger".to_owned(), dir.to_owned()];
-            questions(&parsed(place.iter().chain(options))?, environment, out)
+        "questions" => questions(&parsed(place.iter().chain(options))?, environment, out),
+        "budget" => {
+            let args: BudgetViewArgs = parsed(place.iter().chain(options))?;
+            budget(&args, args.run.as_deref(), environment, out)
         }
         "verify" => verify::verify_in(&arguments(dir, options)?, environment, out),
         "blobs" => blobs::blobs_in(&arguments(dir, options)?, environment, out),
@@ -308,6 +309,22 @@ pub(crate) fn questions(
 ) -> Result<Code, Failure> {
     let print = |context: InspectContext<'_>, out: &mut Output<'_>| {
         views::next::questions(args, context, out)
+    };
+    with_output(args.ledger.dir(), args.ledger.json, environment, out, print)
+}
+
+/// `ledger budget`: prints the budget of the named run and of the ledger, or that of the ledger alone.
+///
+/// # Errors
+/// As [`inspect`].
+pub(crate) fn budget(
+    args: &BudgetViewArgs,
+    run: Option<&str>,
+    environment: &Environment,
+    out: &mut dyn Write,
+) -> Result<Code, Failure> {
+    let print = |context: InspectContext<'_>, out: &mut Output<'_>| {
+        views::budget::budget(args, run, context, out)
     };
     with_output(args.ledger.dir(), args.ledger.json, environment, out, print)
 }

@@ -30,7 +30,7 @@ pub(crate) mod views;
 #[cfg(any(feature = "mcp", feature = "http"))]
 pub(crate) use answers::is_program;
 pub(crate) use command::inspect_words;
-pub(crate) use command::{InspectArgs, inspect, logs, next, questions, status};
+pub(crate) use command::{InspectArgs, budget, inspect, logs, next, questions, status};
 pub(super) use health::newest_state;
 pub(super) use health::read_state::{read_state, run_name};
 pub(super) use lookup::{in_flight, name_and_title};
@@ -38,6 +38,7 @@ pub(super) use next_action::{Surroundings, gone_steps, hosted_steps, next_action
 pub(super) use record_content::meaning;
 #[cfg(feature = "store")]
 pub(crate) use record_content::record_json;
+pub(crate) use views::budget::BudgetViewArgs;
 pub(crate) use views::logs::LogsArgs;
 pub(crate) use views::next::{NextArgs, QuestionsArgs};
 #[cfg(feature = "mcp")]

@@ -489,7 +489,7 @@ fn delayed(run: &Run, at: Surroundings<'_>) -> Option<NextAction> {
 const LISTED_MAX: usize = 5;
 
 /// The first actions of each type, and how many more there are.
-pub(crate) fn limited(actions: Vec<NextAction>, run: &Run, dir: &Path) -> Vec<NextAction> {
+pub(crate) fn limited(actions: &[NextAction], run: &Run, dir: &Path) -> Vec<NextAction> {
     let types = actions.chunk_by(|one, other| one.action == other.action);
     let limit = |actions: &[NextAction]| {
         let mut shown: Vec<_> = actions.iter().take(LISTED_MAX).cloned().collect();

@@ -7,7 +7,6 @@ mod diff;
 mod enrich;
 mod export;
 mod forms;
-pub(crate) mod history;
 pub(crate) mod lint;
 mod make;
 mod planned_files;
@@ -54,8 +53,6 @@ enum PlanTask {
     Propose(propose::PlanProposeArgs),
     /// Propose a version with one more step
     Add(add::PlanAddArgs),
-    /// List the versions of a run's plan
-    History(history::PlanHistoryArgs),
     /// Show the version of a run's plan that waits for approval
     Review(review::PlanReviewArgs),
     /// Approve the version that waits, so that it becomes active
@@ -78,7 +75,6 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<Code, Failure> {
         PlanTask::Make(args) => make::make(args),
         PlanTask::Propose(args) => propose::propose(args),
         PlanTask::Add(args) => add::add(args),
-        PlanTask::History(args) => history::history(args),
         PlanTask::Review(args) => review::review(args),
         PlanTask::Approve(args) => review::approve(args),
         PlanTask::Reject(args) => review::reject(args),

@@ -57,7 +57,6 @@ const fn by(method: Method, path: &'static str, act: &'static str, summary: &'st
 /// Every request that has a path of its own. `POST /v1/requests` makes all of them.
 pub(super) const WRITES: &[Write] = &[
     post("/v1/runs", "propose", "Start a run, or propose a new version of its plan"),
-    by(Method::Delete, "/v1/runs/{run}", "cancel", "Cancel a run"),
     post("/v1/runs/{run}/cancel", "cancel", "Cancel a run"),
     post("/v1/runs/{run}/pause", "pause", "Stop dispatching the steps of a run"),
     post("/v1/runs/{run}/unpause", "unpause", "Dispatch the steps of a paused run again"),

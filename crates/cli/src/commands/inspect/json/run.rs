@@ -104,7 +104,7 @@ impl<'a> RunLine<'a> {
             hash: run.active_version().map(|version| version.hash),
             in_flight: flights.collect(),
             name: &run.name,
-            next: limited(actions(state, run, overview.surroundings(dir)), run, dir)
+            next: limited(&actions(state, run, overview.surroundings(dir)), run, dir)
                 .into_iter()
                 .map(Into::into)
                 .collect(),

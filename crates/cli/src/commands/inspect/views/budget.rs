@@ -1,4 +1,4 @@
-//! `ledger inspect DIR budget`: the limits and the spending of a run, and the spending over time.
+//! `ledger budget`: the limits and the spending of a run, and the spending over time.
 
 use clap::Args;
 #[cfg(test)]
@@ -14,24 +14,22 @@ use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::chart::{Series, bar, columns};
 use crate::json::TimeJson;
-use crate::options::RunArg;
+use crate::options::LedgerArgs;
 use crate::output::render::{Paint, Table};
-use crate::output::{Code, Failure, money_text};
+use crate::output::{Code, Failure, escape_control, money_text, paused_text};
 use crate::protocol::count;
 
-const EXAMPLES: &str = "\
-Examples:
-  ledger inspect .ledger budget                    limits, what is spent, what is left
-  ledger inspect .ledger budget my-plan --chart    how what is left went down over time
-  ledger inspect .ledger budget --json | jq 'select(.left == 0)'";
+use super::view::report_rollback;
 
-/// The budget of a run and of the ledger: spent, reserved, estimated, left; a burn-down chart
+/// The budget that is shown: of a run, or of the ledger.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct BudgetArgs {
+pub(crate) struct BudgetViewArgs {
     #[command(flatten)]
-    run: RunArg,
-    /// Show the remainder of each limited part over time
+    pub(crate) ledger: LedgerArgs,
+    /// The run's name, as an option; `LEDGER_RUN` is not used here, since a budget may be the ledger's
+    #[arg(long, value_name = "RUN")]
+    pub(crate) run: Option<String>,
+    /// Show the remainder of each limited part of a run's budget over time
     #[arg(long)]
     chart: bool,
     #[command(flatten)]
@@ -126,32 +124,29 @@ pub(crate) fn elapsed(run: &Run, now: Timestamp) -> Micros {
     run.end_record.map_or(now, |(_, time)| time).saturating_sub(run.started)
 }
 
+/// Shows the budget of the named run and of the ledger, or that of the ledger alone.
 pub(crate) fn budget(
-    args: &BudgetArgs,
+    args: &BudgetViewArgs,
+    run: Option<&str>,
     context: InspectContext<'_>,
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
-    let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.run.name())?;
+    report_rollback(context, out)?;
+    let Some(name) = run else {
+        if args.chart {
+            let message = "`--chart` needs a run\nhint: `ledger budget RUN --chart`";
+            return Err(Failure::Usage(message.to_owned()));
+        }
+        let mut ledger = LedgerAt::of(context, args.at)?;
+        ledger.announce_problems(out)?;
+        of_ledger(&ledger, out)?;
+        return ledger.finish(out);
+    };
+    let (mut ledger, id) = LedgerAt::of_run(context, args.at, Some(name))?;
+    ledger.announce_problems(out)?;
     let run = ledger.run(id)?.clone();
-    let parts = BudgetRow::all(&run.account, run.limits(), Some(elapsed(&run, ledger.now)));
-    let account = ledger.state.account;
-    let of_ledger = BudgetRow::all(&account, account.limits.unwrap_or_default(), None);
-    match context.form {
-        Form::Json => {
-            parts.iter().try_for_each(|part| out.json(&part.line(Some(id))))?;
-            of_ledger.iter().try_for_each(|part| out.json(&part.line(None)))?;
-        }
-        Form::Text => {
-            ledger.heading("budget", &run, out)?;
-            print(&parts, out)?;
-            out.line("")?;
-            out.painted(Paint::Heading, "budget of the ledger, over all runs")?;
-            print(&of_ledger, out)?;
-            let legend = "# spent  + reserved for attempts in flight  - left; estimated: charged \
-                          for lost attempts, not confirmed";
-            out.painted(Paint::Faint, &out.style.fit(legend, 0))?;
-        }
-    }
+    of_run(&ledger, &run, out)?;
+    of_ledger(&ledger, out)?;
     if args.chart {
         let points = ledger.run_history(id)?.progress(&run);
         match context.form {
@@ -162,10 +157,38 @@ pub(crate) fn budget(
     ledger.finish(out)
 }
 
+fn of_run(ledger: &LedgerAt<'_>, run: &Run, out: &mut Output<'_>) -> Result<(), Failure> {
+    let parts = BudgetRow::all(&run.account, run.limits(), Some(elapsed(run, ledger.now)));
+    if ledger.context.form == Form::Json {
+        return parts.iter().try_for_each(|part| out.json(&part.line(Some(run.id))));
+    }
+    ledger.heading("budget", run, out)?;
+    if let Some(cause) = &run.pause {
+        out.painted(Paint::Notice, &format!("  {}", escape_control(&paused_text(cause))))?;
+    }
+    print(&parts, out)?;
+    out.line("")
+}
+
+fn of_ledger(ledger: &LedgerAt<'_>, out: &mut Output<'_>) -> Result<(), Failure> {
+    let account = ledger.state.account;
+    let parts = BudgetRow::all(&account, account.limits.unwrap_or_default(), None);
+    if ledger.context.form == Form::Json {
+        return parts.iter().try_for_each(|part| out.json(&part.line(None)));
+    }
+    out.painted(Paint::Heading, "budget of the ledger, over all runs")?;
+    print(&parts, out)?;
+    let legend = "# spent  + reserved for attempts in flight  - left; estimated: charged for lost \
+                  attempts, not confirmed";
+    out.painted(Paint::Faint, &out.style.fit(legend, 0))
+}
+
 fn print(parts: &[BudgetRow], out: &mut Output<'_>) -> Result<(), Failure> {
     let headings = ["part", "spent", "set aside", "estimated", "limit", "left", ""];
     let mut table = Table::with_headings(&headings);
-    for part in parts {
+    // The views of a run show its time.
+    let is_shown = |part: &&BudgetRow| part.what != BudgetPart::Wall || part.limit.is_some();
+    for part in parts.iter().filter(is_shown) {
         table.row(part.cells());
     }
     out.table(&table, 2)

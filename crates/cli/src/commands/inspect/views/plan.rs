@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::plan::{
-    CompactStep, Criterion, PlanVersion, ReplanRequested, Review, Texts, VersionSummary,
+    CompactStep, Criterion, PlanVersion, Provenance, ReplanRequested, Review, Texts, VersionSummary,
 };
 use plan_ledger::{ContentHash, Event, Limits, Plan, Run, RunId, StepNumber, StepStatus};
 
@@ -27,6 +27,7 @@ const EXAMPLES: &str = "\
 Examples:
   ledger inspect .ledger plan my-plan              the active version, and the status of its steps
   ledger inspect .ledger plan my-plan --version 1  the text of the first version
+  ledger inspect .ledger plan --json | jq .versions   where each version comes from, and its review
   ledger inspect .ledger plan my-plan --diff 1 2   what the second version changed
   ledger inspect .ledger plan my-plan --replans    why it changed, and what stayed trusted";
 
@@ -221,13 +222,6 @@ fn print_json(
     version: &PlanVersion,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
-    let versions = run.versions.iter().zip(1_u32..).map(|(each, number)| VersionSummary {
-        version: number,
-        hash: each.hash,
-        reason: each.reason.clone(),
-        review: each.review,
-        steps: each.step_count,
-    });
     out.json(&PlanLine {
         active: run.active,
         plan: version.plan.decode(),
@@ -235,7 +229,7 @@ fn print_json(
         run_name: &run.name,
         stale_files: StaleFilesJson::of(stale_of(ledger, run, number)),
         version: number,
-        versions: versions.collect(),
+        versions: VersionSummary::of_run(run),
     })?;
     for (step, place) in version.plan.steps().zip(0..) {
         let number = version.numbers.get(place).copied();
@@ -312,9 +306,7 @@ fn print(
     let what = if number == run.active { "active" } else { "not active" };
     let hash = version.hash.short();
     out.line(&format!("version {number} of {} ({hash}), {what}", run.versions.len()))?;
-    if run.versions.len() > 1 {
-        print_versions(run, out)?;
-    }
+    print_versions(run, out)?;
     let executed = version.plan.decode().executed_text();
     executed.lines().try_for_each(|line| out.line(&escape_control(line)))?;
     print_text(version.plan.header(), out)?;
@@ -334,23 +326,34 @@ fn stale_of(
 }
 
 fn print_versions(run: &Run, out: &mut Output<'_>) -> Result<(), Failure> {
-    let mut table = Table::with_headings(&["version", "hash", "steps", "review", "reason"]);
-    for (version, number) in run.versions.iter().zip(1_u32..) {
-        let (paint, review) = match version.review {
-            Some(Review::Approved) if number == run.active => (Paint::Good, "active"),
-            Some(Review::Approved) => (Paint::None, "approved"),
+    for of in VersionSummary::of_run(run) {
+        let (paint, status) = match of.review {
+            _ if of.version == run.active => (Paint::Good, "active"),
             Some(Review::Rejected) => (Paint::Bad, "rejected"),
-            None => (Paint::Notice, "open"),
+            None if of.version > run.active => (Paint::Notice, "waits for approval"),
+            Some(Review::Approved) | None => (Paint::None, "replaced"),
         };
-        table.row([
-            (Paint::None, number.to_string()),
-            (Paint::None, version.hash.short()),
-            (Paint::None, version.step_count.to_string()),
-            (paint, review.to_owned()),
-            (Paint::None, escape_control(&version.reason)),
-        ]);
+        let from = of.provenance.as_ref().map(provenance_text).unwrap_or_default();
+        let note = Some(&of.note).filter(|note| status == "rejected" && !note.is_empty());
+        let note = note.map(|note| format!(" ({note})")).unwrap_or_default();
+        let reason = Some(&of.reason).filter(|reason| !reason.is_empty());
+        let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+        let (hash, steps) = (of.hash.short(), counted(u64::from(of.steps), "step"));
+        let line =
+            format!("  version {} ({hash}), {steps}{from}, {status}{note}{reason}", of.version);
+        out.painted(paint, &escape_control(&line))?;
     }
-    out.table(&table, 2)
+    Ok(())
+}
+
+/// Where a version comes from, as part of a line.
+fn provenance_text(provenance: &Provenance) -> String {
+    let Provenance { author, file, file_hash, confidence } = provenance;
+    let author = author.as_ref().map(|author| format!(", by {author}"));
+    let hash = file_hash.map(|hash| format!(" ({})", hash.short())).unwrap_or_default();
+    let file = file.as_ref().map(|file| format!(", from {file}{hash}"));
+    let confidence = confidence.map(|percent| format!(", {percent} % sure"));
+    [author, file, confidence].into_iter().flatten().collect()
 }
 
 fn print_text(plan: &Plan, out: &mut Output<'_>) -> Result<(), Failure> {

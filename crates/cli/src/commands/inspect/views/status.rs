@@ -38,7 +38,7 @@ pub(crate) fn show_user(
 ) -> Result<(), Failure> {
     let view = run.user_view(ledger.now);
     let actions = actions(&ledger.state, run, ledger.surroundings());
-    let actions = limited(actions, run, ledger.context.dir);
+    let actions = limited(&actions, run, ledger.context.dir);
     if ledger.context.form == Form::Json {
         let warnings = run.warnings(ledger.state.time, ledger.now);
         let line = UserViewLine::of((ledger, run), &view, actions, warnings);

@@ -316,7 +316,7 @@ fn print_run(
     }
     out.painted(Paint::Faint, "  next")?;
     let next = actions(&overview.fold.state, run, overview.surroundings(dir));
-    for action in limited(next, run, dir) {
+    for action in limited(&next, run, dir) {
         action.print("    ", out)?;
     }
     Ok(())

@@ -13,13 +13,14 @@ use plan_ledger::Environment;
 use crate::output::{DAMAGE_HINT, Failure, quoted};
 
 /// The commands that read a store.
-const READERS: [&str; 12] = [
+const READERS: [&str; 13] = [
     "status",
     "logs",
     "questions",
     "next",
     "report",
     "get",
+    "budget",
     "plan export",
     "inspect",
     "blobs",
@@ -125,7 +126,10 @@ pub(crate) fn expect_readable(program: &Command, matches: &ArgMatches) -> Result
         }
         has_ledger |= command.get_arguments().any(|arg| arg.get_long() == Some("ledger"));
         waits = waits.or_else(|| ["watch", "follow"].into_iter().find(|id| is_set(id)));
-        is_reader &= !is_set("collect");
+        is_reader &= !is_set("collect") && !is_set("as_planned");
+        // The amounts of a change of a budget.
+        let is_given = |id: &&str| known.contains(id) && at.contains_id(id);
+        is_reader &= !["money", "tokens", "attempts", "wall"].iter().any(is_given);
         let Some((name, inner)) = at.subcommand() else { break };
         let Some(found) = command.find_subcommand(name) else { break };
         names.push(name);

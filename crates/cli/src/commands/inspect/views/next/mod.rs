@@ -100,7 +100,7 @@ pub(crate) fn next(
     for id in shown {
         let run = ledger.run(id)?;
         let actions = actions(&ledger.state, run, ledger.surroundings());
-        of_runs.push(RunActions::of(&ledger, run, limited(actions, run, context.dir)));
+        of_runs.push(RunActions::of(&ledger, run, limited(&actions, run, context.dir)));
     }
     match context.form {
         Form::Json => print_json(&of_runs, out)?,
