@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use plan_ledger::internals::format::content_hash;
 use plan_ledger::internals::ledger::{
-    LedgerCondition, VerifyLevel, VerifyReport, VerifyRequest, blob_of, decode,
+    LedgerCondition, SegmentSizes, VerifyLevel, VerifyReport, VerifyRequest, blob_of, decode,
 };
 use plan_ledger::internals::sim::{SimDisk, sweep};
 use plan_ledger::internals::storage::Storage;
@@ -29,7 +29,10 @@ use crate::golden::deterministic;
 use crate::lab::{LOOKS, dir, log_digest, reader, whole};
 
 pub(crate) fn on_disk(disk: &SimDisk) -> Environment {
-    Environment { storage: Arc::new(disk.clone()), blob_threshold: 1000, ..deterministic() }
+    // Each change is followed by many reads of the whole ledger.
+    let segments = SegmentSizes { first: 64 << 10, largest: 1 << 20 };
+    let storage = Arc::new(disk.clone());
+    Environment { storage, blob_threshold: 1000, segments, ..deterministic() }
 }
 
 /// A ledger with every type of file, and its original content.
@@ -59,10 +62,10 @@ pub(crate) fn specimen() -> Specimen {
     output(&ledger, 1, 3000);
     output(&ledger, 2, 20);
     // Each value does not fit into the rest of its segment.
-    ledger.set_variable(run, "v", large(3, 1_044_000), None, "me").unwrap();
+    ledger.set_variable(run, "v", large(3, 60_960), None, "me").unwrap();
     output(&ledger, 4, 5000);
     ledger.snapshot::<State>().unwrap();
-    ledger.set_variable(run, "v", large(5, 1_060_000), None, "me").unwrap();
+    ledger.set_variable(run, "v", large(5, 76_960), None, "me").unwrap();
     output(&ledger, 6, 30);
     // A crash after the write, before its sync.
     disk.crash_at(disk.calls() + LOOKS + 3);
@@ -311,8 +314,8 @@ impl Specimen {
         }
     }
 
-    /// Where to truncate a file and zero a sector: around every frame and section, and at every
-    /// `stride`; small files more densely.
+    /// Where to truncate a file and zero a sector: around every frame and section, and after every
+    /// `stride` bytes of a small file, or `stride` / 16 sectors of another one.
     fn offsets(&self, path: &Path, stride: u64) -> Vec<u64> {
         let length = u64::try_from(self.disk.read(path).unwrap().len()).unwrap();
         if length <= 16 << 10 {
@@ -326,7 +329,7 @@ impl Specimen {
         let borders = frames.flat_map(|frame| [frame.offset, frame.offset + frame.size]);
         let parts = [0, 208, 4060, 4096, length - 4096, length - 4, length];
         let near = borders.chain(parts).flat_map(|at| [at.saturating_sub(1), at, at + 1]);
-        let sectors = (0..length).step_by(512 * usize::try_from(stride).unwrap());
+        let sectors = (0..length).step_by(512 * usize::try_from(stride.div_ceil(16)).unwrap());
         let all: BTreeSet<u64> = near.chain(sectors).filter(|at| *at < length).collect();
         all.into_iter().collect()
     }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use plan_ledger::internals::format::{Codec, NewRecord, SnapshotHeader};
 use plan_ledger::internals::ledger::{
-    ArchiveReport, FoldOrigin, ImportReport, LedgerCondition, RetentionLimit, VerifyLevel,
-    VerifyPhase, VerifyProgress, VerifyReport, VerifyRequest, archive, import,
+    ArchiveReport, FoldOrigin, ImportReport, LedgerCondition, RetentionLimit, SegmentSizes,
+    VerifyLevel, VerifyPhase, VerifyProgress, VerifyReport, VerifyRequest, archive, import,
 };
 use plan_ledger::internals::sim::{
     Fault, FaultAction, FaultEffect, FaultRule, Loss, Operation, OsError, SimDisk,
@@ -1683,10 +1683,13 @@ fn segment_that_is_gone_restarts_an_export() {
     let place = Place::new();
     let Some(library) = shim(&place, "unreliable") else { return };
     let dir = place.path("x.ledger");
-    let ledger = Ledger::create(&dir, &Environment::system()).unwrap();
+    // Each value has a segment of its own.
+    let segments = SegmentSizes { first: 8 << 10, largest: 8 << 10 };
+    let environment = Environment { segments, ..Environment::system() };
+    let ledger = Ledger::create(&dir, &environment).unwrap();
     let run = ledger.start_run("r", &plan(4), RunPolicy::default()).unwrap();
     for number in 0..4 {
-        ledger.set_variable(run, "large", large(number, 600_000), None, "me").unwrap();
+        ledger.set_variable(run, "large", large(number, 6_000), None, "me").unwrap();
     }
     ledger.close().unwrap();
     place.ledger("export x.ledger -o undisturbed").code(0);

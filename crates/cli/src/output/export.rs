@@ -260,7 +260,8 @@ mod tests {
         let plan = serde_json::from_value(json!({ "steps": [{ "id": "a" }] })).unwrap();
         let run = ledger.start_run("r", &plan, RunPolicy::default()).unwrap();
         for number in 0..4 {
-            let value = "x".repeat(600_000);
+            // A segment for each.
+            let value = "x".repeat(6_000);
             ledger.set_variable(run, &format!("v{number}"), json!(value), None, "me").unwrap();
         }
         ledger.close().unwrap();
