@@ -2,7 +2,7 @@
 //! nothing else.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use plan_ledger::internals::format::{
     SNAPSHOT_BASES_MAX, SnapshotBase, SnapshotHeader, SnapshotName,
@@ -239,19 +239,32 @@ fn full_snapshot_replaces_a_delta() {
     assert_eq!(replayed(&environment).condition(), LedgerCondition::Valid);
 }
 
-/// A ledger that grew past several delta intervals, with open runs at each.
-fn grown(steps: u64) -> (SimDisk, Environment) {
-    let disk = SimDisk::new();
-    let environment = environment(&disk, 65_536);
-    Ledger::create(&dir(), &environment).unwrap().close().unwrap();
-    for step in 1..=steps {
+/// A ledger that grew past several delta intervals, with open runs at each. All tests copy the same
+/// history, which is made as far as one of them needs it.
+fn grown(steps: usize) -> (SimDisk, Environment) {
+    static GROWN: Mutex<Option<(Environment, Vec<SimDisk>)>> = Mutex::new(None);
+    let mut grown = GROWN.lock().unwrap();
+    let (first, disks) = grown.get_or_insert_with(|| {
+        let disk = SimDisk::new();
+        let environment = environment(&disk, 65_536);
+        Ledger::create(&dir(), &environment).unwrap().close().unwrap();
+        (environment, vec![disk])
+    });
+    // With the clock and the identifiers of the history.
+    let on = |disk: &SimDisk| Environment { storage: Arc::new(disk.clone()), ..first.clone() };
+    while disks.len() <= steps {
+        let disk = disks[disks.len() - 1].fork();
+        let step = u64::try_from(disks.len()).unwrap();
         let last = reader(&disk).head().unwrap().durable_seq;
         append_unknown(&disk, step * STEP - last);
-        let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
+        let (ledger, _) = Ledger::open_with(&dir(), &on(&disk)).unwrap();
         play(&ledger, step, ledger.head().seq + 60);
         assert_eq!(ledger.warnings(), Vec::<String>::new(), "{step}");
         ledger.close().unwrap();
+        disks.push(disk);
     }
+    let disk = disks[steps].fork();
+    let environment = on(&disk);
     (disk, environment)
 }
 

@@ -459,19 +459,21 @@ fn concurrent_snapshots_do_not_remove_each_other() {
 /// Method: records of unknown kinds are skipped, so a long log is made quickly.
 #[test]
 fn small_deltas_are_kept_and_of_large_ones_the_newest_two() {
-    let quarters = |count: u64| (1..=count).map(|quarter| quarter * 16_384).collect::<Vec<_>>();
-    for count in 1..=6 {
-        assert_eq!(kept_after(count, 10), quarters(count));
-        let recent = usize::try_from(count).unwrap().saturating_sub(2);
-        let stays = |(at, seq): &(usize, u64)| *at >= recent || *seq == 65_536;
-        let large = quarters(count).into_iter().enumerate().filter(stays);
-        assert_eq!(kept_after(count, 3 << 20), large.map(|(_, seq)| seq).collect::<Vec<_>>());
+    let quarters: Vec<u64> = (1..=6).map(|quarter| quarter * 16_384).collect();
+    let (small, large) = (kept_after_each_quarter(10), kept_after_each_quarter(3 << 20));
+    assert_eq!((small.len(), large.len()), (6, 6));
+    for (count, (small, large)) in (1..).zip(small.into_iter().zip(large)) {
+        assert_eq!(small, quarters[..count]);
+        let recent = count.saturating_sub(2);
+        let stays = |(at, seq): &(usize, &u64)| *at >= recent || **seq == 65_536;
+        let expected = quarters[..count].iter().enumerate().filter(stays);
+        assert_eq!(large, expected.map(|(_, seq)| *seq).collect::<Vec<_>>());
     }
 }
 
-/// The snapshots of a ledger that was opened after each of several quarters of a full interval,
-/// with a variable of this many incompressible bytes.
-fn kept_after(quarters: u64, bytes: u64) -> Vec<u64> {
+/// The snapshots of a ledger with a variable of this many incompressible bytes, each time it was opened
+/// after one of six quarters of a full interval.
+fn kept_after_each_quarter(bytes: u64) -> Vec<Vec<u64>> {
     let disk = SimDisk::new();
     let environment = Environment { blob_threshold: usize::MAX, ..environment(&disk, 65_536) };
     let ledger = Ledger::create(&dir(), &environment).unwrap();
@@ -482,15 +484,16 @@ fn kept_after(quarters: u64, bytes: u64) -> Vec<u64> {
     let value = plan_ledger::Json::new(&noise.into());
     ledger.set_variable(run, "noise", value, None, "ann").unwrap();
     ledger.close().unwrap();
-    for quarter in 1..=quarters {
+    let kept = |quarter: u64| {
         let last = reader(&disk).head().unwrap().durable_seq;
         append_unknown(&disk, quarter * 16_384 - last);
         let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
         let (limit, by) = (u32::try_from(quarter).ok(), "ann".to_owned());
         let scope = plan_ledger::plan::CapScope::Ledger;
         ledger.execute(&plan_ledger::Command::SetCap { scope, limit, by }).unwrap();
-    }
-    snapshot_seqs(&disk)
+        snapshot_seqs(&disk)
+    };
+    (1..=6).map(kept).collect()
 }
 
 /// Append this many records of a kind that may be skipped.
@@ -547,8 +550,11 @@ impl Projection for Long {
     fn apply(&mut self, recorded: &RecordedEvent) {
         let mut rng = crate::rng::Rng(recorded.seq);
         // Some of it compresses well, some does not.
-        let sides = if (recorded.seq / 11).is_multiple_of(2) { 2 } else { 256 };
-        self.0.extend((0..100_000).map(|_| u8::try_from(rng.below(sides)).unwrap()));
+        let mask =
+            if (recorded.seq / 11).is_multiple_of(2) { 0x0101_0101_0101_0101 } else { u64::MAX };
+        for _ in 0..12_500 {
+            self.0.extend_from_slice(&(rng.below(u64::MAX) & mask).to_le_bytes());
+        }
     }
 
     fn encode(&self, out: &mut dyn io::Write) -> io::Result<()> {
