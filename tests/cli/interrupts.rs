@@ -19,14 +19,14 @@ use crate::command::{Ended, Place, Running, SIGINT, SIGTERM, has_signal, start, 
 /// Attempts to catch a command in the middle.
 const TRIES: usize = 200;
 
-/// A folder with a ledger, `.ledger`, that takes a while to read.
-fn place() -> Place {
+/// A folder with a ledger, `.ledger`, that takes a while to read: this many values of 100 kB.
+fn place(values: u64) -> Place {
     let place = Place::new();
     let environment = Environment { blob_threshold: usize::MAX, ..Environment::system() };
     let ledger = Ledger::create(&place.path(".ledger"), &environment).unwrap();
     let plan: Plan = serde_json::from_value(json!({"steps": [{"id": "only"}]})).unwrap();
     let run = ledger.start_run("long", &plan, RunPolicy::default()).unwrap();
-    for number in 0..300 {
+    for number in 0..values {
         let value = Json::new(&json!(format!("{number}{}", "x".repeat(100_000))));
         ledger.set_variable(run, "v", value, None, "ann").unwrap();
     }
@@ -75,7 +75,7 @@ fn others(place: &Place) -> Vec<PathBuf> {
 /// what it did not read.
 #[test]
 fn verification_can_be_interrupted() {
-    let place = place();
+    let place = place(100);
     let verify = ["verify", ".ledger", "--level", "replay", "--jobs", "1"];
     let ended = interrupted(&place, &verify, heeds_ctrl_c).code(3);
     assert!(!ended.out.contains("damage"), "{ended:?}");
@@ -89,7 +89,7 @@ fn verification_can_be_interrupted() {
 /// stopped by Ctrl-C.
 #[test]
 fn verification_ignores_ctrl_c_if_started_so() {
-    let place = place();
+    let place = place(100);
     for _ in 0..TRIES {
         let script = "trap '' INT; exec \"$0\" verify .ledger --level replay --jobs 1";
         let mut shell = Command::new("sh");
@@ -128,7 +128,8 @@ fn parts(place: &Place, end: &str) -> Vec<String> {
 /// than until the next import.
 #[test]
 fn interrupted_import_leaves_no_draft() {
-    let place = place();
+    // It waits for the rest of its input, however long that is.
+    let place = place(5);
     place.ledger("export .ledger -o out").code(0);
     let text = fs::read(place.path("out")).unwrap();
     let half = &text[..text.len() / 2];
@@ -172,7 +173,7 @@ fn interrupted_import_leaves_no_draft() {
 /// An interrupted export leaves no file; a killed one leaves none under the final name.
 #[test]
 fn interrupted_export_leaves_no_file() {
-    let place = place();
+    let place = place(100);
     for words in [
         &["export", ".ledger", "-o", "out"][..],
         &["inspect", ".ledger", "export", "--to", "out"],
@@ -201,7 +202,7 @@ fn interrupted_export_leaves_no_file() {
 /// as soon as the reader continues; its output has no end line.
 #[test]
 fn blocked_export_can_be_interrupted() {
-    let place = place();
+    let place = place(50);
     let export = || {
         let mut command: Command = place.command(&["export", ".ledger"]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -1,5 +1,6 @@
 //! Commands that the program prints: a shell reads each name in them as one word, and executes nothing else.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -109,7 +110,7 @@ fn check(name: &str, run: &str, step: &str, owner: &str, dir: &str) -> usize {
         texts.push_str(&ledger(words));
     }
     let mut found = 0;
-    for line in commands(&texts) {
+    for line in BTreeSet::from_iter(commands(&texts)) {
         let words = words(&place, &line);
         let is_placeholder =
             |word: &String| !word.is_empty() && word.chars().all(|c| c.is_ascii_uppercase());
