@@ -154,8 +154,7 @@ fn run_all(seeds: impl Iterator<Item = u64>) -> BTreeMap<&'static str, u32> {
 /// is the first one, so that a failed history can be repeated alone.
 #[test]
 fn sweep_random_commands_keep_every_invariant() {
-    let (seed, histories) =
-        (number("SEED", 0), number("HISTORIES", sweep(120, HISTORIES, 100_000)));
+    let (seed, histories) = (number("SEED", 0), number("HISTORIES", sweep(60, HISTORIES, 100_000)));
     let seeds = seed..seed.saturating_add(histories);
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
     let reached: BTreeMap<&str, u32> = std::thread::scope(|scope| {
