@@ -13,8 +13,9 @@ use serde_json::{Value, json};
 
 use plan_ledger::internals::store::{DirectoryObjects, Objects, bind};
 
+use super::engine::IDENTITY;
 use super::flawed::FlawedServer;
-use super::node::{IDENTITY, Node};
+use super::node::Node;
 
 /// A command that has ended.
 pub(crate) struct Ended {

@@ -32,7 +32,7 @@ mod waits;
 mod walk;
 
 mod engine {
-    //! What `node` needs: the engine, any store, and how often it is asked again. A create that another process won
+    //! What `node` needs: the engine, any store, the ledger, and how often the store is asked again. A create that another process won
     //! counts, too.
 
     pub(crate) use plan_ledger::Result;
@@ -46,6 +46,9 @@ mod engine {
     };
 
     pub(crate) type Store = std::sync::Arc<dyn Objects>;
+
+    pub(crate) const IDENTITY: LedgerIdentity =
+        LedgerIdentity { ledger: [0xB1; 16], genesis: [0xB2; 16] };
 
     pub(crate) const PATIENCE: u32 = 100;
 }

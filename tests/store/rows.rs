@@ -15,8 +15,9 @@ use plan_ledger::internals::store::{
 use plan_ledger::{Environment, ErrorKind};
 use plan_ledger_cli::open_objects;
 
+use super::engine::IDENTITY;
 use super::faults::{Fault, Faulty};
-use super::node::{IDENTITY, Node, read_all, session, text};
+use super::node::{Node, read_all, session, text};
 
 /// How long a test waits for one answer: the servers share a machine with much other work.
 const TIMEOUT: Duration = Duration::from_secs(60);

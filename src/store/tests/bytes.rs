@@ -8,7 +8,8 @@ use crate::store::{
     bound_ledger,
 };
 
-use super::node::{IDENTITY, Node, read_all, read_from};
+use super::engine::IDENTITY;
+use super::node::{Node, read_all, read_from};
 
 fn hex(bytes: &[u8]) -> String {
     let line = |line: &[u8]| line.iter().map(|byte| format!("{byte:02x}")).collect::<String>();

@@ -8,7 +8,7 @@ mod node;
 mod rows;
 
 mod engine {
-    //! What `node` needs: the engine, the simulated store, and how often it is asked again.
+    //! What `node` needs: the engine, the simulated store, the ledger, and how often the store is asked again.
 
     pub(super) use crate::error::Result;
     pub(super) use crate::format::{
@@ -20,6 +20,9 @@ mod engine {
         EncodedSlot, HeldStore, KIND_WRITER_NOTE, LedgerIdentity, Objects, SegmentForm,
         SegmentObject, SlotPart, SlotWriter, StoreEnd, StoreSession, WriterNote, WriterReason,
     };
+
+    pub(super) const IDENTITY: LedgerIdentity =
+        LedgerIdentity { ledger: [0xA1; 16], genesis: [0xA2; 16] };
 
     pub(super) const PATIENCE: u32 = 12;
 

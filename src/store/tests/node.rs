@@ -1,15 +1,12 @@
 //! A process that writes slots with real bytes: here on the simulated store, and in `tests/store` on real
-//! ones. The module `engine` beside it names the engine, the store, and how often it is asked again.
+//! ones. The module `engine` beside it names the engine, the store, the ledger, and how often the store is asked again.
 
 use super::engine::{
-    Chain, ChainKey, Codec, EncodedSlot, HeldStore, KIND_WRITER_NOTE, LedgerIdentity, NewRecord,
-    Objects, PATIENCE, Placement, Result, SegmentForm, SegmentHeader, SegmentObject, SegmentReason,
+    Chain, ChainKey, Codec, EncodedSlot, HeldStore, IDENTITY, KIND_WRITER_NOTE, NewRecord, Objects,
+    PATIENCE, Placement, Result, SegmentForm, SegmentHeader, SegmentObject, SegmentReason,
     SlotPart, SlotWriter, Stamp, Store, StoreEnd, StoreSession, Uid, WriterNote, WriterReason,
     encode_frame,
 };
-
-pub(super) const IDENTITY: LedgerIdentity =
-    LedgerIdentity { ledger: [0xA1; 16], genesis: [0xA2; 16] };
 
 pub(super) fn session(objects: &dyn Objects) -> StoreSession<'_> {
     StoreSession { objects, identity: IDENTITY, retry: &|unclear| unclear < PATIENCE }
