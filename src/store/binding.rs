@@ -1,4 +1,4 @@
-//! Whose log a prefix of a store is: the object `LEDGER.json`.
+//! The object `LEDGER.json`, which binds a prefix of a store to one ledger.
 
 use serde::{Deserialize, Serialize};
 
@@ -34,9 +34,8 @@ impl LedgerFile {
     }
 }
 
-/// Bind a prefix to a ledger, or check that it is bound to it. `created` is in microseconds since the
-/// Unix epoch, for information. `retry` is asked after the n-th unclear answer whether to try again; it
-/// waits as long as it sees fit.
+/// Bind a prefix to a ledger, or check that it is bound to it. `created` is in microseconds since the Unix epoch, for
+/// information. After the n-th unclear answer, `retry` waits and decides whether to try again.
 ///
 /// # Errors
 /// `Rejected` if the prefix, or the log in it, is another ledger's; `Unsupported` if a newer program bound it; `Corrupt`
@@ -62,14 +61,14 @@ pub fn bind(
                     Err(other_ledger(&bound, find_log(objects, retry)?.as_ref(), identity))
                 };
             }
-            // The object may be lost, and the log beside it not.
+            // The object may be lost although the log is there.
             (Ok(None), None) => match find_log(objects, retry)? {
                 Some(log) if log.identity.is_some_and(|it| it != *identity) => {
                     return Err(unnamed(&log, ErrorKind::Rejected));
                 }
                 _ => match objects.create(&name, &file.encode()) {
                     Ok(_) => return Ok(()),
-                    // Another process may have been first: look before the answer counts as unclear.
+                    // Another process may have been first: read the object before the answer counts as unclear.
                     Err(why) => {
                         refused = Some(why);
                         continue;
@@ -123,11 +122,11 @@ pub fn has_log(objects: &dyn Objects, retry: &dyn Fn(u32) -> bool) -> Result<boo
 struct FoundLog {
     /// The name of an object of it.
     object: String,
-    /// Whose log it is, as this object says; `None` if it is damaged.
+    /// The ledger of this object; `None` if the object is damaged.
     identity: Option<LedgerIdentity>,
 }
 
-/// Look for a log in a prefix, whatever `LEDGER.json` says.
+/// Look for a log in a prefix, independent of `LEDGER.json`.
 fn find_log(objects: &dyn Objects, retry: &dyn Fn(u32) -> bool) -> Result<Option<FoundLog>> {
     let mut found = None;
     for folder in [SEGMENTS, TAIL] {
@@ -147,7 +146,7 @@ fn find_log(objects: &dyn Objects, retry: &dyn Fn(u32) -> bool) -> Result<Option
     Ok(found)
 }
 
-/// Whose log an object belongs to, by its header.
+/// The ledger of an object, from its header.
 fn identity_in(folder: &str, bytes: &[u8]) -> Option<LedgerIdentity> {
     if folder == TAIL {
         let SlotHeader { ledger, genesis, .. } = SlotHeader::decode(bytes).ok()?;
@@ -157,7 +156,7 @@ fn identity_in(folder: &str, bytes: &[u8]) -> Option<LedgerIdentity> {
     Some(LedgerIdentity { ledger, genesis })
 }
 
-/// Ask until an answer is clear, or `retry` gives up.
+/// Repeat a call until its answer is clear, or `retry` gives up.
 fn answered<T>(
     name: &str,
     retry: &dyn Fn(u32) -> bool,
@@ -176,7 +175,7 @@ fn answered<T>(
     }
 }
 
-/// The error of a prefix that has a log, and does not say whose.
+/// The error of a prefix with a log but without the name of its ledger.
 fn unnamed(log: &FoundLog, kind: ErrorKind) -> Error {
     let whose =
         log.identity.map_or_else(String::new, |it| format!(" of ledger {}", Hex(&it.ledger)));
@@ -190,7 +189,7 @@ fn unnamed(log: &FoundLog, kind: ErrorKind) -> Error {
     })
 }
 
-/// The error of a prefix that is bound to another ledger, unless the log in it is not.
+/// The error of a prefix that is bound to another ledger, unless the log in it belongs to this one.
 fn other_ledger(bound: &LedgerIdentity, log: Option<&FoundLog>, own: &LedgerIdentity) -> Error {
     let found = Hex(&bound.ledger);
     if log.and_then(|log| log.identity).is_some_and(|it| it == *own) {

@@ -1,13 +1,13 @@
 //! A store in a folder of a local file system, for tests and for one machine.
 //!
-//! An object is written to a file of its own, synced, and linked to its name: a hard link is created
-//! only if the name is free, atomically. The time of the store is the modification time of the file.
+//! An object is written to a file without a name, synced, and linked to its name. Creating a hard link is atomic, and
+//! fails if the name exists. The time of the store is the modification time of the file.
 //!
 //! Invariants:
-//! - Only the first object of a folder makes it. The folder of the store is never made again: without it, as when its
-//!   file system is gone, nothing is known.
-//! - A file without a name is needed by one call only. It is removed when that fails, too; one that a killed process left
-//!   is removed a day later. A call that needed it after all fails, and its caller looks what became of it.
+//! - The first object creates the subfolder for its kind. The folder of the store itself is never created again: if it
+//!   is missing, because its file system is gone, every call fails instead of reporting missing objects.
+//! - Only one call needs a file without a name, and removes it even if the call fails. A file that a killed process
+//!   left is removed a day later. If a call still needed it, the call fails, and its caller checks the result.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -19,11 +19,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::name::PROBE;
 use super::objects::{CreatedObject, ListedObject, Objects, StoreTime, StoredObject, Unclear};
 
-/// What to do about a folder that is not there.
+/// The hint for a folder that does not exist.
 const AWAY: &str = "check that the folder of the store is there, and try again";
-/// What to do about a full disk.
+/// The hint for a full disk.
 const FULL: &str = "free some space where the store is, and try again";
-/// What to do about a folder that this process may not read or write.
+/// The hint for a folder that this process may not read or write.
 const FORBIDDEN: &str =
     "check the permissions of the store's folder and whether its file system is read-only";
 
@@ -40,13 +40,13 @@ const TRIES: u32 = 8;
 #[derive(Debug)]
 pub struct DirectoryObjects {
     root: PathBuf,
-    /// Whether the folder was there when the store was opened. Where it never was, there are no objects.
+    /// Whether the folder existed when the store was opened. A store whose folder never existed has no objects.
     was_there: bool,
     /// It was opened by a process that may write.
     is_writable: bool,
     /// Makes the names of unnamed files unique in this process.
     counter: AtomicU64,
-    /// It looked for what killed processes left behind.
+    /// Whether this handle has looked for files that killed processes left behind.
     is_swept: AtomicBool,
 }
 
@@ -72,7 +72,7 @@ impl DirectoryObjects {
         Self { root, was_there, is_writable, counter, is_swept }
     }
 
-    /// Whether the folder is where it was. Without it, as when its file system is gone, nothing is known about objects.
+    /// Whether the folder still exists. Without it, because its file system is gone, nothing is known about objects.
     fn is_there(&self) -> bool {
         !self.was_there || self.root.is_dir()
     }
@@ -98,7 +98,7 @@ impl DirectoryObjects {
         }
     }
 
-    /// Do something in the folder of a path, which is made if it is missing. That of the store is not.
+    /// Create a file or folder at a path, and its parent folder if that is missing, except the folder of the store.
     fn in_folder<T>(&self, path: &Path, work: impl Fn() -> io::Result<T>) -> io::Result<T> {
         let folder = path.parent().filter(|folder| **folder != *self.root);
         let mut tries = 0;
@@ -125,7 +125,7 @@ impl DirectoryObjects {
             match self.in_folder(&path, create) {
                 Ok(mut file) => {
                     let written = file.write_all(bytes).and_then(|()| file.sync_all());
-                    // What a full disk took of it is of no use.
+                    // The part that a full disk took is useless.
                     written.inspect_err(|_| drop(fs::remove_file(&path)))?;
                     return Ok((path, file));
                 }
@@ -161,7 +161,7 @@ impl DirectoryObjects {
     }
 }
 
-/// What a process made only for itself is removed, if no other process uses it.
+/// Remove the folder that this process made, if no other process uses it.
 impl Drop for DirectoryObjects {
     fn drop(&mut self) {
         if self.is_writable {
@@ -239,7 +239,7 @@ impl Objects for DirectoryObjects {
                         listing.push(ListedObject { name, length, at });
                     }
                     Ok(_) => {}
-                    // It was deleted meanwhile.
+                    // It was deleted in the meantime.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) => return Err(error),
                 }
@@ -267,7 +267,7 @@ impl Objects for DirectoryObjects {
             }
             _ => {}
         }
-        // A probe leaves nothing behind. The folder stays while it has another object.
+        // A probe leaves nothing behind, but the folder stays while it has another object.
         if name.starts_with(PROBE) {
             let _ = fs::remove_dir(self.root.join(PROBE));
         }
@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(listed("tail/0"), ["tail/1", "tail/2"]);
         assert_eq!(listed("tail/00"), ["tail/1", "tail/2"]);
         assert_eq!(listed("tail/2"), Vec::<String>::new());
-        // Nothing is left of creates, whether they succeeded or not.
+        // Neither successful nor failed creates leave files behind.
         assert_eq!(fs::read_dir(folder.path().join(UNNAMED)).unwrap().count(), 0);
         drop((store, other));
         let left: Vec<_> = fs::read_dir(folder.path()).unwrap().flatten().collect();

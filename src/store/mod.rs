@@ -10,8 +10,8 @@
 //! [`DirectoryObjects`] is a store in a folder; `sim::SimStore` is one that loses answers.
 //!
 //! Invariants:
-//! - An unclear answer is never taken for a success or a failure: the name is read, and bytes are
-//!   compared. The bytes of a request never change between two tries.
+//! - An unclear answer never counts as success or failure: the process reads the name and compares the bytes. The bytes
+//!   of a request never change between two tries.
 //! - Bytes of the store are verified before they are used. [`SlotBytes`], [`CheckedSlot`] and
 //!   [`VerifiedSlot`] are three types.
 //! - The store decides where the log ends. No clock of a machine is read: the protocol compares times

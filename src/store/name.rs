@@ -14,7 +14,7 @@ pub(super) const TAIL: &str = "tail/";
 pub(super) const SEGMENTS: &str = "seg/";
 /// The folder of blobs, each named by the hash of its content.
 pub(super) const BLOBS: &str = "blob/";
-/// The folder of snapshots: those from which a log starts whose first segments were deleted.
+/// The folder of start snapshots of a log whose first segments were deleted.
 pub(super) const SNAPSHOTS: &str = "snap/";
 /// The folder of objects that a test of the store creates.
 pub(super) const PROBE: &str = "probe/";
@@ -23,19 +23,19 @@ pub(super) const PROBE: &str = "probe/";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LedgerIdentity {
     pub ledger: Uid,
-    /// The uid from which the key of the chain derives.
+    /// The uid from which the key of the chain is derived.
     pub genesis: Uid,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ObjectName {
-    /// Whose log the prefix is.
+    /// The ledger of the prefix.
     Ledger,
     /// The slot whose first record has this sequence number.
     Slot(u64),
     /// A segment, or the first part of one.
     Segment(SegmentObject),
-    /// What the footers and indexes of some consecutive sealed segments say.
+    /// The footers and indexes of some consecutive sealed segments.
     Index(IndexRange),
 }
 

@@ -1,4 +1,4 @@
-//! The port: the calls that are asked of an object store.
+//! The port: the calls to an object store.
 //!
 //! It is a trait, because the engines are foreign: their clients are not dependencies of this library.
 
@@ -12,17 +12,17 @@ use crate::error::{Error, ErrorKind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StoreTime(pub u64);
 
-/// A call whose outcome is unknown, with the reason for people. The request may have been carried out,
-/// may be carried out later, or not at all.
+/// A call whose outcome is unknown, with the reason for people. The store may have executed the request, may execute it
+/// later, or not at all.
 ///
 /// A refused create is unclear too: the refused request may be the repetition of one that succeeded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unclear {
-    /// What could not be done, and why.
+    /// The failed call, and the reason.
     pub why: String,
     /// Whether the store answered: with an error, such as a full disk or a missing right.
     pub is_answered: bool,
-    /// What a person can do about it, if the reason says so.
+    /// What a person can do about it, if the reason shows it.
     pub hint: Option<String>,
 }
 
@@ -43,7 +43,7 @@ impl Unclear {
         Self { hint, ..self }
     }
 
-    /// The failure of a process that asks no more, for people.
+    /// The failure of a process that no longer repeats the call, for people.
     #[must_use]
     pub fn message(&self) -> String {
         let what = if self.is_answered {
@@ -54,7 +54,7 @@ impl Unclear {
         format!("{what}: {}", self.why)
     }
 
-    /// The same as an error, with what to do.
+    /// The same as an error, with a hint.
     #[must_use]
     pub fn error(&self) -> Error {
         let hint = self.hint.clone().unwrap_or_else(|| {
@@ -85,7 +85,7 @@ pub struct CreatedObject {
 /// An object, or a range of its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredObject {
-    /// The bytes. Nothing about them is verified.
+    /// The bytes, which are not verified.
     pub bytes: Vec<u8>,
     /// When it was created, by the store's clock.
     pub at: Option<StoreTime>,
@@ -104,16 +104,15 @@ pub struct ListedObject {
 
 /// An object store, below the prefix of one ledger. Names use `/` between folders.
 pub trait Objects: Send + Sync + fmt::Debug {
-    /// Create an object, if there is none of that name: atomically, also against other clients.
+    /// Create an object, if there is none of that name. This is atomic, also against other clients.
     fn create(&self, name: &str, bytes: &[u8]) -> Result<CreatedObject, Unclear>;
 
-    /// Read an object, or a range of its bytes, which may end after the object does. `None` if there is
-    /// no such object.
+    /// Read an object, or a range of its bytes, which may extend past its end. `None` if there is no such object.
     fn get(&self, name: &str, range: Option<Range<u64>>) -> Result<Option<StoredObject>, Unclear>;
 
-    /// List the objects of a folder, whose name ends in `/`, with names that are higher than `after`, which begins with
-    /// the name of the folder and need not exist. Their order is not defined. An engine that cannot begin in the middle
-    /// leaves out the others.
+    /// List the objects of a folder, whose name ends in `/`, that sort after `after`. `after` begins with the name of
+    /// the folder and need not exist. The order of the list is not defined. An engine that cannot start in the middle
+    /// filters the names.
     fn list_after(&self, folder: &str, after: &str) -> Result<Vec<ListedObject>, Unclear>;
 
     /// List all objects of a folder.
@@ -121,7 +120,7 @@ pub trait Objects: Send + Sync + fmt::Debug {
         self.list_after(folder, folder)
     }
 
-    /// Write a hint, which may exist: an object on which nothing depends.
+    /// Write a hint, which may already exist: an object on which nothing depends.
     fn put_hint(&self, name: &str, bytes: &[u8]) -> Result<(), Unclear>;
 
     /// Delete an object, if it exists.

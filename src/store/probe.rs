@@ -1,4 +1,4 @@
-//! The probe: whether a store keeps the promises on which the protocol relies.
+//! The probe: tests whether a store keeps the promises on which the protocol relies.
 //!
 //! It cannot prove them, but it finds stores that ignore the condition of a create, check it and then
 //! write, or show old listings.
@@ -14,10 +14,10 @@ const RACERS: u8 = 8;
 /// The number of names that they race for.
 const RACES: u8 = 5;
 
-/// Test a store: create a name twice, and let several threads race for one. Returns what is wrong, in
-/// words for people; nothing if the store keeps its promises. `id` makes the names of this probe unique.
+/// Test a store: create a name twice, and let several threads race for one. Returns the broken promises, in words for
+/// people; an empty list if the store keeps all of them. `id` makes the names of this probe unique.
 ///
-/// What it made is deleted, if the store permits it: a writer needs no right to delete.
+/// The probe deletes its objects, if the store permits it: a writer needs no right to delete.
 #[must_use]
 pub fn probe(objects: &dyn Objects, id: &str) -> Vec<String> {
     let mut problems = Vec::new();
@@ -30,8 +30,8 @@ pub fn probe(objects: &dyn Objects, id: &str) -> Vec<String> {
             }
             check_bytes(objects, &name, b"first", &mut problems);
         }
-        // Every other request would fail as well, each after the patience of its client. The object may
-        // exist nevertheless.
+        // Every other request would also fail, each after the patience of its client. The object may exist
+        // nevertheless.
         Err(why) => {
             let _ = objects.delete(&name);
             return vec![format!("an object cannot be created: {why}")];

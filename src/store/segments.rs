@@ -95,7 +95,7 @@ pub(super) struct SegmentEnd {
     pub(super) epoch: Option<u64>,
 }
 
-/// What precedes the records of a segment object that are read.
+/// The position before the records of a segment object that are read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Before<'a> {
     pub(super) next_seq: u64,
@@ -205,7 +205,7 @@ fn check_start(header: &SegmentHeader, before: &Before<'_>) -> Result<(), SlotFa
         return Err(SlotFault::Link("it follows other records"));
     }
     let Some(place) = before.place else {
-        // What precedes the first segment was pruned, or the log begins with it.
+        // The records before the first segment were pruned, or the log begins with it.
         let is_after_prune = header.base_seq == before.next_seq && before.next_seq > 1;
         let is_first = header.base_seq == 1 && header.ordinal == 0;
         return if is_first || is_after_prune {

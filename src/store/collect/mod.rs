@@ -1,13 +1,13 @@
-//! Deleting objects that are not needed any longer (`format/store.md`, section 7): slots whose records are in segment
-//! objects, what longer objects and later snapshots replace, and segments that were pruned.
+//! Deletes objects that are no longer needed (`format/store.md`, section 7): slots whose records are in segment
+//! objects, objects that longer objects and later snapshots replace, and segments that were pruned.
 //!
-//! A plan is made first and carried out later, perhaps by a process that was fenced meanwhile: every object in it stays
-//! unnecessary.
+//! A plan is made first and carried out later, perhaps by a process that was fenced in the meantime. This is safe,
+//! because every object in a plan stays unnecessary.
 //!
 //! Invariants:
-//! - An opening slot is never in a plan, nor a slot that no segment object covers, nor one whose age by the store's
-//!   clock is unknown or below [`COLLECT_AFTER`], nor the newest segment object, nor an anchor of a pruned log.
-//! - A plan is made only after all of the log was read and verified: what stays is whole.
+//! - A plan never contains an opening slot, a slot that no segment object covers, a slot whose age by the store's clock
+//!   is unknown or below [`COLLECT_AFTER`], the newest segment object, or an anchor of a pruned log.
+//! - A plan is made only after the whole log was read and verified, so the remaining log is complete.
 //! - Objects are deleted in the order of the plan, each before the next: a delete without a clear answer ends it.
 
 mod prune;

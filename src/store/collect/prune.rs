@@ -2,10 +2,10 @@
 //! starts later, from the two snapshots that the note names.
 //!
 //! Invariants:
-//! - Nothing is deleted unless the store keeps both snapshots as anchors, and they are the ones that the note names. The
-//!   objects of other snapshots do not count: a collector whose plan is older than the note may delete them.
-//! - The oldest segment goes first, and of one segment the object that readers prefer goes last: wherever deleting
-//!   stops, the log begins with a complete segment.
+//! - Nothing is deleted unless the store keeps both snapshots that the note names as anchors. Objects of other
+//!   snapshots do not count: a collector whose plan is older than the note may delete them.
+//! - Segments are deleted oldest first, and the object of a segment that readers prefer is deleted last. So the log
+//!   begins with a complete segment even if deleting stops early.
 
 use std::path::Path;
 
@@ -21,16 +21,16 @@ use crate::store::session::{StoreSession, TakenIn, retention_note};
 use super::removable::{RemovableClass, RemovableObject, removable};
 use super::snapshots::read_snapshot;
 
-/// The newest prune that the log in a store notes, and what of it the store still has.
+/// The newest prune that the log in a store notes, and the pruned objects that the store still has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StorePrune {
     /// The record with the retention note.
     pub seq: u64,
     pub note: RetentionNote,
-    /// The segment objects that it covers, and then the snapshots from which no fold begins any more, in the order in
-    /// which they are deleted.
+    /// The segment objects that the note covers, then the snapshots from which no fold starts any longer, in the order
+    /// in which they are deleted.
     pub objects: Vec<RemovableObject>,
-    /// The snapshots from which the log then starts that the store has, but does not keep as anchors yet.
+    /// The start snapshots that the store has, but does not keep as anchors yet.
     pub unkept: Vec<Anchor>,
     /// Those that are not in the store.
     pub missing: Vec<Anchor>,
@@ -108,7 +108,7 @@ impl StorePrune {
     }
 }
 
-/// Check that the log continues after the pruned records as the note says.
+/// Check that the log continues after the pruned records with the chain value of the note.
 fn expect_start(starts: &[(u64, u64, Chain)], seq: u64, note: &RetentionNote) -> Result<()> {
     let next = starts.iter().find(|(ordinal, _, _)| *ordinal == note.last_ordinal + 1);
     let fits = next.is_some_and(|(_, base_seq, prev_chain)| {

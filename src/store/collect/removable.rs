@@ -11,7 +11,7 @@ pub enum RemovableClass {
     Slot,
     /// A first part of a segment: a longer object of the segment has its records.
     Part,
-    /// An index object: a longer one says the same.
+    /// An index object that a longer one replaces.
     Index,
     /// A snapshot: two later ones replace it, or its record was pruned, and no pruned log starts from it.
     Snapshot,
@@ -40,8 +40,8 @@ pub(super) fn removable(class: RemovableClass, listed: &ListedObject) -> Removab
     RemovableObject { class, name: listed.name.clone(), length: listed.length }
 }
 
-/// Delete the objects of a plan in its order, and tell `each` about each that is deleted. Deleting an object again
-/// changes nothing, so a plan may be carried out late, twice, or by several processes.
+/// Delete the objects of a plan in its order, and call `each` for each deleted object. Deleting an object again changes
+/// nothing, so a plan may be carried out late, twice, or by several processes.
 ///
 /// # Errors
 /// `Io` if the store does not answer. The rest of the plan is not carried out.

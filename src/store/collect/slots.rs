@@ -1,4 +1,5 @@
-//! Slots that segment objects replace, and what longer objects or later snapshots replace.
+//! Plans the deletion of slots that segment objects replace, and of objects that longer objects or later snapshots
+//! replace.
 
 use crate::error::Result;
 
@@ -14,10 +15,10 @@ use crate::store::slot::SlotBytes;
 use super::removable::{RemovableClass, RemovableObject, is_old, removable};
 use super::snapshots::{may_have_superseded, superseded};
 
-/// What may be deleted, and how many slots are kept for which reason.
+/// The objects that may be deleted, and the number of slots that are kept, by reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CollectPlan {
-    /// What may be deleted, in this order.
+    /// The objects that may be deleted, in this order.
     pub objects: Vec<RemovableObject>,
     /// The last record that segment objects cover.
     pub floor: u64,
@@ -32,13 +33,13 @@ pub struct CollectPlan {
 }
 
 impl CollectPlan {
-    /// Plan what may be deleted at a time of the store. Nothing is deleted.
+    /// Plan which objects may be deleted at a time of the store. Deletes nothing.
     ///
     /// # Errors
     /// `Corrupt` with the name of a damaged object of the log; `Io` if the store does not answer.
     pub fn of(session: &StoreSession<'_>, now: StoreTime) -> Result<Self> {
         let mut unclear = 0;
-        // Listed first: whatever is created later covers no slot of the other list.
+        // Listed first: a segment object that is created later covers no slot of the other list.
         let segments = session.list(SEGMENTS, &mut unclear)?;
         let slots = session.list(TAIL, &mut unclear)?;
         let mut plan = CollectPlan { floor: segment_floor(&segments), ..CollectPlan::default() };
@@ -84,7 +85,8 @@ impl CollectPlan {
     }
 }
 
-/// Decide about an old slot whose name the floor covers. An invalid slot is kept: it is damage, or of a newer program.
+/// Decide about an old slot whose name the floor covers. An invalid slot is kept, because it is damaged or was written
+/// by a newer program.
 fn judge(session: &StoreSession<'_>, listed: &ListedObject, plan: &mut CollectPlan) -> Result<()> {
     let Some(ObjectName::Slot(first_seq)) = ObjectName::parse(&listed.name) else { return Ok(()) };
     // Another collector may have been first.

@@ -20,7 +20,7 @@ const KEPT: usize = 2;
 /// Whether a snapshot can replace older ones, apart from its age.
 type Replaces<'a> = &'a mut dyn FnMut(&SnapshotName) -> Result<bool>;
 
-/// Whether the listing alone leaves open that a snapshot may be deleted.
+/// Whether a snapshot may be deleted, as far as the listing shows.
 pub(super) fn may_have_superseded(survey: &SnapshotSurvey, now: StoreTime) -> bool {
     find(survey, now, &mut |_| Ok(true)).is_ok_and(|found| !found.is_empty())
 }

@@ -1,8 +1,8 @@
-//! Index objects: what the footers and indexes of consecutive sealed segments say, in one object, so that a
-//! reader of few records needs few requests.
+//! Index objects: the footers and indexes of consecutive sealed segments in one object, so that a reader of few records
+//! needs few requests.
 //!
-//! They are derived: nothing depends on them, and one that is missing or invalid costs requests and nothing else.
-//! An entry has the footer of its segment, and the keys of the lists in its index, without the postings.
+//! Index objects are derived: a missing or invalid one only costs more requests. An entry has the footer of its
+//! segment, and the keys of the lists in its index, without the postings.
 //!
 //! Invariant: an index object is used only if its hash, its name, the ledger, and every footer in it hold.
 
@@ -149,7 +149,7 @@ pub(in crate::store) fn sealed_footer(
     is_own.then_some((footer, header))
 }
 
-/// What an index object says about its segments, in order.
+/// The segments of an index object, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::store) struct IndexObject(Vec<SegmentKeys>);
 
@@ -252,8 +252,8 @@ pub(in crate::store) fn index_ranges_to_read(
     chosen
 }
 
-/// Create the index object that ends with a segment whose object was created: the newest one and this segment, or
-/// one that begins with it.
+/// Create the index object that ends with a segment whose object was just created. It extends the newest index object,
+/// or begins with this segment.
 ///
 /// # Errors
 /// `Io` if the store does not answer; `Corrupt` if another object has the name.

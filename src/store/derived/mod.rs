@@ -1,6 +1,6 @@
-//! Objects that say nothing which the log does not say: index objects, and snapshots.
+//! Derived objects: index objects and snapshots. Everything in them can be computed from the log.
 //!
-//! A reader is faster with them, and right without them. What they say is compared with the log before it is used.
+//! They make readers faster, but no reader depends on them. A reader compares them with the log before it uses them.
 
 mod index;
 mod snapshots;

@@ -1,13 +1,14 @@
-//! Snapshots in a store: which ones a writer uploads, and which ones belong to the log (`format/store.md`, section 7).
+//! Decides which snapshots a writer uploads, and which snapshots of a store belong to the log (`format/store.md`,
+//! section 7).
 //!
-//! They are derived data: whatever is missing, damaged or foreign costs a longer fold and nothing else. The anchors of
-//! a pruned log are the exception: these have objects of their own, which no collector deletes, however late it is.
+//! Snapshots are derived data: a missing, damaged or foreign one only makes a fold longer. The exceptions are the
+//! anchors of a pruned log, which have separate objects that no collector deletes.
 //!
 //! Invariants:
 //! - A snapshot is uploaded after the store has the note that names it, and so all records of its state.
 //! - All snapshots of a projection have at most [`BYTES_PER_RECORD`] bytes for each record of the log.
-//! - Nothing of a snapshot is believed because it is in the store: its file, its ids, its chain value and its note are
-//!   compared with the log.
+//! - A reader does not trust a snapshot because it is in the store: it compares the file, ids, chain value and note
+//!   with the log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,13 +21,13 @@ use crate::store::objects::ListedObject;
 use crate::store::session::{StoreSession, TakenIn, retention_note};
 use crate::store::slot::SLOT_SIZE_MAX;
 
-/// A snapshot is uploaded if it has at most so many bytes for each record after the one before it in the store: about
-/// the size of these records.
+/// The maximum number of bytes of an uploaded snapshot for each record after the previous one in the store: about the
+/// size of these records.
 const BYTES_PER_RECORD: u64 = 512;
-/// A snapshot without a note is not looked at again when so many records follow it.
+/// After this many later records, a snapshot without a note is no longer checked.
 const NOTE_WITHIN: u64 = 65_536;
 
-/// What follows the name of the snapshot in the name of an anchor.
+/// The suffix that makes the name of an anchor from the name of its snapshot.
 pub(in crate::store) const ANCHOR_SUFFIX: &str = ".anchor";
 
 /// The name of the object of a snapshot.
@@ -66,7 +67,7 @@ pub(in crate::store) struct StoredSnapshots {
     left_out: BTreeSet<SnapshotName>,
 }
 
-/// What becomes of a snapshot of a folder.
+/// The fate of a snapshot of a folder.
 enum Judgement {
     Upload(Vec<u8>),
     /// The store may get its note later.
@@ -74,8 +75,8 @@ enum Judgement {
     LeaveOut,
 }
 
-/// Upload the oldest snapshot of a folder that is worth it, if the log in the store has its note. `end_seq` is the last
-/// record there. Returns whether there was one. Without a snapshot in the folder, this is no request.
+/// Upload the oldest snapshot of a folder that is small enough, if the log in the store has its note. `end_seq` is the
+/// last record there. Returns whether there was one. Without a snapshot in the folder, this makes no request.
 ///
 /// # Errors
 /// `Io`: a later call continues.
@@ -110,7 +111,7 @@ pub(in crate::store) fn upload_snapshot(
             Judgement::Upload(bytes) => {
                 create(session, &name, &bytes)?;
                 newest.insert(projection, name.seq);
-                // Those before it are no longer looked at.
+                // Earlier snapshots are no longer checked.
                 stored.left_out.retain(|left| left.seq > name.seq);
                 return Ok(true);
             }
@@ -119,7 +120,7 @@ pub(in crate::store) fn upload_snapshot(
     Ok(false)
 }
 
-/// The newest snapshots of a listing up to the end of the log: one after it says nothing about this log.
+/// The newest snapshots of a listing up to the end of the log. A later one belongs to another log.
 fn newest_in(session: &StoreSession<'_>, end_seq: u64) -> Result<BTreeMap<ProjectionKey, u64>> {
     let listing = session.list(SNAPSHOTS, &mut 0)?;
     let names = listing.iter().filter_map(snapshot_name).filter(|name| name.seq <= end_seq);
@@ -162,7 +163,7 @@ fn create(session: &StoreSession<'_>, name: &SnapshotName, bytes: &[u8]) -> Resu
     }
 }
 
-/// The snapshots of a listing, and what the log says about them while it is read.
+/// The snapshots of a listing, and the notes about them that the log contains.
 #[derive(Debug)]
 pub(in crate::store) struct SnapshotSurvey {
     /// Those of the listing, the newest last.
@@ -171,7 +172,7 @@ pub(in crate::store) struct SnapshotSurvey {
     pub(in crate::store) kept: Vec<(SnapshotName, ListedObject)>,
     /// Their records.
     wanted: BTreeSet<u64>,
-    /// No object that ends before this record is looked at.
+    /// Objects that end before this record are not read.
     from: u64,
     /// The chain values of their records.
     chains: BTreeMap<u64, Chain>,
@@ -186,7 +187,8 @@ pub(in crate::store) struct SnapshotSurvey {
 const TRIED: usize = 4;
 
 impl SnapshotSurvey {
-    /// List the snapshots of a store: before the end of the log is looked for, so that the log has the notes of all.
+    /// List the snapshots of a store before reading the log to its end, so that the log has the notes of all listed
+    /// snapshots.
     ///
     /// # Errors
     /// `Io` if the store does not answer.
@@ -226,13 +228,13 @@ impl SnapshotSurvey {
         })
     }
 
-    /// Note what some records of the log say.
+    /// Collect the notes about snapshots from some records of the log.
     pub(in crate::store) fn look(&mut self, taken: &TakenIn<'_>) {
         let last_seq = match taken {
             TakenIn::Segment(segment) => segment.object().last_seq,
             TakenIn::Slot(slot) => slot.header().last_seq,
         };
-        // Without any snapshot in the store, the notes say whether one is needed.
+        // If the store has no snapshot, the notes show whether one is needed.
         if last_seq < self.from {
             return;
         }

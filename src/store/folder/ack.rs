@@ -1,6 +1,6 @@
-//! When a result counts as saved, and what the store does not have yet.
+//! Decides when a result counts as saved, and tracks the records that the store does not have yet.
 //!
-//! Invariant: an unshipped record is never taken for younger than it is.
+//! Invariant: an unshipped record is never considered younger than it is.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,12 +12,12 @@ use crate::log::BoundAck;
 /// When a commit is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AckMode {
-    /// When it is durable in the folder. A machine that is lost takes with it what was not shipped yet.
+    /// When it is durable in the folder. If the machine is lost, all unshipped commits are lost.
     Local,
     /// When it is durable in the folder, and the store has everything that became durable longer ago than
     /// this. A machine that is lost takes with it the commits of at most this time.
     Bounded(Duration),
-    /// When it is durable in the folder and in the store. A machine that is lost takes nothing with it.
+    /// When it is durable in the folder and in the store. If the machine is lost, no commit is lost.
     Store,
 }
 
@@ -34,7 +34,7 @@ impl AckMode {
         }
     }
 
-    /// What STORE.json says.
+    /// The mode that STORE.json names.
     pub(super) fn bound_ack(self) -> BoundAck {
         match self {
             Self::Local => BoundAck::Local,
@@ -72,7 +72,7 @@ impl AckedBy {
     }
 }
 
-/// A clock that never goes back. When it starts does not matter.
+/// A clock that never goes back. Its start is arbitrary.
 #[derive(Clone)]
 pub struct MonotonicClock(Arc<dyn Fn() -> Duration + Send + Sync>);
 

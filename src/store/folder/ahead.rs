@@ -1,7 +1,7 @@
-//! Reads objects before they are asked for: a log has many slots, and each takes the time of one request.
+//! Reads objects ahead: a log has many slots, and each takes the time of one request.
 //!
 //! Invariants:
-//! - Only what a listing named is read ahead. An answer is used once: who asks again, asks the store.
+//! - Only listed objects are read ahead. Each answer is used once: the next read of the same object asks the store.
 //! - No thread is left when [`with_objects_ahead`] returns.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use crate::store::objects::{CreatedObject, ListedObject, Objects, StoredObject, 
 const REQUESTS: usize = 16;
 /// How many objects are read ahead.
 const AHEAD_OBJECTS: usize = 64;
-/// How many bytes are read ahead, beside one object of any length.
+/// The number of bytes that are read ahead, in addition to one object of any length.
 const AHEAD_BYTES: u64 = 32 << 20;
 
 type Answer = Result<Option<StoredObject>, Unclear>;
@@ -52,7 +52,7 @@ struct ObjectsAhead<'a> {
 struct Queue {
     /// The object that is read next, by its place in the list.
     next: usize,
-    /// The object that was asked for last.
+    /// The object that was requested last.
     asked: usize,
     under_way: BTreeSet<usize>,
     answers: BTreeMap<usize, Answer>,
@@ -116,7 +116,7 @@ impl ObjectsAhead<'_> {
         queue.asked = queue.asked.max(place);
         self.changed.notify_all();
         loop {
-            // What was skipped is not asked for any more.
+            // Skipped objects are not requested later.
             let later = queue.answers.split_off(&place);
             for skipped in std::mem::replace(&mut queue.answers, later).into_keys() {
                 queue.bytes = queue.bytes.saturating_sub(self.length(skipped));
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
     use crate::store::name::ObjectName;
 
-    /// A store whose slots are as long as they say, and that counts its requests.
+    /// A store whose slots have the length in their names, and that counts its requests.
     #[derive(Debug, Default)]
     struct Counting {
         requests: AtomicUsize,

@@ -1,4 +1,4 @@
-//! A store as a process uses it: the objects, and how often it asks again.
+//! A store as a process uses it: the objects, and the rule for repeating calls.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use crate::store::binding::LedgerIdentity;
 use crate::store::objects::Objects;
 use crate::store::session::StoreSession;
 
-/// A store below the prefix of a ledger, and how often a process asks it again.
+/// A store below the prefix of a ledger, and the rule for repeating calls.
 #[derive(Clone)]
 pub struct StoreClient {
     url: Arc<str>,
@@ -25,8 +25,8 @@ impl fmt::Debug for StoreClient {
 }
 
 impl StoreClient {
-    /// `url` says where the store is, without credentials: folders that are bound to the store name it.
-    /// `retry` is asked after the n-th unclear answer whether to try again; it waits as long as it sees fit.
+    /// `url` is the address of the store without credentials, which bound folders name. After the n-th unclear answer,
+    /// `retry` waits and decides whether to try again.
     pub fn new(
         url: impl Into<Arc<str>>,
         objects: Arc<dyn Objects>,
@@ -46,7 +46,7 @@ impl StoreClient {
         &*self.objects
     }
 
-    /// Asked after the n-th unclear answer whether to try again.
+    /// Called after the n-th unclear answer: waits, and decides whether to try again.
     pub fn retry(&self) -> &dyn Fn(u32) -> bool {
         &*self.retry
     }

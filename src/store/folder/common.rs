@@ -1,8 +1,8 @@
-//! What a folder and the log in a store have in common, where no slot shows it: the positions at which segment
-//! objects begin and end. So the length of the history does not matter for a folder that is nearly up to date.
+//! Finds the last common position of a folder and the log in a store if no common slot exists: a position at which a
+//! segment object begins or ends. So for a folder that is nearly up to date, the length of the history does not matter.
 //!
-//! Invariant: the folder has every record before such a position, in the same segments. The chain value that an
-//! object names shows it; nothing else of the object is read.
+//! Invariant: the folder has every record before such a position, in the same segments. The chain value in the name of
+//! an object proves this; the rest of the object is not read.
 
 use std::ops::Range;
 use std::path::Path;
@@ -76,7 +76,7 @@ pub(super) fn read_ahead<T>(
     })
 }
 
-/// The error of a folder that ends before the log in the store begins: a prune removed what was between.
+/// The error of a folder that ends before the log in the store begins: a prune removed the records in between.
 pub(super) fn begins_later(dir: &Path, first: u64, last: u64, had_all: bool) -> Error {
     let message = format!(
         "the store begins at record {first}, after a prune, and this folder ends at record {last}"
@@ -91,7 +91,8 @@ pub(super) fn begins_later(dir: &Path, first: u64, last: u64, had_all: bool) -> 
     Error::new(ErrorKind::Rejected, message).with_hint(hint).at_path(dir).at_seq(last)
 }
 
-/// The error of a folder that begins after the end of the log in the store: a prune removed what the store lacks.
+/// The error of a folder that begins after the end of the log in the store: a prune removed the records that the store
+/// lacks.
 pub(super) fn pruned_before(dir: &Path, first: u64, next_seq: u64) -> Error {
     let message = format!(
         "the store needs record {next_seq} next, and this folder begins at record {first}, after a prune"
@@ -105,7 +106,7 @@ pub(super) fn pruned_before(dir: &Path, first: u64, next_seq: u64) -> Error {
         .at_seq(next_seq)
 }
 
-/// The error of a folder whose store has nothing any more. Another folder may have more than this one.
+/// The error of a folder whose store is empty. Another folder may have more records than this one.
 pub(super) fn emptied(copy: &LogCopy, url: &str) -> Error {
     let (dir, first, last) = (copy.dir(), copy.first_seq(), copy.last().seq);
     if first > 1 {
@@ -122,8 +123,8 @@ pub(super) fn emptied(copy: &LogCopy, url: &str) -> Error {
     Error::new(ErrorKind::Rejected, message).with_hint(hint).at_path(dir).at_seq(last)
 }
 
-/// The error of a folder that is bound to a store, for a process that would bring it to another one. `instead` is what
-/// a process does that leaves it where it is.
+/// The error of a folder that is bound to a store, for a process that would bind it to another one. `instead` is a
+/// command that keeps the binding.
 pub(super) fn bound_elsewhere(dir: &Path, message: String, instead: &str) -> Error {
     let hint = format!(
         "{instead} that store; to move the ledger to another store: end every process of it, standbys first, remove \

@@ -1,5 +1,5 @@
-//! Making a folder equal to the log in a store: finding the last common record, taking in what the
-//! folder lacks, and adding to the store what only the folder has.
+//! Makes a folder equal to the log in a store: finds the last common record, copies missing records into the folder,
+//! and adds to the store the records that only the folder has.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, SEGMENT_HEADER_SIZE, Uid, to_u64};
@@ -20,7 +20,7 @@ use super::common::{
 use super::ship::SHIPPED_SIZE;
 use super::upload::cover;
 
-/// What was done to make a folder equal to the log in a store.
+/// The changes that made a folder equal to the log in a store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FolderProgress {
     /// The number of records that the folder took in.
@@ -36,13 +36,13 @@ pub struct FolderProgress {
     pub epoch: u64,
     /// The first sealed segment of the store whose index or footer is invalid: its records are whole.
     pub derived_damage: Option<SegmentObject>,
-    /// The sealed segment after which the store lost its newest records, and the folder does not have them either.
+    /// The sealed segment after which the store lost its newest records, if the folder does not have them either.
     pub lost_after: Option<SegmentObject>,
     /// The first and the last record that the store had and lost, and that the folder added again.
     pub returned: Option<(u64, u64)>,
 }
 
-/// Records that a folder may have acknowledged, and in whose place the log has others.
+/// Records that the folder may have acknowledged, although the log has other records in their place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Divergence {
     /// The first of them. The record before is the last common one.
@@ -76,7 +76,7 @@ pub(super) struct Follower {
     blobs_seq: Option<u64>,
     /// HEAD was written here up to this record.
     head_seq: Option<u64>,
-    /// What STORE.json says from when the folder takes in records, unless it says something already.
+    /// The content of STORE.json, written when the folder receives records, unless it already exists.
     binding: StoreBinding,
     /// Why the folder was refused.
     pub(super) divergence: Option<Divergence>,
@@ -103,7 +103,7 @@ impl Follower {
         }
     }
 
-    /// Whether the last writer of the folder acknowledged nothing before the store had it.
+    /// Whether the last writer of the folder acknowledged no record before the store had it.
     pub(super) fn acknowledged_by_store(&self) -> bool {
         let ack = self.copy.binding().map(|binding| binding.ack);
         ack == Some(BoundAck::Store) || mutant!(LocalAckForgotten)
@@ -114,8 +114,8 @@ impl Follower {
         self.gathered.as_ref().map_or(self.copy.last(), |gathered| gathered.last)
     }
 
-    /// A position in the store from which the folder lacks or doubts records: after the newest slot that
-    /// the folder has in the same place, where a segment object begins or ends, or the start of the log.
+    /// A position in the store from which the folder may lack records: after the newest slot that the folder has in the
+    /// same place, at the start or end of a segment object, or at the start of the log.
     pub(super) fn common_position(&mut self, session: &StoreSession<'_>) -> Result<CommonPosition> {
         let mut unclear = 0;
         let segments = session.list(SEGMENTS, &mut unclear)?;
@@ -166,7 +166,7 @@ impl Follower {
         Err(begins_later(self.copy.dir(), first, last, self.acknowledged_by_store()))
     }
 
-    /// What was read failed: the reason may be that the log in the store begins later by now.
+    /// The read failed, perhaps because the log in the store now begins later.
     fn explained<T>(&mut self, session: &StoreSession<'_>, read: Result<T>) -> Result<T> {
         match read {
             Err(error) if error.kind() == ErrorKind::Corrupt => {
@@ -258,7 +258,8 @@ impl Follower {
         Ok(Some((end, (slot.epoch, slot.node))))
     }
 
-    /// Read the log to its end, and take in what the folder lacks. `ahead` are the objects that are known to follow.
+    /// Read the log to its end, and copy missing records into the folder. `ahead` are the objects that are known to
+    /// follow.
     pub(super) fn catch_up(
         &mut self,
         session: &StoreSession<'_>,
@@ -274,8 +275,8 @@ impl Follower {
         self.take_in_blobs(session)
     }
 
-    /// As [`Self::catch_up`], up to the slots that are known to follow, and a few that come meanwhile: the owner may write as
-    /// fast as this process reads. Returns whether it is the end.
+    /// As [`Self::catch_up`], but only up to the known slots and a few new ones, because the owner may write as fast as
+    /// this process reads. Returns whether this is the end.
     pub(super) fn catch_up_with(
         &mut self,
         session: &StoreSession<'_>,
@@ -293,7 +294,7 @@ impl Follower {
         Ok(is_end)
     }
 
-    /// The same with what a listing says to follow.
+    /// The same, with the objects of a listing.
     pub(super) fn follow_to_end(
         &mut self,
         session: &StoreSession<'_>,
@@ -303,8 +304,8 @@ impl Follower {
         self.catch_up_with(session, reading, ahead)
     }
 
-    /// Read the log to its end from what it has in common with the folder, and take in what the folder lacks. If a slot is
-    /// damaged that is certainly one of this folder, segment objects from the folder take its place.
+    /// Read the log to its end from the last common position, and copy missing records into the folder. If a damaged
+    /// slot was certainly written by this folder, segment objects from the folder replace it.
     pub(super) fn join(&mut self, session: &StoreSession<'_>) -> Result<StoreReading> {
         let mut is_covered = false;
         loop {
@@ -320,9 +321,9 @@ impl Follower {
         }
     }
 
-    /// Whether an error is about the newest slot, and this folder wrote it: in the mode `store` HEAD covers only what its
-    /// process found in the store. After a later slot, another process may have continued the log from a store that had
-    /// lost its newest slots: then nothing is covered.
+    /// Whether an error is about the newest slot, and this folder wrote it. In the mode `store`, HEAD covers only
+    /// records that its process found in the store. After a later slot, another process may have continued the log from
+    /// a store that had lost its newest slots: then the answer is no.
     fn is_own_damage(&self, session: &StoreSession<'_>, error: &Error) -> Result<bool> {
         let named = error
             .location()
@@ -356,8 +357,8 @@ impl Follower {
         cover(&reader, session, &StoreEnd { position, time: found.time, place })
     }
 
-    /// Take in what follows, without its blobs, up to a slot that is missing. If there is nothing new, that is one
-    /// request.
+    /// Copy the next slots into the folder, without their blobs, up to a missing slot. If there are no new records,
+    /// this is one request.
     pub(super) fn follow_on(
         &mut self,
         session: &StoreSession<'_>,
@@ -367,7 +368,7 @@ impl Follower {
         let is_missing = self.explained(session, read)?;
         if !is_missing {
             let ahead = slots_ahead(session, reading.end())?;
-            // The owner may write as fast as this process reads: it looks at the owner in between, too.
+            // The owner may write as fast as this process reads, so this process also checks the owner in between.
             let slots_max = ahead.len() + AHEAD_FROM;
             let read = read_ahead(session, ahead, |session| {
                 session.read_on(reading, slots_max, &mut |taken| self.take_in(taken))
@@ -379,7 +380,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Take in the blobs to which the records of the folder refer. A crash may have left records without theirs.
+    /// Copy the blobs to which the records of the folder refer. After a crash, records may lack their blobs.
     pub(super) fn take_in_blobs(&mut self, session: &StoreSession<'_>) -> Result<()> {
         let last = self.last().seq;
         let has_all = self.blobs_seq == Some(last)
@@ -392,7 +393,7 @@ impl Follower {
         Ok(())
     }
 
-    /// State in HEAD that the folder has everything up to its end, unless it says so already.
+    /// Write to HEAD that the folder has everything up to its end, unless HEAD already has it.
     pub(super) fn write_head(&mut self) -> Result<()> {
         let last = self.copy.last().seq;
         if self.head_seq != Some(last) {
@@ -407,8 +408,8 @@ impl Follower {
         self.last().seq.checked_add(1) == Some(end.position.next_seq)
     }
 
-    /// Whether the folder has everything that was acknowledged is certain, although the folder alone does not
-    /// show it: if its last writer acknowledged nothing that the store does not have.
+    /// Whether the folder certainly has every acknowledged record. The folder alone does not show this, but it is true
+    /// if its last writer acknowledged only records that the store has.
     pub(super) fn expect_no_doubt(&mut self, end: &StoreEnd) -> Result<()> {
         let epoch = end.position.epoch;
         let is_known = self.acknowledged_by_store() && epoch > 0 && epoch >= self.copy.head_epoch();
@@ -465,7 +466,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Write what was gathered to the folder.
+    /// Write the collected records to the folder.
     pub(super) fn flush(&mut self) -> Result<()> {
         let Some(part) = self.gathered.take() else { return Ok(()) };
         // From here on the folder is written only with the store.
@@ -524,9 +525,9 @@ impl Follower {
             .at_seq(first)
     }
 
-    /// Add to the store what only the folder has after a position that is the end of the log. Its epoch
-    /// continues: the process that opened it in this folder does not run any more, since this one has the
-    /// lock. A writer note that the store lacks becomes an opening slot again.
+    /// Add to the store the records that only the folder has, after a position that is the end of the log. Their epoch
+    /// continues: the process that opened it in this folder has ended, because this process has the lock. A writer note
+    /// that the store lacks becomes an opening slot again.
     pub(super) fn ship(
         &mut self,
         session: &StoreSession<'_>,
@@ -634,7 +635,7 @@ fn chain_at(taken: &TakenIn<'_>, part: &FolderPart, seq: u64) -> Chain {
     chain
 }
 
-/// The epoch and process of the last writer in some records, as far as they tell.
+/// The epoch and process of the last writer in some records, if they contain a writer note.
 fn writer_of(taken: &TakenIn<'_>) -> Option<(u64, Uid)> {
     match taken {
         TakenIn::Slot(slot) => Some((slot.header().epoch, slot.header().node)),

@@ -1,5 +1,5 @@
-//! What an open log writes, on its way to a store: a slot for each group before it is acknowledged, or
-//! slots with what has gathered since, made by [`StoreKeeper::ship`].
+//! Copies the records of an open log to a store: one slot for each group before it is acknowledged, or slots with all
+//! records since the last [`StoreKeeper::ship`].
 //!
 //! Invariants:
 //! - In the mode `store` no group is acknowledged before its slot is written.
@@ -38,15 +38,15 @@ pub struct StoreKeeper {
     reader: LogReader,
     held: Mutex<HeldStore>,
     pending: Mutex<Pending>,
-    /// What segment objects cover.
+    /// The part of the log that segment objects cover.
     covered: Mutex<Covered>,
-    /// What was found to be damaged.
+    /// The damage that was found.
     health: Mutex<Health>,
     /// More waits to be shipped.
     is_due: Condvar,
 }
 
-/// What the store does not have yet.
+/// The records that the store does not have yet.
 #[derive(Debug)]
 struct Pending {
     unshipped: Unshipped,
@@ -88,8 +88,8 @@ impl StoreKeeper {
         self.client.url()
     }
 
-    /// Another process took over: nothing is acknowledged any more. From now on [`Self::lag`] counts every record that
-    /// was acknowledged and that the store lacks.
+    /// Another process took over: no record is acknowledged any longer. From now on [`Self::lag`] counts every
+    /// acknowledged record that the store lacks.
     pub fn fence(&self, why: &str) {
         self.pending().fenced.get_or_insert_with(|| why.to_owned());
     }
@@ -137,9 +137,9 @@ impl StoreKeeper {
         if seq <= self.pending().unshipped.shipped_seq { AckedBy::Store } else { AckedBy::Local }
     }
 
-    /// Make slots of everything that is durable in the folder, and return what the store lacks afterwards.
-    /// A program calls this again and again, and once more before it closes the log: see [`Self::wait`]. In
-    /// the mode `store` there is nothing to do.
+    /// Make slots of all records that are durable in the folder, and return the remaining lag of the store. A program
+    /// calls this again and again, and once more before it closes the log: see [`Self::wait`]. In the mode `store` this
+    /// does nothing.
     ///
     /// # Errors
     /// `OutcomeUnknown` and `Io`: the store does not answer; a later call continues. `Fenced`: another
@@ -170,7 +170,7 @@ impl StoreKeeper {
 
     fn ship_to(&self, held: &mut HeldStore) -> Result<()> {
         let session = self.client.session(self.writer.identity);
-        // Read before the blobs are taken: whatever it shows refers only to blobs that were queued before.
+        // Read before the blobs are taken, so that these records refer only to blobs that were queued before.
         let reader = self.reader.reload()?;
         let mut blobs = std::mem::take(&mut self.pending().blobs);
         let shipped = if mutant!(BlobShippedLate) {
@@ -184,10 +184,10 @@ impl StoreKeeper {
         shipped
     }
 
-    /// Upload the segments that are complete and whose slots the store has, a first part of the newest one if more
-    /// than 256 slots or 4 MiB are not covered, and at most one snapshot; returns the number of objects. So a machine without a folder needs few
-    /// requests. A program calls this after [`Self::ship`]. It delays no commit, and makes no request if there is
-    /// nothing to do.
+    /// Upload complete segments whose slots the store has, a first part of the newest segment if more than 256 slots or
+    /// 4 MiB are in no segment object, and at most one snapshot. Returns the number of objects. So a machine without a
+    /// folder needs few requests. A program calls this after [`Self::ship`]. It delays no commit, and makes no request
+    /// if there is nothing to upload.
     ///
     /// # Errors
     /// `Corrupt` if a file is damaged; `Io`: a later call continues.
@@ -201,9 +201,9 @@ impl StoreKeeper {
         upload(&self.reader.reload()?, &session, (&end, commits), &mut covered)
     }
 
-    /// Look whether the store has everything that a restore of the log needs, as far as listings and the slots that no segment
-    /// object covers show it, and repair from the folder what it lacks. Returns everything that was found. A program calls this
-    /// when it opened the log, once a day, and more often while something is damaged. It delays no commit.
+    /// Check that the store has everything that a restore needs, as far as listings and uncovered slots show it, and
+    /// repair the store from the folder. Returns all findings. A program calls this when it has opened the log, once a
+    /// day, and more often while something is damaged. It delays no commit.
     ///
     /// # Errors
     /// `Io`: a later call continues.
@@ -216,7 +216,7 @@ impl StoreKeeper {
         let whole = Whole { reader: &reader, session: &session, end: &end, queued: &queued };
         let damage = check(&whole, &mut health)?;
         if !damage.is_empty() {
-            // What is covered may be other than what was known.
+            // The covered part may differ from the known one.
             *self.covered.lock().unwrap_or_else(PoisonError::into_inner) = Covered::default();
         }
         Ok(damage)

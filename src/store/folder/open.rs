@@ -26,7 +26,7 @@ pub struct StoreOpening {
     pub node: Uid,
     /// The time, in microseconds since the Unix epoch.
     pub time: u64,
-    /// The clock by which the age of records is measured that the store does not have.
+    /// The clock that measures the age of records that the store does not have.
     pub clock: MonotonicClock,
 }
 
@@ -34,9 +34,9 @@ pub struct StoreOpening {
 #[derive(Debug)]
 pub struct BoundLog {
     pub log: Log,
-    /// What opening the folder found.
+    /// The report about opening the folder.
     pub recovery: RecoveryReport,
-    /// What was done to make the folder equal to the log in the store.
+    /// The changes that made the folder equal to the log in the store.
     pub progress: FolderProgress,
     /// The epoch that this process opened.
     pub epoch: u64,
@@ -85,7 +85,7 @@ pub(super) fn open_epoch(
     let StoreOpening { ack, node, time, ref clock } = *opening;
     let session = client.session(identity);
     if !follower.is_equal_to(reading.end()) && !reading.is_at_end() {
-        // Only at the end it is clear what the folder has and the store has not.
+        // Only at the end it is known which records the store lacks.
         follower.catch_up(&session, &mut reading, Vec::new())?;
     }
     follower.expect_no_doubt(reading.end())?;
@@ -94,7 +94,7 @@ pub(super) fn open_epoch(
         reading = StoreReading::from(end);
     }
     follower.write_head()?;
-    // From here on the folder has nothing that the store lacks, and writes nothing without it.
+    // From here on, the store has every record of the folder, and the folder writes no record that the store lacks.
     let bound = binding(client, &identity, ack.bound_ack());
     let lost = follower.copy.binding().and_then(|binding| binding.lost.clone());
     let is_rejoin = lost.is_some();
@@ -108,12 +108,12 @@ pub(super) fn open_epoch(
     )?;
     let Opening { mut follower, made, .. } = opening.into_inner();
     let (part, writer) = made.expect("an epoch is open after its opening slot was built");
-    // What was committed since the folder followed last is in it, and may refer to blobs.
+    // The folder contains the records that were committed since it last followed, and they may refer to blobs.
     follower.take_in_blobs(&session)?;
     let Follower { mut copy, progress, .. } = follower;
     copy.append(&part)?;
     if is_rejoin {
-        // The log says it now.
+        // Now the log contains it.
         copy.bind(bound)?;
     }
     let progress = FolderProgress { last_seq: copy.last().seq, epoch: writer.epoch, ..progress };
@@ -131,7 +131,7 @@ pub(super) fn identity_of(copy: &LogCopy) -> Result<LedgerIdentity> {
     Ok(LedgerIdentity { ledger, genesis })
 }
 
-/// What STORE.json of a folder says.
+/// The content of STORE.json of a folder.
 pub(super) fn binding(
     client: &StoreClient,
     identity: &LedgerIdentity,

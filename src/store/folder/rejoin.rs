@@ -1,7 +1,7 @@
 //! Joining a store again with a folder that diverged from it.
 //!
-//! Invariant: nothing is deleted. The folder gets another name after the records that only it has were
-//! written out, and before a restored one takes its name.
+//! Invariant: nothing is deleted. The records that only the folder has are exported first, then the folder is renamed,
+//! and only then a restored folder takes its name.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ use super::open::{binding, check_binding, identity_of};
 use super::restore::{bound, restore_after};
 use super::ship::SHIPPED_SIZE;
 
-/// What became of a folder that diverged.
+/// The result for a folder that diverged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejoined {
     /// The last record that folder and store had in common.

@@ -13,9 +13,8 @@ use super::common::{AHEAD_FROM, read_ahead};
 use super::follow::{CommonPosition, FolderProgress, Follower};
 use super::open::binding;
 
-/// Make a folder with the log of a store. The folder does not exist, or is empty; it gets its name after
-/// everything is verified and durable, and is bound to the store. `each` is told about the progress.
-/// Returns the last record.
+/// Make a folder with the log of a store. The folder must be empty or must not exist. It gets its name after everything
+/// is verified and durable, and is bound to the store. `each` is called with the progress. Returns the last record.
 ///
 /// # Errors
 /// `NotALedger` if the store has no ledger, or the name of the folder is taken; `OutOfRange` if the log has
@@ -29,7 +28,8 @@ pub fn restore(
     restore_after(dir, options, client, None, each)
 }
 
-/// The same in the place of a folder that had these records alone: the next opening slot of the folder says so.
+/// The same, in place of a folder that had these records alone: the next opening slot of the folder records them as
+/// lost.
 pub(super) fn restore_after(
     dir: &Path,
     options: LogOptions,
@@ -40,7 +40,7 @@ pub(super) fn restore_after(
     let identity = bound(client)?;
     let session = client.session(identity);
     let copy = LogCopy::create(dir, options)?;
-    // Nothing is acknowledged here.
+    // No record is acknowledged here.
     let bound = StoreBinding { lost, ..binding(client, &identity, BoundAck::Store) };
     let mut follower = Follower::new(copy, bound);
     let CommonPosition { end, ahead } = follower.common_position(&session)?;

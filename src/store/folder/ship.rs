@@ -1,8 +1,8 @@
-//! Shipping: slots with what is durable in a folder, made by a process that does not wait for the store
-//! before it acknowledges; and segments made of slots again, where the folder no longer has them.
+//! Shipping: makes slots of the durable records of a folder, for a process that does not wait for the store before it
+//! acknowledges. Also makes segments from slots if the folder no longer has them.
 //!
 //! Invariants:
-//! - Only what HEAD covers is shipped: the store has nothing that the folder could still refuse.
+//! - Only records that HEAD covers are shipped, so that the store never has a record that the folder can still reject.
 //! - The blobs to which records may refer are in the store before their slot.
 //! - A slot whose outcome is unclear is resolved before the next one is made.
 
@@ -24,7 +24,7 @@ use super::blobs::blob_name;
 /// The largest slot that is made of several commits, in bytes of frames.
 pub(super) const SHIPPED_SIZE: u64 = 4 << 20;
 
-/// Ship everything that a reader shows to be durable, in the epoch in which the log ends. A writer note that the store
+/// Ship all records that a reader shows to be durable, in the epoch in which the log ends. A writer note that the store
 /// lacks becomes an opening slot again, so the slots after it are in its epoch.
 ///
 /// # Errors
@@ -74,8 +74,8 @@ pub(super) fn ship_queued_blobs(
     Ok(())
 }
 
-/// The segment with the record after the floor, made of the slots that have it: the folder no longer has the segment. It
-/// may begin with a first part that is uploaded. `None` if it is not complete up to the last record in the store.
+/// The segment with the record after the floor, made from its slots because the folder no longer has the segment. It
+/// may begin with an uploaded first part. `None` if it is not complete up to the last record in the store.
 ///
 /// # Errors
 /// `Corrupt` with the name of a damaged object; `Io`.

@@ -1,12 +1,12 @@
 //! Shipping a folder that another process writes, without its lock.
 //!
-//! The side-car reads what HEAD covers and makes slots of it, in the epoch in which the log ends in the
-//! store. It opens no epoch of its own: a writer note of the folder, from a store that had the ledger before, becomes an
-//! opening slot again. Two side-cars of one folder make slots of the same records, so either of them may be first.
+//! The side-car reads the records that HEAD covers and makes slots of them, in the epoch in which the log ends in the
+//! store. It opens no epoch: a writer note of the folder, from a store that had the ledger before, becomes an opening
+//! slot again. Two side-cars of one folder make slots of the same records, so either of them may be first.
 //!
 //! Invariants:
 //! - The folder is not changed, and not bound.
-//! - Where the store has other records than the folder, or more, nothing is shipped.
+//! - If the store has other records than the folder, or more, the side-car ships nothing.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -29,7 +29,7 @@ use super::open::StoreOpening;
 use super::ship::{ship_durable, ship_queued_blobs};
 use super::upload::{Covered, Health, StoreDamage, Whole, check, upload_shipped};
 
-/// The newest slot is looked for among so many records before the end of the folder first.
+/// The newest slot is first searched among this many records before the end of the folder.
 const NEAR: u64 = 10_000;
 
 /// Ships a folder that another process writes.
@@ -44,7 +44,7 @@ pub struct SideCar {
     unshipped: Unshipped,
     /// The blobs that the store has.
     blobs: BTreeSet<BlobId>,
-    /// What segment objects cover.
+    /// The part of the log that segment objects cover.
     covered: Covered,
     health: Health,
 }
@@ -104,8 +104,8 @@ impl SideCar {
         self.held.end()
     }
 
-    /// Make slots of everything that is durable in the folder, and return what the store lacks afterwards. A
-    /// program calls this again and again. The age of a record is measured from the call that saw it first.
+    /// Make slots of all records that are durable in the folder, and return the remaining lag of the store. A program
+    /// calls this again and again. The age of a record is measured from the call that saw it first.
     ///
     /// # Errors
     /// `Rejected` if the folder is bound by now, or no longer has what the store lacks; `Diverged` if another process took over in the store;
@@ -132,7 +132,7 @@ impl SideCar {
         upload_shipped(reader, &session, held.end().position.next_seq - 1, covered)
     }
 
-    /// Look whether the store has everything that a restore needs, and repair from the folder what it lacks: see
+    /// Check that the store has everything that a restore needs, and repair it from the folder: see
     /// [`super::StoreKeeper::check_store`].
     ///
     /// # Errors
@@ -146,7 +146,7 @@ impl SideCar {
                 if mutant!(IdleSideCarRepairs) { Ok(()) } else { check_common(reader, taken) }
             })
         };
-        // Another side-car of this folder may have shipped what this one has not read yet.
+        // Another side-car of this folder may have shipped records that this one has not read yet.
         if is_continued(&reader.reload()?).is_err_and(|error| error.kind() == ErrorKind::Diverged) {
             is_continued(&reader.reload()?)?;
         }
@@ -186,7 +186,7 @@ impl SideCar {
         let session = client.session(writer.identity);
         let durable = reader.head().map_or(0, |head| head.durable_seq);
         if durable >= held.end().position.next_seq {
-            // Listed after HEAD was read: whatever it covers refers only to these.
+            // Listed after HEAD was read, so that the records that HEAD covers refer only to these.
             let all = reader.blobs().list()?.blobs.into_iter().map(|blob| blob.id);
             let mut queued: BTreeSet<BlobId> = all.filter(|id| !blobs.contains(id)).collect();
             let new = queued.clone();
@@ -218,7 +218,7 @@ fn expect_unpruned(reader: &LogReader, end: &StoreEnd) -> Result<()> {
     if next_seq < first { Err(pruned_before(reader.dir(), first, next_seq)) } else { Ok(()) }
 }
 
-/// A recovery wrote records again, in another segment than the one from which they were shipped.
+/// A recovery wrote the records again, in another segment than the shipped one.
 fn other_segments(reader: &LogReader, end: &StoreEnd) -> Error {
     let seq = end.position.next_seq;
     let message = "the folder has the records of the log in other segments than the store";
@@ -281,7 +281,7 @@ fn check_common(reader: &LogReader, taken: &TakenIn<'_>) -> Result<()> {
     let mut last = None;
     taken.for_each_record(&mut |record| last = Some((record.header.stamp.seq, record.chain)));
     let Some((seq, chain)) = last else { return Ok(()) };
-    // What was pruned was compared when it was shipped.
+    // The pruned records were compared when they were shipped.
     if seq < reader.first_seq() {
         return Ok(());
     }

@@ -1,11 +1,11 @@
 //! A folder that follows a store, so that its process can take over at once.
 //!
-//! Between two looks the folder stays open, with its lock, and the place in the log is remembered. A look at a log
-//! with nothing new is one request. Taking over continues at this place: two listings of what follows, the
-//! opening slot, and the floor check. None of it depends on the length of the history.
+//! Between two polls the folder stays open, with its lock, and the position in the log is kept. A poll without new
+//! records is one request. A takeover continues at this position: it lists the later objects, creates the opening slot,
+//! and checks the floor. Its time does not depend on the length of the history.
 //!
 //! Invariants:
-//! - The folder has what the store has, as far as it was read, and HEAD covers nothing else.
+//! - The folder has the records of the store up to the position, and HEAD covers no others.
 //! - Segments that are complete are sealed when they are, and not when the process takes over.
 
 use std::path::{Path, PathBuf};
@@ -36,9 +36,10 @@ pub struct StandbyFolder {
 }
 
 impl StandbyFolder {
-    /// As [`Self::open`], and if the log in the store begins after the end of the folder, since it was pruned, the folder
-    /// gets another name, and the store is restored in its place: only if its last writer acknowledged nothing that the
-    /// store did not have, so that nothing of it is needed. See [`Self::kept`].
+    /// As [`Self::open`]. If the folder ends before the log in the store begins, because the log was pruned, the folder
+    /// is renamed and the store is restored in its place. This happens only if the last writer of the folder
+    /// acknowledged no record that the store did not have, so that no record of the folder is needed. See
+    /// [`Self::kept`].
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -105,7 +106,7 @@ impl StandbyFolder {
         Ok(folder)
     }
 
-    /// What was done to make the folder equal to the log in the store.
+    /// The changes that made the folder equal to the log in the store.
     #[must_use]
     pub fn progress(&self) -> &FolderProgress {
         &self.follower.progress
@@ -117,7 +118,7 @@ impl StandbyFolder {
         self.kept.as_deref()
     }
 
-    /// A reader of what the folder has.
+    /// A reader of the folder.
     ///
     /// # Errors
     /// `Io`.
@@ -125,8 +126,8 @@ impl StandbyFolder {
         self.follower.copy.reader()
     }
 
-    /// Take in what other processes committed, up to a slot that is missing: nothing shows that the log ends there.
-    /// If there is nothing new, this is one request. Blobs follow with [`Self::take_in_blobs`].
+    /// Copy the records that other processes committed, up to a missing slot. This does not prove that the log ends
+    /// there. Without new records, this is one request. [`Self::take_in_blobs`] copies the blobs.
     ///
     /// # Errors
     /// As [`super::open_bound`].
@@ -136,8 +137,8 @@ impl StandbyFolder {
         self.settle(before)
     }
 
-    /// Take in everything up to the end of the log as it is listed now, and the blobs to which it refers. Returns whether it
-    /// was the end: an owner that writes meanwhile does not keep this process from its other work.
+    /// Copy all records up to the currently listed end of the log, and their blobs. Returns whether it was the end: an
+    /// owner that writes in the meantime does not keep this process from its other work.
     ///
     /// # Errors
     /// As [`super::open_bound`].
@@ -149,7 +150,7 @@ impl StandbyFolder {
         Ok(is_end)
     }
 
-    /// Take in the blobs to which the records of the folder refer, if there are new records.
+    /// Copy the blobs to which the records of the folder refer, if there are new records.
     ///
     /// # Errors
     /// `Corrupt` with the name of a damaged object; `Io`.
@@ -157,7 +158,7 @@ impl StandbyFolder {
         self.follower.take_in_blobs(&self.client.session(self.identity))
     }
 
-    /// HEAD covers what was taken in: nothing that the store does not have.
+    /// HEAD covers the copied records, all of which the store has.
     fn settle(&mut self, before: u64) -> Result<()> {
         self.follower.expect_no_doubt(self.reading.end())?;
         let is_new = self.follower.progress.taken_in > before;
@@ -198,10 +199,10 @@ impl StandbyFolder {
     }
 }
 
-/// Follow a store with a folder, which is made if it does not exist: take in what other processes commit.
-/// `each` is told about the progress each time that the end of the log was reached; it waits as long as it sees fit,
-/// and says whether to continue. Then the folder is closed, and can be opened. Returns the last record. A process
-/// that may take over uses a [`StandbyFolder`].
+/// Follow a store with a folder, which is created if it does not exist: copy the records that other processes commit.
+/// Each time the end of the log is reached, `each` is called with the progress; it waits, and decides whether to
+/// continue. Then the folder is closed, and another process can open it. Returns the last record. A process that may
+/// take over uses a [`StandbyFolder`].
 ///
 /// # Errors
 /// As [`restore`] and [`super::open_bound`].

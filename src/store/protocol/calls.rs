@@ -1,4 +1,4 @@
-//! What the machines ask of a store, and what they are told.
+//! The calls that the machines make to a store, and the answers.
 
 use crate::format::{Chain, Uid};
 use crate::store::objects::StoreTime;
@@ -7,7 +7,7 @@ use crate::store::objects::StoreTime;
 /// microseconds: 24 hours. A slot is not collected before it is twice as old.
 pub const DOUBT_AFTER: u64 = 24 * 60 * 60 * 1_000_000;
 
-/// What the protocol needs to know about a slot.
+/// The parts of a slot that the protocol needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SlotFacts {
     /// Its first record: its name.
@@ -47,7 +47,7 @@ impl StorePosition {
     /// The start of every log.
     pub const START: Self = Self { next_seq: 1, chain: Chain::GENESIS, epoch: 0, at: None };
 
-    /// What a slot that does not continue the position has instead.
+    /// The difference of a slot that does not continue the position.
     #[must_use]
     pub fn mismatch(&self, first_seq: u64, before: &Chain, epoch: u64) -> Option<&'static str> {
         if first_seq != self.next_seq {
@@ -76,8 +76,8 @@ impl StorePosition {
         }
     }
 
-    /// Whether so much time of the store may have passed since the slot before, that the name of the
-    /// next one may have been collected.
+    /// Whether so much time of the store may have passed since the previous slot that the name of the next one may have
+    /// been collected.
     #[must_use]
     pub fn is_late(&self, at: Option<StoreTime>) -> bool {
         let Some((StoreTime(before), StoreTime(now))) = self.at.zip(at) else { return true };
@@ -94,23 +94,22 @@ pub enum StoreCall {
     ListSlots,
     /// Read the segment objects up to this record, which is the floor. Answer with the position there.
     ReadSegments(u64),
-    /// Get the slot with this first record. Answer with what is there.
+    /// Read the slot with this first record. Answer with the object under that name.
     GetSlot(u64),
-    /// Look whether the last slot, which has this first record, has the record before the position and
-    /// continues after it. Answer whether it does, or that it is missing.
+    /// Check that the last slot, which has this first record, has the record before the position and continues after
+    /// it. Answer whether it does, or that it is missing.
     CheckLastSlot(u64),
-    /// A slot belongs to the log. Answer when it is taken in.
+    /// A slot belongs to the log. Answer when its records are accepted.
     TakeIn(SlotFacts),
     /// Build the opening slot for this position. Answer with its facts.
     BuildOpening(StorePosition),
-    /// Create this slot. Answer whether the store said that it did, or with an unclear outcome.
+    /// Create this slot. Answer whether the store reported success, or with an unclear outcome.
     CreateSlot(SlotFacts),
     /// Nothing: the position is the end of the log, or the machine waits for a slot to commit.
     Rest(StorePosition),
-    /// Nothing: another process writes, from the slot that stands under this name on.
+    /// No call: another process writes, from the slot with this name on.
     Fenced(u64),
-    /// Nothing: what stands under this name is not a slot that can be there, or it is missing although
-    /// later ones exist.
+    /// No call: the object under this name cannot be a slot of the log, or it is missing although later ones exist.
     Damaged(u64),
 }
 
@@ -131,7 +130,7 @@ pub enum ListReason {
     WrittenLate,
 }
 
-/// What stands under the name of a slot.
+/// The object under the name of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FoundSlot {
     /// A slot of this ledger.
@@ -149,11 +148,11 @@ pub enum StoreAnswer {
     LastSlot(u64),
     /// The position after the segment objects.
     Position(StorePosition),
-    /// What stands under a name.
+    /// The object under a name.
     Found(Option<FoundSlot>),
     /// Whether the position is inside the last slot.
     EndsInside(bool),
-    /// The slot is taken in.
+    /// The slot was accepted.
     TakenIn,
     Opening(SlotFacts),
     /// The slot is created, at this time of the store.

@@ -1,8 +1,8 @@
 //! Reading the log of a store to its end.
 //!
 //! Invariants:
-//! - No slot is taken in that does not continue the position, and none whose name a segment object covers
-//!   at the time at which it is in doubt.
+//! - No slot is accepted that does not continue the position, nor one whose name a segment object covers while the slot
+//!   is in doubt.
 //! - A missing slot is the end only if no later slot exists: no slot is created after a gap, and a
 //!   collected slot is covered.
 
@@ -49,15 +49,14 @@ impl EndFinder {
         &self.position
     }
 
-    /// Look again whether the log continues: at the end, where a slot was missing, or where another process was
-    /// first.
+    /// Check again whether the log continues: at the end, where a slot was missing, or where another process was first.
     pub fn look_again(&mut self) {
         if matches!(self.phase, Phase::End | Phase::Missing) {
             self.phase = Phase::Get;
         }
     }
 
-    /// Make sure again that the position is the end. The slot there was missing when it was looked for.
+    /// Check again that the position is the end. The slot there was missing before.
     pub fn confirm_end(&mut self) {
         if self.phase == Phase::End {
             self.phase = Phase::Missing;
@@ -107,7 +106,7 @@ impl EndFinder {
             ) if covers(floor) => Phase::ReadSegments(floor),
             (Phase::List, StoreAnswer::Floor(_)) => Phase::Get,
             (Phase::Missing, StoreAnswer::LastSlot(_)) if mutant!(EndWithoutListing) => Phase::End,
-            // Listed before the segment objects, so that a slot which was collected meanwhile is covered.
+            // Listed before the segment objects, so that a slot that was collected in the meantime is covered.
             (Phase::Missing, StoreAnswer::LastSlot(last)) => Phase::MissingAfter(last),
             (Phase::MissingAfter(last), StoreAnswer::Floor(_)) if covers(*last) => Phase::GetAgain,
             // The segment object may be one that another program made: it may end where no slot does.
@@ -129,7 +128,7 @@ impl EndFinder {
                 self.position = position;
                 Phase::Get
             }
-            // The last slot was collected meanwhile: look again.
+            // The last slot was collected in the meantime: check again.
             (Phase::Get | Phase::CheckLast(_), StoreAnswer::Found(None)) => Phase::Missing,
             (Phase::GetAgain, StoreAnswer::Found(None)) => Phase::Lost,
             (Phase::Get | Phase::GetAgain, StoreAnswer::Found(Some(found))) => match found {

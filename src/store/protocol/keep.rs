@@ -2,9 +2,9 @@
 //! its opening slots included.
 //!
 //! Invariants:
-//! - The position moves only after the slot stands under its name with the bytes of this process, and, if it is an
-//!   opening slot or comes late, after the floor did not cover its name.
-//! - After the first slot of another process under the next name, nothing is committed any more.
+//! - The position moves only after the slot exists under its name with the bytes of this process. If it is an opening
+//!   slot or comes late, the floor must not cover its name.
+//! - After the first slot of another process under the next name, this process commits nothing.
 
 use super::calls::{FoundSlot, ListReason, SlotFacts, StoreAnswer, StoreCall, StorePosition};
 
@@ -47,15 +47,15 @@ impl SlotKeeper {
         }
     }
 
-    /// Start to commit a slot. Returns false, and does nothing, if it does not continue the position, or
-    /// another one is under way.
+    /// Start to commit a slot. Returns false, and does nothing, if the slot does not continue the position, or another
+    /// commit is in progress.
     #[must_use]
     pub fn start(&mut self, slot: SlotFacts) -> bool {
         !slot.opens && self.start_copied(slot)
     }
 
-    /// As [`Self::start`], for a slot with records that a folder brings along. An opening slot is among them where the
-    /// folder has a writer note: it repeats what another store had, and gives this process no epoch.
+    /// As [`Self::start`], for a slot with records of a folder. It may be an opening slot, if the folder has a writer
+    /// note: it repeats a note from another store, and gives this process no epoch.
     #[must_use]
     pub fn start_copied(&mut self, slot: SlotFacts) -> bool {
         if self.phase != Phase::Rest || !self.position.is_continued_by(&slot) {

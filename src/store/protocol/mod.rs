@@ -1,10 +1,10 @@
 //! The protocol of the store, as state machines without I/O, clock or threads
 //! (`format/store.md`, sections 4 to 6).
 //!
-//! A machine states the next [`StoreCall`], and is told the [`StoreAnswer`]. An answer for which it does
-//! not wait is ignored. [`EndFinder`] reads the log to its end, [`Takeover`] opens an epoch there, and
-//! [`SlotKeeper`] commits in that epoch. A machine that is never called again is a process that died, and
-//! a copy of one is a copy of the process: the model in the tests uses both.
+//! A machine states the next [`StoreCall`], and gets the [`StoreAnswer`]. It ignores an answer for which it does not
+//! wait. [`EndFinder`] reads the log to its end, [`Takeover`] opens an epoch there, and [`SlotKeeper`] commits in that
+//! epoch. A machine that is never called again models a process that died, and a copy of a machine models a copy of the
+//! process: the tests use both.
 
 mod calls;
 mod end;

@@ -4,7 +4,7 @@
 //! Invariants:
 //! - The opening slot continues a position that was the end of the log when it was read.
 //! - Its bytes do not change. Under each name at most one opening slot of this machine is created.
-//! - The epoch is held only after the slot stands under its name and the floor did not cover it.
+//! - The epoch is held only after the slot exists under its name and the floor did not cover it.
 
 use super::calls::{FoundSlot, ListReason, SlotFacts, StoreAnswer, StoreCall, StorePosition};
 use super::end::EndFinder;
@@ -44,7 +44,7 @@ impl Takeover {
         Self { reader, phase }
     }
 
-    /// The epoch is open: commit in it. `None` before.
+    /// Commits in the epoch, once it is open; `None` before.
     #[must_use]
     pub fn keeper(&self) -> Option<SlotKeeper> {
         match self.phase {
@@ -53,8 +53,8 @@ impl Takeover {
         }
     }
 
-    /// The same process before it opens an epoch, when it follows the log: it asks again for the slot that was
-    /// missing, or makes sure again that nothing follows.
+    /// The same process before it opens an epoch, when it follows the log: it reads the missing slot again, or checks
+    /// again that nothing follows.
     #[cfg(test)]
     pub(in crate::store) fn following(&self) -> Vec<Self> {
         let is_reading = matches!(self.phase, Phase::Read | Phase::Build);
@@ -112,7 +112,7 @@ impl Takeover {
                 Phase::CheckFloor(found)
             }
             (Phase::Look(_), StoreAnswer::Found(Some(_))) => {
-                // Another process was first, or the old writer. The reader judges what is there.
+                // Another process was first, or the old writer. The reader decides which.
                 self.reader.look_again();
                 Phase::Read
             }

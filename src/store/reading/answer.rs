@@ -1,4 +1,4 @@
-//! Asking a store until its answer is clear, for files whose bytes are in objects.
+//! Repeats a call to a store until its answer is clear, for files whose bytes are in objects.
 
 use std::io;
 

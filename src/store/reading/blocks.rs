@@ -1,10 +1,11 @@
 //! An object as a file that is read in blocks, each with one request, when its bytes are needed.
 //!
-//! Nothing about the bytes is verified here: a reader of the file checks them as it checks bytes on a disk.
+//! The bytes are not verified here: a reader of the file checks them as it checks bytes on a disk.
 //!
 //! Invariants:
 //! - A request begins and ends at a multiple of [`BLOCK_SIZE`], so that a cache below has few entries for an object.
-//! - Reading on where the last request ended doubles what is read, up to [`REQUEST_MAX`]: a scan needs few requests.
+//! - A request that continues where the last one ended reads twice as much, up to [`REQUEST_MAX`]: a scan needs few
+//!   requests.
 //! - No more than [`MEMORY_MAX`] bytes of blocks are kept.
 
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ use super::answer::answer;
 
 /// The unit of reading, in bytes.
 pub const BLOCK_SIZE: u64 = 256 << 10;
-/// The most bytes that one request asks for ahead of what is needed.
+/// The most bytes that one request reads ahead.
 const REQUEST_MAX: u64 = 8 << 20;
 /// The bytes of blocks that are kept in memory.
 const MEMORY_MAX: u64 = 64 << 20;
@@ -114,7 +115,7 @@ pub(super) struct BlockFile {
     name: Arc<str>,
     /// The length of the object.
     stored: u64,
-    /// The length of the file. Zeros follow what is stored.
+    /// The length of the file. Zeros follow the stored bytes.
     length: u64,
     /// Parts of the file that are known without the object: their offsets and bytes.
     known: Vec<(u64, Vec<u8>)>,
@@ -123,7 +124,7 @@ pub(super) struct BlockFile {
     is_gone: AtomicBool,
 }
 
-/// What the last request read.
+/// The bytes of the last request.
 #[derive(Debug, Default)]
 struct Ahead {
     /// The block after it.
@@ -150,7 +151,7 @@ impl BlockFile {
         self
     }
 
-    /// Copy what is known at an offset, if that is all that is needed.
+    /// Copy known bytes at an offset, if they are all that is needed.
     fn read_known(&self, buffer: &mut [u8], offset: u64) -> bool {
         self.known.iter().any(|(start, bytes)| {
             let from = offset.checked_sub(*start).and_then(|from| usize::try_from(from).ok());
@@ -194,7 +195,7 @@ fn length_of(blocks: impl Iterator<Item = u64>) -> u64 {
 }
 
 impl StorageFile for BlockFile {
-    /// An object that was listed and is gone by now was deleted: then the file is, too.
+    /// A listed object that is gone was deleted: then the file is deleted, too.
     fn length(&self) -> io::Result<u64> {
         if self.is_gone.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::NotFound.into());
@@ -220,7 +221,7 @@ impl StorageFile for BlockFile {
             let room = usize::try_from(end - at).map_err(io::Error::other)?;
             let found = found.get(..room).unwrap_or(found);
             if found.is_empty() {
-                // The object is shorter than the listing says: a reader finds that the file ends here.
+                // The object is shorter than in the listing: a reader finds that the file ends here.
                 return Ok(place);
             }
             if let Some(to) = buffer.get_mut(place..place + found.len()) {

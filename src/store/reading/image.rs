@@ -18,8 +18,8 @@ use super::memory::MemoryFile;
 use super::storage::{Content, StoreStorage};
 use crate::store::folder::with_objects_ahead;
 
-/// Make an empty file that has no name, for a part of the files. It is told how many bytes all of them will
-/// have, at most: they may not fit into memory.
+/// Makes an empty file without a name, for a part of the files. The argument is the maximum number of bytes of all of
+/// them: they may not fit into memory.
 pub type NewFile<'n> = &'n mut dyn FnMut(u64) -> io::Result<Arc<dyn StorageFile>>;
 
 fn kept_error(error: io::Error) -> Error {
@@ -77,8 +77,7 @@ impl<'n> Image<'n> {
         Ok(())
     }
 
-    /// Whether a segment that was read has the footer and the keys that an index object says. Those that were pruned
-    /// were not read.
+    /// Whether a read segment has the footer and the keys of the index object. Pruned segments were not read.
     fn agrees(&self, says: &SegmentKeys) -> bool {
         let ordinal = says.header().ordinal;
         let mut sealed = self.sealed.iter().filter(|sealed| sealed.object.ordinal == ordinal);
@@ -153,7 +152,7 @@ impl<'n> Image<'n> {
     }
 }
 
-/// What follows the frames in a sealed segment: index and footer depend on the frames alone.
+/// The bytes after the frames of a sealed segment: index and footer depend only on the frames.
 struct SealedObject {
     object: SegmentObject,
     /// The end of the frames.
@@ -161,12 +160,12 @@ struct SealedObject {
     rest: Vec<u8>,
     /// The segment that was put together.
     file: Arc<dyn StorageFile>,
-    /// What its footer and index say, if they are valid.
+    /// The content of its footer and index, if they are valid.
     keys: Option<SegmentKeys>,
 }
 
 impl SealedObject {
-    /// Compare it with what was derived.
+    /// Compare it with the derived one.
     fn check(&self) -> Result<()> {
         let length = self.file.length().map_err(kept_error)?;
         let derived = usize::try_from(length.saturating_sub(self.end)).unwrap_or(usize::MAX);

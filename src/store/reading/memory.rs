@@ -1,4 +1,4 @@
-//! A file in memory, for a folder that is put together from what is kept elsewhere.
+//! A file in memory, for a folder that is assembled from objects.
 //!
 //! Zeros at its end need no memory.
 
@@ -13,7 +13,7 @@ pub struct MemoryFile(RwLock<Content>);
 
 #[derive(Default)]
 struct Content {
-    /// The first bytes. What follows them, up to the length, is zero.
+    /// The first bytes. Zeros follow, up to the length.
     bytes: Vec<u8>,
     length: u64,
 }

@@ -1,13 +1,13 @@
-//! Reading a ledger in its store, without a folder of its own.
+//! Reads a ledger in its store, without a folder.
 //!
-//! The log is read to its end as the protocol says, and every object is verified on the way. Its
-//! records are put in the place that they have in their segments, segments with a successor are sealed, and HEAD
-//! states the end: the files are those of a folder that was closed there, so everything that reads a folder
-//! reads them. `parts` leaves sealed segments in the store, for readers of few records.
+//! The log is read to its end by the protocol, and every object is verified. Each record is put at its place in its
+//! segment, segments with a successor are sealed, and HEAD states the end. The resulting files are those of a folder
+//! that was closed at this record, so all readers of folders can read them. `parts` leaves sealed segments in the
+//! store, for readers of few records.
 //!
 //! Invariants:
 //! - Nothing is written to the store.
-//! - What the store does not prove is not shown: a damaged or missing object is an error with its name.
+//! - Only what the store proves is shown: a damaged or missing object is an error with its name.
 
 mod answer;
 mod blocks;

@@ -6,8 +6,8 @@
 //! missing is the end (`format/store.md`, section 4). The slots after the floor are read and verified as always.
 //!
 //! Invariants:
-//! - What is read is checked by its reader, as on a disk: headers and their links, footers, indexes, frames.
-//! - If anything does not fit, the log is read as a whole instead, which finds and names what is wrong.
+//! - A reader checks all bytes that it reads, as on a disk: headers and their links, footers, indexes, frames.
+//! - If a check fails, the log is read as a whole instead, which finds and names the damage.
 
 use std::ops::Range;
 use std::path::Path;
@@ -33,11 +33,11 @@ use super::image::{Image, NewFile};
 use super::storage::{Content, StoreStorage};
 use super::whole::{read, read_with_names, stored_ledger};
 
-/// As [`super::read_in_place`], for a reader of few records: sealed segments are read in blocks, when their bytes are
-/// needed, and what is not needed is not read.
+/// As [`super::read_in_place`], for a reader of few records: sealed segments are read in blocks, only when their bytes
+/// are needed.
 ///
 /// # Errors
-/// As [`super::read_in_place`], for what is needed.
+/// As [`super::read_in_place`], for the needed objects.
 pub fn read_parts_in_place(
     root: &Path,
     options: &LogOptions,
@@ -151,7 +151,7 @@ fn is_of(keys: &SegmentKeys, object: &SegmentObject) -> bool {
             == (object.base_seq, object.last_seq, object.ordinal)
 }
 
-/// What index objects say about some segments.
+/// The content of index objects about some segments.
 fn known_keys(
     session: &StoreSession<'_>,
     listed: &Listed<'_>,
@@ -214,8 +214,8 @@ fn keep_one(
     Ok(Kept { header, file, keys, footer })
 }
 
-/// The position after a sealed segment. The epoch is the one that the next slot continues, if it opens none: its chain
-/// value says that its writer knew every record before it.
+/// The position after a sealed segment. The epoch is the one that the next slot continues, unless that slot opens one:
+/// its chain value shows that its writer knew every earlier record.
 fn position_after(
     session: &StoreSession<'_>,
     last: &Kept,
@@ -239,14 +239,14 @@ fn position_after(
 
 type Answer<T> = std::result::Result<T, Unclear>;
 
-/// A store as two listings show it. What they do not name is missing.
+/// A store as two listings show it. Unlisted objects are missing.
 #[derive(Debug)]
 struct Listed<'a> {
     objects: &'a dyn Objects,
     /// Made first, sorted.
     slots: Vec<ListedObject>,
     segments: Vec<ListedObject>,
-    /// A slot that was looked at before the log is read.
+    /// A slot that was read before the log.
     seen: Mutex<Option<(String, StoredObject)>>,
 }
 

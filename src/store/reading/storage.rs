@@ -1,7 +1,7 @@
 //! The files of a ledger whose log is in a store, as a read-only file system.
 //!
-//! Segments and HEAD were put together when the store was read, or are read in blocks when their bytes are needed, as
-//! snapshots are; a blob is read when it is asked for.
+//! Segments and HEAD are assembled when the store is read, or read in blocks when their bytes are needed, like
+//! snapshots. A blob is read on demand.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -33,7 +33,7 @@ pub struct StoreStorage {
     blobs: OnceLock<BTreeMap<String, Content>>,
     /// The snapshots, once they are listed.
     snapshots: OnceLock<BTreeMap<String, Content>>,
-    /// What is known of the indexes of sealed segments, by their path in the folder.
+    /// The known content of the indexes of sealed segments, by their path in the folder.
     keys: BTreeMap<String, SegmentKeys>,
     /// Segments are being sealed.
     pub(super) is_writable: bool,
@@ -71,7 +71,7 @@ impl StoreStorage {
         self.keys.insert(name, keys);
     }
 
-    /// List the blobs now. Otherwise they are listed when one is asked for.
+    /// List the blobs now. Otherwise they are listed when the first one is needed.
     pub(super) fn list_blobs(&self) -> io::Result<&BTreeMap<String, Content>> {
         if let Some(blobs) = self.blobs.get() {
             return Ok(blobs);
@@ -80,7 +80,7 @@ impl StoreStorage {
         Ok(self.blobs.get_or_init(|| listing.iter().filter_map(blob).collect()))
     }
 
-    /// List the snapshots now. Otherwise they are listed when one is asked for.
+    /// List the snapshots now. Otherwise they are listed when the first one is needed.
     pub(super) fn list_snapshots(&self) -> io::Result<&BTreeMap<String, Content>> {
         if let Some(snapshots) = self.snapshots.get() {
             return Ok(snapshots);
@@ -102,7 +102,7 @@ impl StoreStorage {
         Ok(self.snapshots.get_or_init(|| files))
     }
 
-    /// The files among which those are whose path begins so.
+    /// The files whose path begins like this.
     fn files(&self, name: &str) -> io::Result<&BTreeMap<String, Content>> {
         match name {
             name if name.starts_with(BLOBS) => self.list_blobs(),

@@ -1,4 +1,4 @@
-//! Reading all of a log in its store: everything is verified before anything is shown.
+//! Reads the whole log in its store, and verifies everything before it shows anything.
 
 use std::path::Path;
 
@@ -12,8 +12,8 @@ use crate::store::segments::{object_with, segment_floor};
 use super::image::{Image, NewFile};
 use super::storage::StoreStorage;
 
-/// Read the ledger in a store, whose files then appear below the path `root`. It is not the path of a file:
-/// errors and findings name files with it.
+/// Read the ledger in a store, whose files then appear below the path `root`. This path is not a real one: errors and
+/// findings name files with it.
 ///
 /// # Errors
 /// `NotALedger` if the store has no ledger; `OutOfRange` if the log has no record; `Corrupt` with the name of a
@@ -80,7 +80,7 @@ pub(super) fn read(
     let end = image.read(&session, from)?;
     files.list_blobs().map_err(|error| Error::io("list the blobs", root, error))?;
     image.finish(&mut files, root, options, (&end, &segments))?;
-    // After the segments: what they say decides about an index object that differs.
+    // After the segments: they decide whether an index object is right.
     image.check_index_objects(&session, &segments)?;
     Ok(files)
 }

@@ -1,10 +1,9 @@
 //! Carrying out the protocol on a store: reading to the end, opening an epoch, committing.
 //!
 //! Invariants:
-//! - What the machines decide is decided on verified bytes: a slot is taken in after every frame of it
-//!   was verified.
-//! - An answer that is not clear makes a session look again, as often as its caller wants. When the
-//!   caller gives up, a commit stays unresolved, and [`HeldStore::resolve`] continues with the same bytes.
+//! - The machines decide only on verified bytes: a slot is accepted after every frame of it was verified.
+//! - After an unclear answer a session checks again, as often as its caller wants. If the caller gives up, the commit
+//!   stays unresolved, and [`HeldStore::resolve`] continues with the same bytes.
 
 mod errors;
 mod prune;
@@ -38,7 +37,7 @@ use prune::{Prune, unnoted};
 pub struct StoreSession<'a> {
     pub objects: &'a dyn Objects,
     pub identity: LedgerIdentity,
-    /// Asked after the n-th unclear answer whether to try again. It waits as long as it sees fit.
+    /// Called after the n-th unclear answer: waits, and decides whether to try again.
     pub retry: &'a dyn Fn(u32) -> bool,
 }
 
@@ -92,9 +91,8 @@ impl StoreEnd {
         Ok(object)
     }
 
-    /// The record from which on segment objects can hold the next one, or slots reach it after a segment object:
-    /// the first one of the segment with the record before. Everything that belongs to the log and begins before
-    /// it, ends before it.
+    /// The record from which on segment objects can hold the next one, or slots reach it after a segment object: the
+    /// first record of the segment with the previous record. Every earlier object of the log ends before this record.
     fn listed_from(&self) -> u64 {
         self.place.as_ref().map_or(0, |place| place.header.base_seq)
     }
@@ -132,7 +130,7 @@ impl StoreReading {
         matches!(self.finder.call(), StoreCall::Rest(_))
     }
 
-    /// Before an epoch is opened here, make sure that nothing follows, unless it was read just now.
+    /// Before an epoch is opened here, check that nothing follows, unless the position was just read.
     pub(in crate::store) fn confirm_end(&mut self) {
         self.finder.confirm_end();
     }
@@ -141,7 +139,7 @@ impl StoreReading {
 /// Records that belong to the log, verified.
 #[derive(Debug, Clone, Copy)]
 pub enum TakenIn<'a> {
-    /// A segment object. Records before the position from which the log was read may be in it.
+    /// A segment object. It may contain records before the position from which the log was read.
     Segment(&'a VerifiedSegment),
     Slot(&'a VerifiedSlot),
 }
@@ -156,7 +154,7 @@ impl TakenIn<'_> {
     }
 }
 
-/// What a caller does with the records of the log.
+/// The caller's use of the records of the log.
 type Take<'t> = &'t mut dyn FnMut(&TakenIn<'_>) -> Result<()>;
 
 /// How a caller makes the opening slot for the end of the log.
@@ -173,7 +171,7 @@ pub struct HeldStore {
     commits: u64,
 }
 
-/// What a run of a machine has at hand.
+/// The working state of a machine.
 struct Run<'s, 'a> {
     session: &'s StoreSession<'a>,
     end: StoreEnd,
@@ -182,7 +180,7 @@ struct Run<'s, 'a> {
     own: Option<EncodedSlot>,
     /// The number of unclear answers since the last progress.
     unclear: u32,
-    /// Why the last create was unclear. A look at the name may show what became of it.
+    /// Why the last create was unclear. Reading the name may show its outcome.
     create_unclear: Option<Unclear>,
 }
 
@@ -204,7 +202,7 @@ impl StoreSession<'_> {
         Ok(reading.end)
     }
 
-    /// Continue to read, up to the end of the log: nothing follows. After an error the reading is of no use.
+    /// Continue to read, up to the end of the log. After an error the reading is unusable.
     ///
     /// # Errors
     /// As [`Self::find_end`].
@@ -214,8 +212,8 @@ impl StoreSession<'_> {
         reading.prune.check()
     }
 
-    /// As [`Self::read_to_end`], but at most so many slots: a writer may be as fast as this reader. Returns whether it is the
-    /// end.
+    /// As [`Self::read_to_end`], but at most this many slots: a writer may be as fast as this reader. Returns whether
+    /// it is the end.
     ///
     /// # Errors
     /// As [`Self::find_end`].
@@ -236,9 +234,9 @@ impl StoreSession<'_> {
         Ok(reading.is_at_end())
     }
 
-    /// Continue to read: take in at most so many slots, up to one that is missing. Returns whether one is. Nothing
-    /// shows that it is the end: a later look, or [`Self::read_to_end`], continues. If there is nothing new, this is
-    /// one request. After an error the reading is of no use.
+    /// Continue to read: accept at most this many slots, up to a missing one. Returns whether one is missing. This does
+    /// not prove the end of the log: a later call, or [`Self::read_to_end`], continues. Without new records, this is
+    /// one request. After an error the reading is unusable.
     ///
     /// # Errors
     /// As [`Self::find_end`].
@@ -260,7 +258,7 @@ impl StoreSession<'_> {
         Ok(is_missing)
     }
 
-    /// Carry out the calls of a reader as long as `continues` says so.
+    /// Carry out the calls of a reader while `continues` returns true.
     fn read(
         &self,
         reading: &mut StoreReading,
@@ -285,8 +283,8 @@ impl StoreSession<'_> {
         }
     }
 
-    /// The start of the log in the store: record 1, or what follows the segments that were deleted after a prune. A
-    /// reader that begins there finds the retention note that says so, or an error.
+    /// The start of the log in the store: record 1, or the first record after the segments that a prune deleted. A
+    /// reader that begins there finds the retention note about the prune, or fails.
     ///
     /// # Errors
     /// `Corrupt` if the first segment object is damaged; `Io` if the store does not answer.
@@ -303,7 +301,7 @@ impl StoreSession<'_> {
         let found = found.ok_or_else(|| unnoted(first.base_seq))?;
         let header = SegmentHeader::decode(&found.bytes)
             .map_err(|fault| fault_error(&name, &SlotFault::Segment(fault), None))?;
-        // The epoch that the first slot after the floor continues: no writer note may be left to say it.
+        // The epoch that the first slot after the floor continues: perhaps no writer note of it is left.
         let floor = segment_floor(&listing);
         let slots = self.list(TAIL, &mut unclear)?;
         let after = slots.iter().find(|slot| {
@@ -322,8 +320,8 @@ impl StoreSession<'_> {
         Ok(StoreEnd { position, time: 0, place: None })
     }
 
-    /// Open an epoch at the end of the log: read to it, and create the slot that `build` makes for it.
-    /// `build` is asked again if another process was first.
+    /// Open an epoch at the end of the log: read to it, and create the slot that `build` makes for it. `build` is
+    /// called again if another process was first.
     ///
     /// # Errors
     /// As [`Self::find_end`], and any error of `build`.
@@ -367,7 +365,7 @@ impl StoreSession<'_> {
         self.create_same(&ObjectName::Segment(*object).to_string(), bytes)
     }
 
-    /// Create an object, which may exist with the same bytes.
+    /// Create an object, which may already exist with the same bytes.
     ///
     /// # Errors
     /// `Corrupt` if there is another one of that name; `Io` if the store does not answer.
@@ -456,8 +454,8 @@ impl StoreSession<'_> {
 }
 
 impl HeldStore {
-    /// Continue at the end of the log, in its epoch. The process that opened the epoch wrote to the folder of
-    /// the caller, and does not run any more.
+    /// Continue at the end of the log, in its epoch. The process that opened the epoch wrote to the folder of the
+    /// caller, and has ended.
     pub(in crate::store) fn at(end: StoreEnd) -> Self {
         Self { keeper: SlotKeeper::at(end.position), end, unresolved: None, commits: 0 }
     }
@@ -499,7 +497,7 @@ impl HeldStore {
         self.commit_with(session, slot, SlotKeeper::start)
     }
 
-    /// Commit a slot with records that a folder brings along, which may be an opening slot.
+    /// Commit a slot with records of a folder, which may be an opening slot.
     ///
     /// # Errors
     /// As [`Self::commit`].
@@ -544,7 +542,7 @@ impl HeldStore {
         self.resolve(session)
     }
 
-    /// Find out what became of the last commit. It sends the same bytes again where that is necessary.
+    /// Find out the outcome of the last commit. Sends the same bytes again if necessary.
     ///
     /// # Errors
     /// As [`Self::commit`].
@@ -660,7 +658,7 @@ impl<'s, 'a> Run<'s, 'a> {
         let name = ObjectName::Slot(first_seq).to_string();
         let Some(object) = self.session.get(&name, &mut self.unclear)? else {
             self.fault = Some(SlotFault::Missing);
-            // Only now nothing is known about the create.
+            // Only now the outcome of the create is unknown.
             if let Some(why) = self.create_unclear.take() {
                 self.session.ask_again(&mut self.unclear, &why)?;
             }

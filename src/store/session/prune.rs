@@ -1,10 +1,10 @@
-//! Looking for the retention note that says why a log begins later than with record 1.
+//! Looks for the retention note that explains why a log begins later than with record 1.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, Codec, Record};
 use crate::log::{KIND_RETENTION_NOTE, RetentionNote};
 
-/// What was found so far.
+/// The note that was found so far.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Prune {
     /// The first record, and the chain value before it.
@@ -13,8 +13,8 @@ pub(super) struct Prune {
 }
 
 impl Prune {
-    /// `first` is where the reading begins, if nothing is known about the log before it: a sequence number, and the chain
-    /// value of the record before.
+    /// `first` is the position at which the reading begins, if nothing is known about the log before it: a sequence
+    /// number, and the chain value of the previous record.
     pub(super) fn new(first: Option<(u64, Chain)>) -> Self {
         Self { first: first.filter(|(seq, _)| *seq > 1), is_noted: false }
     }
@@ -27,7 +27,7 @@ impl Prune {
     pub(super) fn look(&mut self, record: &Record<'_>) {
         let Some((first_seq, chain)) = self.first else { return };
         self.is_noted |= retention_note(record).is_some_and(|note| {
-            // A prune that was interrupted left segments which the note covers.
+            // An interrupted prune left segments that the note covers.
             note.last_seq >= first_seq
                 || (note.last_seq + 1 == first_seq && note.chain() == Some(chain))
         });

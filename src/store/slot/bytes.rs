@@ -8,7 +8,7 @@ use crate::store::protocol::{SlotFacts, StorePosition};
 use super::frames::{FrameWalk, walk_frames};
 use super::header::{DATA_START, SLOT_HEADER_SIZE, SlotFault, SlotHeader};
 
-/// Bytes under the name of a slot. Nothing about them is verified.
+/// Bytes under the name of a slot, which are not verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotBytes(pub Vec<u8>);
 
@@ -79,7 +79,7 @@ impl CheckedSlot {
         &self.bytes
     }
 
-    /// What the protocol needs to know about the slot, which has this time in the store.
+    /// The parts of the slot that the protocol needs. The slot has this time in the store.
     #[must_use]
     pub fn facts(&self, at: Option<StoreTime>) -> SlotFacts {
         let SlotHeader { first_seq, last_seq, chain_before, chain_after, .. } = self.header;

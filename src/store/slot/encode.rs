@@ -160,7 +160,7 @@ impl EncodedSlot {
         check_place(&self.header, &self.place.header, place)
     }
 
-    /// What the protocol needs to know about the slot.
+    /// The parts of the slot that the protocol needs.
     #[must_use]
     pub fn facts(&self) -> SlotFacts {
         SlotFacts {

@@ -7,7 +7,7 @@ use crate::log::{KIND_WRITER_NOTE, WriterNote};
 
 use super::header::{DATA_START, SlotFault};
 
-/// A position between two frames of a segment, and what is known about the records before it.
+/// A position between two frames of a segment, and the known facts about the earlier records.
 #[derive(Debug, Clone)]
 pub(in crate::store) struct FrameWalk {
     /// The sequence number of the next record.

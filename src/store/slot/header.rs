@@ -50,11 +50,11 @@ mod at {
     pub(super) const CRC: usize = 252;
 }
 
-/// What a slot holds, and where it belongs.
+/// The content of a slot, and its place in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotHeader {
     pub ledger: Uid,
-    /// The uid from which the key of the chain derives.
+    /// The uid from which the key of the chain is derived.
     pub genesis: Uid,
     /// The process that wrote it.
     pub node: Uid,

@@ -1,6 +1,6 @@
-//! Looks whether a store could restore the log, and repairs what it can.
+//! Checks that a store can restore the log, and repairs it where possible.
 //!
-//! Invariant: what is called repaired was looked at again after the repair.
+//! Invariant: an object is reported as repaired only after another check of it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,17 +13,17 @@ use crate::store::session::StoreSession;
 use super::find::{Defect, FaultPlace, Listings, ReadSlots, StoreFault, Whole, find, read_object};
 use super::repair::{has_copy, is_unclear, repair};
 
-/// What became of damage in a store.
+/// The state of damage in a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DamageState {
     /// It is as it was: it was repaired from the folder, or a person brought it back.
     Repaired,
-    /// The folder has what the object should have, but nothing overwrites an object: a person deletes it, and then it is
+    /// The folder has the right bytes, but the program never overwrites an object: after a person deletes it, it is
     /// created again.
     Deletable,
     /// The folder does not have it.
     Lost,
-    /// The folder cannot be read there, so nothing is known about the object.
+    /// The folder cannot be read at this place, so nothing is known about the object.
     Uncompared,
 }
 
@@ -32,9 +32,9 @@ pub enum DamageState {
 pub struct StoreDamage {
     /// Its name below the prefix.
     pub object: String,
-    /// What is wrong with it, for people.
+    /// The problem, for people.
     pub what: String,
-    /// What became of it.
+    /// Its state.
     pub state: DamageState,
     /// Whether only derived data in it is damaged: a restore has every record.
     pub is_derived: bool,
@@ -45,13 +45,13 @@ pub struct StoreDamage {
 pub struct ScrubStep {
     /// Its bytes; 0 if there was none.
     pub bytes: u64,
-    /// Whether it is damaged, or cannot be compared. A check says how, and repairs what it can.
+    /// Whether it is damaged, or cannot be compared. The check reports the details, and repairs the object if possible.
     pub is_damaged: bool,
     /// Whether it was the last one: the next step begins again.
     pub is_last: bool,
 }
 
-/// What a process found when it read objects.
+/// The findings of a process that read objects.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Health {
     /// Damaged objects, as they are listed.
@@ -62,7 +62,7 @@ pub(in crate::store) struct Health {
     read: ReadSlots,
 }
 
-/// List the store, and find what is wrong, also with what was read before.
+/// List the store, and find all damage, including the findings of earlier reads.
 fn look(whole: &Whole<'_>, health: &mut Health) -> Result<(Listings, Vec<StoreFault>)> {
     let listings = Listings::make(whole.reader, whole.session)?;
     let mut faults = find(whole, &listings, &mut health.read)?;
@@ -75,7 +75,7 @@ fn look(whole: &Whole<'_>, health: &mut Health) -> Result<(Listings, Vec<StoreFa
     Ok((listings, faults))
 }
 
-/// Look whether a store has what a restore needs, repair what it lacks, and look again. Returns everything that was found.
+/// Check that a store has everything that a restore needs, repair it, and check again. Returns all findings.
 ///
 /// # Errors
 /// `Io` if the store does not answer: a later call continues.
@@ -93,7 +93,7 @@ pub(in crate::store) fn check(whole: &Whole<'_>, health: &mut Health) -> Result<
             Ok(()) => {}
         }
     }
-    // A prune may have been noted since.
+    // A prune may have been noted in the meantime.
     let reader = whole.reader.reload().unwrap_or_else(|_| whole.reader.clone());
     let whole = &Whole { reader: &reader, ..*whole };
     let (listings, mut after) = look(whole, health)?;
@@ -139,8 +139,8 @@ pub(in crate::store) fn check(whole: &Whole<'_>, health: &mut Health) -> Result<
 }
 
 impl Health {
-    /// Read the next object and verify it. `node` decides with which one a process begins, so that processes that end
-    /// early do not all read the same ones.
+    /// Read the next object and verify it. `node` decides with which object a process begins, so that processes that
+    /// end early do not all read the same ones.
     ///
     /// # Errors
     /// `Io` if the store does not answer: a later call continues.
@@ -166,7 +166,7 @@ impl Health {
                 return Err(error);
             }
         };
-        // What is gone was deleted since it was listed: the next check says whether it is needed.
+        // An object that is gone was deleted after the listing: the next check decides whether it is needed.
         let fault = fault.filter(|fault| !fault.is_missing() && !mutant!(ScrubbedDamageIgnored));
         let (bytes, is_damaged) = (listed.length, fault.is_some());
         match fault {

@@ -1,10 +1,12 @@
-//! Finding what a store lost (`format/store.md`, section 7), by listings and by the slots that no segment object covers.
+//! Finds damage in a store (`format/store.md`, section 7), by listings and by reading the slots that no segment object
+//! covers.
 //!
 //! Invariants:
-//! - The end of the log is known before anything is listed: everything up to it must be there. The log may have continued
-//!   since: what is after that end is not looked at.
-//! - Only what a restore needs counts. What readers do not read is not looked at.
-//! - What the folder cannot show is no damage of the store: it is named as not compared, and the rest is compared.
+//! - The end of the log is known before the objects are listed: all records up to it must be there. The log may have
+//!   continued since then: later records are not checked.
+//! - Only objects that a restore needs are checked.
+//! - If the folder cannot show the right bytes, the object is reported as not compared, not as damaged, and the check
+//!   continues.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,18 +49,18 @@ pub(super) struct StoreFault {
     pub(super) place: FaultPlace,
 }
 
-/// What is wrong with an object.
+/// The problem of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Defect {
     Missing,
     Damaged(String),
     /// Only derived data is damaged: a restore has every record.
     Derived(String),
-    /// The folder cannot be read there, so nothing is known about the object.
+    /// The folder cannot be read at this place, so nothing is known about the object.
     Uncompared(String),
 }
 
-/// What is missing or damaged.
+/// The missing and damaged objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FaultPlace {
     /// A segment object with this record, after the lowest one that was listed.
@@ -74,7 +76,7 @@ pub(super) enum FaultPlace {
     Opening(u64),
     Blob(BlobId),
     Anchor(Anchor),
-    /// The object that says whose log it is.
+    /// The object that names the ledger.
     Ledger,
     /// Several objects that cannot be compared.
     Folder,
@@ -93,7 +95,7 @@ impl StoreFault {
         matches!(self.defect, Defect::Uncompared(_))
     }
 
-    /// What is wrong, for people.
+    /// The problem, for people.
     pub(super) fn what(&self) -> String {
         match &self.defect {
             Defect::Missing => "it is missing".to_owned(),
@@ -105,7 +107,7 @@ impl StoreFault {
     }
 }
 
-/// What is in a store at one moment, as far as it matters.
+/// The relevant content of a store at one moment.
 pub(super) struct Listings {
     /// The last record in a segment object.
     floor: u64,
@@ -120,7 +122,7 @@ pub(super) struct Listings {
 }
 
 impl Listings {
-    /// Slots first: whatever the other listing covers of them needs none.
+    /// Slots first: those that the later listing covers are not needed.
     pub(super) fn make(reader: &LogReader, session: &StoreSession<'_>) -> Result<Self> {
         let list = |folder| session.list(folder, &mut 0);
         let by_name = |listed: Vec<ListedObject>| {
@@ -156,8 +158,8 @@ impl Listings {
         }
     }
 
-    /// The objects that can be read to verify them, beside slots; of the blobs, those that the folder has: it may have
-    /// given up others.
+    /// The objects that can be read to verify them, except slots. Of the blobs, only those that the folder has: it may
+    /// have deleted others.
     pub(super) fn readable(&self, reader: &LogReader) -> Vec<(FaultPlace, ListedObject)> {
         let segments = self.segments.iter();
         let segments =
@@ -180,8 +182,8 @@ fn lowest(segments: &[(SegmentObject, ListedObject)]) -> u64 {
     segments.first().map_or(1, |(object, _)| object.base_seq)
 }
 
-/// The newest retention note in the folder, if the log in the store begins later. The folder may still have what the note
-/// covers, as that of a standby. An error is the reason why it is unknown.
+/// The newest retention note in the folder, if the log in the store begins later. The folder may still have the records
+/// that the note covers, as a standby's does. An error is the reason why it is unknown.
 fn retention(
     reader: &LogReader,
     listings: &Listings,
@@ -242,7 +244,7 @@ pub(super) fn find(
     Ok(faults)
 }
 
-/// Look at the object that says whose log it is: without it the store has no ledger for any reader.
+/// Check the object that names the ledger: without it, readers do not find the ledger of the store.
 fn look_at_ledger(session: &StoreSession<'_>) -> Result<Option<StoreFault>> {
     let name = ObjectName::Ledger.to_string();
     let defect = match session.get(&name, &mut 0)? {
@@ -260,8 +262,8 @@ fn look_at_ledger(session: &StoreSession<'_>) -> Result<Option<StoreFault>> {
     Ok(Some(fault).filter(|_| !mutant!(LostLedgerObjectIgnored)))
 }
 
-/// Look for records up to the floor that no segment object has, and for objects of another length. Returns the record
-/// after the floor.
+/// Look for records up to the floor that are in no segment object, and for objects of another length. Returns the
+/// record after the floor.
 fn look_at_segments(
     whole: &Whole<'_>,
     listings: &Listings,
@@ -271,7 +273,7 @@ fn look_at_segments(
     let Whole { reader, session, end, .. } = *whole;
     let end_seq = end.position.next_seq - 1;
     let lowest = lowest(&listings.segments);
-    // The log may begin later, if the ledger says so.
+    // The log may begin later, if a note of the ledger covers the first records.
     let mut next = match note {
         Ok(note) => {
             let pruned = note.as_ref().map_or(0, |logged| logged.note.last_seq);
@@ -314,7 +316,7 @@ fn look_at_segments(
     Ok(next)
 }
 
-/// The length of a segment object, by the folder; `None` if the folder does not show it.
+/// The length of a segment object, according to the folder; `None` if the folder does not show it.
 fn length_of(reader: &LogReader, object: &SegmentObject, end: &StoreEnd) -> Result<Option<u64>> {
     if let Some(segment) = segment_with(reader, object.base_seq, end)?
         && object_of(&segment) == *object
@@ -393,7 +395,7 @@ fn look_at_slots(
     })
 }
 
-/// Look for opening slots that are missing: without one, a process that was replaced could continue there.
+/// Look for missing opening slots: without one, a replaced process could continue there.
 fn look_at_openings(whole: &Whole<'_>, listings: &Listings, faults: &mut Vec<StoreFault>) {
     let Whole { reader, end, .. } = *whole;
     for seq in valid_headers(reader).map(|header| header.base_seq).collect::<BTreeSet<_>>() {
@@ -406,7 +408,7 @@ fn look_at_openings(whole: &Whole<'_>, listings: &Listings, faults: &mut Vec<Sto
             Ok(_) => continue,
             Err(error) => Defect::Uncompared(error.to_string()),
         };
-        // It may have been found as one that no segment object covers, which is repaired in another way.
+        // It may have been reported as uncovered, which has another repair.
         let object = ObjectName::Slot(seq).to_string();
         faults.push(StoreFault::new(object, defect, FaultPlace::Opening(seq)));
     }
@@ -489,7 +491,7 @@ fn named(reader: &LogReader, mut blobs: BTreeMap<[u8; 32], BlobId>, last: u64) -
     named
 }
 
-/// Look for the anchors from which a pruned log starts. A snapshot object with one is as good.
+/// Look for the anchors from which a pruned log starts. A snapshot object is as good as an anchor.
 fn look_at_anchors(
     whole: &Whole<'_>,
     listings: &Listings,

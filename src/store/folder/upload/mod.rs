@@ -1,4 +1,4 @@
-//! What a holder of the log, or a side-car, uploads beside slots, and how it finds and repairs what a store lost.
+//! Uploads of a process that holds the log, or of a side-car, other than slots; and the check and repair of a store.
 //!
 //! `segments` uploads segment objects and snapshots, `find` compares a store with the folder, `repair` creates again what
 //! is missing, and `check` puts them together, and reads all objects one after the other.

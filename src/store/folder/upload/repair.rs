@@ -1,4 +1,4 @@
-//! Creating again what a store lost, from the folder. Nothing is overwritten, and nothing is deleted.
+//! Creates missing objects of a store again, from the folder. Overwrites and deletes nothing.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Ack, BlobState, CompleteSegment, LogReader};
@@ -19,8 +19,8 @@ pub(super) fn is_unclear(error: &Error) -> bool {
     error.kind() == ErrorKind::Io && std::error::Error::source(error).is_none()
 }
 
-/// Create what makes an object unnecessary that is damaged, or create it again if it is missing. Whether that was enough
-/// is for the caller to find out.
+/// Create the object that replaces a damaged one, or create a missing object again. The caller checks whether that was
+/// enough.
 ///
 /// # Errors
 /// `Corrupt`, `Pruned` and others if the folder does not have what is needed; `Io`.
@@ -31,7 +31,7 @@ pub(super) fn repair(whole: &Whole<'_>, fault: &StoreFault) -> Result<()> {
     }
     match &fault.place {
         FaultPlace::Gap { seq, lowest } => {
-            // What a prune deletes meanwhile is not created again.
+            // Objects that a prune deletes in the meantime are not created again.
             let listed = session.list(SEGMENTS, &mut 0)?;
             let now = preferred_objects(&listed).next().map(|(object, _)| object.base_seq);
             if now.is_none_or(|now| now > *lowest) {
@@ -71,8 +71,8 @@ pub(super) fn repair(whole: &Whole<'_>, fault: &StoreFault) -> Result<()> {
     }
 }
 
-/// Whether the folder has what an object that cannot be overwritten should have. It is verified: a person deletes the object
-/// because of this answer.
+/// Whether the folder has the right bytes of an object that cannot be overwritten. The bytes are verified, because a
+/// person deletes the object if the answer is yes.
 pub(super) fn has_copy(whole: &Whole<'_>, fault: &StoreFault) -> bool {
     let Whole { reader, session, end, .. } = *whole;
     match &fault.place {
@@ -88,8 +88,8 @@ pub(super) fn has_copy(whole: &Whole<'_>, fault: &StoreFault) -> bool {
     }
 }
 
-/// Create segment objects up to the end of the log, so that no slot before it is read any more. All of these records are in slots
-/// that were written.
+/// Create segment objects up to the end of the log, so that no earlier slot is read any longer. All of these records
+/// are in written slots.
 ///
 /// # Errors
 /// `Corrupt` if the folder is damaged, or an object has one of the names; `Io`.

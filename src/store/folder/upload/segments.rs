@@ -2,11 +2,11 @@
 //! without a folder needs few requests; and snapshots, so that it folds few records.
 //!
 //! Invariants:
-//! - Every record of a segment object is in a slot that is written, and so is the first record of the next
-//!   segment: what was sealed cannot change any more. A first part ends where a slot does.
+//! - Every record of a segment object is in a written slot, and so is the first record of the next segment, so that a
+//!   sealed segment cannot change. A first part ends at the end of a slot.
 //! - A segment object begins at or before the record after the floor, so that no record up to the new floor
 //!   is missing in segment objects.
-//! - The frames of a segment are verified before its object is created: what was created cannot be replaced.
+//! - The frames of a segment are verified before its object is created, because a created object cannot be replaced.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{SEGMENT_HEADER_SIZE, SegmentHeader, to_u64};
@@ -29,12 +29,12 @@ const PART_BYTES: u64 = 4 << 20;
 /// together are at most three times as long as the last one.
 const PART_GROWTH: u64 = 2;
 
-/// What segment objects cover, as this process knows it.
+/// The part of the log that segment objects cover, as this process knows it.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Covered {
     /// The last record in a segment object, once it was listed.
     floor: Option<u64>,
-    /// The number of slots after the floor when so many were committed, once they were listed.
+    /// The number of records after which the uncovered slots are counted again, once they were listed.
     slots: Option<(u64, u64)>,
     /// The last part that was uploaded here: its segment, and where it ends.
     part: Option<SegmentPlace>,
@@ -80,8 +80,8 @@ pub(in crate::store) fn upload_shipped(
     Ok(anchors + count + u64::from(has_snapshot))
 }
 
-/// Upload the anchors of a new retention note, if the log in the store begins later than its first record: a restore needs
-/// those of the newest note. Returns their number. One that the folder does not have is looked for again the next time.
+/// Upload the anchors of the newest retention note, if the log in the store begins later than record 1: a restore needs
+/// them. Returns their number. If the folder does not have one, the next call looks again.
 fn upload_anchors(
     reader: &LogReader,
     session: &StoreSession<'_>,
@@ -99,7 +99,7 @@ fn upload_anchors(
         preferred_objects(&segments).next().is_some_and(|(object, _)| object.base_seq > 1);
     let (mut count, mut has_all) = (0, true);
     for anchor in logged.note.anchors.iter().filter(|_| is_pruned) {
-        // The folder of a standby may not have it. A check names what the store lacks.
+        // The folder of a standby may not have it. A check reports it if the store lacks it.
         let (Some(name), Ok(())) = (anchor.name(), reader.check_anchor(anchor)) else {
             has_all = false;
             continue;
@@ -129,7 +129,7 @@ fn upload_complete(
             None => segment_floor(&session.list(SEGMENTS, &mut 0)?) + 1,
         };
         covered.floor = Some(next_seq - 1);
-        // The folder no longer has what was pruned there. Without it, no later segment could be uploaded.
+        // The folder no longer has the pruned segment. Without it, no later segment could be uploaded.
         if next_seq < reader.first_seq() && !mutant!(PrunedSegmentSkipped) {
             let made = segment_of_slots(session, next_seq - 1, shipped_seq)?;
             let Some((object, bytes)) = made else { return Ok(count) };
@@ -164,7 +164,7 @@ fn upload_part(
 ) -> Result<bool> {
     let (Some(place), Some(floor)) = (&end.place, covered.floor) else { return Ok(false) };
     let last_seq = end.position.next_seq - 1;
-    // A segment before it is not uploaded, or too long for that.
+    // An earlier segment is not uploaded, or is too long for that.
     if place.header.base_seq > floor + 1 || last_seq <= floor {
         return Ok(false);
     }
@@ -208,8 +208,8 @@ fn object_sized(segment: CompleteSegment) -> CompleteSegment {
     }
 }
 
-/// The segment of a folder that has a record, as far as the log goes; `None` if the folder does not have it, or it is too
-/// long for an object.
+/// The segment of a folder that has a record, up to the end of the log; `None` if the folder does not have it, or it is
+/// too long for an object.
 pub(super) fn segment_with(
     reader: &LogReader,
     seq: u64,
@@ -314,7 +314,7 @@ pub(super) fn create(
         }
         created => created?,
     }
-    // Nothing depends on it: a reader without it needs more requests.
+    // A failure does no harm: a reader without the index needs more requests.
     let _ = extend_index(session, &object, &bytes);
     Ok(())
 }
