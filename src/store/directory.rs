@@ -98,7 +98,8 @@ impl DirectoryObjects {
         }
     }
 
-    /// Create a file or folder at a path, and its parent folder if that is missing, except the folder of the store.
+    /// Run a file operation on a path. If the parent folder is missing, create it and try again; the folder of the
+    /// store is never created.
     fn in_folder<T>(&self, path: &Path, work: impl Fn() -> io::Result<T>) -> io::Result<T> {
         let folder = path.parent().filter(|folder| **folder != *self.root);
         let mut tries = 0;
@@ -161,7 +162,7 @@ impl DirectoryObjects {
     }
 }
 
-/// Remove the folder that this process made, if no other process uses it.
+/// Remove the folder of unnamed files, if no other process uses it.
 impl Drop for DirectoryObjects {
     fn drop(&mut self) {
         if self.is_writable {

@@ -34,7 +34,7 @@ const PART_GROWTH: u64 = 2;
 pub(in crate::store) struct Covered {
     /// The last record in a segment object, once it was listed.
     floor: Option<u64>,
-    /// The number of records after which the uncovered slots are counted again, once they were listed.
+    /// The number of slots after the floor, and the number of commits of this process when they were counted.
     slots: Option<(u64, u64)>,
     /// The last part that was uploaded here: its segment, and where it ends.
     part: Option<SegmentPlace>,

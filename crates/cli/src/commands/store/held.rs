@@ -16,7 +16,7 @@ use super::lines::{HeldStoreJson, StoreNewsLine};
 #[cfg(feature = "store")]
 use super::lines::{StandbyLine, StoreHealthLine};
 
-/// Is told what a standby does before it holds the ledger, and gets what it knows about the store.
+/// Receives the reports of a standby before it holds the ledger, and its view of the store.
 #[cfg(feature = "store")]
 pub(crate) type StoreNews<'a> =
     dyn FnMut(StandbyLine, &Arc<dyn StoreView>) -> Result<(), Failure> + 'a;
@@ -25,31 +25,31 @@ pub(crate) type StoreNews<'a> =
 #[cfg(feature = "store")]
 pub(crate) struct Held {
     pub(crate) ledger: Ledger,
-    /// What opening it found.
+    /// The report about opening it.
     pub(crate) report: OpenReport,
     pub(crate) log: Box<dyn HeldLog>,
 }
 
-/// What a process knows at any moment about a ledger in a store. Nothing is asked of the store.
+/// The state of a ledger in a store, as this process knows it. It makes no request to the store.
 #[cfg(feature = "store")]
 pub(crate) trait StoreView: Send + Sync + fmt::Debug {
-    /// What it does, and how far the store and it are apart.
+    /// The role of the process, and the lag of the store.
     fn health(&self) -> StoreHealthLine;
 
     /// The address for clients of another process that holds the ledger, if there is one.
     fn owner(&self) -> Option<String>;
 
-    /// Why another process may hold the ledger by now, although this one opened it.
+    /// Why another process may hold the ledger now, although this one opened it.
     fn doubt(&self) -> Option<HoldDoubt>;
 }
 
-/// Why another process may hold the ledger by now.
+/// Why another process may hold the ledger now.
 #[cfg(feature = "store")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HoldDoubt {
     /// It took over.
     Replaced,
-    /// The store has given no answer for so long, which is at least the lease.
+    /// The store has given no answer for this long, which is at least the lease.
     NoContact(Duration),
 }
 
@@ -64,25 +64,26 @@ pub(crate) struct HttpAddress {
 
 /// A log that this process holds in a store.
 pub(crate) trait HeldLog {
-    /// What is printed about it.
+    /// The lines that are printed about it.
     fn json(&self) -> HeldStoreJson;
 
-    /// What is known about it at any moment.
+    /// The known state.
     #[cfg(feature = "store")]
     fn view(&self) -> Arc<dyn StoreView>;
 
     /// Show signs of life from now on, with the address for HTTP.
     fn start(&mut self, http: Option<&HttpAddress>) -> Result<(), Failure>;
 
-    /// What is new about the store: its lag, and damage in it. Fails if another process took over.
+    /// New reports about the store: its lag, and damage in it. Fails if another process took over.
     fn check(&mut self) -> Result<Vec<StoreNewsLine>, Failure>;
 
     /// The same failure, with the process that took over if that is the reason.
     fn explain(&self, failure: Failure) -> Failure;
 
-    /// Ship what the store lacks, unless something failed before, and show no more signs of life.
+    /// Ship the records that the store lacks, unless an earlier call failed, and stop showing signs of life.
     fn finish(&mut self, has_failed: bool) -> Result<(), Failure>;
 
-    /// Say that the ledger is free, if the store has all of it: it was closed, and a standby may take over at once.
+    /// Report that the ledger is free, if the store has all of it: the ledger was closed, and a standby may take over
+    /// at once.
     fn release(&mut self);
 }

@@ -22,12 +22,12 @@ use super::url::{Engine, StoreUrl};
 pub(super) struct OpenStore {
     pub(super) url: StoreUrl,
     pub(super) objects: Arc<dyn Objects>,
-    /// Where requests go, if the environment says so.
+    /// The endpoint of requests, if the environment names one.
     pub(super) endpoint: Option<String>,
     remote: Option<(Arc<RemoteObjects>, Transport)>,
 }
 
-/// The client gives up only after `ledger` did.
+/// The client gives up later than `ledger`.
 const CLIENT_TIMEOUT: &str = "1h";
 
 impl OpenStore {
@@ -38,7 +38,7 @@ impl OpenStore {
         remote.list_folder("probe/").map(drop).map_err(failed)
     }
 
-    /// What the server called itself.
+    /// The name that the server gave itself.
     pub(super) fn server(&self) -> Option<String> {
         self.remote.as_ref().and_then(|(_, transport)| transport.server())
     }
@@ -53,7 +53,7 @@ pub fn open_objects(url: &str, timeout: Duration) -> Result<Arc<dyn Objects>, St
     Ok(store.objects)
 }
 
-/// The store at an address. Nothing is sent yet.
+/// The store at an address. This makes no request.
 pub(super) fn open(
     url: &StoreUrl,
     timeout: Duration,
@@ -116,7 +116,7 @@ fn open_directory(folder: &Path) -> Result<Arc<dyn Objects>, Failure> {
 
 type Built = object_store::Result<(Arc<dyn ObjectStore>, Option<String>)>;
 
-/// No request is repeated: the protocol looks what became of it first.
+/// No request is repeated: the protocol first checks its outcome.
 fn no_retries() -> RetryConfig {
     RetryConfig { max_retries: 0, ..RetryConfig::default() }
 }

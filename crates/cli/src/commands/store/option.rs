@@ -40,8 +40,8 @@ impl StoreOption {
         parse_url(&self.url)
     }
 
-    /// The store of a command for a ledger that is there: opening a store in a folder makes its folders, which such
-    /// a command does not.
+    /// The store of a command for an existing ledger. Opening a store in a folder creates folders, which such a command
+    /// does not do.
     pub(super) fn open_existing(&self) -> Result<OpenStore, Failure> {
         let url = self.url()?;
         if url.engine == Engine::Folder && !expect_no_file(&url)?.join("LEDGER.json").is_file() {

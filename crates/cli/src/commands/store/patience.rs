@@ -1,7 +1,7 @@
-//! How often a process asks a store again, and for how long.
+//! Decides how often and how long a process repeats a call to a store.
 //!
-//! The first answer that says nothing is followed by a look at once: mostly the request was carried out. After that
-//! the pauses grow, up to two seconds.
+//! After the first unclear answer the process checks at once, because the store usually executed the request. Then the
+//! pauses grow, up to two seconds.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use plan_ledger::internals::store::{Objects, StoreClient};
 use super::open::OpenStore;
 use super::url::StoreUrl;
 
-/// How long the store may give no clear answer before a process gives up.
+/// A process gives up after the store has given no clear answer for this long.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// After so much time without an unclear answer a thread counts from the start: a long log has many requests, and
-/// some of them may meet a busy store.
+/// After this long without an unclear answer, a thread counts from the start: a long log has many requests, and some of
+/// them may meet a busy store.
 const CALM: Duration = Duration::from_secs(60);
 
 thread_local! {
@@ -29,7 +29,7 @@ thread_local! {
     static OUTAGE: Cell<Option<Outage>> = const { Cell::new(None) };
 }
 
-/// A time in which the store gave no clear answer.
+/// A period in which the store gave no clear answer.
 #[derive(Debug, Clone, Copy)]
 struct Outage {
     since: Instant,
@@ -49,12 +49,12 @@ impl Outage {
     }
 }
 
-/// A client that asks the store again for [`PATIENCE`].
+/// A client that repeats calls to the store for [`PATIENCE`].
 pub(super) fn patient_client(store: &OpenStore, environment: &Environment) -> StoreClient {
     patient(&store.url, Arc::clone(&store.objects), environment)
 }
 
-/// A client of the store at an address that asks it again for [`PATIENCE`].
+/// A client of the store at an address that repeats calls for [`PATIENCE`].
 pub(super) fn patient(
     url: &StoreUrl,
     objects: Arc<dyn Objects>,

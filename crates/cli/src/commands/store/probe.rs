@@ -1,7 +1,7 @@
-//! `ledger store probe`: whether a store keeps the promises on which a ledger relies.
+//! `ledger store probe`: tests whether a store keeps the promises on which a ledger relies.
 //!
-//! The promises are tested, as far as a test can: a name is created twice, several clients race for one
-//! name, and what is written must be read and listed at once. Everything that the probe writes is removed.
+//! It tests the promises as far as a test can: it creates a name twice, lets several clients race for one name, and
+//! checks that written objects can be read and listed at once. It removes all of its objects.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -87,7 +87,7 @@ fn left_behind(store: &OpenStore, id: &str) -> Result<Vec<String>, Failure> {
     Ok(left)
 }
 
-/// A store whose creates are counted and timed.
+/// A store that counts and times creates.
 #[derive(Debug)]
 struct Observed {
     objects: Arc<dyn Objects>,
@@ -99,7 +99,7 @@ struct Seen {
     created: Vec<Duration>,
     refused: u64,
     with_time: usize,
-    /// Why the first create that had no clear outcome had none.
+    /// The reason why the first unclear create was unclear.
     first_refusal: Option<Unclear>,
 }
 

@@ -66,7 +66,7 @@ impl Sum {
 
 fn read(store: &OpenStore, identity: &LedgerIdentity) -> Result<StoreStatusLine, Failure> {
     let list = |folder: &str| store.objects.list(folder).map_err(|why| why.error());
-    // Listed first: a slot that is collected meanwhile is covered by what is listed later.
+    // Listed first: a slot that is collected in the meantime is covered by an object of the later listing.
     let (tail, segments) = (list("tail/")?, list("seg/")?);
     let (mut slots, mut sealed) = (Sum::default(), Sum::default());
     let (mut indexes, mut others) = (Sum::default(), Sum::default());

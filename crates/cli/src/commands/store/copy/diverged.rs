@@ -1,4 +1,4 @@
-//! What to do with a folder that has diverged.
+//! The error of a folder that has diverged, with the commands that save its records.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use plan_ledger::{Error, ErrorKind};
 
 use crate::protocol::{ledger_option, quoted};
 
-/// The same error; that of a folder that has diverged names the command that saves what only it has.
+/// The same error. For a folder that has diverged, its hint names the command that saves the records that only it has.
 pub(crate) fn with_rejoin(error: Error, url: &str, dir: &Path) -> Error {
     if error.kind() != ErrorKind::Diverged {
         return error;

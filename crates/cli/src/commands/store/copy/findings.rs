@@ -1,8 +1,8 @@
-//! What a process found out about damage in a store, and tells people.
+//! Reports the damage that a process found in a store.
 //!
 //! Invariants:
-//! - Each object that is damaged, repaired, lost or not compared is told once, and again when that changes.
-//! - What is not compared is no damage of the store, and does not count as such.
+//! - An object that is damaged, repaired, lost or not compared is reported once, and again when its state changes.
+//! - An object that could not be compared does not count as damaged.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ pub(crate) const CHECK_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 /// How often it is listed while something is damaged.
 pub(crate) const RECHECK_EVERY: Duration = Duration::from_secs(60);
 
-/// What is damaged in a store, as far as it was looked at.
+/// The known damage in a store.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     found: Mutex<Found>,
@@ -53,7 +53,7 @@ impl Findings {
                 DamageState::Deletable | DamageState::Lost => found.damaged.insert(object, damage),
             };
         }
-        // What is no longer found is whole, or readers no longer need it.
+        // An object that is no longer reported is intact, or readers no longer need it.
         let whole = before.into_values();
         found
             .news
@@ -65,12 +65,12 @@ impl Findings {
         u64::try_from(self.found().damaged.len()).unwrap_or(u64::MAX)
     }
 
-    /// One of them without which a restore would lack something.
+    /// Damaged objects that a restore needs.
     pub(crate) fn first(&self) -> Option<StoreDamage> {
         self.found().damaged.values().find(|damage| !damage.is_derived).cloned()
     }
 
-    /// What is new, as lines.
+    /// The new findings, as lines.
     pub(crate) fn news(&self, ack: Option<&str>, url: &str) -> Vec<StoreDamageLine> {
         let mut found = self.found();
         let damaged = u64::try_from(found.damaged.len()).unwrap_or(u64::MAX);
@@ -132,7 +132,7 @@ mod tests {
         findings.take_in(Vec::new());
         assert_eq!(told(), [("seg/a".to_owned(), DamageWord::Repaired)]);
         assert_eq!((findings.count(), findings.first()), (0, None));
-        // What the folder cannot show is told, but is no damage of the store.
+        // An object that the folder cannot show is reported, but does not count as damage of the store.
         for expected in [vec![("seg/a".to_owned(), DamageWord::Uncompared)], Vec::new()] {
             findings.take_in(vec![damage("seg/a", DamageState::Uncompared)]);
             assert_eq!(told(), expected);

@@ -1,6 +1,7 @@
-//! Folders and the log in a store: `restore` makes a folder of a store, `replicate` ships a folder that another process
-//! writes, and `rejoin` makes place for a restored folder where one has diverged; `diverged` says so in errors, and `blobs`
-//! names what a restored folder lacks, and `findings` what a store lost.
+//! Copies between folders and the log in a store: `restore` makes a folder of a store, `replicate` ships a folder that
+//! another process writes, and `rejoin` sets a diverged folder aside and restores the store in its place. `diverged`
+//! words the error, `blobs` names the large outputs that a restored folder lacks, and `findings` reports damage in a
+//! store.
 
 mod blobs;
 mod diverged;

@@ -74,7 +74,7 @@ fn carry_out(
     let mut line = |record: &LoggedRecord| record_json(record);
     let rejoined = store::rejoin(dir, environment.log_options(), &client, &mut line)
         .map_err(|error| at_store(error, client.url()))?;
-    // What this machine knew of the folder is in the one that was set aside.
+    // The records of this machine about the folder belong to the one that was set aside.
     forget_root(dir);
     Ok(RejoinLine {
         acknowledged: rejoined.acknowledged,
@@ -89,7 +89,7 @@ fn carry_out(
     })
 }
 
-/// What the folder has that the store lacks. Nothing is written.
+/// The records that only the folder has. Writes nothing.
 fn compare(args: &RejoinArgs, environment: &Environment) -> Result<RejoinLine, Failure> {
     let (url, dir) = (args.store.url()?.to_string(), &args.place.dir);
     let read = |storage: &Arc<dyn Storage>, place: &Path| LogReader::open(storage, place);

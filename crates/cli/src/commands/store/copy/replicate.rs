@@ -1,4 +1,4 @@
-//! `ledger replicate`: brings to a store what another process writes to a folder.
+//! `ledger replicate`: copies to a store what another process writes to a folder.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -42,7 +42,7 @@ and repairs it from the folder. The exit code is 2 if there is no ledger, 4 if s
 bound to a store (its server copies it then), and 7 if the store does not answer for 30 s, or a signal came
 before it had every record: what waits to be copied is safe in the folder, and the next start continues.";
 
-/// How often a signal is looked for.
+/// The pause between two checks for a signal.
 const TICK: Duration = Duration::from_millis(50);
 
 /// How long a signal leaves for the last copy.
@@ -88,7 +88,7 @@ pub(crate) fn replicate(args: &ReplicateArgs) -> Result<Code, Failure> {
     let url = args.store.url()?.to_string();
     let (done, finished) = channel();
     let run = move || done.send(copying.run());
-    // A side-car has no lock and acknowledges nothing, so the process may end at any moment.
+    // A side-car has no lock and acknowledges nothing, so the process may end at any time.
     Builder::new()
         .name("replicate".to_owned())
         .spawn(run)
@@ -167,7 +167,7 @@ impl Copying {
         }
     }
 
-    /// Whether the store has every blob that a record names; says which ones it and the folder lack.
+    /// Whether the store has every blob that a record names; reports those that both it and the folder lack.
     fn has_all_blobs(
         &self,
         client: &StoreClient,
@@ -245,8 +245,8 @@ impl Copying {
     }
 }
 
-/// Look whether the store could restore the ledger, and repair it. Returns whether it is whole. A look that comes to no
-/// end is repeated; if it was the last one, it is told.
+/// Check that the store could restore the ledger, and repair it. Returns whether it is complete. If a check fails, it
+/// is repeated; the failure of the last one is reported.
 ///
 /// # Errors
 /// `Diverged` if another process took over in the store.
@@ -277,7 +277,7 @@ fn is_outage(error: &Error) -> bool {
     is_unanswered || error.kind() == ErrorKind::OutcomeUnknown
 }
 
-/// The error of a store that does not answer, with what waits.
+/// The error of a store that does not answer, with the records that wait.
 fn behind(error: Error, lag: &StoreLag, url: &str) -> Failure {
     let error = at_store(error, url);
     if !is_outage(&error) || lag.records == 0 {

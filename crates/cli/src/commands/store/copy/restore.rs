@@ -110,7 +110,7 @@ fn lost_end_text(sealed: &SegmentObject, line: &RestoredLine) -> String {
     )
 }
 
-/// Say which object of the store a person replaces: a restore needs only its records.
+/// Name the object of the store that a person must replace: a restore needs only its records.
 pub(crate) fn print_derived_damage(progress: &FolderProgress, url: &str, dir: &Path) {
     let Some(object) = progress.derived_damage else { return };
     print_message(&format!(
@@ -122,7 +122,7 @@ pub(crate) fn print_derived_damage(progress: &FolderProgress, url: &str, dir: &P
     ));
 }
 
-/// Whether there is nothing at a path, or an empty folder.
+/// Whether a path does not exist, or is an empty folder.
 pub(crate) fn is_free(dir: &Path) -> bool {
     match std::fs::read_dir(dir) {
         Ok(mut entries) => entries.next().is_none(),
@@ -130,7 +130,7 @@ pub(crate) fn is_free(dir: &Path) -> bool {
     }
 }
 
-/// The number of records in a store, as far as its names tell: for a bar.
+/// The number of records in a store, estimated from the names of its objects for the progress bar.
 pub(crate) fn records_about(objects: &dyn Objects) -> usize {
     let segments = objects.list("seg/").unwrap_or_default();
     let covered = segment_floor(&segments);

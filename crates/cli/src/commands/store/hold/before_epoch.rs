@@ -1,5 +1,5 @@
-//! What is checked before an epoch is opened. An epoch replaces the owner and stays in the store, so a start that is
-//! refused should not open one. Only whether the store is whole is looked at afterwards: until then another process may
+//! The checks before an epoch is opened. An epoch replaces the owner and stays in the store, so a start that will be
+//! refused should not open one. Only the check that the store is complete comes later: until then another process may
 //! continue the log, and collect objects.
 
 use std::io::Write as _;
@@ -11,11 +11,11 @@ use plan_ledger::{Environment, Error, ErrorKind};
 use crate::output::Failure;
 use crate::server::{check_root_of_folder, open_in_turn};
 
-/// What opening an epoch writes to the folder, and the first records after it, in bytes.
+/// The size in bytes of the records that opening an epoch writes to the folder, and of the first records after it.
 const ROOM: usize = 256 << 10;
 
-/// Checks that the folder has room, and that the ledger has the last record that this user wrote to it. `is_known` tells
-/// whether the store has the ledger.
+/// Checks that the folder has room, and that the ledger has the last record that this user wrote to it. `is_known`
+/// states whether the store has the ledger.
 ///
 /// # Errors
 /// `DiskFull`; `Rejected` if the ledger was rolled back, unless that is accepted.
@@ -30,7 +30,8 @@ pub(super) fn check(
     if found.is_ok() || !is_known {
         return found;
     }
-    // The store may have what the folder lacks: it is brought to the end of the log, which writes nothing to the store.
+    // The store may have records that the folder lacks. This copies them into the folder, and writes nothing to the
+    // store.
     let follow = || StandbyFolder::open(dir, environment.log_options(), client);
     match open_in_turn(dir, follow) {
         Ok(folder) => {
@@ -41,7 +42,7 @@ pub(super) fn check(
         Err(error) if matches!(error.kind(), ErrorKind::Locked | ErrorKind::Io) => {
             Err(error.into())
         }
-        // The ledger cannot be opened either, and that says why.
+        // If the ledger cannot be opened, the later attempt reports the reason.
         Err(_) => Ok(()),
     }
 }
@@ -55,12 +56,12 @@ pub(super) fn check_followed(dir: &Path, environment: &Environment) -> Result<()
     check_root_of_folder(dir, environment)
 }
 
-/// Checks that the folder has room for what opening an epoch writes.
+/// Checks that the folder has room for the records of opening an epoch.
 ///
 /// # Errors
 /// `DiskFull`; `Io` if nothing can be written there.
 fn expect_room(dir: &Path) -> Result<(), Error> {
-    // It has no name, so nothing is left of it. Some file systems find room only when the data is synced.
+    // The file has no name, so it leaves nothing behind. Some file systems allocate space only when the data is synced.
     let written = tempfile::tempfile_in(dir).and_then(|mut file| {
         file.write_all(&vec![0x5a; ROOM])?;
         file.sync_data()

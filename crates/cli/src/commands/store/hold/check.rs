@@ -1,8 +1,9 @@
-//! The owner's thread that looks whether the store could restore the ledger, and repairs what it can (`format/store.md`,
+//! The owner's thread that checks whether the store could restore the ledger, and repairs it (`format/store.md`,
 //! section 7).
 //!
-//! It lists the store when it starts and once a day, and each minute while something is damaged. Between that it reads one
-//! object after the other, slowly, and at most so many bytes a day: reading costs money where the traffic does.
+//! The thread lists the store when it starts, once a day, and each minute while something is damaged. In between it
+//! reads one object after the other, slowly, and at most a certain number of bytes a day, because some stores charge
+//! for traffic.
 
 use std::error::Error as _;
 use std::sync::Arc;
@@ -20,13 +21,15 @@ use crate::output::print_message;
 const BYTES_PER_SECOND: u64 = 4 << 20;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A smaller object counts as one of so many bytes, since each costs a request.
+/// A smaller object counts as this many bytes, since each costs a request.
 const BYTES_MIN: u64 = 64 << 10;
 
-/// When so many checks in a row failed, a minute each, it is told also if the reason is that the store does not answer.
+/// After this many failed checks in a row, one each minute, the failure is reported even if the reason is that the
+/// store does not answer.
 const FAILED_MAX: u32 = 10;
 
-/// The error of an opening that found damage which it cannot repair: what it acknowledges could not be restored.
+/// The error of a start that found damage which it cannot repair: a restore would lose the results that it
+/// acknowledges.
 pub(super) fn refused(damage: &StoreDamage, count: u64, url: &str) -> Error {
     let StoreDamage { object, what, state, .. } = damage;
     let more = match count {
@@ -58,7 +61,7 @@ pub(super) fn refused(damage: &StoreDamage, count: u64, url: &str) -> Error {
 #[derive(Debug)]
 pub(super) struct Checker {
     stop: Option<Sender<()>>,
-    /// It may be waiting for the store, and nothing waits for it.
+    /// The thread may wait for the store, but no other thread waits for it.
     _thread: JoinHandle<()>,
 }
 
@@ -68,11 +71,11 @@ impl Drop for Checker {
     }
 }
 
-/// What the thread works on.
+/// The data of the thread.
 pub(super) struct Checking {
     pub(super) keeper: Arc<StoreKeeper>,
     pub(super) findings: Arc<Findings>,
-    /// The opening has looked already.
+    /// The start has already checked the store.
     pub(super) is_checked: bool,
     /// How many bytes are read each day.
     pub(super) bytes_max: u64,
@@ -95,7 +98,7 @@ impl Checker {
     }
 }
 
-/// Tells that the thread panicked: nothing waits for it.
+/// Reports that the thread panicked, because no other thread waits for it.
 struct Ending;
 
 impl Drop for Ending {
@@ -109,7 +112,7 @@ impl Drop for Ending {
     }
 }
 
-/// What is due when.
+/// The due times.
 #[derive(Debug)]
 struct Turn {
     check_at: Instant,
@@ -119,9 +122,9 @@ struct Turn {
     left: u64,
     /// All objects were read.
     is_scrubbed: bool,
-    /// A failure that is no outage of the store was told, and there was none without it since.
+    /// Whether a failure other than an outage of the store was reported, without a success since then.
     is_failing: bool,
-    /// So many checks in a row failed.
+    /// The number of checks in a row that failed.
     failed: u32,
 }
 
@@ -131,7 +134,7 @@ impl Turn {
         Self { check_at, scrub_at: now, left: 0, is_scrubbed: true, is_failing: false, failed: 0 }
     }
 
-    /// Tell an error once. If the store does not answer, other threads do, unless only the checks fail.
+    /// Report an error once. If the store does not answer, other threads report it, unless only the checks fail.
     fn tell(&mut self, error: &Error) {
         let is_long = self.failed >= FAILED_MAX;
         if (!is_outage(error) || is_long) && !self.is_failing {
@@ -148,7 +151,7 @@ fn is_outage(error: &Error) -> bool {
 }
 
 impl Checking {
-    /// Do what is due. Returns how long to wait.
+    /// Do the due work. Returns how long to wait.
     fn work(&self, turn: &mut Turn) -> Duration {
         let now = Instant::now();
         if now >= turn.check_at {
@@ -196,7 +199,7 @@ impl Checking {
     }
 }
 
-/// Whether a mode promises anything about the store.
+/// Whether a mode promises that the store has records.
 pub(super) fn needs_whole_store(ack: AckMode) -> bool {
     ack != AckMode::Local
 }

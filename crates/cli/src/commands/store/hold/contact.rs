@@ -1,7 +1,7 @@
 //! When the store answered this process last.
 //!
-//! A process that holds a ledger and gets no answer for the lease may have been replaced: it stops the work that it
-//! hosts. Every answer counts, whichever thread asked.
+//! A process that holds a ledger and gets no answer for the lease may have been replaced, so it ends its workers. An
+//! answer to any thread counts.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,14 +28,14 @@ impl Contact {
         self.last.fetch_max(micros + 1, Ordering::Relaxed);
     }
 
-    /// How long ago the last answer came; `None` before the first one.
+    /// The time since the last answer; `None` before the first one.
     pub(super) fn age(&self) -> Option<Duration> {
         let last = self.last.load(Ordering::Relaxed).checked_sub(1)?;
         Some(self.start.elapsed().saturating_sub(Duration::from_micros(last)))
     }
 }
 
-/// A store, each answer of which is noted.
+/// A store that records the time of each answer.
 #[derive(Debug)]
 pub(super) struct NotedObjects {
     objects: Arc<dyn Objects>,

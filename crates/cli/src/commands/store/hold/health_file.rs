@@ -1,5 +1,5 @@
-//! `store-health.json` in the folder of a ledger: what the process that holds it, or stands by with it, knows about the store,
-//! for `ledger status`, and for clients that find a standby here. It is written again every two seconds, and removed at an
+//! `store-health.json` in the folder of a ledger: what its owner or standby knows about the store. `ledger status`
+//! reads it, and so do clients that find a standby here. The process writes it every two seconds, and removes it at an
 //! orderly end.
 
 use std::fs;
@@ -49,7 +49,7 @@ impl Drop for HealthFile {
     }
 }
 
-/// What a process of this machine knows about the store of the ledger in a folder; `None` if there is none.
+/// The health that a process of this machine wrote for the ledger in a folder; `None` if there is none.
 pub(crate) fn store_health(dir: &Path) -> Option<StoreHealthLine> {
     serde_json::from_str(&store_health_text(dir)?).ok()
 }
@@ -82,7 +82,7 @@ mod tests {
         assert!(store_health(folder.path()).is_none());
         drop(file);
         assert!(!path.exists());
-        // One that never wrote removes nothing.
+        // A process that never wrote the file does not remove it.
         fs::write(&path, "{}").unwrap();
         drop(HealthFile::new(folder.path()));
         assert!(path.exists() && store_health(folder.path()).is_none());

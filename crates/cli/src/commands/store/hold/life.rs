@@ -1,6 +1,6 @@
-//! The owner's thread: it shows signs of life, and looks whether another process took over.
+//! The owner's thread that shows signs of life, and checks whether another process took over.
 //!
-//! Without it, an owner that has nothing to commit would not notice that it was replaced while it stood still.
+//! Without it, an idle owner would not notice that it was replaced while it was stopped.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
@@ -29,7 +29,7 @@ pub(super) struct Life {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread works on.
+/// The data of the thread.
 pub(super) struct Living {
     objects: Arc<dyn Objects>,
     identity: LedgerIdentity,
@@ -58,7 +58,7 @@ impl Life {
 }
 
 impl Drop for Life {
-    /// A thread that waits for a store that gives no answer is left alone: a late sign of life only delays a standby.
+    /// A thread that waits for a store without an answer is left running: a late sign of life only delays a standby.
     fn drop(&mut self) {
         drop(self.stop.take());
         let Some(thread) = self.thread.take() else { return };
@@ -94,7 +94,7 @@ impl Living {
 
     fn beat(&mut self) {
         let Self { objects, identity, keeper, owner, .. } = self;
-        // Looked at first: a process that stood still must not say that it is the owner.
+        // Checked first: a process that was stopped must not claim to be the owner.
         let next_seq = keeper.kept_seq().saturating_add(1);
         if let Some(found) = Successor::after(&**objects, identity, owner.epoch, next_seq) {
             // It may be known already.

@@ -1,14 +1,14 @@
-//! Holding a ledger whose log is in a store: opening it there, or standing by until its owner is gone, and showing
-//! signs of life meanwhile.
+//! Holds a ledger whose log is in a store: opens it there, or stands by until its owner is gone, and shows signs of
+//! life.
 //!
-//! `signs` has what a process writes about itself, `watch` judges whether the owner is gone, `standby` follows and
-//! waits, `life`, `shipper` and `check` are the threads of an owner. `contact` notes when the store answered, and `view` is what
-//! others are told about the process, also in the `health_file`. `before_epoch` refuses what would be refused after an
-//! epoch was opened.
+//! `signs` has the hints that a process writes about itself, `watch` decides whether the owner is gone, `standby`
+//! follows and waits, and `life`, `shipper` and `check` are the threads of an owner. `contact` records when the store
+//! answered. `view` is the state that other parts of the program and the `health_file` show. `before_epoch` refuses a
+//! start that would fail after an epoch was opened.
 //!
 //! Invariants:
-//! - Safety rests on the opening slot alone (`format/store.md`): what is decided here only says when to try.
-//! - A process that was replaced never takes over again: it says so, and ends.
+//! - Safety depends only on the opening slot (`format/store.md`). Decisions in this folder only choose when to try.
+//! - A process that was replaced never takes over again: it reports this, and ends.
 
 mod before_epoch;
 mod check;
@@ -67,10 +67,10 @@ use watch::{Seen, Watch};
 /// The shortest lease in seconds: two signs of life, and time for their requests.
 const LEASE_MIN: u64 = 5;
 
-/// The pause between two looks at an owner that may be alive.
+/// The pause between two checks of an owner that may be alive.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
-/// What the process that last served a ledger says about itself; `None` if there is no such hint.
+/// The hint of the process that last served a ledger; `None` if there is none.
 pub(super) fn owner_of(objects: &dyn Objects) -> Result<Option<StoreOwnerJson>, Unclear> {
     let owner = Seen::owner(objects)?.owner;
     Ok(owner.map(|owner| StoreOwnerJson {
@@ -158,7 +158,7 @@ fn parse_scrub(text: &str) -> Result<u64, String> {
     parsed.ok_or_else(|| "expected a size such as 100MiB or 1GiB, or off".to_owned())
 }
 
-/// The age of the oldest record that the store lacks from which on the store lags.
+/// The store lags when the oldest record that it lacks has this age.
 fn lags_from(ack: AckMode) -> Duration {
     match ack {
         AckMode::Bounded(bound) => bound,
@@ -166,12 +166,12 @@ fn lags_from(ack: AckMode) -> Duration {
     }
 }
 
-/// What a process does before it holds a ledger.
+/// The way in which a process gets a ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Before {
     /// It makes sure that no other process holds it.
     Look,
-    /// The same, and it creates the ledger if the store and the folder have none.
+    /// The same, and it creates the ledger if neither the store nor the folder has one.
     Create,
     /// It stands by until the owner is gone.
     StandBy,
@@ -184,7 +184,7 @@ struct HeldInStore {
     shipper: Option<Shipper>,
     findings: Arc<Findings>,
     checker: Option<Checker>,
-    /// Whether the opening has looked whether the store is whole.
+    /// Whether the start has checked that the store is complete.
     is_checked: bool,
     scrub_bytes: u64,
     /// Whether the last message was that the store lags.
@@ -201,8 +201,8 @@ struct HeldInStore {
     health: HealthFile,
 }
 
-/// Hold a ledger whose log is in a store, after standing by if that is asked for. `news` is told what happens
-/// meanwhile. `None` if it is asked to stop first.
+/// Hold a ledger whose log is in a store, after standing by if `start` asks for it. `news` receives reports. `None` if
+/// the process is asked to stop first.
 pub(crate) fn hold(
     (options, before): (&HoldOptions, Before),
     dir: &Path,
@@ -281,7 +281,7 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// A folder that has diverged: with what to do.
+    /// The error of a folder that has diverged, with a hint.
     fn with_rejoin(&self, failure: Failure) -> Failure {
         match failure {
             Failure::Ledger(error) => with_rejoin(error, self.client.url(), self.dir).into(),
@@ -306,7 +306,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Restore or create the folder if there is none. Returns whether the store has a ledger.
+    /// Restore or create the folder if it does not exist. Returns whether the store has a ledger.
     fn make_folder(&self, before: Before) -> Result<bool, Failure> {
         let dir = self.dir;
         let is_standby = before == Before::StandBy;
@@ -360,14 +360,14 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Wait until it is clear that no other process holds the ledger; `false` if it is asked to stop.
+    /// Wait until it is certain that no other process holds the ledger; `false` if the process is asked to stop.
     fn expect_no_live_owner(&self) -> Result<bool, Failure> {
         let objects = &*self.store.objects;
         let unanswered = |why: Unclear| why.error();
         let look = || Seen::owner(objects).and_then(|seen| seen.with_sign(objects));
         let first = look().map_err(unanswered)?;
         let Some(owner) = first.owner.clone().filter(|_| !first.is_free()) else { return Ok(true) };
-        // In the same folder, the lock says whether it lives.
+        // In the same folder, the lock shows whether the other process is alive.
         if owner.machine.is_some()
             && owner.machine.as_deref() == this_machine()
             && owner.folder == folder_text(self.dir)
@@ -399,7 +399,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Why nothing must be acknowledged.
+    /// The reason why no record may be acknowledged.
     fn refused(&self, findings: &Findings) -> Option<Error> {
         let damage = findings.first().filter(|_| needs_whole_store(self.ack))?;
         Some(refused(&damage, findings.count(), self.client.url()))
@@ -408,7 +408,7 @@ impl<'a> Place<'a> {
     /// Open an epoch in the store, and the ledger. A standby has nearly everything that is needed.
     fn take_over(&self, ready: Option<Ready>) -> Result<Held, Failure> {
         let environment = self.environment;
-        // Clients wait for a standby that takes over: it looks whether the store is whole after that.
+        // Clients wait for a standby that takes over, so it checks the store later.
         let mut is_checked = ready.is_none();
         let start = Instant::now();
         let clock = MonotonicClock::new(move || start.elapsed());
@@ -466,7 +466,7 @@ impl<'a> Place<'a> {
         }
         if let Some(error) = self.refused(&findings).filter(|_| is_checked) {
             ledger.close()?;
-            // If it is lost, the next process waits for the lease. What a successor wrote stays.
+            // If the hint is lost, the next process waits for the lease. A hint that a successor wrote stays.
             if successor.get().is_none() {
                 let _ = Owner { state: OwnerState::Free, ..owner }.write(&*self.store.objects);
             }
@@ -510,7 +510,7 @@ fn no_thread(error: &std::io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("cannot start a thread: {error}"))
 }
 
-/// Look whether the store could restore the ledger, and repair it. `false` if a thread must look again.
+/// Check that the store could restore the ledger, and repair it. `false` if a thread must check again.
 fn look(keeper: &StoreKeeper, findings: &Findings) -> bool {
     let checked = keeper.check_store().map(|damage| findings.take_in(damage));
     if let Err(error) = &checked {
@@ -519,7 +519,7 @@ fn look(keeper: &StoreKeeper, findings: &Findings) -> bool {
     checked.is_ok()
 }
 
-/// What a standby prints for people when it follows.
+/// The line that a standby prints when it follows.
 pub(crate) fn standby_text(dir: &Path, line: &StandbyLine) -> String {
     let StandbyLine { epoch, http, seq, url, .. } = line;
     let at = http.as_ref().map_or_else(String::new, |http| format!(", and at {http}"));
@@ -532,8 +532,8 @@ fn folder_text(dir: &Path) -> String {
 }
 
 impl HeldInStore {
-    /// The failure of a process that was replaced. It acknowledges nothing from now on, so that the records that it
-    /// names are all that it acknowledged without the store.
+    /// The failure of a process that was replaced. It acknowledges nothing from now on, so the records that it names
+    /// are all records that it acknowledged without the store.
     fn replaced(&self, by: &Successor) -> Failure {
         self.keeper.fence("another process took over the log in the store");
         let Successor { epoch, node, known } = by;
@@ -645,7 +645,7 @@ impl HeldLog for HeldInStore {
             Some(mut shipper) if !has_failed => shipper.end(&Haste::watch()),
             _ => Ok(()),
         };
-        // A standby that sees no signs of life takes over, without what is being shipped.
+        // A standby that sees no signs of life takes over, and loses the records that are not shipped yet.
         self.life = None;
         shipped.map_err(|error| match (error.kind(), self.unshipped()) {
             (ErrorKind::Io | ErrorKind::OutcomeUnknown, Some(records)) => {

@@ -1,5 +1,5 @@
-//! The owner's thread that brings to the store what was acknowledged before the store had it, and uploads segments,
-//! parts of them and snapshots, so that a restore needs fewer requests, and folds less.
+//! The owner's thread that ships records which were acknowledged before the store had them. It also uploads segments,
+//! parts of segments, and snapshots, so that a restore needs fewer requests and a shorter fold.
 //!
 //! Invariants:
 //! - An outage of the store ends no server here: a commit that must wait for the store ends it, or its end does.
@@ -20,19 +20,19 @@ use crate::commands::store::remote::at_store;
 use crate::output::print_message;
 use crate::protocol::not_ignored;
 
-/// How often what gathered is shipped.
+/// The pause between two shipments.
 const SHIP_EVERY: Duration = Duration::from_secs(1);
 
-/// How often it is looked whether much is not covered by segment objects. That alone is no request.
+/// The pause between two checks whether too few records are in segment objects. The check makes no request.
 const UPLOAD_EVERY: Duration = Duration::from_secs(2);
 
-/// How long an orderly end waits for a store that takes nothing.
+/// How long an orderly end waits for a store that accepts nothing.
 pub(super) const LAST_WAIT: Duration = Duration::from_secs(10);
 
-/// The pause between two looks at the thread while the process ends.
+/// The pause between two checks of the thread while the process ends.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
-/// Whether a signal asks again to end, after the one that began the end.
+/// Whether a second signal asked the process to end at once.
 #[derive(Debug)]
 pub(super) struct Haste(Arc<AtomicBool>);
 
@@ -91,7 +91,8 @@ impl Shipper {
         joined(thread).err()
     }
 
-    /// Ship what is left, and end the thread. It gives up if nothing reaches the store for [`LAST_WAIT`], or in haste.
+    /// Ship the remaining records, and end the thread. It gives up if nothing reaches the store for [`LAST_WAIT`], or
+    /// after a second signal.
     pub(super) fn end(&mut self, haste: &Haste) -> Result<(), Error> {
         self.is_ending.store(true, Ordering::Release);
         self.keeper.wake();
@@ -101,7 +102,8 @@ impl Shipper {
             if thread.is_finished() {
                 return joined(thread);
             }
-            // It may upload a segment. That may take long, the process can end meanwhile, and a successor waits.
+            // The thread may be uploading a segment, which may take long. The process can end without it, because a
+            // successor waits.
             if self.keeper.lag().records == 0 {
                 return Ok(());
             }
@@ -124,7 +126,7 @@ impl Shipper {
 }
 
 impl Drop for Shipper {
-    /// The process ends: nothing waits for a thread that may wait for the store.
+    /// The process ends, and does not wait for a thread that may wait for the store.
     fn drop(&mut self) {
         self.is_ending.store(true, Ordering::Release);
         self.keeper.wake();
@@ -148,7 +150,7 @@ impl Shipping {
     fn run(mut self) -> Result<(), Error> {
         let every = ship_every(self.keeper.ack());
         let mut looked = Instant::now();
-        // The last record when it was looked at, and whether that showed that there is nothing left.
+        // The last record at the last check, and whether that check found nothing left to ship.
         let (mut looked_at, mut is_settled) = (0, false);
         loop {
             self.keeper.wait(every);
@@ -169,7 +171,7 @@ impl Shipping {
             let is_due = kept_seq > looked_at || !is_settled;
             if is_due && !self.is_out && looked.elapsed() >= UPLOAD_EVERY {
                 let count = self.upload();
-                // HEAD may have covered the last record only after it was looked at.
+                // HEAD may have covered the last record only after the check.
                 is_settled = count == 0 && kept_seq == looked_at;
                 (looked, looked_at) = (Instant::now(), kept_seq);
             }

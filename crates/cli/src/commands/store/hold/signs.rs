@@ -1,5 +1,5 @@
-//! The hints that a process writes about itself: `OWNER.json`, and its sign of life. Nothing is unsafe if one of
-//! them is lost, old or forged: they only say when a standby tries to take over, and whom a person asks.
+//! The hints that a process writes about itself: `OWNER.json`, and its sign of life. A lost, old or forged hint is
+//! safe: hints only decide when a standby tries to take over, and which process an error message names.
 
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +34,7 @@ pub(super) struct Owner {
     pub(super) folder: String,
     /// Its address for HTTP.
     pub(super) http: Option<String>,
-    /// The boot and the namespace of processes in which it runs.
+    /// The boot and the process namespace in which it runs.
     pub(super) machine: Option<String>,
     /// The process, as in its slots.
     pub(super) node: String,
@@ -43,7 +43,7 @@ pub(super) struct Owner {
     pub(super) state: OwnerState,
 }
 
-/// What a process does.
+/// The role of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum NodeRole {
@@ -51,7 +51,7 @@ pub(super) enum NodeRole {
     Standby,
 }
 
-/// A sign of life. Its reader compares it with the one before, and nothing else.
+/// A sign of life. A reader only compares it with the previous one.
 #[derive(Debug, Serialize)]
 struct Sign {
     /// The number of signs before it.
@@ -74,7 +74,7 @@ pub(super) fn sign_name(node: &str) -> String {
 }
 
 impl Owner {
-    /// The hint in a store. One that cannot be read says nothing.
+    /// The hint in a store. An unreadable one counts as missing.
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         serde_json::from_slice(bytes).ok()
     }
@@ -119,8 +119,8 @@ pub(super) struct Successor {
 }
 
 impl Successor {
-    /// The process that opened a later epoch at the next record; `None` if there is none, or the store gives no
-    /// clear answer.
+    /// The process that opened a later epoch at the next record; `None` if there is none, or the store gives no clear
+    /// answer.
     pub(super) fn after(
         objects: &dyn Objects,
         identity: &LedgerIdentity,

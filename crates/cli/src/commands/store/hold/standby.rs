@@ -1,8 +1,9 @@
-//! A standby: it keeps its folder equal to the log in the store, and the state of the ledger folded; it watches the
-//! owner, and says when to take over. Then the folder is open already, and nothing of its history is read again.
+//! A standby: keeps its folder equal to the log in the store, and the folded state of the ledger in memory; watches the
+//! owner, and decides when to take over. At a takeover the folder is already open, and no part of its history is read
+//! again.
 //!
-//! A wrong guess is safe: it replaces a healthy owner, which then ends. Of several standbys, the one that creates the
-//! next name below `takeover/` tries first, so that they do not replace each other.
+//! A wrong guess is safe: it replaces a healthy owner, which then ends. If there are several standbys, the one that
+//! creates the next name below `takeover/` tries first, so that they do not replace each other.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,25 +26,25 @@ use super::signs::{NodeRole, Signs};
 use super::view::StandbyView;
 use super::watch::{Gone, Port, Seen, Watch};
 
-/// The time from one look at the owner's hint and its port to the next.
+/// The pause between two checks of the owner's hint and port.
 const TICK: Duration = Duration::from_millis(250);
 
 /// The same while the port refuses connections: the owner ends, or is dead.
 const LAST_TICK: Duration = Duration::from_millis(50);
 
-/// At every so many looks, the sign of life is looked at, too.
+/// The sign of life is checked at every n-th of these checks.
 const SIGN_TICKS: u32 = 2;
 
-/// At every so many looks, the next slot is looked for. While the owner writes, that is at each look.
+/// The next slot is read at every n-th of these checks; at each check while the owner writes.
 const SLOT_TICKS: u32 = 2;
 
-/// How often the whole end of the log is looked at.
+/// The pause between two searches for the end of the log.
 const CONFIRM_EVERY: Duration = Duration::from_secs(60);
 
 /// How often new records are folded.
 const FOLD_EVERY: Duration = Duration::from_secs(1);
 
-/// How often blobs are taken in while records are.
+/// The pause between two copies of blobs while records are copied.
 const BLOBS_EVERY: Duration = Duration::from_secs(10);
 
 /// The pause after the store did not answer for as long as a client waits.
@@ -56,22 +57,22 @@ pub(super) struct Standby<'a> {
     pub(super) client: &'a StoreClient,
     pub(super) node: Uid,
     pub(super) lease: Duration,
-    /// What others are told about it.
+    /// The state that other parts of the program show.
     pub(super) view: Arc<StandbyView>,
-    /// Whether it is asked to stop.
+    /// Whether the process is asked to stop.
     pub(super) is_stopped: &'a dyn Fn() -> bool,
 }
 
 /// How standing by ended.
 #[derive(Debug)]
 pub(super) enum Ended {
-    /// It was asked to stop.
+    /// The process was asked to stop.
     Stopped,
     /// The owner seems to be gone.
     Gone(Gone, Box<Ready>),
 }
 
-/// What is needed to take over at once.
+/// The parts for an immediate takeover.
 #[derive(Debug)]
 pub(super) struct Ready {
     pub(super) folder: StandbyFolder,
@@ -93,7 +94,7 @@ struct Waiting<'s, 'a> {
 }
 
 impl Standby<'_> {
-    /// Follow the store until the owner is gone. `ready` is told when the folder is equal to the store for the first
+    /// Follow the store until the owner is gone. `ready` is called when the folder is equal to the store for the first
     /// time.
     pub(super) fn wait(
         &self,
@@ -170,7 +171,7 @@ impl Ready {
         ready
     }
 
-    /// Take in what is new in the store. Returns whether there was something.
+    /// Copy new records from the store. Returns whether there were any.
     fn follow(&mut self) -> Result<bool, Error> {
         let before = self.folder.progress().taken_in;
         self.folder.follow()?;
@@ -181,7 +182,7 @@ impl Ready {
         Ok(is_new)
     }
 
-    /// Fold what is new. If that fails, opening the ledger says why.
+    /// Fold the new records. If that fails, opening the ledger reports the reason.
     fn fold(&mut self) {
         let reader = self.folder.reader();
         let folded = reader.and_then(|reader| match self.state.take() {
@@ -233,7 +234,7 @@ impl Waiting<'_, '_> {
         }
     }
 
-    /// Look at the owner. Returns why it seems to be gone, if it does.
+    /// Check the owner. Returns why it seems to be gone, if it does.
     fn look(&mut self) -> Result<Option<Gone>, Unclear> {
         let objects = &*self.standby.objects;
         if self.signed.is_none_or(|signed| signed.elapsed() >= SIGN_EVERY) {
@@ -273,7 +274,7 @@ impl Waiting<'_, '_> {
                 self.lost_turn = Some((epoch, Instant::now()));
                 false
             }
-            // The store gave no clear answer: the next look tries again.
+            // The store gave no clear answer: the next check tries again.
             Ok(None) | Err(_) => false,
         }
     }

@@ -1,4 +1,4 @@
-//! What an owner and a standby know about a ledger in a store, for the HTTP port of their process.
+//! The state of a ledger in a store, as its owner or a standby knows it, for the HTTP port of the process.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -18,7 +18,7 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// What an owner knows.
+/// The view of an owner.
 pub(super) struct OwnerView {
     pub(super) json: HeldStoreJson,
     pub(super) keeper: Arc<StoreKeeper>,
@@ -61,14 +61,14 @@ impl StoreView for OwnerView {
         if self.successor.get().is_some() {
             return Some(HoldDoubt::Replaced);
         }
-        // In the mode `local` an outage of the store stops no work, whatever it costs.
+        // In the mode `local` the work continues during an outage of the store.
         let is_watched = self.keeper.ack() != AckMode::Local;
         let age = self.contact.age().filter(|age| is_watched && *age >= self.lease)?;
         Some(HoldDoubt::NoContact(age))
     }
 }
 
-/// What a standby knows.
+/// The view of a standby.
 #[derive(Debug)]
 pub(super) struct StandbyView {
     pub(super) node: String,
@@ -77,7 +77,7 @@ pub(super) struct StandbyView {
     followed: Mutex<Followed>,
 }
 
-/// What changes while it follows.
+/// The part that changes while it follows.
 #[derive(Debug, Clone, Default)]
 struct Followed {
     epoch: u64,
@@ -103,7 +103,7 @@ impl StandbyView {
         self.change(|followed| (followed.epoch, followed.seq) = (epoch, seq));
     }
 
-    /// What the owner's hint says. An owner that ended in order serves nothing any more.
+    /// The hint of the owner. After an orderly end it names no server.
     pub(super) fn see(&self, owner: Option<&Owner>) {
         let owner = owner.filter(|owner| owner.state == OwnerState::Open);
         let address = owner.and_then(|owner| owner.clients.clone());

@@ -14,13 +14,13 @@ use plan_ledger::internals::store::{Objects, Unclear};
 
 use super::signs::{OWNER_NAME, Owner, OwnerState, sign_name};
 
-/// How long the port of the owner refuses connections before it is gone.
+/// After the port of the owner has refused connections for this long, the owner counts as gone.
 const REFUSED_FOR: Duration = Duration::from_secs(1);
 
 /// How long a connection to the owner may take.
 const CONNECT_WAIT: Duration = Duration::from_millis(200);
 
-/// What the store says about the owner.
+/// The state of the owner according to the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) owner: Option<Owner>,
@@ -33,7 +33,7 @@ pub(super) struct Seen {
 pub(super) enum Gone {
     /// It ended in order.
     Free,
-    /// Its sign of life did not change for so long.
+    /// Its sign of life did not change for this long.
     NoSign(Duration),
     /// Its port refuses connections.
     PortRefuses(String),
@@ -66,20 +66,20 @@ pub(super) enum Port {
 pub(super) struct Watch {
     lease: Duration,
     seen: Option<Seen>,
-    /// Since when what was seen has not changed.
+    /// The time since which the observation has not changed.
     since: Instant,
     /// The address that accepted a connection, and since when it refuses them.
     port: Option<(String, Option<Instant>)>,
 }
 
 impl Seen {
-    /// Look at the owner's hint.
+    /// Check the owner's hint.
     pub(super) fn owner(objects: &dyn Objects) -> Result<Self, Unclear> {
         let owner = objects.get(OWNER_NAME, None)?.and_then(|found| Owner::parse(&found.bytes));
         Ok(Self { owner, sign: None })
     }
 
-    /// Look at the owner's sign of life, too.
+    /// Also check the owner's sign of life.
     pub(super) fn with_sign(self, objects: &dyn Objects) -> Result<Self, Unclear> {
         let sign = match &self.owner {
             Some(owner) => objects.get(&sign_name(&owner.node), None)?.map(|found| found.bytes),
@@ -93,7 +93,7 @@ impl Seen {
         self.owner.as_ref().is_some_and(|owner| owner.state == OwnerState::Free)
     }
 
-    /// Look at the owner's port.
+    /// Check the owner's port.
     pub(super) fn port(&self) -> Port {
         match self.address() {
             Some(address) => port_at(address),
@@ -127,12 +127,12 @@ impl Watch {
         matches!(self.port, Some((_, Some(_))))
     }
 
-    /// What was seen last, if the owner's hint has not changed.
+    /// The last observation, if the owner's hint has not changed.
     pub(super) fn known(&self, seen: &Seen) -> Option<Seen> {
         self.seen.clone().filter(|known| known.owner == seen.owner)
     }
 
-    /// Take in what was seen at a time. Returns why the owner seems to be gone, if it does.
+    /// Evaluate an observation at a time. Returns why the owner seems to be gone, if it does.
     pub(super) fn take_in(&mut self, now: Instant, seen: Seen, port: Port) -> Option<Gone> {
         if seen.is_free() {
             return Some(Gone::Free);
@@ -160,7 +160,7 @@ impl Watch {
         };
     }
 
-    /// The store gave no clear answer: the owner may be as well as it was.
+    /// The store gave no clear answer: the owner may be alive.
     pub(super) fn start_again(&mut self, now: Instant) {
         self.since = now;
     }
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(watch.take_in(at(6_900), open(1), Port::Unknown), None);
         assert_eq!(watch.take_in(at(6_950), open(2), Port::Unknown), None);
         assert_eq!(watch.take_in(at(12_900), open(2), Port::Unknown), None);
-        // The store did not answer meanwhile.
+        // The store did not answer in the meantime.
         watch.start_again(at(12_940));
         assert_eq!(watch.take_in(at(18_900), open(2), Port::Unknown), None);
         let gone = watch.take_in(at(18_940), open(2), Port::Unknown);

@@ -1,13 +1,13 @@
 //! Objects that were read once, kept in a folder of this machine: `--cache DIR`.
 //!
-//! Objects of a log never change, so nothing in the cache is ever out of date. A cache is as untrusted as the store:
-//! its bytes are verified by the reader, like those of the store.
+//! Objects of a log never change, so the cache is never stale. A cache is as untrusted as the store: readers verify its
+//! bytes like those of the store.
 //!
 //! Invariants:
-//! - Hints and `LEDGER.json`, which names the ledger, are never cached. Entries of another ledger have other names.
+//! - Hints are never cached, nor is `LEDGER.json`, which names the ledger. Entries of another ledger have other names.
 //! - An entry gets its name after it is complete. One that is damaged, short or of another object is read again.
 //! - The folder has at most a number of bytes: the entries that were written first are removed first.
-//! - A failure to write an entry is no failure to read an object.
+//! - A failure to write an entry does not make the read fail.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -28,7 +28,7 @@ use crate::protocol::private_files;
 
 /// The most bytes of a cache.
 pub(super) const CACHE_MAX: u64 = 1 << 30;
-/// What is left when entries are removed, in percent of the most bytes.
+/// The percentage of the limit that is kept when entries are removed.
 const LEFT_PERCENT: u64 = 90;
 
 const MAGIC: [u8; 8] = *b"\x89PLCACH\n";
@@ -38,7 +38,7 @@ const SUFFIX: &str = ".entry";
 /// The suffix of an entry that is not complete.
 const TEMPORARY: &str = ".entry.tmp";
 
-/// A store whose objects are kept in a folder when they are read.
+/// A store that keeps objects in a folder after reading them.
 #[derive(Debug)]
 pub(super) struct CachedObjects {
     objects: Arc<dyn Objects>,
@@ -67,7 +67,7 @@ impl CachedObjects {
         Ok(Self { objects, place, folder: folder.to_owned(), max, bytes, counter })
     }
 
-    /// What identifies an object, or one of its blocks.
+    /// The name of an object, or of one of its blocks.
     fn key(&self, name: &str, block: Option<u64>) -> String {
         let block = block.map_or_else(|| "whole".to_owned(), |block| block.to_string());
         format!("{}{name}\n{block}", self.place)
@@ -89,7 +89,7 @@ impl CachedObjects {
         is_own.then(|| StoredObject { bytes: content.to_vec(), at })
     }
 
-    /// Keep an object. What fails is not kept.
+    /// Keep an object. Failures are ignored.
     fn keep(&self, key: &str, object: &StoredObject) {
         // Other processes may remove entries at the same time.
         if let Ok(length) = self.write(key, object)
@@ -181,7 +181,7 @@ impl CachedObjects {
     }
 }
 
-/// The hash of everything that an entry says.
+/// The hash of the content of an entry.
 fn hash_of(key: &str, at: u64, bytes: &[u8]) -> [u8; 32] {
     let content = content_hash(bytes);
     let at = at.to_le_bytes();
@@ -211,7 +211,7 @@ fn entries(folder: &Path) -> io::Result<Vec<Entry>> {
         let name = entry.file_name();
         let is_own =
             name.to_str().is_some_and(|name| name.ends_with(SUFFIX) || name.ends_with(TEMPORARY));
-        // It may have been removed meanwhile.
+        // It may have been removed in the meantime.
         if let Some(metadata) = entry.metadata().ok().filter(|_| is_own) {
             let written = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
             found.push(Entry { path: entry.path(), length: metadata.len(), written });

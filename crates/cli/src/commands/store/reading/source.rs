@@ -1,7 +1,7 @@
 //! Where a command reads a ledger: in its folder, in an archive's file, or in a store.
 //!
 //! Invariants:
-//! - A store is only read: a command that writes to a ledger refuses one before it does anything.
+//! - A store is only read: a command that writes to a ledger refuses an address before it does anything.
 //! - A program without the feature `store` names it.
 
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ pub(crate) fn damage_hint(place: Option<&Path>) -> String {
     }
 }
 
-/// The folder of a ledger in which a file is, if it is bound to a store. STORE.json itself may be damaged.
+/// The folder of a ledger that contains a file, if it is bound to a store. STORE.json itself may be damaged.
 fn bound_folder(place: &Path) -> Option<&Path> {
     place.ancestors().take(3).find(|dir| dir.join("STORE.json").is_file())
 }
@@ -103,7 +103,7 @@ fn in_store(path: &Path, _: &Environment, _: bool) -> Result<Environment, Failur
     Err(crate::protocol::failure::left_out::LeftOut::STORES.failure(&what))
 }
 
-/// An address for a message: one that may have a secret in it is not repeated.
+/// An address for a message. Addresses that may contain a secret are not repeated.
 pub(crate) fn without_secret(path: &Path) -> String {
     let text = path.display().to_string();
     if text.contains('@') { "this address".to_owned() } else { text }

@@ -25,7 +25,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// A larger ledger is put together in temporary files.
 const MEMORY_MAX: u64 = 256 << 20;
 
-/// The folder in which objects are kept that were read, if there is one.
+/// The folder that caches objects, if there is one.
 static CACHE: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 /// Keep the objects that this process reads in a folder.
@@ -36,9 +36,9 @@ pub(crate) fn cache_in(folder: PathBuf) {
 /// How much of a log a command reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// All of it: everything is verified before anything is shown.
+    /// The whole ledger: everything is verified before anything is shown.
     Whole,
-    /// Few records: what is read is verified.
+    /// A few records: only the bytes that are read are verified.
     Parts,
 }
 
@@ -114,7 +114,7 @@ fn cached(
     Ok(Arc::new(opened))
 }
 
-/// A file that is removed when it is closed, also if this process is killed.
+/// A file that is removed when it is closed, even if this process is killed.
 fn temporary_file(folder: &mut Option<tempfile::TempDir>) -> std::io::Result<Arc<dyn StorageFile>> {
     let folder = match folder {
         Some(folder) => folder,

@@ -1,5 +1,5 @@
-//! What went wrong with a request to a store, in words without credentials: of an answer only the status
-//! and the code are kept, since servers quote keys and signatures in the rest.
+//! The failure of a request to a store, in words without credentials. Only the status and the code of an answer are
+//! kept, since servers quote keys and signatures in the rest.
 
 use std::error::Error as _;
 use std::fmt;
@@ -20,7 +20,7 @@ use super::transport::NotEncrypted;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CallFailure {
     pub(crate) reason: Reason,
-    /// The status and the code of the answer, or what the network reported.
+    /// The status and the code of the answer, or the error of the network.
     detail: String,
     /// Whether this is an answer of the store.
     is_answer: bool,
@@ -31,9 +31,9 @@ pub(crate) struct CallFailure {
 pub(crate) enum Reason {
     /// Another object has the name, or another request creates it now.
     Refused,
-    /// There is no object of that name.
+    /// The object does not exist.
     Missing,
-    /// There is no such bucket.
+    /// The bucket does not exist.
     NoBucket,
     /// The credentials are unknown.
     Denied,
@@ -41,9 +41,9 @@ pub(crate) enum Reason {
     Forbidden,
     /// The store has no room left.
     Full,
-    /// There are no credentials.
+    /// The environment has no credentials.
     NoCredentials,
-    /// The store asks to wait.
+    /// The store asked the client to slow down.
     Busy,
     /// No connection could be made.
     Unreachable,
@@ -53,7 +53,7 @@ pub(crate) enum Reason {
     NoAnswer(Duration),
     /// The request was sent, and the connection ended before the answer.
     Interrupted,
-    /// Anything else.
+    /// Any other failure.
     Other,
 }
 
@@ -61,7 +61,7 @@ pub(crate) enum Reason {
 const DETAIL_MAX: usize = 160;
 
 impl CallFailure {
-    /// A request whose answer did not arrive in time.
+    /// A request without an answer in time.
     pub(crate) fn no_answer(limit: Duration) -> Self {
         Self { reason: Reason::NoAnswer(limit), detail: String::new(), is_answer: false }
     }
@@ -71,7 +71,7 @@ impl CallFailure {
         Self { reason: Reason::Interrupted, detail: String::new(), is_answer: false }
     }
 
-    /// What an error of the client means.
+    /// The kind of an error of the client.
     pub(crate) fn of(error: &Error) -> Self {
         let text = chain(error);
         let code = between(&text, "<Code>", "</Code>").unwrap_or_default();
@@ -91,7 +91,7 @@ impl CallFailure {
             source = each.source();
         }
         let reason = match (error, kind) {
-            // Of a request for many objects, which has no status for each.
+            // The kind for a request for many objects, which has no status for each.
             (Error::NotFound { .. }, _) => Reason::Missing,
             (Error::AlreadyExists { .. } | Error::Precondition { .. }, _) => Reason::Refused,
             _ if text.contains("/latest/api/token") || text.contains("/computeMetadata/") => {
@@ -109,14 +109,14 @@ impl CallFailure {
         Self { reason, detail: printable(&last.unwrap_or(text)), is_answer }
     }
 
-    /// The same as a call without a clear outcome; `what` says what was asked.
+    /// The failure as a call without a clear outcome; `what` names the call.
     pub(super) fn unclear(&self, what: &str, engine: Engine) -> Unclear {
         let why = format!("{what}: {self}");
         let unclear = if self.is_answer { Unclear::answered(why) } else { Unclear::no_answer(why) };
         unclear.with_hint(hint(self.reason, engine))
     }
 
-    /// The failure of a command: what happened, where, and what to do next.
+    /// The failure of a command: what happened, where, and a hint.
     pub(crate) fn of_command(&self, url: &StoreUrl, endpoint: Option<&str>) -> Failure {
         let place = match endpoint {
             Some(endpoint) => format!("{url} at {endpoint}"),
@@ -138,7 +138,7 @@ impl CallFailure {
     }
 }
 
-/// What to do next.
+/// The hint.
 fn hint(reason: Reason, engine: Engine) -> Option<String> {
     let hint = match (reason, engine) {
         (Reason::NoBucket, Engine::Azure) => "create the container first, or check its name",
@@ -209,8 +209,8 @@ fn chain(error: &Error) -> String {
     text
 }
 
-/// What an answer with a status and a code means. An object is missing only if the store says so in its own words: a
-/// wrong endpoint may answer 404 to everything.
+/// The kind of an answer with a status and a code. An object is missing only if the store reports this in its own
+/// words: a wrong endpoint may answer 404 to everything.
 fn reason_of(status: &str, code: &str) -> Reason {
     match (status, code) {
         ("404", "NoSuchBucket" | "ContainerNotFound") => Reason::NoBucket,
@@ -253,7 +253,7 @@ fn digits(status: &str) -> String {
     status.chars().take_while(char::is_ascii_digit).collect()
 }
 
-/// The first line of a text, without addresses, which may have secrets in their query.
+/// The first line of a text, without addresses, whose query may contain secrets.
 fn printable(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     let words = line.split(' ').map(|word| if word.contains("://") { "(address)" } else { word });

@@ -1,4 +1,4 @@
-//! Errors about a store, for people: each names the address or the object, and says what to do about damage.
+//! Errors about a store, for people: each names the address or the object, and has a hint about damage.
 
 use std::path::Path;
 
@@ -52,7 +52,7 @@ fn is_about_store(kind: ErrorKind) -> bool {
     )
 }
 
-/// What to do about damage in a store.
+/// The hint about damage in a store.
 fn damage_hint(url: &str, object: &str) -> String {
     let url = quoted(url);
     let program = format!("`ledger serve --store {url}` or `ledger replicate {url}`");

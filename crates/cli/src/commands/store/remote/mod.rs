@@ -1,8 +1,7 @@
 //! The adapter between the library's port and the clients of S3, Azure and Google Cloud Storage.
 //!
-//! One thread carries out the requests of all threads, which wait for their answers. A request is sent
-//! once: the protocol decides what follows an answer that says nothing. A request that is given up may
-//! still be carried out.
+//! One thread carries out the requests of all threads, which wait for their answers. It sends each request once: the
+//! protocol decides what follows an unclear answer. The store may still execute a request after its caller gave up.
 //!
 //! `transport` sends the requests and reads the store's clock, `failure` words what went wrong, `located` where.
 
@@ -39,7 +38,7 @@ pub(super) use failure::CallFailure;
 pub(crate) use located::{at_store, failure_at_store, unanswered};
 pub(super) use transport::Transport;
 
-/// What a request with a large object may take longer: this many bytes each second.
+/// The extra time of a request with a large object: one second for this many bytes.
 const BYTES_PER_SECOND: u64 = 1 << 20;
 
 /// How much time a request for an object of unknown length gets: that of this many bytes.
@@ -50,7 +49,7 @@ pub(super) struct RemoteObjects {
     store: Arc<dyn ObjectStore>,
     prefix: Vec<String>,
     timeout: Duration,
-    /// Whose words the hints use.
+    /// The provider whose names the hints use.
     engine: Engine,
     reactor: Reactor,
 }
@@ -130,8 +129,8 @@ impl RemoteObjects {
             .map_err(|_| Unclear::no_answer(format!("`{name}` is not the name of an object")))
     }
 
-    /// What a range holds that starts after the end of its object: no bytes. Servers refuse such a range
-    /// in different ways.
+    /// The content of a range that starts after the end of its object: no bytes. Servers refuse such a range in
+    /// different ways.
     fn nothing_from(&self, name: &str, start: u64) -> Option<StoredObject> {
         let (path, store) = (self.path(name).ok()?, Arc::clone(&self.store));
         let meta = self.call(0, async move { store.head(&path).await }).ok()?;

@@ -1,5 +1,5 @@
-//! Sends the requests of all clients: encrypted, or within this machine. It remembers what the server
-//! calls itself, and reads the store's clock from each response.
+//! Sends the requests of all clients: encrypted, or within this machine. It remembers the name that the server gives
+//! itself, and reads the store's clock from each response.
 
 use std::fmt;
 use std::future::Future;
@@ -17,7 +17,7 @@ use tokio_rustls::rustls::crypto::ring;
 
 use plan_ledger::internals::store::StoreTime;
 
-/// Connects clients, each request of which it can see.
+/// Connects clients, and sees each of their requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Transport {
     allow_http: bool,
@@ -34,12 +34,12 @@ const SERVER_NAME_MAX: usize = 64;
 impl Transport {
     pub(crate) fn new(allow_http: bool) -> Self {
         static PROVIDER: Once = Once::new();
-        // It fails only if there is one already, which serves as well.
+        // It fails only if there is one already, which is as good.
         PROVIDER.call_once(|| drop(ring::default_provider().install_default()));
         Self { allow_http, server: Arc::default() }
     }
 
-    /// What the server called itself in its last response.
+    /// The name that the server gave itself in its last response.
     pub(crate) fn server(&self) -> Option<String> {
         self.server.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -77,7 +77,7 @@ impl HttpConnector for Transport {
     }
 }
 
-/// A client that looks at its responses.
+/// A client that inspects its responses.
 #[derive(Debug)]
 struct Sender {
     client: HttpClient,

@@ -1,4 +1,4 @@
-//! Deleting what a store does not need any longer: `ledger store gc` and `prune`.
+//! Deletes objects that a store no longer needs: `ledger store gc` and `prune`.
 //!
 //! Invariant: nothing is deleted without `--yes`.
 

@@ -1,4 +1,4 @@
-//! What plans of deletes have in common.
+//! The common parts of plans to delete objects.
 
 use std::fmt::Write as _;
 
@@ -9,15 +9,15 @@ use plan_ledger::{Error, ErrorKind};
 use crate::output::Failure;
 use crate::protocol::{count, counted, hex, size};
 
-/// The store's time now. No clock of a machine is compared with it, so it is asked of the store: an object of a test is
-/// created and deleted. Without the right to create one, it is not before the newest object of the log.
+/// The current time of the store. It cannot be compared with the clock of a machine, so this creates and deletes a test
+/// object. Without the right to create one, it is at least the time of the newest object of the log.
 pub(super) fn store_time(client: &StoreClient, ids: &dyn IdSource) -> Result<StoreTime, Failure> {
     let name = format!("probe/{}", hex(&ids.next_id()));
     let created = client.objects().create(&name, b"what time is it?\n");
     if let Ok(created) = &created
         && let Some(at) = created.at
     {
-        // It is an object of a test, which may stay.
+        // It is a test object, which may stay.
         let _ = client.objects().delete(&name);
         return Ok(at);
     }
@@ -66,7 +66,7 @@ impl Sum {
     }
 }
 
-/// What is or would be deleted, in one line.
+/// The deleted or deletable objects, in one line.
 pub(super) fn headline(url: &str, is_done: bool, objects: u64, bytes: u64) -> String {
     if objects == 0 {
         return format!("{url}: nothing to delete\n");

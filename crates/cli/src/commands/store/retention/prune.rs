@@ -67,7 +67,7 @@ fn carry_out(args: &PruneArgs, environment: &Environment) -> Result<StorePruneLi
     let session = client.session(identity);
     let plan = StorePrune::find(&session)?;
     let mut created = Vec::new();
-    // A log that begins later already needs its snapshots, too, when there is nothing left to delete.
+    // A log that already begins later needs its snapshots even if there is nothing left to delete.
     if let Some(plan) = plan.as_ref().filter(|plan| args.yes && is_needed(plan)) {
         if !plan.missing.is_empty() {
             let dir = args.ledger.as_ref().ok_or_else(|| no_snapshots(plan))?;
@@ -92,7 +92,7 @@ fn is_needed(plan: &StorePrune) -> bool {
     is_pruned || !plan.objects.is_empty()
 }
 
-/// Refuse a folder that does not have the snapshots that the store lacks, before anything is deleted.
+/// Refuse a folder without the snapshots that the store lacks, before anything is deleted.
 fn expect_snapshots(
     dir: &Path,
     environment: &Environment,
