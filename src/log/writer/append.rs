@@ -245,7 +245,7 @@ impl SharedWriter {
     }
 }
 
-/// Refuse a batch that the keeper cannot keep, before anything of it is written.
+/// Refuse a batch that the keeper cannot store, before any of it is written.
 fn check_size(found: u64, size_max: u64) -> Result<()> {
     if found <= size_max {
         return Ok(());

@@ -34,9 +34,9 @@ use super::staging::{self, Staging};
 /// The genesis from which the key of a new log's chain is derived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChainOrigin {
-    /// The log has a key of its own.
+    /// The log has its own key.
     New,
-    /// The log has the key of the log with this genesis, whose records it takes over.
+    /// The log has the key of the log with this genesis, from which its records come.
     Existing(Uid),
     /// As `Existing`, but the log was pruned: it begins with this segment, after this record.
     Pruned {

@@ -1,9 +1,8 @@
 //! Flushing: writing and syncing a group of batches, and stopping the log if that fails.
 //!
-//! The order of a flush: write the bytes, sync them, let the keeper have them if there is one, write
-//! HEAD, acknowledge. After a failed write
-//! or sync nothing is known about the bytes, and a later success proves nothing, because the page
-//! cache may have dropped them. So nothing is ever retried.
+//! The order of a flush: write the bytes, sync them, pass them to the keeper (the copy in a store) if the log has one,
+//! write HEAD, acknowledge. After a failed write or sync the state of the bytes is unknown, and a later success proves
+//! nothing, because the page cache may have dropped them. So a flush is never retried.
 
 use std::sync::PoisonError;
 
@@ -187,10 +186,10 @@ impl SharedWriter {
         Ok(())
     }
 
-    /// Write the durable position to HEAD, and sync HEAD when it is due. The right to write is
-    /// checked again, because the sync since the first check may have taken seconds, and the
-    /// process may have been suspended for hours. If another writer took over before this check, it
-    /// is detected here. A writer that takes over later finds the synced records in the file.
+    /// Write the durable position to HEAD, and sync HEAD when it is due. The right to write is checked again, because
+    /// the sync since the first check may have taken seconds, and the process may have been suspended for hours. If
+    /// another writer took over before this check, it is detected here. A writer that takes over later finds the synced
+    /// records in the file.
     pub(crate) fn write_head(
         &self,
         header: &SegmentHeader,
@@ -231,8 +230,8 @@ impl SharedWriter {
         head_content(header, epoch, position.ack, position.end, mode, state)
     }
 
-    /// Sync HEAD while the log is idle. Only the background thread does this; a concurrent append
-    /// writes and syncs its records meanwhile.
+    /// Sync HEAD while the log is idle. Only the background thread does this; a concurrent append writes and syncs its
+    /// records in the meantime.
     pub(crate) fn sync_head(&self) {
         let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
         if self.lock().status != WriterStatus::Open {

@@ -46,7 +46,7 @@ impl KeyWindow {
         for item in reader.walk(from) {
             let record = match item? {
                 LogItem::Record(_, RecordStatus::Unacknowledged) | LogItem::OpenEnd { .. } => break,
-                // Of a writer that took over meanwhile: this one has not noticed yet.
+                // A writer that took over in the meantime: this one has not noticed yet.
                 LogItem::Record(record, _) if record.seq >= next_seq => break,
                 LogItem::Record(record, _) => record,
                 LogItem::DerivedDamage(_) => continue,

@@ -181,8 +181,8 @@ impl Log {
     }
 }
 
-/// What only a ledger does with its log: pruning, erasing, blobs, and writing to the copy of one that is
-/// kept in a store.
+/// Operations that only a ledger does with its log: pruning, erasing, blobs, and writing to the copy of a log in a
+/// store.
 #[cfg(feature = "ledger")]
 #[doc(hidden)]
 impl Log {
@@ -201,7 +201,7 @@ impl Log {
         Ok((Self::new(shared), report))
     }
 
-    /// Say in the folder that an erasure may not be complete, before its note is appended.
+    /// Mark in the folder that an erasure may be incomplete, before its note is appended.
     ///
     /// # Errors
     /// `Io`.

@@ -1,10 +1,10 @@
 //! The staging folder in which a ledger is created before it gets its name.
 //!
-//! A ledger whose folder does not exist is created in a folder beside it, which is then renamed. Its name
-//! is random, so that another user can neither prepare nor block it; the next creation under the same
-//! name removes the folder of a killed one. An existing folder without files (an empty one, or a mount point) is kept, since it may be the working
-//! folder of a process and cannot be replaced where something is mounted: the ledger is created in it,
-//! and only the folder of the segments gets its name last. Before that, the folder is no ledger.
+//! A ledger whose folder does not exist is created in a folder beside it, which is then renamed. Its name is random, so
+//! that another user can neither prepare nor block it; the next creation under the same name removes the folder of a
+//! killed process. An existing folder without files (an empty one, or a mount point) is kept, because it may be the
+//! working folder of a process, and a mount point cannot be replaced. In that case the ledger is created inside it, and
+//! the folder of the segments gets its name last. Until then, the folder is not a ledger.
 //!
 //! Invariants:
 //! - Nothing is removed from a staging folder that another user owns, that a process has locked, or that
@@ -71,7 +71,7 @@ pub(crate) fn begin(paths: &LedgerPaths, options: &LogOptions, random: &Uid) -> 
     Ok(staging)
 }
 
-/// Make a folder with a name of its own, and lock it.
+/// Make a folder with a random name, and lock it.
 fn begin_beside(paths: &LedgerPaths, options: &LogOptions, mut random: Uid) -> Result<Staging> {
     let by_path = &options.storage;
     for attempts_left in (0..NAME_ATTEMPTS).rev() {
@@ -161,7 +161,7 @@ fn begin_in_place(paths: &LedgerPaths, options: &LogOptions) -> Result<Staging> 
 /// `Locked` if another process is creating the ledger.
 fn remove_leftovers(paths: &LedgerPaths, options: &LogOptions) -> Result<bool> {
     mutant!(DraftsLeft => return Ok(false));
-    // What cannot be listed or removed is in the way of no other one: names are random.
+    // An entry that cannot be listed or removed does not block others, because names are random.
     let entries = options.storage.list(paths.parent()).unwrap_or_default();
     let folders = entries.iter().filter(|entry| entry.kind == EntryKind::Folder);
     let mut is_found = false;
@@ -337,7 +337,7 @@ pub(crate) fn abort(storage: &Arc<dyn Storage>, staging: &LedgerPaths) {
 /// Refuse a staging folder that holds other files.
 fn check_only_leftovers(storage: &Arc<dyn Storage>, staging: &LedgerPaths) -> Result<()> {
     if storage.list(staging.dir()).is_err() {
-        // It does not exist, or creating it will report what is wrong.
+        // It does not exist, or creating it will report the problem.
         return Ok(());
     }
     if !staging.is_in_place() {

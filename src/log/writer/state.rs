@@ -317,7 +317,7 @@ impl WriterState {
             WriterStatus::Poisoned(cause) | WriterStatus::NotKept(NotKept::Unknown(cause)) => {
                 Some(commit_unknown(cause, first, last))
             }
-            // The keeper has none of them, and never will.
+            // The keeper has none of them, and will never get them.
             WriterStatus::NotKept(why @ NotKept::Fenced(_)) => Some(not_kept(why).at_seq(first)),
             WriterStatus::Fenced(_) | WriterStatus::Closed => {
                 let error = self.check_status().err()?;
@@ -331,7 +331,7 @@ impl WriterState {
 }
 
 impl Group {
-    /// Stamp the frames for the write that starts now. There may be none.
+    /// Stamp the frames for the write that starts now. There may be no frames.
     pub(crate) fn stamp(&mut self) -> &[u8] {
         let mut rest = self.buffer.bytes.as_mut_slice();
         let (mut seq, mut offset) = (self.first, self.offset);

@@ -1,10 +1,10 @@
 //! The check lock: a file lock that keeps two processes from judging the same criteria at once.
 //!
-//! The runner and `ledger work` can both run the commands that judge a step or a plan. The writer
-//! lock does not prevent this, since an external worker runs its commands without it. A process
-//! that gets the check lock reads the ledger first, because the previous lock holder may have
-//! recorded the verdict. The files of the check that a judge or a worker runs are in a folder beside the lock file,
-//! those of a runner's check among those of its workers; they say which checks run now.
+//! The runner and `ledger work` can both run the commands that judge a step or a plan. The writer lock does not prevent
+//! this, since an external worker runs its commands without it. A process that gets the check lock reads the ledger
+//! first, because the previous lock holder may have recorded the verdict. The files of a check by a judge or a worker
+//! are in a folder beside the lock file, those of a runner's check among those of its workers; they show which checks
+//! run now.
 //!
 //! Invariants:
 //! - The lock is released when its process ends, even by a kill.
@@ -35,7 +35,7 @@ use crate::runner::process::workers::{CRITERION, PLAN, scratch_folder};
 #[derive(Debug)]
 pub(crate) struct CheckLock {
     path: PathBuf,
-    /// What an earlier lock holder left running, for people.
+    /// The processes that an earlier lock holder left running, for people.
     left: Option<String>,
     /// Closed after the file is deleted.
     _file: File,
@@ -84,7 +84,7 @@ impl CheckLock {
         self.path.with_extension("")
     }
 
-    /// What an earlier lock holder left running, and was killed, for people.
+    /// The processes that an earlier lock holder left running, which were killed, for people.
     pub(crate) fn left(&self) -> Option<&str> {
         self.left.as_deref()
     }
@@ -107,7 +107,7 @@ pub(crate) fn left_note(orphans: &[Orphan]) -> Option<String> {
     orphans::note(orphans).map(|note| format!("a check of a process that is gone {note}"))
 }
 
-/// End the checks of all processes that are gone, whatever became of the criteria. Returns notes for people.
+/// End the checks of all processes that are gone, even if their criteria are decided. Returns notes for people.
 pub(crate) fn end_left_checks(ledger: &Path) -> Vec<String> {
     let folder = checks_folder(ledger);
     if expect_no_link(&folder).is_err() {
@@ -187,14 +187,14 @@ fn paths(folder: &Path) -> Vec<PathBuf> {
 const MARK_TRIES: u32 = 50;
 const MARK_PAUSE: Duration = Duration::from_millis(2);
 
-/// Says that a judge is at work, as long as it lives.
+/// Shows that a judge is at work, as long as it lives.
 #[derive(Debug)]
 pub(crate) struct JudgeMark {
     _file: File,
 }
 
 impl JudgeMark {
-    /// Sets the mark of a judge of one run, or of every run. Without it, other processes only say that none is at
+    /// Sets the mark of a judge of one run, or of every run. Without it, other processes report that no judge is at
     /// work.
     pub(crate) fn set(ledger: &Path, run: Option<RunId>) -> Option<Self> {
         let folder = checks_folder(ledger);

@@ -160,8 +160,8 @@ impl DeadClaim {
         left_result(ledger, &self.claim.files, &self.claim.task)
     }
 
-    /// Record what it left, as the process that has the ledger's lock, and forget it. Returns what
-    /// happened, for people, unless the attempt was over already.
+    /// Record the result that the claim left, as the process that has the ledger's lock, and forget the claim. Returns
+    /// a note for people, unless the attempt was already over.
     pub(crate) fn release(&self, left: LeftResult, ledger: &Ledger) -> Result<Option<String>> {
         let token = self.token.seq;
         let reason = self.reason(&left);
@@ -193,7 +193,7 @@ impl DeadClaim {
     }
 }
 
-/// Record what dead claims of a ledger left, and release them, as the process that has its lock.
+/// Record the results that dead claims of a ledger left, and release them, as the process that has its lock.
 pub(crate) fn release_dead_claims(
     ledger: &Ledger,
     dir: &Path,
@@ -202,7 +202,7 @@ pub(crate) fn release_dead_claims(
     for dead in DeadClaim::all(dir) {
         let note = match dead.end(dir) {
             Ok(left) => dead.release(left, ledger)?,
-            // What it left may still be ending: the loop looks again.
+            // Its processes may still be ending: the loop checks again.
             Err(error) => Some(format!("attempt {} is not released: {error}", dead.token.seq)),
         };
         if let Some(note) = note {
@@ -215,7 +215,7 @@ pub(crate) fn release_dead_claims(
     Ok(())
 }
 
-/// Record attempts without records as lost whose processes are gone. Returns what happened, for people.
+/// Record attempts whose processes are gone, and that left no result, as lost. Returns notes for people.
 fn release_gone(ledger: &Ledger, dir: &Path) -> Result<Vec<String>> {
     let gone = ledger.read(|state| {
         let gone = gone_attempts(state);
@@ -224,7 +224,7 @@ fn release_gone(ledger: &Ledger, dir: &Path) -> Result<Vec<String>> {
     });
     let mut notes = Vec::new();
     for (token, process) in gone.wait()? {
-        // What `ledger work` left is looked at first.
+        // The claims of `ledger work` are checked first.
         if claim_record(dir, token).exists() {
             continue;
         }
@@ -238,7 +238,7 @@ fn release_gone(ledger: &Ledger, dir: &Path) -> Result<Vec<String>> {
     Ok(notes)
 }
 
-/// The claims of workers on this machine, at one look.
+/// The claims of workers on this machine, at one moment.
 #[derive(Debug, Default)]
 pub(crate) struct ClaimsLook {
     /// When a claim was last added or removed.
@@ -247,13 +247,13 @@ pub(crate) struct ClaimsLook {
 }
 
 impl ClaimsLook {
-    /// Looks at the claims of a ledger.
+    /// Reads the claims of a ledger.
     pub(crate) fn at(ledger: &Path) -> Self {
         let folder = claims_folder(ledger);
         if expect_no_link(&folder).is_err() {
             return Self::default();
         }
-        // The time is read first: a change after it shows at the next look.
+        // The time is read first: a later change shows at the next check.
         let changed = fs::metadata(&folder).and_then(|it| it.modified()).ok();
         let entries =
             fs::read_dir(&folder).into_iter().flatten().filter_map(std::result::Result::ok);
@@ -271,8 +271,7 @@ impl ClaimsLook {
         self.tasks.values()
     }
 
-    /// Whether a claim may have come and gone since an earlier look: claims changed, but not those that
-    /// are seen.
+    /// Whether a claim may have come and gone since an earlier check: the claims changed, but not the visible ones.
     pub(crate) fn missed_any_since(&self, earlier: &Self) -> bool {
         let is_first = earlier.changed.is_none();
         !is_first && self.changed != earlier.changed && self.tasks.keys().eq(earlier.tasks.keys())
@@ -317,7 +316,7 @@ impl RepeatingAttempt {
 pub(crate) fn take_over_dead_claims(ledger: &Ledger, dir: &Path) -> Result<Vec<String>> {
     let mut notes = Vec::new();
     for dead in DeadClaim::all(dir) {
-        // What it left may still be ending: the next look finds it.
+        // Its processes may still be ending: the next check finds them.
         let Ok(left) = dead.end(dir) else { continue };
         notes.extend(dead.release(left, ledger)?);
     }

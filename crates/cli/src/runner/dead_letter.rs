@@ -1,4 +1,4 @@
-//! Dead letters: a step whose attempts are lost again and again fails, and a person sees it.
+//! Dead letters: a step whose attempts are lost repeatedly fails, and a person sees it.
 //!
 //! A lost attempt does not count as a failure, since its runner may have been killed for any reason. A
 //! step that takes its runner down with it each time would be dispatched for ever, and hold up the run.

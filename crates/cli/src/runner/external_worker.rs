@@ -95,15 +95,15 @@ pub(crate) fn has_check(run: &Run, criteria: Criteria) -> bool {
 pub(crate) struct CheckPlaces<'a> {
     /// The ledger's folder, absolute.
     pub(crate) ledger: &'a Path,
-    /// The lock of the criteria, beside which the files of the check are.
+    /// The lock of the criteria; the files of the check are beside it.
     pub(crate) lock: &'a CheckLock,
     /// The working folder of the command, if it is not that of this process.
     pub(crate) working: Option<PathBuf>,
 }
 
-/// Run the first command among the criteria that have no verdict yet, as a runner does. Returns
-/// `None` if there is none. `order` is polled ten times a second; a check that it stops gives no
-/// verdict. `noted` gets what the same check of a runner that is gone left running, and was killed.
+/// Run the first command among the criteria that have no verdict yet, as a runner does. Returns `None` if there is
+/// none. `order` is polled ten times a second; a check that it stops gives no verdict. `noted` gets the processes that
+/// the same check of a dead runner left running, and that were killed.
 ///
 /// # Errors
 /// The ledger cannot be read, this machine has no room for the files of a process, or what a runner left cannot be
@@ -154,7 +154,7 @@ pub(crate) fn check_external(
     }
 }
 
-/// End a check that a runner left which is gone: a living one has the lock of the criteria. Returns a note for people.
+/// End a check that a dead runner left: a living one has the lock of the criteria. Returns a note for people.
 fn end_check_of_runner(ledger: &Path, run: RunId, check: &Check) -> Result<Option<String>> {
     let scratch = Scratch::new(scratch_folder(ledger, run));
     let stem = stem(Key::Check(check.subject, check.criterion));
@@ -171,7 +171,7 @@ pub(crate) fn forget_external(folder: &Path, token: AttemptToken) {
     Scratch::new(folder.to_owned()).forget(&token.to_string());
 }
 
-/// End what the worker of a process that is gone left running in that folder, and read its result.
+/// End the processes that the worker of a dead process left running in that folder, and read its result.
 ///
 /// # Errors
 /// A process is still alive, or the files cannot be read.
@@ -193,12 +193,12 @@ pub(crate) fn left_result(ledger: &Path, folder: &Path, task: &Value) -> Result<
     Ok(LeftResult { receipt, note })
 }
 
-/// What the worker of a process that is gone left.
+/// The remains of the worker of a dead process.
 #[derive(Debug, Default)]
 pub(crate) struct LeftResult {
     /// Its result, if it had one.
     pub(crate) receipt: Option<Receipt>,
-    /// What was left running, and was killed.
+    /// The processes that were left running, and were killed.
     pub(crate) note: Option<String>,
 }
 
@@ -208,8 +208,8 @@ impl ExternalWork<'_> {
         Scratch::new(self.folder.clone()).with_outputs(outputs)
     }
 
-    /// Run the command. Its files are kept until [`forget_external`]. `order` is polled ten times a
-    /// second; `noted` gets what the command does that a person may want to look at.
+    /// Run the command. Its files are kept until [`forget_external`]. `order` is polled ten times a second; `noted`
+    /// gets observations about the command for people.
     ///
     /// # Errors
     /// This machine has no room for its files, or cannot watch it.
@@ -306,7 +306,7 @@ impl ExternalWork<'_> {
             let noticed = files::examine(&mut artifacts, &places);
             let _ = sender.send((artifacts, noticed));
         });
-        // Hashing large artifacts takes long, and the lease must be renewed meanwhile.
+        // Hashing large artifacts takes long, and the lease must be renewed in the meantime.
         let (artifacts, noticed) = loop {
             match examined.recv_timeout(POLL_INTERVAL) {
                 Ok(examined) => break examined,

@@ -147,7 +147,7 @@ impl fmt::Display for ImportResult {
 /// Apply the marks of a file that the run has not applied yet, before any dispatch.
 ///
 /// # Errors
-/// As [`Ledger::execute`]. Steps that another process settles meanwhile are skipped over.
+/// As [`Ledger::execute`]. Steps that another process settles in the meantime are skipped.
 pub fn import_statuses(
     ledger: &Ledger,
     run: RunId,

@@ -3,7 +3,7 @@
 //! Invariants:
 //! - None of them is reached through a link. A ledger that came with a cloned repository could have links
 //!   that lead to other folders of its user, whose files a runner would then delete.
-//! - A folder with the files of a job is opened once. What takes its place later is not changed.
+//! - A folder with the files of a job is opened once. A folder that later takes its place is not changed.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -80,11 +80,11 @@ pub(crate) fn expect_no_link(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The folder of a ledger, as a runner found it: its path, and its place on its file system, which a move does
-/// not change.
+/// The folder of a ledger, as a runner found it: its path, and its place on its file system, which a move does not
+/// change.
 ///
-/// The files of a worker are found by their path. After a move they are elsewhere, and what a runner would read
-/// in their place is no result.
+/// The files of a worker are found by their path. After a move they are elsewhere, and other files at this path are not
+/// a result.
 #[derive(Debug, Clone)]
 pub(crate) struct LedgerPlace {
     path: PathBuf,
@@ -160,7 +160,7 @@ impl OwnFolder {
         self.open_file(name.as_ref(), flags)
     }
 
-    /// Open a file to write at its end; create it if there is none.
+    /// Open a file to write at its end; create it if it does not exist.
     pub(crate) fn append(&self, name: impl AsRef<Path>) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
         self.open_file(name.as_ref(), flags)

@@ -23,8 +23,8 @@ pub enum StopRequest {
     Kill,
 }
 
-/// Tells the workers of a loop from another thread that this process may no longer host any: another machine may do
-/// their steps. Once it is closed, it stays closed.
+/// Another thread closes this to stop the workers of a loop, because another machine may do their steps. Once it is
+/// closed, it stays closed, and this process hosts no more workers.
 #[derive(Debug, Clone, Default)]
 pub struct Fence(Arc<AtomicBool>);
 
@@ -139,7 +139,7 @@ pub enum Progress {
     Held {
         /// The owner; `None`: the steps without one.
         owner: Option<String>,
-        /// The second owner, whose workers take the steps meanwhile.
+        /// The second owner, whose workers take the steps in the meantime.
         second_owner: Option<String>,
         /// The time in microseconds since the Unix epoch; `None`: until a person answers. Then one step is dispatched,
         /// as a probe.

@@ -1,9 +1,9 @@
 //! Stub workers: they report immediately and deterministically, at no cost, for rehearsals of a
 //! plan.
 //!
-//! Invariants: no threads, no randomness, and no clock except a sleep while idle. The report
-//! depends only on the step, so two runs of a plan end with the same variables, even if they were
-//! killed. They judge what stubs report, and nothing else.
+//! Invariants: no threads, no randomness, and no clock except a sleep while idle. The report depends only on the step,
+//! so two runs of a plan end with the same variables, even if they were killed. Stub workers judge only the reports of
+//! stub workers.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -160,7 +160,7 @@ pub struct LeftAttempt {
     pub number: u32,
     /// Whether its step may be done again.
     pub idempotence: Idempotence,
-    /// Whether its step says how it is retried.
+    /// Whether its step has a `retry` policy.
     pub has_retry: bool,
     /// How often in a row its worker may print the same lines, if the plan says so.
     pub repeat_limit: Option<u32>,
@@ -184,8 +184,8 @@ pub enum Report {
     Stopped(AttemptToken),
     /// A check ended.
     Checked(Checked),
-    /// A worker ended, and its files are no longer where they were: its result is kept there, for the next runner.
+    /// A worker ended, and its files have moved: its result is kept there, for the next runner.
     Moved(AttemptToken),
-    /// A check ended, and its files are no longer where they were.
+    /// A check ended, and its files have moved.
     MovedCheck(Subject),
 }

@@ -1,8 +1,8 @@
-//! A folder whose log is made equal to one that is kept elsewhere, byte for byte.
+//! A folder whose log is made equal, byte for byte, to a log in another place.
 //!
-//! The caller decides which records belong to the log. It finds the last common record, cuts off what the
-//! folder has after it, appends what is missing, and then writes to the log ([`super::super::Log::of_copy`])
-//! or leaves it ([`LogCopy::finish`]).
+//! The caller decides which records belong to the log. It finds the last common record, cuts off later records of the
+//! folder, appends the missing ones, and then writes to the log ([`super::super::Log::of_copy`]) or stops
+//! ([`LogCopy::finish`]).
 //!
 //! Invariants:
 //! - The lock is held all the time.
@@ -52,7 +52,7 @@ use super::steps::{
     RecoveryReport, ledger_time, publish_guard, remove_temporaries, sync_folders, take_over,
 };
 
-/// A folder whose log is made equal to one that is kept elsewhere.
+/// A folder whose log is made equal to a log in another place.
 #[derive(Debug)]
 pub struct LogCopy {
     options: LogOptions,
@@ -80,7 +80,7 @@ pub struct LogCopy {
     found: Found,
 }
 
-/// What opening the folder showed.
+/// The report about opening the folder.
 #[derive(Debug)]
 struct Found {
     verdict: TailVerdict,
@@ -120,7 +120,7 @@ pub struct CopiedRecord {
     pub time: u64,
 }
 
-/// Opening, and what the folder has.
+/// Opens a copy, and reads the folder.
 impl LogCopy {
     /// Open the folder of a log, and take its lock.
     ///
@@ -270,8 +270,8 @@ impl LogCopy {
         self.epochs.1
     }
 
-    /// Why the folder alone does not show which records were acknowledged. It is an error unless the caller
-    /// knows better.
+    /// Why the folder alone does not show which records were acknowledged. This is an error unless the caller has other
+    /// evidence.
     pub fn take_doubt(&mut self) -> Option<Error> {
         self.doubt.take()
     }
@@ -314,7 +314,7 @@ impl LogCopy {
         self.segments.last().map(|header| header.ordinal)
     }
 
-    /// The first record that the folder has: 1, or what follows the last prune.
+    /// The first record of the folder: 1, or the first record after the last prune.
     #[must_use]
     pub fn first_seq(&self) -> u64 {
         self.segments.first().map_or(1, |header| header.base_seq)
@@ -343,8 +343,8 @@ impl LogCopy {
         Ok(Some(CopiedRecord { segment, chain, time }))
     }
 
-    /// Complete batches from a record on, up to the end of its segment: as many as fit into some bytes, and
-    /// at least one. `None` if the folder does not have the record.
+    /// Complete batches from a record on, up to the end of its segment: as many as fit into a number of bytes, and at
+    /// least one. `None` if the folder does not have the record.
     ///
     /// # Errors
     /// As [`Self::find`].
@@ -382,8 +382,8 @@ fn header_of(segment: Segment) -> SegmentHeader {
     segment.header
 }
 
-/// Whether another copy of the log can decide what the folder alone does not show: whether the end was
-/// acknowledged, or which segment follows the last one.
+/// Whether another copy of the log can decide what the folder alone does not show: whether the end was acknowledged, or
+/// which segment follows the last one.
 fn is_doubt(tail: &Tail, newest: &Segment, verdict: TailVerdict) -> bool {
     let is_sealed = newest.length != newest.header.prealloc_len;
     match verdict {
@@ -422,8 +422,8 @@ impl LogCopy {
         Ok(())
     }
 
-    /// Write records of the folder again that may not be durable: after a failed sync nothing is known about
-    /// their bytes.
+    /// Write records of the folder again that may not be durable: after a failed sync the state of their bytes is
+    /// unknown.
     ///
     /// # Errors
     /// `Io`.
@@ -452,8 +452,8 @@ impl LogCopy {
         Ok(())
     }
 
-    /// Add a snapshot file, durably, before the folder gets its name, if it is valid and `is_wanted` says so. Returns
-    /// whether it was added; otherwise nothing is left of it.
+    /// Add a snapshot file, durably, before the folder gets its name, if it is valid and `is_wanted` returns true.
+    /// Returns whether it was added; otherwise no file is left.
     ///
     /// # Errors
     /// `Io`, `DiskFull`.
@@ -617,15 +617,14 @@ impl LogCopy {
 
 /// Ending.
 impl LogCopy {
-    /// The ledger's time, which is not before the last record. `wall` is the time of the wall clock.
+    /// The ledger's time, which is at least that of the last record. `wall` is the time of the wall clock.
     #[must_use]
     pub fn time(&self, wall: u64) -> u64 {
         ledger_time(self.found.clock, &self.options, wall, self.end.time).0
     }
 
-    /// The record with which a new epoch begins, in a segment of its own: the newest segment if only this
-    /// folder has it, and a new one otherwise. `known` is the segment with the last record, and the end of
-    /// the log in it. Nothing is written.
+    /// The record with which a new epoch begins, and its own segment: the newest segment if only this folder has it,
+    /// otherwise a new one. `known` is the segment with the last record, and the end of the log in it. Writes nothing.
     ///
     /// # Errors
     /// `OutOfRange` if the folder has no segment.
@@ -715,7 +714,7 @@ impl LogCopy {
         let segments = Segments::list(&*storage, &paths, None)?;
         let (mut to_seal, streams) = (Vec::new(), options.stream_rule);
         for (own, next) in unsealed(&segments) {
-            // Every record of the segment before the new one was verified. Nothing waits for its seal.
+            // Every record of the previous segment was verified. Nothing waits for its seal.
             if *next == header && options.background_work == BackgroundWork::Thread {
                 to_seal.push(SealTask { header: own.clone(), successor: next.clone() });
             } else {

@@ -1,5 +1,5 @@
-//! Opening a log: `recover` creates a log or opens an existing one with recovery, `copy` makes a folder
-//! equal to a log that is kept elsewhere, and `steps` has what both need.
+//! Opening a log: `recover` creates a log or opens an existing one with recovery, `copy` makes a folder equal to a log
+//! in another place, and `steps` has the common parts.
 
 #[cfg(feature = "ledger")]
 mod copy;

@@ -1,4 +1,4 @@
-//! Folds the log once, and keeps what a page shows about one run.
+//! Folds the log once, and collects the facts that a page shows about one run.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
@@ -25,7 +25,7 @@ use super::points::{Point, Points};
 /// The most lines of the history of a step, and of the run. Older lines are left out.
 const LINES_MAX: usize = 1_000;
 
-/// What a page shows.
+/// The facts that a page shows.
 pub(super) struct Collected {
     /// The state at the last record.
     pub(super) state: State,
@@ -34,7 +34,7 @@ pub(super) struct Collected {
     pub(super) time: Timestamp,
     pub(super) chain: String,
     pub(super) points: Vec<Point>,
-    /// For each step, the last record that changed what the page shows about it.
+    /// For each step, the last record that changed its part of the page.
     pub(super) changed: BTreeMap<StepNumber, u64>,
     /// The records of each step.
     pub(super) histories: BTreeMap<StepNumber, Lines>,
@@ -53,16 +53,16 @@ pub(super) struct Collected {
     pub(super) code: Code,
 }
 
-/// What is known about the log.
+/// The state of the log.
 pub(super) struct LogHealth {
-    /// What cannot be read.
+    /// The unreadable parts.
     pub(super) damage: Vec<String>,
-    /// What is no damage, but good to know.
+    /// Findings that are not damage, but worth knowing.
     pub(super) notes: Vec<String>,
     pub(super) files: String,
 }
 
-/// The records from which and until which something is there.
+/// The range of records in which an item exists.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Span {
     pub(super) from: u64,
@@ -100,8 +100,8 @@ impl Lines {
     }
 }
 
-/// Collects what a page about a run shows, up to a record. `watch` is told how many records were read, and
-/// of how many; it may stop.
+/// Collects the facts of a page about a run, up to a record. `watch` gets the number of records that were read, and the
+/// total; it may stop the reading.
 pub(super) fn collect(
     view: &LedgerView,
     dir: &Path,
@@ -197,7 +197,7 @@ fn log_health(view: &LedgerView, fold: &Fold, health: &Health) -> LogHealth {
     LogHealth { damage, notes, files }
 }
 
-/// What is collected while the log is folded.
+/// The facts that are collected while the log is folded.
 struct Parts {
     run: RunId,
     points: Points,

@@ -1,7 +1,7 @@
-//! What the records say about attempts and questions, in full.
+//! The content of records about attempts and questions, in full.
 //!
-//! A fact is bound to the record that made it, so that a page can leave out what an earlier record did not
-//! know yet. Long texts are cut, and all texts together are bounded: the log has them in full.
+//! A fact is bound to the record that made it, so that a page of an earlier record can leave it out. Long texts are
+//! cut, and the length of all texts together is limited: the log has them in full.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ pub(super) enum AttemptEnding {
     Lost,
 }
 
-/// What a record says about an attempt.
+/// The fact of a record about an attempt.
 pub(super) struct Fact {
     pub(super) seq: u64,
     pub(super) mark: Mark,

@@ -1,4 +1,4 @@
-//! Writes what an operator can do from the live page. A file and a viewer have none of it.
+//! Writes the controls of an operator on the live page. A file and the page of a viewer have none.
 //!
 //! A form names the request that it makes: `data-path` with the names in braces that `data-run` and
 //! `data-step` fill in. Its fields are members of the request; the script adds the author.
@@ -21,7 +21,7 @@ pub(crate) enum Audience {
     File,
     /// Readers of the live page.
     Viewer,
-    /// Those who control the run from the live page.
+    /// The controls of the run on the live page.
     Operator,
 }
 
@@ -31,7 +31,7 @@ impl Audience {
     }
 }
 
-/// The name under which the operator acts.
+/// The name that the operator's acts have.
 pub(super) fn author_form(audience: Audience) -> Markup {
     html! {
         @if audience.acts() {

@@ -1,7 +1,7 @@
-//! Places the nodes of a graph: each node in the layer after all that it waits for, the nodes of a layer
-//! near those that they are connected with.
+//! Places the nodes of a graph: each node in a layer after its dependencies, and near the nodes to which it is
+//! connected.
 //!
-//! Invariant: the result depends on the graph alone, and takes time in proportion to its edges.
+//! Invariant: the result depends only on the graph, and takes time in proportion to its edges.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ fn place(nodes: &[usize], rows: &mut [usize]) {
     }
 }
 
-/// The mean row of the neighbours, in thousandths; its own row if a node has none.
+/// The mean row of the neighbours, in thousandths; its own row if the node has no neighbours.
 fn weight(neighbours: Option<&Vec<usize>>, rows: &[usize], node: usize) -> usize {
     let row = |node: usize| rows.get(node).copied().unwrap_or_default();
     let neighbours = neighbours.map_or(&[][..], Vec::as_slice);
@@ -66,8 +66,8 @@ fn weight(neighbours: Option<&Vec<usize>>, rows: &[usize], node: usize) -> usize
     sum.checked_div(neighbours.len()).unwrap_or_else(|| row(node) * 1000)
 }
 
-/// The length of the longest path to each node. A node on a cycle, which a valid plan does not have, counts
-/// from where the cycle is entered.
+/// The length of the longest path to each node. On a cycle, which a valid plan does not have, the path starts where the
+/// cycle is entered.
 fn layers(waits: &[Vec<usize>]) -> Vec<usize> {
     let mut layers: Vec<Option<usize>> = vec![None; waits.len()];
     let mut is_entered = vec![false; waits.len()];

@@ -1,5 +1,5 @@
-//! `ledger report`: a run as one HTML file, which works without a network, a server or a script; and the
-//! same page for the server, which keeps it current.
+//! `ledger report`: a run as one HTML file, which works without a network, a server or a script; and the same page for
+//! the server, which keeps it up to date.
 //!
 //! `collect` folds the log once and keeps what the page shows: `points` has the changes of its cells at each
 //! record, with `why` for the reasons; `facts` has attempts and questions, `decisions` those of people.
@@ -9,7 +9,7 @@
 //! Invariants:
 //! - Everything that comes from plans, workers and people is escaped.
 //! - The same ledger gives the same bytes.
-//! - What the page says without its script is the state at the last record.
+//! - Without its script, the page shows the state at the last record.
 
 mod collect;
 mod decisions;
@@ -110,7 +110,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Code, Failure> {
     Ok(code)
 }
 
-/// Which page is written.
+/// The kind of the page.
 #[derive(Debug)]
 pub(crate) struct PageOf<'a> {
     /// The run; the active or the newest one by default.
@@ -136,7 +136,7 @@ pub(crate) struct Page {
     pub(crate) code: Code,
 }
 
-/// Writes a page. `watch` is told how many records were read, and of how many; it may stop.
+/// Writes a page. `watch` gets the number of records that were read, and the total; it may stop the reading.
 pub(crate) fn write_page(
     view: &LedgerView,
     dir: &Path,

@@ -1,4 +1,4 @@
-//! Writes the page: its frame, what stands above the steps, and what stands below them.
+//! Writes the page: its frame, and the sections before and after the steps.
 //!
 //! `data-k` names the cell that an element shows; an element with `data-f` and `data-t` is there from one
 //! record until before another.
@@ -62,8 +62,7 @@ pub(super) fn page(of: &Collected, audience: Audience, known: u64) -> String {
     document(title, &body, SCRIPT)
 }
 
-/// The page that a server gives to a browser without a token: it asks for one, and then shows the page of a
-/// run.
+/// The page that a server gives to a browser without a token: it asks for one, and then shows the page of a run.
 #[cfg(feature = "http")]
 pub(crate) fn live_page() -> String {
     let body = html! {
@@ -92,7 +91,7 @@ fn live_script() -> String {
     format!("{SCRIPT}\n{LIVE_SCRIPT}")
 }
 
-/// The policy of a page with that script: it loads nothing, and runs nothing else.
+/// The policy of a page with that script: it loads nothing, and runs no other script.
 fn policy(script: &str) -> String {
     let script = STANDARD.encode(Sha256::digest(script.as_bytes()));
     let style = STANDARD.encode(Sha256::digest(STYLE.as_bytes()));
@@ -175,7 +174,7 @@ fn header(of: &Collected, title: &str, audience: Audience) -> Markup {
     }
 }
 
-/// Links to the sections: a long list of steps stands between them.
+/// Links to the sections, which are before and after a long list of steps.
 fn sections(of: &Collected, audience: Audience) -> Markup {
     let run = &of.run;
     let all = [

@@ -15,7 +15,7 @@ use super::facts::{AttemptEnding, AttemptFacts};
 use super::layout::{Place, layout};
 use super::points::{name, shortened};
 
-/// The most nodes that are drawn: a larger graph says nothing on a page.
+/// The maximum number of nodes that are drawn: a larger graph would be unreadable.
 const NODES_MAX: usize = 400;
 
 /// The most versions that are drawn: the last ones.

@@ -76,7 +76,7 @@ fn review_word(review: Review) -> &'static str {
     }
 }
 
-/// What a version executes, asks and may spend: whole and open while it waits for approval.
+/// The commands, questions and budgets of a version: in full and unfolded while it waits for approval.
 fn executes(version: &PlanVersion, waits: bool) -> Markup {
     let found = version.plan.decode().executed();
     let rows_max = if waits { found.len() } else { ROWS_MAX };
@@ -95,7 +95,7 @@ fn executes(version: &PlanVersion, waits: bool) -> Markup {
     }
 }
 
-/// What is executed differently: the old and the new command, whole.
+/// The commands that differ: the old and the new one, in full.
 fn executed_row(change: &ExecutedChange) -> Markup {
     let (old, new) = change.texts();
     html! {

@@ -3,8 +3,8 @@
 //! A cell has a key and a value: `s12` is the status of step 12, `a12` its attempts, `w12` why it has this
 //! status. A point is a record of the run with the cells that it changed.
 //!
-//! Invariant: the cells at a record are those of a page of that record. A record changes the cells of its own
-//! step, of those that depend on it, and of the run; rarer records may change all.
+//! Invariant: the cells at a record are those of a page of that record. A record changes the cells of its own step, of
+//! the steps that depend on it, and of the run; a few kinds of records may change all cells.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +36,7 @@ pub(super) struct Point {
     cells: BTreeMap<String, String>,
 }
 
-/// What the page says about a step.
+/// The cells of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct StepCells {
     status: StepStatus,
@@ -53,7 +53,7 @@ pub(super) struct Points {
     /// The other cells at the last point.
     cells: BTreeMap<String, String>,
     barriers: BTreeMap<StepNumber, Vec<String>>,
-    /// What [`unchecked_text`] says at the last point.
+    /// The text of [`unchecked_text`] at the last point.
     unchecked: String,
     changed: BTreeMap<StepNumber, u64>,
 }
@@ -98,7 +98,7 @@ impl Points {
         self.changed.extend(step.map(|step| (step, seq)));
     }
 
-    /// Adds the last point, where everything is looked at once more.
+    /// Adds the last point, where all cells are computed again.
     pub(super) fn end(&mut self, seq: u64, time: Timestamp, run: &Run) {
         let mut cells = BTreeMap::new();
         self.all(seq, run, &mut cells);
@@ -169,7 +169,7 @@ impl Points {
         }
     }
 
-    /// The cells of a step. The result says whether its status changed.
+    /// The cells of a step. The result states whether its status changed.
     fn step(
         &mut self,
         seq: u64,
@@ -240,7 +240,7 @@ fn dependents(run: &Run, number: StepNumber) -> Vec<StepNumber> {
     places.filter_map(|place| numbers.get(place).copied()).collect()
 }
 
-/// Whether the steps that depend on a step with that status say or do something else because of it.
+/// Whether the steps that depend on a step with that status change their cells because of it.
 fn is_seen_by_others(status: Option<StepStatus>) -> bool {
     let is_ended = |status: StepStatus| {
         use StepStatus::{Cancelled, Failed, Removed};
@@ -338,7 +338,7 @@ pub(super) fn status_text(run: &Run) -> String {
     if run.pause.is_some() { "paused".to_owned() } else { run_status_text(run.status).1 }
 }
 
-/// Why no judge checks the criteria that are commands, and what helps; empty if a person approved them, or there are
+/// Why no judge checks the criteria that are commands, and the remedy; empty if a person approved them, or there are
 /// none. Only a record about the whole run changes it.
 pub(super) fn unchecked_text(run: &Run) -> String {
     let is_command = |criterion: &Criterion| matches!(criterion, Criterion::Command(_));
@@ -386,7 +386,7 @@ pub(super) fn missing_text(run: &Run, id: &str) -> String {
     shortened(&names.join(", "))
 }
 
-/// The members up to which the missing ones are named: they are looked for at every record.
+/// Up to this many members, a barrier names the missing ones: finding them takes time at every record.
 const MEMBERS_MAX: usize = 1_000;
 
 /// The share of the steps that are done, in percent.
@@ -412,7 +412,8 @@ pub(super) fn shortened(text: &str) -> String {
     format!("{kept}\u{2026}")
 }
 
-/// The data of the script. It stands in an element of the page, which it must not end.
+/// The data of the script. It is the content of an element of the page, so it must not contain the end tag of that
+/// element.
 pub(super) fn script_data<'a>(points: impl Iterator<Item = &'a Point>) -> String {
     let row = |point: &Point| {
         let cells = serde_json::to_value(&point.cells).unwrap_or_default();

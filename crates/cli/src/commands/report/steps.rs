@@ -17,7 +17,7 @@ use super::forms::{Audience, step_forms};
 use super::points::shortened;
 use super::why::why;
 
-/// The most steps whose explanation is written down to its root causes.
+/// The maximum number of steps whose explanation goes down to the root causes.
 const EXPLAINED_MAX: usize = 200;
 
 /// The most steps that a browser builds at once. It takes more of them as texts, and builds those while it has
@@ -62,12 +62,12 @@ pub(super) fn steps(of: &Collected, audience: Audience, known: u64) -> Markup {
 }
 
 struct WrittenStep {
-    /// The record from which it is there.
+    /// The record from which on it exists.
     first: Option<u64>,
     markup: Markup,
 }
 
-/// The steps; many of them as texts, which a browser without scripts takes for what they are.
+/// The steps. Many of them are plain text, which a browser without scripts displays as it is.
 fn list(steps: &[WrittenStep]) -> Markup {
     // A chunk is there from the record on that has the first of its steps.
     let first = |chunk: &[WrittenStep]| chunk.iter().map(|step| step.first).min().flatten();
@@ -104,7 +104,7 @@ impl Definitions {
         Self(all)
     }
 
-    /// What each version says about a step; versions that say the same are one.
+    /// The content of each version about a step; equal versions are merged.
     fn each(
         &self,
         of: &Collected,
@@ -123,7 +123,7 @@ impl Definitions {
                 _ => all.push((*span, text)),
             }
         }
-        // A step that was removed keeps what the last version said about it.
+        // A removed step keeps the content of its last version.
         if let Some((last, _)) = all.last_mut() {
             last.until = None;
         }
@@ -140,7 +140,7 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// The record from which it is there.
+    /// The record from which on it exists.
     fn first(&self) -> Option<u64> {
         self.definitions.0.get(&self.number)?.first().map(|(span, _, _)| span.from)
     }

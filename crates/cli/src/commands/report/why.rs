@@ -1,8 +1,7 @@
 //! Why a step has its status, in one line.
 //!
-//! The line depends on the step and on what it waits for directly, so that a page can keep it up to date
-//! record by record. What depends on other steps in flight, such as caps, is in the explanation of the last
-//! record only.
+//! The line depends on the step and on its direct dependencies, so that a page can update it record by record. Reasons
+//! that depend on other steps in flight, such as caps, are only in the explanation of the last record.
 
 use plan_ledger::plan::{CompactStep, Dependency, Hold};
 use plan_ledger::{Criterion, Ruling, Run, StepNumber, StepState, StepStatus};
@@ -12,10 +11,10 @@ use crate::commands::inspect::text::event::basis_text;
 use crate::commands::inspect::text::units::seconds;
 use crate::output::phrase;
 
-/// The number of dependencies up to which they are named: they are looked at again for each of them.
+/// Up to this many dependencies, the line names them: each record of one of them computes the line again.
 const UNMET_MAX: u32 = 1_000;
 
-/// Why a step has its status; empty if the status says it all.
+/// Why a step has its status; empty if the status alone explains it.
 pub(super) fn why(run: &Run, number: StepNumber) -> String {
     let Some(state) = run.step(number) else { return String::new() };
     match state.status {

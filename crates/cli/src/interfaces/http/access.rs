@@ -1,8 +1,8 @@
-//! Who may speak: tokens of roles, names of the server, origins of pages.
+//! Access control: tokens of roles, names of the server, origins of pages.
 //!
-//! A request has a bearer token, and the token has a role. `Host` must be a name of this server, and
-//! `Origin`, if there is one, must be this server too: a page of another site that a browser shows, or
-//! a name that another site points here, is refused before anything else is looked at.
+//! A request has a bearer token, and the token has a role. `Host` must be a name of this server, and `Origin`, if there
+//! is one, must be this server too. So the server refuses a page of another site, and another site's name that points
+//! to this server, before it does anything else.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ const TOKEN_LENGTH_MIN: usize = 16;
 /// Decides about requests.
 #[derive(Debug)]
 pub(super) struct Access {
-    /// The hashes of the tokens: comparing them tells nothing about a token.
+    /// The hashes of the tokens: comparing hashes reveals nothing about a token.
     tokens: Vec<(Role, String)>,
     /// Names without ports.
     hosts: Vec<String>,

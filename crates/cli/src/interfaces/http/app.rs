@@ -1,4 +1,4 @@
-//! What the operations share: the ledger, the clients of its socket, the tags of its records.
+//! The shared state of all operations: the ledger, the clients of its socket, the tags of its records.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -120,7 +120,7 @@ impl App {
             return Ok(tag);
         }
         let live = self.ledger.state()?;
-        // The live state may be ahead of what is durable.
+        // The live state may be ahead of the durable one.
         let hash = if live.seq == seq {
             state_hash(&live)
         } else {

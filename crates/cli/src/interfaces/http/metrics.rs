@@ -1,4 +1,4 @@
-//! What a monitor asks for. `docs/src/guides/http.md` lists the names, which are stable.
+//! The metrics for a monitor. `docs/src/guides/http.md` lists the names, which are stable.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::protocol::Failure;
 /// Upper bounds of the buckets of durations, in seconds: from below a sync to the longest wait.
 const BUCKETS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0];
 
-/// What is counted between two looks.
+/// The counters between two scrapes.
 #[derive(Debug)]
 pub(super) struct Metrics {
     requests: Family<RequestLabels, Counter>,
@@ -74,7 +74,7 @@ impl Metrics {
         self.requests.get_or_create(&RequestLabels { method, path, status: status.into() }).inc();
     }
 
-    /// The text for a monitor: what was counted, and what the ledger's state is now. `add` registers more.
+    /// The text for a monitor: the counters, and the current state of the ledger. `add` registers more metrics.
     pub(super) fn text(
         &self,
         ledger: &Ledger,
@@ -129,7 +129,7 @@ fn encoded(registry: &Registry) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// What a standby has for a monitor: what it knows about the store. `docs/src/reach.md` lists the names.
+/// The metrics of a standby, about the store. `docs/src/reach.md` lists the names.
 #[cfg(feature = "store")]
 pub(super) fn store_text(health: &StoreHealthLine) -> Result<String, Failure> {
     let mut registry = Registry::with_prefix(PREFIX);
@@ -137,7 +137,7 @@ pub(super) fn store_text(health: &StoreHealthLine) -> Result<String, Failure> {
     encoded(&registry)
 }
 
-/// Registers what a process knows about the ledger in a store.
+/// Registers the metrics of a ledger in a store.
 #[cfg(feature = "store")]
 pub(super) fn register_store(registry: &mut Registry, health: &StoreHealthLine) {
     let mut whole = |name: &str, help: &str, value: Option<u64>| {

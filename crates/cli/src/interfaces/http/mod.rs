@@ -1,14 +1,14 @@
 //! `ledger serve --http`: the requests and views of a ledger over HTTP.
 //!
-//! Each operation is a request of the socket or a view of `ledger inspect`. `operations` lists them;
-//! the router, the published description and the tests follow from that list. `access` decides who may
-//! speak, `write` makes requests, `read` prints views, `records` follows the log, `tools` are those of
-//! `ledger mcp`, `page` gives a browser the page of a run, `problem` words what failed, and `listen` accepts, limits and ends connections.
+//! Each operation is a request of the socket or a view of `ledger inspect`. `operations` lists them; the router, the
+//! published description and the tests follow from that list. `access` controls access, `write` makes requests, `read`
+//! prints views, `records` follows the log, `tools` are those of `ledger mcp`, `page` gives a browser the page of a
+//! run, `problem` words failures, and `listen` accepts, limits and ends connections.
 //!
 //! Invariants:
-//! - A request is made through the socket of the ledger, as by any other client, so what the server
-//!   promises there holds here.
-//! - Nothing about the ledger but its health is answered without a token.
+//! - A request goes through the socket of the ledger, as from any other client, so all promises of the server hold
+//!   here.
+//! - Without a token, only the health of the ledger is answered.
 //! - A response is about one record: its tag names the record and the hash of the state after it.
 //! - Input is untrusted: connections, bodies, waits and followers are bounded.
 

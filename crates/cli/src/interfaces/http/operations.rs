@@ -31,13 +31,13 @@ pub(super) struct Read {
     pub(super) words: &'static [&'static str],
     /// The parameters of the query, which are options of the view.
     pub(super) query: &'static [&'static str],
-    /// Whether it is about one record, which `at` selects.
+    /// Whether the view is about one record, which `at` selects.
     pub(super) at: AtRecord,
     #[cfg_attr(not(test), expect(dead_code, reason = "a test generates the description of it"))]
     pub(super) summary: &'static str,
 }
 
-/// How a view is told the record that it is about.
+/// How a view gets the record that it is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AtRecord {
     /// As its option `--at`.
@@ -54,7 +54,7 @@ const fn by(method: Method, path: &'static str, act: &'static str, summary: &'st
     Write { method, path, act, summary }
 }
 
-/// Every request that has a path of its own. `POST /v1/requests` makes all of them.
+/// Every request with its own path. `POST /v1/requests` makes all of them.
 pub(super) const WRITES: &[Write] = &[
     post("/v1/runs", "propose", "Start a run, or propose a new version of its plan"),
     post("/v1/runs/{run}/cancel", "cancel", "Cancel a run"),
@@ -102,7 +102,7 @@ const fn of_files(
     Read { path, words, query, at: AtRecord::None, summary }
 }
 
-/// Every view that has a path of its own.
+/// Every view with its own path.
 pub(super) const READS: &[Read] = &[
     of_files("/v1/ledger", &[], &[], "The ledger: runs, next actions, health of the log"),
     view("/v1/runs", &["runs"], &[], "Every run: status, progress, cost; and the state as a whole"),

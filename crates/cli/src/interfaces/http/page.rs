@@ -1,8 +1,8 @@
 //! The page of a run for a browser.
 //!
-//! `/` is the same for every reader: it says nothing about the ledger, asks for a token, and gets the page
-//! of a run from `/v1/page`, which is the one that `ledger report` writes. A browser sends no token by itself,
-//! so a page of another site can do nothing with it.
+//! `/` is the same for every reader: it contains nothing about the ledger and asks for a token. With it, it gets the
+//! page of a run from `/v1/page`, which is the page of `ledger report`. A browser does not send the token by itself, so
+//! a page of another site cannot use it.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub(super) async fn live() -> HttpResponse {
 pub(super) async fn page(app: Arc<App>, arrived: Arrived) -> HttpResponse {
     let written = tokio::task::spawn_blocking(move || write(&app, &arrived));
     match written.await {
-        // The client takes it apart. By itself it can run nothing.
+        // The client takes it apart. It cannot run scripts by itself.
         Ok(Ok(page)) => html(page, "default-src 'none'; style-src 'unsafe-inline'; sandbox"),
         Ok(Err(problem)) => problem.response(),
         Err(_) => {

@@ -1,4 +1,4 @@
-//! What failed, as RFC 9457 wants it: a problem with the names and numbers of the command line.
+//! Failures in the form of RFC 9457: a problem with the names and numbers of the command line.
 
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -21,7 +21,7 @@ pub(super) struct Problem {
     pub(super) status: u16,
     /// The rejection or the kind, as words.
     pub(super) title: String,
-    /// What happened, for people.
+    /// The failure, for people.
     pub(super) detail: String,
     /// The members of the error line: `kind`, `rejection`, `exit_code`, and those of a claimed step.
     #[serde(flatten)]

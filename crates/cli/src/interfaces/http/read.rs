@@ -1,7 +1,7 @@
 //! Prints a view of `ledger inspect`, about one record.
 //!
-//! The record is `?at=SEQ`, or else the newest one, which is fixed before the view is read: the tag of
-//! the response says which it was. Reading takes no lock.
+//! The record is `?at=SEQ`, or else the newest one, which is fixed before the view is read: the tag of the response
+//! names it. Reading takes no lock.
 
 use std::sync::Arc;
 
@@ -83,7 +83,7 @@ pub(super) fn inspect(
     })?;
     inspect_words(dir, words, &app.environment, out).map(Code::number).map_err(|failure| {
         let problem = Problem::from(failure);
-        // The usage of the command line says nothing to a client of this interface.
+        // The usage text of the command line does not help a client of this interface.
         let words = problem.detail.split("\n\nUsage").next().unwrap_or_default();
         let words = words.split("\n\nFor more information").next().unwrap_or_default();
         let detail = words.trim_start_matches("error: ").to_owned();

@@ -34,7 +34,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// The longest time that a client waits for a record.
 const WAIT_MAX: Duration = Duration::from_secs(50);
 
-/// The pause between two looks for a new record.
+/// The pause between two checks for a new record.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
 /// The parameters of the query.
@@ -71,7 +71,7 @@ async fn look(app: Arc<App>, arrived: &Arrived) -> Result<HttpResponse, Problem>
         tokio::time::sleep(LOOK_PAUSE).await;
     }
     let mut lines = print(app, words, permit)?;
-    // What is wrong with the words is known before the first line.
+    // Errors in the words of the view are found before the first line.
     let first = match lines.recv().await {
         Some(Err(problem)) => return Err(problem),
         Some(Ok(line)) => Some(line),
@@ -100,7 +100,7 @@ fn words(arrived: &Arrived) -> Result<(u64, Duration, Vec<String>), Problem> {
     let mut words = vec!["records".to_owned(), "--json".to_owned()];
     for (name, value) in &arrived.parameters {
         match name.as_str() {
-            // A client that connects again says where it stopped, and that is later.
+            // A client that connects again sends the later record at which it stopped.
             "after" => after = after.max(number("after", value)?),
             "wait" => wait = Duration::from_secs(number("wait", value)?).min(WAIT_MAX),
             "to" | "run" | "step" | "kind" | "limit" => words.push(format!("--{name}={value}")),
@@ -123,7 +123,7 @@ fn last_event(headers: &HeaderMap) -> Result<u64, Problem> {
     }
 }
 
-/// Prints the view on a thread of its own.
+/// Prints the view on a separate thread.
 fn print(
     app: Arc<App>,
     words: Vec<String>,
@@ -185,7 +185,7 @@ struct LineName {
     seq: Option<u64>,
 }
 
-/// The event of a line. Only a record has an identifier: damage is told again after a new connection.
+/// The event of a line. Only a record has an identifier: damage is sent again after a new connection.
 fn event_of(line: &[u8]) -> Event {
     let name: LineName = serde_json::from_slice(line).unwrap_or_default();
     let data = String::from_utf8_lossy(line);

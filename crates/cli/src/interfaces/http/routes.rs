@@ -29,7 +29,7 @@ use super::write::{Arrived, write, write_raw};
 /// How long a client may take to send a body.
 const BODY_WAIT: Duration = Duration::from_secs(60);
 
-/// The paths that are answered without a token: what they say is no secret.
+/// The paths that need no token: their answers are not secret.
 pub(super) const OPEN_PATHS: [&str; 5] =
     ["/", "/healthz", "/v1/health", "/v1/ready", "/openapi.json"];
 
@@ -109,7 +109,7 @@ where
     }
 }
 
-/// Checks who speaks, and counts. Every response says that it is what its type says.
+/// Checks access, and counts requests. Every response forbids browsers to guess another content type.
 async fn check(State(app): State<Arc<App>>, mut request: Request, next: Next) -> HttpResponse {
     let begun = Instant::now();
     let path = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
@@ -179,7 +179,7 @@ pub(super) async fn health() -> HttpResponse {
     text("text/plain; charset=utf-8", "ok\n".to_owned())
 }
 
-/// That the server runs, and with the log in a store what it does.
+/// Reports that the server runs and, if the log is in a store, its role.
 async fn detailed_health(State(app): State<Arc<App>>) -> HttpResponse {
     #[cfg(feature = "store")]
     if let Some(store) = &app.store {
@@ -189,7 +189,7 @@ async fn detailed_health(State(app): State<Arc<App>>) -> HttpResponse {
     health().await
 }
 
-/// What a process does for a ledger in a store.
+/// The role of a process for a ledger in a store.
 #[cfg(feature = "store")]
 pub(super) fn store_health(store: &dyn StoreView) -> HttpResponse {
     text("application/json", store.health().line())

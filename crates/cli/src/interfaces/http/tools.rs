@@ -1,7 +1,7 @@
 //! `/mcp`: the tools of the Model Context Protocol over streamable HTTP, each role with its own.
 //!
-//! A client of the protocol with sessions gets one, which ends when it is idle; the stateless protocol
-//! has none. `Host`, `Origin` and the token were checked before.
+//! A client of the protocol with sessions gets one, which ends when it is idle; the stateless protocol has no sessions.
+//! `Host`, `Origin` and the token were checked before.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl HttpTools {
     }
 }
 
-/// The protocol over HTTP, for what `make` makes for each session.
+/// The protocol over HTTP; `make` makes the service of each session.
 fn transport<S: ServerHandler>(
     make: impl Fn() -> S + Send + Sync + 'static,
 ) -> StreamableHttpService<S, LocalSessionManager> {
@@ -60,8 +60,8 @@ fn transport<S: ServerHandler>(
     StreamableHttpService::new(move || Ok(make()), sessions, config)
 }
 
-/// Another service at `/mcp`, with the transport and the checks of this server, but without tokens: the
-/// conformance suite of the protocol prescribes what a service answers.
+/// Another service at `/mcp`, with the transport and the checks of this server, but without tokens: the conformance
+/// suite of the protocol prescribes the answers of a service.
 pub fn tool_router<S: ServerHandler>(make: impl Fn() -> S + Send + Sync + 'static) -> Router {
     let hosts = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
     let access = Arc::new(Access::new(&[], hosts.to_vec()));

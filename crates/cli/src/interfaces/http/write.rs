@@ -125,8 +125,8 @@ fn members(app: &App, operation: &Write, arrived: &Arrived) -> Result<Map<String
     Ok(members)
 }
 
-/// Binds a claim to its lease alone: the process at the other end may be on any machine. Its folder is unknown
-/// as well, so the work is checked in the plan's folder.
+/// Binds a claim only to its lease, because the client may be on any machine. Its folder is also unknown, so a judge
+/// checks the work in the plan's folder.
 fn bind_to_lease(members: &mut Map<String, Value>) -> Result<(), Problem> {
     let claim = match members.get("act").and_then(Value::as_str) {
         Some("claim") => Some(members),
@@ -220,7 +220,7 @@ fn response(answer: &Answer, act: &str) -> HttpResponse {
         |word: &str| answer.lines.iter().any(|line| line.get("type").is_some_and(|it| it == word));
     match act {
         "claim" if has("task") => json(StatusCode::CREATED, answer),
-        // Nothing is ready now. After the end of the run nothing ever will: that is a response.
+        // No step is ready now. After the end of the run none will ever be: then this is a response.
         "claim" if Code::of(answer.code) == Code::Waiting => {
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::NO_CONTENT;

@@ -29,9 +29,9 @@ pub(super) struct ToolServer {
     pub(super) dir: PathBuf,
     pub(super) environment: Environment,
     pub(super) role: Role,
-    /// The run that is meant where a call names none.
+    /// The run of a call that names none.
     pub(super) run: Option<String>,
-    /// The worker where a call names none.
+    /// The worker of a call that names none.
     pub(super) worker: String,
     /// The person who fills in forms.
     pub(super) person: String,
@@ -41,7 +41,7 @@ pub(super) struct ToolServer {
     pub(super) seed: String,
     /// The client is gone: no call may claim for it any longer.
     is_closed: AtomicBool,
-    /// What its claims are bound to.
+    /// The process or the lease to which its claims are bound.
     pub(super) bound_to: BoundTo,
 }
 
@@ -105,13 +105,13 @@ impl ToolServer {
         }
     }
 
-    /// The same for a client over HTTP, which may be on any machine: its lease alone decides.
+    /// The same for a client over HTTP, which may be on any machine: only its lease counts.
     pub(super) fn over_http(self) -> Self {
         Self { bound_to: BoundTo::Lease, ..self }
     }
 
-    /// Whether a plan version that the client makes for a run that exists waits for a person: a model is the
-    /// client, and of one on any machine it is not known whether it may decide.
+    /// Whether a plan version that the client makes for an existing run waits for a person. The client is a model, and
+    /// it is unknown whether a client on another machine may decide.
     pub(super) fn versions_wait(&self) -> bool {
         self.deciding_client().is_none()
     }
@@ -138,7 +138,7 @@ pub(super) struct ToolCall<'a> {
     pub(super) is_cancelled: &'a (dyn Fn() -> bool + Sync),
     /// Whether the user can be asked.
     pub(super) can_ask: bool,
-    /// What the user did with the forms that this call has shown.
+    /// The reactions of the user to the forms that this call has shown.
     pub(super) answers: &'a PersonAnswers,
     /// The form that is to be shown before the call continues.
     pub(super) form: Cell<Option<Form>>,
@@ -165,7 +165,7 @@ impl ToolCall<'_> {
         }
     }
 
-    /// What the user answers to a form; `None` if the user cannot be asked.
+    /// The user's answer to a form; `None` if the user cannot be asked.
     ///
     /// # Errors
     /// The user has not seen the form yet: the call ends here, and begins again with the answer.
@@ -201,8 +201,8 @@ impl ToolCall<'_> {
         }
     }
 
-    /// The request with the one who decides, if it decides for a person: the user, who did so in a form; else the
-    /// agent, whose word counts only where the owner of the ledger allowed it.
+    /// The request with the name of the person or agent who decides, if it is a decision of a person: the user, who
+    /// decided in a form; otherwise the agent, whose decision counts only if the owner of the ledger allowed it.
     fn attributed(&self, request: Request) -> Result<Request, ToolRefusal> {
         let named = request.author().map_or(Ok(()), |by| Actor::expect_own_name(&by));
         named.map_err(|why| ToolRefusal::arguments(&why))?;

@@ -54,7 +54,7 @@ fn read_plan(arguments: &PlanArguments) -> Result<LintReport, ToolRefusal> {
     }
 }
 
-/// What is wrong with a plan.
+/// The problems of a plan.
 fn diagnosed(report: &LintReport) -> Map<String, Value> {
     let list = |severity: Severity| -> Vec<String> {
         let found = report.diagnostics.iter().filter(|each| each.severity == severity);
@@ -178,8 +178,8 @@ pub(super) fn answer(call: &ToolCall<'_>, arguments: AnswerArguments) -> ToolOut
     Ok(line(answer.lines.into_iter().next()))
 }
 
-/// The decision as the person makes it. In a client that shows forms, the user decides there; what the
-/// model passed is a proposal.
+/// The decision of the person. In a client that shows forms, the user decides there, and the arguments of the model are
+/// a proposal.
 fn confirmed(
     call: &ToolCall<'_>,
     arguments: AnswerArguments,
@@ -199,8 +199,8 @@ fn confirmed(
     }
 }
 
-/// What the arguments of an answer decide, and the possible answers. `None` if they are invalid, which
-/// the request says.
+/// The decision in the arguments of an answer, and the possible answers. `None` if the arguments are invalid, which the
+/// request reports.
 fn decided(
     call: &ToolCall<'_>,
     arguments: &AnswerArguments,
@@ -296,7 +296,7 @@ pub(super) fn control(call: &ToolCall<'_>, arguments: ControlArguments) -> ToolO
     Ok(line(answer.lines.into_iter().next()))
 }
 
-/// Asks the user, in a client that shows forms, whether to do what the model passed.
+/// Asks the user, in a client that shows forms, whether to do what the model proposed.
 fn confirm_control(
     call: &ToolCall<'_>,
     run: &str,
@@ -323,7 +323,7 @@ fn call_key(call: &ToolCall<'_>, parts: &[&str]) -> Result<String, ToolRefusal> 
     Ok(key_of(&[&[own.as_str()], parts].concat()))
 }
 
-/// The name of the run that is meant, looked up before the request.
+/// The name of the run in question, looked up before the request.
 fn active_run(call: &ToolCall<'_>, named: Option<String>) -> Result<String, ToolRefusal> {
     match call.run(named) {
         Some(run) => Ok(run),

@@ -1,14 +1,14 @@
 //! Forms: a call of an operator that needs a person's decision asks the user, if the client can show a
 //! form (elicitation).
 //!
-//! In the protocol with `initialize` the server sends the form while the call runs. In the stateless one
-//! the call is answered with the form, and the client repeats it with what the user entered. A client
-//! that can show no form gets the text of what waits for a person.
+//! In the protocol with `initialize` the server sends the form while the call runs. In the stateless one the answer of
+//! the call contains the form, and the client repeats the call with the user's input. A client that cannot show forms
+//! gets a text about the item that waits for a person.
 //!
 //! Invariants:
-//! - What the person chose is recorded, not what the model proposed. Without a choice nothing is.
-//! - A form is named after what it shows: an answer never counts for another question.
-//! - A server for workers asks nothing: workers do not decide.
+//! - The choice of the person is recorded, not the proposal of the model. Without a choice, nothing is recorded.
+//! - The name of a form depends on its content: an answer never counts for another question.
+//! - A server for workers shows no forms: workers do not decide.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,14 +34,14 @@ const NOTE: &str = "note";
 /// A question to the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Form {
-    /// Its name, which depends on all that it shows.
+    /// Its name, which depends on its whole content.
     pub(super) key: String,
     pub(super) message: String,
     /// The possible answers; empty for a text.
     pub(super) options: Vec<String>,
 }
 
-/// What the user did with a form.
+/// The user's reaction to a form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PersonAnswer {
     Given {
@@ -52,10 +52,10 @@ pub(super) enum PersonAnswer {
     None,
 }
 
-/// What the user did with each form of a call, by its key.
+/// The user's reactions to the forms of a call, by their keys.
 pub(super) type PersonAnswers = BTreeMap<String, PersonAnswer>;
 
-/// How the user of a client is asked.
+/// The way in which a client asks its user.
 pub(super) enum FormChannel {
     /// The client shows no forms.
     None,
@@ -66,7 +66,7 @@ pub(super) enum FormChannel {
 }
 
 impl FormChannel {
-    /// How the client of a call can be asked.
+    /// The way in which the client of a call can ask.
     pub(super) fn of(context: &RequestContext<RoleServer>) -> Self {
         let is_stateless = context
             .protocol_version()
@@ -145,7 +145,7 @@ impl PersonAnswer {
     }
 }
 
-/// What the user entered in the forms of an earlier answer to the same call.
+/// The user's input in the forms of an earlier answer to the same call.
 pub(super) fn person_answers(request: &mut CallToolRequestParams) -> PersonAnswers {
     let responses: InputResponses = request.input_responses.take().unwrap_or_default();
     let answer = |(key, response)| {

@@ -1,8 +1,8 @@
 //! Idempotency keys of tool calls.
 //!
-//! The protocol has no keys of its own, and hosts repeat calls whose answer was lost. A key that the
-//! client chooses counts; else the content of the call is the key where the same call never means
-//! something new, and else the identifier of the call within this process.
+//! The protocol has no keys, and hosts repeat calls whose answer was lost. A key that the client chooses comes first.
+//! Otherwise the content of the call is the key, if the same call never means something new. Otherwise the identifier
+//! of the call within this process is the key.
 
 use std::fs;
 use std::io::Write as _;
@@ -18,7 +18,7 @@ use crate::server::state_folder;
 /// The longest key that a client may choose.
 pub(super) const KEY_LENGTH_MAX: usize = 64;
 
-/// A key for whatever the parts say.
+/// A key for the content of the parts.
 pub(super) fn key_of(parts: &[&str]) -> String {
     // Parts are separated by a byte that no JSON text has.
     let bytes = parts.join("\u{0}");
@@ -35,7 +35,7 @@ pub(super) fn secret_of(parts: &[&str]) -> Secret {
     secret
 }
 
-/// The secret of this user from which those of claims follow; `None` if the user has no home.
+/// The secret of this user from which the secrets of claims are derived; `None` if the user has no home.
 pub(super) fn user_seed(new: &Secret) -> Option<String> {
     let folder = state_folder("mcp")?;
     private_files::create_folders(&folder).ok()?;

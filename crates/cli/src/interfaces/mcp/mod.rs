@@ -7,7 +7,7 @@
 //! protocol, both the one with `initialize` and the stateless one.
 //!
 //! Invariants:
-//! - No lock is held between two calls, and no process runs besides this one.
+//! - No lock is held between two calls, and no other process runs.
 //! - A role sees only its tools, and a request that needs another role is rejected.
 //! - A call that is repeated with the same identifier, or under the same key, takes effect once.
 //! - Input is untrusted: a message has a limit, a line that is not JSON is answered, and no call waits
@@ -119,7 +119,7 @@ pub(crate) fn tools_over_http(
     environment: plan_ledger::Environment,
     role: Role,
 ) -> LedgerService {
-    // Who answers is known to the client alone, so an answer that names no person has this name.
+    // Only the client knows the person who answers, so an answer that names no person has this name.
     let person = "http".to_owned();
     let server = ToolServer::new(dir, environment, role, None, None, person).over_http();
     LedgerService::new(std::sync::Arc::new(server))

@@ -1,4 +1,4 @@
-//! The resources: what the tools `ledger_status` and `ledger_show` read, under addresses.
+//! The resources: the content of the tools `ledger_status` and `ledger_show`, under addresses.
 
 use super::call::{ToolRefusal, ToolServer};
 use super::read::inspect_text;

@@ -1,4 +1,4 @@
-//! What a tool answers: at most 8 KiB of JSON, since hosts cut longer results.
+//! The answer of a tool: at most 8 KiB of JSON, since hosts cut longer results.
 
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ const TEXT_LENGTHS: [usize; 6] = [4096, 2048, 1024, 512, 200, 80];
 /// The numbers of items to which lists are cut.
 const LIST_LENGTHS: [usize; 3] = [20, 5, 2];
 
-/// The answer, cut to the limit. A member `cut` says that something is missing.
+/// The answer, cut to the limit. A member `cut` states that something is missing.
 pub(super) fn fitted(answer: Map<String, Value>) -> Map<String, Value> {
     if length(&answer) <= RESULT_LENGTH_MAX {
         return answer;

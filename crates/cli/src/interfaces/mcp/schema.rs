@@ -16,7 +16,7 @@ pub(super) fn flat_schema<A: JsonSchema>() -> Map<String, Value> {
     flatten(&mut schema);
     match schema {
         Value::Object(mut members) => {
-            // The description of the tool says what it is.
+            // The description of the tool explains it.
             members.remove("description");
             members.entry("properties").or_insert_with(|| Value::Object(Map::new()));
             members
@@ -40,7 +40,7 @@ fn flatten(schema: &mut Value) {
             members.insert("description".to_owned(), description);
         }
         if let Some(Value::Array(words)) = members.remove("oneOf") {
-            // Words with comments of their own.
+            // Words with their own comments.
             let words = words.into_iter().filter_map(|word| word.get("const").cloned());
             members.insert("enum".to_owned(), words.collect());
             members.insert("type".to_owned(), "string".into());

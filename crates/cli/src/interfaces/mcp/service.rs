@@ -1,7 +1,7 @@
-//! The protocol: what the server is, and its lists, calls, resources and prompts.
+//! The protocol: the description of the server, and its lists, calls, resources and prompts.
 //!
-//! The crate `rmcp` speaks both eras: `initialize` up to 2025-11-25, and the stateless 2026-07-28. A
-//! call runs on a thread of its own, since it reads and writes files and may wait.
+//! The crate `rmcp` supports both versions: `initialize` up to 2025-11-25, and the stateless 2026-07-28. A call runs on
+//! a separate thread, since it reads and writes files and may wait.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use super::resources::{RESOURCES, TEMPLATES, read_resource};
 use super::result::{RESULT_LENGTH_MAX, fitted, page};
 use super::tools::{LedgerTool, TOOLS, ToolEffect, tools_of};
 
-/// What a model reads before it sees a tool: hosts with many tools show nothing else.
+/// The text that a model reads before it sees a tool: hosts with many tools show nothing else.
 const INSTRUCTIONS: &str = "\
 A crash-safe plan that survives compactions and restarts. Loop: ledger_status -> ledger_claim -> do the \
 step -> ledger_report. A step is done when the ledger accepts it, not when you say so. A claim has one \
@@ -207,7 +207,7 @@ impl ServerHandler for LedgerService {
 }
 
 impl LedgerService {
-    /// Executes a tool on a thread of its own. Returns also the form that the user must see first.
+    /// Executes a tool on a separate thread. Also returns the form that the user must see first.
     async fn execute(
         &self,
         tool: &'static LedgerTool,

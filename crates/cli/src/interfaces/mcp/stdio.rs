@@ -37,7 +37,7 @@ pub(super) fn serve(server: ToolServer) -> Result<(), Failure> {
         .name("read".to_owned())
         .spawn(move || {
             read_lines(&mut io::stdin().lock(), &sender);
-            // The client is gone: what still waits must not claim for it.
+            // The client is gone: waiting calls must not claim for it.
             of_reader.close();
         })
         .map_err(failed)?;
@@ -148,7 +148,7 @@ fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> Option<bool> {
     }
 }
 
-/// A message; or the response to a line that is none.
+/// A message; or the response to a line that is not a message.
 fn parse(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Value> {
     let value: Value = serde_json::from_slice(line).map_err(|error| {
         let message = format!("not JSON: column {}", error.column());

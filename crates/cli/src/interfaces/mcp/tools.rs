@@ -23,7 +23,7 @@ use super::{control, read, work};
 
 pub(super) struct LedgerTool {
     pub(super) name: &'static str,
-    /// Who may call it. Each role includes those before it.
+    /// The roles that may call it. Each role includes those before it.
     pub(super) role: Role,
     pub(super) description: &'static str,
     pub(super) effect: ToolEffect,
@@ -60,14 +60,14 @@ impl LedgerTool {
     }
 }
 
-/// What a tool changes, for hosts that ask before they call one.
+/// The effect of a tool, for hosts that ask before they call one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ToolEffect {
     /// Nothing.
     Reads,
     /// Something new each time.
     Adds,
-    /// The same once, however often it is called.
+    /// Repeated calls have no further effect.
     AddsOnce,
     /// It may end or replace something.
     Replaces,
@@ -125,7 +125,7 @@ pub(super) fn tools_of(role: Role) -> impl Iterator<Item = &'static LedgerTool> 
 fn arguments_of<A: DeserializeOwned>(mut arguments: Map<String, Value>) -> Result<A, ToolRefusal> {
     arguments.retain(|_, value| !value.is_null());
     serde_json::from_value(Value::Object(arguments)).map_err(|error| {
-        // A model corrects its call by the list of what there is.
+        // A model corrects its call with the list of existing names.
         ToolRefusal::arguments(&error.to_string().replacen("unknown variant", "unknown value", 1))
     })
 }

@@ -77,7 +77,7 @@ fn is_nothing(answer: &Answer) -> bool {
     Code::of(answer.code) == Code::Waiting
 }
 
-/// What waits for a person in a run, or in the only one.
+/// The items that wait for a person in a run, or in the only one.
 fn decisions(call: &ToolCall<'_>, run: Option<&str>) -> Result<Vec<OpenDecision>, ToolRefusal> {
     let read = ReadFrom::open(&call.server.dir, &call.server.environment)?;
     Ok(open_decisions(read.state(), run, &call.server.dir))
@@ -110,7 +110,7 @@ fn decide_next(
     Ok(false)
 }
 
-/// What waits for a person. A model would type a command that it reads here.
+/// The items that wait for a person. A model would type a command that it reads here.
 fn decision_json(decision: &OpenDecision) -> Value {
     let text = Value::from(decision.text.as_str());
     Value::Object([("text".to_owned(), text)].into_iter().collect())

@@ -65,8 +65,8 @@ impl Drive<'_> {
         Ok(())
     }
 
-    /// Whether a check may be started: a planner, judge or decider costs money, and is not asked once the budget is used
-    /// up. The run is then paused, and a person is asked. When it continues, what is open is queued again.
+    /// Whether a check may start: a planner, judge or decider costs money, and does not start when the budget is used
+    /// up. The run is then paused, and asks a person. When it continues, open checks are queued again.
     fn may_ask(&mut self, check: &Check) -> Result<bool> {
         let is_free = match check.subject {
             // A person wants another plan although the budget is used up: it may end the pause.
@@ -127,7 +127,7 @@ impl Drive<'_> {
         Ok(state.runs.get(&self.run).is_some_and(|run| self.gate.leaves(run)))
     }
 
-    /// Say once for a version that its commands are left, if one of these criteria is a command that is to run now.
+    /// Report once for a version that its commands are not run here, if one of these criteria is a due command.
     fn note_left_criteria(&mut self, run: &Run, criteria: Criteria) {
         if !self.gate.leaves(run) {
             return;
@@ -143,7 +143,7 @@ impl Drive<'_> {
         }
     }
 
-    /// Say once for a version that its commands are left.
+    /// Report once for a version that its commands are not run here.
     pub(crate) fn note_left_command(&mut self, run: &Run, step: Option<StepName>) {
         let Some(folder) = self.workers.shared_folder() else { return };
         if let Some(text) = self.gate.tell(run, folder) {
@@ -319,7 +319,7 @@ impl Drive<'_> {
         let Some(run) = state.runs.get(&self.run) else { return false };
         self.note_left_criteria(run, Criteria::OfPlan);
         let check = self.next_check_of_plan(run);
-        // A judge is not asked until the budget is raised.
+        // The judge is not started until the budget is raised.
         let is_used_up = self.pause_cause().is_some_and(|cause| cause.is_of_cost());
         let check = check.filter(|check| check.answer != CheckAnswer::Verdict || !is_used_up);
         let found = check.is_some();
@@ -353,8 +353,8 @@ pub(crate) struct Judging<'a> {
     judge: Option<&'a Judge>,
     /// Criteria for which the judge returned no verdict.
     unjudged: Option<&'a BTreeSet<(Subject, u32)>>,
-    /// Whether stub workers do the steps: then the texts of the plan are passed, too, and what others report is
-    /// left to them.
+    /// Whether stub workers do the steps: then the texts of the plan also pass, and stub workers do not check the
+    /// reports of others.
     is_drill: bool,
 }
 

@@ -1,9 +1,10 @@
-//! Guards of `ledger run` and `ledger work`: reasons to dispatch nothing more, or nothing for a while, before every step has failed.
+//! Guards of `ledger run` and `ledger work`: reasons to dispatch nothing more, or nothing for some time, before every
+//! step has failed.
 //!
-//! - A worker that meets a usage limit, or says when to try again, holds the steps of its owner until then.
-//!   Then one step is dispatched, as a probe, if possible another one than those that met the limit, which may be
-//!   their own one; the others follow when it did not meet the limit again. At a limit that no waiting ends, a person
-//!   is asked about the step, and its owner is held until the answer.
+//! - If a worker meets a usage limit, or reports when to try again, the steps of its owner are held until then. Then
+//!   one step is dispatched as a probe, if possible one that did not meet the limit. If the probe does not meet the
+//!   limit, the other steps follow. At a limit that does not end by itself, the run asks a person about the step, and
+//!   its owner is held until the answer.
 //! - Workers that fail at once, several in a row and at several steps, hold the steps of their owner, too,
 //!   each time longer, and at last pause the run: a wrong option would otherwise use up the attempts of every step
 //!   within seconds.
@@ -32,14 +33,15 @@ use crate::runner::waits::wall_now;
 /// A worker that fails sooner than this has failed at once.
 const AT_ONCE: Micros = 5_000_000;
 
-/// The number of steps at which workers must have failed at once before the run is paused. A single
-/// step may be the cause itself.
+/// The number of steps at which workers must fail at once before the run is paused. With a single step, the step itself
+/// may be the cause.
 const STEPS_MIN: usize = 2;
 
-/// How many failures of a step in a row are taken as usage limits while other steps of its owner succeed.
+/// This many failures of a step in a row count as usage limits while other steps of its owner succeed; later ones count
+/// as failures.
 const LIMITS_MAX: u32 = 3;
 
-/// A hold that ends so much later than one that was reported is reported, too.
+/// A hold that ends this much later than a reported one is also reported.
 const REPORTED: Micros = 60_000_000;
 
 /// By how much the end of a limit by the wall clock is earlier if the clock was set, at least.
@@ -48,7 +50,7 @@ const EARLY_MIN: Micros = 2_000_000;
 /// The share of a budget that is reported when it is spent, in percent.
 const BUDGET_SHARE: u64 = 80;
 
-/// The room below which a disk is nearly full, in bytes.
+/// A disk with less room than this, in bytes, is nearly full.
 const FREE_MIN: u64 = 64 << 20;
 
 /// Only a disk of this size, in bytes, is compared with [`FREE_MIN`].
@@ -62,7 +64,7 @@ const MINUTE: Micros = 60_000_000;
 pub struct Guards {
     /// How many workers in a row may fail at once before the run is paused; 0: any number.
     pub max_quick_failures: u32,
-    /// The room below which the disk is nearly full, in bytes; `None` is the default.
+    /// A disk with less room than this, in bytes, is nearly full; `None` is the default.
     pub free_min: Option<u64>,
     /// How long an owner is held after quick failures, and at usage limits without a time, in seconds: the first
     /// time, the second and each further one.
@@ -87,13 +89,13 @@ impl Guards {
 pub(crate) struct EndedAttempt {
     pub(crate) step: String,
     pub(crate) owner: Option<String>,
-    /// Whether its step has no command of its own: other steps have the same worker.
+    /// Whether its step has no command: other steps have the same worker.
     pub(crate) is_shared: bool,
     /// When it began.
     pub(crate) begun: Timestamp,
 }
 
-/// What follows from a receipt for the steps after it.
+/// The consequences of a receipt for later steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Consequence {
     /// The run is paused, for this reason.
@@ -115,7 +117,7 @@ pub(crate) struct HeldOwner {
     pub(crate) is_first_limit: bool,
 }
 
-/// What the guards have seen of the workers of one owner.
+/// The guards' record of the workers of one owner.
 #[derive(Debug, Default)]
 struct OwnerState {
     /// The workers in a row that failed at once, and their steps.
@@ -130,8 +132,8 @@ struct OwnerState {
 }
 
 impl OwnerState {
-    /// Count an attempt that did not fail. It ends the hold that it was the probe of; what began before a hold says
-    /// nothing about it.
+    /// Count an attempt that did not fail. If it was the probe of a hold, the hold ends; an attempt that began before a
+    /// hold proves nothing about it.
     fn succeed(&mut self, is_probe: bool) {
         let successes = self.successes.saturating_add(1);
         if self.hold.is_none() || is_probe {
@@ -140,7 +142,7 @@ impl OwnerState {
         (self.successes, self.quick) = (successes, (0, BTreeSet::new()));
     }
 
-    /// Count a worker that failed at once. Returns what follows if they are many, or if the probe failed so, too.
+    /// Count a worker that failed at once. Returns the consequence if there are many, or if the probe also failed.
     fn fail_at_once(
         &mut self,
         guards: Guards,
@@ -182,9 +184,9 @@ impl OwnerState {
 #[derive(Debug, Default)]
 pub(crate) struct GuardState {
     owners: BTreeMap<Option<String>, OwnerState>,
-    /// By step: the failures in a row that were taken as limits.
+    /// By step: the failures in a row that counted as limits.
     limits: BTreeMap<String, LimitsOfStep>,
-    /// By step with a command of its own: the usage limits without a time in a row.
+    /// By step with its own command: the usage limits without a time in a row.
     own_limits: BTreeMap<String, usize>,
     /// Whether a hold at a usage limit was reported.
     has_met_limit: bool,
@@ -223,8 +225,8 @@ impl GuardState {
         Holds { hours, owners, steps: self.limits.clone() }
     }
 
-    /// Take note of a receipt before it is recorded. Returns what follows from it. A step with a command of its own
-    /// says nothing about others: only its own wait follows.
+    /// Evaluate a receipt before it is recorded. Returns the consequence. A step with its own command shows nothing
+    /// about other steps: only its own wait follows.
     pub(crate) fn take(
         &mut self,
         guards: Guards,
@@ -320,7 +322,7 @@ impl GuardState {
         state.fail_at_once(guards, (step, owner), is_probe, (&first_line, now.ledger))
     }
 
-    /// Set the wait after a usage limit without a time that a step with a command of its own met.
+    /// Set the wait after a usage limit without a time, for a step with its own command.
     fn take_own(&mut self, guards: Guards, step: String, outcome: &mut Outcome) {
         if UsageLimit::of(outcome) != Some(UsageLimit::Output) {
             self.own_limits.remove(&step);
@@ -350,7 +352,7 @@ impl GuardState {
         held.map(|(owner, _)| owner.clone()).collect()
     }
 
-    /// Whether a limit has ended by the wall clock, and not yet in the ledger's time: the clock was set.
+    /// Whether a limit has ended by the wall clock, but not yet in the ledger's time, because the clock was set.
     pub(crate) fn has_early_end(&self, clock: &dyn Clock) -> bool {
         let now = now(clock);
         self.owners.values().any(|state| state.hold.as_ref().is_some_and(|it| is_early(it, now)))
@@ -371,9 +373,9 @@ impl GuardState {
         steps
     }
 
-    /// Ends the hold of each owner of which a step is ready before its limit ends: a person ended its delay. So ends
-    /// one at a limit that no waiting ends when a person has answered. The limits that the step met no longer count,
-    /// and it may be the probe. Returns whether there was one.
+    /// Ends the hold of each owner that has a ready step before its limit ends: a person ended the delay of that step.
+    /// A hold at a limit that does not end by itself also ends when a person has answered. The limits that the step met
+    /// no longer count, and it may be the probe. Returns whether a hold ended.
     pub(crate) fn end_retried(
         &mut self,
         status_of: impl Fn(&str) -> Option<StepStatus>,
@@ -428,7 +430,7 @@ impl GuardState {
         steps
     }
 
-    /// Whether a step waits for the limit of its second owner: it may be tried when that of its own one ends.
+    /// Whether a step waits for the limit of its second owner: it may be tried when the limit of its first owner ends.
     pub(crate) fn waits_for_second(&self, run: &Run, clock: &dyn Clock) -> bool {
         let now = now(clock);
         self.limits.iter().any(|(step, limits)| {
@@ -450,7 +452,7 @@ impl GuardState {
         met.map(|(step, _)| step.as_str())
     }
 
-    /// Those of the owners that are held which are at a usage limit.
+    /// The held owners that are at a usage limit.
     pub(crate) fn limited(&self, held: &BTreeSet<Option<String>>) -> BTreeSet<String> {
         let is_limited = |owner: &&Option<String>| {
             let hold = self.owners.get(*owner).and_then(|state| state.hold.as_ref());
@@ -459,7 +461,7 @@ impl GuardState {
         held.iter().filter(is_limited).flatten().cloned().collect()
     }
 
-    /// Which owners are held now.
+    /// The owners that are held now.
     pub(crate) fn held(&self, clock: &dyn Clock) -> BTreeSet<Option<String>> {
         self.held_owners(clock, &std::iter::empty())
     }
@@ -505,7 +507,7 @@ impl GuardState {
         until
     }
 
-    /// The parts of a run's budget of which most is spent, and that were not reported yet.
+    /// The parts of a run's budget that are almost used up, and that were not reported yet.
     pub(crate) fn spent_parts(&mut self, run: &Run, clock: &dyn Clock) -> Vec<BudgetUse> {
         let Limits { money_micros, tokens, attempts, wall_seconds } = run.limits();
         let spent = run.spent();
@@ -542,12 +544,12 @@ fn reason_with_owner(owner: Option<&str>, hold: &Hold) -> String {
     }
 }
 
-/// A hold until a time of the ledger that has nothing to do with a limit.
+/// A hold until a time of the ledger, for another reason than a limit.
 fn timed_hold(since: Timestamp, until: Timestamp, reason: String) -> Hold {
     Hold { since, until, wall: None, reason, is_limit: false, is_for_person: false }
 }
 
-/// The time until which no work starts, because of the hours, and the reason.
+/// The time until which no work starts because of the hours, and the reason.
 pub(crate) fn closed_until(guards: Guards, clock: &dyn Clock) -> Option<(Timestamp, String)> {
     closed(guards).map(|hold| (hold.end(now(clock)), hold.reason))
 }
@@ -564,8 +566,8 @@ fn is_early(hold: &Hold, now: Now) -> bool {
     hold.is_over(now) && hold.until > now.ledger.saturating_add(EARLY_MIN)
 }
 
-/// The hold of all steps while there is no room on the disk, which is looked at all the time; a person is told the
-/// next minute.
+/// The hold of all steps while the disk has no room, until the next full minute. The loop checks the room all the time;
+/// the time is only for readers.
 pub(crate) fn held_by_disk(reason: &str, clock: &dyn Clock) -> Hold {
     let now = clock.now();
     let until = (now / MINUTE).saturating_add(1).saturating_mul(MINUTE);

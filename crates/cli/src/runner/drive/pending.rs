@@ -34,10 +34,10 @@ pub enum Pending {
         /// The command criteria without a verdict.
         criteria: Vec<String>,
     },
-    /// The approval of what the active version executes: without it, no judge checks anything.
+    /// The approval of the commands of the active version: without it, no judge checks anything.
     Commands { version: u32, hash: ContentHash, commands: Vec<String> },
-    /// The approval of what the active version executes, for the folder of the work of a step: no judge checks
-    /// it elsewhere.
+    /// The approval of the commands of the active version, for the folder of the work of a step: a judge checks it
+    /// nowhere else.
     Misplaced {
         step: StepName,
         /// The folder in which the commands were approved.
@@ -91,7 +91,7 @@ pub enum Pending {
         reason: String,
         /// The plan file of the run.
         file: String,
-        /// The variables that would do instead: a precondition reads them, and nothing sets them.
+        /// The variables that would help: a precondition reads them, and no step sets them.
         unset: Vec<String>,
     },
     /// A decision about a failure that the plan leaves to a person.
@@ -156,8 +156,7 @@ impl Pending {
         }
     }
 
-    /// What the answer lets the run or a judge execute: all of a version of the plan, or what the step behind a gate
-    /// executes, asks and may spend.
+    /// The commands that the answer allows: those of a whole version of the plan, or of the step behind a gate.
     #[must_use]
     pub fn executes(&self, run: &Run) -> Vec<ExecutedPart> {
         let (version, step) = match self {
@@ -379,7 +378,7 @@ fn waiting_request(run: &Run, number: StepNumber, from: Option<StepNumber>) -> P
     }
 }
 
-/// The file from which the newest version was read that came from a file, for command lines.
+/// The file of the newest version that came from a file, for command lines.
 pub(crate) fn plan_file(run: &Run) -> String {
     let mut files = run.versions.iter().rev().filter_map(|version| {
         version.provenance.as_ref()?.file.as_ref().filter(|file| !file.is_empty())

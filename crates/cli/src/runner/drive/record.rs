@@ -30,7 +30,7 @@ use crate::runner::workers::Report;
 /// How long to wait before retrying a failed lease renewal.
 const RENEW_AGAIN: Micros = 1_000_000;
 
-/// How often the loop looks for claims of processes that are gone.
+/// The pause between two checks for claims of processes that are gone.
 const DEAD_CLAIMS_EVERY: Micros = 2_000_000;
 
 /// The actor of the records that the runner writes.
@@ -83,7 +83,7 @@ impl Drive<'_> {
                 }
             }
             Report::Checked(checked) => self.take_verdict(checked),
-            // Nothing is recorded: the next runner finds the result of a worker with its files, and judges again.
+            // No result is recorded: the next runner finds it with the files of the worker, and judges it again.
             Report::Moved(token) => {
                 self.running.remove(&token);
                 self.expect_in_place();
@@ -95,14 +95,14 @@ impl Drive<'_> {
         }
     }
 
-    /// Stop dispatching if the files of the workers are no longer where they were.
+    /// Stop dispatching if the folder with the workers' files has moved.
     pub(crate) fn expect_in_place(&mut self) {
         if let Err(error) = self.workers.expect_in_place() {
             self.fail(error);
         }
     }
 
-    /// Pause the run, so that a person looks at it.
+    /// Pause the run, so that a person can check it.
     fn pause(&mut self, reason: &str) -> Result<()> {
         let pause = Command::PauseByRunner { run: self.run, reason: reason.to_owned() };
         match self.ledger.execute(&pause) {
@@ -114,8 +114,8 @@ impl Drive<'_> {
         Ok(())
     }
 
-    /// Whether no step is dispatched because the disk of the ledger is nearly full. A person is told when that begins,
-    /// and when there is room again.
+    /// Whether no step is dispatched because the disk of the ledger is nearly full. Reports to a person when that
+    /// begins, and when there is room again.
     pub(crate) fn is_held_by_disk(&mut self) -> Result<bool> {
         let Some(reason) = self.disk_problem() else {
             if self.no_room.take().is_some() {
@@ -135,7 +135,7 @@ impl Drive<'_> {
         disk_problem(self.options.guards, self.workers.shared_folder()?)
     }
 
-    /// Why a step whose worker succeeded is not accepted; empty if it is, or is still to be judged.
+    /// Why a step whose worker succeeded is not accepted; empty if it is, or is not judged yet.
     fn why_not(&mut self, step: &StepName, status: StepStatus) -> String {
         if matches!(status, StepStatus::Accepted | StepStatus::Reported) {
             return String::new();
@@ -236,8 +236,8 @@ impl Drive<'_> {
         }
     }
 
-    /// Take over the claims of other workers whose processes are gone, now and then: their leases may
-    /// last for hours.
+    /// From time to time, take over the claims of other workers whose processes are gone: their leases may last for
+    /// hours.
     pub(crate) fn release_dead_claims(&mut self) -> Result<()> {
         let Some(take_over) = self.options.take_over else { return Ok(()) };
         let Some(dir) = self.workers.shared_folder().map(ToOwned::to_owned) else { return Ok(()) };

@@ -1,13 +1,13 @@
 //! Recovery: handles attempts that an earlier runner left in flight.
 //!
 //! Invariants:
-//! - A worker that is still at work is taken over. If such workers are to be killed, only one on a step that
-//!   must not be done twice is: its outcome would be unknown if it were killed. If its supervisor is gone, it
-//!   cannot be taken over, and is waited for.
+//! - A worker that is still at work is taken over. With `--kill-orphans` it is killed, unless its step must not be done
+//!   twice: after a kill the outcome would be unknown. If its supervisor is gone, the worker cannot be taken over, and
+//!   the runner waits for it.
 //! - A result that a worker left is recorded, and its files are deleted only then.
-//! - An attempt is recorded as lost only after its worker is known to be dead. Attempts of workers
-//!   that no runner hosted keep their leases, and so do those that the runner of another machine may host. A stub
-//!   worker is its runner, which cannot write any more.
+//! - An attempt is recorded as lost only after its worker is known to be dead. Attempts of workers without a runner
+//!   keep their leases, and so do those that the runner of another machine may host. A stub worker is part of its
+//!   runner, which can no longer write.
 
 use std::path::Path;
 use std::thread;
@@ -26,7 +26,7 @@ use crate::runner::process::{LeftBehind, ProcessOptions, ProcessWorkers, unusabl
 use crate::runner::progress::{Observer, Progress, StopRequest};
 use crate::runner::workers::{LeftAttempt, Workers};
 
-/// What an earlier runner left.
+/// The remains of an earlier runner.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recovered {
     /// Attempts that were recorded as lost.
@@ -37,7 +37,7 @@ pub struct Recovered {
     pub adopted: Vec<AttemptToken>,
 }
 
-/// What happens to the workers of an earlier runner that are still at work.
+/// The treatment of the workers of an earlier runner that are still at work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeftWorkers {
     /// They are taken over.
@@ -48,11 +48,10 @@ pub enum LeftWorkers {
     Leave,
 }
 
-/// Record what the in-flight attempts of an earlier runner have reported, and the others as lost, once
-/// their workers are known to be dead; then resolve the unknown outcomes that these workers can
-/// resolve.
+/// Record the results that the in-flight attempts of an earlier runner left. Once their workers are known to be dead,
+/// record the other attempts as lost; then resolve the unknown outcomes that these workers can resolve.
 ///
-/// No other thread of this process may drive the run meanwhile.
+/// No other thread of this process may drive the run during this call.
 pub fn recover(
     ledger: &Ledger,
     run: RunId,
@@ -169,7 +168,7 @@ fn adopt(
         if is_killed && left.idempotence != Idempotence::No || !workers.adopt(left) {
             continue;
         }
-        // Its lease may have expired meanwhile: no other worker has the step.
+        // Its lease may have expired in the meantime: no other worker has the step.
         ledger.renew_hosted(*token)?;
         adopted.push(*token);
         if left_workers == LeftWorkers::Leave {
@@ -212,9 +211,9 @@ const KEPT_LEASE: Micros = 60_000_000;
 /// A lease that ends sooner than this is renewed.
 const KEPT_MARGIN: Micros = 10_000_000;
 
-/// Keep what the workers of a runner that is gone left, without taking them over: a result is recorded, and the
-/// lease of a worker that is at work does not end. The caller has the lock of the ledger, and is no runner, except of
-/// that run.
+/// Keep the results of the workers of a runner that is gone, without taking the workers over: a result is recorded, and
+/// the lease of a worker that is at work does not end. The caller has the lock of the ledger, and is no runner, except
+/// of that run.
 pub(crate) fn keep_left(ledger: &Ledger, dir: &Path, except: Option<RunId>) -> Result<()> {
     plan_ledger::mutant!(LeftWorkerExpires => return Ok(()));
     let state = ledger.state()?;
@@ -255,7 +254,7 @@ pub(crate) fn keep_left(ledger: &Ledger, dir: &Path, except: Option<RunId>) -> R
 /// How long such a worker is waited for if its step has no time limit.
 const WAIT_MAX: Micros = 600_000_000;
 
-/// The pause between two looks at a worker of an earlier runner.
+/// The pause between two checks of a worker of an earlier runner.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The workers of an earlier runner that are still at work on steps which must not be done twice.
@@ -314,7 +313,7 @@ fn wait_for_unrepeatable(
                 return Err(Error::new(ErrorKind::Locked, message));
             }
             if renew_at <= ledger.now() {
-                // Rejected if the lease has expired: then its end is asked about.
+                // The ledger rejects this if the lease has expired: then the loop checks again.
                 let _ = ledger.execute(&Command::Renew {
                     proof: Proof::LockHolder,
                     token: *token,
@@ -352,8 +351,8 @@ fn record_left(ledger: &Ledger, token: AttemptToken, receipt: &Receipt) -> Resul
     }
 }
 
-/// Record the receipts that earlier workers left after their attempts were over. The ledger refuses
-/// and keeps them, and one that it has already changes nothing.
+/// Record the receipts that earlier workers left after their attempts were over. The ledger refuses and keeps them; a
+/// receipt that it already has changes nothing.
 fn record_late(
     ledger: &Ledger,
     state: &State,

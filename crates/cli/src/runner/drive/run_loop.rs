@@ -169,8 +169,8 @@ impl Drive<'_> {
         self.summarize()
     }
 
-    /// Report attempts that take much longer than estimated, once each, and that nothing begins or ends
-    /// for a long time.
+    /// Report attempts that take much longer than estimated, once each, and report if nothing starts or ends for a long
+    /// time.
     fn note_slow(&mut self) {
         let now = self.clock.now();
         let mut slow = Vec::new();
@@ -196,7 +196,7 @@ impl Drive<'_> {
         }
     }
 
-    /// Write what this loop waits for, where other processes and the next runner read it.
+    /// Write the waits of this loop to a file for other processes and the next runner.
     pub(crate) fn note_holds(&mut self, hours: Option<Hold>) {
         let Some(dir) = self.workers.shared_folder().map(Path::to_owned) else { return };
         let Ok(state) = self.ledger.state() else { return };
@@ -223,7 +223,7 @@ impl Drive<'_> {
         }
     }
 
-    /// Which steps are dispatched now: an owner that is held has none, unless its second owner takes them.
+    /// The steps that are dispatched now: those of a held owner are not, unless its second owner takes them.
     fn route(&self) -> Route {
         let running = self.running.values().map(|running| (&running.owner, running.begun));
         let held = self.guard.held_owners(self.clock, &running);
@@ -233,7 +233,7 @@ impl Drive<'_> {
         Route { held, limited, last, ..self.options.route.clone() }
     }
 
-    /// The second owner whose workers take the steps of an owner now.
+    /// The second owner whose workers now take the steps of an owner.
     pub(crate) fn second_of(&self, owner: Option<&str>) -> Option<String> {
         let state = self.ledger.state().ok()?;
         let owners = &state.runs.get(&self.run)?.plan()?.header().owners;
@@ -266,8 +266,8 @@ impl Drive<'_> {
         }
     }
 
-    /// Whether an idle loop still has something to start or to wait for. What it recorded itself in this pass may have
-    /// opened a request for the planner or a question for the decider.
+    /// Whether an idle loop still has work or a timer. The records of this pass may have opened a request for the
+    /// planner or a question for the decider.
     fn has_work_left(&mut self) -> Result<bool> {
         let has_recorded = self.may_start() && self.ledger.head().seq != self.seen;
         Ok(has_recorded || self.queue_plan_check() || self.wait_for_time()?)
@@ -397,9 +397,9 @@ impl Drive<'_> {
         attempt.second_owner.clone().filter(|_| attempt.token == task.token.seq)
     }
 
-    /// Looks at the working folder before a worker starts whose step lists the files that it may change.
-    /// Workers at work at the same time share the folder: what one of them may change is not held
-    /// against another, and beside a worker without a list nothing is.
+    /// Reads the working folder before a worker starts whose step lists the files that it may change. Workers at work
+    /// at the same time share the folder: a file that one of them may change is not reported for another, and if one of
+    /// them has no list, no file is.
     fn watch_files(&mut self, changes: &[String]) -> Option<FileWatch> {
         let folder = self.workers.shared_folder()?.to_owned();
         for running in self.running.values_mut() {

@@ -31,22 +31,21 @@ pub struct Options<'a> {
     pub max_parallel: usize,
     /// Step statuses from the plan file, which are applied when a version becomes active.
     pub marks: Option<&'a ImportedStatuses>,
-    /// Which steps its workers take.
+    /// The steps that its workers take.
     pub route: &'a Route,
-    /// Which commands that check it executes.
+    /// The checking commands that it executes.
     pub checks: CommandChecks,
     /// When to pause the run.
     pub guards: Guards,
     /// What happens before a step whose files changed since its plan was made, if not what the plan says.
     pub on_stale: Option<OnStale>,
-    /// What happens to the workers of an earlier runner that are still at work.
+    /// The treatment of the workers of an earlier runner that are still at work.
     pub left_workers: LeftWorkers,
     /// How claims of processes that are gone are taken over, if they are.
     pub take_over: Option<TakeOver>,
 }
 
-/// Takes over the claims of processes that are gone, in the ledger of that folder. Returns what happened,
-/// for people.
+/// Takes over the claims of processes that are gone, in the ledger of that folder. Returns notes for people.
 pub type TakeOver = fn(&Ledger, &Path) -> Result<Vec<String>>;
 
 /// A running worker.
@@ -55,7 +54,7 @@ pub(crate) struct Running {
     pub(crate) slot: usize,
     /// The owner of its step.
     pub(crate) owner: Option<String>,
-    /// Whether its step has no command of its own: other steps have the same worker.
+    /// Whether its step has no command: other steps have the same worker.
     pub(crate) is_shared: bool,
     /// When to renew its lease.
     pub(crate) renew_at: Timestamp,
@@ -63,7 +62,7 @@ pub(crate) struct Running {
     pub(crate) begun: Timestamp,
     /// The files that its step may change; empty if the plan does not say.
     pub(crate) changes: Vec<String>,
-    /// What was there when it started, if its step has such a list.
+    /// The files when it started, if its step has such a list.
     pub(crate) watch: Option<FileWatch>,
     /// The estimate of its step in seconds, until it is reported that it takes much longer.
     pub(crate) estimate: Option<u32>,
@@ -72,7 +71,7 @@ pub(crate) struct Running {
 /// The files of the working folder when a worker started.
 pub(crate) struct FileWatch {
     pub(crate) before: FolderState,
-    /// The files that it and the workers at work beside it may change.
+    /// The files that it and other workers at the same time may change.
     pub(crate) allowed: Vec<String>,
 }
 
@@ -102,21 +101,21 @@ pub(crate) struct Drive<'a> {
     pub(crate) probed: BTreeSet<AttemptToken>,
     /// The judge, the planner and the decider.
     pub(crate) helpers: Helpers,
-    /// Failed attempts that the decider was asked about.
+    /// Failed attempts about which the decider was asked.
     pub(crate) decided: BTreeSet<AttemptToken>,
     /// Criteria for which the judge returned no verdict.
     pub(crate) unjudged: BTreeSet<(Subject, u32)>,
     /// Checks that another process is running; each is reported once.
     pub(crate) locked_checks: BTreeSet<Subject>,
-    /// Which commands that check it executes.
+    /// The checking commands that it executes.
     pub(crate) gate: CommandGate,
-    /// When the loop looks for claims of processes that are gone.
+    /// When the loop next checks for claims of processes that are gone.
     pub(crate) dead_claims_at: Timestamp,
-    /// What the guards have seen.
+    /// The record of the guards.
     pub(crate) guard: GuardState,
     /// The holds as they were written last.
     pub(crate) noted_holds: Holds,
-    /// Whether it was said that they cannot be written.
+    /// Whether a failure to write them was reported.
     pub(crate) is_hold_unnoted: bool,
     /// Why no step is dispatched, if the disk is nearly full.
     pub(crate) no_room: Option<String>,
@@ -144,11 +143,11 @@ pub(crate) struct Planning {
     pub(crate) asked: Option<u64>,
     /// Requests that wait for a person.
     pub(crate) left: BTreeSet<u64>,
-    /// What was there when the planner started.
+    /// The files when the planner started.
     pub(crate) watch: Option<PlannerWatch>,
 }
 
-/// What a planner must leave alone, as it was when the planner started.
+/// The state that a planner must not change, as it was when the planner started.
 #[derive(Debug)]
 pub(crate) struct PlannerWatch {
     /// The files of the working folder.

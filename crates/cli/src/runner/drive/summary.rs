@@ -43,7 +43,7 @@ pub enum RunOutcome {
     Aborted,
     /// Nothing can be dispatched until the listed items are resolved.
     Waiting(Vec<Pending>),
-    /// The loop was asked to stop while work was left.
+    /// The loop was asked to stop before all work was done.
     Interrupted,
     /// The ledger or this machine failed.
     Stopped {

@@ -1,7 +1,7 @@
 //! Waiting: an idle loop sleeps until a delayed step becomes ready.
 //!
-//! Invariants: an idle loop waits only for timers. It never waits for a person or for the deadline
-//! of a question, which may be days away. It notices records that other processes append meanwhile.
+//! Invariants: an idle loop waits only for timers. It never waits for a person or for the deadline of a question, which
+//! may be days away. It notices records that other processes append in the meantime.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::runner::progress::Progress;
 use crate::runner::waits::hold::{Hold, Now};
 use crate::runner::waits::nearest_second;
 
-/// How much earlier a wait must end before the loop looks again.
+/// A wait that ends this much earlier makes the loop check again.
 const JUMP_MIN: Micros = 1_000_000;
 
 /// Clocks that differ by less are the same.
@@ -29,7 +29,7 @@ impl Drive<'_> {
         }
         let Some((until, reason)) = self.due() else { return Ok(false) };
         self.note_holds(self.whole_hold());
-        // What was said of the disk, or of this wait, is not said again.
+        // A report about the disk, or about this wait, is not repeated.
         let wait = (until, reason);
         if self.no_room.as_ref() != Some(&wait.1) && self.said_wait.as_ref() != Some(&wait) {
             self.said_wait = Some(wait.clone());
@@ -48,7 +48,7 @@ impl Drive<'_> {
                 // waiting, or the wait would never end.
                 return Ok(self.due().is_none_or(|(next, _)| next > until));
             }
-            // The wall clock was set, or there is room, and what holds the steps ends earlier.
+            // The wall clock was set, or there is room, so the hold of the steps ends earlier.
             let end = self.held_until().map(|(end, _)| end);
             if is_held && end.is_none_or(|end| end.saturating_add(JUMP_MIN) < until)
                 || self.no_room.is_none() && self.guard.has_early_end(self.clock)
@@ -110,7 +110,7 @@ impl Drive<'_> {
         if let Some(held) = self.held_until().filter(|_| is_held) {
             return Some(held);
         }
-        // An idle loop hosts nothing: what a runner hosts is at work on another machine, or was.
+        // An idle loop hosts no attempts: its runner's attempts are, or were, on another machine.
         let hosted = |token: AttemptToken| {
             let (_, number) = state.in_flight.get(&token)?;
             let attempt = run.step(*number).and_then(|step| step.attempt())?;

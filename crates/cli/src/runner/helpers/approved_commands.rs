@@ -29,7 +29,7 @@ pub(crate) fn folder_here() -> Option<String> {
     folder.and_then(|folder| folder.into_os_string().into_string().ok())
 }
 
-/// What the active version of a run executes.
+/// The commands of the active version of a run.
 pub(crate) fn commands_of_active(run: &Run) -> Vec<String> {
     run.active_version().map(commands_of).unwrap_or_default()
 }

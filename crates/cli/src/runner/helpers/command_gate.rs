@@ -1,8 +1,8 @@
-//! Which commands that check a runner executes: criteria and probes.
+//! Decides which checking commands a runner executes: criteria and probes.
 //!
-//! A runner is a judge, so it executes a command only if a person approved the commands of the active version, and
-//! none in the shell of an agent session: there the agent would choose the environment in which its own work is
-//! checked. What it leaves stays reported, and is said once.
+//! A runner is a judge, so it executes a command only if a person approved the commands of the active version. In the
+//! shell of an agent session it executes none, because there the agent chooses the environment in which its own work is
+//! checked. The steps then stay reported, and the runner reports this once.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -11,7 +11,7 @@ use plan_ledger::Run;
 
 use crate::protocol::{is_unapproved, no_judge_text};
 
-/// Which commands that check a loop executes.
+/// The checking commands that a loop executes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandChecks {
     /// All of them: the workers of the loop only simulate them.
@@ -22,13 +22,13 @@ pub enum CommandChecks {
     Never,
 }
 
-/// The decision of one loop, and what it has said of it.
+/// The decision of one loop, and its reports about it.
 #[derive(Debug)]
 pub(crate) struct CommandGate {
     checks: CommandChecks,
     /// Whether the commands of a version are unapproved, as it was found last.
     seen: Cell<Option<SeenApproval>>,
-    /// The version of which it was said that its commands are left.
+    /// The version for which it reported that it does not run the commands.
     told: Option<u32>,
 }
 
@@ -44,7 +44,7 @@ impl CommandGate {
         Self { checks, seen: Cell::new(None), told: None }
     }
 
-    /// Whether the commands that check the active version, which has some, are left to another process.
+    /// Whether the checking commands of the active version, which has some, are left to another process.
     pub(crate) fn leaves(&self, run: &Run) -> bool {
         match self.checks {
             CommandChecks::Simulated => false,
@@ -65,7 +65,8 @@ impl CommandGate {
         is_unapproved
     }
 
-    /// Says once for a version that its commands are left, and what helps. `None` also if a judge is at work.
+    /// Reports once for a version that its commands are left to another process, with the remedy. Also `None` if a
+    /// judge is at work.
     pub(crate) fn tell(&mut self, run: &Run, ledger: &Path) -> Option<String> {
         if self.told == Some(run.active) {
             return None;

@@ -80,7 +80,7 @@ impl Planner {
     /// The plan that it printed, completed from the registry of tools.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// The problem of the text.
     pub fn plan(&self, printed: &[u8]) -> Result<PlannedWork, String> {
         let PlannedWork { plan, commands } = (self.read)(printed)?;
         let plan = match &self.tools {
@@ -90,7 +90,7 @@ impl Planner {
         Ok(PlannedWork { plan, commands })
     }
 
-    /// The variables of its process. What it changes with `ledger` is recorded under its name.
+    /// The variables of its process. Its changes with `ledger` are recorded under its name.
     pub(crate) fn environment(&self, run: &str) -> Vec<(String, String)> {
         vec![("LEDGER_RUN".to_owned(), run.to_owned()), ("LEDGER_BY".to_owned(), self.name())]
     }

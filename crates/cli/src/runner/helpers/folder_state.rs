@@ -81,7 +81,7 @@ impl FolderState {
 
     /// A note about the files outside of a step's list that differ later, if there are any.
     pub(crate) fn changes_outside(&self, later: &Self, list: &[String]) -> Option<String> {
-        // A folder with too many files is not compared: what was not looked at would seem new.
+        // A folder with too many files is not compared, because the files that were not read would seem new.
         if self.files.len() >= FILES_MAX || later.files.len() >= FILES_MAX {
             return None;
         }

@@ -1,5 +1,5 @@
-//! Helpers: commands that judge text criteria or write plans, what they read and print, and what they
-//! must leave alone.
+//! Helpers: commands that judge text criteria or write plans, their input and output, and the files that they must not
+//! change.
 
 pub(crate) mod approved_commands;
 pub(crate) mod command_gate;

@@ -24,14 +24,14 @@ impl AdoptedJob {
         // Only its supervisor knows when it began.
         let limits = JobLimits { timeout_seconds: None, ..limits };
         let watch = LimitWatch::new(limits, scratch, stem);
-        // What it repeated before is not known here: it is noted anew.
+        // Its earlier repetitions are unknown here, so they are noted again.
         RepeatNote::Remove.keep(scratch, stem);
         let (stem, adopted) = (stem.to_owned(), Instant::now());
         Self { stem, adopted, watch, ended_by: None, kill_at: None }
     }
 
-    /// End the job if it exceeds one of its limits, or has not ended when it was asked to. Returns a note about
-    /// what it does, for people.
+    /// End the job if it exceeds one of its limits, or has not ended in time after a request. Returns a note about it
+    /// for people.
     pub(crate) fn enforce(&mut self, scratch: &Scratch) -> Option<String> {
         if self.ended_by.is_none()
             && let Some(by) = self.watch.exceeded(self.adopted)
@@ -45,7 +45,7 @@ impl AdoptedJob {
         self.watch.repeat_note().and_then(|note| note.keep(scratch, &self.stem))
     }
 
-    /// What it printed over and over when its limits were last checked.
+    /// The repetition at the last check of its limits.
     pub(crate) fn repeated(&self) -> Option<Repeat> {
         self.watch.repeated()
     }

@@ -76,8 +76,7 @@ fn of_status(subject: Subject, ended: &Ended) -> (Option<Ruling>, String) {
     (ruling, format!("{}\n{printed}", ended.how()).trim_end().to_owned())
 }
 
-/// The ruling of a check that gave no answer: none for a probe or a judge, and failure for every
-/// other check.
+/// The ruling of a check without an answer: none for a probe or a judge, and failure for every other check.
 pub(crate) fn unanswered(subject: Subject, answer: CheckAnswer) -> Option<Ruling> {
     match (subject, answer) {
         (Subject::Probe(_), _) | (_, CheckAnswer::Verdict) => None,

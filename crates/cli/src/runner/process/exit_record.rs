@@ -46,13 +46,13 @@ pub(crate) struct ExitRecord {
 }
 
 impl ExitRecord {
-    /// The record in a file; `None` if there is none.
+    /// The record in a file; `None` if it does not exist.
     pub(crate) fn read(path: &Path) -> Option<Self> {
         Self::parse(&fs::read_to_string(path).ok()?)
     }
 
-    /// The exit status, if the command reported one. A signal ended any other command, or a shell
-    /// that says so for its own: its runner was stopped with it, and it reported nothing.
+    /// The exit status, if the command reported one. If a signal ended the command, or its shell reports a signal, the
+    /// command was stopped with its runner, and reported nothing.
     pub(crate) fn reported(&self) -> Option<ExitStatus> {
         match self.end {
             CommandEnd::Ended(status) if status.code()? <= SIGNAL_BASE => Some(status),

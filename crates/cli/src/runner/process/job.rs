@@ -182,8 +182,8 @@ impl Job {
         i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
     }
 
-    /// End the job if it exceeds one of its limits, or has not ended when it was asked to. Returns a note about
-    /// what it does, for people.
+    /// End the job if it exceeds one of its limits, or has not ended in time after a request. Returns a note about it
+    /// for people.
     pub(crate) fn enforce(&mut self, scratch: &Scratch) -> Option<String> {
         if self.ended_by.is_none()
             && let Some(by) = self.watch.exceeded(self.started)
@@ -197,7 +197,7 @@ impl Job {
         self.watch.repeat_note().and_then(|note| note.keep(scratch, &self.stem))
     }
 
-    /// What it printed over and over when its limits were last checked.
+    /// The repetition at the last check of its limits.
     pub(crate) fn repeated(&self) -> Option<Repeat> {
         self.watch.repeated()
     }
@@ -254,7 +254,7 @@ impl Job {
     pub(crate) fn reap(mut self, scratch: &Scratch) -> io::Result<JobEnd> {
         let status = self.child.wait()?;
         let elapsed = Micros::try_from(self.started.elapsed().as_micros()).unwrap_or(Micros::MAX);
-        // Without a record, the supervisor was killed, or there was none.
+        // Without a record, the supervisor was killed, or the job had none.
         let record = scratch.record(&self.stem).unwrap_or(ExitRecord {
             end: CommandEnd::Ended(status),
             duration: elapsed,
@@ -267,9 +267,9 @@ impl Job {
 }
 
 impl JobEnd {
-    /// The reason for ending it, unless it had ended by itself: a job that exits just before the
-    /// runner ends it keeps its exit status. One that was asked to stop has a result only if it says
-    /// so, with the exit status 0 or a receipt.
+    /// The reason for ending it, unless it had ended by itself: a job that exits just before the runner ends it keeps
+    /// its exit status. A job that was asked to stop has a result only if it reports one, with the exit status 0 or a
+    /// receipt.
     pub(crate) fn ended_by(
         &self,
         status: ExitStatus,

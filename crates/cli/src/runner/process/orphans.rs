@@ -5,9 +5,9 @@
 //! [`JOB_VARIABLE`] and leaves the process group no longer belongs to the job.
 //!
 //! Invariants:
-//! - A process is killed only if its environment names the job, or if it is in the process group of
-//!   a job whose leader is not reaped yet. A process id alone may have been reused, so the process is
-//!   looked at again through the descriptor by which it is killed.
+//! - A process is killed only if its environment names the job, or if it is in the process group of a job whose leader
+//!   is not reaped yet. A process id alone may have been reused, so the process is checked again through the descriptor
+//!   by which it is killed.
 //! - The search repeats until it finds nothing, since a process may fork while it is being killed.
 
 use std::collections::BTreeMap;

@@ -46,7 +46,7 @@ impl From<Receipt> for Worked {
     }
 }
 
-/// What a worker printed.
+/// The output of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerOutput {
     pub(crate) value: Json,
@@ -78,8 +78,8 @@ impl WorkerOutput {
     }
 }
 
-/// The result of a worker that wrote no receipt file. What it printed last on standard output explains a failure
-/// if it printed nothing on standard error.
+/// The result of a worker that wrote no receipt file. If it printed nothing on standard error, the end of its standard
+/// output explains a failure.
 pub(crate) fn result_of(
     status: ExitStatus,
     output: Result<WorkerOutput, String>,

@@ -22,7 +22,7 @@ use crate::runner::waits::limit::{LastOutput, Limit, LimitEnd, limit_in, message
 use crate::runner::waits::mark::{explain, mark, mark_said, unmark};
 use crate::runner::waits::wall_now;
 
-/// What programs print in their errors when a write finds no room, in lower case.
+/// The words that programs print when a write finds no room, in lower case.
 const ERRORS_OF_FULL_DISK: [&str; 3] = ["no space left on device", "disk quota exceeded", "enospc"];
 
 /// How a worker ended, and why.
@@ -48,8 +48,8 @@ pub(crate) fn result(
     worked
 }
 
-/// Finds the usage limit that a failed attempt met. A worker that reports its failure itself is taken at its
-/// word. A step that must not be repeated is put to a person, as after any failure, who is told the limit.
+/// Finds the usage limit that a failed attempt met. If the worker reports its failure itself, its report counts. For a
+/// step that must not be repeated, a person decides, as after any failure, and the message states the limit.
 fn find_limit(
     outcome: &mut Outcome,
     (scratch, stem): (&Scratch, &str),
@@ -110,7 +110,7 @@ fn found(
         Some(Ok(worked)) => worked,
         // A killed worker may have been writing the file.
         Some(Err(message)) if status.code().is_some() => {
-            // What an agent wrote wrong once, it may write right the next time.
+            // An agent may write the text correctly the next time.
             let class = FailureClass::Transient;
             let receipt = without_receipt_file(class, message, log_tail, idempotence);
             with_output(receipt, printed(scratch, stem))
@@ -177,7 +177,7 @@ pub(crate) fn left(
             let ending = WorkerEnd { status, ended_by, is_disk_full };
             result(scratch, stem, ending, idempotence)
         }
-        // It was killed; only a receipt says what it did.
+        // It was killed; only a receipt shows what it did.
         None => {
             let mut worked = complete_receipt(scratch, stem)?;
             find_limit(&mut worked.receipt.outcome, (scratch, stem), None, idempotence);
@@ -216,7 +216,7 @@ fn without_receipt_file(
     Receipt { outcome, log_tail: log_tail.into(), disposition, ..Receipt::default() }
 }
 
-/// A receipt with what the worker printed, which may explain the failure.
+/// A receipt with the output of the worker, which may explain the failure.
 fn with_output(receipt: Receipt, printed: Result<WorkerOutput, String>) -> Worked {
     match printed {
         Ok(output) => output.add_to(receipt),

@@ -10,8 +10,8 @@ use crate::runner::process::output::{
     OUTPUT_LENGTH_MAX, Worked, WorkerOutput, read_limited, unusable,
 };
 
-/// The result in the file; `None` if there is no file. What the worker printed is used as the output
-/// if the file has none.
+/// The result in the file; `None` if there is no file. If the file has no output, the standard output of the worker is
+/// used.
 pub(crate) fn read(
     path: &Path,
     printed: impl FnOnce() -> Result<WorkerOutput, String>,

@@ -25,7 +25,7 @@ use crate::runner::process::scratch::COST;
 use crate::runner::process::workers::{Key, Known, ProcessWorkers, Running, WorkerMessage, stem};
 use crate::runner::workers::{Report, WorkerNote, Workers as _};
 
-/// The cost that a judge or a planner reported. Any other text is no report.
+/// The cost that a judge or a planner reported. Any other text is ignored.
 fn read_cost(path: &Path) -> Option<Cost> {
     let bytes = read_limited(path, COST_LENGTH_MAX).ok()?;
     serde_json::from_slice(&bytes).ok()
@@ -37,8 +37,8 @@ const KILLED: i32 = 9;
 /// The largest length of such a report.
 const COST_LENGTH_MAX: u64 = 1 << 16;
 
-/// A note that a worker printed the same lines over and over until it ended. If it was ended for that, the failure
-/// says so.
+/// A note that a worker printed the same lines over and over until it ended. If it was ended for that reason, the
+/// failure states it.
 pub(crate) fn repeated_note(repeat: Option<&Repeat>, ended_by: Option<EndedBy>) -> Option<String> {
     let is_said = matches!(ended_by, Some(EndedBy::Repeating { .. }));
     repeat.filter(|_| !is_said).map(|repeat| format!("it printed {repeat}"))

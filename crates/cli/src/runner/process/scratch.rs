@@ -47,7 +47,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The suffix of the file in which a judge or a planner reports its cost.
 pub(crate) const COST: &str = "cost";
 
-/// The suffix of the file that says what a job prints over and over.
+/// The suffix of the file with the repetition of a job.
 const REPEATED: &str = "repeated";
 
 /// The size limit of such a file in bytes.
@@ -98,8 +98,8 @@ impl Scratch {
         self.outputs.join(format!("{stem}.out"))
     }
 
-    /// Where the artifacts of a step with these `changes` may be: kept outputs are no changes of the
-    /// worker.
+    /// The folders in which the artifacts of a step with these `changes` may be: kept outputs do not count as changes
+    /// of the worker.
     pub(crate) fn artifact_places(&self, mut changes: Vec<String>) -> Vec<String> {
         if !changes.is_empty() {
             changes.push(self.outputs.to_string_lossy().into_owned());
@@ -136,8 +136,8 @@ impl Scratch {
         Some(format!("{} {}", place(&self.folder)?, place(self.folder.parent()?)?))
     }
 
-    /// Whether a job's files are in this folder, under whatever path. A ledger that was made at the path of one
-    /// that was moved has none of its jobs; a folder that was made anew in its ledger keeps those of the path.
+    /// Whether a job's files are in this folder, under whatever path. A ledger that was made at the path of a moved one
+    /// has none of its jobs; a folder that was created again in its ledger keeps those of the path.
     fn contains(&self) -> impl Fn(&JobName) -> bool {
         let identity = self.identity();
         move |job| {
@@ -239,10 +239,10 @@ impl Scratch {
         })
     }
 
-    /// Write what a job prints over and over, where other processes read it, or remove that.
+    /// Write the repetition of a job, where other processes read it, or remove it.
     pub(crate) fn keep_repeated(&self, stem: &str, text: Option<&[u8]>) {
         let name = format!("{stem}.{REPEATED}");
-        // The file is for people who look: without it the limits hold all the same.
+        // The file only informs people: without it the limits still hold.
         let _ = self.in_folder(|folder| match text {
             None => folder.remove(&name),
             Some(text) => {
@@ -253,7 +253,7 @@ impl Scratch {
         });
     }
 
-    /// What a job prints over and over, as its runner wrote it.
+    /// The repetition of a job, as its runner wrote it.
     pub(crate) fn repeated(&self, stem: &str) -> Option<Vec<u8>> {
         let mut text = Vec::new();
         let file = File::open(self.path(stem, REPEATED)).ok()?;

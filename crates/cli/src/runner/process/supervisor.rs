@@ -1,8 +1,7 @@
 //! Supervisors: a process of this program between the runner and the command of a job.
 //!
-//! The supervisor starts the command in a session of its own, waits for it, and records how it
-//! ended. It outlives a runner that is killed, so no result is lost, and from then on it enforces the
-//! time limit.
+//! The supervisor starts the command in its own session, waits for it, and records how it ended. It outlives a runner
+//! that is killed, so no result is lost, and from then on it enforces the time limit.
 //!
 //! Invariants:
 //! - A worker has no controlling terminal: it cannot ask on `/dev/tty`, and Ctrl-C does not reach it.
@@ -35,7 +34,7 @@ use crate::runner::process::orphans::{self, JOB_VARIABLE, SUPERVISOR};
 /// The exit status of a supervisor whose command did not start.
 const NOT_STARTED: u8 = 126;
 
-/// How often a supervisor looks whether the runner is gone.
+/// The pause between two checks whether the runner is gone.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A disk with less room than this, in bytes, counts as full: a write may have failed.
@@ -127,7 +126,7 @@ fn supervise(record: &Path, shell_command: &OsStr, limit: Option<TimeLimit>) -> 
         let _ = signal_hook::flag::register(signal, Arc::default());
     }
     leave_terminal();
-    // Opened before the command runs: what takes its place meanwhile is not written to.
+    // Opened before the command runs: a file that later takes its place is not written to.
     let folder = record.parent().and_then(|folder| OwnFolder::open(folder).ok());
     let started = Instant::now();
     let has_expired = Arc::new(AtomicBool::new(false));
@@ -188,7 +187,7 @@ fn is_disk_full(output: impl AsFd) -> bool {
 fn sync(receipt: &Path) {
     sync_stream(io::stdout());
     sync_stream(io::stderr());
-    // A receipt may be anything, such as a pipe that nothing writes.
+    // A receipt may be anything, such as a pipe without a writer.
     if let Ok(file) = open_regular(receipt) {
         let _ = file.sync_data();
     }

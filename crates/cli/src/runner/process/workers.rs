@@ -103,12 +103,12 @@ pub(crate) struct Known {
     pub(crate) answer: CheckAnswer,
 }
 
-/// The commands of a worker use the ledger in its folder, whatever servers this process was told.
+/// The commands of a worker use the ledger in its folder, even if this process has the addresses of servers.
 pub(crate) fn no_servers() -> Option<(&'static str, OsString)> {
     std::env::var_os("LEDGER_SERVER").map(|_| ("LEDGER_SERVER", OsString::new()))
 }
 
-/// What the worker of an attempt left whose runner is gone.
+/// The remains of the worker of an attempt whose runner is gone.
 #[derive(Debug)]
 pub(crate) enum LeftBehind {
     AtWork,
@@ -133,7 +133,7 @@ impl ProcessWorkers {
         Self::in_ledger(folder, options)
     }
 
-    /// Keep the files of the processes in this folder, which is in that of the ledger.
+    /// Keep the files of the processes in this folder, which is in the folder of the ledger.
     pub(crate) fn in_ledger(folder: PathBuf, options: ProcessOptions) -> Self {
         let place = LedgerPlace::of(&options.ledger);
         let mut workers = Self::within(folder, options);
@@ -172,7 +172,7 @@ impl ProcessWorkers {
         self
     }
 
-    /// Use these commands for the steps of owners, where the steps have none of their own.
+    /// Use these commands for the steps of owners, unless a step has its own command.
     #[must_use]
     pub fn with_owners(mut self, commands: BTreeMap<String, String>) -> Self {
         self.of_owners = commands;
@@ -201,7 +201,7 @@ impl ProcessWorkers {
     }
 
     /// The ledger is in a store: runners of other machines may host attempts, and once the fence is closed, this
-    /// process hosts none any more.
+    /// process hosts none.
     #[must_use]
     pub fn shared(mut self, fence: Fence) -> Self {
         self.is_shared = true;
@@ -209,7 +209,7 @@ impl ProcessWorkers {
         self
     }
 
-    /// What the worker of an attempt left whose runner is gone. Nothing of a worker at work is changed.
+    /// The remains of the worker of an attempt whose runner is gone. A worker at work is not changed.
     pub(crate) fn left_behind(&mut self, attempt: LeftAttempt) -> LeftBehind {
         let token = attempt.token;
         let stem = stem(Key::Work(token));
@@ -294,7 +294,7 @@ impl ProcessWorkers {
         (!self.jobs.is_empty() || !self.adopted.is_empty()).then_some(self.next_check)
     }
 
-    /// Leave the workers that were taken over at work, for a runner of their run.
+    /// Leave adopted workers at work, for a runner of their run.
     pub(crate) fn leave_adopted(&mut self) {
         self.adopted.clear();
     }
@@ -490,7 +490,7 @@ impl Workers for ProcessWorkers {
                     // Each job sends its key once, so the job exists.
                     let Some(mut running) = self.jobs.remove(&key) else { continue };
                     if self.fence.is_closed() {
-                        // Its process was ended, and that is no result.
+                        // Its process was ended, which is not a result.
                         running.job.end(EndedBy::Stop);
                     }
                     if self.expect_in_place().is_err() {
@@ -500,7 +500,7 @@ impl Workers for ProcessWorkers {
                         return Some(moved(key));
                     }
                     let report = self.report(key, running);
-                    // What was read after a move is no result.
+                    // A file that was read after a move is not a result.
                     if report.is_some() {
                         return report.map(|it| self.expect_in_place().map_or(moved(key), |()| it));
                     }
@@ -584,7 +584,7 @@ fn moved(key: Key) -> Report {
     }
 }
 
-/// What is between the subject of a check and the index of its criterion in the stem of its files.
+/// The separator between the subject of a check and the index of its criterion in the stem of its files.
 pub(crate) const CRITERION: &str = "-criterion-";
 
 /// The subject in the stem of the files of a check of the plan's criteria.
@@ -607,13 +607,15 @@ fn token_of(stem: &str) -> Option<AttemptToken> {
     stem.parse().ok().map(AttemptToken)
 }
 
-/// Kill the workers, checks and helpers of a run, and what they started: from a thread that does not drive it, after its
-/// [`Fence`] was closed, or where none drives it. Returns a note about those that were found.
+/// Kill the workers, checks and helpers of a run, and the processes that they started. Call this from a thread that
+/// does not drive the run, after its [`Fence`] was closed, or if no thread drives it. Returns a note about the killed
+/// processes.
 pub(crate) fn end_workers(ledger: &Path, run: RunId) -> Option<String> {
     orphans::note(&Scratch::new(scratch_folder(ledger, run)).end_all())
 }
 
-/// Kill the workers, checks and helpers of all runs of a ledger, and what they started, as the loss of the machine would.
+/// Kill the workers, checks and helpers of all runs of a ledger, and the processes that they started, as the loss of
+/// the machine would.
 pub(crate) fn end_all_workers(ledger: &Path) {
     let Ok(work) = ledger.join(WORK).canonicalize() else { return };
     let Ok(entries) = std::fs::read_dir(work) else { return };
@@ -638,12 +640,12 @@ pub(crate) fn is_at_work_alone(ledger: &Path, run: RunId, token: AttemptToken) -
     Scratch::new(scratch_folder(ledger, run)).is_at_work_alone(&stem(Key::Work(token)))
 }
 
-/// What the worker of an attempt prints over and over, if its files are in that folder.
+/// The repetition of an attempt's worker, if its files are in that folder.
 pub(crate) fn repeated_by(folder: PathBuf, token: AttemptToken) -> Option<Repeat> {
     Repeat::of_job(&Scratch::new(folder), &stem(Key::Work(token)))
 }
 
-/// The wait of an attempt's worker in its process, for the end of a usage limit. `is_limited` says whether the owner
+/// The wait of an attempt's worker in its process, for the end of a usage limit. `is_limited` states whether the owner
 /// is at one.
 pub(crate) fn inside_wait(
     ledger: &Path,

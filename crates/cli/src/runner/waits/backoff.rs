@@ -1,5 +1,5 @@
-//! The default delay after a failure that its worker reports as transient, if neither the worker nor the plan says
-//! how long to wait. After one that the ledger takes as transient, the ledger adds it.
+//! The default delay after a failure that its worker reports as transient, if neither the worker nor the plan names a
+//! delay. If the ledger classifies a failure as transient, the ledger adds the delay.
 
 use plan_ledger::plan::{BACKOFF, RETRY_AFTER, RetryPolicy};
 use plan_ledger::{AttemptToken, FailureClass, Json, Outcome};

@@ -1,5 +1,5 @@
-//! The holds of a run's runner, in a file of the ledger's `work` folder: other processes read there what the
-//! runner waits for, and the next runner continues with them.
+//! The holds of a run's runner, in a file of the ledger's `work` folder: other processes read there why the runner
+//! waits, and the next runner continues with them.
 //!
 //! The file is derived data: without it, a limit is met once more.
 
@@ -56,7 +56,7 @@ pub(crate) struct LimitsOfStep {
 }
 
 impl LimitsOfStep {
-    /// Whether a person has answered what was asked about the step, now that it has this status.
+    /// Whether a person has answered the question about the step, now that it has this status.
     pub(crate) fn is_answered(&self, status: Option<StepStatus>) -> bool {
         use StepStatus::{Dispatched, Gated, Reported};
         self.is_asked && !matches!(status, Some(Gated | Reported | Dispatched))
@@ -71,7 +71,7 @@ impl Holds {
         text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
     }
 
-    /// Write the holds of the runner of a run. Without any, there is no file.
+    /// Write the holds of the runner of a run. Without holds, there is no file.
     pub(crate) fn write(&self, ledger: &Path, run: RunId) -> Result<()> {
         let (folder, name) = (folder(ledger), file_name(run));
         if *self == Self::default() {
@@ -118,7 +118,7 @@ pub(crate) struct RunWait {
 }
 
 impl RunWait {
-    /// What the runners of all open runs wait for. One that is not at work has no hours.
+    /// The waits of the runners of all open runs. A runner that is not at work has no hours.
     pub(crate) fn all(
         ledger: &Path,
         state: &State,

@@ -1,4 +1,4 @@
-//! Hours in which work may start by itself, such as `23:00-07:00` where the machine is.
+//! Hours in which work may start by itself, such as `23:00-07:00`, in the time zone of the machine.
 
 use jiff::Zoned;
 use jiff::civil::Time;
@@ -14,7 +14,7 @@ impl Hours {
     /// Parses `FROM-TO`. The hours may span midnight.
     ///
     /// # Errors
-    /// A message for a text that is no such hours, and for empty ones.
+    /// A message for a text in another form, and for empty hours.
     pub fn parse(text: &str) -> Result<Self, String> {
         let time = |text: &str| Time::strptime("%H:%M", text.trim()).ok();
         let found = text.split_once('-').and_then(|(from, to)| Some((time(from)?, time(to)?)));

@@ -9,14 +9,14 @@ pub(super) struct LastMessage {
     pub(super) text: String,
     /// When the limit ends, by an event before the message.
     pub(super) resets_at: Option<Timestamp>,
-    /// Whether a status or a code says that a limit is reached.
+    /// Whether a status or a code means that a limit is reached.
     pub(super) is_limit: bool,
 }
 
 /// The status of too many requests.
 const TOO_MANY_REQUESTS: u64 = 429;
 
-/// The last message in the end of a stream; `None` if it is no JSON of an agent, or the agent succeeded.
+/// The last message in the end of a stream; `None` if it is not JSON of an agent, or the agent succeeded.
 pub(super) fn last_message(stream: &str) -> Option<LastMessage> {
     let mut resets_at = None;
     let mut last = None;

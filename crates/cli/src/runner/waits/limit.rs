@@ -1,9 +1,8 @@
-//! Usage limits: what the last output of a failed attempt says about the time at which another one may
-//! succeed.
+//! Usage limits: reads from the last output of a failed attempt when another one may succeed.
 //!
-//! Structured signs come first: JSON events and exit statuses of agent hosts. Without them the last lines
-//! are compared with the sentences that the hosts print. Only the attempt's own last message counts: the
-//! same words stand in code and in texts that an agent reads.
+//! Structured signs come first: JSON events and exit statuses of agent hosts. Without them the last lines are compared
+//! with the sentences that the hosts print. Only the attempt's own last message counts, because code and texts that an
+//! agent reads contain the same words.
 
 use jiff::{Timestamp, Zoned};
 
@@ -14,7 +13,7 @@ use super::{moment, sentence};
 /// The exit status of the Gemini CLI for status 429, modulo 256.
 const EXIT_TOO_MANY_REQUESTS: i32 = 173;
 
-/// The end of what a failed attempt printed.
+/// The end of the output of a failed attempt.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LastOutput<'a> {
     /// The exit status, if the worker exited.
@@ -31,7 +30,7 @@ pub(crate) struct LastOutput<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Limit {
     pub(crate) ends: LimitEnd,
-    /// What the worker said; empty if only a number says it.
+    /// The text of the worker; empty if there is only a number.
     pub(crate) sentence: String,
 }
 
@@ -39,11 +38,11 @@ pub(crate) struct Limit {
 pub(crate) enum LimitEnd {
     /// That time of the wall clock.
     At(Timestamp),
-    /// That time, since the worker said how long it takes.
+    /// That time: the worker named a duration.
     After(Timestamp),
-    /// Time, but the worker does not say how much.
+    /// A time that the worker did not name ends it.
     Later,
-    /// No waiting: a person must pay or allow something.
+    /// No time ends it: a person must pay or allow something.
     Person,
 }
 

@@ -13,8 +13,8 @@ use super::sentence::without_escapes;
 /// The member of a payload with the time at which the limit ends, if the worker named a time of a clock.
 const RESETS_AT: &str = "resets_at";
 
-/// How long a limit is waited for whose time has passed, in microseconds: the agent's clock may be another one. At
-/// once, the attempts would follow each other without an end.
+/// The wait for a limit whose time has passed, in microseconds: the agent's clock may differ. Without a wait, the
+/// attempts would follow each other without an end.
 const PASSED_WAIT: Micros = 60_000_000;
 
 /// Mark a failure of an attempt that met this limit.
@@ -39,7 +39,7 @@ pub(crate) fn mark(outcome: &mut Outcome, limit: &Limit, now: Timestamp) {
                 members.insert(RESETS_AT.to_owned(), time.to_string().into());
             }
         }
-        // The guards, or else the ledger, say how long it is waited for.
+        // The guards, or else the ledger, decide how long to wait.
         LimitEnd::Later => {
             members.insert(USAGE_LIMIT.to_owned(), word(UsageLimit::Output));
         }
@@ -54,7 +54,7 @@ pub(crate) fn mark(outcome: &mut Outcome, limit: &Limit, now: Timestamp) {
     }
 }
 
-/// Say in the message of a failure which limit the attempt met.
+/// State in the message of a failure which limit the attempt met.
 pub(crate) fn explain(outcome: &mut Outcome, limit: &Limit) {
     let Outcome::Failed { message, .. } = outcome else { return };
     add_sentence(message, &limit.sentence);
@@ -75,14 +75,14 @@ fn add_sentence(message: &mut String, sentence: &str) {
     *message = format!("{start}: {sentence}");
 }
 
-/// Mark a failure of an attempt whose worker said when to try again.
+/// Mark a failure of an attempt whose worker named a time to try again.
 pub(crate) fn mark_said(outcome: &mut Outcome) {
     let Some(mut members) = members(outcome) else { return };
     members.insert(USAGE_LIMIT.to_owned(), UsageLimit::Worker.word().into());
     set_members(outcome, members);
 }
 
-/// Make an ordinary failure of one that was taken as a limit.
+/// Make an ordinary failure of one that counted as a limit.
 pub(crate) fn unmark(outcome: &mut Outcome) {
     let is_read = UsageLimit::of(outcome) != Some(UsageLimit::Worker);
     let Some(mut members) = members(outcome) else { return };
@@ -99,7 +99,7 @@ pub(crate) fn unmark(outcome: &mut Outcome) {
     }
 }
 
-/// When the limit ends by the wall clock, if the worker said it.
+/// When the limit ends by the wall clock, if the worker named it.
 pub(crate) fn resets_at(outcome: &Outcome) -> Option<Timestamp> {
     let Outcome::Failed { payload, .. } = outcome else { return None };
     let value = payload.value();
@@ -107,7 +107,7 @@ pub(crate) fn resets_at(outcome: &Outcome) -> Option<Timestamp> {
     Timestamp::try_from(time.as_microsecond()).ok()
 }
 
-/// Let the next attempt wait so long.
+/// Let the next attempt wait this long.
 pub(crate) fn set_wait(outcome: &mut Outcome, seconds: u64) {
     if let Some(mut members) = members(outcome) {
         members.insert(RETRY_AFTER.to_owned(), seconds.into());
@@ -115,7 +115,7 @@ pub(crate) fn set_wait(outcome: &mut Outcome, seconds: u64) {
     }
 }
 
-/// The members of a failure's payload; `None` for another outcome, and for a payload that is no object.
+/// The members of a failure's payload; `None` for another outcome, and for a payload that is not an object.
 fn members(outcome: &Outcome) -> Option<Map<String, Value>> {
     let Outcome::Failed { payload, .. } = outcome else { return None };
     match payload.value() {

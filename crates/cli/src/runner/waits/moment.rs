@@ -1,14 +1,14 @@
 //! Times that a sentence about a limit names: `3:34am (Asia/Kolkata)`, `Dec 2nd, 2026 1:34 AM`,
 //! `5 days 22 hours 11 minutes`, `4h28m20s`, or seconds since the Unix epoch after `|`.
 //!
-//! A time of day without a date is the next one, and so is a date without a year, if it is not too far ahead. A
-//! time without a zone is one of the machine. A zone that is not known gives no time: a wrong one would be worse.
+//! A time of day without a date is the next one, and so is a date without a year, if it is not too far ahead. A time
+//! without a zone is in the zone of the machine. An unknown zone gives no time, because a wrong one would be worse.
 
 use jiff::civil::{Date, Time};
 use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp, Zoned};
 
-/// What stands before a time.
+/// The words before a time.
 const LEADS: &[&str] = &[
     "reset after ",
     "resets after ",
@@ -51,13 +51,13 @@ const ZONES: &[(&str, i8)] = &[
 /// A time of day has minutes only, and clocks differ a little.
 const SLACK: SignedDuration = SignedDuration::from_secs(30);
 
-/// A time of day that passed so long ago is not the one of tomorrow.
+/// A time of day that passed this long ago is not tomorrow's.
 const JUST_PASSED: SignedDuration = SignedDuration::from_mins(10);
 
 /// The longest delay in seconds: 400 days.
 const DELAY_MAX: u64 = 400 * 24 * 3600;
 
-/// A date without a year is not so many days ahead: it is one that has just passed.
+/// A date without a year is at most this many days ahead; otherwise it has just passed.
 const AHEAD_MAX: SignedDuration = SignedDuration::from_hours(62 * 24);
 
 /// The length of a number of seconds since the Unix epoch.
@@ -242,7 +242,7 @@ fn half_of_day(word: &str) -> &str {
     }
 }
 
-/// The zone that stands next, else that of the machine; `None` if it is not known.
+/// The next zone in the text, otherwise that of the machine; `None` if it is unknown.
 fn zone(words: &[&str], printed: &Zoned) -> Option<TimeZone> {
     let own = || Some(printed.time_zone().clone());
     let Some(word) = words.first() else { return own() };

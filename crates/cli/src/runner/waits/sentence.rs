@@ -1,7 +1,7 @@
 //! The sentences by which agent hosts and their providers state a usage limit.
 //!
 //! A sentence must begin a line, after a time and words such as `error:`, and be among the last lines. Colours do not
-//! count, and what a carriage return overwrites is a line of its own.
+//! count, and text that a carriage return overwrites counts as a separate line.
 
 /// The number of last lines that are read.
 const LINES_MAX: usize = 3;
@@ -9,7 +9,7 @@ const LINES_MAX: usize = 3;
 /// The length up to which a line is read, in characters.
 const LINE_LENGTH_MAX: usize = 1000;
 
-/// The beginning of a sentence, and words of which the sentence has one.
+/// The beginning of a sentence, and words of which the sentence must contain one.
 const SENTENCES: &[(&str, &[&str])] = &[
     ("you've hit your", &["limit", "quota"]),
     ("you have hit your", &["limit", "quota"]),
@@ -40,7 +40,7 @@ const SENTENCES: &[(&str, &[&str])] = &[
     ("credit balance is too low", &[""]),
 ];
 
-/// What is reached in a sentence that ends with `limit reached`, such as `5-hour limit reached`.
+/// The subject of a sentence that ends with `limit reached`, such as `5-hour limit reached`.
 const KINDS: &[&str] =
     &["usage", "rate", "hour", "session", "daily", "weekly", "monthly", "opus", "sonnet", "haiku"];
 
@@ -133,7 +133,7 @@ fn names_kind(line: &str) -> bool {
 }
 
 /// The line without times and words such as `error:`, and without signs before it. Quotes and places in files stay:
-/// they stand before a sentence that is quoted.
+/// they precede a sentence that is quoted.
 fn without_labels(line: &str) -> &str {
     let mut line = line;
     loop {
@@ -164,7 +164,7 @@ fn without_time(line: &str) -> Option<&str> {
     is_time.then_some(rest)
 }
 
-/// The line after `attempt 3 failed: `, with which the Gemini CLI says that it tries again by itself.
+/// The line after `attempt 3 failed: `, with which the Gemini CLI announces that it tries again by itself.
 fn without_attempt(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("attempt ")?;
     rest.trim_start_matches(|digit: char| digit.is_ascii_digit()).strip_prefix(" failed:")

@@ -1,7 +1,7 @@
-//! Listens, and serves connections on a thread of its own.
+//! Listens, and serves connections on a separate thread.
 //!
-//! Connections are bounded in number, and each in the time that it may take for a head, for reading and
-//! for writing. When the server stops, requests that have arrived are answered, for at most five seconds.
+//! The number of connections is limited, and so is the time of each for a head, for reading and for writing. When the
+//! server stops, it answers the requests that have arrived, for at most five seconds.
 
 use std::io;
 use std::net::SocketAddr;
@@ -44,10 +44,10 @@ const CONNECTIONS_MAX: usize = 256;
 /// How many requests and views are executed at once, each on a thread. Further ones wait.
 const THREADS_MAX: usize = 64;
 
-/// How long a client may take for the head of a request, the pause before it included.
+/// The time that a client may take for the head of a request, including the pause before it.
 const HEAD_WAIT: Duration = Duration::from_secs(30);
 
-/// How long a connection may stand still while a message is read or written.
+/// How long a connection may be idle while a message is read or written.
 const IO_WAIT: Duration = Duration::from_secs(60);
 
 /// How long a client may take to agree on encryption.
@@ -83,7 +83,7 @@ struct TokensJson<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Http {
     listening: Option<Listening>,
-    /// What answers until this process holds the ledger.
+    /// The handler that answers until this process holds the ledger.
     #[cfg(feature = "store")]
     front: Option<Arc<Front>>,
 }
@@ -99,7 +99,7 @@ struct Listening {
     thread: Option<JoinHandle<()>>,
 }
 
-/// An address at which nothing is answered yet, and who may speak there.
+/// An address at which no request is answered yet, and its access control.
 struct Bound {
     listener: StdListener,
     tls: Option<TlsAcceptor>,
@@ -192,8 +192,8 @@ fn bind(
     Ok(Bound { listener, tls, access, address, info })
 }
 
-/// The address that clients on other machines use: the first name that the user gave, or else the IP address, unless it
-/// stands for all of this machine.
+/// The address for clients on other machines: the first name that the user gave, otherwise the IP address, unless that
+/// stands for all addresses of this machine.
 fn clients_address(scheme: &str, bound: SocketAddr, options: &HttpOptions) -> Option<String> {
     let port = bound.port();
     match options.hosts.first() {
@@ -262,7 +262,7 @@ fn write_info(path: &Path, address: &str, tokens: Option<&Vec<RoleToken>>) -> io
     }
     let info = HttpInfo { address, tokens: tokens.map(|_| json) };
     let folder = path.parent().unwrap_or_else(|| Path::new("."));
-    // A temporary file has mode 0600, and takes the place of what an earlier server left.
+    // A temporary file has mode 0600, and replaces the file of an earlier server.
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     serde_json::to_writer_pretty(&mut file, &info)?;
     io::Write::write_all(&mut file, b"\n")?;

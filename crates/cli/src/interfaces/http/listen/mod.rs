@@ -1,6 +1,6 @@
-//! Listening: connections with their limits, TLS, and what a process answers while another one holds the ledger.
+//! Listening: connections with their limits, TLS, and the answers of a process while another one holds the ledger.
 //!
-//! `connections` accepts, limits and ends connections, on a thread of its own; `tls` encrypts them; `standby` answers
+//! `connections` accepts, limits and ends connections, on a separate thread; `tls` encrypts them; `standby` answers
 //! until this process holds the ledger.
 
 pub(super) mod connections;

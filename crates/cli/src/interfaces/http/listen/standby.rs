@@ -1,4 +1,4 @@
-//! What a process answers over HTTP while another one holds the ledger: where that one is.
+//! The HTTP answers of a process while another one holds the ledger: the address of that process.
 //!
 //! When this process takes over, the same port and the same connections serve the ledger.
 //!
@@ -25,7 +25,7 @@ use crate::output::Code;
 /// When a client tries again that found no owner, in seconds.
 const RETRY_AFTER_SECONDS: u32 = 1;
 
-/// What answers at a port of a process that may come to hold the ledger.
+/// Answers at a port of a process that may take over the ledger.
 #[derive(Debug)]
 pub(super) struct Front {
     access: Arc<Access>,

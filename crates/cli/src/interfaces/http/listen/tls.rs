@@ -33,7 +33,7 @@ mod real {
         Ok(TlsAcceptor::from(Arc::new(config)))
     }
 
-    /// What a server at an address that other machines reach lacks.
+    /// The missing options of a server at an address that other machines reach.
     pub(crate) fn advice() -> String {
         "add --tls-cert and --tls-key".to_owned()
     }

@@ -1,8 +1,8 @@
 //! Deciders: commands that classify a failed attempt and choose what happens next, for plans with
 //! `failure: {decider: external}` (`format/hand-off.md`).
 //!
-//! Invariants: a loop asks about each failed attempt once. A reply that is not exactly one decision
-//! that the ledger accepts has no effect, and the failure waits for a person.
+//! Invariants: a loop asks about each failed attempt once. A reply that is not exactly one decision that the ledger
+//! accepts has no effect, and the failure waits for a person.
 
 use std::collections::BTreeMap;
 
@@ -226,7 +226,7 @@ fn is_last_attempt(run: &Run, number: StepNumber) -> bool {
     failures >= plan.with_defaults(step).retry.unwrap_or_default().max_attempts
 }
 
-/// What a decider gets to know about a failed attempt; `None` if it does not wait for a decision.
+/// The facts that a decider gets about a failed attempt; `None` if the attempt does not wait for a decision.
 fn decider_input(run: &Run, number: StepNumber, now: u64) -> Option<Value> {
     let (class, message) = run.failure_of(number)?;
     let step = run.step(number)?;

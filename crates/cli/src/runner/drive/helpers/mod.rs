@@ -1,4 +1,4 @@
-//! What the loop asks its helpers: planners for plans, deciders about failures.
+//! The helpers of the loop: planners write plans, and deciders decide about failures.
 
 pub(crate) mod decider;
 pub(crate) mod planner;

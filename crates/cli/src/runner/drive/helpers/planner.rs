@@ -126,7 +126,7 @@ impl Drive<'_> {
         self.count();
     }
 
-    /// Report what the planner changed: files, unless a worker was at work meanwhile, and variables.
+    /// Report the changes of the planner: files, unless a worker was at work in the meantime, and variables.
     fn report_changes(&mut self, planner: &Planner) {
         let (Some(watch), Some(ledger)) =
             (self.planning.watch.take(), self.workers.shared_folder().map(Path::to_owned))
@@ -209,8 +209,8 @@ impl Drive<'_> {
         })
     }
 
-    /// Whether a plan needs approval: also if it has commands in a form of another tool that were not
-    /// approved in this ledger. They are listed.
+    /// Whether a plan needs approval. It does if it has commands in a form of another tool that were not approved in
+    /// this ledger; these are listed.
     fn approval_of(&mut self, planner: &Planner, commands: &[String]) -> ApprovalPolicy {
         let mut new: BTreeSet<&str> = commands.iter().map(String::as_str).collect();
         if let (false, Some(state)) = (new.is_empty(), self.state()) {

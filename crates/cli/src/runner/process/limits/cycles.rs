@@ -47,7 +47,7 @@ impl Cycles {
         is_new
     }
 
-    /// Count from here on: what was printed before is no part of a cycle.
+    /// Count from here on: earlier output is not part of a cycle.
     pub(super) fn restart(&mut self) {
         *self = Self::default();
     }

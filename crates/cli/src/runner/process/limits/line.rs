@@ -1,5 +1,5 @@
-//! What of a line counts when lines are compared: times, durations and identifiers of the same line differ
-//! each time that it is printed.
+//! The part of a line that counts when lines are compared: times, durations and identifiers differ each time that the
+//! same line is printed.
 //!
 //! A *word* is a run of ASCII letters, digits and `-`, `:`, `.`, `,`, `_`. All words that begin with a date or a time
 //! of day, or that are a duration (`2.3s`, `120ms`) or a UUID, count as equal. In an event of an agent, a line that
@@ -17,7 +17,7 @@ const UNITS: [&[u8]; 5] = [b"s", b"ms", b"us", b"ns", b"min"];
 /// The shape of a UUID.
 const UUID: &[u8] = b"########-####-####-####-############";
 
-/// A hash of what counts of a line; `None` for a blank line, which says nothing.
+/// A hash of the part of a line that counts; `None` for a blank line.
 pub(super) fn line_hash(line: &[u8]) -> Option<u64> {
     let line = line.trim_ascii();
     if line.is_empty() {

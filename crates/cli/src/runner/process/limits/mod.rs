@@ -2,7 +2,7 @@
 //! print the same lines.
 //!
 //! Some agent hosts do not end at a usage limit, but wait in their process: their last output states the limit, and
-//! they print nothing until it ends. Such silence is no sign of a hang.
+//! they print nothing until it ends. Such silence does not mean that the worker hangs.
 
 mod cycles;
 mod line;
@@ -35,13 +35,13 @@ const EXAMINED_MAX: usize = 10_000;
 /// How often the count of a repetition is written anew.
 const REPEAT_WRITE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The number of bytes at the end of a stream in which a usage limit is looked for.
+/// A usage limit is searched in this many bytes at the end of a stream.
 pub(crate) const LAST_OUTPUT_LENGTH_MAX: u64 = 64 << 10;
 
-/// A worker that states a limit without a time waits for it if it has printed nothing for so long.
+/// A worker that states a limit without a time waits for it if it has printed nothing for this long.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// A worker whose owner is at a usage limit may wait for that, too, if it has printed nothing for so long.
+/// A worker whose owner is at a usage limit may also wait for that limit if it has printed nothing for this long.
 const SILENT: Duration = Duration::from_secs(10 * 60);
 
 /// How long a worker may take to end after it was asked to, by default.
@@ -79,7 +79,7 @@ pub(crate) struct JobLimits {
     pub(crate) notes_repeats: bool,
 }
 
-/// What a step says about the limits of its workers.
+/// The limits that a step sets for its workers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct StepLimits<'a> {
     pub(crate) timeout_seconds: Option<u32>,
@@ -206,7 +206,7 @@ struct NotedRepeat {
     written: Instant,
 }
 
-/// What is to be done about a repetition.
+/// The action on a repetition.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RepeatNote {
     /// Write it where other processes read it, and report it if it is the first of the job.
@@ -216,7 +216,7 @@ pub(crate) enum RepeatNote {
 }
 
 impl RepeatNote {
-    /// Write it, or remove what was written. Returns the note for people.
+    /// Write it, or remove the written one. Returns the note for people.
     pub(crate) fn keep(self, scratch: &Scratch, stem: &str) -> Option<String> {
         match self {
             Self::Remove => {
@@ -233,7 +233,7 @@ impl RepeatNote {
 }
 
 impl Repeat {
-    /// What a job prints over and over, as its runner wrote it.
+    /// The repetition of a job, as its runner wrote it.
     pub(crate) fn of_job(scratch: &Scratch, stem: &str) -> Option<Self> {
         serde_json::from_slice(&scratch.repeated(stem)?).ok()
     }
@@ -315,7 +315,7 @@ impl LimitWatch {
         is_stalled.then_some(EndedBy::Stalled(stalled))
     }
 
-    /// Whether the job waits in its process for a limit whose end it names, or did so until less than these seconds
+    /// Whether the job waits in its process for a limit whose end it names, or did so until less than this many seconds
     /// ago.
     fn waits_for_limit(&mut self, length: u64, seconds: u32) -> bool {
         let until = match self.waits {
@@ -337,9 +337,10 @@ impl LimitWatch {
 pub(crate) struct InsideWait {
     /// Since when, by the wall clock.
     pub(crate) since: Timestamp,
-    /// Until when, by the wall clock, if it says so.
+    /// The end by the wall clock, if the output names it.
     pub(crate) until: Option<Timestamp>,
-    /// What it said; `None`: nothing. Its owner is at a limit, and it has printed nothing for long.
+    /// The text of the limit; `None`: the job printed none, but its owner is at a limit, and it has printed nothing for
+    /// long.
     pub(crate) said: Option<String>,
 }
 
@@ -391,7 +392,7 @@ pub(crate) fn written_at(path: &Path) -> Option<Timestamp> {
 }
 
 impl LimitWatch {
-    /// What is to be done about lines that the job prints over and over, after each check of its limits.
+    /// The action on lines that the job prints over and over, after each check of its limits.
     pub(crate) fn repeat_note(&mut self) -> Option<RepeatNote> {
         let repeat = self.repeated();
         let Some(repeat) = repeat else {
@@ -408,7 +409,7 @@ impl LimitWatch {
         Some(RepeatNote::Write(repeat, is_first))
     }
 
-    /// The lines that the job prints over and over, as far as its output was looked at.
+    /// The lines that the job prints over and over, in the output that was read.
     pub(crate) fn repeated(&self) -> Option<Repeat> {
         self.repeats.as_ref()?.repeated(NOTED_TIMES)
     }
@@ -455,7 +456,7 @@ mod tests {
     }
 
     impl Streams {
-        /// Streams that were written so many seconds ago.
+        /// Streams that were written this many seconds ago.
         fn with(out: &str, err: &str, ago: u64) -> Self {
             let streams = Self { folder: tempfile::tempdir().unwrap() };
             for (path, text) in streams.paths().iter().zip([out, err]) {

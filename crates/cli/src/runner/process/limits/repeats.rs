@@ -1,8 +1,8 @@
-//! Watches what a job prints for lines that it prints over and over.
+//! Watches the output of a job for lines that it prints over and over.
 //!
-//! The streams are read as they grow, at most [`READ_MAX`] bytes of each at one look, so large output is looked at
-//! later, and never held. A new line on one stream ends the repetition on the other: a job that prints a heartbeat
-//! beside its progress repeats nothing.
+//! The streams are read as they grow, at most [`READ_MAX`] bytes of each in one pass, so large output is read later,
+//! and never held in memory. A new line on one stream ends the repetition on the other: a job that prints a heartbeat
+//! and its progress repeats nothing.
 
 use std::fmt;
 use std::fs::File;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::runner::process::limits::cycles::Cycles;
 use crate::runner::process::limits::line::line_hash;
 
-/// The number of bytes of a stream that one look reads.
+/// The number of bytes of a stream that one pass reads.
 const READ_MAX: u64 = 32 << 10;
 
 /// The number of bytes of a line that are compared; of a longer one also the length.
@@ -23,7 +23,7 @@ const LINE_LENGTH_MAX: usize = 16 << 10;
 /// The number of characters of a line that are kept for people.
 const SHOWN_MAX: usize = 200;
 
-/// How often lines are printed before that is noted.
+/// After this many times, repeated lines are noted.
 pub(crate) const NOTED_TIMES: u64 = 20;
 
 /// Lines that a job prints over and over.
@@ -38,7 +38,7 @@ pub(crate) struct Repeat {
 }
 
 impl Repeat {
-    /// What is printed over and over, as `the same line`.
+    /// The subject of the repetition, such as `the same line`.
     pub(crate) fn what(lines: u64) -> String {
         if lines == 1 { "the same line".to_owned() } else { format!("the same {lines} lines") }
     }
@@ -80,7 +80,7 @@ impl RepeatWatch {
         }))
     }
 
-    /// Reads what was printed since the last look, up to these lengths of the streams.
+    /// Reads the output since the last pass, up to these lengths of the streams.
     pub(super) fn look(&mut self, lengths: [u64; 2]) {
         let [out, err] = &mut self.0;
         let [out_length, err_length] = lengths;
@@ -106,7 +106,7 @@ impl RepeatWatch {
 }
 
 impl Stream {
-    /// Reads what was printed since the last look. Returns whether a line of it is new.
+    /// Reads the output since the last pass. Returns whether a line of it is new.
     fn read(&mut self, length: u64) -> bool {
         if length <= self.position {
             return false;
@@ -116,7 +116,7 @@ impl Stream {
         let read = file
             .seek(SeekFrom::Start(self.position))
             .and_then(|_| file.take(READ_MAX).read_to_end(&mut printed));
-        // What cannot be read now is read at the next look.
+        // Output that cannot be read now is read in the next pass.
         let Ok(read) = read else { return false };
         self.position = self.position.saturating_add(u64::try_from(read).unwrap_or(u64::MAX));
         self.add(&printed)
@@ -203,7 +203,7 @@ mod tests {
         assert!(look(&mut watch, &files).is_some());
     }
 
-    /// A look reads a part of large output, and every line of it is compared in the end.
+    /// A pass reads a part of large output, and every line of it is compared in the end.
     #[test]
     fn large_output_is_read_in_parts() {
         let (_folder, mut watch, files) = watch();
