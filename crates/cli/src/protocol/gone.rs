@@ -1,4 +1,4 @@
-//! Claims whose worker's process is gone, and the records that `ledger work` keeps of its own.
+//! Claims whose worker's process is gone, and the records that `ledger work` keeps of its own claims.
 
 use std::path::{Path, PathBuf};
 

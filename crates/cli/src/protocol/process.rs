@@ -48,8 +48,8 @@ impl Peer {
         }
     }
 
-    /// The process at the other end of a connection. Where this is one of its own, its client is elsewhere (HTTP),
-    /// and so is the folder of the work.
+    /// The process at the other end of a connection. If that is a process of this program, its client is elsewhere
+    /// (HTTP), and so is the folder of the work.
     pub(crate) fn at_socket(pid: Option<u32>) -> Self {
         match Self::of(pid) {
             Self::Here(own) if own.pid == std::process::id() => {
@@ -102,7 +102,7 @@ pub(crate) fn is_gone(process: &WorkerProcess) -> bool {
         }
 }
 
-/// What is known of the process of a number.
+/// The known facts about the process with a number.
 enum Life {
     /// It started at this time, and has not exited.
     Since(u64),

@@ -118,7 +118,7 @@ pub(crate) fn option(name: &str, value: &str) -> String {
     }
 }
 
-/// A folder as a word of its own.
+/// A folder as a single word.
 pub(crate) fn quoted_folder(folder: &Path) -> String {
     let text = folder.display().to_string();
     quoted(&if text.starts_with('-') { format!("./{text}") } else { text })

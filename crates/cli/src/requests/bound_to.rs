@@ -1,9 +1,8 @@
-//! The process whose end ends a claim, beside the lease.
+//! The process whose end ends a claim, as does the end of its lease.
 //!
-//! The claim is bound in the commit that dispatches the step, so a process that is killed at any point
-//! leaves no claim without an owner. What the claim is bound to is what this process sees, not what the
-//! client says of itself: a client can only name another process, or none. The folder of the work is always the
-//! one that this process sees: a judge checks there.
+//! The claim is bound in the commit that dispatches the step, so a process that is killed at any point leaves no claim
+//! without an owner. It is bound to the process that the server sees; a client can only name another process, or none.
+//! The folder of the work is always that of the process that the server sees: a judge checks there.
 
 #[cfg(test)]
 use schemars::JsonSchema;

@@ -1,4 +1,4 @@
-//! The approval of what a run executes, by the person who approves a version of its plan.
+//! The approval of the commands of a run, by the person who approves a version of its plan.
 
 use plan_ledger::plan::CommandsApproval;
 use plan_ledger::{Command, Run};

@@ -117,7 +117,7 @@ impl<'l> RequestContext<'_, 'l> {
         done.map_err(|error: Error| self.explained(error.into()))
     }
 
-    /// Whether the request has a thread of its own, which may wait.
+    /// Whether the request has its own thread, which may wait.
     pub(crate) fn may_wait(self) -> bool {
         self.options.evaluations.is_none()
     }
@@ -170,7 +170,7 @@ impl<'l> RequestContext<'_, 'l> {
     }
 }
 
-/// What is known of an attempt that is over.
+/// The known facts about an attempt that is over.
 pub(super) fn stale_token_hint(state: &State, token: AttemptToken) -> String {
     let known = state.dispatched.get(&token);
     let known = known.and_then(|(run, step, _)| Some((state.runs.get(run)?, *step)));

@@ -108,7 +108,7 @@ impl DecideRequest {
     }
 }
 
-/// The decision that a word stands for, for those that people make.
+/// The decision that a word names, for decisions of people.
 pub(crate) fn decision_of(word: &str) -> Option<Decision> {
     match word {
         "retry" => Some(Decision::Retry),

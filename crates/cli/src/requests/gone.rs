@@ -7,7 +7,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// For each part of the time that a look takes, so many parts pass before the next one.
+/// After a check, the server waits for this many times its duration before the next one.
 const PAUSE_FACTOR: u32 = 10;
 
 /// When to look again.

@@ -98,7 +98,7 @@ impl JudgeRequest {
     }
 }
 
-/// Whether the word stands for the plan. A reported step with that id takes precedence.
+/// Whether the word means the plan. A reported step with that id takes precedence.
 fn means_plan(run: &Run, word: &str, found: &Result<StepNumber, Failure>) -> bool {
     let step = found.as_ref().ok().and_then(|number| run.step(*number));
     word == PLAN && step.is_none_or(|step| step.status != StepStatus::Reported)

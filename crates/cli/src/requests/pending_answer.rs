@@ -1,7 +1,7 @@
 //! Answers that are completed after their commit is durable.
 //!
-//! A request runs under the ledger's lock and must not read files there. What an answer needs from the
-//! log or the disk, such as the earlier attempts of a task, is read afterwards, by `finish`.
+//! A request runs under the ledger's lock and must not read files there. Facts from the log or the disk that an answer
+//! needs, such as the earlier attempts of a task, are read later, by `finish`.
 
 use plan_ledger::{Ledger, Task};
 

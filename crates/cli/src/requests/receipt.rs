@@ -128,8 +128,8 @@ impl RequestKind for ReceiptRequest {
 
     type Answer = Receipted;
 
-    /// A late receipt is compared with the one in the log, the next claim waits for the consequences of
-    /// earlier commands, and the folder of the work is looked at if its commands were approved in another one.
+    /// A late receipt is compared with the one in the log, the next claim waits for the consequences of earlier
+    /// commands, and the folder of the work is checked if its commands were approved in another one.
     fn takes_long(&self, ledger: &Ledger) -> Result<bool, Failure> {
         let must_wait = self.next.is_some() && ledger.has_backlog()?;
         let state = ledger.state()?;
@@ -278,7 +278,7 @@ impl RequestAnswer for Receipted {
     }
 }
 
-/// The answer that explains why there is no next step for the worker.
+/// The answer that explains why the worker gets no next step.
 fn why_none(
     state: &State,
     token: AttemptToken,

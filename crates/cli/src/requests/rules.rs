@@ -1,5 +1,4 @@
-//! What a request states about itself. Every interface reads it: the command line, the socket, and
-//! any other one.
+//! The rules of a request, which every interface reads: the command line, the socket, and all others.
 
 use serde::{Deserialize, Serialize};
 

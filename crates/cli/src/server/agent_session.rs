@@ -169,7 +169,7 @@ fn is_exempt(process: u32, is_shell_alone: bool) -> bool {
     is_named && is_this_program(process)
 }
 
-/// Whether a process is this program as a server of tools, which knows who asks for what.
+/// Whether a process is this program as a server of tools, which knows its callers.
 pub(super) fn is_tool_server(process: u32) -> bool {
     command_of(process).is_some_and(|command| command == SERVER) && is_this_program(process)
 }

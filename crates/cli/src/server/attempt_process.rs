@@ -22,7 +22,7 @@ use crate::requests::{Actor, Request, TokenRule};
 
 use super::agent_session::{AgentSession, is_this_program, is_tool_server, value_of};
 
-/// How many ancestors of a process are looked at.
+/// How many ancestors of a process are checked.
 const ANCESTORS_MAX: usize = 64;
 
 /// The longest environment that is read, in bytes.
@@ -58,7 +58,7 @@ pub(crate) fn note_author_source(source: AuthorSource) {
     AUTHOR_SOURCE.get_or_init(|| source);
 }
 
-/// Who makes a request of a process; `None` if the request itself says who.
+/// The author of a request by a process; `None` if the request itself names one.
 ///
 /// # Errors
 /// `InsideAttempt` for a request that a worker may not make, if the process is inside an attempt of the

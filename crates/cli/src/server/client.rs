@@ -133,7 +133,7 @@ impl Client {
         self.stop = stop;
     }
 
-    /// The same client, which waits only so long for a locked ledger, and for a response.
+    /// The same client with a limit on the wait for a locked ledger and for a response.
     #[must_use]
     pub(crate) fn with_wait_limit(self, limit: Duration) -> Self {
         Self { lock_wait: limit, answer_wait: limit, ..self }
@@ -305,14 +305,14 @@ impl Client {
         let outcome = request.execute_from(&ledger, key, origin);
         keep_root(&self.dir, &ledger);
         if report.last_seq.saturating_sub(report.from_snapshot.unwrap_or(0)) > FOLDED_MAX {
-            // If there is no snapshot, the next client only takes longer.
+            // Without a snapshot, the next client only takes longer.
             let _ = ledger.snapshot::<State>();
         }
         let closed = ledger.close();
         let mut answer = outcome?;
         answer.messages.splice(0..0, report.notes);
         answer.messages.extend(kept.err().map(|error| format!("results of workers: {error}")));
-        // What was acknowledged is durable, whether or not the ledger could be closed.
+        // Every acknowledged record is durable, whether or not the ledger could be closed.
         if let Err(error) = closed {
             plan_ledger::mutant!(CloseFailureAnswered => return Err(error.into()));
             answer.messages.push(format!("the ledger could not be closed cleanly: {error}"));

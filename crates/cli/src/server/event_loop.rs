@@ -161,9 +161,8 @@ impl<'scope, 'env, 'l> EventLoop<'scope, 'env, 'l> {
         }
     }
 
-    /// Ends a connection whose client says nothing, so that another client can connect: of the process
-    /// with the most connections, the one that has been idle for the longest time. Returns whether
-    /// there is one.
+    /// Ends a connection with an idle client, so that another client can connect: of the process with the most
+    /// connections, the one that has been idle for the longest time. Returns whether there is one.
     fn make_room(&mut self) -> bool {
         if plan_ledger::mutant!(OldConnectionsKept) {
             return false;

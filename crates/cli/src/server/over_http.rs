@@ -152,7 +152,7 @@ impl Servers {
     /// The servers at these addresses, of which there is at least one.
     ///
     /// # Errors
-    /// The token is no text of printable characters; this machine cannot make a connection.
+    /// The token contains characters that cannot be printed; this machine cannot make a connection.
     pub(crate) fn new(list: Vec<ServerAddress>, token: Option<&str>) -> Result<Self, Failure> {
         static PROVIDER: Once = Once::new();
         // It fails only if there is one already, which serves as well.
@@ -567,7 +567,7 @@ mod tests {
             let text = failure.to_string();
             assert!(text.contains("before this process was asked to stop"), "{text}");
         }
-        // What a worker releases at its end is still taken.
+        // The results that a worker releases at its end are still accepted.
         let live = Scripted::start(vec![done()]);
         let mut list = servers(&[&gone, &live.url]).with_patience(patience);
         assert_eq!(list.call(b"{}", &stopped).unwrap().code, 0);

@@ -40,7 +40,7 @@ impl ServerShared<'_> {
         Origin { peer, looks: Some((self.dir, &self.looks)) }
     }
 
-    /// An answer that says where everything is that is recorded by now, if the log is in a store.
+    /// An answer that states whether the store has all records so far, if the log is in a store.
     pub(super) fn acked(&self, answer: Answer) -> Answer {
         let by = |kept_seq| {
             if kept_seq >= self.ledger.head().seq { AckedBy::Store } else { AckedBy::Local }
@@ -100,7 +100,7 @@ pub(super) struct Unstarted<C> {
 }
 
 impl<C> Unstarted<C> {
-    /// What the client of a request that was not executed is told.
+    /// The answer to the client of a request that was not executed.
     pub(super) fn failure(&self) -> Failure {
         let message = format!(
             "the server cannot start a thread for this request, which was not executed: {}",

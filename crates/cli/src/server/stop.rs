@@ -123,7 +123,7 @@ impl BufRead for WaitingStream<'_> {
                 return Err(error);
             }
         }
-        // What was read is in the buffer.
+        // The bytes that were read are in the buffer.
         self.stream.fill_buf()
     }
 

@@ -1,8 +1,8 @@
-//! The file `store-health.json` in the folder of a ledger whose log is in a store: what the process of this machine that
-//! holds the ledger, or stands by with the folder, says about the store. A client that may not write to the folder reads
-//! in it where the ledger is.
+//! The file `store-health.json` in the folder of a ledger whose log is in a store: the view of the process of this
+//! machine that holds the ledger, or is a standby with the folder. A client that may not write to the folder reads
+//! there where the ledger is.
 //!
-//! Invariant: a file that was not written for a while says nothing: its process is dead, or stands still.
+//! Invariant: a file that was not written for a while does not count: its process is dead or stopped.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -20,7 +20,7 @@ pub(crate) const STORE_HEALTH_FRESH_FOR: Duration = Duration::from_secs(10);
 /// The longest file that is read.
 const LENGTH_MAX: u64 = 1 << 16;
 
-/// What the file says; `None` if there is none that counts.
+/// The content of the file; `None` if there is none that counts.
 pub(crate) fn store_health_text(dir: &Path) -> Option<String> {
     let file = File::open(dir.join(STORE_HEALTH_NAME)).ok()?;
     let age = file.metadata().ok()?.modified().ok()?.elapsed().unwrap_or_default();
@@ -39,7 +39,7 @@ pub(super) struct StandbyHere {
     owner: Option<String>,
 }
 
-/// What a process of this machine does with a folder, as far as it matters here.
+/// The role of a process of this machine for a folder, as far as it matters here.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
 enum Role {

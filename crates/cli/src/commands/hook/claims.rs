@@ -1,4 +1,4 @@
-//! The claims of a session: which of them are open or not verified, and what the agent is told.
+//! The claims of a session: which of them are open or not verified, and the texts about them for the agent.
 //!
 //! A claim belongs to a session if its worker has the session's name, or if a tool of the session got
 //! its token in the answer to a claim.
@@ -43,7 +43,7 @@ struct SessionClaim {
     state: ClaimState,
 }
 
-/// What became of a claim.
+/// The state of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ClaimState {
     /// The session has the step.
@@ -129,7 +129,7 @@ impl SessionClaims {
         due.filter_map(|claim| claim.token).collect()
     }
 
-    /// What the agent is told about claims that it lost; `None` if it lost none.
+    /// The text for the agent about claims that it lost; `None` if it lost none.
     pub(super) fn lost_text(&self) -> Option<String> {
         let lost = self.claims.iter().filter_map(|claim| match &claim.state {
             ClaimState::Lost(why) => {
@@ -163,8 +163,8 @@ impl SessionClaims {
         joined(held.collect())
     }
 
-    /// What the user is told when the session ends: steps that it reported and nothing checks. `None` if there are
-    /// none.
+    /// The text for the user at the end of the session: steps that it reported and that no judge checks. `None` if
+    /// there are none.
     pub(super) fn unchecked_text(&self) -> Option<String> {
         let unchecked = self.claims.iter().filter_map(|claim| match &claim.state {
             ClaimState::Unverified { unchecked: Some(why), .. } => {
@@ -175,7 +175,7 @@ impl SessionClaims {
         joined(unchecked.collect())
     }
 
-    /// What the agent is told about itself: its worker name, and its claims.
+    /// The text for the agent about itself: its worker name, and its claims.
     pub(super) fn own_text(&self, worker: &str) -> String {
         let mut text =
             format!("The worker name of this session is {worker}: pass it when you claim.\n");
@@ -328,7 +328,7 @@ fn is_open(step: &StepState) -> bool {
     )
 }
 
-/// Whether a text names a step: `#4`, or its id as a word that is in quotes or stands alone.
+/// Whether a text names a step: `#4`, or its id as a separate or quoted word.
 fn names(task: &str, run: &Run, number: StepNumber) -> bool {
     let id = StepName::of(run, number).id;
     let numbered = format!("#{number}");

@@ -48,7 +48,7 @@ fn add_line(folder: &Path, session: &str, line: &str) -> io::Result<usize> {
     if length >= FILE_LENGTH_MAX || lines_until(length)? >= HOLDS_MAX {
         return Ok(HOLDS_MAX.saturating_add(1));
     }
-    // Of two hooks at once, each counts until the end of its own line.
+    // If two hooks run at once, each counts up to the end of its own line.
     file.write_all(format!("{line}\n").as_bytes())?;
     let end = file.stream_position()?;
     lines_until(end)

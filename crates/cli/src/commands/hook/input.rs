@@ -14,11 +14,11 @@ pub(super) struct HookInput {
     members: Map<String, Value>,
 }
 
-/// What the agent told a tool. It may quote an answer that no tool gave.
+/// The input of the agent for a tool. It may quote an answer that no tool gave.
 const WORDS_OF_THE_AGENT: [&str; 4] = ["tool_input", "prompt", "last_assistant_message", "args"];
 
 impl HookInput {
-    /// Parses the input. An empty one is that of a person who tries the command.
+    /// Parses the input. An empty input comes from a person who tries the command.
     pub(super) fn parse(text: &str) -> Result<Self, Failure> {
         if text.trim().is_empty() {
             return Ok(Self { members: Map::new() });

@@ -1,9 +1,8 @@
 //! `ledger hook HOST EVENT`: what an agent host calls at the events of a session.
 //!
-//! The host writes a JSON object to standard input; the answer is in the host's own form. When a
-//! session starts, and after a compaction, the agent gets the prime. While it works, the leases of its
-//! claims are renewed. When it wants to stop although a claim of the session is open, the host is told to
-//! continue.
+//! The host writes a JSON object to standard input; the answer is in the host's own form. When a session starts, and
+//! after a compaction, the agent gets the prime. While it works, the hooks renew the leases of its claims. When it
+//! wants to stop although a claim of the session is open, the hook asks the host to continue.
 //!
 //! Invariants:
 //! - A session is held at most twice, never twice in a row, and never for what only a person can do. A task of the
@@ -11,7 +10,7 @@
 //! - A hook that fails never blocks a session: it prints a message and ends with exit code 1. Exit
 //!   code 2, which some hosts take as a veto, is used for an answer only.
 //! - An agent that a runner started gets its step, and not the plan: the runner has the other steps.
-//! - A folder without a ledger gets no answer. Of a ledger that is gone, a session is told when it starts.
+//! - In a folder without a ledger, hooks do nothing. If the ledger is gone, the session gets a warning when it starts.
 //! - A hook only informs and reminds: whatever a host does with the answer, a step is accepted by its
 //!   criteria alone.
 
@@ -177,9 +176,9 @@ fn respond(
     }
 }
 
-/// Whether the session may be held. One that was just held and stops again may end: a host that is told to
-/// continue each time would never end. The others are counted; without an identifier, the word of the
-/// host that this is the first stop is needed.
+/// Whether the hook may keep the session from stopping. A session that was just kept and stops again may end, because
+/// otherwise it would never end. The others are counted. Without an identifier, the host must report that this is the
+/// first stop.
 fn may_hold(input: &HookInput, session: &HostSession, dir: &Path) -> bool {
     match (input.was_held(), session.name()) {
         (Some(true), _) | (None, None) => false,
@@ -188,7 +187,7 @@ fn may_hold(input: &HookInput, session: &HostSession, dir: &Path) -> bool {
     }
 }
 
-/// What the user is told when the host completes a task although its step is not accepted.
+/// The text for the user when the host completes a task although its step is not accepted.
 fn completed_text(reason: &str) -> String {
     format!("{reason}. The host completes its own task; the step stays as it is.")
 }
@@ -209,7 +208,7 @@ fn session_prime(
     Ok(format!("{prime}{own}"))
 }
 
-/// What an agent that a runner started is told: the plan is not its task, and the runner records its result.
+/// The text for an agent that a runner started: the plan is not its task, and the runner records its result.
 fn attempt_prime(state: &State, step: &str, token: Option<AttemptToken>) -> String {
     let task = || {
         let (run, number) = state.in_flight.get(&token?)?;

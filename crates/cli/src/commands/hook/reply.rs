@@ -19,7 +19,7 @@ pub(super) enum Reply {
     Notice(String),
 }
 
-/// What the process prints.
+/// The output of the process.
 #[derive(Debug, Default)]
 pub(super) struct Rendered {
     /// The JSON on standard output.

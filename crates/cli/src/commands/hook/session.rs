@@ -1,5 +1,4 @@
-//! What is remembered about a session of a host between two hooks: the claims that its tools got, and
-//! whether it was compacted.
+//! The state of a session of a host between two hooks: the claims that its tools got, and whether it was compacted.
 //!
 //! It is a folder in the user's state folder with one file for each fact, so that hooks that run at
 //! the same time change nothing of each other, and a hook that is killed leaves nothing half written.

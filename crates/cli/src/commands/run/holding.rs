@@ -3,7 +3,7 @@
 //! Invariants:
 //! - Once another process may hold the ledger, because it took over or because the store gave no answer for the lease,
 //!   no worker of this process runs: a thread ends them, even while the loop waits for the store.
-//! - What the loop could not record then is as after a crash: the next runner dispatches it again.
+//! - If the loop cannot record a result at that time, the next runner dispatches the step again, as after a crash.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -22,7 +22,7 @@ use crate::runner::{Fence, Observer as _, StopRequest, end_workers, take_over_de
 use crate::server::while_serving;
 use crate::signals::StopSignals;
 
-/// How often a doubt is looked for.
+/// The pause between two checks whether another process may hold the ledger.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// How often it looks for claims of processes that are gone while it waits.
@@ -38,7 +38,7 @@ pub(super) struct Holding {
     failure: Option<Failure>,
 }
 
-/// What the thread and the loop look at.
+/// The state that the thread and the loop share.
 #[derive(Clone)]
 struct Watched {
     view: Arc<dyn StoreView>,
@@ -120,7 +120,7 @@ impl Holding {
         Ok(Self { dir: dir.to_owned(), log, watched, guard: None, failure: None })
     }
 
-    /// What is printed about it.
+    /// The line that is printed about it.
     pub(super) fn log(&self) -> &dyn HeldLog {
         &*self.log
     }

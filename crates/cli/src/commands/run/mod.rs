@@ -246,7 +246,7 @@ fn report_unset(run: &Run, ledger: &Path) {
     }
 }
 
-/// What a person should know before agents work on a plan alone. Nothing, if there are no agents.
+/// Warnings for a person before agents work on a plan alone. No warnings without agents.
 fn report_night(imported: &PlanFile, hash: ContentHash, args: &RunArgs) {
     if !args.has_worker() || args.quiet || args.json {
         return;
@@ -549,8 +549,8 @@ fn report_opened(reporter: &RunReporter, report: &OpenReport) {
     reporter.print_if_json(&OpenedLine { created: *created, last_seq: *last_seq, notes, verdict });
 }
 
-/// Reports what was read of a file of another tool, and asks about its commands, before anything is
-/// written. What was not read is reported even to a quiet audience.
+/// Reports how a file of another tool was read, and asks about its commands, before anything is written. Even with
+/// `--quiet` it reports the parts that were not read.
 fn announce(imported: &PlanFile, args: &RunArgs) -> Result<(), Failure> {
     if imported.format.is_native() {
         return Ok(());

@@ -1,8 +1,8 @@
 //! The plan that `ledger run` drives: that of the plan file, or the version that the ledger has.
 //!
-//! A plan file may be gone when its run continues: its branch was switched, it was a temporary file, or an
-//! agent tidied up. The ledger has every version of the plan, so the run continues with that. A file that is broken
-//! or another plan by now stops `ledger run`, unless it is told to keep the plan, as `ledger resume` tells it.
+//! A plan file may be gone when its run continues: its branch was switched, it was a temporary file, or an agent
+//! deleted it. The ledger has every version of the plan, so the run continues with that. If the file is now invalid or
+//! another plan, `ledger run` stops, unless it must keep the plan (`--keep-plan`, which `ledger resume` adds).
 
 use std::collections::BTreeMap;
 
@@ -32,9 +32,9 @@ pub(super) struct PlanSource {
 /// Why the plan is not that of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoPlanOfFile {
-    /// There is no such file.
+    /// The file does not exist.
     Missing,
-    /// The file is no valid plan.
+    /// The file is not a valid plan.
     Broken,
     /// The file is another plan.
     Other,

@@ -22,7 +22,7 @@ use super::args::RunArgs;
 use super::plan_source::{NoPlanOfFile, PlanSource};
 use super::same_work::{is_same_open_work, is_same_work, is_superseded};
 
-/// The person who decides with an option of the command line.
+/// The person whose option on the command line decides.
 pub(super) const OPERATOR: &str = "operator";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub(super) fn prepare(
     let run = state.run_named(name);
     expect_valid(&state)?;
     let draft = draft.with_provenance(ReadPlanArgs::provenance(&args.plan));
-    // What a person's file executes is approved with the version that it becomes.
+    // The commands of a person's file are approved with the version that it becomes.
     let of_file = commands_hash(&imported.plan).filter(|_| may_approve(args));
     let draft = draft.with_commands(of_file.map(|hash| approval_here(hash, OPERATOR)));
     let Some(run) = run else {
@@ -260,7 +260,7 @@ fn current(ledger: &Ledger, run: RunId) -> Result<PreparedRun, Failure> {
     })
 }
 
-/// What a person is told about a run that continues with its plan, although the file is gone or differs.
+/// The text about a run that continues with its plan, although the file is gone or differs.
 fn continued_text(
     run: &Run,
     source: &PlanSource,

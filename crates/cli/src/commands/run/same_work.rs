@@ -32,8 +32,8 @@ pub(super) fn is_same_work(active: Option<Plan>, imported: &PlanFile) -> bool {
         && active.is_some_and(|active| tasks(active) == tasks(imported.plan.clone()))
 }
 
-/// Whether the file has the same work as the plan of the run for the steps that are not over. What a finished
-/// step was is in the ledger, and a title is no work.
+/// Whether the file has the same work as the plan of the run for the steps that are not over. The work of a finished
+/// step is in the ledger, and a title does not count as work.
 pub(super) fn is_same_open_work(run: &Run, imported: &PlanFile) -> bool {
     let is_marked = |id: &str| imported.done.contains_key(id) || imported.skipped.contains_key(id);
     let is_over = |id: &str| match run.step_named(id).and_then(|number| run.step(number)) {

@@ -1,4 +1,4 @@
-//! What a setup did with a file.
+//! The change of a file by a setup.
 
 #[cfg(test)]
 use schemars::JsonSchema;
@@ -32,7 +32,7 @@ impl SetupAction {
         }
     }
 
-    /// What is done with a file of which this is the text before and after.
+    /// The action on a file, from its text before and after.
     pub(super) fn of(before: Option<&str>, after: Option<&str>, is_check: bool) -> Self {
         match (before, after) {
             (before, after) if before == after => Self::Unchanged,

@@ -20,7 +20,7 @@ pub(super) enum Direction {
     Remove,
 }
 
-/// The content of a file before and after; `None` if there is no file.
+/// The content of a file before and after; `None` if the file does not exist.
 #[derive(Debug)]
 pub(super) struct FileEdit {
     pub(super) path: PathBuf,

@@ -1,7 +1,7 @@
 //! `ledger work --judge-only`: checks what other processes reported, and dispatches nothing.
 //!
-//! An agent session reports its steps itself, so no runner checks them. This process does, with an environment of
-//! its own.
+//! An agent session reports its steps itself, so no runner checks them. This process checks them, in its own
+//! environment.
 //!
 //! Invariants:
 //! - It runs a command only if a person approved the commands of the active version: the same state that

@@ -58,7 +58,7 @@ impl LedgerTime {
         }
     }
 
-    /// When a lease that lasts so long is renewed.
+    /// The time to renew a lease of this length.
     fn until_renewal(&self, left: Duration) -> Duration {
         match self {
             Self::Of(_) => left / 2,

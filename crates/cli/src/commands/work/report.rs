@@ -30,7 +30,7 @@ pub(super) struct ClaimedAttempt {
 impl ClaimedAttempt {
     /// The attempt in a `task` line.
     pub(super) fn of(task: &Value, time: &LedgerTime) -> Self {
-        // A line without a token is no task, and the ledger rejects this one.
+        // A line without a token is not a task, and the ledger rejects it.
         let none = Token { seq: AttemptToken(0), secret: Secret([0; 16]) };
         let token = task.get("token").and_then(Value::as_str);
         let token = token.and_then(|token| token.parse().ok()).unwrap_or(none);

@@ -1,8 +1,7 @@
 //! Notices the files that a worker changes although its step does not list them.
 //!
-//! Workers on this machine may share the working folder. What the step of another claim may change is
-//! not held against this one, and beside a claim without a list, or one that came and went between two
-//! looks, nothing is.
+//! Workers on this machine may share the working folder. A file that the step of another claim may change is not
+//! reported for this one. If a claim has no list, or a claim came and went between two checks, no file is reported.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -33,14 +33,14 @@ pub(super) struct Worker<'a> {
     /// A separate connection for renewals, so that they do not wait for other requests.
     pub(super) heartbeats: Client,
     pub(super) tally: WorkTally,
-    /// What the guards have seen of the command.
+    /// The guards' record of the command.
     pub(super) guard: GuardState,
     pub(super) clock: Arc<dyn Clock>,
     /// The record of the claim that this worker works on.
     pub(super) kept: Option<KeptClaim>,
     /// Whether this process is inside an attempt or an agent session, and checks nothing.
     pub(super) is_inside: bool,
-    /// What was said of criteria that are not checked.
+    /// The reports about criteria that are not checked.
     pub(super) told: BTreeSet<String>,
 }
 

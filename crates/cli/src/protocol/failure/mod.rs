@@ -148,7 +148,7 @@ pub enum Failure {
 /// The maximum number of names in a message.
 const NAMES_MAX: usize = 8;
 
-/// What a command names that does not exist.
+/// The kind of a missing thing that a command names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
     Run,
@@ -338,7 +338,7 @@ pub(crate) fn error_line(error: &Error) -> String {
     }
 }
 
-/// What a person can do about an error of the library, if it does not say so itself.
+/// The hint about an error of the library, if it has none.
 fn hint_of(error: &Error) -> Option<&'static str> {
     if let Some(advice) = error.advice() {
         let is_taken = || error.location().path.as_deref().is_some_and(is_taken);

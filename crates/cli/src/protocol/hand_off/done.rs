@@ -1,4 +1,4 @@
-//! What was done before a step, and what that produced, in few bytes.
+//! The finished steps before a step, and their results, in few bytes.
 //!
 //! Invariants:
 //! - The JSON of the steps is never longer than [`DONE_BYTES_MAX`].

@@ -169,7 +169,7 @@ fn changed_among<'a>(files: &[(&'a String, &Option<ContentHash>)]) -> Option<Vec
     (found || !had).then_some(changed)
 }
 
-/// How people are told about files that changed.
+/// The text about files that changed.
 pub(crate) fn stale_text(files: &[String]) -> String {
     format!("changed since the plan was made: {}", files.join(", "))
 }

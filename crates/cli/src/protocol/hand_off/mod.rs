@@ -1,6 +1,5 @@
-//! What a runner or a server and its workers exchange: the hand-off, the task that a worker gets as
-//! JSON on its standard input (`format/hand-off.md`); the receipt that it returns; and short texts and
-//! names for both.
+//! The messages between a runner or a server and its workers: the hand-off, which is the task that a worker gets as
+//! JSON on its standard input (`format/hand-off.md`); the receipt that it returns; and short texts and names for both.
 
 mod done;
 pub(crate) mod files;

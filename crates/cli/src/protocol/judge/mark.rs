@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 
 use plan_ledger::{RunId, StepNumber};
 
-/// The folder of the locks of those who check, in the folder of a ledger.
+/// The folder of the judges' locks, in the folder of a ledger.
 pub(crate) fn checks_folder(ledger: &Path) -> PathBuf {
     ledger.join("work").join("checks")
 }

@@ -1,5 +1,5 @@
-//! What a judge needs to check what others report: an approval of the commands, by a person, and a folder; the mark
-//! that says that one is at work; and why none checks a step.
+//! What a judge needs to check the reports of others: an approval of the commands, by a person, and a folder; the mark
+//! that shows that a judge is at work; and the reason why none checks a step.
 
 mod approval;
 mod mark;

@@ -96,7 +96,7 @@ fn target(link: &Path, base: &Path) -> Option<PathBuf> {
     base.join(path_of(path)).canonicalize().ok()
 }
 
-/// A path on a line of its own.
+/// A path on a separate line.
 fn path_of(line: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(line.strip_suffix(b"\n").unwrap_or(line)))
 }

@@ -1,12 +1,11 @@
 //! The last record of each ledger that this user wrote to, kept outside of the ledger.
 //!
-//! A ledger that was rolled back, by `git checkout` or by a copy of an older folder, is consistent:
-//! nothing in it tells that records are missing. Their work would be dispatched again. So each
-//! process that writes keeps the last record and its chain value in the user's state folder, and
-//! compares them when a ledger is opened for writing. A ledger that is gone, by `git clean` or `rm`, is
-//! an extreme case: a new one would begin at the first step. If the folder around it is another one by now, as in a
-//! script that makes its folder anew, a person is told, and the new ledger is made; so also below a folder whose ledger
-//! is gone.
+//! A ledger that was rolled back, by `git checkout` or by a copy of an older folder, is consistent: nothing in it shows
+//! that records are missing. Their work would be dispatched again. So each process that writes keeps the last record
+//! and its chain value in the user's state folder, and compares them when a ledger is opened for writing. A ledger that
+//! is gone, by `git clean` or `rm`, is an extreme case: a new one would begin at the first step. If the folder around
+//! it has been replaced, as in a script that creates its folder again, the command warns and makes the new ledger; the
+//! same applies below a folder whose ledger is gone.
 //!
 //! Invariants:
 //! - A root belongs to one folder and one ledger: a copy in another folder, and a new ledger in the
@@ -38,12 +37,12 @@ const FORGET_AFTER: Timestamp = 90 * 24 * 60 * 60 * 1_000_000;
 /// Whether the command line has `--accept-rollback`.
 static ROLLBACK_ACCEPTED: AtomicBool = AtomicBool::new(false);
 
-/// Opens ledgers also if they were rolled back.
+/// Opens ledgers even if they were rolled back.
 pub(crate) fn accept_rollback() {
     ROLLBACK_ACCEPTED.store(true, Ordering::Relaxed);
 }
 
-/// Whether this process opens ledgers also if they were rolled back.
+/// Whether this process opens ledgers even if they were rolled back.
 pub(crate) fn is_rollback_accepted() -> bool {
     ROLLBACK_ACCEPTED.load(Ordering::Relaxed)
 }
@@ -139,8 +138,8 @@ pub(crate) fn check_root(
     refused(dir, rollback(dir, &id, (head.seq, head.chain), chain_at))
 }
 
-/// The same for a ledger that is not open: before this process does what cannot be undone. A ledger that cannot be read
-/// is no evidence.
+/// The same for a ledger that is not open, before this process does something irreversible. A ledger that cannot be
+/// read proves nothing.
 ///
 /// # Errors
 /// As [`check_root`].
@@ -148,8 +147,8 @@ pub(crate) fn check_root_of_folder(dir: &Path, environment: &Environment) -> Res
     refused(dir, rollback_text(dir, environment))
 }
 
-/// Checks before a ledger is created that this user wrote to none in its folder. Returns what a person is told where
-/// the folder around it is another one by now.
+/// Checks before a ledger is created that this user wrote to none in its folder. If the folder around it has been
+/// replaced, returns a warning for people.
 ///
 /// # Errors
 /// `Rejected` if there was one in the same folder, unless that is accepted.
@@ -195,8 +194,8 @@ fn gone_above(dir: &Path) -> Option<(PathBuf, Gone)> {
     gone(&found).filter(|gone| gone.is_folder_there).map(|gone| (found, gone))
 }
 
-/// What is known of a ledger that is gone, and what helps, in one line; `None` if none is gone. An agent is told that
-/// a person decides.
+/// The known facts about a ledger that is gone, and the remedy, in one line; `None` if none is gone. For an agent the
+/// line states that a person decides.
 pub(crate) fn gone_ledger_text(dir: &Path, is_for_agent: bool) -> Option<String> {
     let gone = gone(dir)?;
     let help = if is_for_agent {
@@ -220,7 +219,7 @@ struct Gone {
 }
 
 impl Gone {
-    /// What a person can do about it.
+    /// The hint for a person.
     fn hint(&self) -> &'static str {
         if self.is_folder_there {
             "restore a backup; or to begin anew, add --accept-rollback to `ledger run` or `ledger init`: what was done \
@@ -267,7 +266,7 @@ fn refused(dir: &Path, rollback: Option<String>) -> Result<(), Failure> {
     }
 }
 
-/// What is missing of a ledger that was rolled back, for people; `None` if it was not.
+/// The missing records of a ledger that was rolled back, for people; `None` if it was not.
 pub(crate) fn rollback_text(dir: &Path, environment: &Environment) -> Option<String> {
     let view = LedgerView::open(dir, environment).ok()?;
     let (id, _) = view.log().uids()?;
@@ -276,8 +275,8 @@ pub(crate) fn rollback_text(dir: &Path, environment: &Environment) -> Option<Str
     rollback(dir, &hex(&id), (root.seq, root.chain), chain_at)
 }
 
-/// A ledger that was rolled back may have grown since then, so the record that is known is compared, not only the number
-/// of the last one. A record that was pruned or cannot be read is no evidence.
+/// A ledger that was rolled back may have grown since then, so the known record is compared, not only the number of the
+/// last one. A record that was pruned or cannot be read proves nothing.
 fn rollback(
     dir: &Path,
     id: &str,

@@ -102,7 +102,7 @@ impl LastRunner {
         if let (Some(earlier), true) = (runners.iter().find(is_same), self.agent.is_some()) {
             self.agent.clone_from(&earlier.agent);
         }
-        // A copy of the ledger in another folder has runners of its own.
+        // A copy of the ledger in another folder has its own runners.
         runners.retain(|other| {
             other.run != self.run || other.ledger != self.ledger && other.ledger.exists()
         });
@@ -113,7 +113,7 @@ impl LastRunner {
         Ok(())
     }
 
-    /// What an agent session chose that decides for a person, if it chose such a thing: a person sees it first.
+    /// The options of an agent session that decide for a person, if it chose any: a person sees them first.
     pub(crate) fn choice_of_agent(&self) -> Option<String> {
         let agent = self.agent.as_ref()?;
         let options = self.arguments.iter().take_while(|word| *word != "--");
@@ -172,7 +172,7 @@ enum Life {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LastRunners(Vec<LastRunner>);
 
-/// Of so many runs the command lines are kept.
+/// The command lines of this many runs are kept.
 const RUNNERS_MAX: usize = 64;
 
 impl LastRunners {
@@ -253,7 +253,7 @@ impl RunnerStatus {
         }
     }
 
-    /// What is to be said, for people, if no runner is at work, or if none may be.
+    /// The text for people if no runner is at work, or if none may be.
     pub(crate) fn absence(&self) -> Option<String> {
         match self {
             Self::Unknown | Self::AtWork(_) => None,
@@ -327,8 +327,7 @@ pub(crate) fn record_path(ledger: &str) -> Option<PathBuf> {
     Some(state_folder("runners")?.join(format!("{ledger}.json")))
 }
 
-/// For so many microseconds after a start the record of a ledger that is gone is kept: it may have
-/// been moved.
+/// For this many microseconds after a start, the record of a ledger that is gone is kept: it may have been moved.
 const GONE_MAX: Timestamp = 7 * 86_400_000_000;
 
 /// Removes the records of ledgers that have been gone for long.
@@ -362,7 +361,7 @@ fn lasting(arguments: Vec<String>) -> Vec<String> {
     let mut arguments = arguments.into_iter();
     while let Some(word) = arguments.next() {
         if word == "--" {
-            // After it there are no options.
+            // No options follow it.
             lasting.push(word);
             lasting.extend(arguments.by_ref());
         } else if WITH_VALUE.contains(&word.as_str()) {

@@ -1,4 +1,4 @@
-//! What a run may need from the shell of a person, and a unit lacks.
+//! The settings of a person's shell that a run may need and a unit lacks.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -18,7 +18,7 @@ const LINGER: &str = "/var/lib/systemd/linger";
 /// Ends of the names of variables that hold keys.
 const KEY_ENDINGS: [&str; 4] = ["_API_KEY", "_TOKEN", "_SECRET", "_ACCESS_KEY"];
 
-/// What it lacks, in sentences for people.
+/// The missing settings, in sentences for people.
 pub(super) fn lacks(keys: &Path) -> Vec<String> {
     lingering().into_iter().chain(private(keys)).chain(missing_keys(keys)).collect()
 }
@@ -39,7 +39,7 @@ fn private(keys: &Path) -> Option<String> {
     (mode & 0o077 != 0).then(|| format!("a private file for keys: run `chmod 600 {path}`"))
 }
 
-/// Keys of this shell that the file does not name. Their values are never looked at.
+/// Keys of this shell that the file does not name. Their values are never read.
 fn missing_keys(keys: &Path) -> Option<String> {
     let text = fs::read_to_string(keys).unwrap_or_default();
     let named: Vec<&str> =

@@ -1,10 +1,10 @@
 //! `ledger setup service`: a unit of systemd, and a line for cron, that resume a run after a reboot or a
 //! crash of its runner.
 //!
-//! The unit runs `ledger resume RUN --service DIGEST`: only the command line and the folder that are
-//! recorded when it is written. The runner waits for its hours (`ledger run --hours`) by itself. What a
-//! unit lacks, and the shell of a person has, is named: lingering, and keys, which stay out of the unit in
-//! a file that only the user can read.
+//! The unit runs `ledger resume RUN --service DIGEST`: only the command line and the folder that were recorded when the
+//! unit was written. The runner itself waits for its hours (`ledger run --hours`). The setup names settings of a
+//! person's shell that a unit lacks: lingering, and keys, which stay out of the unit in a file that only the user can
+//! read.
 //!
 //! Invariants:
 //! - No secret is read, printed or written: only names of variables.
