@@ -67,7 +67,7 @@ pub(in crate::store) struct StoredSnapshots {
     left_out: BTreeSet<SnapshotName>,
 }
 
-/// The fate of a snapshot of a folder.
+/// The decision about a snapshot of a folder.
 enum Judgement {
     Upload(Vec<u8>),
     /// The store may get its note later.

@@ -201,8 +201,8 @@ struct HeldInStore {
     health: HealthFile,
 }
 
-/// Hold a ledger whose log is in a store, after standing by if `start` asks for it. `news` receives reports. `None` if
-/// the process is asked to stop first.
+/// Hold a ledger whose log is in a store, after standing by with `--standby`. `news` receives reports. `None` if the
+/// process is asked to stop first.
 pub(crate) fn hold(
     (options, before): (&HoldOptions, Before),
     dir: &Path,

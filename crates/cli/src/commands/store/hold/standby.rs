@@ -32,10 +32,10 @@ const TICK: Duration = Duration::from_millis(250);
 /// The same while the port refuses connections: the owner ends, or is dead.
 const LAST_TICK: Duration = Duration::from_millis(50);
 
-/// The sign of life is checked at every n-th of these checks.
+/// The number of these checks from one check of the sign of life to the next.
 const SIGN_TICKS: u32 = 2;
 
-/// The next slot is read at every n-th of these checks; at each check while the owner writes.
+/// The number of these checks from one read of the next slot to the next one; while the owner writes, it is 1.
 const SLOT_TICKS: u32 = 2;
 
 /// The pause between two searches for the end of the log.
