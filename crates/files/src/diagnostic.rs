@@ -39,7 +39,7 @@ pub struct Diagnostic {
     pub column: Option<u64>,
     /// The path of the field in the plan or in the file; empty if the line is enough.
     pub place: String,
-    /// What is wrong, what was expected and found, and what to do.
+    /// The problem, the expected and found values, and the remedy.
     pub message: String,
 }
 

@@ -27,7 +27,7 @@ pub struct PlanFile {
     pub commands: Vec<StatedCommand>,
     /// Files to modify that do not exist: the id of the step, and the path.
     pub missing_files: Vec<(String, String)>,
-    /// What was not read, or read differently than it is written.
+    /// The parts that were not read, or read differently than they are written.
     pub report: ReadReport,
     pub format: PlanFormat,
 }
@@ -66,7 +66,7 @@ impl PlanFile {
         self.plan.steps.iter().filter(|step| step.tags.iter().any(is_optional)).count()
     }
 
-    /// What was read, in one line: `read 210 tasks (5 optional), 40 done; not read: ...`.
+    /// The parts that were read, in one line: `read 210 tasks (5 optional), 40 done; not read: ...`.
     #[must_use]
     pub fn read_summary(&self) -> String {
         let mut text = match self.plan.steps.len() {

@@ -1,5 +1,5 @@
-//! What was read of the file of another tool: the parts that are not steps, and the ids and
-//! dependencies that differ from the file.
+//! The report about reading a file of another tool: the parts that are not steps, and the ids and dependencies that
+//! differ from the file.
 //!
 //! Every reader fills this report, so that nothing is lost or changed silently. `ledger run` prints
 //! it before it dispatches a step.
@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 /// The tag of a step that the file marks as optional.
 pub const OPTIONAL_TAG: &str = "optional";
 
-/// What a reader left out or changed.
+/// A part that a reader left out or changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadReport {
     /// Parts of the file that are neither a step nor a part of one, in the order of the file.
@@ -22,7 +22,7 @@ pub struct ReadReport {
     pub kept: BTreeMap<String, usize>,
 }
 
-/// Parts of the file that are no steps.
+/// Parts of the file that are not steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnreadPart {
     pub kind: PartKind,
@@ -34,7 +34,7 @@ pub struct UnreadPart {
     pub line: Option<u64>,
 }
 
-/// The kind of a part that is no step.
+/// The kind of a part that is not a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PartKind {
     Checkbox,
@@ -102,7 +102,7 @@ impl fmt::Display for UnreadPart {
 /// An id or a dependency that differs from the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Correction {
-    /// What was changed, and why.
+    /// The change, and its reason.
     pub kind: CorrectionKind,
     /// The id of the step.
     pub step: String,
@@ -112,7 +112,7 @@ pub struct Correction {
     pub line: Option<u64>,
 }
 
-/// What was changed.
+/// The change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CorrectionKind {
     /// The id is used twice in the file; this step has a new one.
@@ -121,7 +121,7 @@ pub enum CorrectionKind {
     RepeatedRecord,
     /// The dependency names no step of the file; it was dropped.
     MissingDependency,
-    /// The dependency names a deleted record, or one that is no work; it was dropped.
+    /// The dependency names a deleted record, or one that is not work; it was dropped.
     IdleDependency,
     /// The step depends on itself or on a step that contains it; the dependency was dropped.
     OwnDependency,

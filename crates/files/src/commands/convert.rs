@@ -1,7 +1,7 @@
 //! Turns criteria that read as commands into command criteria, and reports files that should exist.
 //!
-//! Invariant: two plans that differ only in this step are equal after [`as_written_commands`], so a
-//! program that was installed meanwhile, or a file that a step wrote, is no change of the plan.
+//! Invariant: two plans that differ only in this step are equal after [`as_written_commands`], so a program that was
+//! installed in the meantime, or a file that a step wrote, does not change the plan.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::diagnostic::{Diagnostic, Severity};
 use crate::plan_file::{PlanFile, StatedCommand};
 use plan_ledger::plan::{Criterion, Plan};
 
-/// What a file states about commands and files.
+/// The statements of a file about commands and files.
 #[derive(Debug, Default)]
 pub(crate) struct StatedFacts {
     /// Texts of criteria from lists that tools write for a program.

@@ -5,7 +5,7 @@
 //! command. Both count only if the first word is a program of this machine or a file in the tree:
 //! see [`Programs`](super::programs::Programs). A sentence is no command, whatever its first word is.
 
-/// What a command does in a criterion, as its author states it.
+/// The effect of a command in a criterion, as its author states it.
 const SUCCESSES: [&str; 14] = [
     "exits 0",
     "exits zero",

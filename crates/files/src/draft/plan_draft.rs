@@ -39,7 +39,7 @@ pub(crate) struct PlanDraft {
     pub(crate) source_map: SourceMap,
     /// Problems and warnings of the reader, before the plan itself is checked.
     pub(crate) diagnostics: Vec<Diagnostic>,
-    /// What the file states about commands and files.
+    /// The statements of the file about commands and files.
     pub(crate) facts: StatedFacts,
     /// Dependencies of each step that the file does not write.
     inferred: Vec<Vec<String>>,
@@ -72,7 +72,7 @@ impl PlanDraft {
         }
     }
 
-    /// Reports parts of the file that are no steps.
+    /// Reports parts of the file that are not steps.
     pub(crate) fn add_unread(
         &mut self,
         kind: PartKind,
@@ -275,8 +275,8 @@ impl ValidPlan {
     }
 }
 
-/// The warnings of the plan's lint rules. The files of other tools cannot say that a plan continues,
-/// so their length is no mistake.
+/// The warnings of the plan's lint rules. The files of other tools cannot state that a plan continues, so their length
+/// is not a mistake.
 fn lint_of(plan_file: &PlanFile) -> Vec<Problem> {
     let mut found = plan::lint(&plan_file.plan);
     found.retain(|problem| plan_file.format.is_native() || problem.place != "steps");

@@ -257,8 +257,7 @@ fn number(text: &str) -> Option<f64> {
     is_decimal.then(|| text.parse().ok()).flatten()
 }
 
-/// What is said about a text whose meaning could be another one: a range of numbers that is written as a
-/// list of two.
+/// The notice about a text that may have another meaning: a range of numbers that is written as a list of two.
 pub(crate) fn range_note(text: &str) -> Option<String> {
     let Interval { name, low, high, .. } =
         Interval::parse(text).filter(|_| text.contains(" in ["))?;

@@ -1,4 +1,4 @@
-//! Gives each task of a file an id of its own.
+//! Gives each task of a file a unique id.
 
 use std::collections::{BTreeMap, BTreeSet};
 

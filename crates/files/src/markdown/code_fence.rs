@@ -1,4 +1,4 @@
-//! Fenced code blocks: text inside code is no part of the plan.
+//! Fenced code blocks: text inside code is not part of the plan.
 
 /// Whether the lines of a text are inside a fenced code block.
 #[derive(Debug, Default)]

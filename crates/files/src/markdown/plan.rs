@@ -191,8 +191,8 @@ impl Phases {
 /// The mark of a phase that does not wait for the phase before it.
 const PARALLEL_MARK: &str = "[P]";
 
-/// Gives tasks the names in their lines `step 1: pull_credit`, if each line is a name of its own, as in
-/// `step 4: human_review (conditional)`. Their numbers remain valid in dependencies.
+/// Gives tasks the names in their lines `step 1: pull_credit`, if all names differ, as in `step 4: human_review
+/// (conditional)`. Their numbers remain valid in dependencies.
 fn name_steps(tasks: &mut [Task]) {
     let name = |task: &Task| {
         let (name, rest) = task.text.split_once(' ').unwrap_or((&task.text, "("));

@@ -1,7 +1,8 @@
 //! Labels of a Markdown text that name a gate, a command, a check, a probe, a limit, a cap or a rule: `- Gate: ask Bob`.
 //! Markdown has no form for them, and as a text they would hold nothing, so each is a problem or a warning with its line.
 //!
-//! Invariant: lines of code, quotes, tables, comments and checkboxes, and lines below a label that is read, are not looked at.
+//! Invariant: lines of code, quotes, tables, comments and checkboxes, and lines below a label that is read, are not
+//! checked.
 
 use std::collections::BTreeSet;
 
@@ -57,7 +58,7 @@ pub(super) fn report_around(
         let lines: Vec<(u64, &str)> = document.lines_of(section.body..section.range.end).collect();
         let labelled = read_labels(lines.iter().copied());
         for (line, text) in &lines {
-            // What is below a label of criteria is one, whatever it begins with.
+            // A line below a label of criteria is a criterion, whatever it begins with.
             let is_criterion = labelled.label_at(*line) == Some(Label::Acceptance);
             if is_criterion && parse_label(text).is_none() {
                 read.insert(*line);

@@ -104,7 +104,7 @@ const TASK_TITLES: &[&str] = &[
     "roadmap",
 ];
 
-/// Sections of a plan that are no tasks, whatever their items look like.
+/// Sections of a plan that do not contain tasks, whatever their items look like.
 const FIELD_TITLES: &[&str] = &[
     "summary",
     "overview",
@@ -186,7 +186,7 @@ impl<'a> TaskSelector<'a> {
         selector
     }
 
-    /// Whether every checkbox that is not inside another one begins with a name of its own.
+    /// Whether every checkbox that is not inside another one begins with a unique name.
     fn has_names(&self) -> bool {
         let mut names = BTreeSet::new();
         let mut rest: Vec<&Item> =

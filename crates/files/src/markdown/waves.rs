@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::draft::{Concurrency, ImplicitOrder};
 use plan_ledger::plan::Barrier;
 
-/// What the waves of a file mean for its tasks.
+/// The meaning of the waves of a file for its tasks.
 pub(super) struct Waves {
     /// The dependencies of each task.
     pub(super) before: BTreeMap<String, Vec<String>>,

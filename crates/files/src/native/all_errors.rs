@@ -148,7 +148,7 @@ impl JsonCheck {
     }
 }
 
-/// The path, below the only field that is looked at, of the part without which the message is another one.
+/// The path, below the only checked field, of the part without which the message changes.
 fn wrong_part<T: serde::de::DeserializeOwned>(
     fields: &Map<String, Value>,
     message: &str,

@@ -58,8 +58,7 @@ const FOREIGN_STEP_FIELDS: [&str; 20] = [
 /// native plan. A native step has none of them.
 const RECORD_FIELDS: [&str; 3] = ["success_signal", "retry_policy", "files_to_create"];
 
-/// Whether a JSON value that is no valid native plan is meant as one: it has steps, and they are not
-/// those of another tool.
+/// Whether an invalid JSON value is meant as a native plan: it has steps, and they are not those of another tool.
 pub(crate) fn is_native(value: &Value) -> bool {
     value.get("steps").is_some_and(|steps| !has_foreign_steps(value, steps))
 }

@@ -102,7 +102,7 @@ fn report_without_columns(read: ReadResult<ValidPlan>, text: &str) -> LintReport
     }
 }
 
-/// What was not read, and what was read differently, as notes.
+/// The parts that were not read, or read differently, as notes.
 fn report_notes(plan_file: &PlanFile) -> Vec<Diagnostic> {
     let note = |line, message: String| Diagnostic::at_line(Severity::Note, line, message);
     let unread = plan_file.report.unread.iter().map(|part| {

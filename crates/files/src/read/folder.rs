@@ -15,7 +15,7 @@ use plan_ledger::{Error, Result};
 /// The most files of a folder that are read.
 const FILES_MAX: usize = 100_000;
 
-/// What a folder contains.
+/// The content of a folder.
 pub(super) enum Folder {
     /// A record for each file.
     Records { records: Vec<(u64, Value)>, unread: usize },
@@ -184,7 +184,7 @@ fn numbers(name: &str) -> Vec<u64> {
     parts.map(|part| part.parse().unwrap_or(u64::MAX)).collect()
 }
 
-/// What the front matter of a GSD plan says about its order.
+/// The order that the front matter of a GSD plan states.
 #[derive(Debug, Default)]
 struct GsdOrder {
     wave: Option<u64>,

@@ -1,4 +1,4 @@
-//! What the caller knows about a plan file.
+//! The caller's knowledge about a plan file.
 
 use crate::commands::Programs;
 

@@ -62,7 +62,7 @@ pub(super) fn issues(value: &Value, text: &str) -> Option<Vec<(u64, Value)>> {
     }
 }
 
-/// Keeps the lines that are no issues beside the steps.
+/// Keeps the lines that are not issues as data of the plan.
 pub(super) fn keep_others(draft: &mut PlanDraft, others: Vec<(u64, Value)>) {
     let Some((first, _)) = others.first() else { return };
     draft.add_unread(PartKind::Record, others.len(), "", Some(*first));

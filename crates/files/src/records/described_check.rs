@@ -106,7 +106,7 @@ fn is_command(name: &str, value: &Value) -> bool {
     is_named && !is_empty(value) && !value.is_boolean()
 }
 
-/// Whether a value says nothing.
+/// Whether a value is empty in meaning.
 pub(super) fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,

@@ -1,5 +1,5 @@
-//! The names that tools use for each field of a task, the most specific first. One spelling stands
-//! for all: `dependsOn` is also `depends_on` and `Depends on`.
+//! The names that tools use for each field of a task, the most specific first. One spelling covers all: `dependsOn` is
+//! also `depends_on` and `Depends on`.
 
 pub(super) const IDS: &[&str] = &["id", "taskId", "key", "issueKey", "number", "stepNumber"];
 pub(super) const TITLES: &[&str] =

@@ -1,4 +1,5 @@
-//! What the words of a name say about a field that no list names: `exit_criteria`, `budgetUsd`, `Needs human review`.
+//! Reads the meaning of a field that no list names from the words of its name: `exit_criteria`, `budgetUsd`, `Needs
+//! human review`.
 //!
 //! The name says what is meant, and the value whether it is meant: a number, `true`, a text or a list. An
 //! estimate, a date, a note and the name of a reviewer are data, and so are `false` and words such as *none*.
@@ -7,7 +8,7 @@ use serde_json::Value;
 
 use super::described_check::is_empty;
 
-/// What a field says about the work.
+/// The meaning of a field for the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// What must be true in the end.
@@ -32,7 +33,7 @@ pub(super) enum Meaning {
     Limit,
     /// What must be true before.
     Condition,
-    /// What follows a failure.
+    /// The consequence of a failure.
     Rule,
     /// Whether the work may be repeated.
     Idempotence,
@@ -226,7 +227,7 @@ const DECIDED: &[&str] = &[
     "-",
 ];
 
-/// What a field means by the words of its name; `None` if it is data.
+/// The meaning of a field by the words of its name; `None` if it is data.
 pub(super) fn meaning_of(name: &str, value: &Value) -> Option<Meaning> {
     let words = words(name);
     let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
@@ -287,7 +288,7 @@ pub(super) fn meaning_of(name: &str, value: &Value) -> Option<Meaning> {
     other_meaning(&words, value)
 }
 
-/// What a short value means under the other words.
+/// The meaning of a short value under the other words.
 fn other_meaning(words: &[String], value: &Value) -> Option<Meaning> {
     let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
     let ends = |list: &[&str]| words.last().is_some_and(|word| list.contains(&word.as_str()));
@@ -323,7 +324,7 @@ fn other_meaning(words: &[String], value: &Value) -> Option<Meaning> {
 fn is_criterion(words: &[String], plain: &str) -> bool {
     let is_check = |(at, word): (usize, &String)| {
         let next = words.get(at.saturating_add(1)).map(String::as_str).unwrap_or_default();
-        // To check in is no check.
+        // To check in is not a check.
         CRITERIA.contains(&word.as_str()) && !["in", "out", "point"].contains(&next)
     };
     let ends = words.last().is_some_and(|word| ["condition", "conditions"].contains(&&**word));

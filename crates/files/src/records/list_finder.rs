@@ -3,8 +3,8 @@
 //! The list is the first one from the top down that has tasks; names such as `tasks` take
 //! precedence at the same depth. A list may also be an object whose keys are the ids of the tasks.
 //!
-//! Invariants: every record has an id of its own. Of records with the same id and the same content
-//! one is read; where they have the time of their last update, or a line each, it is the newest.
+//! Invariants: every record has a unique id. Of several records with the same id and the same content, one is read. If
+//! they have the time of their last update, or each is on a separate line, the newest one is read.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,7 +58,7 @@ pub(super) struct FoundList<'a> {
     pub(super) records: Vec<Record<'a>>,
     /// Other lists of tasks, which are not read: their paths and lengths.
     pub(super) others: Vec<(String, usize)>,
-    /// Entries of the list that are no tasks: their paths.
+    /// The paths of the entries of the list that are not tasks.
     pub(super) unread: Vec<String>,
     /// Repeated ids: what was done, the id, the name in the file, the path.
     pub(super) repeated: Vec<(CorrectionKind, String, String, String)>,
@@ -240,7 +240,7 @@ fn tasks_of(phase: &Value) -> Option<(&String, &Value)> {
 #[derive(Default)]
 struct Lister {
     ids: UniqueIds,
-    /// Whether each entry has a line of its own, so that a later one replaces an earlier one.
+    /// Whether each entry is on a separate line, so that a later one replaces an earlier one.
     is_lines: bool,
     unread: Vec<String>,
     repeated: Vec<(CorrectionKind, String, String, String)>,

@@ -21,7 +21,7 @@ pub(super) struct Mapping {
     pub(super) priority: Priority,
     /// Whether the order of the file, or this field, orders the tasks if they state no dependencies.
     pub(super) order: Order,
-    /// Types of records that are no work.
+    /// Types of records that are not work.
     pub(super) idle_types: &'static [&'static str],
 }
 

@@ -207,7 +207,7 @@ pub(crate) enum Owner {
     Plan,
 }
 
-/// Which fields are looked for.
+/// The fields that are searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Search {
     All,
@@ -322,7 +322,7 @@ impl Finder {
     }
 }
 
-/// Which fields are looked for in a field and below it.
+/// The fields that are searched in a field and below it.
 fn search_below(name: &str, value: &Value, owner: Owner, search: Search) -> Search {
     let plain = plain_name(name);
     let is_free = FREE_NAMES.contains(&plain.as_str()) || plain.ends_with("schema");
@@ -341,13 +341,13 @@ pub(crate) enum RefusedWhere {
     Nowhere,
     /// In a task, and in the text beside the tasks; elsewhere, as in a chapter about the design, it is a warning.
     BesideTasks,
-    /// Wherever it stands.
+    /// At any depth.
     Everywhere,
 }
 
 /// A label of a Markdown text, such as `Gate: ask Bob`, that names what must be read.
 pub(crate) struct MeantLabel {
-    /// What is to be written instead.
+    /// The form to write instead.
     pub(crate) form: &'static str,
     pub(crate) refused: RefusedWhere,
 }
@@ -368,7 +368,7 @@ pub(crate) fn meant_label(words: &str, text: &str, owner: Owner) -> Option<Meant
     (is_meant && !is_hidden).then_some(MeantLabel { form, refused: *refused })
 }
 
-/// What a labelled text must be so that it is more than prose.
+/// The conditions under which a labelled text is more than prose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TextOf {
     Any,
@@ -420,7 +420,7 @@ const CHECK_LABELS: &[&str] =
 const RULE_LABELS: &[&str] =
     &["onFailure", "onError", "onFail", "failurePolicy", "failureRules", "errorPolicy"];
 
-/// What is to be written instead of a value that is refused.
+/// The form to write instead of a refused value.
 fn form_of(name: &str, value: &Value, owner: Owner, search: Search) -> Option<&'static str> {
     let (forms, criterion) = match owner {
         Owner::Step => (STEP_FORMS, CRITERION),
@@ -441,7 +441,7 @@ fn form_of(name: &str, value: &Value, owner: Owner, search: Search) -> Option<&'
     meaning.filter(|it| *it != Meaning::Criterion || !is_words).map(|it| form_for(it, owner))
 }
 
-/// What a field means by the words of its name.
+/// The meaning of a field by the words of its name.
 pub(super) fn meaning_by_words(name: &str, value: &Value) -> Option<Meaning> {
     if plan_ledger::mutant!(FieldWordsIgnored) {
         return None;

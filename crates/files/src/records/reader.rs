@@ -78,13 +78,13 @@ struct RecordReader<'a> {
     tasks: Vec<Task<'a>>,
     /// The tasks by each name that a dependency may use, and the rank of such a name.
     index: BTreeMap<String, Vec<(u8, usize)>>,
-    /// Records that are no work.
+    /// Records that are not work.
     idle: BTreeMap<String, IdleRecord>,
     /// The question of the open gates before each task.
     blockers: BTreeMap<String, Vec<String>>,
 }
 
-/// A record that is no work.
+/// A record that is not work.
 #[derive(Clone)]
 enum IdleRecord {
     /// A gate that is open, with what it waits for.
@@ -190,7 +190,7 @@ impl<'a> RecordReader<'a> {
         });
     }
 
-    /// Whether a record is no work.
+    /// Whether a record is not work.
     fn idle_record(&self, fields: &Map<String, Value>) -> Option<IdleRecord> {
         if self.mapping.idle_types.is_empty() {
             return None;

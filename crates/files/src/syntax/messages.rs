@@ -131,7 +131,7 @@ pub(crate) fn is_vague(message: &str) -> bool {
     is_any_value || message.ends_with(FORM_EXPECTED)
 }
 
-/// What a field takes that takes one of several words or objects.
+/// The values of a field that takes one of several words or objects.
 pub(super) fn form_of(field: &str) -> Option<&'static str> {
     FORMS.iter().find(|(name, ..)| *name == field).map(|(.., form)| *form)
 }
@@ -203,7 +203,7 @@ fn found_value(found: &str) -> String {
     }
 }
 
-/// What a library expected.
+/// The value that a library expected.
 fn expected_value(expected: &str) -> String {
     if let Some(range) = number_range(expected) {
         return range.to_owned();
@@ -243,7 +243,7 @@ pub(super) fn example_of(field: &str) -> Option<&'static str> {
     found.map(|(.., example)| *example)
 }
 
-/// Whether a field has an object with fields of its own, not a list of them.
+/// Whether a field has an object with its own fields, not a list of them.
 pub(super) fn is_object_field(field: &str) -> bool {
     field != "rules" && example_of(field).is_some()
 }
@@ -340,8 +340,8 @@ const MEANT: [(&[&str], &[&str]); 23] = [
 /// How many known names a message lists. Of more, it names those that are meant.
 const LISTED_MAX: usize = 8;
 
-/// The message about an unknown name where so many names are known that a list of them would hide it:
-/// the names that are meant, and where the list is. None for a short list.
+/// The message about an unknown name if there are too many known names to list: the similar names, and where the list
+/// is. None for a short list.
 pub(super) fn without_list<'a>(
     start: &str,
     written: &str,

@@ -66,7 +66,7 @@ enum Phases {
     Omitted,
 }
 
-/// What a text states, and what it leaves to the order of its lines.
+/// The facts that a text states, and those that follow from the order of its lines.
 #[derive(Debug, Clone)]
 struct Layout {
     form: TextForm,
@@ -82,7 +82,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// What follows the name of a phase.
+    /// The text after the name of a phase.
     fn phase_mark(&self) -> &'static str {
         if self.phases == Phases::Overlapping { " [P]" } else { "" }
     }
