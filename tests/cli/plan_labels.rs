@@ -123,3 +123,22 @@ fn criteria_before_the_first_chapter_are_those_of_the_plan() {
         assert!(read.context.contains(head.lines().next().unwrap()), "{}", read.context);
     }
 }
+
+/// A phase of a PLAN artifact: the labels that its later tasks have are read, and what is written reads back.
+#[test]
+fn labels_of_the_later_tasks_of_a_phase_are_read() {
+    let text = "# PLAN: Night\n\n## Phases\n1. **Phase 1: Work**\n   - [ ] `a`: x\n     - retry: 1 attempts\n   \
+                - [ ] `b`: y\n     - retry: 3 attempts\n";
+    let plan_file = files::parse("plan.md", text).unwrap();
+    let attempts: Vec<u32> =
+        plan_file.plan.steps.iter().map(|step| step.retry.as_ref().unwrap().max_attempts).collect();
+    assert_eq!(attempts, [1, 3]);
+    let again = plan_file.render(files::ExportFormat::Artifact).unwrap();
+    assert!(again.contains("retry: 3 attempts"), "{again}");
+    // A label that is refused is reported once, with its line.
+    let text = text.replace("retry: 3 attempts", "gate: ask Bob");
+    let report = lint_text("plan.md", &text, None);
+    let refused = |it: &&files::Diagnostic| it.severity == Severity::Problem;
+    assert_eq!(report.diagnostics.iter().filter(refused).count(), 1, "{report:?}");
+    assert_eq!(line_of(&report, Severity::Problem, "gate: {question"), Some(8));
+}

@@ -77,9 +77,9 @@ fn build_plan(
             order.begin_phase(concurrency);
         }
         builder.add_task(task, task_phase.as_deref(), &mut order);
-        refused_labels::report(&mut builder.draft, document, task);
     }
     let mut draft = builder.draft;
+    refused_labels::report(&mut draft, document, &selection.tasks);
     if builder.uses_order && draft.plan_file.plan.steps.len() > 1 {
         let message = "the order is used where a task has no dependencies; tasks marked [P] run in \
                        parallel";

@@ -4,7 +4,7 @@
 //! Invariant: lines of code, quotes, tables, comments and checkboxes, and lines below a label that is read, are not
 //! checked.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::code_fence::CodeFence;
 use super::document::Document;
@@ -14,18 +14,24 @@ use super::tasks::{Task, TaskSelection, normalized_title};
 use crate::draft::PlanDraft;
 use crate::records::{MeantLabel, Owner, RefusedWhere, meant_label};
 
-/// Reports the labels of a task and its subtasks that are not read.
-pub(super) fn report(draft: &mut PlanDraft, document: &Document<'_>, task: &Task) {
+/// Reports the labels of the tasks and their subtasks that are not read.
+pub(super) fn report(draft: &mut PlanDraft, document: &Document<'_>, tasks: &[Task]) {
     plan_ledger::mutant!(LabelsOfChecksIgnored => return);
     let mut read = BTreeSet::new();
-    let mut rest = vec![task];
+    let mut rest: Vec<&Task> = tasks.iter().collect();
     while let Some(task) = rest.pop() {
         read.insert(task.line);
         read.extend(task.labelled.lines());
         rest.extend(&task.subtasks);
     }
-    let lines: Vec<(u64, &str)> = document.lines_of(task.range.clone()).collect();
-    for (line, words, meant) in labels(&lines, &read, Owner::Step) {
+    let mut found = BTreeMap::new();
+    for task in tasks {
+        let lines: Vec<(u64, &str)> = document.lines_of(task.range.clone()).collect();
+        let found_here = labels(&lines, &read, Owner::Step);
+        // The range of the first task of a phase contains the other tasks of the phase.
+        found.extend(found_here.into_iter().map(|(line, words, meant)| (line, (words, meant))));
+    }
+    for (line, (words, meant)) in found {
         let MeantLabel { form, refused } = meant;
         if refused == RefusedWhere::Nowhere {
             draft.add_warning(Some(line), for_worker(&words, form));
