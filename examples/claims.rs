@@ -1,9 +1,9 @@
 //! Measures the latency of claims through the socket of a server, and checks that each step has one
 //! winner.
 //!
-//! `cargo run --release --example claims -- DIR [CLIENTS] [CLAIMS] [RATE]` creates a ledger in a new
-//! folder. Each client has its own connection and reports each claim, so that one half of the
-//! requests are claims and the other half receipts.
+//! `cargo run --release -p plan-ledger-cli --features examples --example claims -- DIR [CLIENTS]
+//! [CLAIMS] [RATE]` creates a ledger in a new folder. Each client has its own connection and reports
+//! each claim, so that one half of the requests are claims and the other half receipts.
 //!
 //! Without a rate, each client claims again as soon as it has an answer (closed loop). With a rate,
 //! that many claims per second are due over all clients, regardless of earlier ones (open

@@ -1,7 +1,7 @@
 //! Creates a large ledger for measurements of readers: real runs, whose steps many threads dispatch and
 //! report with group commit, and snapshots at the usual intervals.
 //!
-//! `cargo run --release --example large -- DIR [RECORDS]`
+//! `cargo run --release --features examples --example large -- DIR [RECORDS]`
 #![expect(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Crash-tests a harness at every change that it makes to the disk: replace `orchestrate` with your
 //! loop, and `check` with the properties that must hold at the end.
 //!
-//! `cargo run -p plan-ledger-lab --example sim_harness`
+//! `cargo run -p plan-ledger-lab --features examples --example sim_harness`
 #![cfg_attr(not(test), expect(clippy::print_stdout, reason = "an example prints its results"))]
 
 use std::path::Path;

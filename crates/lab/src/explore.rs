@@ -411,17 +411,20 @@ mod tests {
     fn sweep_workload_order_changes_no_count() {
         let device = Profile::Psow512;
         let scope = ExploreScope { ops: 2, device, ..ExploreScope::FULL };
-        let explored = |numbers: &mut dyn Iterator<Item = u64>| {
+        let explored = |numbers: &[u64]| {
             let shared = Shared::new(&scope);
             let mut report = ExploreReport::default();
             for number in numbers {
-                shared.workload(&scope.workload(number), &mut report).unwrap();
+                shared.workload(&scope.workload(*number), &mut report).unwrap();
             }
             report
         };
         let numbers: Vec<u64> = (0..scope.workloads()).step_by(sweep(7, 1, 1)).collect();
-        let forward = explored(&mut numbers.iter().copied());
-        let backward = explored(&mut numbers.iter().copied().rev());
+        let reversed: Vec<u64> = numbers.iter().rev().copied().collect();
+        let (forward, backward) = std::thread::scope(|threads| {
+            let backward = threads.spawn(|| explored(&reversed));
+            (explored(&numbers), backward.join().unwrap())
+        });
         let counts = |report: &ExploreReport| ExploreReport { digest: [0; 32], ..*report };
         assert_eq!(counts(&forward), counts(&backward));
         assert!(forward.distinct_third > 0, "{forward:?}");
