@@ -193,8 +193,9 @@ fn unnamed(log: &FoundLog, kind: ErrorKind) -> Error {
 fn other_ledger(bound: &LedgerIdentity, log: Option<&FoundLog>, own: &LedgerIdentity) -> Error {
     let found = Hex(&bound.ledger);
     if log.and_then(|log| log.identity).is_some_and(|it| it == *own) {
-        let message =
-            format!("the object names ledger {found}, and the log beside it is of this ledger");
+        let message = format!(
+            "the object names ledger {found}, but the log in the prefix belongs to this ledger"
+        );
         return bad(ErrorKind::Corrupt, &message).with_hint(
             "move this object, and nothing else, out of the prefix with the tool of the store, keep it, and start again: it is \
              created again",

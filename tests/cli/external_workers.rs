@@ -98,7 +98,10 @@ fn interrupted_check_is_rerun_by_a_worker_of_the_same_name() {
         1,
         "w2 must not run the check of w1"
     );
-    place.ledger_with(&slow_words).code(0).says(&["1 judged; the step is accepted", "is done"]);
+    place
+        .ledger_with(&slow_words)
+        .code(0)
+        .says(&["1 criterion judged; the step is accepted", "is done"]);
 }
 
 /// An interrupted check records no verdict; the next worker of that name runs it again.
@@ -126,7 +129,10 @@ fn interrupted_check_records_no_verdict() {
     assert!(attempt.verdicts.is_empty(), "{attempt:?}");
 
     place.write("open", "");
-    place.ledger_with(&words).code(0).says(&["1 judged; the step is accepted", "is done"]);
+    place
+        .ledger_with(&words)
+        .code(0)
+        .says(&["1 criterion judged; the step is accepted", "is done"]);
 }
 
 /// A worker that takes longer than its lease renews it.
@@ -343,7 +349,7 @@ fn leftover_processes_are_ended_and_named() {
     let record = records.iter().find(|line| line["type"] == "record").unwrap();
     let receipt = &record["event"]["receipt"];
     let notes = receipt["log_tail"].as_str().unwrap();
-    for words in ["left 1 process running, which were killed: ", "the artifact none does not exist"]
+    for words in ["left 1 process running, which was killed: ", "the artifact none does not exist"]
     {
         assert!(notes.contains(words), "{notes}");
     }

@@ -800,7 +800,7 @@ const SLOW: &str = "steps: [{id: build, goal: Build it, acceptance: [{command: '
                     600'}]}]";
 
 /// The beginning of the note about what a check left.
-const LEFT: &str = "a check of a process that is gone left 1 process running, which were killed: s";
+const LEFT: &str = "a check of a process that is gone left 1 process running, which was killed: s";
 
 const JUDGE: &[&str] = &["work", "--judge-only"];
 const RUNNER: &[&str] = &["run", "plan.yaml", "--run", "plan", "--worker", "true"];

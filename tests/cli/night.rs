@@ -218,7 +218,7 @@ fn living_worker_is_killed_on_request() {
     let runner = start(&mut place.command(&["run", "plan.yaml"]));
     wait_until("the worker has begun", || place.tally() == ["1"]);
     runner.kill();
-    place.ledger("run plan.yaml --kill-orphans").code(0).complains(&["which were killed"]);
+    place.ledger("run plan.yaml --kill-orphans").code(0).complains(&["killed: "]);
     assert_eq!(place.tally(), ["1", "2"]);
 }
 
@@ -246,7 +246,7 @@ fn worker_without_its_supervisor_is_named() {
         let status = place.ledger("status").code(0).out;
         status.contains("without its supervisor") && status.contains("the next runner kills it")
     });
-    place.ledger("run plan.yaml").code(0).complains(&["which were killed"]);
+    place.ledger("run plan.yaml").code(0).complains(&["killed: "]);
     assert_eq!(place.tally(), ["1", "2"]);
 }
 
@@ -332,7 +332,7 @@ fn other_workers_are_killed_and_replaced_beside_one_that_is_kept() {
     let next = start(&mut place.command(&args));
     wait_until("the other steps are done", || place.tally().contains(&"next".to_owned()));
     place.write("paid", "");
-    next.end().code(0).complains(&["must not be done twice: taken over", "which were killed"]);
+    next.end().code(0).complains(&["must not be done twice: taken over", "killed: "]);
     let mut done = place.tally();
     done.sort();
     assert_eq!(done, ["next", "pay", "slow 1", "slow 2"]);
@@ -884,7 +884,9 @@ fn limit_of_a_worker_holds_its_claims() {
             ["work"].iter().chain(more).chain(&["--", "sh", "-c", command]).copied().collect();
         start(&mut place.command(&words)).end()
     };
-    work(&[]).code(3).complains(&["nothing is claimed before ", "a worker said to try again then"]);
+    work(&[])
+        .code(3)
+        .complains(&["nothing is claimed before ", "a worker asked to try again at that time"]);
     assert_eq!(place.tally().len(), 1);
     std::fs::remove_file(place.path("limited")).unwrap();
     // Another process does not know it; it learns from its own command.

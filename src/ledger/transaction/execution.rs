@@ -173,5 +173,5 @@ fn no_room(events: usize) -> Error {
         MAX_BATCH_EVENTS / 2 - 1
     );
     Error::new(ErrorKind::TooLarge, message)
-        .with_hint("execute the command in a transaction of its own")
+        .with_hint("execute the command in a separate transaction")
 }

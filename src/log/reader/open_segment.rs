@@ -71,9 +71,7 @@ impl OpenSegment<'_> {
             what: if matches!(self.seal, SealState::Sealed(_)) {
                 format!("{fault}; the segment is read with the copy of the header in its footer")
             } else {
-                format!(
-                    "{fault}; the segment is read with what its neighbors and HEAD say about it"
-                )
+                format!("{fault}; its position is known from the neighboring segments and HEAD")
             },
         }))
     }

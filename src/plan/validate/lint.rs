@@ -123,7 +123,7 @@ impl Linter<'_> {
         let count = self.plan.steps.len();
         if count > AT_ONCE_MAX && !self.plan.continues {
             let text = format!(
-                "{count} steps at once: a plan that long is seldom right to its end; plan the first \
+                "{count} steps at once: a long plan seldom stays right to its end; plan the first \
                  {AT_ONCE_MAX} and set continues: true, so that the planner is asked for more"
             );
             self.warn("steps", text);

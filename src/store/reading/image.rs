@@ -67,8 +67,8 @@ impl<'n> Image<'n> {
             let says = index.map(IndexObject::into_segments);
             let is_true = says.is_some_and(|says| says.iter().all(|says| self.agrees(says)));
             if !is_true {
-                let message = "the index object does not say what the segments say";
-                let hint = "move this object out of the prefix: what it says is derived, and is read without it";
+                let message = "the index object does not match the segments";
+                let hint = "move this object out of the prefix: it is derived data, and readers work without it";
                 return Err(Error::new(ErrorKind::Corrupt, message)
                     .with_hint(hint)
                     .at_path(name.as_ref()));

@@ -30,13 +30,14 @@ Examples:
   ledger erase --record 412 --yes                  the values of a record: a receipt, the text of a note
   ledger erase --blob 9f2c... --yes                a large output by its hash: `ledger blobs`
 
-The bytes are gone from the log, the snapshots and the blobs, and so is what quotes the value: evidence,
-reasons and questions. The record of the erasure stays. Names, plans with the defaults of their inputs,
-messages of failures and answers stay: records that hold a text of the value (6 characters or more) there
-are listed, and the exit code is 1. So are values of other sources, notes and commands of runners that
-hold it, with the command that erases them. If it is a key or a password, replace it. Every other record, the chain and the hash of every state stay as they were, so `ledger verify` and roots
-that are kept elsewhere still hold. Values of one receipt are erased together. Copies are not:
-exports and archives that the command finds are listed, and so are files of attempts in the ledger's
+The bytes are removed from the log, the snapshots and the blobs, and so are evidence, reasons and
+questions that quote the value. The record of the erasure stays. Names, plans with the defaults of their
+inputs, messages of failures and answers also stay: if they contain the value (6 characters or more), the
+command lists their records, and the exit code is 1. It also lists values of other sources, notes and
+commands of runners that contain it, with the command that erases them. If it is a key or a password,
+replace it. Every other record, the chain and the hash of every state do not change, so `ledger verify`
+and roots that are kept elsewhere still hold. Values of one receipt are erased together. Copies are not
+erased: the command lists exports and archives that it finds, and files of attempts in the ledger's
 folder. Stop the lock holder first (`ledger serve`, `ledger run`).";
 
 #[derive(Debug, Args)]

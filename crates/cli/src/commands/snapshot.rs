@@ -12,8 +12,8 @@ Examples:
   ledger snapshot                                  of .ledger, or of $LEDGER_DIR
   ledger snapshot work.ledger --json | jq -r .file
 
-Snapshots are also written automatically. Write one by hand before you open a ledger often, or prune
-it.";
+The program also writes snapshots automatically. Write one yourself before you prune a ledger, or to
+make it open faster.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

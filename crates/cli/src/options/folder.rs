@@ -10,7 +10,7 @@ use crate::output::Failure;
 
 use super::default_ledger::default_ledger;
 
-const HELP: &str = "The ledger's folder; where it is only read, also an archive's file \
+const HELP: &str = "The ledger's folder; to read it, also the path of an archive's file \
                     [env: LEDGER_DIR] [default: the nearest .ledger, here or in a folder above]";
 
 /// A ledger, as an argument or as an option.

@@ -183,12 +183,14 @@ impl AnswerLine for JudgeAnswer {
 impl fmt::Display for JudgeAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { run, criteria, run_status, .. } = self;
+        let what = if *criteria == 1 { "criterion" } else { "criteria" };
+        let judged = format!("{criteria} {what} judged");
         match (self.number, &self.step, self.status) {
             (Some(number), Some(id), Some(status)) => {
                 let step = StepName { number: StepNumber(number), id: id.clone() };
-                write!(f, "{step}: {criteria} judged; the step is {status}")
+                write!(f, "{step}: {judged}; the step is {status}")
             }
-            _ => write!(f, "the plan: {criteria} judged; run {run} is {run_status}"),
+            _ => write!(f, "the plan: {judged}; run {run} is {run_status}"),
         }
     }
 }

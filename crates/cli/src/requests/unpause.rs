@@ -55,6 +55,6 @@ impl AnswerLine for UnpauseAnswer {
 
 impl fmt::Display for UnpauseAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "run {}: dispatch continues", self.run)
+        write!(f, "run {}: no longer paused", self.run)
     }
 }

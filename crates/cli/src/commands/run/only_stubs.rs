@@ -48,7 +48,7 @@ fn drill_hint(source: &PlanSource, args: &RunArgs) -> String {
     }
     let name = option("--run", &format!("{}-drill", source.name));
     let run = shell_command("run", &args.ledger, &[&file]);
-    format!("`{run} --stub {name}` tries the plan in a run of its own")
+    format!("`{run} --stub {name}` tries the plan in a separate run")
 }
 
 /// Whether every attempt of a run is known to be of a stub worker. The first records of a log may be pruned.

@@ -53,8 +53,8 @@ plan approve, plan reject, plan withdraw, decide, retry, skip, budget, cap, eras
 With --agents-decide the owner of the ledger allows them to the agents of a host; their records name the
 agent.
 
-What other tools and you wrote into these files stays. A file that is not valid is an error, and no
-file is changed. Run it again after a new version of `ledger`.";
+Entries of yours and of other tools in these files are kept. If a file is not valid, the command fails
+and changes no file. Run it again after a new version of `ledger`.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]

@@ -24,8 +24,8 @@ Examples:
 Without RUN, it takes steps of every run that has not ended, oldest run first.
 
 The command gets its task as `ledger run` gives it (format/hand-off.md): JSON on standard input, and
-LEDGER_* in its environment; what it prints is its output. Steps with their own command run that
-instead. Criteria that are commands are checked after each step, and those of the plan after the
+LEDGER_* in its environment; its standard output is its output. A step with its own command runs that
+command instead. Criteria that are commands are checked after each step, and those of the plan after the
 last one, outside agent sessions and if a person approved the commands; text criteria wait for `ledger accept`.
 
 With --judge-only it claims nothing, and checks reported steps, and then the plan, of each run: it

@@ -292,7 +292,7 @@ impl GuardState {
             let reason = if is_read {
                 format!("a usage limit: {first_line}")
             } else {
-                "a worker said to try again then".to_owned()
+                "a worker asked to try again at that time".to_owned()
             };
             let wall = resets_at(&receipt.outcome);
             let hold = Hold {

@@ -111,7 +111,7 @@ pub fn recover(
         }
         let note = notes.iter().find(|note| note.token == Some(*token));
         let note = note.map(|note| format!("; it {}", note.text)).unwrap_or_default();
-        let detail = format!("the runner that hosted it ended before it reported{note}");
+        let detail = format!("its runner ended before the worker reported{note}");
         ledger.report_lost(*token, LostCause::RunnerDied, &detail)?;
         recovered.lost += 1;
         observer.progress(&Progress::Lost {
@@ -309,7 +309,7 @@ fn wait_for_unrepeatable(
         let mut renew_at = 0;
         while workers.is_left_at_work(*token) && ledger.now() < until {
             if observer.stop_request() != StopRequest::None {
-                let message = format!("{step}: its worker is still at work, and goes on");
+                let message = format!("{step}: its worker is still at work, and continues");
                 return Err(Error::new(ErrorKind::Locked, message));
             }
             if renew_at <= ledger.now() {

@@ -138,8 +138,12 @@ pub(crate) fn note(orphans: &[Orphan]) -> Option<String> {
     let alive = orphans.iter().find(|orphan| orphan.is_alive()).map(|orphan| orphan.describe());
     let alive = alive.map(|process| format!("; {process} cannot be killed")).unwrap_or_default();
     let (count, list) = (orphans.len(), names.join(", "));
-    let what = if count == 1 { "1 process".to_owned() } else { format!("{count} processes") };
-    (count > 0).then(|| format!("left {what} running, which were killed: {list}{more}{alive}"))
+    let what = match count {
+        0 => return None,
+        1 => "1 process running, which was".to_owned(),
+        _ => format!("{count} processes running, which were"),
+    };
+    Some(format!("left {what} killed: {list}{more}{alive}"))
 }
 
 /// Send a signal to a process, but not to another one that has got its number since it was found.

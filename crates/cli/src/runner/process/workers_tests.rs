@@ -246,7 +246,7 @@ fn orphans_of_a_worker_are_ended_and_named() {
         let mut bench = Bench::new();
         let receipt = bench.receipt_of(&format!("{command}\n{until_up}; echo done"));
         assert_eq!(receipt.output.inline().unwrap().as_str(), "\"done\"");
-        let note = "runner: left 1 process running, which were killed: s";
+        let note = "runner: left 1 process running, which was killed: s";
         assert!(receipt.log_tail.contains(note), "{command}: {receipt:?}");
         let note = bench.workers.notes().pop().unwrap();
         assert_eq!(note.token, Some(AttemptToken(7)));

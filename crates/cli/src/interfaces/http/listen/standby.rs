@@ -77,7 +77,7 @@ impl Front {
                     Err(failure) => Problem::from(failure).response(),
                 },
                 "/v1/ready" => {
-                    let detail = "this process stands by: another one holds the ledger";
+                    let detail = "this process is a standby: another one holds the ledger";
                     Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", detail).response()
                 }
                 _ => self.elsewhere(&request),
@@ -110,7 +110,8 @@ impl Front {
             response.headers_mut().insert(LOCATION, header);
             return response;
         }
-        let detail = "this process stands by, and knows no process that holds the ledger at an address for clients";
+        let detail =
+            "this process is a standby, and knows no address of the process that holds the ledger";
         let mut problem = problem(StatusCode::SERVICE_UNAVAILABLE, "no_owner", detail.to_owned());
         problem.members.insert("retry_after".to_owned(), RETRY_AFTER_SECONDS.into());
         let mut response = problem.response();
