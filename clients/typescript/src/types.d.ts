@@ -319,7 +319,7 @@ export interface Step {
   fallback?: Fallback | null;
   /** A person must approve the step first. */
   gate?: Gate | null;
-  /** What the worker is to achieve. */
+  /** What the worker must achieve. */
   goal?: string;
   /** Name of the step, unique among steps and barriers. */
   id: string;
@@ -528,7 +528,7 @@ export interface WithdrawRequest {
 /** Dispatch a step to a worker: the named step, or the first one in the queue. */
 export interface ClaimRequest {
   act: "claim";
-  /** Which process's end ends the attempt, beside its lease; by default that which makes the request. */
+  /** The process whose end ends the attempt, as does the end of its lease; by default the process of the request. */
   bound_to?: BoundTo;
   /** Without `run`: the next step of any run that has not ended, oldest run first. */
   every_run?: boolean;
@@ -609,7 +609,7 @@ export interface ReleaseRequest {
   work?: Work;
 }
 
-/** Release the attempt at a step, as a person whose worker is gone. It may have had side effects. */
+/** Release the attempt at a step whose worker is gone, as a person. It may have had side effects. */
 export interface ReleaseStepRequest {
   act: "release_step";
   /** The author, for the record. */
@@ -1055,7 +1055,7 @@ export interface ErrorLine {
   kind: string;
   /** When its lease expires. */
   lease_until_micros?: number;
-  /** What happened, for people. */
+  /** The failure, for people. */
   message: string;
   /** The number of the step. */
   number?: number;
@@ -1083,7 +1083,7 @@ export interface VariableLine {
 
 /** The server is ready. */
 export interface ServingLine {
-  /** Whether a judge of the server checks what is reported. */
+  /** Whether a judge of the server checks reported steps. */
   checks: boolean;
   /** The address for HTTP. */
   http: string | null;
@@ -1140,7 +1140,7 @@ export interface JudgedLine {
 export interface AnsweredLine {
   /** The answer. */
   answer: string;
-  /** The person whom the question was for; absent if that person answered, or it was for anybody. */
+  /** The person whom the question names; absent if that person answered, or if the question names no person. */
   asked?: string | null;
   /** The step number. */
   number: number | null;
@@ -1379,7 +1379,7 @@ export interface DoneSummary {
   steps: Array<DoneStep>;
 }
 
-/** A finished step, and what it produced. */
+/** A finished step, and its results. */
 export interface DoneStep {
   /** The files that it made. */
   artifacts: Array<ArtifactEntryView>;
@@ -1562,7 +1562,7 @@ export interface StepView {
   fallback?: Fallback | null;
   /** A person must approve the step first. */
   gate?: Gate | null;
-  /** What the worker is to achieve. */
+  /** What the worker must achieve. */
   goal?: string;
   /** Name of the step, unique among steps and barriers. */
   id: string;
@@ -2007,7 +2007,7 @@ export type Review = "approved" | "rejected";
 /** Why another plan version is needed. */
 export type PlanRequestKind = "replan" | "new_evidence" | "scope_change";
 
-/** Which process's end ends the attempt, beside its lease. */
+/** The process whose end ends the attempt, as does the end of its lease. */
 export type BoundTo = "peer" | "lease" | BoundToProcess;
 
 /** Number of a step in its run, from 1 in plan order; fixed for the life of the run, never reused. */

@@ -26,7 +26,7 @@ pub struct Finished {
     pub steps: Vec<FinishedStep>,
 }
 
-/// A finished step, and what it produced.
+/// A finished step, and its results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FinishedStep {
     pub number: StepNumber,

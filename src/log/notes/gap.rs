@@ -17,7 +17,7 @@ pub struct GapNote {
     /// The range, in the note of its first record only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<LostRange>,
-    /// Whether the record was an intact note that says nothing in the new ledger.
+    /// Whether the record was an intact note that has no meaning in the new ledger.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_loss: bool,
 }

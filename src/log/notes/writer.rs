@@ -20,7 +20,7 @@ pub struct WriterNote {
     pub why: WriterReason,
     /// The writer before; `None` in the first epoch.
     pub before: Option<EarlierWriter>,
-    /// What only the folder before this one had; `None` unless it joins the store again.
+    /// The records that only the previous folder had; `None` unless this folder joins the store again.
     pub lost: Option<LostRecords>,
     /// The version of the protocol: 1.
     pub store: u32,

@@ -96,7 +96,7 @@ pub struct PlanReviewed {
     pub commands: Option<CommandsApproval>,
 }
 
-/// A person approved what a version executes.
+/// A person approved the commands of a version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CommandsApproval {

@@ -20,7 +20,7 @@ pub struct Step {
     /// Title in one line.
     #[serde(default, skip_serializing_if = "is_default")]
     pub title: String,
-    /// What the worker is to achieve.
+    /// What the worker must achieve.
     #[serde(default, skip_serializing_if = "is_default")]
     pub goal: String,
     /// Phase of the step.

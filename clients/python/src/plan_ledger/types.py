@@ -323,7 +323,7 @@ class Step(_StepRequired, total=False):
     fallback: Union[Fallback, None]
     # A person must approve the step first.
     gate: Union[Gate, None]
-    # What the worker is to achieve.
+    # What the worker must achieve.
     goal: str
     # Whether it may be repeated.
     idempotent: Union[Idempotence, None]
@@ -551,7 +551,7 @@ class _ClaimRequestRequired(TypedDict):
 
 class ClaimRequest(_ClaimRequestRequired, total=False):
     """Dispatch a step to a worker: the named step, or the first one in the queue."""
-    # Which process's end ends the attempt, beside its lease; by default that which makes the request.
+    # The process whose end ends the attempt, as does the end of its lease; by default the process of the request.
     bound_to: BoundTo
     # Without `run`: the next step of any run that has not ended, oldest run first.
     every_run: bool
@@ -641,7 +641,7 @@ class _ReleaseStepRequestRequired(TypedDict):
 
 
 class ReleaseStepRequest(_ReleaseStepRequestRequired, total=False):
-    """Release the attempt at a step, as a person whose worker is gone. It may have had side effects."""
+    """Release the attempt at a step whose worker is gone, as a person. It may have had side effects."""
     # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
     once: str
     # The reason.
@@ -1130,7 +1130,7 @@ class _ErrorLineRequired(TypedDict):
     exit_code: int
     # The kind of the error.
     kind: str
-    # What happened, for people.
+    # The failure, for people.
     message: str
     # The rule of the ledger that rejected the command.
     rejection: Union[str, None]
@@ -1164,7 +1164,7 @@ class VariableLine(TypedDict):
 
 class ServingLine(TypedDict):
     """The server is ready."""
-    # Whether a judge of the server checks what is reported.
+    # Whether a judge of the server checks reported steps.
     checks: bool
     # The address for HTTP.
     http: Union[str, None]
@@ -1233,7 +1233,7 @@ class _AnsweredLineRequired(TypedDict):
 
 class AnsweredLine(_AnsweredLineRequired, total=False):
     """A question, a failure or an unknown outcome was resolved."""
-    # The person whom the question was for; absent if that person answered, or it was for anybody.
+    # The person whom the question names; absent if that person answered, or if the question names no person.
     asked: Union[str, None]
     # The number of the question; absent if a step was named.
     question: Union[int, None]
@@ -1460,7 +1460,7 @@ class DoneSummary(TypedDict):
 
 
 class DoneStep(TypedDict):
-    """A finished step, and what it produced."""
+    """A finished step, and its results."""
     # The files that it made.
     artifacts: list[ArtifactEntryView]
     # The step's id.
@@ -1650,7 +1650,7 @@ class StepView(_StepViewRequired, total=False):
     fallback: Union[Fallback, None]
     # A person must approve the step first.
     gate: Union[Gate, None]
-    # What the worker is to achieve.
+    # What the worker must achieve.
     goal: str
     # Whether it may be repeated.
     idempotent: Union[Idempotence, None]
@@ -2103,7 +2103,7 @@ Review = Literal["approved", "rejected"]
 # Why another plan version is needed.
 PlanRequestKind = Literal["replan", "new_evidence", "scope_change"]
 
-# Which process's end ends the attempt, beside its lease.
+# The process whose end ends the attempt, as does the end of its lease.
 BoundTo = Union[Literal["peer", "lease"], BoundToProcess]
 
 # Number of a step in its run, from 1 in plan order; fixed for the life of the run, never reused.

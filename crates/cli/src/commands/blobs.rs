@@ -235,7 +235,7 @@ pub(crate) struct BlobsLine {
     blobs: u64,
     /// Their total size.
     bytes: u64,
-    /// What `--collect` removed.
+    /// The blobs that `--collect` removed.
     collected: Option<CollectBlobsAnswer>,
     /// Whether the whole log was read; if not, unreadable records may refer to other blobs.
     complete: bool,

@@ -149,7 +149,7 @@ pub(crate) fn erase(args: &EraseArgs) -> Result<Code, Failure> {
     Ok(code)
 }
 
-/// What an erasure would remove; nothing was erased.
+/// The values that an erasure would remove; nothing was erased.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ErasePlanLine {
@@ -157,7 +157,7 @@ pub(crate) struct ErasePlanLine {
     erased: Erased,
 }
 
-/// What an erasure removed.
+/// The values that an erasure removed.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ErasedLine {

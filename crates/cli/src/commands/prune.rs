@@ -114,7 +114,7 @@ pub(crate) fn prune(args: &PruneArgs) -> Result<Code, Failure> {
     Ok(Code::Success)
 }
 
-/// What a prune would delete; nothing was deleted.
+/// The segments that a prune would delete; nothing was deleted.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct PrunePlanLine {

@@ -187,7 +187,7 @@ impl Drop for EndOnDrop<'_> {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ServingLine {
-    /// Whether a judge of the server checks what is reported.
+    /// Whether a judge of the server checks reported steps.
     checks: bool,
     /// The address for HTTP.
     http: Option<String>,

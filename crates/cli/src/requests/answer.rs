@@ -63,7 +63,7 @@ pub struct AnswerAnswer {
     pub status: Option<StepStatus>,
     /// The status of the run.
     pub run_status: String,
-    /// The person whom the question was for; absent if that person answered, or it was for anybody.
+    /// The person whom the question names; absent if that person answered, or if the question names no person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<String>,
 }

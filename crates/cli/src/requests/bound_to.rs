@@ -12,7 +12,7 @@ use plan_ledger::plan::WorkerProcess;
 
 use crate::protocol::{Failure, MACHINE_LENGTH_MAX, Peer, named_process};
 
-/// Which process's end ends the attempt, beside its lease.
+/// The process whose end ends the attempt, as does the end of its lease.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]

@@ -59,7 +59,7 @@ pub struct ClaimRequest {
     /// Without `run`: the next step of any run that has not ended, oldest run first.
     #[serde(default)]
     pub every_run: bool,
-    /// Which process's end ends the attempt, beside its lease; by default that which makes the request.
+    /// The process whose end ends the attempt, as does the end of its lease; by default the process of the request.
     #[serde(default, skip_serializing_if = "BoundTo::is_peer")]
     pub bound_to: BoundTo,
 }

@@ -17,7 +17,7 @@ use super::kind::RequestKind;
 use super::release::ReleaseAnswer;
 use super::rules::{Role, Rules};
 
-/// Release the attempt at a step, as a person whose worker is gone. It may have had side effects.
+/// Release the attempt at a step whose worker is gone, as a person. It may have had side effects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]

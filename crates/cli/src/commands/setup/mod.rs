@@ -97,7 +97,7 @@ struct HostArgs {
     json: bool,
 }
 
-/// What the setup of a host did.
+/// The changes by the setup of a host.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct SetupLine {

@@ -39,7 +39,7 @@ pub(crate) struct StoreProbeLine {
     pub(super) create_median_micros: Option<u64>,
     /// The longest duration of a create that succeeded.
     pub(super) create_slowest_micros: Option<u64>,
-    /// Where requests went, if the environment said so.
+    /// The endpoint of the requests, if the environment names one.
     pub(super) endpoint: Option<String>,
     /// The engine.
     pub(super) engine: EngineWord,
@@ -51,7 +51,7 @@ pub(crate) struct StoreProbeLine {
     pub(super) problems: Vec<String>,
     /// How many creates were refused, because the name existed.
     pub(super) refused: u64,
-    /// What the server calls itself.
+    /// The name that the server gives itself.
     pub(super) server: Option<String>,
     /// Whether the store states when an object was created.
     pub(super) states_time: bool,
@@ -71,7 +71,7 @@ pub(crate) struct StoreStatusLine {
     pub(super) chain: Option<String>,
     /// The epoch of the last slot; null without slots.
     pub(super) epoch: Option<u64>,
-    /// Where requests went, if the environment said so.
+    /// The endpoint of the requests, if the environment names one.
     pub(super) endpoint: Option<String>,
     /// The engine.
     pub(super) engine: EngineWord,
@@ -91,7 +91,7 @@ pub(crate) struct StoreStatusLine {
     pub(super) node: Option<String>,
     /// Objects of other names.
     pub(super) other_objects: u64,
-    /// The process that last served the ledger, as it says itself; null if there is no such hint.
+    /// The process that last served the ledger, from its own hint; null without a hint.
     pub(super) owner: Option<StoreOwnerJson>,
     /// The bytes of segment objects.
     pub(super) segment_bytes: u64,
@@ -99,7 +99,7 @@ pub(crate) struct StoreStatusLine {
     pub(super) segments: u64,
     /// The last record; 0 in an empty log.
     pub(super) seq: u64,
-    /// What the server calls itself.
+    /// The name that the server gives itself.
     pub(super) server: Option<String>,
     /// The bytes of slots.
     pub(super) slot_bytes: u64,
@@ -115,7 +115,7 @@ pub(crate) struct StoreStatusLine {
     pub(super) url: String,
 }
 
-/// What can be deleted from a store, or was, and which slots are kept for which reason.
+/// The objects that can be deleted from a store, or were, and the number of kept slots by reason.
 #[cfg_attr(
     not(any(feature = "store", test)),
     expect(dead_code, reason = "only `ledger store` prints it")
@@ -188,7 +188,7 @@ pub(crate) struct StorePruneLine {
     pub(super) url: String,
 }
 
-/// The process that last served a ledger in a store, as it says itself.
+/// The process that last served a ledger in a store, from its own hint.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct StoreOwnerJson {
@@ -271,7 +271,7 @@ impl StoreLagLine {
     }
 }
 
-/// What became of damage in a store.
+/// The state of damage in a store.
 #[cfg_attr(not(feature = "store"), expect(dead_code, reason = "only a store is checked"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
@@ -300,11 +300,11 @@ pub(crate) struct StoreDamageLine {
     pub(super) is_derived: bool,
     /// The name of the object below the address.
     pub(super) object: String,
-    /// What became of it.
+    /// Its state.
     pub(super) state: DamageWord,
     /// The address.
     pub(super) url: String,
-    /// What is wrong with it, for people.
+    /// The problem, for people.
     pub(super) what: String,
 }
 
@@ -352,7 +352,7 @@ pub(crate) enum StoreNewsLine {
     Damage(StoreDamageLine),
 }
 
-/// A standby has what is in the store, and follows it.
+/// A standby has copied the store, and follows it.
 #[cfg_attr(
     not(any(feature = "store", test)),
     expect(dead_code, reason = "only a store has a standby")
@@ -362,7 +362,7 @@ pub(crate) enum StoreNewsLine {
 pub(crate) struct StandbyLine {
     /// The epoch of the last record.
     pub(super) epoch: u64,
-    /// Its address for HTTP, where it says which process holds the ledger.
+    /// Its address for HTTP, at which it names the process that holds the ledger.
     pub(super) http: Option<String>,
     /// This process, in hexadecimal.
     pub(super) node: String,
@@ -380,7 +380,7 @@ impl StandbyLine {
     }
 }
 
-/// What a process does for a ledger in a store.
+/// The role of a process for a ledger in a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -401,7 +401,7 @@ impl StoreRole {
     }
 }
 
-/// What a process does for a ledger in a store, and how far both are apart: the answer of `/v1/health`.
+/// The role of a process for a ledger in a store, and the lag of the store: the answer of `/v1/health`.
 #[cfg_attr(
     not(any(feature = "store", test)),
     expect(dead_code, reason = "only a store has such a process")
@@ -428,7 +428,7 @@ pub(crate) struct StoreHealthLine {
     pub(crate) node: String,
     /// The address for clients of the process that holds the ledger, if it is another one and known.
     pub(crate) owner: Option<String>,
-    /// What this process does.
+    /// The role of this process.
     pub(crate) role: StoreRole,
     /// The last record that the store is known to have.
     pub(crate) seq: u64,
@@ -526,7 +526,7 @@ pub(crate) struct RestoredLine {
     pub(super) url: String,
 }
 
-/// What another process wrote to a folder is in a store.
+/// The records that another process wrote to a folder are in a store.
 #[cfg_attr(
     not(any(feature = "store", test)),
     expect(dead_code, reason = "only a store is shipped to")

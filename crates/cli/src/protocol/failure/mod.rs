@@ -284,7 +284,7 @@ pub(crate) struct ErrorLine {
     pub(super) kind: String,
     /// The rule of the ledger that rejected the command.
     pub(super) rejection: Option<&'static str>,
-    /// What happened, for people.
+    /// The failure, for people.
     pub(super) message: String,
     /// The exit code of the command.
     pub(super) exit_code: u8,

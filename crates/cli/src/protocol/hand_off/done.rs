@@ -35,7 +35,7 @@ pub struct DoneSummary<'a> {
     pub left_out: u32,
 }
 
-/// A finished step, and what it produced.
+/// A finished step, and its results.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct DoneStep<'a> {

@@ -21,7 +21,7 @@ pub(crate) struct Question<'a> {
     schema: u32,
     /// The name of the run.
     run: &'a str,
-    /// What the plan is about.
+    /// The purpose of the plan.
     plan: Brief<'a>,
     /// The step as in the plan; null for a criterion of the plan.
     step: Option<Step>,

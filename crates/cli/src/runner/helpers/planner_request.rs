@@ -29,7 +29,7 @@ pub(crate) struct PlannerRequest<'a> {
     request: RequestReason<'a>,
     /// The requests of workers that are recorded once this one is resolved, unless the plan does their steps again.
     waiting_requests: Vec<WaitingRequest<'a>>,
-    /// For the first plan of a run: what it is to achieve.
+    /// For the first plan of a run: its goal.
     #[serde(skip_serializing_if = "Option::is_none")]
     goal: Option<&'a str>,
     /// The active version.
@@ -50,7 +50,7 @@ pub(crate) struct PlannerRequest<'a> {
     budget: PlannerBudget,
     /// The versions that a person rejected.
     rejected_versions: Vec<u32>,
-    /// What their reviewers said.
+    /// The reasons of their reviewers.
     rejections: Vec<Rejection<'a>>,
     /// The problems of earlier replies to this request.
     unusable_answers: &'a [String],

@@ -71,11 +71,11 @@ pub(crate) struct ServiceArgs {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ServiceLine {
-    /// What was done with the unit.
+    /// The change of the unit.
     action: SetupAction,
     /// The command line that it starts, and the folder in which it does.
     command: String,
-    /// The line for cron, where there is no systemd.
+    /// The line for cron, if there is no systemd.
     cron: String,
     /// The command that enables the unit.
     enable: String,
@@ -85,7 +85,7 @@ pub(crate) struct ServiceLine {
     folder: PathBuf,
     /// Whether the unit is written as it should be, and lacks nothing that is known here.
     is_complete: bool,
-    /// What the run may need and a unit lacks.
+    /// The settings that the run may need and that a unit lacks.
     lacks: Vec<String>,
     /// The run.
     run: String,

@@ -41,7 +41,7 @@ pub(crate) struct DeciderRequest<'a> {
     attempt: u32,
     /// The token of the attempt.
     token: u64,
-    /// What failed.
+    /// The failed attempt.
     failure: FailureJson<'a>,
     /// The output of the attempt.
     #[cfg_attr(test, schemars(with = "crate::json::AnyJson"))]
@@ -53,9 +53,9 @@ pub(crate) struct DeciderRequest<'a> {
     /// The variables of the run.
     #[cfg_attr(test, schemars(with = "BTreeMap<String, crate::json::AnyJson>"))]
     variables: BTreeMap<&'a str, Value>,
-    /// The rest of the budget; null is no limit.
+    /// The rest of the budget; null means no limit.
     budget_remaining: Remaining,
-    /// How many versions may still replace the plan; null without a limit of its own.
+    /// How many versions may still replace the plan; null without such a limit.
     replans_left: Option<u32>,
 }
 
