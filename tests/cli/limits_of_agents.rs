@@ -537,7 +537,7 @@ fn holds_that_cannot_be_written_are_reported_once() {
     place.write(".ledger/work/waits", "not a folder");
     let words = ["run", "plan.yaml", "--worker", "sh agent.sh", "--max-parallel", "1"];
     let ended = place.ledger_with(&words).code(0);
-    let said = ended.err.matches("status cannot say what this runner waits for").count();
+    let said = ended.err.matches("status cannot show what this runner waits for").count();
     assert_eq!((said, failures(&place)), (1, vec![0, 0]), "{}", ended.err);
 }
 

@@ -186,7 +186,7 @@ fn ledger_of_a_folder_that_was_made_anew_is_told_of() {
     place.write("new/plan.yaml", PLAN);
     fs::remove_dir_all(place.path("w")).unwrap();
     fs::rename(place.path("new"), place.path("w")).unwrap();
-    let hint = ["in the folder that was here until", "begin anew with `ledger run`"];
+    let hint = ["in the folder that was here until", "start a new ledger with `ledger run`"];
     let told = in_folder(&["status"]).code(2).complains(&hint);
     assert!(!told.err.contains("--accept-rollback"), "{}", told.err);
     in_folder(&run).code(0).complains(&["in the folder that was here until", "a new one begins"]);

@@ -146,7 +146,7 @@ fn orderly_end_without_the_store_fails_and_loses_nothing() {
     let err = owner.err() + &owner.out();
     assert!(err.contains("are only in this folder") && err.contains("safe here"), "{err}");
     // The end waits for the store, and not for long.
-    assert!(err.contains("the store took none of them for 10 s"), "{err}");
+    assert!(err.contains("the store accepted none of them for 10 s"), "{err}");
     assert!(err.contains(&store.place.url), "{err}");
     store.bring_back();
     assert!(store.stored() < seq);

@@ -117,7 +117,7 @@ impl WaitNotice {
         answer.messages.iter().for_each(|message| print_message(&format!("waiting: {message}")));
         if answer.messages.len() > 1 {
             print_message(
-                "to take over a step whose worker is gone: `ledger release --step STEP`, in a shell of yours",
+                "to take over a step whose worker is gone: `ledger release --step STEP`, in your own shell",
             );
         }
     }

@@ -94,7 +94,7 @@ fn ending(run: &Run) -> Result<(), String> {
     match run.status {
         RunStatus::Ended(Ending::Done) => Ok(()),
         RunStatus::Ended(ending) => Err(format!("ended as {}", phrase(&ending))),
-        _ => Err("waits for what a drill cannot do".to_owned()),
+        _ => Err("waits for something that a drill cannot do".to_owned()),
     }
 }
 

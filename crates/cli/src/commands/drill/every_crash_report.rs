@@ -125,7 +125,7 @@ fn text(crashes: &CrashReport, args: &DrillArgs) -> Vec<String> {
     match &crashes.tried {
         Ok(_) if crashes.steps == 0 => {
             lines.push(
-                "  FAILED  no step was executed: the run waits for what a drill cannot do"
+                "  FAILED  no step was executed: the run waits for something that a drill cannot do"
                     .to_owned(),
             );
             lines.push("the drill failed".to_owned());

@@ -314,7 +314,7 @@ fn confirm_control(
 }
 
 fn declined() -> ToolRefusal {
-    ToolRefusal::new("declined", "the user did not decide so; nothing was recorded")
+    ToolRefusal::new("declined", "the user did not decide this; nothing was recorded")
 }
 
 /// The key of a call that may mean something new each time.

@@ -216,7 +216,7 @@ impl Drive<'_> {
             // It is written again in the next pass of the loop.
             Err(error) if !self.is_hold_unnoted => {
                 self.is_hold_unnoted = true;
-                let text = "status cannot say what this runner waits for, and after its end a limit is met once more";
+                let text = "status cannot show what this runner waits for, and the next runner will meet the limit again";
                 self.note(None, format!("{text}: {error}"));
             }
             Err(_) => {}

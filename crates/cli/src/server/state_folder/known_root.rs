@@ -199,7 +199,7 @@ fn gone_above(dir: &Path) -> Option<(PathBuf, Gone)> {
 pub(crate) fn gone_ledger_text(dir: &Path, is_for_agent: bool) -> Option<String> {
     let gone = gone(dir)?;
     let help = if is_for_agent {
-        "tell the user: a backup can be restored, and only the user decides to begin anew"
+        "tell the user: a backup can be restored, and only the user decides to start a new ledger"
     } else {
         gone.hint()
     };
@@ -222,10 +222,10 @@ impl Gone {
     /// The hint for a person.
     fn hint(&self) -> &'static str {
         if self.is_folder_there {
-            "restore a backup; or to begin anew, add --accept-rollback to `ledger run` or `ledger init`: what was done \
-             is done again"
+            "restore a backup; or to start a new ledger, add --accept-rollback to `ledger run` or `ledger init`: finished \
+             work is done again"
         } else {
-            "restore a backup; or begin anew with `ledger run` or `ledger init`: what was done is done again"
+            "restore a backup; or start a new ledger with `ledger run` or `ledger init`: finished work is done again"
         }
     }
 }

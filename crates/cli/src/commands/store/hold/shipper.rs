@@ -115,7 +115,7 @@ impl Shipper {
             } else if since.elapsed() >= LAST_WAIT {
                 let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 let last = last.map_or_else(String::new, |why| format!(": {why}"));
-                format!("the store took none of them for {} s{last}", LAST_WAIT.as_secs())
+                format!("the store accepted none of them for {} s{last}", LAST_WAIT.as_secs())
             } else {
                 std::thread::sleep(LOOK_PAUSE);
                 continue;

@@ -23,7 +23,7 @@ pub(super) fn store_time(client: &StoreClient, ids: &dyn IdSource) -> Result<Sto
     }
     let newest = ["tail/", "seg/"].into_iter().filter_map(|folder| newest(client, folder)).max();
     newest.ok_or_else(|| {
-        let error = Error::new(ErrorKind::Io, "the store does not say what time it is");
+        let error = Error::new(ErrorKind::Io, "the store does not report its time");
         error
             .with_hint("check that the credentials may list objects, and create them in probe/")
             .into()
