@@ -387,7 +387,7 @@ fn planner_of_a_killed_runner_is_ended_and_asked_again() {
     wait_until("the planner is running", || place.path("asked").exists());
     assert!(running.kill().was_killed());
     let ended = place.ledger_with(&run).code(0);
-    ended.complains(&["an attempt or a check of an earlier runner left", "which was killed: s"]);
+    ended.complains(&["an attempt or a check of an earlier runner left", "killed: s"]);
 }
 
 /// A run that its planner changed continues with the same file; `--replan` proposes the file again.
