@@ -3,27 +3,13 @@
 use plan_ledger::plan::{BudgetPart, Micros, PauseCause, Warning};
 use plan_ledger::{Cost, Limits, Run};
 
-use crate::protocol::{BudgetUse, StepName, count, counted, part_adjective, slow_text};
+use crate::protocol::{BudgetUse, StepName, count, counted, slow_text};
 
 use super::render::escape_control;
 
 /// The pause of a run with its cause: `paused by ana`, `paused: its token budget is exhausted`.
 pub(crate) fn paused_text(cause: &PauseCause) -> String {
-    match cause {
-        PauseCause::Person { by } => format!("paused by {}", escape_control(by)),
-        PauseCause::RunBudget { part } => {
-            format!("paused: its {} budget is exhausted", part_adjective(*part))
-        }
-        PauseCause::LedgerBudget { part } => {
-            format!("paused: the ledger's {} budget is exhausted", part_adjective(*part))
-        }
-        PauseCause::StepLimit { step } => {
-            format!("paused: an attempt of step #{step} cost more than allowed")
-        }
-        PauseCause::Runner { reason } => {
-            format!("paused by its runner: {}", escape_control(reason))
-        }
-    }
+    escape_control(&plan_ledger_views::paused_text(cause))
 }
 
 /// The limits of a budget.

@@ -5,24 +5,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The commands that decide for a person.
-const OF_PERSONS: [&str; 15] = [
-    "accept",
-    "reject",
-    "answer",
-    "plan approve",
-    "plan reject",
-    "decide",
-    "retry",
-    "skip",
-    "budget",
-    "cap",
-    "erase",
-    "unpause",
-    "cancel",
-    "plan withdraw",
-    "resume --retry-failed",
-];
+use plan_ledger_views::Audience;
 
 /// Whether all output of this process is for an agent.
 static PROCESS_FOR_AGENTS: AtomicBool = AtomicBool::new(false);
@@ -50,20 +33,18 @@ pub(crate) fn is_for_agent() -> bool {
     PROCESS_FOR_AGENTS.load(Ordering::Relaxed) || THREAD_FOR_AGENTS.get()
 }
 
+/// Who reads the output.
+pub(crate) fn reader() -> Audience {
+    if is_for_agent() { Audience::Agent } else { Audience::Person }
+}
+
 /// Whether the reader of the output may type this command line: an agent decides for no person, and starts no
 /// judge.
 pub(crate) fn is_for_reader(line: &str) -> bool {
-    if !is_for_agent() {
-        return true;
-    }
     // A command may be for another folder.
     let line =
         line.strip_prefix("cd ").and_then(|it| it.rsplit_once("&& ")).map_or(line, |it| it.1);
     let Some(rest) = line.strip_prefix("ledger ") else { return true };
-    if rest.starts_with("work ") && rest.contains(" --judge-only") {
-        return false;
-    }
-    !OF_PERSONS.iter().any(|verb| {
-        rest.strip_prefix(verb).is_some_and(|after| after.is_empty() || after.starts_with(' '))
-    })
+    let words: Vec<&str> = rest.split(' ').collect();
+    Audience::of(&words) <= reader()
 }

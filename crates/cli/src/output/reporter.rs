@@ -12,8 +12,9 @@ use indicatif::ProgressBar;
 use plan_ledger::{Result, Ruling, StepNumber, StepStatus, Timestamp};
 
 use crate::json::{JsonLine, line_text};
-use crate::runner::{Observer, Pending, Progress, StopRequest, end_all_workers};
+use crate::runner::{Observer, Progress, StopRequest, end_all_workers};
 use crate::signals::StopSignals;
+use plan_ledger_views::WaitingItem;
 
 use super::print::print_message;
 use super::printer::Printer;
@@ -61,7 +62,7 @@ pub(crate) struct RunReporter {
     ledger: PathBuf,
     signals: StopSignals,
     /// The items of the last report of [`Self::report_waiting`].
-    waits: Vec<Pending>,
+    waits: Vec<WaitingItem>,
     /// The notes that were shown: with `--wait`, each session has those about conditions again.
     notes: BTreeSet<(Option<StepNumber>, String)>,
 }
@@ -106,7 +107,7 @@ impl RunReporter {
     pub(crate) fn report_waiting(
         &mut self,
         run: &str,
-        items: &[Pending],
+        items: &[WaitingItem],
         until: Option<Timestamp>,
         ledger: &Path,
     ) -> bool {

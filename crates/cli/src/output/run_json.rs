@@ -12,7 +12,8 @@ use plan_ledger::{
 
 use crate::json::AnyJson;
 use crate::protocol::{BudgetUse, StepName, TrustedCheckJson, code_of, describe};
-use crate::runner::{Pending, Progress, RunOutcome, RunSummary, Session, Unrecorded};
+use crate::runner::{Progress, RunOutcome, RunSummary, Session, Unrecorded};
+use plan_ledger_views::WaitingItem;
 
 use super::run_text::{ROOM_AGAIN, outcome_name};
 
@@ -604,35 +605,39 @@ pub(crate) enum PendingJson {
     },
 }
 
-impl From<&Pending> for PendingJson {
-    fn from(item: &Pending) -> Self {
+impl From<&WaitingItem> for PendingJson {
+    fn from(item: &WaitingItem) -> Self {
         match item.clone() {
-            Pending::Question { id, step, asked } => Self::Question {
+            WaitingItem::Question { id, step, asked } => Self::Question {
                 asked,
                 number: number_of(step.as_ref()),
                 question: id,
                 step: step.map(|step| step.id),
             },
-            Pending::Review { version, hash } => Self::Review { hash, version },
-            Pending::Paused { cause } => Self::Paused { cause },
-            Pending::Replan { trigger, from, reason, .. } => Self::Replan {
+            WaitingItem::Review { version, hash } => Self::Review { hash, version },
+            WaitingItem::Paused { cause } => Self::Paused { cause },
+            WaitingItem::Replan { trigger, from, reason, .. } => Self::Replan {
                 number: number_of(from.as_ref()),
                 reason,
                 step: from.map(|step| step.id),
                 trigger,
             },
-            Pending::Decision { step: StepName { number, id: step }, message } => {
+            WaitingItem::Decision { step: StepName { number, id: step }, message } => {
                 Self::Decision { message, number, step }
             }
-            Pending::Verdicts { step: StepName { number, id: step }, criteria } => {
+            WaitingItem::Verdicts { step: StepName { number, id: step }, criteria } => {
                 Self::Verdicts { criteria, number, step }
             }
-            Pending::Checks { step: StepName { number, id: step }, criteria } => {
+            WaitingItem::Checks { step: StepName { number, id: step }, criteria } => {
                 Self::Checks { criteria, number, step }
             }
-            Pending::Commands { version, commands, .. } => Self::Commands { commands, version },
-            Pending::Misplaced {
-                step: StepName { number, id }, approved, work, reason, ..
+            WaitingItem::Commands { version, commands, .. } => Self::Commands { commands, version },
+            WaitingItem::Misplaced {
+                step: StepName { number, id },
+                approved,
+                work,
+                reason,
+                ..
             } => Self::Misplaced {
                 approved_in: approved,
                 claimed_in: work,
@@ -640,20 +645,20 @@ impl From<&Pending> for PendingJson {
                 reason,
                 step: id,
             },
-            Pending::PlanVerdicts { criteria } => Self::PlanVerdicts { criteria },
-            Pending::PlanChecks { criteria } => Self::PlanChecks { criteria },
-            Pending::OutcomeUnknown { step: StepName { number, id: step } } => {
+            WaitingItem::PlanVerdicts { criteria } => Self::PlanVerdicts { criteria },
+            WaitingItem::PlanChecks { criteria } => Self::PlanChecks { criteria },
+            WaitingItem::OutcomeUnknown { step: StepName { number, id: step } } => {
                 Self::OutcomeUnknown { number, step }
             }
-            Pending::Held { step: StepName { number, id: step }, worker, lease_until } => {
+            WaitingItem::Held { step: StepName { number, id: step }, worker, lease_until } => {
                 Self::Held { lease_until_micros: lease_until, number, step, worker }
             }
-            Pending::Person { step: StepName { number, id: step }, owner } => {
+            WaitingItem::Person { step: StepName { number, id: step }, owner } => {
                 Self::Person { number, owner, step }
             }
-            Pending::Routed { ready, owners } => Self::Routed { owners, ready },
-            Pending::Caps { ready } => Self::Caps { ready },
-            Pending::Blocked { steps } => Self::Blocked { steps },
+            WaitingItem::Routed { ready, owners } => Self::Routed { owners, ready },
+            WaitingItem::Caps { ready } => Self::Caps { ready },
+            WaitingItem::Blocked { steps } => Self::Blocked { steps },
         }
     }
 }

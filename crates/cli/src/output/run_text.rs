@@ -3,20 +3,16 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use plan_ledger::internals::ledger::time_text;
-use plan_ledger::plan::{
-    BudgetPart, Micros, PauseCause, QuestionBody, QuestionSubject, ResolvedOutcome, VALUE,
-};
-use plan_ledger::{ContentHash, QuestionId, ReplanTrigger, Ruling, Timestamp};
+use plan_ledger::plan::{Micros, ResolvedOutcome};
+use plan_ledger::{Ruling, Timestamp};
+use plan_ledger_views::{Advice, WaitingItem};
 
-use crate::protocol::{StepName, class_word, counted};
-use crate::runner::{Pending, Progress, RunOutcome, RunSummary, STOPPING, Unrecorded};
+use crate::protocol::{class_word, counted};
+use crate::runner::{Progress, RunOutcome, RunSummary, STOPPING, Unrecorded};
 
-use super::budget::{cost_text, paused_text};
-use super::question::question_subject_text;
-use super::reader::{is_for_agent, is_for_reader};
+use super::budget::cost_text;
+use super::reader::reader;
 use super::render::local_moment;
-use crate::protocol::{option, quoted, shell_command};
 
 /// The maximum number of items of a list that are shown.
 const SHOWN_MAX: usize = 10;
@@ -170,16 +166,6 @@ pub(crate) fn summary_text(summary: &RunSummary, ledger: &Path) -> String {
     text
 }
 
-/// A step as an argument of a command: its id, or its number if the id looks like an option or a
-/// number, or is too long to type.
-pub(crate) fn step_argument(step: &StepName) -> String {
-    let is_id = !step.id.starts_with(['-', '#']) && step.id.chars().count() <= TYPED_MAX;
-    if is_id { step.id.clone() } else { format!("#{}", step.number) }
-}
-
-/// The longest id in a command, in characters.
-const TYPED_MAX: usize = 40;
-
 fn steps(summary: &RunSummary) -> String {
     let counts = &summary.counts;
     let mut line = format!("  {} of {} steps accepted", counts.accepted, counts.steps);
@@ -256,257 +242,25 @@ fn next_actions(summary: &RunSummary, ledger: &Path) -> Vec<String> {
 }
 
 /// An item that a run waits for, followed by the commands that resolve it.
-pub(crate) fn pending_text(item: &Pending, run: &str, ledger: &Path) -> String {
+pub(crate) fn pending_text(item: &WaitingItem, run: &str, ledger: &Path) -> String {
     let (text, commands) = pending_commands(item, run, ledger);
     let lines = commands.iter().map(|command| format!("\n      {command}"));
     std::iter::once(text).chain(lines).collect()
 }
 
 /// An item that a run waits for, and the commands with which its reader resolves it.
-pub(crate) fn pending_commands(item: &Pending, run: &str, ledger: &Path) -> (String, Vec<String>) {
-    let (text, mut commands) = all_commands(item, run, ledger);
-    commands.retain(|command| is_for_reader(command));
-    (text, commands)
-}
-
-/// The command that approves a version of a run, and no other than the one that was shown.
-pub(crate) fn approve_command(run: &str, ledger: &Path, hash: ContentHash) -> String {
-    let approve = shell_command("plan approve", ledger, &[run]);
-    format!("{approve} {}", option("--shown", &hash.short()))
-}
-
-/// The commands with which a person reads what a run executes, and approves it for a folder, if that is there.
-fn approve_in(folder: &str, run: &str, ledger: &Path, hash: ContentHash) -> Vec<String> {
-    let review = shell_command("plan review", ledger, &[run]);
-    let whole = ledger.canonicalize().unwrap_or_else(|_| ledger.to_owned());
-    let approve = format!("cd {} && {}", quoted(folder), approve_command(run, &whole, hash));
-    let approve = Some(approve).filter(|_| Path::new(folder).is_dir());
-    std::iter::once(review).chain(approve).collect()
-}
-
-/// The command that starts a process which checks a run and needs no worker, also beside a server. In the shell of
-/// an agent none does.
-fn judge_commands(run: &str, ledger: &Path) -> Vec<String> {
-    if is_for_agent() {
-        return Vec::new();
-    }
-    vec![format!("{} --judge-only --wait", shell_command("work", ledger, &[run]))]
-}
-
-/// An item that a run waits for, and the commands that resolve it. Where the answer lets the run execute
-/// something, the first command shows it.
-fn all_commands(item: &Pending, run: &str, ledger: &Path) -> (String, Vec<String>) {
-    let line = |verb: &str, words: &[&str]| shell_command(verb, ledger, words);
-    match item {
-        Pending::Question { id, step, asked } => {
-            let number = id.0.to_string();
-            let answer = |option: &String| match option.as_str() {
-                VALUE => line("answer", &[&number, "VALUE"]),
-                option => line("answer", &[&number, option]),
-            };
-            let shown = showing_command(step.as_ref(), asked, run, ledger).into_iter();
-            let commands = shown.chain(asked.options.iter().map(answer)).collect();
-            (question(*id, step.as_ref(), asked), commands)
-        }
-        Pending::Review { version, hash } => (
-            format!("version {version} of the plan ({}) waits for approval", hash.short()),
-            vec![line("plan review", &[run]), approve_command(run, ledger, *hash)],
-        ),
-        Pending::Paused { cause } => {
-            let command = match cause {
-                PauseCause::RunBudget { part } => budget(*part, &[run], ledger),
-                PauseCause::LedgerBudget { part } => budget(*part, &[], ledger),
-                PauseCause::Person { .. }
-                | PauseCause::StepLimit { .. }
-                | PauseCause::Runner { .. } => line("unpause", &[run]),
-            };
-            (format!("the run is {}", paused_text(cause)), vec![command])
-        }
-        Pending::Replan { .. } => replan_commands(item, run, ledger),
-        Pending::Decision { step, message } => {
-            let commands = decision_commands(step, run, ledger);
-            (format!("{step} waits for a decision about its failure: {message}"), commands)
-        }
-        Pending::Verdicts { step, criteria } => (
-            format!("{step} waits for a verdict on: {}", criteria.join("; ")),
-            vec![line("accept", &[run, &step_argument(step)])],
-        ),
-        Pending::Checks { step, criteria } => (
-            format!("{step} waits for a runner or a judge to check: {}", criteria.join("; ")),
-            judge_commands(run, ledger),
-        ),
-        Pending::PlanChecks { criteria } => (
-            format!("the plan waits for a runner or a judge to check: {}", criteria.join("; ")),
-            judge_commands(run, ledger),
-        ),
-        Pending::Commands { version, hash, commands } => (
-            format!(
-                "nothing is checked before a person approves what version {version} of the plan \
-                 executes: {}",
-                commands.join("; ")
-            ),
-            vec![line("plan review", &[run]), approve_command(run, ledger, *hash)],
-        ),
-        Pending::Misplaced { step, work, reason, hash, .. } => (
-            format!("{step} is reported, and no judge checks it: {reason}"),
-            approve_in(work, run, ledger, *hash),
-        ),
-        Pending::PlanVerdicts { criteria } => (
-            format!("the plan waits for a verdict on: {}", criteria.join("; ")),
-            vec![line("accept", &[run, "plan"])],
-        ),
-        Pending::OutcomeUnknown { step } => (
-            format!(
-                "the outcome of {step} is unknown: a lost attempt may have done it, and the step \
-                 must not be done twice"
-            ),
-            outcome_commands(step, run, ledger),
-        ),
-        Pending::Held { step, worker, lease_until } => {
-            let until = time_text(*lease_until);
-            let text = format!(
-                "{step} is claimed by {worker}, a worker outside this runner; its lease expires at \
-                 {until}"
-            );
-            (text, Vec::new())
-        }
-        Pending::Person { step, owner } => {
-            let claim = line("claim", &[run, "--step", &step_argument(step)]);
-            let claim = format!("{claim} {} --worker NAME", option("--owner", owner));
-            let skip = format!("{} --reason WHY", line("skip", &[run, &step_argument(step)]));
-            (format!("{step} waits for a person ({owner}) to do it"), vec![claim, skip])
-        }
-        Pending::Routed { ready, owners } => {
-            let steps = counted_of(*ready, "step is", "steps are");
-            let owners = match owners.as_slice() {
-                [] => String::new(),
-                owners => format!(" (owners: {})", owners.join(", ")),
-            };
-            (format!("{steps} ready for other workers{owners}"), Vec::new())
-        }
-        Pending::Caps { ready } => (
-            format!("{} ready, but a cap is reached", counted_of(*ready, "step is", "steps are")),
-            vec![line("cap", &["--help"])],
-        ),
-        Pending::Blocked { steps } => {
-            let steps = counted_of(*steps, "step is", "steps are");
-            (format!("{steps} blocked by dependencies that can never be met"), Vec::new())
-        }
-    }
-}
-
-/// A request for a new version, and the commands that resolve it: a value that would do comes first.
-fn replan_commands(item: &Pending, run: &str, ledger: &Path) -> (String, Vec<String>) {
-    let Pending::Replan { trigger, from, is_failed, limit, reason, file, unset } = item else {
-        return (String::new(), Vec::new());
-    };
-    let line = |verb: &str, words: &[&str]| shell_command(verb, ledger, words);
-    let mut commands: Vec<String> =
-        unset.iter().map(|name| line("set", &[name, "VALUE", "--run", run])).collect();
-    if let Some(step) = from.as_ref().filter(|_| *is_failed) {
-        let step = step_argument(step);
-        commands.push(line("retry", &[run, &step]));
-        commands.push(format!("{} --reason WHY", line("skip", &[run, &step])));
-    }
-    commands.push(match limit {
-        Some(_) => {
-            let request = line("plan request", &[run, "--kind", "scope-change"]);
-            format!("{request} --reason WHY")
-        }
-        None => line("plan propose", &[file, "--run", run]),
-    });
-    commands.push(format!("{} --reason WHY", line("plan withdraw", &[run])));
-    let text = replan(trigger, from.as_ref(), reason, *limit);
-    let text = match unset.as_slice() {
-        [] => text,
-        names => format!("no step sets {}: set a value, or else {text}", names.join(", ")),
-    };
-    (text, commands)
-}
-
-/// The command that shows what the answer to a question lets the run execute, if it lets it.
-fn showing_command(
-    step: Option<&StepName>,
-    asked: &QuestionBody,
+pub(crate) fn pending_commands(
+    item: &WaitingItem,
     run: &str,
     ledger: &Path,
-) -> Option<String> {
-    match (&asked.subject, step) {
-        (QuestionSubject::Plan { .. }, _) => Some(shell_command("plan review", ledger, &[run])),
-        (QuestionSubject::Gate, Some(step)) => Some(step_command(step, run, ledger)),
-        _ => None,
-    }
+) -> (String, Vec<String>) {
+    (item.to_string(), lines_of(&item.resolve(run, ledger)))
 }
 
-/// The command that shows a step with everything that it executes.
-pub(crate) fn step_command(step: &StepName, run: &str, ledger: &Path) -> String {
-    shell_command("inspect", ledger, &["step", run, &step_argument(step)])
-}
-
-fn counted_of(number: u32, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
-}
-
-fn question(id: QuestionId, step: Option<&StepName>, asked: &QuestionBody) -> String {
-    let about = step.map(|step| format!("{step}, ")).unwrap_or_default();
-    let to = asked.to.as_ref().map(|to| format!(" for {to}")).unwrap_or_default();
-    let until =
-        asked.deadline.map(|time| format!(", until {}", time_text(time))).unwrap_or_default();
-    let subject = question_subject_text(&asked.subject);
-    format!("question {}{to}{until}: {about}{subject}: {}", id.0, asked.text)
-}
-
-fn replan(
-    trigger: &ReplanTrigger,
-    from: Option<&StepName>,
-    reason: &str,
-    limit: Option<u32>,
-) -> String {
-    if *trigger == ReplanTrigger::Extension {
-        return format!(
-            "the plan needs more steps ({reason}): add them and repeat the command with --replan, \
-             or withdraw the request"
-        );
-    }
-    let from = from.map(|step| format!(" from {step} on")).unwrap_or_default();
-    if let Some(max) = limit {
-        return format!(
-            "a new plan version is needed{from}: {reason}; the replan limit ({max}) is reached: \
-             request it as a change of scope, or withdraw the request"
-        );
-    }
-    format!(
-        "a new plan version is needed{from}: {reason}; change the plan and repeat the command \
-         with --replan, or withdraw the request"
-    )
-}
-
-/// The command that raises a budget.
-fn budget(part: BudgetPart, run: &[&str], ledger: &Path) -> String {
-    let more = match part {
-        BudgetPart::Money => ["--money", "1.00"],
-        BudgetPart::Tokens => ["--tokens", "100000"],
-        BudgetPart::Attempts => ["--attempts", "10"],
-        BudgetPart::Wall => ["--wall", "1h"],
-    };
-    shell_command("budget raise", ledger, &[run, &more].concat())
-}
-
-/// The commands that decide about the failure of a step, one for each decision.
-fn decision_commands(step: &StepName, run: &str, ledger: &Path) -> Vec<String> {
-    let decisions = ["retry", "fail", "fallback", "replan", "escalate", "abort"];
-    answer_commands(step, run, ledger, &decisions)
-}
-
-/// The commands that report the unknown outcome of a step, one for each outcome.
-fn outcome_commands(step: &StepName, run: &str, ledger: &Path) -> Vec<String> {
-    answer_commands(step, run, ledger, &["landed", "did-not-happen"])
-}
-
-fn answer_commands(step: &StepName, run: &str, ledger: &Path, answers: &[&str]) -> Vec<String> {
-    let step = step_argument(step);
-    let command = |answer: &&str| shell_command("answer", ledger, &[run, &step, answer]);
-    answers.iter().map(command).collect()
+/// The lines of the commands that the reader of this process may type.
+fn lines_of(advice: &[Advice]) -> Vec<String> {
+    let advice = advice.iter().filter(|advice| advice.is_for(reader()));
+    advice.map(Advice::to_string).collect()
 }
 
 fn push_list(text: &mut String, items: Vec<String>) {

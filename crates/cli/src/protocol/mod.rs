@@ -10,7 +10,6 @@ mod message;
 mod opening;
 pub(crate) mod private_files;
 mod process;
-mod shell;
 mod signed_note;
 mod trace_context;
 mod trusted;
@@ -23,27 +22,29 @@ pub(crate) use gone::{CLAIM_EXTENSION, claim_record, claims_folder, gone_attempt
 pub use hand_off::{
     ArtifactEntry, ChangedFile, DONE_BYTES_MAX, DoneStep, DoneSummary, FailedCriterion, FileState,
     HandOff, Nearby, Neighbour, OutcomeWord, PlanBrief, PlanContext, PreviousAttempt, ReceiptFile,
-    StepName, WorkerKind,
+    WorkerKind,
 };
 pub(crate) use hand_off::{class_word, describe, title};
 pub(crate) use judge::{
-    Unchecked, WorkElsewhere, approval_of, check_folder, checks_folder, commands_of, has_judge,
-    is_unapproved, judge_mark, no_judge_text, step_lock, unapproved_commands, unchecked_text,
+    Unchecked, WorkElsewhere, check_folder, checks_folder, has_judge, judge_mark, no_judge_text,
+    step_lock, unchecked_text,
 };
 pub use message::MESSAGE_LENGTH_MAX;
 pub(crate) use message::{encode, receive};
 pub(crate) use opening::{OpeningJson, OpeningWord, RolledBackLine};
+pub use plan_ledger_views::StepName;
+#[cfg(all(test, not(feature = "store")))]
+pub(crate) use plan_ledger_views::takes_ledger;
+pub(crate) use plan_ledger_views::{
+    OWN_LEDGER, approval_of, commands_of, in_ledger, is_unapproved, ledger_option, option, quoted,
+    quoted_folder, sh_word, shell_command, unapproved_commands,
+};
 pub(crate) use process::{
     MACHINE_LENGTH_MAX, Peer, ProcessStatus, is_gone, named_process, not_ignored, process_start,
     this_machine,
-};
-#[cfg(all(test, not(feature = "store")))]
-pub(crate) use shell::takes_ledger;
-pub(crate) use shell::{
-    OWN_LEDGER, in_ledger, ledger_option, option, quoted, quoted_folder, sh_word, shell_command,
 };
 pub(crate) use signed_note::{NoteError, NoteSigner, NoteVerifier};
 pub(crate) use trace_context::{SpanId, TraceId, traceparent};
 pub(crate) use trusted::{TrustedCheckJson, TrustsLine, trusted_text};
 pub use units::BudgetUse;
-pub(crate) use units::{count, counted, hex, lost_records_text, part_adjective, size, slow_text};
+pub(crate) use units::{count, counted, hex, lost_records_text, size, slow_text};

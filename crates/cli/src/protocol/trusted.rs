@@ -7,8 +7,8 @@ use serde::Serialize;
 use plan_ledger::plan::TrustedCheck;
 use plan_ledger::{Run, StepNumber};
 
-use super::hand_off::StepName;
 use super::units::counted;
+use plan_ledger_views::StepName;
 
 /// How many checks a text names.
 const SHOWN_MAX: usize = 5;

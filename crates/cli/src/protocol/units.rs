@@ -98,16 +98,10 @@ impl BudgetUse {
 impl fmt::Display for BudgetUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { part, percent } = self;
-        write!(f, "{percent} % of the run's {} budget is used", part_adjective(*part))
-    }
-}
-
-/// A part of a budget as an adjective.
-pub(crate) fn part_adjective(part: BudgetPart) -> &'static str {
-    match part {
-        BudgetPart::Money => "money",
-        BudgetPart::Tokens => "token",
-        BudgetPart::Attempts => "attempt",
-        BudgetPart::Wall => "wall-time",
+        write!(
+            f,
+            "{percent} % of the run's {} budget is used",
+            plan_ledger_views::part_adjective(*part)
+        )
     }
 }

@@ -42,18 +42,16 @@ pub(crate) use claims::{
 };
 pub(crate) use drive::{
     Consequence, EndedAttempt, GuardState, HeldOwner, closed_until, disk_problem, is_by_planner,
-    keep_left, may_ask_planner, misplaced, plan_file, rationale, rejected_text,
+    keep_left, may_ask_planner, misplaced, rationale,
 };
 pub use drive::{
-    Counts, Guards, LeftWorkers, Options, Pending, Recovered, RunOutcome, RunSummary, Session,
-    TakeOver, Unrecorded, drive, pending, recover,
+    Counts, Guards, LeftWorkers, Options, Recovered, RunOutcome, RunSummary, Session, TakeOver,
+    Unrecorded, drive, recover,
 };
 pub(crate) use external_worker::{
     CheckPlaces, End, ExternalWork, Order, check_external, forget_external, has_check,
 };
-pub(crate) use helpers::approved_commands::{
-    approval_here, approved_commands, commands_of_active, folder_here,
-};
+pub(crate) use helpers::approved_commands::{approval_here, approved_commands, folder_here};
 pub use helpers::command_gate::CommandChecks;
 pub(crate) use helpers::commands::TIMEOUT_SECONDS;
 pub use helpers::commands::{FailureDecider, Helpers, Judge, PlannedWork, Planner};

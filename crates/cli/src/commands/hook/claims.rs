@@ -12,9 +12,9 @@ use plan_ledger::{AttemptToken, Run, State, StepNumber, StepState, StepStatus, T
 
 use crate::commands::inspect::name_and_title;
 use crate::commands::prime::ReadFrom;
-use crate::output::{escape_control, quoted, step_argument};
+use crate::output::{escape_control, quoted};
 use crate::protocol::{StepName, unchecked_text};
-use crate::runner::{Pending, pending};
+use plan_ledger_views::{WaitingItem, waiting_items};
 
 use super::session::HostSession;
 
@@ -253,7 +253,7 @@ fn claim_of(
         _ => return None,
     };
     let (name, title) = name_and_title(run, number);
-    let argument = step_argument(&StepName::of(run, number));
+    let argument = StepName::of(run, number).argument();
     let options = format!("--step {} --run {}", quoted(&argument), quoted(&run.name));
     Some(SessionClaim {
         seq,
@@ -268,8 +268,8 @@ fn claim_of(
 
 /// A reported step: its criteria without a verdict.
 fn unverified(ledger: &Path, run: &Run, number: StepNumber) -> ClaimState {
-    let open = pending(run, &Route::default()).into_iter().flat_map(|item| match item {
-        Pending::Verdicts { step, criteria } | Pending::Checks { step, criteria }
+    let open = waiting_items(run, &Route::default()).into_iter().flat_map(|item| match item {
+        WaitingItem::Verdicts { step, criteria } | WaitingItem::Checks { step, criteria }
             if step.number == number =>
         {
             criteria

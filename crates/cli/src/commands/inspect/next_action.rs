@@ -16,15 +16,14 @@ use plan_ledger::{
     Command, Ending, Event, FailureClass, Rejection, Ruling, Run, RunStatus, State, StepNumber,
     StepState, StepStatus, Timestamp,
 };
+use plan_ledger_views::{WaitingItem, plan_file, rejected_text, waiting_items};
 
 use crate::output::{
     Failure, escape_control, escape_lines, is_for_agent, is_for_reader, pending_commands,
-    shell_command, step_argument,
+    shell_command,
 };
 use crate::protocol::{StepName, WorkerKind, counted, has_judge};
-use crate::runner::{
-    GoneClaim, Pending, RunWait, may_ask_planner, misplaced, pending, plan_file, rejected_text,
-};
+use crate::runner::{GoneClaim, RunWait, may_ask_planner, misplaced};
 use crate::server::RunnerStatus;
 
 use super::lookup::{in_flight, step_name, steps_in_status};
@@ -56,7 +55,7 @@ pub(crate) struct NextAction {
     /// Commands, one of which is enough.
     pub(crate) commands: Vec<String>,
     /// The item that the run waits for; `None` for another action.
-    pub(crate) item: Option<Pending>,
+    pub(crate) item: Option<WaitingItem>,
 }
 
 impl NextAction {
@@ -82,7 +81,7 @@ impl NextAction {
 
     /// Whether the run waits for a person to do it.
     pub(crate) fn is_item_of_person(&self) -> bool {
-        self.item.as_ref().is_some_and(Pending::needs_person)
+        self.item.as_ref().is_some_and(WaitingItem::needs_person)
     }
 
     /// The command that a script may run without asking: the first one, unless a person decides among
@@ -211,16 +210,16 @@ fn proposed(run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
 }
 
 /// Every item that an open run waits for.
-pub(crate) fn items(run: &Run) -> Vec<Pending> {
+pub(crate) fn items(run: &Run, dir: &Path) -> Vec<WaitingItem> {
     if matches!(run.status, RunStatus::Ended(_)) {
         return Vec::new();
     }
-    pending(run, &Route::default()).into_iter().chain(misplaced(run)).collect()
+    waiting_items(run, &Route::default()).into_iter().chain(misplaced(run, dir)).collect()
 }
 
 /// The actions for the items that a run waits for: those of persons come first.
 pub(crate) fn item_actions(run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
-    let actions = items(run).into_iter().filter_map(|item| item_action(item, run, at));
+    let actions = items(run, at.dir).into_iter().filter_map(|item| item_action(item, run, at));
     let (mut actions, others): (Vec<_>, Vec<_>) = actions.partition(NextAction::is_item_of_person);
     actions.extend(others);
     actions
@@ -234,25 +233,25 @@ pub(crate) fn items_of_persons(run: &Run, at: Surroundings<'_>) -> Vec<NextActio
 }
 
 /// The action for an item that a run waits for; `None` if other actions say it.
-fn item_action(item: Pending, run: &Run, at: Surroundings<'_>) -> Option<NextAction> {
+fn item_action(item: WaitingItem, run: &Run, at: Surroundings<'_>) -> Option<NextAction> {
     let (action, step) = match &item {
-        Pending::Question { step, .. } => ("question", step.as_ref()),
-        Pending::Review { .. } | Pending::Commands { .. } => ("review", None),
-        Pending::Misplaced { step, .. } => ("review", Some(step)),
-        Pending::Paused { .. } => ("unpause", None),
-        Pending::Replan { from, .. } => ("replan", from.as_ref()),
-        Pending::Person { step, .. } => ("person", Some(step)),
-        Pending::Decision { step, .. } => ("decide", Some(step)),
-        Pending::Verdicts { step, .. } => ("accept", Some(step)),
-        Pending::PlanVerdicts { .. } if item.needs_person() => ("accept_plan", None),
-        Pending::OutcomeUnknown { step } => ("answer", Some(step)),
-        Pending::Checks { step, .. } => ("judge", Some(step)),
-        Pending::PlanChecks { .. } => ("judge", None),
-        Pending::PlanVerdicts { .. }
-        | Pending::Held { .. }
-        | Pending::Routed { .. }
-        | Pending::Caps { .. }
-        | Pending::Blocked { .. } => return None,
+        WaitingItem::Question { step, .. } => ("question", step.as_ref()),
+        WaitingItem::Review { .. } | WaitingItem::Commands { .. } => ("review", None),
+        WaitingItem::Misplaced { step, .. } => ("review", Some(step)),
+        WaitingItem::Paused { .. } => ("unpause", None),
+        WaitingItem::Replan { from, .. } => ("replan", from.as_ref()),
+        WaitingItem::Person { step, .. } => ("person", Some(step)),
+        WaitingItem::Decision { step, .. } => ("decide", Some(step)),
+        WaitingItem::Verdicts { step, .. } => ("accept", Some(step)),
+        WaitingItem::PlanVerdicts { .. } if item.needs_person() => ("accept_plan", None),
+        WaitingItem::OutcomeUnknown { step } => ("answer", Some(step)),
+        WaitingItem::Checks { step, .. } => ("judge", Some(step)),
+        WaitingItem::PlanChecks { .. } => ("judge", None),
+        WaitingItem::PlanVerdicts { .. }
+        | WaitingItem::Held { .. }
+        | WaitingItem::Routed { .. }
+        | WaitingItem::Caps { .. }
+        | WaitingItem::Blocked { .. } => return None,
     };
     let step = step.map(|step| step.number);
     let (text, commands) = pending_commands(&item, &run.name, at.dir);
@@ -315,8 +314,8 @@ fn running(state: &State, run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
 
 /// The failed step about which a new plan version is requested.
 fn step_of_request(run: &Run) -> Option<StepNumber> {
-    pending(run, &Route::default()).into_iter().find_map(|item| match item {
-        Pending::Replan { from: Some(step), is_failed: true, .. } => Some(step.number),
+    waiting_items(run, &Route::default()).into_iter().find_map(|item| match item {
+        WaitingItem::Replan { from: Some(step), is_failed: true, .. } => Some(step.number),
         _ => None,
     })
 }
@@ -511,7 +510,7 @@ pub(crate) fn limited(actions: &[NextAction], run: &Run, dir: &Path) -> Vec<Next
 
 /// A step as an argument of a command.
 fn id_of(run: &Run, number: StepNumber) -> String {
-    step_argument(&StepName::of(run, number))
+    StepName::of(run, number).argument()
 }
 
 /// Whether a process is at work that checks commands.

@@ -21,9 +21,10 @@ use crate::commands::inspect::{gone_steps, hosted_steps, in_flight, name_and_tit
 use crate::output::pending_commands;
 use crate::protocol::{Failure, is_unapproved, unchecked_text};
 use crate::requests::{default_run, run_of, run_status};
-use crate::runner::{GoneClaim, Pending, RunWait, pending};
+use crate::runner::{GoneClaim, RunWait};
 use crate::server::RunnerStatus;
 use crate::server::rollback_text;
+use plan_ledger_views::{WaitingItem, waiting_items};
 
 /// How many items of each kind a prime has.
 const LISTED_MAX: usize = 5;
@@ -266,8 +267,10 @@ fn active_runs(state: &State) -> Vec<String> {
 impl PrimeLine {
     fn with_run(self, from: &ReadFrom<'_>, run: &Run) -> Self {
         let (state, view) = (from.state(), run.user_view(from.now));
-        let waiting: Vec<Pending> =
-            pending(run, &Route::default()).into_iter().filter(Pending::needs_person).collect();
+        let waiting: Vec<WaitingItem> = waiting_items(run, &Route::default())
+            .into_iter()
+            .filter(WaitingItem::needs_person)
+            .collect();
         let gone = from.gone_steps(run);
         let claimed = |(number, step): (StepNumber, &StepState)| {
             let attempt = step.attempt()?;
@@ -296,8 +299,9 @@ impl PrimeLine {
             run.pause.is_none() && hold.as_ref().is_none_or(|hold| !hold.holds(*number))
         };
         let free: Vec<StepNumber> = run.ready().map(|(_, number)| number).filter(is_free).collect();
-        let item =
-            |item: &Pending| WaitingJson { text: pending_commands(item, &run.name, from.dir).0 };
+        let item = |item: &WaitingItem| WaitingJson {
+            text: pending_commands(item, &run.name, from.dir).0,
+        };
         // What is not approved is an item of its own.
         let unchecked: Vec<WaitingJson> =
             if is_unapproved(run) { Vec::new() } else { unchecked(from.dir, run) };

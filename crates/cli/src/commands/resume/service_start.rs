@@ -21,8 +21,9 @@ use plan_ledger::{Error, Run, StepStatus};
 
 use crate::output::{Failure, shell_command};
 use crate::protocol::private_files;
-use crate::runner::{Pending, RunWait, pending};
+use crate::runner::RunWait;
 use crate::server::state_folder;
+use plan_ledger_views::{WaitingItem, waiting_items};
 
 use crate::server::LastRunner;
 
@@ -41,10 +42,13 @@ pub(crate) struct RunProgress {
 /// Whether the last runner of a run only waited when it was ended: no attempt and no check was at work, and it waited
 /// for its hours, the end of a limit or a person.
 pub(crate) fn only_waited(run: &Run, waits: &[RunWait]) -> bool {
-    let is_work = |item: &Pending| {
-        matches!(item, Pending::Held { .. } | Pending::Checks { .. } | Pending::PlanChecks { .. })
+    let is_work = |item: &WaitingItem| {
+        matches!(
+            item,
+            WaitingItem::Held { .. } | WaitingItem::Checks { .. } | WaitingItem::PlanChecks { .. }
+        )
     };
-    if pending(run, &Route::default()).iter().any(is_work) {
+    if waiting_items(run, &Route::default()).iter().any(is_work) {
         return false;
     }
     let has_work = run.has_dispatchable() || run.count(StepStatus::Delayed) > 0;

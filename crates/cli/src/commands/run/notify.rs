@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use crate::output::{
     RunReporter, disk_text, escape_lines, held_text, pending_text, print_message, summary_text,
 };
-use crate::runner::{Observer, Pending, Progress, RunOutcome, RunSummary, StopRequest};
+use crate::runner::{Observer, Progress, RunOutcome, RunSummary, StopRequest};
+use plan_ledger_views::WaitingItem;
 
 #[cfg(feature = "store")]
 use super::holding::Holding;
@@ -77,8 +78,8 @@ impl Notifier {
     }
 
     /// Notify about the items that a run waits for, if a person resolves one of them.
-    fn waits(&mut self, items: &[Pending]) {
-        if items.iter().any(Pending::needs_person) {
+    fn waits(&mut self, items: &[WaitingItem]) {
+        if items.iter().any(WaitingItem::needs_person) {
             let text = |item| pending_text(item, &self.run, &self.ledger);
             let lines: Vec<String> = items.iter().map(text).collect();
             self.notify("waiting", &escape_lines(&lines.join("\n")));

@@ -15,10 +15,11 @@ use std::path::{Path, PathBuf};
 use plan_ledger::{Run, RunStatus};
 
 use crate::options::WaitLoop;
-use crate::output::{Code, Failure, approve_command, escape_control, print_message, shell_command};
+use crate::output::{Code, Failure, escape_control, print_message, shell_command};
 use crate::protocol::{StepName, approval_of, check_folder, unapproved_commands};
 use crate::requests::run_or_only;
-use crate::runner::{Criteria, JudgeMark, commands_of_active, end_left_checks, has_check};
+use crate::runner::{Criteria, JudgeMark, end_left_checks, has_check};
+use plan_ledger_views::{approve_version, commands_of_active};
 
 use super::answers::text_in;
 use super::worker::Worker;
@@ -186,7 +187,7 @@ impl Worker<'_> {
         } else if unapproved_commands(run).is_some() {
             let review = shell_command("plan review", dir, &[&run.name]);
             let hash = run.active_version().map(|active| active.hash).unwrap_or_default();
-            let approve = approve_command(&run.name, dir, hash);
+            let approve = approve_version(&run.name, dir, hash);
             format!("\nhint: read them with `{review}`, and approve them with `{approve}`")
         } else {
             let questions = shell_command("questions", dir, &[&run.name]);

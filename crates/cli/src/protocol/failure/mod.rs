@@ -29,7 +29,7 @@ use plan_ledger::{Error, ErrorKind, Rejection, Timestamp};
 
 use crate::json::line_value;
 
-use super::shell::{option, quoted};
+use plan_ledger_views::{option, quoted};
 
 /// The exit codes, as `ledger --help` lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

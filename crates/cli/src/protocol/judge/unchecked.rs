@@ -4,10 +4,8 @@ use std::path::Path;
 
 use plan_ledger::plan::{CompactStep, Criterion};
 use plan_ledger::{Run, StepNumber, StepStatus};
+use plan_ledger_views::{approval_of, is_unapproved, quoted};
 
-use crate::protocol::shell::quoted;
-
-use super::approval::{approval_of, is_unapproved};
 use super::mark::{has_judge, is_locked, step_lock};
 use super::work_folder::check_folder;
 

@@ -14,13 +14,13 @@ use plan_ledger::{
 use crate::protocol::{StepName, WorkerKind};
 use crate::runner::check::{Check, CheckAnswer, Checked, Criteria, Subject};
 use crate::runner::check_lock::CheckLock;
-use crate::runner::drive::criteria::{may_hold, open_steps};
 use crate::runner::drive::state::{Checking, Drive};
 use crate::runner::helpers::commands::{
     CHECK_TIMEOUT_SECONDS, FailureDecider, Helpers, Judge, Planner, TIMEOUT_SECONDS,
 };
 use crate::runner::helpers::judge;
 use crate::runner::progress::{Progress, StopRequest};
+use plan_ledger_views::{may_hold, open_steps};
 
 /// Whether a queued check can start.
 enum Due {

@@ -4,10 +4,9 @@
 //! everything that the next runner needs to continue.
 
 pub(crate) mod checks;
-pub(crate) mod criteria;
 pub(crate) mod guard;
 pub(crate) mod helpers;
-pub(crate) mod pending;
+pub(crate) mod misplaced;
 pub(crate) mod probe;
 pub(crate) mod record;
 pub(crate) mod recover;
@@ -23,8 +22,7 @@ pub(crate) use guard::{
 #[cfg(test)]
 pub(crate) use helpers::decider::{DeciderReply, DeciderRequest};
 pub(crate) use helpers::planner::{is_by_planner, may_ask_planner, rationale};
-pub use pending::{Pending, pending};
-pub(crate) use pending::{misplaced, plan_file, rejected_text};
+pub(crate) use misplaced::misplaced;
 pub(crate) use recover::keep_left;
 pub use recover::{LeftWorkers, Recovered, recover};
 pub use run_loop::drive;

@@ -502,7 +502,7 @@ impl Drive<'_> {
             counts: Counts::of(&state, run),
             session: Session { duration, ..self.session },
             failures: summary::failures(run),
-            failed_criteria: crate::runner::drive::criteria::failed_criteria(run),
+            failed_criteria: plan_ledger_views::failed_criteria(run),
             trusted: summary::trusted(run),
             notes: self.notes,
             seen: self.seen,

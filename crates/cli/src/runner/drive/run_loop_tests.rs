@@ -8,13 +8,14 @@ use super::*;
 use crate::protocol::WorkerKind;
 use crate::runner::check::Check;
 use crate::runner::process::output;
-use crate::runner::{Checked, Pending, Report, StubWorkers};
+use crate::runner::{Checked, Report, StubWorkers};
 use crate::runner::{CommandChecks, Guards, LeftWorkers};
 use plan_ledger::plan::{Barrier, Criterion, Gate, Idempotence, OnTimeout, ResolvedOutcome, Route};
 use plan_ledger::{
     AttemptToken, Environment, ErrorKind, FailureClass, Plan, Receipt, RunPolicy, Step, StepNumber,
     TextPolicy,
 };
+use plan_ledger_views::WaitingItem;
 
 #[path = "concurrency_tests.rs"]
 mod meanwhile;
@@ -218,7 +219,7 @@ fn worker_does_not_judge_its_own_criteria() {
     let RunOutcome::Waiting(items) = &summary.outcome else { panic!("{:?}", summary.outcome) };
     assert!(matches!(
         items.as_slice(),
-        [Pending::Verdicts { step, criteria }] if step.id == "s1" && criteria == &["looks good"]
+        [WaitingItem::Verdicts { step, criteria }] if step.id == "s1" && criteria == &["looks good"]
     ));
     let trusting = Bench::new(&plan, TextPolicy::Trust);
     let summary = trusting.drive(&mut Scripted::new(), &mut Quiet::new());
@@ -251,8 +252,10 @@ fn in_flight_attempts_are_redispatched_or_need_an_answer() {
     assert_eq!(summary.session.lost, 2);
     assert_eq!(observer.dispatched(), [1]);
     let RunOutcome::Waiting(items) = &summary.outcome else { panic!("{:?}", summary.outcome) };
-    assert!(matches!(&items[0], Pending::OutcomeUnknown { step } if step.number == StepNumber(2)));
-    assert!(matches!(&items[1], Pending::Held { worker, .. } if worker == "elsewhere"));
+    assert!(
+        matches!(&items[0], WaitingItem::OutcomeUnknown { step } if step.number == StepNumber(2))
+    );
+    assert!(matches!(&items[1], WaitingItem::Held { worker, .. } if worker == "elsewhere"));
     // A stub knows that it had no effect.
     let mut stub = StubWorkers::default();
     let mut observer = Quiet::new();

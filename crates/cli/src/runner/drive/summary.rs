@@ -5,8 +5,7 @@ use plan_ledger::{
     Cost, Ending, Error, FailureClass, Receipt, Run, RunStatus, State, StepNumber, StepStatus,
 };
 
-use crate::protocol::StepName;
-use crate::runner::drive::pending::{Pending, pending};
+use plan_ledger_views::{StepName, WaitingItem, waiting_items};
 
 /// The result of a loop and the state of its run.
 #[derive(Debug)]
@@ -42,7 +41,7 @@ pub enum RunOutcome {
     /// A rule of the plan, or the answer to a question, ended the run.
     Aborted,
     /// Nothing can be dispatched until the listed items are resolved.
-    Waiting(Vec<Pending>),
+    Waiting(Vec<WaitingItem>),
     /// The loop was asked to stop before all work was done.
     Interrupted,
     /// The ledger or this machine failed.
@@ -152,7 +151,7 @@ pub(crate) fn standing(run: &Run, route: &Route) -> RunOutcome {
         RunStatus::Ended(Ending::Failed) => RunOutcome::Failed,
         RunStatus::Ended(Ending::Cancelled) => RunOutcome::Cancelled,
         RunStatus::Ended(Ending::Aborted) => RunOutcome::Aborted,
-        RunStatus::Proposed | RunStatus::Running => RunOutcome::Waiting(pending(run, route)),
+        RunStatus::Proposed | RunStatus::Running => RunOutcome::Waiting(waiting_items(run, route)),
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use plan_ledger::plan::{CommandsApproval, ExecutedPart, PlanVersion, Review};
+use plan_ledger::plan::{CommandsApproval, PlanVersion, Review};
 use plan_ledger::{ContentHash, Run, State};
+use plan_ledger_views::commands_of_version;
 
 /// The commands of the plan versions that became active or that a person approved.
 pub(crate) fn approved_commands(state: &State) -> BTreeSet<String> {
@@ -13,7 +14,7 @@ pub(crate) fn approved_commands(state: &State) -> BTreeSet<String> {
         };
         let versions = (1..).zip(&run.versions);
         let versions = versions.filter(|(number, version)| is_approved(*number, version));
-        versions.flat_map(|(_, version)| commands_of(version)).collect::<Vec<_>>()
+        versions.flat_map(|(_, version)| commands_of_version(version)).collect::<Vec<_>>()
     };
     state.runs.values().flat_map(of_run).collect()
 }
@@ -27,14 +28,4 @@ pub(crate) fn approval_here(hash: ContentHash, by: &str) -> CommandsApproval {
 pub(crate) fn folder_here() -> Option<String> {
     let folder = std::env::current_dir().and_then(|folder| folder.canonicalize()).ok();
     folder.and_then(|folder| folder.into_os_string().into_string().ok())
-}
-
-/// The commands of the active version of a run.
-pub(crate) fn commands_of_active(run: &Run) -> Vec<String> {
-    run.active_version().map(commands_of).unwrap_or_default()
-}
-
-fn commands_of(version: &PlanVersion) -> Vec<String> {
-    let parts = version.plan.decode().executed();
-    parts.iter().filter_map(ExecutedPart::command).map(str::to_owned).collect()
 }

@@ -26,7 +26,8 @@ use crate::output::render::Paint;
 use crate::output::{Failure, cost_text, escape_control, is_for_agent, warning_text};
 use crate::protocol::hand_off::files::{stale_steps, stale_text};
 use crate::protocol::trusted_text;
-use crate::runner::{CheckAtWork, checks_at_work, is_at_work_alone, rejected_text, worker_at_work};
+use crate::runner::{CheckAtWork, checks_at_work, is_at_work_alone, worker_at_work};
+use plan_ledger_views::rejected_text;
 
 use super::why::repeated_texts;
 

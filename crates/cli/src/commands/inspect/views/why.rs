@@ -23,9 +23,10 @@ use crate::commands::inspect::text::units::moment;
 use crate::commands::inspect::text::waits::{wait_text, waits_of};
 use crate::options::StepArg;
 use crate::output::render::{Paint, Style, wrap};
-use crate::output::{Code, Failure, escape_control, pending_commands, step_command, warning_text};
+use crate::output::{Code, Failure, escape_control, pending_commands, warning_text};
 use crate::protocol::StepName;
-use crate::runner::{Pending, RepeatingAttempt, pending};
+use crate::runner::RepeatingAttempt;
+use plan_ledger_views::{WaitingItem, show_step, waiting_items};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -192,7 +193,7 @@ fn commands(
     let ready = run.step(found.step).filter(|step| step.status == StepStatus::Ready);
     if let Some(owner) = ready.and_then(|step| step.owner()).filter(|owner| is_person(owner)) {
         let (step, owner) = (StepName::of(run, found.step), owner.to_owned());
-        let (_, person) = pending_commands(&Pending::Person { step, owner }, &run.name, at.dir);
+        let (_, person) = pending_commands(&WaitingItem::Person { step, owner }, &run.name, at.dir);
         commands.extend(person.iter().map(|command| escape_control(command)));
     }
     let waiting = item_actions(run, at);
@@ -214,7 +215,7 @@ fn reason_commands(
     at: Surroundings<'_>,
 ) -> Vec<String> {
     let dir = at.dir;
-    let of_pending = |item: &Pending| {
+    let of_pending = |item: &WaitingItem| {
         let (_, commands) = pending_commands(item, &run.name, dir);
         commands.iter().map(|command| escape_control(command)).collect()
     };
@@ -222,7 +223,7 @@ fn reason_commands(
         (BlockReason::Question { question, .. }, _) => {
             let Some(open) = run.questions.get(question) else { return Vec::new() };
             let step = open.step.map(|number| StepName::of(run, number));
-            of_pending(&Pending::Question { id: *question, step, asked: open.asked.clone() })
+            of_pending(&WaitingItem::Question { id: *question, step, asked: open.asked.clone() })
         }
         (BlockReason::Reported { .. } | BlockReason::OutcomeUnknown(_), Some(number)) => {
             let is_about = |action: &&NextAction| {
@@ -233,15 +234,17 @@ fn reason_commands(
         }
         (BlockReason::Failed(_), Some(number)) => failed_step(run, number, dir).commands,
         (BlockReason::Replan { .. }, _) => {
-            let mut items = pending(run, &Route::default()).into_iter();
-            let item = items.find(|item| matches!(item, Pending::Replan { .. }));
+            let mut items = waiting_items(run, &Route::default()).into_iter();
+            let item = items.find(|item| matches!(item, WaitingItem::Replan { .. }));
             item.map_or_else(Vec::new, |item| of_pending(&item))
         }
-        (BlockReason::Paused(cause), _) => of_pending(&Pending::Paused { cause: cause.clone() }),
+        (BlockReason::Paused(cause), _) => {
+            of_pending(&WaitingItem::Paused { cause: cause.clone() })
+        }
         (BlockReason::NoActivePlan { proposed }, _) => {
             let reviews = proposed
                 .iter()
-                .map(|(version, hash)| Pending::Review { version: *version, hash: *hash });
+                .map(|(version, hash)| WaitingItem::Review { version: *version, hash: *hash });
             reviews.flat_map(|item| -> Vec<String> { of_pending(&item) }).collect()
         }
         _ => Vec::new(),
@@ -275,7 +278,7 @@ pub(crate) fn reasons_text(ledger: &LedgerAt<'_>, run: &Run, number: StepNumber)
     texts.extend(resume.iter().map(|action| action.text.clone()));
     let commands = commands(run, &found, resume, ledger.surroundings());
     // The view of the step shows it.
-    let own = step_command(&StepName::of(run, number), &run.name, ledger.context.dir);
+    let own = show_step(&StepName::of(run, number), &run.name, ledger.context.dir).to_string();
     let commands = commands.iter().filter(|command| **command != escape_control(&own));
     texts.extend(commands.map(|command| format!("type: {command}")));
     texts

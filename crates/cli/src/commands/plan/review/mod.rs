@@ -14,13 +14,14 @@ use plan_ledger::plan::{
     diff,
 };
 use plan_ledger::{ContentHash, Plan, Question, Run};
+use plan_ledger_views::approve_version;
 
 use crate::commands::drill::LastDrill;
 use crate::commands::inspect::read_state;
 use crate::options::{LedgerArgs, RunArg};
 use crate::output::{
-    Code, Failure, PlanDiffJson, approve_command, cost_text, escape_control, is_for_reader,
-    plan_diff_text, print_result, redone_steps, redone_text, shell_command,
+    Code, Failure, PlanDiffJson, cost_text, escape_control, is_for_reader, plan_diff_text,
+    print_result, redone_steps, redone_text, shell_command,
 };
 use crate::protocol::{approval_of, counted, unapproved_commands};
 use crate::requests::{question_about, run_or_only};
@@ -233,7 +234,7 @@ fn question_text(question: &Question) -> String {
 
 /// The command that approves the version that is shown.
 fn approve_by(args: &PlanReviewArgs, run: &Run, hash: ContentHash) -> String {
-    format!("{} --by WHO", approve_command(&run.name, args.ledger.dir(), hash))
+    format!("{} --by WHO", approve_version(&run.name, args.ledger.dir(), hash))
 }
 
 /// Where a judge runs the commands of the active version, and who approved them.

@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use plan_ledger::plan::CompactStep;
 use plan_ledger::{Json, Run};
+use plan_ledger_views::WaitingItem;
 
 use crate::output::cost_text;
 use crate::protocol::StepName;
-use crate::runner::Pending;
 
 /// One fact for the answer to a question.
 #[derive(Debug, Serialize)]
@@ -26,7 +26,7 @@ const FACT_LENGTH_MAX: usize = 400;
 
 /// What a person needs to know for the answer, as text: what it lets the run execute, and the facts about the
 /// step.
-pub(super) fn facts(run: &Run, item: Option<&Pending>) -> Vec<QuestionFact> {
+pub(super) fn facts(run: &Run, item: Option<&WaitingItem>) -> Vec<QuestionFact> {
     let Some(item) = item else { return Vec::new() };
     let executes = item.executes(run).into_iter();
     let executes = executes.map(|each| QuestionFact { name: each.name(), value: each.text() });
@@ -35,11 +35,11 @@ pub(super) fn facts(run: &Run, item: Option<&Pending>) -> Vec<QuestionFact> {
 
 /// What a person needs to know about the step of a question: its goal, the variables that it reads, and for a
 /// failure its class, its output, its log and its cost.
-pub(super) fn step_context(run: &Run, item: &Pending) -> Vec<QuestionFact> {
-    let (Pending::Question { step: Some(step), .. }
-    | Pending::Decision { step, .. }
-    | Pending::OutcomeUnknown { step }
-    | Pending::Verdicts { step, .. }) = item
+pub(super) fn step_context(run: &Run, item: &WaitingItem) -> Vec<QuestionFact> {
+    let (WaitingItem::Question { step: Some(step), .. }
+    | WaitingItem::Decision { step, .. }
+    | WaitingItem::OutcomeUnknown { step }
+    | WaitingItem::Verdicts { step, .. }) = item
     else {
         return Vec::new();
     };

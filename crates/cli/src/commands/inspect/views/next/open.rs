@@ -4,11 +4,11 @@ use std::path::Path;
 
 use plan_ledger::plan::VALUE;
 use plan_ledger::{Run, State};
+use plan_ledger_views::WaitingItem;
 
 use crate::commands::inspect::next_action::items;
 use crate::output::pending_commands;
 use crate::requests::run_or_only;
-use crate::runner::Pending;
 
 use super::facts::{QuestionFact, facts};
 
@@ -33,17 +33,17 @@ pub(crate) struct OpenDecision {
 /// The decisions that wait for a person in the named run, or in the only active one.
 pub(crate) fn open_decisions(state: &State, run: Option<&str>, dir: &Path) -> Vec<OpenDecision> {
     let Ok(run) = run_or_only(state, run) else { return Vec::new() };
-    let items = items(run).into_iter().filter(Pending::needs_person);
+    let items = items(run, dir).into_iter().filter(WaitingItem::needs_person);
     items.map(|item| open_decision(run, &item, dir)).collect()
 }
 
-fn open_decision(run: &Run, item: &Pending, dir: &Path) -> OpenDecision {
+fn open_decision(run: &Run, item: &WaitingItem, dir: &Path) -> OpenDecision {
     let (text, _) = pending_commands(item, &run.name, dir);
     let fact = |QuestionFact { name, value }| format!("{name}: {value}");
     let facts = facts(run, Some(item)).into_iter().map(fact).collect();
-    let is_review = matches!(item, Pending::Review { .. });
+    let is_review = matches!(item, WaitingItem::Review { .. });
     let (mut question, mut options, mut shown) = (None, Vec::new(), String::new());
-    if let Pending::Question { id, asked, .. } = item {
+    if let WaitingItem::Question { id, asked, .. } = item {
         question = Some(id.0);
         shown = asked.shown.to_string();
         if !asked.options.iter().any(|option| option == VALUE) {
@@ -51,7 +51,7 @@ fn open_decision(run: &Run, item: &Pending, dir: &Path) -> OpenDecision {
         }
     }
     let step = match item {
-        Pending::Question { step, .. } => step.as_ref().map(|step| step.id.clone()),
+        WaitingItem::Question { step, .. } => step.as_ref().map(|step| step.id.clone()),
         _ => None,
     };
     OpenDecision { question, is_review, step, text, facts, options, shown }

@@ -7,6 +7,7 @@ use plan_ledger::{Run, StepNumber, Task};
 /// The number and the id of a step.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StepName {
+    /// The step number.
     pub number: StepNumber,
     /// The step's id in the plan.
     pub id: String,
@@ -14,7 +15,8 @@ pub struct StepName {
 
 impl StepName {
     /// The name of a dispatched step.
-    pub(crate) fn of_task(task: &Task) -> Self {
+    #[must_use]
+    pub fn of_task(task: &Task) -> Self {
         Self { number: task.number, id: task.step.id.clone() }
     }
 
@@ -24,7 +26,18 @@ impl StepName {
         let id = run.step(number).map_or_else(String::new, |step| step.id().to_owned());
         Self { number, id }
     }
+
+    /// The step as an argument of a command: its id, or its number if the id looks like an option or a number, or
+    /// is too long to type.
+    #[must_use]
+    pub fn argument(&self) -> String {
+        let is_id = !self.id.starts_with(['-', '#']) && self.id.chars().count() <= TYPED_MAX;
+        if is_id { self.id.clone() } else { format!("#{}", self.number) }
+    }
 }
+
+/// The longest id in a command, in characters.
+const TYPED_MAX: usize = 40;
 
 impl fmt::Display for StepName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,25 +6,34 @@
 use std::path::Path;
 
 /// The ledger that commands find by themselves.
-pub(crate) const OWN_LEDGER: &str = ".ledger";
+pub const OWN_LEDGER: &str = ".ledger";
+
+/// The arguments after `ledger` of the command `VERB WORDS` for the ledger in that folder.
+pub(crate) fn arguments(verb: &str, ledger: &Path, words: &[&str]) -> Vec<String> {
+    let mut all: Vec<String> = verb.split(' ').map(str::to_owned).collect();
+    if ledger != Path::new(OWN_LEDGER) {
+        all.extend(option_words("--ledger", &ledger.display().to_string()));
+    }
+    all.extend(words.iter().map(|word| (*word).to_owned()));
+    all
+}
+
+/// The command line of a command with these arguments.
+pub(crate) fn command_line(arguments: &[String]) -> String {
+    let words = arguments.iter().map(|word| format!(" {}", quoted(word)));
+    std::iter::once("ledger".to_owned()).chain(words).collect()
+}
 
 /// The command line `ledger VERB WORDS` for the ledger in that folder.
-pub(crate) fn shell_command(verb: &str, ledger: &Path, words: &[&str]) -> String {
-    let mut line = format!("ledger {verb}");
-    if ledger != Path::new(OWN_LEDGER) {
-        line.push(' ');
-        line.push_str(&ledger_option(ledger));
-    }
-    for word in words {
-        line.push(' ');
-        line.push_str(&quoted(word));
-    }
-    line
+#[must_use]
+pub fn shell_command(verb: &str, ledger: &Path, words: &[&str]) -> String {
+    command_line(&arguments(verb, ledger, words))
 }
 
 /// A message for a reader to whom the ledger in that folder is known by this path: each command in backquotes that
 /// takes a ledger names it. Messages are made without it, since the process that makes one does not know the reader.
-pub(crate) fn in_ledger(text: &str, ledger: &Path) -> String {
+#[must_use]
+pub fn in_ledger(text: &str, ledger: &Path) -> String {
     if ledger == Path::new(OWN_LEDGER) {
         return text.to_owned();
     }
@@ -88,7 +97,8 @@ const WITH_FOLDER: &[&str] = &[
 ];
 
 /// Whether a command, without the word `ledger`, takes a ledger.
-pub(crate) fn takes_ledger(command: &str) -> bool {
+#[must_use]
+pub fn takes_ledger(command: &str) -> bool {
     let is_of = |known: &&str| {
         command.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
     };
@@ -105,27 +115,37 @@ fn finds_ledger(command: &str) -> bool {
 }
 
 /// The option that names a ledger.
-pub(crate) fn ledger_option(ledger: &Path) -> String {
+#[must_use]
+pub fn ledger_option(ledger: &Path) -> String {
     option("--ledger", &ledger.display().to_string())
 }
 
-pub(crate) fn option(name: &str, value: &str) -> String {
-    // A value that looks like an option is one, unless it is in the same word.
+/// An option and its value in a command line.
+#[must_use]
+pub fn option(name: &str, value: &str) -> String {
+    let words = option_words(name, value);
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// An option and its value as words. A value that looks like an option is one, unless it is in the same word.
+pub(crate) fn option_words(name: &str, value: &str) -> Vec<String> {
     if value.starts_with('-') {
-        quoted(&format!("{name}={value}"))
+        vec![format!("{name}={value}")]
     } else {
-        format!("{name} {}", quoted(value))
+        vec![name.to_owned(), value.to_owned()]
     }
 }
 
 /// A folder as a single word.
-pub(crate) fn quoted_folder(folder: &Path) -> String {
+#[must_use]
+pub fn quoted_folder(folder: &Path) -> String {
     let text = folder.display().to_string();
     quoted(&if text.starts_with('-') { format!("./{text}") } else { text })
 }
 
 /// Quotes a word for a printed command where it needs quotes, on one line.
-pub(crate) fn quoted(word: &str) -> String {
+#[must_use]
+pub fn quoted(word: &str) -> String {
     if !word.chars().any(char::is_control) {
         return sh_word(word);
     }
@@ -140,7 +160,8 @@ pub(crate) fn quoted(word: &str) -> String {
 }
 
 /// Quotes a word for `sh` where it needs quotes.
-pub(crate) fn sh_word(word: &str) -> String {
+#[must_use]
+pub fn sh_word(word: &str) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
     if !word.is_empty() && word.chars().all(is_bare) {
         word.to_owned()

@@ -1,0 +1,135 @@
+//! Commands that a view prints, as values.
+//!
+//! Each names who types it and what it does. The arguments are quoted for a shell where the value becomes text, and
+//! nowhere else.
+
+use std::fmt;
+use std::path::Path;
+
+use crate::shell::{arguments, command_line, option_words, quoted};
+
+/// Who may type a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Audience {
+    /// Every reader, also an agent.
+    Agent,
+    /// The person who runs the machine: it starts a process that executes what a person approved.
+    Operator,
+    /// A person: it decides for one.
+    Person,
+}
+
+/// The commands that decide for a person.
+const OF_PERSONS: [&[&str]; 14] = [
+    &["accept"],
+    &["reject"],
+    &["answer"],
+    &["plan", "approve"],
+    &["plan", "reject"],
+    &["decide"],
+    &["retry"],
+    &["skip"],
+    &["budget"],
+    &["cap"],
+    &["erase"],
+    &["unpause"],
+    &["cancel"],
+    &["plan", "withdraw"],
+];
+
+impl Audience {
+    /// Who may type the command with these arguments after `ledger`.
+    #[must_use]
+    pub fn of(arguments: &[&str]) -> Self {
+        let decides = OF_PERSONS.iter().any(|verb| arguments.starts_with(verb));
+        match arguments.split_first() {
+            _ if decides => Self::Person,
+            Some((&"resume", rest)) if rest.contains(&"--retry-failed") => Self::Person,
+            Some((&"work", rest)) if rest.contains(&"--judge-only") => Self::Operator,
+            _ => Self::Agent,
+        }
+    }
+}
+
+/// A command that a view prints.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advice {
+    /// The folder in which it is typed, if it is another one than that of its reader.
+    pub folder: Option<String>,
+    /// The arguments after `ledger`.
+    pub arguments: Vec<String>,
+    /// What it does, in words that complete "this command ...".
+    pub effect: String,
+}
+
+impl Advice {
+    /// The command `ledger VERB WORDS` for a ledger.
+    #[must_use]
+    pub fn new(verb: &str, ledger: &Path, words: &[&str], effect: impl Into<String>) -> Self {
+        Self { folder: None, arguments: arguments(verb, ledger, words), effect: effect.into() }
+    }
+
+    /// The command with an option and its value.
+    #[must_use]
+    pub fn with_option(mut self, name: &str, value: &str) -> Self {
+        self.arguments.extend(option_words(name, value));
+        self
+    }
+
+    /// The command, typed in another folder.
+    #[must_use]
+    pub fn in_folder(self, folder: &str) -> Self {
+        Self { folder: Some(folder.to_owned()), ..self }
+    }
+
+    /// Who may type it.
+    #[must_use]
+    pub fn audience(&self) -> Audience {
+        let words: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
+        Audience::of(&words)
+    }
+
+    /// Whether a reader may type it: an agent decides for no person and starts no judge.
+    #[must_use]
+    pub fn is_for(&self, reader: Audience) -> bool {
+        self.audience() <= reader
+    }
+}
+
+impl fmt::Display for Advice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(folder) = &self.folder {
+            write!(f, "cd {} && ", quoted(folder))?;
+        }
+        f.write_str(&command_line(&self.arguments))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: who may type a command depends on its arguments only, and its text is safe for a shell.
+
+    use super::*;
+
+    #[test]
+    fn commands_that_decide_are_for_persons() {
+        let of = |line: &str| Audience::of(&line.split(' ').collect::<Vec<_>>());
+        for line in ["accept r s", "plan approve r", "resume --ledger x --retry-failed", "skip r s"]
+        {
+            assert_eq!(of(line), Audience::Person, "{line}");
+        }
+        assert_eq!(of("work r --judge-only --wait"), Audience::Operator);
+        for line in ["resume", "plan review r", "plan propose F --run r", "acceptance", "work r"] {
+            assert_eq!(of(line), Audience::Agent, "{line}");
+        }
+    }
+
+    #[test]
+    fn advice_is_quoted_for_a_shell() {
+        let advice = Advice::new("plan approve", Path::new("x y"), &["it's"], "approves it");
+        let advice = advice.with_option("--shown", "-1").in_folder("a b");
+        let line = r"cd 'a b' && ledger plan approve --ledger 'x y' 'it'\''s' --shown=-1";
+        assert_eq!(advice.to_string(), line);
+        assert!(advice.is_for(Audience::Person) && !advice.is_for(Audience::Operator));
+    }
+}

@@ -1,0 +1,32 @@
+//! Views: each answers one question about a run, as a value that every interface renders.
+//!
+//! A view is built from the engine's state and from what the caller knows of processes. The package prints nothing
+//! and reads no files, so that all interfaces give the same answer. [`waiting_items`] lists what a run waits for;
+//! [`Advice`] is a command that resolves it.
+
+mod advice;
+mod approval;
+mod criteria;
+mod shell;
+mod step_name;
+mod waiting;
+mod words;
+
+pub use advice::{Advice, Audience};
+pub use approval::{
+    approval_of, commands_of, commands_of_active, commands_of_version, is_unapproved,
+    unapproved_commands,
+};
+pub use criteria::{
+    failed_criteria, may_hold, open_criteria, open_plan_criteria, open_steps, texts_and_commands,
+};
+pub use shell::{
+    OWN_LEDGER, in_ledger, ledger_option, option, quoted, quoted_folder, sh_word, shell_command,
+    takes_ledger,
+};
+pub use step_name::StepName;
+pub use waiting::{
+    WaitingItem, WaitsFor, approve_version, decide_failure, perform, plan_file, rejected_text,
+    resolve_outcome, show_step, start_judge, waiting_items,
+};
+pub use words::{part_adjective, paused_text, question_subject_text};

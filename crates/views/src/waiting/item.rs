@@ -1,0 +1,246 @@
+//! An item that a run waits for.
+
+use std::path::PathBuf;
+
+use plan_ledger::plan::{ExecutedPart, PauseCause, QuestionBody, QuestionSubject};
+use plan_ledger::{ContentHash, QuestionId, ReplanTrigger, Run, Timestamp};
+
+use crate::step_name::StepName;
+
+/// For whom an item waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitsFor<'a> {
+    /// A person: the named one, or any.
+    Person(Option<&'a str>),
+    /// A runner or a judge, which checks what is reported.
+    Judge,
+    /// A worker that is not one of this runner.
+    Worker,
+    /// Other runs of the ledger, which use up a cap.
+    OtherRuns,
+    /// Nothing resolves it.
+    Nothing,
+}
+
+/// An item that a run waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WaitingItem {
+    /// Verdicts of a person on the text criteria of a step.
+    Verdicts {
+        /// The step.
+        step: StepName,
+        /// The text criteria without a verdict.
+        criteria: Vec<String>,
+    },
+    /// The checks of a step, which a runner or a judge makes.
+    Checks {
+        /// The step.
+        step: StepName,
+        /// The command criteria without a verdict.
+        criteria: Vec<String>,
+    },
+    /// The approval of the commands of the active version: without it, no judge checks anything.
+    Commands {
+        /// The active version.
+        version: u32,
+        /// The hash of its plan.
+        hash: ContentHash,
+        /// What it executes.
+        commands: Vec<String>,
+    },
+    /// The approval of the commands of the active version, for the folder of the work of a step: a judge checks it
+    /// nowhere else.
+    Misplaced {
+        /// The step.
+        step: StepName,
+        /// The folder in which the commands were approved.
+        approved: String,
+        /// The folder in which the step was claimed.
+        work: String,
+        /// Why the work is not checked, for people.
+        reason: String,
+        /// The hash of the plan.
+        hash: ContentHash,
+        /// The ledger, as it is named in that folder; `None` if the folder is gone.
+        ledger: Option<PathBuf>,
+    },
+    /// Verdicts of a person on the plan's own text criteria.
+    PlanVerdicts {
+        /// The text criteria without a verdict.
+        criteria: Vec<String>,
+    },
+    /// The checks of the plan, which a runner or a judge makes.
+    PlanChecks {
+        /// The command criteria without a verdict.
+        criteria: Vec<String>,
+    },
+    /// The answer to a question.
+    Question {
+        /// The number of the question.
+        id: QuestionId,
+        /// The step that the question is about, if any.
+        step: Option<StepName>,
+        /// The text of the question, its reviewer and its deadline.
+        asked: QuestionBody,
+    },
+    /// A review of a proposed plan version.
+    Review {
+        /// The proposed version.
+        version: u32,
+        /// The hash of its plan.
+        hash: ContentHash,
+    },
+    /// A higher budget, or a decision to resume the run.
+    Paused {
+        /// Why it is paused.
+        cause: PauseCause,
+    },
+    /// A new version of the plan.
+    Replan {
+        /// The trigger of the request.
+        trigger: ReplanTrigger,
+        /// The first step to redo, if known.
+        from: Option<StepName>,
+        /// Whether that step has failed, so that it can be retried instead.
+        is_failed: bool,
+        /// The limit of replans, if it is used up.
+        limit: Option<u32>,
+        /// The reason, for people.
+        reason: String,
+        /// The plan file of the run.
+        file: String,
+        /// The variables that would help: a precondition reads them, and no step sets them.
+        unset: Vec<String>,
+    },
+    /// A decision about a failure that the plan leaves to a person.
+    Decision {
+        /// The step.
+        step: StepName,
+        /// The reason why the attempt failed, in one line if it is known.
+        message: String,
+    },
+    /// The outcome of a lost attempt.
+    OutcomeUnknown {
+        /// The step.
+        step: StepName,
+    },
+    /// A worker outside this runner, or the expiry of its lease.
+    Held {
+        /// The step.
+        step: StepName,
+        /// The worker.
+        worker: String,
+        /// When the lease expires, in microseconds since the Unix epoch.
+        lease_until: Timestamp,
+    },
+    /// A step of a person.
+    Person {
+        /// The step.
+        step: StepName,
+        owner: String,
+    },
+    /// Workers that take other steps than those of this runner.
+    Routed {
+        /// How many steps are ready for them.
+        ready: u32,
+        /// The owners of these steps.
+        owners: Vec<String>,
+    },
+    /// A cap that other runs of the ledger use up while steps are ready.
+    Caps {
+        /// How many steps are ready.
+        ready: u32,
+    },
+    /// Steps that can never become ready, such as those after a broken barrier.
+    Blocked {
+        /// How many steps.
+        steps: u32,
+    },
+}
+
+impl WaitingItem {
+    /// For whom it waits.
+    #[must_use]
+    pub fn waits_for(&self) -> WaitsFor<'_> {
+        match self {
+            Self::Checks { .. } | Self::PlanChecks { .. } => WaitsFor::Judge,
+            Self::Held { .. } | Self::Routed { .. } => WaitsFor::Worker,
+            Self::Caps { .. } => WaitsFor::OtherRuns,
+            Self::Blocked { .. } => WaitsFor::Nothing,
+            // The plan's own criteria are judged once all steps are settled.
+            Self::PlanVerdicts { criteria } if criteria.is_empty() => WaitsFor::Nothing,
+            Self::Question { asked, .. } => WaitsFor::Person(asked.to.as_deref()),
+            Self::Person { owner, .. } => WaitsFor::Person(Some(owner)),
+            Self::PlanVerdicts { .. }
+            | Self::Verdicts { .. }
+            | Self::Commands { .. }
+            | Self::Misplaced { .. }
+            | Self::Review { .. }
+            | Self::Paused { .. }
+            | Self::Replan { .. }
+            | Self::Decision { .. }
+            | Self::OutcomeUnknown { .. } => WaitsFor::Person(None),
+        }
+    }
+
+    /// Whether a person resolves it.
+    #[must_use]
+    pub fn needs_person(&self) -> bool {
+        matches!(self.waits_for(), WaitsFor::Person(_))
+    }
+
+    /// The step that it is about.
+    #[must_use]
+    pub fn step(&self) -> Option<&StepName> {
+        match self {
+            Self::Verdicts { step, .. }
+            | Self::Checks { step, .. }
+            | Self::Misplaced { step, .. }
+            | Self::Decision { step, .. }
+            | Self::OutcomeUnknown { step }
+            | Self::Held { step, .. }
+            | Self::Person { step, .. } => Some(step),
+            Self::Question { step, .. } | Self::Replan { from: step, .. } => step.as_ref(),
+            Self::Commands { .. }
+            | Self::PlanVerdicts { .. }
+            | Self::PlanChecks { .. }
+            | Self::Review { .. }
+            | Self::Paused { .. }
+            | Self::Routed { .. }
+            | Self::Caps { .. }
+            | Self::Blocked { .. } => None,
+        }
+    }
+
+    /// When it resolves itself, if it does.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Timestamp> {
+        match self {
+            Self::Question { asked, .. } => asked.deadline,
+            Self::Held { lease_until, .. } => Some(*lease_until),
+            _ => None,
+        }
+    }
+
+    /// The commands that the answer allows: those of a whole version of the plan, or of the step behind a gate.
+    #[must_use]
+    pub fn executes(&self, run: &Run) -> Vec<ExecutedPart> {
+        let (version, step) = match self {
+            Self::Review { version, .. } | Self::Commands { version, .. } => (*version, None),
+            Self::Misplaced { .. } => (run.active, None),
+            Self::Question { asked, step, .. } => match (&asked.subject, step) {
+                (QuestionSubject::Plan { version }, _) => (*version, None),
+                (QuestionSubject::Gate, Some(step)) => (run.active, Some(step.id.as_str())),
+                _ => return Vec::new(),
+            },
+            _ => return Vec::new(),
+        };
+        let place = version.checked_sub(1).and_then(|place| usize::try_from(place).ok());
+        let Some(version) = place.and_then(|place| run.versions.get(place)) else {
+            return Vec::new();
+        };
+        let mut found = version.plan.decode().executed();
+        found.retain(|each| step.is_none_or(|step| each.step.as_deref() == Some(step)));
+        found
+    }
+}

@@ -1,0 +1,12 @@
+//! What a run waits for: the items, for whom each one is, and what resolves it.
+
+mod item;
+mod list;
+mod resolve;
+mod text;
+
+pub use item::{WaitingItem, WaitsFor};
+pub use list::{plan_file, rejected_text, waiting_items};
+pub use resolve::{
+    approve_version, decide_failure, perform, resolve_outcome, show_step, start_judge,
+};

@@ -1,0 +1,206 @@
+//! The commands that resolve an item. Where the answer lets the run execute something, the first one shows it.
+
+use std::path::Path;
+
+use plan_ledger::ContentHash;
+use plan_ledger::plan::{BudgetPart, PauseCause, QuestionBody, QuestionSubject, VALUE};
+
+use super::item::WaitingItem;
+use crate::advice::Advice;
+use crate::step_name::StepName;
+
+impl WaitingItem {
+    /// The commands that resolve it, for every reader.
+    #[must_use]
+    pub fn resolve(&self, run: &str, ledger: &Path) -> Vec<Advice> {
+        match self {
+            Self::Question { id, step, asked } => {
+                let shown = show_executed(step.as_ref(), asked, run, ledger).into_iter();
+                let number = id.0.to_string();
+                let answer = |option: &String| {
+                    let word = if option == VALUE { "VALUE" } else { option };
+                    Advice::new("answer", ledger, &[&number, word], effect_of_answer(asked, option))
+                };
+                shown.chain(asked.options.iter().map(answer)).collect()
+            }
+            Self::Review { hash, .. } | Self::Commands { hash, .. } => {
+                vec![review(run, ledger), approve_version(run, ledger, *hash)]
+            }
+            Self::Paused { cause } => vec![unpause(cause, run, ledger)],
+            Self::Replan { .. } => self.resolve_request(run, ledger),
+            Self::Decision { step, .. } => decide_failure(step, run, ledger),
+            Self::Verdicts { step, .. } => {
+                let words = [run, &step.argument()];
+                vec![Advice::new("accept", ledger, &words, "records that its criteria are met")]
+            }
+            Self::PlanVerdicts { .. } => {
+                let effect = "records that the criteria of the plan are met";
+                vec![Advice::new("accept", ledger, &[run, "plan"], effect)]
+            }
+            Self::Checks { .. } | Self::PlanChecks { .. } => vec![start_judge(run, ledger)],
+            Self::Misplaced { work, hash, ledger: whole, .. } => {
+                let approve = whole.as_ref().map(|whole| approve_version(run, whole, *hash));
+                let approve = approve.map(|approve| approve.in_folder(work));
+                std::iter::once(review(run, ledger)).chain(approve).collect()
+            }
+            Self::OutcomeUnknown { step } => resolve_outcome(step, run, ledger),
+            Self::Person { step, owner } => perform(step, owner, run, ledger),
+            Self::Caps { .. } => {
+                vec![Advice::new("cap", ledger, &["--help"], "shows how a cap is set")]
+            }
+            Self::Held { .. } | Self::Routed { .. } | Self::Blocked { .. } => Vec::new(),
+        }
+    }
+
+    /// The commands that resolve a request for a new version: a value that would do comes first.
+    fn resolve_request(&self, run: &str, ledger: &Path) -> Vec<Advice> {
+        let Self::Replan { from, is_failed, limit, file, unset, .. } = self else {
+            return Vec::new();
+        };
+        let set = |name: &String| {
+            let words = [name, "VALUE", "--run", run];
+            Advice::new("set", ledger, &words, "sets the value that is missing")
+        };
+        let mut commands: Vec<Advice> = unset.iter().map(set).collect();
+        if let Some(step) = from.as_ref().filter(|_| *is_failed) {
+            commands.extend(retry_or_skip(step, run, ledger));
+        }
+        commands.push(if limit.is_some() {
+            let words = [run, "--kind", "scope-change", "--reason", "WHY"];
+            Advice::new("plan request", ledger, &words, "requests a change of scope")
+        } else {
+            let words = [file, "--run", run];
+            Advice::new("plan propose", ledger, &words, "proposes a new version of the plan")
+        });
+        let words = [run, "--reason", "WHY"];
+        commands.push(Advice::new("plan withdraw", ledger, &words, "withdraws the request"));
+        commands
+    }
+}
+
+/// What an answer to a question does.
+fn effect_of_answer(asked: &QuestionBody, answer: &str) -> String {
+    match &asked.subject {
+        QuestionSubject::Failure { .. } => effect_of_decision(answer).to_owned(),
+        _ => format!("answers {answer}"),
+    }
+}
+
+/// What a decision about a failure does.
+fn effect_of_decision(decision: &str) -> &'static str {
+    match decision {
+        "retry" => "tries the step once more",
+        "skip" => "continues without the step",
+        "fail" => "leaves the step failed",
+        "fallback" => "uses the fallback of the step",
+        "replan" => "requests a new version of the plan",
+        "escalate" => "asks a person",
+        "abort" => "ends the run",
+        _ => "answers the question",
+    }
+}
+
+fn review(run: &str, ledger: &Path) -> Advice {
+    Advice::new("plan review", ledger, &[run], "shows what the version executes")
+}
+
+/// The command that approves a version of a run, and no other than the one that was shown.
+#[must_use]
+pub fn approve_version(run: &str, ledger: &Path, hash: ContentHash) -> Advice {
+    let approve = Advice::new("plan approve", ledger, &[run], "approves what was shown");
+    approve.with_option("--shown", &hash.short())
+}
+
+/// The command that lets a paused run continue.
+fn unpause(cause: &PauseCause, run: &str, ledger: &Path) -> Advice {
+    let raise = |run: &[&str], part: &BudgetPart| {
+        let more = match part {
+            BudgetPart::Money => ["--money", "1.00"],
+            BudgetPart::Tokens => ["--tokens", "100000"],
+            BudgetPart::Attempts => ["--attempts", "10"],
+            BudgetPart::Wall => ["--wall", "1h"],
+        };
+        Advice::new("budget raise", ledger, &[run, &more].concat(), "raises the budget")
+    };
+    match cause {
+        PauseCause::RunBudget { part } => raise(&[run], part),
+        PauseCause::LedgerBudget { part } => raise(&[], part),
+        PauseCause::Person { .. } | PauseCause::StepLimit { .. } | PauseCause::Runner { .. } => {
+            Advice::new("unpause", ledger, &[run], "allows dispatch again")
+        }
+    }
+}
+
+/// The command that starts a process which checks a run and needs no worker, also beside a server.
+#[must_use]
+pub fn start_judge(run: &str, ledger: &Path) -> Advice {
+    let words = [run, "--judge-only", "--wait"];
+    Advice::new("work", ledger, &words, "checks what is reported")
+}
+
+/// The command that shows what the answer to a question lets the run execute, if it lets it.
+fn show_executed(
+    step: Option<&StepName>,
+    asked: &QuestionBody,
+    run: &str,
+    ledger: &Path,
+) -> Option<Advice> {
+    match (&asked.subject, step) {
+        (QuestionSubject::Plan { .. }, _) => Some(review(run, ledger)),
+        (QuestionSubject::Gate, Some(step)) => Some(show_step(step, run, ledger)),
+        _ => None,
+    }
+}
+
+/// The command that shows a step with everything that it executes.
+#[must_use]
+pub fn show_step(step: &StepName, run: &str, ledger: &Path) -> Advice {
+    let words = ["step", run, &step.argument()];
+    Advice::new("inspect", ledger, &words, "shows what the step executes")
+}
+
+/// The commands with which a person does a step, or leaves it out.
+#[must_use]
+pub fn perform(step: &StepName, owner: &str, run: &str, ledger: &Path) -> Vec<Advice> {
+    let step = step.argument();
+    let claim = Advice::new("claim", ledger, &[run, "--step", &step], "claims the step");
+    let claim = claim.with_option("--owner", owner).with_option("--worker", "NAME");
+    vec![claim, skip(&step, run, ledger)]
+}
+
+/// The commands that try a failed step again, or continue without it.
+pub(super) fn retry_or_skip(step: &StepName, run: &str, ledger: &Path) -> Vec<Advice> {
+    let step = step.argument();
+    let retry = Advice::new("retry", ledger, &[run, &step], effect_of_decision("retry"));
+    vec![retry, skip(&step, run, ledger)]
+}
+
+fn skip(step: &str, run: &str, ledger: &Path) -> Advice {
+    let words = [run, step, "--reason", "WHY"];
+    Advice::new("skip", ledger, &words, effect_of_decision("skip"))
+}
+
+/// The commands that decide about the failure of a step, one for each decision.
+#[must_use]
+pub fn decide_failure(step: &StepName, run: &str, ledger: &Path) -> Vec<Advice> {
+    let step = step.argument();
+    let decisions = ["retry", "fail", "fallback", "replan", "escalate", "abort"];
+    let decide = |decision: &&str| {
+        Advice::new("answer", ledger, &[run, &step, decision], effect_of_decision(decision))
+    };
+    decisions.iter().map(decide).collect()
+}
+
+/// The commands that report the unknown outcome of a step, one for each outcome.
+#[must_use]
+pub fn resolve_outcome(step: &StepName, run: &str, ledger: &Path) -> Vec<Advice> {
+    let step = step.argument();
+    let outcomes = [
+        ("landed", "records that the lost attempt did the work"),
+        ("did-not-happen", "records that the lost attempt did nothing"),
+    ];
+    let resolve = |(outcome, effect): &(&str, &str)| {
+        Advice::new("answer", ledger, &[run, &step, outcome], *effect)
+    };
+    outcomes.iter().map(resolve).collect()
+}

@@ -1,0 +1,49 @@
+//! Words for parts of a run that several views name.
+
+use plan_ledger::plan::{BudgetPart, PauseCause, QuestionSubject};
+
+/// The pause of a run with its cause: `paused by ana`, `paused: its token budget is exhausted`.
+#[must_use]
+pub fn paused_text(cause: &PauseCause) -> String {
+    match cause {
+        PauseCause::Person { by } => format!("paused by {by}"),
+        PauseCause::RunBudget { part } => {
+            format!("paused: its {} budget is exhausted", part_adjective(*part))
+        }
+        PauseCause::LedgerBudget { part } => {
+            format!("paused: the ledger's {} budget is exhausted", part_adjective(*part))
+        }
+        PauseCause::StepLimit { step } => {
+            format!("paused: an attempt of step #{step} cost more than allowed")
+        }
+        PauseCause::Runner { reason } => format!("paused by its runner: {reason}"),
+    }
+}
+
+/// What a question asks.
+#[must_use]
+pub fn question_subject_text(subject: &QuestionSubject) -> String {
+    match subject {
+        QuestionSubject::Gate => "whether to dispatch it".to_owned(),
+        QuestionSubject::Failure { token } => format!("what to do about the failure of @{token}"),
+        QuestionSubject::Plan { version } => format!("whether to activate version {version}"),
+        QuestionSubject::Budget => "whether to raise the budget".to_owned(),
+        QuestionSubject::Barrier { barrier: id } => format!("what to do about barrier {id}"),
+    }
+}
+
+/// A part of a budget as an adjective.
+#[must_use]
+pub fn part_adjective(part: BudgetPart) -> &'static str {
+    match part {
+        BudgetPart::Money => "money",
+        BudgetPart::Tokens => "token",
+        BudgetPart::Attempts => "attempt",
+        BudgetPart::Wall => "wall-time",
+    }
+}
+
+/// A count with its verb: `1 step is`, `2 steps are`.
+pub(crate) fn counted_of(number: u32, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
