@@ -6,9 +6,10 @@ use serde_json::Value;
 
 use super::command::{Place, start, wait_until};
 
-/// A worker that prints two lines over and over, with another time each time, until it may end.
-const LOOP: &str = "n=10; while test ! -e go; do n=$((n % 50 + 10))
-    echo \"2026-11-29 12:00:$n connecting\" >&2; echo 'no route to host' >&2; sleep 0.01; done; echo '\"done\"'";
+/// A worker that prints two lines over and over, with another time each time, until it may end. Its output comes
+/// first: a new line at the end, seen before the process is gone, would end the repetition.
+const LOOP: &str = "echo '\"done\"'; n=10; while test ! -e go; do n=$((n % 50 + 10))
+    echo \"2026-11-29 12:00:$n connecting\" >&2; echo 'no route to host' >&2; sleep 0.01; done";
 
 /// What is said about it.
 const NOTE: &str = "prints the same 2 lines ";
