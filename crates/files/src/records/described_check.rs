@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::record_fields::{field_in, plain_name};
+use super::record_fields::{field_in, is_same_name, plain_name};
 use plan_ledger::plan::Criterion;
 
 /// Names under which tools write the command or the expression of a check.
@@ -58,9 +58,8 @@ pub(super) fn described_criterion(item: &Value) -> Option<Criterion> {
     };
     let signs = object.iter().filter(|(name, value)| is_command(name, value)).count();
     let is_bare = |name: &String, value: &Value| {
-        let plain = plain_name(name);
         let is_plain = is_empty(value) || value.as_i64() == Some(0);
-        is_plain || !COMMAND_FIELDS.iter().any(|known| plain_name(known) == plain)
+        is_plain || !COMMAND_FIELDS.iter().any(|known| is_same_name(known, name))
     };
     let is_bare = object.iter().all(|(name, value)| is_bare(name, value));
     match (text("command"), text("cel")) {

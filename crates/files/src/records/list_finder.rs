@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::field_names::{
     CHANGES, CRITERIA, DEPENDENCIES, FLAGS, GOALS, IDS, NEW_FILES, STATUSES, TITLES,
 };
-use super::record_fields::{RecordFields, field, field_in, id_text, plain_name};
+use super::record_fields::{RecordFields, field, field_in, id_text, is_same_name};
 use crate::draft::{TaskStatus, UniqueIds};
 use crate::read_report::CorrectionKind;
 
@@ -120,10 +120,9 @@ pub(crate) fn has_foreign_task_fields(value: &Value) -> bool {
     let common: Vec<&str> =
         [CRITERIA, CHANGES, NEW_FILES, FLAGS, &["order", "name", "subject"]].concat();
     let is_foreign = |name: &str| {
-        let name = plain_name(name);
-        let is_known = ["teststrategy", "details", "description"].contains(&name.as_str());
-        !is_known && common.iter().any(|known| plain_name(known) == name)
-            || DEPENDENCIES.iter().any(|known| plain_name(known) == name) && name != "dependencies"
+        let is_known = |names: &[&str]| names.iter().any(|known| is_same_name(known, name));
+        !is_known(&["teststrategy", "details", "description"]) && is_known(&common)
+            || is_known(DEPENDENCIES) && !is_known(&["dependencies"])
     };
     let names = tasks.iter().filter_map(|task| task.as_object()).flat_map(Map::keys);
     !has_any(&["testStrategy", "details"]) && names.into_iter().any(|name| is_foreign(name))
@@ -136,9 +135,9 @@ pub(super) fn find(value: &Value, is_lines: bool) -> Option<FoundList<'_>> {
         let lists: Vec<&(Vec<String>, &Value)> =
             level.iter().filter(|(path, value)| is_list(path, value)).collect();
         let rank = |path: &[String]| {
-            let key = plain_name(path.last().map(String::as_str).unwrap_or_default());
+            let key = path.last().map(String::as_str).unwrap_or_default();
             let mut names = TASK_LISTS.iter().chain(PHASE_LISTS).chain(STATUS_MAPS);
-            names.position(|name| plain_name(name) == key).unwrap_or(usize::MAX)
+            names.position(|name| is_same_name(name, key)).unwrap_or(usize::MAX)
         };
         if let Some((path, list)) = lists.iter().min_by_key(|(path, _)| rank(path)) {
             let others = lists.iter().filter(|(other, _)| other != path);
@@ -172,8 +171,8 @@ fn children<'a>(path: &[String], value: &'a Value) -> Vec<(Vec<String>, &'a Valu
 }
 
 fn is_named(path: &[String], names: &[&str]) -> bool {
-    let key = plain_name(path.last().map(String::as_str).unwrap_or_default());
-    names.iter().any(|name| plain_name(name) == key)
+    let key = path.last().map(String::as_str).unwrap_or_default();
+    names.iter().any(|name| is_same_name(name, key))
 }
 
 /// Whether a value is a list of tasks or of phases.
@@ -217,7 +216,7 @@ fn is_tasks(list: &[Value]) -> bool {
 /// Whether a list of subtasks has objects with ids, and perhaps nothing else.
 fn is_numbered(name: &str, list: &[Value]) -> bool {
     let has_id = |item: &Value| field(item, IDS).is_some();
-    plain_name(name) == "subtasks" && !list.is_empty() && list.iter().all(has_id)
+    is_same_name(name, "subtasks") && !list.is_empty() && list.iter().all(has_id)
 }
 
 /// Whether a list has phases, at least one of them with tasks.
@@ -231,8 +230,7 @@ fn is_phases(path: &[String], list: &[Value]) -> bool {
 fn tasks_of(phase: &Value) -> Option<(&String, &Value)> {
     let fields = phase.as_object()?;
     TASK_LISTS.iter().find_map(|name| {
-        let name = plain_name(name);
-        let found = fields.iter().find(|(key, _)| plain_name(key) == name);
+        let found = fields.iter().find(|(key, _)| is_same_name(key, name));
         found.filter(|(key, value)| is_list(std::slice::from_ref(*key), value))
     })
 }

@@ -12,7 +12,7 @@ use super::field_words::{
     Meaning, compares, is_decided, is_program, is_structured, meaning_of, texts,
 };
 use super::list_finder::is_list;
-use super::record_fields::plain_name;
+use super::record_fields::{is_same_name, plain_name};
 
 /// A field that cannot be read: its path below the record, and why.
 pub(super) type Unread = (String, String);
@@ -474,8 +474,7 @@ fn listed<'a>(name: &str, forms: &'a [Form]) -> Option<&'a Form> {
 }
 
 fn is_one_of(name: &str, names: &[&str]) -> bool {
-    let plain = plain_name(name);
-    names.iter().any(|known| plain_name(known) == plain)
+    names.iter().any(|known| is_same_name(known, name))
 }
 
 fn ends(name: &str, word: &str) -> bool {

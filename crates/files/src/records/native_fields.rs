@@ -12,7 +12,7 @@ use super::described_check::{described_criterion, is_empty};
 use super::field_names::{COMMAND_LISTS, CRITERIA};
 use super::field_words::{Meaning, is_command_list, is_structured};
 use super::must_read::{CRITERION, TESTS, Unread, meaning_by_words, unread_kept_fields};
-use super::record_fields::{RecordFields, plain_name, strip_checkbox, text_list};
+use super::record_fields::{RecordFields, is_same_name, strip_checkbox, text_list};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::syntax::list_for_object;
 use plan_ledger::plan::{Criterion, Plan, Step};
@@ -140,8 +140,7 @@ pub(super) fn take_criteria(fields: &mut RecordFields) -> (Vec<Criterion>, Vec<U
 
 /// The names of criteria that no list has, such as `exit_criteria`.
 fn criteria_by_words(fields: &RecordFields) -> Vec<String> {
-    let known =
-        |name: &str| CRITERIA.iter().chain(TESTS).any(|it| plain_name(it) == plain_name(name));
+    let known = |name: &str| CRITERIA.iter().chain(TESTS).any(|it| is_same_name(it, name));
     let is_criterion = |(name, value): &(&String, &Value)| {
         !known(name) && meaning_by_words(name, value) == Some(Meaning::Criterion)
     };

@@ -20,7 +20,16 @@ pub(super) struct RecordFields {
 
 /// A name without case and punctuation.
 pub(super) fn plain_name(name: &str) -> String {
-    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+    letters(name).collect()
+}
+
+fn letters(name: &str) -> impl Iterator<Item = char> {
+    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase)
+}
+
+/// Whether two names are one name without case and punctuation.
+pub(super) fn is_same_name(name: &str, other: &str) -> bool {
+    letters(name).eq(letters(other))
 }
 
 /// A field of an object under one of these names.
@@ -32,8 +41,7 @@ pub(super) fn field<'a>(value: &'a Value, names: &[&str]) -> Option<&'a Value> {
 pub(super) fn field_in<'a>(fields: &'a Map<String, Value>, names: &[&str]) -> Option<&'a Value> {
     names.iter().find_map(|name| {
         fields.get(*name).or_else(|| {
-            let wanted = plain_name(name);
-            fields.iter().find(|(name, _)| plain_name(name) == wanted).map(|(_, value)| value)
+            fields.iter().find(|(other, _)| is_same_name(other, name)).map(|(_, value)| value)
         })
     })
 }
