@@ -377,27 +377,27 @@ fn agent_session_resumes_with_no_option_of_a_person() {
 /// A person starts no judge that an agent chose without having seen it.
 #[test]
 fn command_line_of_an_agent_is_shown_to_a_person() {
-    for option in ["--judge true", "--judge=true", "--planner true", "--text trust"] {
-        for (marks, host, session) in SHELLS {
-            let place = Place::new();
-            place.write("plan.yaml", "steps: [{id: one, command: 'true', gate: {question: Go?}}]");
-            let line = format!("run plan.yaml {option}");
-            as_agent(&place, marks, &line).code(3);
-            let name = option.split([' ', '=']).next().unwrap();
-            let shown = format!("an agent session ({session}) chose {name}");
-            let shown = [shown.as_str(), "ledger run plan.yaml", option, "add --yes"];
-            place.ledger("resume").code(6).complains(&shown);
-            // The agent itself repeats what it chose, and the person is asked as before.
-            as_agent(&place, marks, "resume").code(3);
-            place.ledger("resume").code(6).complains(&shown);
-            // With --yes it is the person's, also after the agent repeated it.
-            place.ledger("resume --yes").code(3);
-            as_agent(&place, marks, "resume").code(3);
-            place.ledger("resume").code(3);
-            place.ledger(&format!("setup {host} --agents-decide")).code(0);
-            as_agent(&place, marks, &format!("{line} --grace 9s")).code(3);
-            place.ledger("resume").code(3);
-        }
+    // Each option, and each shell; one does not depend on the other.
+    let options = ["--judge true", "--judge=true", "--planner true", "--text trust"];
+    for ((marks, host, session), option) in SHELLS.into_iter().zip(options.iter().cycle()) {
+        let place = Place::new();
+        place.write("plan.yaml", "steps: [{id: one, command: 'true', gate: {question: Go?}}]");
+        let line = format!("run plan.yaml {option}");
+        as_agent(&place, marks, &line).code(3);
+        let name = option.split([' ', '=']).next().unwrap();
+        let shown = format!("an agent session ({session}) chose {name}");
+        let shown = [shown.as_str(), "ledger run plan.yaml", option, "add --yes"];
+        place.ledger("resume").code(6).complains(&shown);
+        // The agent itself repeats what it chose, and the person is asked as before.
+        as_agent(&place, marks, "resume").code(3);
+        place.ledger("resume").code(6).complains(&shown);
+        // With --yes it is the person's, also after the agent repeated it.
+        place.ledger("resume --yes").code(3);
+        as_agent(&place, marks, "resume").code(3);
+        place.ledger("resume").code(3);
+        place.ledger(&format!("setup {host} --agents-decide")).code(0);
+        as_agent(&place, marks, &format!("{line} --grace 9s")).code(3);
+        place.ledger("resume").code(3);
     }
     // What decides nothing is repeated at once.
     let place = Place::new();

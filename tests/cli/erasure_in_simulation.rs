@@ -74,10 +74,8 @@ fn ledger(disk: &SimDisk) {
     ledger.set_variable(run, "mine", "harmless", None, "ana").unwrap();
     ledger.set_variable(run, "other", "kept", None, "ana").unwrap();
     ledger.snapshot::<State>().unwrap();
-    for number in 0..40_u64 {
-        ledger
-            .set_variable(run, "filler", "x".repeat(500 + 10), None, &number.to_string())
-            .unwrap();
+    for number in 0..20_u64 {
+        ledger.set_variable(run, "filler", "x".repeat(1020), None, &number.to_string()).unwrap();
     }
     let point = ForkPoint::After(ledger.head().seq);
     ledger.fork(run, point, "fork").unwrap();
