@@ -24,7 +24,7 @@ fn limited_once(sentence: &str) -> String {
 
 #[test]
 fn usage_limit_uses_up_no_attempt_and_holds_the_other_steps() {
-    for sentence in [
+    let sentences = [
         "echo \"You've hit your usage limit. Try again in 2 seconds.\" >&2",
         "echo '5-hour limit reached \u{2219} resets in 2s'",
         "echo '{\"type\":\"turn.failed\",\"error\":{\"message\":\"You\\u2019ve hit your usage limit. Try again in 2s.\"}}'",
@@ -32,7 +32,8 @@ fn usage_limit_uses_up_no_attempt_and_holds_the_other_steps() {
         "now=$(date +%s)
          echo '{\"type\":\"rate_limit_event\",\"rate_limit_info\":{\"status\":\"rejected\",\"resetsAt\":'$((now + 3))'}}'
          echo '{\"type\":\"result\",\"is_error\":true,\"api_error_status\":429,\"result\":\"no more\"}'",
-    ] {
+    ];
+    let check = |sentence: &str| {
         let place = Place::new();
         place.write("agent.sh", limited_once(sentence));
         place.write("plan.yaml", "steps: [{id: a, retry: {max_attempts: 1}}, {id: b}, {id: c}]");
@@ -46,29 +47,47 @@ fn usage_limit_uses_up_no_attempt_and_holds_the_other_steps() {
         let count = waits.len();
         waits.dedup();
         assert_eq!(waits.len(), count, "a wait is reported once: {}", ended.err);
-        let status = place.ledger("status --since 1h").code(0).says(&["1 usage limit,", "usage limit: "]);
+        let status =
+            place.ledger("status --since 1h").code(0).says(&["1 usage limit,", "usage limit: "]);
         assert!(!status.out.contains("failed"), "{}", status.out);
         let mut tally = place.tally();
         assert_eq!(tally.remove(0), "a 1");
         tally.sort();
         assert_eq!(tally, ["a 2", "b 1", "c 1"], "{sentence}");
         assert_eq!(failures(&place), [0, 0, 0], "{sentence}");
-    }
+    };
+    // Each of them waits.
+    std::thread::scope(|scope| {
+        for sentence in sentences {
+            scope.spawn(move || check(sentence));
+        }
+    });
 }
 
 #[test]
 fn usage_limit_holds_its_owner_only() {
-    let place = Place::new();
-    place.write("agent.sh", limited_once("echo 'rate limit reached, resets in 2s' >&2"));
-    place.write(
-        "plan.yaml",
-        "steps: [{id: a, owner: claude}, {id: b, owner: claude}, {id: c, owner: codex}]",
-    );
+    let plan = "steps: [{id: a, owner: claude}, {id: b, owner: claude}, {id: c, owner: codex}]";
+    let limited = |place: Place, sentence: &str, words: &[&str]| {
+        place.write("plan.yaml", plan);
+        place.write("agent.sh", limited_once(sentence));
+        (start(&mut place.command(words)), place)
+    };
     let words = ["run", "plan.yaml", "--worker", "sh agent.sh", "--max-parallel", "1"];
-    place.ledger_with(&words).code(0).complains(&["steps of claude wait until "]);
-    let tally = place.tally();
-    assert_eq!(tally[..2], ["a 1", "c 1"]);
-    assert_eq!(tally.len(), 4);
+    let (run, of_run) =
+        limited(Place::new(), "echo 'rate limit reached, resets in 2s' >&2", &words);
+    let words = ["work", "--wait", "--", "sh", "agent.sh"];
+    let sentence = "echo 'usage limit reached, try again in 2s' >&2";
+    let (work, of_work) = limited(Place::planned(plan), sentence, &words);
+    let held = ["steps of claude wait until ", "nothing is claimed before "];
+    run.end().code(0).complains(&held[..1]);
+    work.end().code(0).complains(&held);
+    for place in [of_run, of_work] {
+        let tally = place.tally();
+        assert_eq!(
+            (&tally[..2], tally.len()),
+            (["a 1".to_owned(), "c 1".to_owned()].as_slice(), 4)
+        );
+    }
 }
 
 /// When the limit ends, one step is tried first.
@@ -453,18 +472,6 @@ fn delayed_step_is_started_earlier_by_a_person() {
     assert_eq!(failures(&place), [0, 0]);
 }
 
-#[test]
-fn ledger_work_holds_one_owner_only() {
-    let place = Place::planned(
-        "steps: [{id: a, owner: claude}, {id: b, owner: claude}, {id: c, owner: codex}]",
-    );
-    place.write("agent.sh", limited_once("echo 'usage limit reached, try again in 2s' >&2"));
-    let ended = start(&mut place.command(&["work", "--wait", "--", "sh", "agent.sh"])).end();
-    ended.code(0).complains(&["steps of claude wait until ", "nothing is claimed before "]);
-    let tally = place.tally();
-    assert_eq!((&tally[..2], tally.len()), (["a 1".to_owned(), "c 1".to_owned()].as_slice(), 4));
-}
-
 /// Story: one owner waited for a limit of eight hours, another one for five minutes. The clock was set, so the first
 /// limit was over; its steps waited for the second one. A wait of so many hours does not follow the clock.
 #[test]
@@ -553,7 +560,7 @@ fn waiting_inside(limit: &str, rest: &str) -> String {
 #[test]
 fn worker_that_waits_for_a_limit_in_its_process_is_not_taken_for_a_hang() {
     let place = Place::new();
-    place.write("agent.sh", waiting_inside("10s", "sleep 3; echo done"));
+    place.write("agent.sh", waiting_inside("10s", "sleep 2; echo done"));
     place.write("plan.yaml", "steps: [{id: a, retry: {max_attempts: 1}}]");
     let words = ["run", "plan.yaml", "--worker", "sh agent.sh", "--output-timeout", "1s"];
     place.ledger_with(&words).code(0);
