@@ -72,7 +72,7 @@ fn archive_is_exported_and_its_blobs_are_listed() {
 
 /// Story: a folder that a shell was in was replaced by the new ledger: the shell was in a deleted folder.
 /// Goal: an empty folder becomes a ledger and stays the same folder, also as the working folder; other
-/// users lose access to it. Folders above are made.
+/// users lose access to it. `init`, `run` and `import` need no `mkdir`: folders above are made.
 #[test]
 fn empty_folder_becomes_a_ledger() {
     let place = Place::new();
@@ -88,11 +88,18 @@ fn empty_folder_becomes_a_ledger() {
     place.ledger("init --ledger l").code(0).says(&["already a ledger"]);
 
     place.write("plan.yaml", "steps: [{id: a, command: 'true'}]");
+    fs::create_dir(place.path("empty")).unwrap();
+    place.ledger("run plan.yaml --ledger empty").code(0);
     place.ledger("run plan.yaml --ledger deep/er/l").code(0);
+    place.ledger("init --ledger a/b/c").code(0).says(&["a/b/c: created"]);
     place.ledger("export l -o l.jsonl").code(0);
+    place.ledger("export --ledger deep/er/l -o deep.jsonl").code(0);
     fs::create_dir_all(place.path("copy/lost+found")).unwrap();
     place.ledger("import l.jsonl --ledger copy").code(0);
-    place.ledger("verify copy").code(0);
+    place.ledger("import deep.jsonl --ledger f/g").code(0);
+    for ledger in ["empty", "deep/er/l", "a/b/c", "copy", "f/g"] {
+        place.ledger(&format!("verify {ledger}")).code(0);
+    }
     place.ledger("import l.jsonl --ledger copy").code(2).complains(&["there is one already"]);
 
     fs::create_dir(place.path("full")).unwrap();
@@ -102,6 +109,7 @@ fn empty_folder_becomes_a_ledger() {
         place.ledger(line).code(2).complains(&words).complains(&["hint: choose another name"]);
     }
     assert_eq!(place.read("full/notes"), "mine");
+    assert_eq!(fs::read_dir(place.path("full")).unwrap().count(), 1);
 }
 
 /// Two processes that create a ledger in the same empty folder: both have it afterwards.

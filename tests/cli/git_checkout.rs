@@ -99,26 +99,3 @@ fn ledger_that_was_rolled_back_is_not_written_to() {
     place.ledger("run plan.yaml").code(6).complains(&["it is gone", "--accept-rollback"]);
     place.ledger("run plan.yaml --accept-rollback").code(0);
 }
-
-/// Goal: `init` and `run` need no `mkdir`.
-#[test]
-fn empty_folders_and_missing_parents_become_a_ledger() {
-    let place = Place::new();
-    place.write("plan.yaml", "steps: [{id: a, command: 'true'}]\n");
-    for folder in ["empty", "also-empty"] {
-        fs::create_dir(place.path(folder)).unwrap();
-    }
-    place.ledger("init --ledger empty").code(0).says(&["empty: created"]);
-    place.ledger("init --ledger a/b/c").code(0).says(&["a/b/c: created"]);
-    place.ledger("run plan.yaml --ledger also-empty").code(0);
-    place.ledger("run plan.yaml --ledger d/e").code(0);
-    place.ledger("export --ledger d/e -o backup").code(0);
-    place.ledger("import backup --ledger f/g").code(0);
-    for ledger in ["empty", "a/b/c", "also-empty", "d/e", "f/g"] {
-        place.ledger(&format!("verify {ledger}")).code(0);
-    }
-    fs::create_dir(place.path("full")).unwrap();
-    place.write("full/file", "");
-    place.ledger("init --ledger full").code(2).complains(&["the folder is not empty"]);
-    assert_eq!(fs::read_dir(place.path("full")).unwrap().count(), 1);
-}

@@ -473,29 +473,31 @@ else:
     assert_eq!(tally, ["s0", "s1", "s2", "s3"]);
 }
 
-/// `run --wait` continues when a person answers in another terminal, then waits for a verdict until
-/// it is interrupted.
+/// `run --wait` continues when a person answers in another terminal, long before the deadline of the gate,
+/// then waits for a verdict until it is interrupted. Started again, it waits for the verdict to its end.
 #[test]
 fn waiting_run_takes_answers_from_other_terminals() {
     for options in [&[][..], &["--json"]] {
         let place = Place::new();
         let plan = "steps:
-  - {id: a, command: 'echo a >> $TALLY', gate: {question: Shall we?}}
+  - {id: a, command: 'echo a >> $TALLY', gate: {question: Shall we?, deadline_seconds: 86400}}
   - {id: b, after: [a], command: 'echo b >> $TALLY', acceptance: [{text: fine}]}
 ";
         place.write("plan.yaml", plan);
-        let run = [&["run", "plan.yaml", "--wait"], options].concat();
+        let words = [&["run", "plan.yaml", "--wait"], options].concat();
         let is_asked = || {
             place.path(".ledger").exists() && place.ledger("questions").out.contains("Shall we?")
         };
-        let mut running = start(&mut place.command(&run));
+        let mut running = start(&mut place.command(&words));
         wait_until("the question is open", is_asked);
         assert!(!running.is_over());
-        let question = run_of(&place).questions.keys().next().unwrap().0;
-        wait_until("the answer is recorded", || {
-            place.ledger(&format!("answer {question} yes --by ana")).status.success()
-        });
-        wait_until("the work is done", || place.tally().len() == 2);
+        let question = match options {
+            [] => "plan a".to_owned(),
+            _ => run_of(&place).questions.keys().next().unwrap().0.to_string(),
+        };
+        let answer = format!("answer {question} yes --by ana");
+        place.ledger(&answer).code(0).says(&["the step is ready"]);
+        wait_until("the work is done", || place.tally() == ["a", "b"]);
         // Printed last; an earlier Ctrl-C would interrupt work, not a wait.
         wait_until("a verdict is waited for", || {
             running.complained("waits for a verdict on: fine") || running.said("\"verdicts\"")
@@ -515,6 +517,13 @@ fn waiting_run_takes_answers_from_other_terminals() {
         }
         let run = run_of(&place);
         assert_eq!(ids(&run, StepStatus::Accepted), ["a"]);
+        if options.is_empty() {
+            let again = start(&mut place.command(&words));
+            wait_until("a verdict is waited for", || again.complained("waits for a verdict on"));
+            place.ledger("accept plan b --by ana").code(0);
+            again.end().code(0).says(&["run plan: done"]);
+            assert_eq!(place.tally(), ["a", "b"]);
+        }
     }
 }
 

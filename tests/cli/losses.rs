@@ -7,7 +7,7 @@ use plan_ledger::internals::ledger::decode;
 use plan_ledger::plan::StepEvent;
 use plan_ledger::{Environment, Event, LedgerView};
 
-use super::command::{Place, start, wait_until};
+use super::command::{Place, start};
 
 /// The first step fails once; the last one waits for a person.
 const PLAN: &str = "
@@ -107,32 +107,6 @@ fn damage_comes_first_in_status_and_resume_names_it() {
     place.ledger("resume").complains(&["warning: not all of the ledger can be read"]);
 }
 
-/// Goal: every command that reads a rolled-back ledger says so, as `status` does.
-#[test]
-fn rolled_back_ledger_is_reported_by_verify_and_inspect() {
-    let place = Place::new();
-    place.write("plan.yaml", "steps: [{id: a, command: 'true'}]\n");
-    place.ledger("init").code(0);
-    let copy = |from: &str, to: &str| {
-        let done = std::process::Command::new("cp")
-            .args(["-r".into(), place.path(from), place.path(to)])
-            .status();
-        assert!(done.unwrap().success());
-    };
-    copy(".ledger", "older");
-    place.ledger("run plan.yaml").code(0);
-    fs::remove_dir_all(place.path(".ledger")).unwrap();
-    copy("older", ".ledger");
-    let text = "the ledger was rolled back: it ends at record 0, and had record ";
-    place.ledger("verify .ledger").code(0).says(&[text]);
-    place.ledger("inspect .ledger").code(0).complains(&[text]);
-    for line in ["verify .ledger --json", "inspect .ledger --json", "status --json"] {
-        let first = place.ledger(line).code(0).lines().remove(0);
-        assert_eq!(first["type"], "rolled_back", "{line}");
-        assert!(first["what"].as_str().unwrap().starts_with(text), "{line}: {first}");
-    }
-}
-
 /// Regression: the first write to another ledger while the folder was away made the program forget what it knew of the
 /// ledger, so a rollback was not noticed. What is known of folders that are gone for long is removed.
 #[test]
@@ -212,18 +186,24 @@ fn readers_tell_of_a_rollback() {
     fs::remove_dir_all(place.path(".ledger")).unwrap();
     fs::rename(place.path("older"), place.path(".ledger")).unwrap();
     let text = "the ledger was rolled back: it ends at record 5, and had record 6 at ";
-    for line in [
+    let readers = [
         "status",
         "next",
         "questions",
         "inspect",
+        "inspect .ledger",
         "inspect queue",
         "inspect why a",
         "questions --decided",
-    ] {
+    ];
+    for line in readers {
         place.ledger(line).code(0).complains(&[text]);
-        let lines = place.ledger(&format!("{line} --json")).code(0).lines();
-        assert_eq!(lines[0]["type"], "rolled_back", "{line}: {lines:?}");
+    }
+    place.ledger("verify .ledger").code(0).says(&[text]);
+    for line in readers.iter().chain(&["verify .ledger"]) {
+        let first = place.ledger(&format!("{line} --json")).code(0).lines().remove(0);
+        assert_eq!(first["type"], "rolled_back", "{line}: {first}");
+        assert!(first["what"].as_str().unwrap().starts_with(text), "{line}: {first}");
     }
     let prime = place.ledger("prime").code(0).says(&[text, "Stop: claim and propose nothing"]);
     assert!(!prime.out.contains("How to work"), "{}", prime.out);
@@ -256,23 +236,4 @@ fn broken_json_is_taken_as_text_with_a_warning() {
         "did you mean `timeout_seconds`?",
         "did you mean `after`?",
     ]);
-}
-
-/// Goal: `run` and `resume` beside a live runner end with the same exit code.
-#[test]
-fn run_and_resume_beside_a_runner_have_one_exit_code() {
-    let place = Place::new();
-    place.write(
-        "plan.yaml",
-        "steps: [{id: a, command: 'while [ -e hold ]; do sleep 0.01; done'}]\n",
-    );
-    place.write("hold", "");
-    let runner = start(&mut place.command(&["run", "plan.yaml"]));
-    wait_until("the step is at work", || place.ledger("status").out.contains("working on: #1 a"));
-    place.ledger("run plan.yaml").code(5);
-    let line = place.ledger("resume --json").code(2);
-    assert!(line.err.contains("--json"), "{line:?}");
-    place.ledger("resume").code(5).complains(&["a runner is at work", "ledger status"]);
-    fs::remove_file(place.path("hold")).unwrap();
-    runner.end().code(0);
 }

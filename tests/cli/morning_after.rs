@@ -120,19 +120,6 @@ fn each_run_is_resumed_with_the_command_line_that_started_it() {
     place.ledger("resume").code(3).says(&["2 of 4 steps accepted, 1 failed"]);
 }
 
-#[test]
-fn resume_is_refused_while_a_runner_is_at_work() {
-    let place = Place::new();
-    place.write("release.yaml", PLAN);
-    place.write("hold", "");
-    let runner = start(&mut place.command(&["run", "release.yaml"]));
-    wait_until("a step is in flight", || place.tally() == ["build"]);
-    place.ledger("resume").code(5).complains(&["a runner is at work: process "]);
-    let view = place.ledger("status --json").code(0).lines().remove(0);
-    assert_eq!(view["runner_at_work"], true);
-    runner.kill();
-}
-
 /// The words that start a command in a place without `/proc`, if this machine can make one.
 fn without_proc() -> Option<Vec<&'static str>> {
     let hide = ["sh", "-c", "mount -t tmpfs none /proc && exec \"$@\"", "sh"];

@@ -105,31 +105,6 @@ fn link_in_the_folder_of_a_runner_leads_nowhere() {
     println!("measured: files of other users: {} links in the folder of a runner", 3 + 39 * 5);
 }
 
-/// Outputs and standard errors have secrets, and a user who may read LOCK may lock it.
-#[test]
-fn files_of_a_ledger_are_private() {
-    let place = Place::new();
-    let command = "find $LEDGER_DIR -printf '%m %p\\n' > seen; echo 1";
-    place.write("plan.yaml", format!("steps: [{{id: a, command: \"{command}\"}}]"));
-    place.ledger("run plan.yaml").code(0);
-    place.ledger("snapshot").code(0);
-    place.ledger("export .ledger -o x.jsonl").code(0);
-    assert_eq!(mode(&place.path("x.jsonl")) & 0o077, 0);
-    assert_eq!(mode(&place.path(".ledger")), 0o700);
-    let log = place.path(".ledger/log");
-    for path in below(&place.path(".ledger")) {
-        let is_ledgers = path.parent() != Some(&place.path(".ledger/work"));
-        let expected = if path.is_dir() { 0o700 } else { 0o600 };
-        assert!(
-            !is_ledgers || mode(&path) & !expected == 0,
-            "{} {:o}",
-            path.display(),
-            mode(&path)
-        );
-    }
-    assert!(log.is_dir());
-}
-
 #[test]
 fn shared_ledger_is_for_a_group() {
     let place = Place::new();
@@ -327,14 +302,18 @@ fn with_open_umask(command: &Command) -> Command {
     shell
 }
 
-/// Goal: what the program writes for a user can be read by that user alone, whatever the umask says: every
-/// form of export, the page, keys, and the files of workers at work.
+/// Goal: what the program writes for a user can be read by that user alone, whatever the umask says: logs,
+/// snapshots, every form of export, the page, keys, and the files of workers at work. Outputs and standard
+/// errors have secrets, and a user who may read LOCK may lock it.
 #[test]
-fn written_files_are_private_under_any_umask() {
+fn files_of_a_ledger_are_private() {
     let place = Place::new();
     place.write(
         "plan.yaml",
-        "steps: [{id: a, command: 'echo at work; echo a >> $TALLY; sleep 600'}]",
+        "steps:
+  - {id: done, command: 'echo 1'}
+  - {id: a, after: [done], command: 'echo at work; echo a >> $TALLY; sleep 600'}
+",
     );
     let open = |words: &[&str]| with_open_umask(&place.command(words));
     let runner = start(&mut open(&["run", "plan.yaml"]));
@@ -342,7 +321,12 @@ fn written_files_are_private_under_any_umask() {
     let mut work = below(&place.path(".ledger"));
     assert!(work.iter().filter(|path| path.starts_with(place.path(".ledger/work"))).count() > 3);
     runner.kill();
-    let exports: [(&str, &[&str]); 5] = [
+    start(&mut open(&["snapshot"])).end().code(0);
+    work.extend(below(&place.path(".ledger")));
+    work.extend([place.path(".ledger"), place.path(".ledger/log")]);
+    assert!(work.iter().any(|path| path.starts_with(place.path(".ledger/snap"))));
+    let exports: [(&str, &[&str]); 6] = [
+        ("x.jsonl", &["export", ".ledger", "-o"]),
         ("a.sqlite", &["inspect", ".ledger", "export", "--format", "sqlite", "--to"]),
         ("a.otlp", &["inspect", ".ledger", "export", "--format", "otlp", "--to"]),
         ("a.jsonl", &["inspect", ".ledger", "export", "--to"]),

@@ -517,21 +517,6 @@ fn retry_in_a_paused_run_names_what_continues_it() {
     place.ledger("retry a").code(6).complains(&["nothing to retry", "step 1 (a) is ready"]);
 }
 
-#[test]
-fn retry_of_an_unknown_outcome_names_its_answers() {
-    let place = Place::new();
-    place.write("plan.yaml", "steps: [{id: a, idempotent: 'no', command: 'sleep 60'}]\n");
-    assert!(place.ledger("run plan.yaml --kill-at 1").was_killed());
-    place.ledger("run plan.yaml").code(3);
-    for line in ["retry a", "retry"] {
-        let refused = place.ledger(line).code(6);
-        refused
-            .complains(&["`ledger answer plan a landed`", "`ledger answer plan a did-not-happen`"]);
-    }
-    place.ledger("answer plan a did-not-happen").code(0);
-    assert_eq!(ids(place.state().run_named("plan").unwrap(), StepStatus::Ready), ["a"]);
-}
-
 /// The worker of an attempt that is over is not kept.
 #[test]
 fn repeated_receipt_says_how_to_get_the_next_step() {

@@ -170,7 +170,7 @@ fn unknown_outcome_waits_for_an_answer() {
             "steps:
   - id: mail
     idempotent: 'no'
-    timeout_seconds: 2
+    timeout_seconds: 1
     command: 'echo x >> $TALLY; test $LEDGER_ATTEMPT = 2 || sleep 60'
   - {id: end, after: [mail], command: 'true'}
 ",
@@ -183,7 +183,14 @@ fn unknown_outcome_waits_for_an_answer() {
         place.ledger("run plan.yaml").code(3).says(&waits);
         place.ledger("run plan.yaml").code(3).says(&waits);
         assert_eq!(place.tally().len(), 1, "it is not dispatched again before the answer");
+        let answers =
+            ["`ledger answer plan mail landed`", "`ledger answer plan mail did-not-happen`"];
+        for line in ["retry mail", "retry"] {
+            place.ledger(line).code(6).complains(&answers);
+        }
         place.ledger(&format!("answer plan mail {answer} --by ana")).code(0);
+        let ready = if executions == 2 { "mail" } else { "end" };
+        assert_eq!(ids(place.state().run_named("plan").unwrap(), StepStatus::Ready), [ready]);
         place.ledger(&format!("answer plan mail {answer} --by ana")).code(6);
         place.ledger("run plan.yaml").code(0).says(&["2 of 2 steps accepted"]);
         assert_eq!(place.tally().len(), executions, "{answer}");
@@ -421,8 +428,8 @@ fn whole_numbers_keep_all_digits() {
     place.ledger("verify .ledger --level replay").code(0);
 }
 
-/// A second runner is rejected with the name of the lock holder and disturbs nothing; other commands
-/// are served by the first runner.
+/// A second runner is rejected with the name of the lock holder and disturbs nothing, with one exit code
+/// of `run` and `resume`; other commands are served by the first runner.
 #[test]
 fn second_runner_is_rejected_with_the_lock_holder() {
     let place = Place::new();
@@ -436,6 +443,11 @@ fn second_runner_is_rejected_with_the_lock_holder() {
     for line in ["run plan.yaml", "run plan.yaml --run other"] {
         place.ledger(line).code(5).complains(&["locked by another process", &holder]);
     }
+    let at_work = format!("a runner is at work: {holder}");
+    place.ledger("resume").code(5).complains(&[&at_work, "ledger status"]);
+    place.ledger("resume --json").code(2).complains(&["--json"]);
+    place.ledger("status").code(0).says(&["working on: #1 long"]);
+    assert_eq!(place.ledger("status --json").code(0).lines()[0]["runner_at_work"], true);
     // The first runner carries out other requests.
     place.ledger("accept plan long --by ana").code(6).complains(&["the step is dispatched"]);
     place.ledger("set colour blue").code(0);

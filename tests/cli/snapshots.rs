@@ -931,25 +931,6 @@ fn projection_example_runs() {
     example::main().unwrap();
 }
 
-/// Goal: the commands report a run with a wrong hash, and what to do.
-#[test]
-fn commands_report_a_run_with_a_wrong_hash() {
-    let place = crate::command::Place::new();
-    let dir = place.path("l");
-    let environment = Environment::system();
-    let ledger = Ledger::create(&dir, &environment).unwrap();
-    play(&ledger, 12, 30);
-    make_forged(&ledger, &environment, &dir);
-    let run = format!("#{}", ledger.state().unwrap().runs.keys().last().unwrap());
-    ledger.close().unwrap();
-    for words in [&["inspect", "l"][..], &["status", "l", "--run", &run]] {
-        let said = place.ledger_with(words).code(4);
-        assert!(said.err.contains("remove the files in `snap/`"), "{words:?}: {}", said.err);
-    }
-    std::fs::remove_dir_all(dir.join("snap")).unwrap();
-    place.ledger_with(&["status", "l", "--run", &run]).code(0);
-}
-
 /// Goal: `ledger snapshot` reports what it made, and the ledger opens from it.
 #[test]
 fn snapshot_command_makes_a_snapshot() {

@@ -47,6 +47,7 @@ const COMMANDS: &[&str] = &[
     "plan withdraw plan --by me",
     "questions",
     "status",
+    "status .ledger --run plan",
     "status --view operator",
     "run plan.yaml --stub",
     "inspect .ledger",
@@ -122,6 +123,7 @@ fn every_command_reports_a_forged_run() {
     assert_eq!(commands_without_damage(&place, &token), [""; 0]);
     assert_eq!(place.ledger("root .ledger").code(0).out, root, "a command wrote to the log");
     std::fs::remove_dir_all(place.path(".ledger/snap")).unwrap();
+    place.ledger("status .ledger --run plan").code(0);
     place.ledger("get v").code(0);
     place.ledger(&format!("receipt {token}")).code(0);
 }

@@ -296,8 +296,7 @@ const PARTS: [Part; 11] = [
                 "people are told, with a policy",
                 &[
                     "s28_files_that_changed_since_the_plan_are_reported",
-                    "s28_inspect_and_status_name_files_that_changed_since_the_plan",
-                    "s28_next_and_inspect_plan_name_files_that_changed",
+                    "s28_views_name_files_that_changed_since_the_plan",
                 ],
             ),
             (
@@ -358,7 +357,6 @@ const PARTS: [Part; 11] = [
                 "canned outputs in the plan or in a file",
                 &[
                     "s9_loan_is_drilled_with_canned_outputs",
-                    "s9_drill_takes_canned_outputs_of_the_plan",
                     "s9_rejected_canned_output_ends_the_drill",
                 ],
             ),

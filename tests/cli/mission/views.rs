@@ -234,27 +234,6 @@ fn s28_files_of_other_workers_are_not_outside_of_a_list() {
     }
 }
 
-#[test]
-fn s28_next_and_inspect_plan_name_files_that_changed() {
-    let place = Place::new();
-    place.write("a.txt", "old");
-    place.write("p.yaml", "steps: [{id: a, changes: [a.txt]}, {id: b, after: [a]}]\n");
-    place.ledger("init").code(0);
-    place.ledger("plan propose p.yaml --run p").code(0);
-    let lines = |line: &str| place.ledger(line).lines().remove(0)["stale_files"].clone();
-    assert_eq!(lines("next --json"), json!([]));
-    place.write("a.txt", "new");
-    let what = "changed since the plan was made: a.txt";
-    for command in ["next", "inspect .ledger plan"] {
-        place.ledger(command).code(0).says(&["warning: #1 a", what]);
-        assert_eq!(lines(&format!("{command} --json")), json!([{"step": 1, "files": ["a.txt"]}]));
-    }
-    // Another version has no such list.
-    place.write("p.yaml", "steps: [{id: b}]\n");
-    place.ledger("plan propose p.yaml --run p").code(0);
-    assert_eq!(lines("inspect .ledger plan --version 1 --json"), Value::Null);
-}
-
 // S15: a receipt names the step from which work is done again, and why.
 
 #[test]
@@ -313,21 +292,6 @@ fn s15_answers_name_the_kind_of_a_request() {
 }
 
 // S9: canned outputs.
-
-#[test]
-fn s9_drill_takes_canned_outputs_of_the_plan() {
-    let place = Place::new();
-    for (stub, steps) in [("", "1 step"), (", extra: {stub: {flag: review}}", "2 steps")] {
-        place.write(
-            "p.yaml",
-            format!(
-                "steps:\n  - {{id: check, outputs: [flag]{stub}}}\n  - {{id: review, after: [check], condition: flag == 'review'}}\n"
-            ),
-        );
-        place.ledger("drill p.yaml --every-crash").code(0).says(&[steps]);
-        place.ledger("drill p.yaml").code(0).says(&["all checks hold"]);
-    }
-}
 
 // S29: the next session starts from the PLAN artifact.
 
