@@ -144,8 +144,7 @@ fn living_worker_of_a_dead_runner_is_taken_over() {
 /// and a worker that is still at work keeps its step.
 #[test]
 fn command_after_the_lease_keeps_what_a_dead_runner_left() {
-    for command in ["tick", "claim plan --worker other", "work plan --max 1 -- true", "note hello"]
-    {
+    let check = |command: &str| {
         let place = Place::new();
         let work = |end: &str| format!("echo $LEDGER_STEP$LEDGER_ATTEMPT >> $TALLY; {end}");
         let wait = work("while [ ! -e go ]; do sleep 0.05; done");
@@ -173,7 +172,15 @@ fn command_after_the_lease_keeps_what_a_dead_runner_left() {
         let mut tally = place.tally();
         tally.sort();
         assert_eq!(tally, ["ended1", "long1"], "{command}");
-    }
+    };
+    // Each of them waits for the end of the lease.
+    std::thread::scope(|scope| {
+        for command in
+            ["tick", "claim plan --worker other", "work plan --max 1 -- true", "note hello"]
+        {
+            scope.spawn(move || check(command));
+        }
+    });
 }
 
 /// A fork begins open steps again. Before those that must not be done twice it is paused, and names them.
@@ -303,13 +310,15 @@ fn worker_of_a_step_that_must_not_be_done_twice_is_waited_for() {
     let place = Place::new();
     place.write(
         "plan.yaml",
-        "steps: [{id: pay, idempotent: no, outputs: [paid], command: 'echo pay >> $TALLY; sleep 1.5; echo 12'}]",
+        "steps: [{id: pay, idempotent: no, outputs: [paid], command: 'echo pay >> $TALLY; while [ ! -e go ]; do sleep 0.02; done; echo 12'}]",
     );
     let runner = start(&mut place.command(&["run", "plan.yaml"]));
     wait_until("the worker is at work", || place.tally() == ["pay"]);
     runner.kill();
-    let ended = place.ledger("run plan.yaml --kill-orphans").code(0);
-    ended.complains(&["must not be done twice: taken over", "accepted"]);
+    let next = start(&mut place.command(&["run", "plan.yaml", "--kill-orphans"]));
+    wait_until("it is taken over", || next.complained("must not be done twice: taken over"));
+    place.write("go", "");
+    next.end().code(0).complains(&["accepted"]);
     assert_eq!(place.tally(), ["pay"]);
     assert_eq!(run_of(&place).variables["paid"].value.to_string(), "12");
 }
