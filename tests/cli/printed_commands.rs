@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use plan_ledger_views::end_of_command;
 use serde_json::Value;
 
 use super::command::{PROGRAM, Place, start, wait_until};
@@ -38,21 +39,6 @@ fn commands(text: &str) -> Vec<String> {
         }
     }
     found
-}
-
-/// Where a command in backquotes ends: a backquote in a quoted name is part of the name.
-fn end_of_command(text: &str) -> usize {
-    let (mut is_quoted, mut is_escaped) = (false, false);
-    for (at, c) in text.char_indices() {
-        match c {
-            _ if is_escaped => is_escaped = false,
-            '\\' if !is_quoted => is_escaped = true,
-            '\'' => is_quoted = !is_quoted,
-            '`' if !is_quoted => return at,
-            _ => {}
-        }
-    }
-    text.len()
 }
 
 /// What a shell makes of a command line: its words, one a line.

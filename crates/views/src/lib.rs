@@ -21,8 +21,8 @@ pub use criteria::{
     failed_criteria, may_hold, open_criteria, open_plan_criteria, open_steps, texts_and_commands,
 };
 pub use shell::{
-    OWN_LEDGER, in_ledger, ledger_option, option, quoted, quoted_folder, sh_word, shell_command,
-    takes_ledger,
+    OWN_LEDGER, end_of_command, in_ledger, ledger_option, option, quoted, quoted_folder, sh_word,
+    shell_command, takes_ledger,
 };
 pub use step_name::StepName;
 pub use waiting::{

@@ -60,7 +60,8 @@ pub fn in_ledger(text: &str, ledger: &Path) -> String {
 }
 
 /// Where a command in backquotes ends: a backquote in a quoted name is part of the name.
-fn end_of_command(text: &str) -> usize {
+#[must_use]
+pub fn end_of_command(text: &str) -> usize {
     let (mut is_quoted, mut is_escaped) = (false, false);
     for (at, c) in text.char_indices() {
         match c {
