@@ -75,6 +75,7 @@ mod log_lock;
 mod log_round_trip;
 mod logs;
 mod losses;
+mod many_runs;
 mod mcp;
 mod mission;
 mod morning_after;
@@ -140,6 +141,7 @@ mod unreadable_sectors;
 mod upgrade;
 mod verify;
 mod verify_derived;
+mod views_beside_prune;
 #[cfg(not(feature = "store"))]
 mod without_store;
 mod workflows;

@@ -256,3 +256,24 @@ fn recover_command_salvages_and_asks_before_fencing() {
     assert!(ended.code == 4 && ended.out.contains("nothing was salvaged"), "{}", ended.out);
     assert!(!Path::new(&path("d")).exists());
 }
+
+/// Regression: an archive's file was refused, although `verify` of a damaged archive names this command.
+#[test]
+fn archive_with_damage_is_salvaged() {
+    let place = super::command::Place::new();
+    let ledger = Ledger::create(&place.path("l"), &Environment::system()).unwrap();
+    let run = ledger.start_run("r", &plan(4), RunPolicy::default()).unwrap();
+    for number in 0..4 {
+        ledger.set_variable(run, "large", large(number, 600_000), None, "me").unwrap();
+    }
+    ledger.cancel(run, "me", "it is over").unwrap();
+    ledger.close().unwrap();
+    place.ledger("archive l --to a.tar").code(0);
+    let mut bytes = std::fs::read(place.path("a.tar")).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    place.write("a.tar", &bytes);
+    place.ledger("verify a.tar").code(4);
+    place.ledger("recover a.tar --export new").code(0).says(&["1 lost"]);
+    assert!(std::fs::read(place.path("a.tar")).unwrap() == bytes, "the archive was changed");
+}

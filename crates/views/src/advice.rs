@@ -6,6 +6,8 @@
 use std::fmt;
 use std::path::Path;
 
+use plan_ledger::plan::is_person;
+
 use crate::shell::{arguments, command_line, option_words, quoted};
 
 /// Who may type a command.
@@ -43,12 +45,22 @@ impl Audience {
     pub fn of(arguments: &[&str]) -> Self {
         let decides = OF_PERSONS.iter().any(|verb| arguments.starts_with(verb));
         match arguments.split_first() {
-            _ if decides => Self::Person,
+            _ if decides || takes_steps_of_person(arguments) => Self::Person,
             Some((&"resume", rest)) if rest.contains(&"--retry-failed") => Self::Person,
             Some((&"work", rest)) if rest.contains(&"--judge-only") => Self::Operator,
             _ => Self::Agent,
         }
     }
+}
+
+/// Whether the command takes the steps of a person, by the option `--owner`.
+fn takes_steps_of_person(arguments: &[&str]) -> bool {
+    let next = arguments.windows(2).filter_map(|pair| match pair {
+        ["--owner", owner] => Some(*owner),
+        _ => None,
+    });
+    let joined = arguments.iter().filter_map(|word| word.strip_prefix("--owner="));
+    next.chain(joined).any(|owner| is_person(owner.trim_matches('\'')))
 }
 
 /// A command that a view prints.
@@ -118,6 +130,11 @@ mod tests {
         {
             assert_eq!(of(line), Audience::Person, "{line}");
         }
+        let claim = "claim r --owner human:anna --worker NAME";
+        assert_eq!(
+            (of(claim), of("claim r --owner='human:a")),
+            (Audience::Person, Audience::Person)
+        );
         assert_eq!(of("work r --judge-only --wait"), Audience::Operator);
         for line in ["resume", "plan review r", "plan propose F --run r", "acceptance", "work r"] {
             assert_eq!(of(line), Audience::Agent, "{line}");

@@ -27,6 +27,6 @@ pub use shell::{
 pub use step_name::StepName;
 pub use waiting::{
     WaitingItem, WaitsFor, approve_version, decide_failure, perform, plan_file, rejected_text,
-    resolve_outcome, show_step, start_judge, waiting_items,
+    resolve_outcome, show_step, start_judge, start_runner, waiting_items,
 };
 pub use words::{part_adjective, paused_text, question_subject_text};

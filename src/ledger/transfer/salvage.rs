@@ -76,14 +76,20 @@ fn check_unpruned(reader: &LogReader, storage: &dyn Storage) -> Result<()> {
     Err(Error::new(ErrorKind::Rejected, message).at_path(reader.dir()))
 }
 
-/// Create the ledger `to`, which must not exist, from the intact records of the ledger `from`.
+/// Create the ledger `to`, which must not exist, from the intact records of the ledger or the archive `from`.
 ///
 /// # Errors
 /// `NotALedger`; `Rejected` for a pruned log; `Io`, `DiskFull` and `Locked`. Damage is not an
 /// error. After an error no file remains.
 pub fn salvage(from: &Path, to: &Path, environment: &Environment) -> Result<SalvageReport> {
-    let reader = LogReader::open(&environment.storage, from)?;
-    check_unpruned(&reader, &*environment.storage)?;
+    let source = match environment.in_archive(from) {
+        Ok(archive) => archive.storage,
+        Err(error) if error.kind() == ErrorKind::Corrupt => return Err(error),
+        // It is a folder, or there is nothing.
+        Err(_) => environment.storage.clone(),
+    };
+    let reader = LogReader::open(&source, from)?;
+    check_unpruned(&reader, &*source)?;
     let incomplete = incomplete_batches(&reader);
     let time = environment.clock.now();
     let builder = LogBuilder::create(to, environment.log_options(), ChainOrigin::New, time)?;

@@ -6,6 +6,7 @@ use crate::options::{ByOption, RUN_TWICE, environment, parse_money, parse_second
 use crate::output::{Code, Failure, print_message};
 use crate::protocol::shell_command;
 use crate::requests::{BudgetChange, BudgetRequest};
+use crate::server::expect_person;
 
 use super::inspect::{self, BudgetViewArgs};
 
@@ -83,6 +84,7 @@ pub(crate) fn budget(args: &BudgetArgs) -> Result<Code, Failure> {
         }
         [raise, run] if raise == RAISE => {
             let dir = args.view.ledger.dir();
+            expect_person(dir, "")?;
             let command = shell_command("budget", dir, &[RAISE, run, "--money", "2.00"]);
             let message = format!(
                 "`budget raise {run}` names no amount\nhint: `{command}`, or --tokens, --attempts, --wall"

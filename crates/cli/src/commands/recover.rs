@@ -19,6 +19,7 @@ use crate::server::{check_root_of_folder, expect_person, keep_root};
 const EXAMPLES: &str = "\
 Examples:
   ledger recover .ledger --export rescued          copy what can be read into a new ledger
+  ledger recover old.tar --export rescued          the same from an archive
   ledger recover .ledger --fence --yes             open a ledger whose end is ambiguous
 
 --export only reads the damaged ledger. The new ledger keeps every readable record at its sequence

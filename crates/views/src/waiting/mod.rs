@@ -8,5 +8,5 @@ mod text;
 pub use item::{WaitingItem, WaitsFor};
 pub use list::{plan_file, rejected_text, waiting_items};
 pub use resolve::{
-    approve_version, decide_failure, perform, resolve_outcome, show_step, start_judge,
+    approve_version, decide_failure, perform, resolve_outcome, show_step, start_judge, start_runner,
 };

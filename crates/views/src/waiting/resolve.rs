@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use plan_ledger::ContentHash;
-use plan_ledger::plan::{BudgetPart, PauseCause, QuestionBody, QuestionSubject, VALUE};
+use plan_ledger::plan::{BudgetPart, PauseCause, QuestionBody, QuestionSubject, VALUE, is_person};
+use plan_ledger::{ContentHash, Run};
 
 use super::item::WaitingItem;
 use crate::advice::Advice;
@@ -136,6 +136,22 @@ fn unpause(cause: &PauseCause, run: &str, ledger: &Path) -> Advice {
 pub fn start_judge(run: &str, ledger: &Path) -> Advice {
     let words = [run, "--judge-only", "--wait"];
     Advice::new("work", ledger, &words, "checks what is reported")
+}
+
+/// The command that starts a runner of a run whose last runner is not known: with the plan in the ledger, and with a
+/// worker if a step needs one.
+#[must_use]
+pub fn start_runner(run: &Run, ledger: &Path) -> Advice {
+    let proposal = || run.newest_proposal().map(|(_, version)| version);
+    let plan = run.active_version().or_else(proposal).map(|version| version.plan.decode());
+    let needs_worker = plan.is_some_and(|plan| {
+        plan.steps.iter().any(|step| {
+            let owner = plan.owner_of(step);
+            plan.with_defaults(step).command.is_none() && !owner.is_some_and(is_person)
+        })
+    });
+    let start = Advice::new("run", ledger, &[&run.name], "starts a runner");
+    if needs_worker { start.with_option("--worker", "CMD") } else { start }
 }
 
 /// The command that shows what the answer to a question lets the run execute, if it lets it.

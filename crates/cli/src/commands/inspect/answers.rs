@@ -1,22 +1,24 @@
 //! Answers to questions: whom a question was for, and who answered it.
 
+use std::collections::BTreeMap;
+
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::{Kind, decode};
+use plan_ledger::log::LogReader;
 use plan_ledger::plan::{PauseCause, StepEvent};
 use plan_ledger::{Event, QuestionId, Run, RunId, StepNumber};
 
 use crate::output::escape_control;
 use crate::protocol::WorkerKind;
 
-use super::ledger_at::LedgerAt;
 use super::lookup::step_name;
 use super::text::event::event_subject;
 
 /// A question that another person answered than the one whom it was for.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct AnswerOfAnother {
     /// The person whom it was for.
@@ -24,35 +26,46 @@ pub(crate) struct AnswerOfAnother {
     /// The person who answered.
     by: String,
     /// The record of the answer.
-    seq: u64,
+    pub(crate) seq: u64,
     /// The step; null for a question about the run.
     step: Option<StepNumber>,
 }
 
 impl AnswerOfAnother {
-    /// Those of a run, up to the state that is shown. Only the records of answers are read, and of
-    /// the questions that they answer.
-    pub(crate) fn of_run(ledger: &LedgerAt<'_>, run: RunId) -> Vec<Self> {
-        let log = ledger.view.log();
-        let kinds = [Kind::QuestionAnswered, Kind::StepAnswered];
-        let answers =
-            kinds.iter().flat_map(|kind| log.records_of_kind(kind.number(), log.first_seq()));
+    /// Those of all runs, oldest first. Only the records of questions and of answers are read, and the records of
+    /// each kind once.
+    pub(crate) fn by_run(log: &LogReader) -> BTreeMap<RunId, Vec<Self>> {
         // What cannot be read is reported as damage.
-        let answers = answers.filter_map(Result::ok).filter(|it| it.seq <= ledger.state.seq);
-        let mut found: Vec<Self> = answers
-            .filter_map(|record| {
-                let event = decode(&record).ok()??;
-                let (of, step) = event_subject(&event);
-                let question = answered(&event).filter(|_| of == Some(run))?.0;
-                let by = author(&event)?;
-                let asked = log.record(question).ok()??;
-                let asked = decode(&asked).ok()??;
-                let (_, asked) = asked_person(question, &asked)?;
-                let (asked, by) = (asked.to_owned(), by.to_owned());
-                (asked != by).then_some(Self { asked, by, seq: record.seq, step })
+        let read = |kinds: [Kind; 2]| {
+            let records = kinds.map(|kind| log.records_of_kind(kind.number(), log.first_seq()));
+            let records = records.into_iter().flatten().filter_map(Result::ok);
+            records.filter_map(|record| Some((record.seq, decode(&record).ok()??)))
+        };
+        let answers: Vec<(u64, Event)> =
+            read([Kind::QuestionAnswered, Kind::StepAnswered]).collect();
+        let mut found: BTreeMap<RunId, Vec<Self>> = BTreeMap::new();
+        if answers.is_empty() {
+            return found;
+        }
+        let asked: BTreeMap<QuestionId, String> = read([Kind::QuestionAsked, Kind::StepAsked])
+            .filter_map(|(seq, event)| {
+                let (question, to) = asked_person(seq, &event)?;
+                Some((question, to.to_owned()))
             })
             .collect();
-        found.sort_by_key(|answer| answer.seq);
+        for (seq, event) in answers {
+            let (run, step) = event_subject(&event);
+            let to = answered(&event).and_then(|question| asked.get(&question));
+            if let (Some(run), Some(asked), Some(by)) = (run, to, author(&event))
+                && asked != by
+            {
+                let answer = Self { asked: asked.clone(), by: by.to_owned(), seq, step };
+                found.entry(run).or_default().push(answer);
+            }
+        }
+        for answers in found.values_mut() {
+            answers.sort_by_key(|answer| answer.seq);
+        }
         found
     }
 

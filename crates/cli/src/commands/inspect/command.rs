@@ -15,6 +15,7 @@ use crate::options::{LedgerFolder, default_ledger};
 use crate::output::{Code, Failure, escape_control, escape_path, option};
 
 use super::context::{Form, InspectContext};
+use super::health::overtaken::{beside_prune, print_beside_prune};
 use super::output::Output;
 use super::views::budget::BudgetViewArgs;
 use super::views::logs::LogsArgs;
@@ -260,7 +261,7 @@ pub(crate) fn status(
     let is_terminal = !args.json && io::stdout().is_terminal();
     let mut last_seq = None;
     loop {
-        let state = LedgerView::open(&dir, environment)?.fold_recent()?.state;
+        let state = beside_prune(|| Ok(LedgerView::open(&dir, environment)?.fold_recent()?.state))?;
         // This reads no packed runs: `print` finds out whether all of them can be unpacked.
         let has_open_runs = state.runs.open().next().is_some();
         if last_seq.replace(state.seq) != Some(state.seq) {
@@ -355,15 +356,19 @@ fn with_output(
     as_json: bool,
     environment: &Environment,
     out: &mut dyn Write,
-    view: impl FnOnce(InspectContext<'_>, &mut Output<'_>) -> Result<Code, Failure>,
+    view: impl Fn(InspectContext<'_>, &mut Output<'_>) -> Result<Code, Failure>,
 ) -> Result<Code, Failure> {
     let environment = &environment_for(dir, environment)?;
     let style = if as_json { Style::PLAIN } else { Style::of_stdout() };
-    let mut writer = BufWriter::new(out);
-    let mut out = Output::new(&mut writer, style);
     let form = if as_json { Form::Json } else { Form::Text };
-    let result = view(InspectContext { dir, form, environment }, &mut out);
-    match result.and_then(|code| out.flush().map(|()| code)) {
+    let result = print_beside_prune(out, |out| {
+        let mut writer = BufWriter::new(out);
+        let mut out = Output::new(&mut writer, style);
+        let code = view(InspectContext { dir, form, environment }, &mut out)?;
+        out.flush()?;
+        Ok(code)
+    });
+    match result {
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             Ok(Code::Success)
         }

@@ -6,6 +6,9 @@
 //! - A run of which only the summary is kept is shown in its state at the record that ended it;
 //!   other runs may be absent from that state.
 
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+
 use clap::Args;
 #[cfg(test)]
 use schemars::JsonSchema;
@@ -24,6 +27,7 @@ use crate::requests::default_run;
 use crate::runner::{GoneClaim, RepeatingAttempt, RunWait};
 use crate::server::RunnerStatus;
 
+use super::answers::AnswerOfAnother;
 use super::context::{Form, InspectContext};
 use super::health::{DamageLine, Health, damage_text, lost_lines, lost_text};
 use super::lookup::{no_run, not_found, step_of};
@@ -58,6 +62,8 @@ pub(crate) struct LedgerAt<'a> {
     pub(crate) repeats: Vec<RepeatingAttempt>,
     /// The reason why the state is not the newest one; `None` if it is.
     past: Option<String>,
+    /// The questions that another person answered, in all of the log; read when a view needs them.
+    answers: OnceCell<BTreeMap<RunId, Vec<AnswerOfAnother>>>,
     damage: Vec<Damage>,
     /// Other problems that made records unreadable.
     unread: Vec<String>,
@@ -116,6 +122,7 @@ impl<'a> LedgerAt<'a> {
             waits,
             repeats,
             past,
+            answers: OnceCell::new(),
             damage,
             unread,
             announced: None,
@@ -207,6 +214,13 @@ impl<'a> LedgerAt<'a> {
     ) -> impl Iterator<Item = &'b RepeatingAttempt> {
         let id = run.id;
         self.repeats.iter().filter(move |attempt| attempt.run == id && is_meant(attempt.step))
+    }
+
+    /// The questions of a run that another person answered, up to the record of this state.
+    pub(crate) fn answers_of_others(&self, run: RunId) -> Vec<AnswerOfAnother> {
+        let all = self.answers.get_or_init(|| AnswerOfAnother::by_run(self.view.log()));
+        let of_run = all.get(&run).into_iter().flatten();
+        of_run.filter(|answer| answer.seq <= self.state.seq).cloned().collect()
     }
 
     /// The step of that id or number.

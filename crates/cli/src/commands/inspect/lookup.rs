@@ -5,7 +5,7 @@ use plan_ledger::{Error, ErrorKind, Run, State, StepNumber, StepState, StepStatu
 
 use crate::output::{Code, Failure, escape_control};
 use crate::protocol::Missing;
-use crate::requests::step_hint;
+use crate::requests::{request_command, step_hint};
 
 /// The error for a missing run or step: it does not exist, or its records are damaged.
 pub(crate) fn not_found(what: Missing, message: String, code: Code) -> Failure {
@@ -39,10 +39,8 @@ const NAMES_MAX: usize = 20;
 pub(crate) fn step_of(run: &Run, text: &str, code: Code) -> Result<StepNumber, Failure> {
     run.find_step(text).ok_or_else(|| {
         let waiting = run.newest_proposal().filter(|_| run.active == 0).map(|(number, _)| {
-            format!(
-                "\nhint: version {number} waits for approval: `ledger plan review {}`",
-                run.name
-            )
+            let review = escape_control(&request_command("plan review", &[&run.name]));
+            format!("\nhint: version {number} waits for approval: `{review}`")
         });
         let hint = waiting.unwrap_or_else(|| escape_control(&step_hint(run, text)));
         let steps = run.steps.len();

@@ -16,7 +16,7 @@ use plan_ledger::{
     Command, Ending, Event, FailureClass, Rejection, Ruling, Run, RunStatus, State, StepNumber,
     StepState, StepStatus, Timestamp,
 };
-use plan_ledger_views::{WaitingItem, plan_file, rejected_text, waiting_items};
+use plan_ledger_views::{WaitingItem, plan_file, rejected_text, start_runner, waiting_items};
 
 use crate::output::{
     Failure, escape_control, escape_lines, is_for_agent, is_for_reader, pending_commands,
@@ -187,10 +187,9 @@ fn first_action(run: &Run) -> Option<String> {
 }
 
 fn current_actions(state: &State, run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
-    let dir = at.dir;
     match run.status {
         RunStatus::Proposed => proposed(run, at),
-        RunStatus::Ended(Ending::Failed) => vec![failed_run(run, dir)],
+        RunStatus::Ended(Ending::Failed) => vec![failed_run(run, at)],
         RunStatus::Ended(_) => vec![NextAction::new("none", "nothing: the run is over".to_owned())],
         RunStatus::Running => running(state, run, at),
     }
@@ -305,11 +304,23 @@ fn running(state: &State, run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
     failed.retain(|number| Some(*number) != of_request);
     actions.extend(failed.iter().map(|number| failed_step(run, *number, dir)));
     if actions.is_empty() {
-        let check = shell_command("run", dir, &[&plan_file(run), "--run", &run.name]);
-        let text = format!("no automatic progress is possible; `{check}` checks again");
-        actions.push(NextAction::new("none", escape_control(&text)));
+        actions.push(stuck(run, dir));
     }
     actions
+}
+
+/// Nothing moves the run by itself: the first open step explains why.
+fn stuck(run: &Run, dir: &Path) -> NextAction {
+    let text = "nothing can be dispatched before a value or the plan changes".to_owned();
+    let action = NextAction::new("none", text);
+    let steps = (1..).map(StepNumber).zip(&run.steps);
+    match steps.into_iter().find(|(_, step)| step.status.is_open()) {
+        Some((number, _)) => {
+            let why = shell_command("inspect", dir, &["why", &run.name, &id_of(run, number)]);
+            action.for_step(number).with_command(escape_control(&why))
+        }
+        None => action,
+    }
 }
 
 /// The failed step about which a new plan version is requested.
@@ -385,7 +396,7 @@ pub(crate) fn resume_action(run: &Run, abandoned: usize, at: Surroundings<'_>) -
 fn with_runner(action: NextAction, run: &Run, at: Surroundings<'_>) -> NextAction {
     let command = match at.runner.resume_words(&run.name) {
         Some(words) => shell_command("resume", at.dir, &words),
-        None => shell_command("run", at.dir, &[&plan_file(run), "--run", &run.name]),
+        None => start_runner(run, at.dir).to_string(),
     };
     action.with_command(escape_control(&command))
 }
@@ -395,7 +406,8 @@ fn failed_steps(run: &Run) -> Vec<StepNumber> {
 }
 
 /// A failed run: retry its failed steps, if a retry can help.
-fn failed_run(run: &Run, dir: &Path) -> NextAction {
+fn failed_run(run: &Run, at: Surroundings<'_>) -> NextAction {
+    let dir = at.dir;
     let failed = failed_steps(run);
     let is_refused = run.plan_verdicts.values().any(|verdict| verdict.ruling == Ruling::Fail);
     if run.late_barrier().is_some() || (failed.is_empty() && !is_refused) {
@@ -409,10 +421,12 @@ fn failed_run(run: &Run, dir: &Path) -> NextAction {
         names.push(format!("{rest} more"));
     }
     let what = if names.is_empty() { "its own criteria".to_owned() } else { names.join(", ") };
-    let all_failed = if is_for_agent() {
-        ""
-    } else {
-        ", or retry all failed steps with `ledger resume --retry-failed`"
+    let all_failed = match at.runner.resume_words(&run.name).filter(|_| !is_for_agent()) {
+        Some(words) => {
+            let resume = escape_control(&shell_command("resume", dir, &words));
+            format!(", or retry all failed steps with `{resume} --retry-failed`")
+        }
+        None => String::new(),
     };
     let text = format!(
         "the run failed because of {what}; retry it{all_failed}{}",
@@ -523,7 +537,7 @@ fn with_judge(text: &str, run: &Run, at: Surroundings<'_>) -> NextAction {
     let judge = shell_command("work", at.dir, &[&run.name]);
     let judge = escape_control(&format!("{judge} --judge-only --wait"));
     if is_for_agent() {
-        let text = format!("{text}; none is at work until a person starts one: `{judge}`");
+        let text = format!("{text}; none is at work until a person starts one");
         return NextAction::new("judge", text);
     }
     let action = NextAction::new("judge", format!("{text}; none is at work")).with_command(judge);

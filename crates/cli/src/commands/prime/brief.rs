@@ -15,6 +15,7 @@ use plan_ledger::{
 };
 
 use crate::commands::inspect::health::damage_text;
+use crate::commands::inspect::health::overtaken::beside_prune;
 use crate::commands::inspect::record_content::{RecordContent, content_text};
 use crate::commands::inspect::text::waits::{wait_text, waits_of};
 use crate::commands::inspect::{gone_steps, hosted_steps, in_flight, name_and_title};
@@ -171,8 +172,11 @@ impl<'a> ReadFrom<'a> {
     /// # Errors
     /// Those of [`LedgerView::open`]. Damage is not an error here.
     pub(crate) fn open(dir: &'a Path, environment: &Environment) -> Result<Self, Failure> {
-        let view = LedgerView::open(dir, environment)?;
-        let fold = view.fold_recent()?;
+        let (view, fold) = beside_prune(|| {
+            let view = LedgerView::open(dir, environment)?;
+            let fold = view.fold_recent()?;
+            Ok((view, fold))
+        })?;
         let now = LedgerTime::of(view.log(), environment).now.max(fold.state.time);
         let rollback = rollback_text(dir, environment);
         Ok(Self { dir, view, fold, now, rollback })

@@ -37,6 +37,7 @@ use plan_ledger::{Environment, Error, LedgerView};
 use crate::options::{LedgerOption, RunArg, environment};
 use crate::output::{AtomicFile, Code, Failure, LongTask, ProgressUnit, print_result};
 
+use super::inspect::health::overtaken::beside_prune;
 use super::store::source::environment_for;
 
 use collect::collect;
@@ -90,13 +91,15 @@ pub(crate) struct ReportLine {
 pub(crate) fn report(args: &ReportArgs) -> Result<Code, Failure> {
     let part = AtomicFile::beside(&args.html)?;
     let environment = environment_for(&args.place.dir, &environment())?;
-    let view = LedgerView::open(&args.place.dir, &environment)?;
     let task = LongTask::start(ProgressUnit::Records, &args.place.dir)?;
-    let written =
-        write_page(&view, &args.place.dir, &environment, &PageOf::file(args), &mut |done, all| {
-            task.show("reading", done, all);
-            if task.is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        });
+    let mut watch = |done, all| {
+        task.show("reading", done, all);
+        if task.is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let written = beside_prune(|| {
+        let view = LedgerView::open(&args.place.dir, &environment)?;
+        write_page(&view, &args.place.dir, &environment, &PageOf::file(args), &mut watch)
+    });
     task.finish();
     let Page { html, run, seq, code } = written?;
     let failed = |error| Error::io("write the page", &args.html, error);

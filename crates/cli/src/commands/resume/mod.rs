@@ -11,6 +11,7 @@ use std::process::Command;
 use clap::Args;
 
 use plan_ledger::{Error, ErrorKind, LedgerView, State, StepStatus};
+use plan_ledger_views::start_runner;
 
 use crate::commands::inspect::health::lost_text;
 use crate::commands::inspect::newest_state;
@@ -197,11 +198,14 @@ fn find_last(
 fn unknown_runner(dir: &Path, run: Option<&str>, state: &State) -> Failure {
     let of = run.map_or_else(String::new, |run| format!("run {run} in "));
     let mut active = state.runs.overviews().filter(|(_, overview)| overview.is_open());
-    let named = run.map(str::to_owned).or_else(|| Some(active.next()?.1.name.clone()));
-    let start = match named {
-        Some(run) => shell_command("run", dir, &[&run]),
-        None => "ledger run PLAN".to_owned(),
+    let named = match run {
+        Some(name) => run_of(state, name).ok(),
+        None => active.next().and_then(|(id, _)| state.runs.get(&id)),
     };
+    let start = named.map_or_else(
+        || shell_command("run", dir, &["PLAN"]),
+        |run| start_runner(run, dir).to_string(),
+    );
     Failure::Usage(format!(
         "no earlier runner of {of}{} is known to this user\nhint: start one with `{start}`, with the \
          options that the earlier one had",

@@ -105,7 +105,12 @@ const fn of_files(
 /// Every view with its own path.
 pub(super) const READS: &[Read] = &[
     of_files("/v1/ledger", &[], &[], "The ledger: runs, next actions, health of the log"),
-    view("/v1/runs", &["runs"], &[], "Every run: status, progress, cost; and the state as a whole"),
+    view(
+        "/v1/runs",
+        &["runs"],
+        &["after", "limit"],
+        "Every run, or a page of them: status, progress, cost; and the state as a whole",
+    ),
     view("/v1/runs/{run}", &["status", "--run={run}"], &[], "A run for its user"),
     view(
         "/v1/runs/{run}/operator",

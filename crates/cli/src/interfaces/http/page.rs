@@ -13,6 +13,7 @@ use axum::http::{HeaderValue, Response, StatusCode};
 
 use plan_ledger::LedgerView;
 
+use crate::commands::inspect::health::overtaken::beside_prune;
 use crate::commands::report::{Audience, PageOf, live_page, live_policy, write_page};
 use crate::protocol::Failure;
 use crate::requests::Role;
@@ -75,13 +76,14 @@ fn write(app: &App, arrived: &Arrived) -> Result<String, Problem> {
         }
     }
     let problem = |failure: Failure| app.in_ledger(failure.into());
-    let view =
-        LedgerView::open(&app.dir, &app.environment).map_err(|error| problem(error.into()))?;
     // A server that stops does not wait for a long page.
     let mut watch = |_, _| {
         if app.is_stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let page = write_page(&view, &app.dir, &app.environment, &of, &mut watch);
+    let page = beside_prune(|| {
+        let view = LedgerView::open(&app.dir, &app.environment)?;
+        write_page(&view, &app.dir, &app.environment, &of, &mut watch)
+    });
     Ok(page.map_err(problem)?.html)
 }
 

@@ -2,6 +2,7 @@
 
 use plan_ledger::{Plan, Step};
 
+use crate::output::is_for_agent;
 use crate::protocol::counted;
 
 /// What the command line of a run gives, if there is one.
@@ -50,11 +51,9 @@ pub(crate) fn lacks(plan: &Plan, given: Given) -> Vec<String> {
     }
     let budget = plan.budget;
     if budget.money_micros.is_none() && budget.tokens.is_none() && budget.attempts.is_none() {
-        lines.push(
-            "the plan has no budget: nothing limits what agents spend; `budget: {attempts: N}` in the plan, or \
-             `ledger budget RUN --money 5.00` once the run has started"
-                .to_owned(),
-        );
+        let text = "the plan has no budget: nothing limits what agents spend; `budget: {attempts: N}` in the plan";
+        let later = ", or `ledger budget RUN --money 5.00` once the run has started";
+        lines.push(format!("{text}{}", if is_for_agent() { "" } else { later }));
     }
     lines
 }

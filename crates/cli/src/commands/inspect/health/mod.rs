@@ -2,6 +2,7 @@
 //!
 //! Invariants: nothing is written, no lock is taken, and damage is reported, not returned as an error.
 
+pub(crate) mod overtaken;
 pub(crate) mod read_state;
 
 use std::path::Path;
@@ -25,6 +26,7 @@ use crate::server::RunnerStatus;
 use super::next_action::Surroundings;
 use super::output::Output;
 use crate::output::render::Paint;
+use overtaken::beside_prune;
 
 /// The newest state, and the health of the log.
 #[derive(Debug)]
@@ -62,6 +64,10 @@ pub(crate) struct Health {
 impl LedgerOverview {
     /// Reads the newest state. Records before the newest valid snapshot are not read.
     pub(crate) fn recent(dir: &Path, environment: &Environment) -> Result<Self, Failure> {
+        beside_prune(|| Self::of_now(dir, environment))
+    }
+
+    fn of_now(dir: &Path, environment: &Environment) -> Result<Self, Failure> {
         let view = LedgerView::open(dir, environment)?;
         let (fold, health) = Health::check_while(&view, dir, environment, || view.fold_recent())?;
         let runner = RunnerStatus::of(dir, view.log());

@@ -26,6 +26,7 @@ Examples:
   ledger inspect .ledger runs
   ledger inspect .ledger runs my-plan              one run in full: steps, variables, barriers, questions
   ledger inspect .ledger runs --at 5000            which runs there were then
+  ledger inspect .ledger runs --after 200 --limit 100   one page of a long list
   ledger inspect .ledger runs --json | jq 'select(.status == \"failed\") | .name'";
 
 /// Every run: status, progress, cost; with RUN its whole state: steps, variables, barriers, questions
@@ -34,6 +35,12 @@ Examples:
 pub(crate) struct RunsArgs {
     #[command(flatten)]
     run: OneRunArg,
+    /// Only runs after the one with this number
+    #[arg(long, value_name = "NUMBER")]
+    after: Option<u32>,
+    /// At most this many runs
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
     #[command(flatten)]
     at: AtArg,
 }
@@ -187,6 +194,9 @@ pub(crate) fn runs(
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
     if let Some(name) = args.run.name() {
+        if args.after.is_some() || args.limit.is_some() {
+            return Err(Failure::Usage("--after and --limit are for the list of runs".to_owned()));
+        }
         let (ledger, id) = LedgerAt::of_run(context, args.at, Some(name))?;
         run_state(&ledger, id, out)?;
         return ledger.finish(out);
@@ -195,7 +205,9 @@ pub(crate) fn runs(
     let whole = ledger.state.runs.overviews().map(|(id, overview)| RunRow::of(id, &overview));
     let gone = ledger.state.summaries.iter().map(|(id, summary)| RunRow::of_summary(*id, summary));
     let mut rows: Vec<RunRow> = whole.chain(gone).collect();
+    rows.retain(|row| row.run.0 > args.after.unwrap_or(0));
     rows.sort_by_key(|row| row.run);
+    rows.truncate(args.limit.and_then(|limit| limit.try_into().ok()).unwrap_or(usize::MAX));
     match context.form {
         Form::Json => {
             rows.iter().try_for_each(|row| out.json(&row.line()))?;
@@ -204,7 +216,9 @@ pub(crate) fn runs(
         Form::Text => {
             ledger.print_past(out)?;
             if rows.is_empty() {
-                out.line("no run has been started")?;
+                let is_page = !ledger.state.names.is_empty();
+                let none = if is_page { "no further run" } else { "no run has been started" };
+                out.line(none)?;
             } else {
                 let headings =
                     ["run", "name", "status", "steps", "attempts", "cost", "took", "title"];

@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use plan_ledger::plan::{Activity, Criterion, Micros, UserView};
 use plan_ledger::{Idempotence, Run, RunStatus, StepNumber, StepStatus};
 
-use crate::commands::inspect::answers::AnswerOfAnother;
 use crate::commands::inspect::context::Form;
 use crate::commands::inspect::json::views::UserViewLine;
 use crate::commands::inspect::ledger_at::LedgerAt;
@@ -44,7 +43,7 @@ pub(crate) fn show_user(
         let warnings = run.warnings(ledger.state.time, ledger.now);
         let line = UserViewLine::of((ledger, run), &view, actions, warnings);
         let line = line.with_stale_files(stale_files(ledger, run));
-        return out.json(&line.with_answers(AnswerOfAnother::of_run(ledger, run.id)));
+        return out.json(&line.with_answers(ledger.answers_of_others(run.id)));
     }
     ledger.heading("status", run, out)?;
     print_progress(run, &view, out)?;
@@ -59,7 +58,7 @@ pub(crate) fn show_user(
     if let Some(text) = trusted_text(run) {
         out.painted(Paint::Notice, &format!("  {}", escape_control(&text)))?;
     }
-    for answer in AnswerOfAnother::of_run(ledger, run.id).iter().rev().take(LISTED_MAX) {
+    for answer in ledger.answers_of_others(run.id).iter().rev().take(LISTED_MAX) {
         out.painted(Paint::Notice, &format!("  {}", answer.text(run)))?;
     }
     print_warnings(ledger, run, out)?;
