@@ -11,13 +11,13 @@ use plan_ledger::log::{
     ErasureNote, GapNote, RecoveryNote, RetentionNote, SnapshotNote, WriterNote,
 };
 
+use plan_ledger_views::{BarrierLine, VariableStateLine};
+
 use crate::commands::get::VariableLine;
 use crate::commands::inspect::health::{DamageLine, DerivedDamageLine, HealthLine, LostLine};
 use crate::commands::inspect::json::explanation::WhyLine;
 use crate::commands::inspect::json::run::RunLine;
-use crate::commands::inspect::json::state::{
-    BarrierLine, QuestionLine, StepStateLine, VariableStateLine,
-};
+use crate::commands::inspect::json::state::{QuestionLine, StepStateLine};
 use crate::commands::inspect::json::step::StepLine;
 use crate::commands::inspect::json::views::{
     ExecutionStateLine, OperatorViewLine, TracedLine, UnavailableLine, UserViewLine,
@@ -102,7 +102,7 @@ json_lines! {
     "holder" of inspect => views::head::HolderLine;
     "holding" of run => HeldStoreJson;
     "initialized" of init => init::InitializedLine;
-    "interval" of inspect => views::timeline::IntervalLine<'_>;
+    "interval" of inspect => plan_ledger_views::IntervalLine<'_>;
     "lab" of lab => lab::LabLine;
     "ledger" of inspect => views::summary::LedgerLine<'_>;
     "log" of logs => views::logs::LogLine<'_>;
@@ -172,7 +172,7 @@ json_lines! {
     "user_view" of status => UserViewLine<'_>;
     "variable" of get => VariableLine;
     "variable" of inspect => VariableStateLine<'_>;
-    "variable_value" of inspect => views::variables::VariableValueLine<'_>;
+    "variable_value" of inspect => plan_ledger_views::VariableValueLine<'_>;
     "waits" of run => WaitsLine<'_>;
     "why" of inspect => WhyLine<'_>;
     "worked" of work => work::WorkedLine<'_>;

@@ -2,13 +2,17 @@
 //!
 //! A view is built from the engine's state and from what the caller knows of processes. The package prints nothing
 //! and reads no files, so that all interfaces give the same answer. [`waiting_items`] lists what a run waits for;
-//! [`Advice`] is a command that resolves it.
+//! [`Advice`] is a command that resolves it. A view serializes itself as JSON and describes itself as a [`Document`],
+//! of which [`text_lines`] and [`html()`] make text and HTML.
 
 mod advice;
 mod approval;
 mod criteria;
+mod json;
+mod layout;
+mod render;
 mod shell;
-mod step_name;
+mod views;
 mod waiting;
 mod words;
 
@@ -20,13 +24,29 @@ pub use approval::{
 pub use criteria::{
     failed_criteria, may_hold, open_criteria, open_plan_criteria, open_steps, texts_and_commands,
 };
+pub use json::{AnyJson, TimeJson};
+pub use layout::{
+    Bar, Block, Document, Paint, Series, Span, Table, Text, Timeline, TimelineCell, TimelineRow,
+    Tree, TreeRow, scaled,
+};
+pub use render::{
+    Style, cut, escape_control, escape_json, escape_lines, escape_path, html, is_printable,
+    text_lines, width, wrap,
+};
 pub use shell::{
     OWN_LEDGER, end_of_command, in_ledger, ledger_option, option, quoted, quoted_folder, sh_word,
     shell_command, takes_ledger,
 };
-pub use step_name::StepName;
+pub use views::{
+    BarrierLine, Barriers, IntervalLine, StepTimelines, VariableHistory, VariableStateLine,
+    VariableValueLine, Variables, origin_text,
+};
 pub use waiting::{
     WaitingItem, WaitsFor, approve_version, decide_failure, perform, plan_file, rejected_text,
     resolve_outcome, show_step, start_judge, start_runner, waiting_items,
 };
-pub use words::{part_adjective, paused_text, question_subject_text};
+pub use words::{
+    StepName, barrier_paint, barrier_word, legend, moment, part_adjective, paused_text,
+    question_subject_text, seconds, span, status_mark, status_paint, step_name, step_title,
+    text_of, variant_words,
+};

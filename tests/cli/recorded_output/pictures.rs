@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::{FailureClass, Ledger, LostCause, Plan, Receipt, RunPolicy};
+use plan_ledger_views::width;
 use serde_json::json;
-use unicode_width::UnicodeWidthStr;
 
 use super::{ledgers, session};
 use crate::command::{Place, report_skipped};
@@ -114,9 +114,9 @@ fn picture(place: &Place, line: &str, columns: usize) -> Option<String> {
 /// The lines that are wider than the terminal, although they could be wrapped.
 fn too_wide(text: &str, columns: usize) -> Vec<&str> {
     let is_too_wide = |line: &&str| {
-        let longest = line.split(' ').map(UnicodeWidthStr::width).max().unwrap_or(0);
+        let longest = line.split(' ').map(width).max().unwrap_or(0);
         let is_command = line.trim_start().starts_with("ledger ");
-        line.width() > columns && longest < columns - 30 && !is_command
+        width(line) > columns && longest < columns - 30 && !is_command
     };
     text.lines().filter(is_too_wide).collect()
 }

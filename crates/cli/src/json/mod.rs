@@ -12,14 +12,11 @@ mod line;
 mod replan;
 #[cfg(test)]
 mod schema;
-mod time;
-mod value;
 
 #[cfg(test)]
 pub(crate) use event::{EventSchema, event_definition};
 pub(crate) use line::{JsonLine, line_text, line_value};
+pub(crate) use plan_ledger_views::{AnyJson, TimeJson};
 pub(crate) use replan::ReplanRequestJson;
 #[cfg(test)]
 pub(crate) use schema::PublishedSchema;
-pub(crate) use time::TimeJson;
-pub(crate) use value::AnyJson;

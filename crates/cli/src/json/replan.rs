@@ -7,7 +7,7 @@ use serde::Serialize;
 use plan_ledger::plan::ReplanRequest;
 use plan_ledger::{ReplanTrigger, StepNumber};
 
-use super::time::TimeJson;
+use plan_ledger_views::TimeJson;
 
 /// An open request for a new plan version.
 #[derive(Debug, Serialize)]

@@ -10,7 +10,7 @@ use crate::json::{JsonLine, line_value};
 use crate::protocol::{Answer, Code, Failure, OWN_LEDGER, in_ledger};
 use crate::requests::answer_text;
 
-use super::render::{Paint, Style, escape_json, escape_lines};
+use super::render::{Paint, escape_json, escape_lines, stderr_style, stdout_style};
 
 /// The ledger of this command, as its commands have to name it.
 static LEDGER: OnceLock<PathBuf> = OnceLock::new();
@@ -39,14 +39,14 @@ fn line_with_ledger(line: &Value) -> Value {
 
 /// Prints a message for people on standard error.
 pub(crate) fn print_message(line: &str) {
-    let text = Style::of_stderr().wrap(&format!("ledger: {}", escape_lines(&with_ledger(line))));
+    let text = stderr_style().wrap(&format!("ledger: {}", escape_lines(&with_ledger(line))));
     // If standard error is closed, the message has no reader.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
 /// Prints an error on standard error; its hint, if it has one, is its last line.
 pub(crate) fn print_error(message: &str) {
-    let style = Style::of_stderr();
+    let style = stderr_style();
     let message = escape_lines(&with_ledger(message));
     let mut text = format!("{} {message}", style.paint(Paint::Bad, "error:"));
     if let Some((start, hint)) = text.rsplit_once("\nhint: ") {
@@ -62,7 +62,7 @@ pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
 
 /// Text for people as it is printed on standard output: escaped, and wrapped to the terminal.
 pub(crate) fn wrapped_text(text: &str) -> String {
-    Style::of_stdout().wrap(&escape_lines(text))
+    stdout_style().wrap(&escape_lines(text))
 }
 
 /// Prints text on standard output, byte for byte.

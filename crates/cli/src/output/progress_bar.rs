@@ -15,7 +15,7 @@ use plan_ledger::{Error, Result, StepNumber};
 use crate::protocol::not_ignored;
 use crate::runner::Progress;
 
-use super::render::{Style, cut, escape_control};
+use super::render::{cut, escape_control, stderr_style};
 
 /// A bar over `length` items; hidden if standard error is not a terminal.
 pub(crate) fn progress_bar(length: usize) -> ProgressBar {
@@ -96,7 +96,7 @@ pub(super) fn run_bar(steps: &WorkingSteps) -> ProgressBar {
     let bar = bar("");
     let steps = steps.clone();
     let working = move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
-        let columns = Style::of_stderr().columns().unwrap_or(usize::MAX);
+        let columns = stderr_style().columns.unwrap_or(usize::MAX);
         let _ = out.write_str(&steps.text(Instant::now(), columns));
     };
     let template = "{bar:20} {pos}/{len} {elapsed}{working}";

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use plan_ledger::plan::{ExecutedPart, PauseCause, QuestionBody, QuestionSubject};
 use plan_ledger::{ContentHash, QuestionId, ReplanTrigger, Run, Timestamp};
 
-use crate::step_name::StepName;
+use crate::words::StepName;
 
 /// For whom an item waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

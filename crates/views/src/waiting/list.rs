@@ -13,7 +13,7 @@ use plan_ledger::{
 use super::item::WaitingItem;
 use crate::approval::{commands_of_active, is_unapproved};
 use crate::criteria::{may_hold, open_criteria, open_plan_criteria, open_steps};
-use crate::step_name::StepName;
+use crate::words::StepName;
 
 /// Every item that a run waits for; includes work to dispatch, if there is any. The route is that of
 /// the workers that are there.

@@ -7,7 +7,7 @@ use plan_ledger::{ContentHash, Run};
 
 use super::item::WaitingItem;
 use crate::advice::Advice;
-use crate::step_name::StepName;
+use crate::words::StepName;
 
 impl WaitingItem {
     /// The commands that resolve it, for every reader.

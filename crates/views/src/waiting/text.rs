@@ -7,7 +7,7 @@ use plan_ledger::plan::QuestionBody;
 use plan_ledger::{QuestionId, ReplanTrigger};
 
 use super::item::WaitingItem;
-use crate::step_name::StepName;
+use crate::words::StepName;
 use crate::words::{counted_of, paused_text, question_subject_text};
 
 impl fmt::Display for WaitingItem {

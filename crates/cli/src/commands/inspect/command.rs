@@ -22,7 +22,7 @@ use super::views::logs::LogsArgs;
 use super::views::next::{NextArgs, QuestionsArgs};
 use super::views::view::StatusArgs;
 use super::{export, views};
-use crate::output::render::Style;
+use crate::output::render::{Style, stdout_style};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -359,7 +359,7 @@ fn with_output(
     view: impl Fn(InspectContext<'_>, &mut Output<'_>) -> Result<Code, Failure>,
 ) -> Result<Code, Failure> {
     let environment = &environment_for(dir, environment)?;
-    let style = if as_json { Style::PLAIN } else { Style::of_stdout() };
+    let style = if as_json { Style::PLAIN } else { stdout_style() };
     let form = if as_json { Form::Json } else { Form::Text };
     let result = print_beside_prune(out, |out| {
         let mut writer = BufWriter::new(out);

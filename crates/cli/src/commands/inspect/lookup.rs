@@ -1,7 +1,9 @@
 //! Finds runs and steps by name or number, and formats their names.
 
-use plan_ledger::plan::{BarrierState, BarrierStatus, CompactStep};
+use plan_ledger::plan::BarrierState;
 use plan_ledger::{Error, ErrorKind, Run, State, StepNumber, StepState, StepStatus};
+
+pub(crate) use plan_ledger_views::{barrier_word, text_of};
 
 use crate::output::{Code, Failure, escape_control};
 use crate::protocol::Missing;
@@ -53,32 +55,9 @@ pub(crate) fn step_of(run: &Run, text: &str, code: Code) -> Result<StepNumber, F
     })
 }
 
-/// A step's number and id: `#37 build`.
+/// A step's number and id, escaped: `#37 build`.
 pub(crate) fn step_name(run: &Run, number: StepNumber) -> String {
-    match run.step(number) {
-        Some(step) => format!("#{number} {}", escape_control(step.id())),
-        None => format!("#{number}"),
-    }
-}
-
-/// The definition of a step in the newest version that has it, and that version's number.
-pub(crate) fn text_of(run: &Run, number: StepNumber) -> Option<(u32, CompactStep<'_>)> {
-    if let Some(step) = run.plan_step(number) {
-        return Some((run.active, step));
-    }
-    run.versions.iter().enumerate().rev().find_map(|(place, version)| {
-        let step = version.numbers.iter().position(|each| *each == number)?;
-        Some((u32::try_from(place + 1).ok()?, version.plan.step(step)?))
-    })
-}
-
-/// The status of a barrier as a word.
-pub(crate) fn barrier_word(status: BarrierStatus) -> &'static str {
-    match status {
-        BarrierStatus::Closed => "closed",
-        BarrierStatus::Released => "released",
-        BarrierStatus::Broken => "broken",
-    }
+    escape_control(&plan_ledger_views::step_name(run, number))
 }
 
 /// The steps in flight, in the order of dispatch.
@@ -99,12 +78,9 @@ pub(crate) fn steps_in_status(run: &Run, status: StepStatus) -> impl Iterator<It
     steps.filter(move |(_, step)| step.status == status).map(|(number, _)| number)
 }
 
-/// The name of a step, and its title or goal.
+/// The name of a step, and its title or goal, escaped.
 pub(crate) fn name_and_title(run: &Run, number: StepNumber) -> (String, String) {
-    let plan = text_of(run, number).map(|(_, step)| step);
-    let title =
-        plan.and_then(|step| [step.title(), step.goal()].into_iter().find(|text| !text.is_empty()));
-    (step_name(run, number), title.map_or_else(String::new, escape_control))
+    (step_name(run, number), escape_control(&plan_ledger_views::step_title(run, number)))
 }
 
 pub(crate) fn numbered_steps(run: &Run) -> impl Iterator<Item = (StepNumber, &StepState)> {

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::io::Write;
 
+use plan_ledger_views::{Document, text_lines};
 use serde_json::Value;
 
 use crate::json::{JsonLine, line_value};
@@ -36,9 +37,16 @@ impl<'a> Output<'a> {
         self.line(&text)
     }
 
+    /// Writes the text of a document.
+    pub(crate) fn document(&mut self, document: &Document) -> Result<(), Failure> {
+        let lines = text_lines(document, self.style);
+        lines.iter().try_for_each(|line| writeln!(self.out, "{line}").map_err(Failure::Output))
+    }
+
     pub(crate) fn table(&mut self, table: &Table, indent: usize) -> Result<(), Failure> {
-        let lines = table.lines(self.style, indent);
-        lines.iter().try_for_each(|line| self.line(line))
+        let mut document = Document::default();
+        document.table(indent, table.clone());
+        self.document(&document)
     }
 
     /// Writes a JSON line.

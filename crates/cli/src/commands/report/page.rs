@@ -13,8 +13,8 @@ use plan_ledger::internals::ledger::time_text;
 use plan_ledger::plan::BudgetPart;
 
 use crate::commands::inspect::text::units::seconds;
-use crate::commands::inspect::views::variables::origin_text;
 use crate::output::{phrase, question_subject_text};
+use plan_ledger_views::origin_text;
 
 use super::collect::Collected;
 use super::decisions::Decision;

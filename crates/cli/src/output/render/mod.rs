@@ -1,20 +1,17 @@
-//! The layout of text for people, the same for all commands: escaping, width, wrapping, color and tables.
+//! What this process knows of its terminal: colors, width, pager, and times of day where the user is.
 //!
-//! Invariants: text from plans, workers and files is escaped before it gets here, and paint is
-//! applied last, so that columns are measured without it.
+//! The layout of text itself is in `plan_ledger_views`.
 
 mod color;
-mod escape;
 mod local_time;
 mod pager;
-mod style;
-mod table;
-mod width;
+mod terminal;
 
 pub(crate) use color::{ColorChoice, set_color};
-pub(crate) use escape::{escape_control, escape_json, escape_lines, escape_path, is_printable};
 pub(crate) use local_time::{local_moment, parse_since, time_of_day, time_of_day_now};
 pub(crate) use pager::{disable_pager, with_pager};
-pub(crate) use style::{Paint, Style};
-pub(crate) use table::Table;
-pub(crate) use width::{cut, width, wrap};
+pub(crate) use plan_ledger_views::{
+    Paint, Style, Table, cut, escape_control, escape_json, escape_lines, escape_path, is_printable,
+    width,
+};
+pub(crate) use terminal::{stderr_style, stdout_style};

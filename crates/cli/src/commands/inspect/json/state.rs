@@ -1,4 +1,4 @@
-//! Lines of the parts of a state: steps, variables, barriers and questions.
+//! Lines of the parts of a state: steps and questions.
 
 use std::collections::BTreeSet;
 
@@ -6,14 +6,12 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::plan::{
-    BarrierState, BarrierStatus, OnBreak, Origin, QuestionBody, Text, Variable,
-};
+use plan_ledger::plan::{QuestionBody, Text};
 use plan_ledger::{
-    AttemptToken, FailureClass, Question, QuestionId, Run, RunId, StepNumber, StepState, StepStatus,
+    AttemptToken, FailureClass, Question, QuestionId, RunId, StepNumber, StepState, StepStatus,
 };
 
-use crate::json::{AnyJson, TimeJson};
+use crate::json::TimeJson;
 
 /// The failure of a step.
 #[derive(Debug, Serialize)]
@@ -86,101 +84,6 @@ impl<'a> StepStateLine<'a> {
             tags: step.tags(),
             token: attempt.map(|attempt| attempt.token),
             worker: attempt.map(|attempt| attempt.worker.as_str()),
-        }
-    }
-}
-
-/// A variable.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct VariableStateLine<'a> {
-    /// Its name.
-    name: &'a str,
-    /// The author of the value.
-    origin: &'a Origin,
-    /// The run.
-    run: RunId,
-    /// The time when it was set.
-    time: TimeJson,
-    /// Whether the work that set it is still accepted.
-    trusted: bool,
-    /// Its value: any JSON.
-    value: AnyJson,
-    /// How often it was set.
-    version: u64,
-}
-
-impl<'a> VariableStateLine<'a> {
-    pub(crate) fn of(run: RunId, name: &'a str, variable: &'a Variable) -> Self {
-        let Variable { value, version, origin, time, is_trusted } = variable;
-        Self {
-            name,
-            origin,
-            run,
-            time: (*time).into(),
-            trusted: *is_trusted,
-            value: value.value().into(),
-            version: *version,
-        }
-    }
-}
-
-/// A barrier.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct BarrierLine<'a> {
-    /// The members that arrived.
-    arrived: &'a BTreeSet<StepNumber>,
-    /// Its id.
-    barrier: &'a str,
-    /// Its deadline.
-    deadline: Option<TimeJson>,
-    /// The members that failed permanently.
-    failed: &'a BTreeSet<StepNumber>,
-    /// Whether the deadline has passed.
-    late: bool,
-    /// Its member steps.
-    members: &'a BTreeSet<StepNumber>,
-    /// The members that have not arrived.
-    missing: Vec<StepNumber>,
-    /// The number of members that must arrive.
-    needed: u32,
-    /// What happens if too few members can still arrive.
-    on_break: OnBreak,
-    /// The open question about it.
-    question: Option<QuestionId>,
-    /// The run.
-    run: RunId,
-    /// Its status.
-    status: BarrierStatus,
-}
-
-impl<'a> BarrierLine<'a> {
-    pub(crate) fn of(run: &Run, id: &'a str, barrier: &'a BarrierState) -> Self {
-        let BarrierState {
-            members,
-            arrived,
-            failed,
-            needed,
-            on_break,
-            deadline,
-            is_late,
-            question,
-            status,
-        } = barrier;
-        Self {
-            arrived,
-            barrier: id,
-            deadline: deadline.map(TimeJson::from),
-            failed,
-            late: *is_late,
-            members,
-            missing: members.difference(arrived).copied().collect(),
-            needed: *needed,
-            on_break: *on_break,
-            question: *question,
-            run: run.id,
-            status: *status,
         }
     }
 }

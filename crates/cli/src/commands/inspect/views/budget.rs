@@ -9,10 +9,11 @@ use plan_ledger::internals::ledger::ProgressPoint;
 use plan_ledger::plan::{Account, BudgetPart, Micros};
 use plan_ledger::{Cost, Limits, Run, RunId, Timestamp};
 
+use plan_ledger_views::{Bar, Block, Document, Series, Text};
+
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::text::chart::{Series, bar, columns};
 use crate::json::TimeJson;
 use crate::options::LedgerArgs;
 use crate::output::render::{Paint, Table};
@@ -82,7 +83,7 @@ impl BudgetRow {
         BudgetLine { estimated, left: self.left(), limit, part: what, reserved, run, spent }
     }
 
-    fn cells(&self) -> Vec<(Paint, String)> {
+    fn cells(&self) -> Vec<Text> {
         let paint = match (self.left(), self.limit) {
             (Some(0), _) => Paint::Bad,
             (Some(left), Some(limit)) if left <= limit / 10 => Paint::Notice,
@@ -94,15 +95,16 @@ impl BudgetRow {
         };
         let limit = self.limit.map_or_else(|| "no limit".to_owned(), |n| amount(self.what, n));
         let left = self.left().map_or_else(|| "-".to_owned(), |n| amount(self.what, n));
-        let bar = self.limit.map(|limit| bar(self.spent, self.reserved, limit, CELLS));
+        let bar = |of| Bar { used: self.spent, reserved: self.reserved, of, cells: CELLS };
+        let bar = self.limit.map(|limit| Text::bar(paint, bar(limit)));
         vec![
-            (Paint::None, self.what.to_string()),
-            (Paint::None, number(self.spent)),
-            (Paint::None, number(self.reserved)),
-            (Paint::None, number(self.estimated)),
-            (Paint::None, limit),
-            (paint, left),
-            (paint, bar.unwrap_or_default()),
+            self.what.to_string().into(),
+            number(self.spent).into(),
+            number(self.reserved).into(),
+            number(self.estimated).into(),
+            limit.into(),
+            Text::painted(paint, left),
+            bar.unwrap_or_default(),
         ]
     }
 }
@@ -283,11 +285,12 @@ fn charts(
         } else {
             points.first().map_or(run.started, |first| first.time)
         };
-        let drawn = Series { points: &samples, from, until, top: limit };
+        let series = Series { points: samples, from, until, top: limit };
         out.line("")?;
         out.painted(Paint::Heading, &format!("remaining {part}"))?;
-        let lines = drawn.chart(columns(out.style).saturating_sub(2), (&amount(part, limit), "0"));
-        lines.iter().try_for_each(|line| out.line(&format!("  {line}")))?;
+        let mut document = Document::default();
+        document.push(Block::Chart { series, labels: (amount(part, limit), "0".to_owned()) });
+        out.document(&document)?;
     }
     if has_any { Ok(()) } else { out.line("no part of the budget has a limit: there is no chart") }
 }

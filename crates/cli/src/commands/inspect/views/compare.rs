@@ -15,10 +15,10 @@ use crate::commands::inspect::json::run::RunStatusJson;
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::run::run_status_text;
-use crate::commands::inspect::text::status::status_paint;
 use crate::output::render::{Paint, Table, cut};
 use crate::output::{Code, Failure, PlanDiffJson, cost_text, escape_control, plan_diff_text};
 use crate::protocol::hand_off::{class_word, lost_word};
+use plan_ledger_views::status_paint;
 
 pub(crate) fn compare(
     one: &str,

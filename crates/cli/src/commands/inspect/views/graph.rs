@@ -15,10 +15,10 @@ use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::lookup::barrier_word;
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::text::status::{barrier_paint, legend, status_mark, status_paint};
 use crate::options::RunArg;
 use crate::output::render::{Paint, width};
 use crate::output::{Code, Failure, escape_control};
+use plan_ledger_views::{barrier_paint, legend, status_mark, status_paint};
 
 const EXAMPLES: &str = "\
 Examples:

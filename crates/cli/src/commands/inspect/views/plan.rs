@@ -16,12 +16,12 @@ use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::views::StaleFilesJson;
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::text::status::status_paint;
 use crate::commands::inspect::views::status::{stale_files, stale_lines};
 use crate::options::RunArg;
 use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, PlanDiffJson, escape_control, limits_text, plan_diff_text};
 use crate::protocol::counted;
+use plan_ledger_views::status_paint;
 
 const EXAMPLES: &str = "\
 Examples:

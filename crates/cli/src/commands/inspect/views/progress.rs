@@ -11,10 +11,11 @@ use plan_ledger::internals::ledger::ProgressPoint;
 use plan_ledger::plan::Micros;
 use plan_ledger::{Run, RunId, StepStatus};
 
+use plan_ledger_views::{Bar, Block, Document, Series, Text};
+
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::text::chart::{Series, bar, columns};
 use crate::commands::inspect::text::run::progress_text;
 use crate::commands::inspect::text::units::span;
 use crate::options::RunArg;
@@ -160,11 +161,12 @@ fn print(
         let name = if name.is_empty() { "(none)".to_owned() } else { escape_control(name) };
         let paint = if closed == all { Paint::Good } else { Paint::None };
         let bad = if *failed > 0 { Paint::Bad } else { Paint::Faint };
+        let bar = Bar { used: *closed, reserved: 0, of: *all, cells: 20 };
         table.row([
-            (paint, name),
-            (paint, bar(*closed, 0, *all, 20)),
-            (paint, format!("{closed}/{all}")),
-            (bad, failed.to_string()),
+            Text::painted(paint, name),
+            Text::bar(paint, bar),
+            Text::painted(paint, format!("{closed}/{all}")),
+            Text::painted(bad, failed.to_string()),
         ]);
     }
     out.table(&table, 2)
@@ -183,7 +185,8 @@ fn chart(
     let until = run.end_record.map_or(ledger.now, |(_, time)| time).max(from);
     out.line("")?;
     out.painted(Paint::Heading, "remaining steps")?;
-    let drawn = Series { points: &points, from, until, top };
-    let lines = drawn.chart(columns(out.style).saturating_sub(2), (&top.to_string(), "0"));
-    lines.iter().try_for_each(|line| out.line(&format!("  {line}")))
+    let series = Series { points, from, until, top };
+    let mut document = Document::default();
+    document.push(Block::Chart { series, labels: (top.to_string(), "0".to_owned()) });
+    out.document(&document)
 }

@@ -9,22 +9,21 @@ use plan_ledger::{ContentHash, Run, RunId, State, StepNumber, state_hash};
 
 use crate::commands::inspect::context::Form;
 use crate::commands::inspect::json::run::RunStatusJson;
-use crate::commands::inspect::json::state::{
-    BarrierLine, QuestionLine, StepStateLine, VariableStateLine,
-};
+use crate::commands::inspect::json::state::{QuestionLine, StepStateLine};
 use crate::commands::inspect::ledger_at::LedgerAt;
 use crate::commands::inspect::lookup::{barrier_word, numbered_steps, step_name};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::run::{progress_text, run_status_text, spent_text};
-use crate::commands::inspect::text::status::{barrier_paint, status_paint};
 use crate::commands::inspect::text::units::{moment, words};
 use crate::json::TimeJson;
 use crate::output::render::{Paint, Table};
 use crate::output::{Failure, escape_control};
 use crate::protocol::counted;
+use plan_ledger_views::{BarrierLine, VariableStateLine};
+use plan_ledger_views::{barrier_paint, status_paint};
 
 use super::budget::{BudgetRow, elapsed};
-use super::variables::origin_text;
+use plan_ledger_views::origin_text;
 
 /// Shows one run in full, and the state that it belongs to.
 pub(crate) fn run_state(
@@ -45,7 +44,7 @@ pub(crate) fn run_state(
         out.json(&StepStateLine::of(id, number, step))?;
     }
     for (name, variable) in &run.variables {
-        out.json(&VariableStateLine::of(id, name, variable))?;
+        out.json(&VariableStateLine::of(run, name, variable))?;
     }
     for (name, barrier) in &run.barriers {
         out.json(&BarrierLine::of(run, name, barrier))?;

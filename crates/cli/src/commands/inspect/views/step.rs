@@ -30,7 +30,7 @@ use crate::commands::inspect::text::event::{basis_text, blob_text, outcome_text}
 use crate::commands::inspect::text::units::{span, words};
 use crate::json::TimeJson;
 use crate::options::StepArg;
-use crate::output::render::{Paint, Style, Table};
+use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, code_of, cost_text, escape_control};
 use crate::protocol::counted;
 use crate::protocol::hand_off::files::{stale_steps, stale_text};
@@ -449,16 +449,15 @@ fn print_plan(step_history: &StepHistory<'_>, out: &mut Output<'_>) -> Result<()
         return out.painted(Paint::Bad, "its plan cannot be read");
     };
     out.painted(Paint::Faint, &format!("in version {version} of the plan"))?;
-    let mut table = Table::default();
+    // The text of a plan is never cut.
+    let mut table = Table::wrapped();
     for (name, text) in plan_fields(step_history.run, &step.decode()) {
         for (place, line) in text.lines().enumerate() {
             let name = if place == 0 { name } else { "" };
             table.row([(Paint::Faint, name.to_owned()), (Paint::None, escape_control(line))]);
         }
     }
-    // The text of a plan is never cut.
-    let lines = table.lines(Style::PLAIN, 2);
-    lines.iter().try_for_each(|line| out.line(line))
+    out.table(&table, 2)
 }
 
 fn plan_fields(run: &Run, step: &Step) -> Vec<(&'static str, String)> {

@@ -1,23 +1,16 @@
 //! `ledger inspect DIR variables`: the variables of a run, their origins and their history.
 
 use clap::Args;
-#[cfg(test)]
-use schemars::JsonSchema;
-use serde::Serialize;
 
-use plan_ledger::internals::ledger::time_text;
-use plan_ledger::plan::{Origin, VariableSet, closest_name};
-use plan_ledger::{Event, Run, RunId, Timestamp};
+use plan_ledger::plan::{VariableSet, closest_name};
+use plan_ledger::{Event, RunId, Timestamp};
+use plan_ledger_views::{VariableHistory, Variables};
 
 use crate::commands::inspect::context::{Form, InspectContext};
-use crate::commands::inspect::json::state::VariableStateLine;
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
-use crate::commands::inspect::lookup::{not_found, step_name};
+use crate::commands::inspect::lookup::not_found;
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::text::units::seconds;
-use crate::json::{AnyJson, TimeJson};
 use crate::options::RunArg;
-use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, escape_control};
 use crate::protocol::Missing;
 
@@ -51,47 +44,15 @@ pub(crate) fn variables(
         return ledger.finish(out);
     }
     let run = ledger.run(id)?;
+    let view = Variables::of(run);
     match context.form {
-        Form::Json => {
-            let mut all = run.variables.iter();
-            all.try_for_each(|(name, each)| out.json(&VariableStateLine::of(id, name, each)))?;
+        Form::Json => view.lines.iter().try_for_each(|line| out.json(line))?,
+        Form::Text => {
+            ledger.heading("variables", run, out)?;
+            out.document(&view.document())?;
         }
-        Form::Text => print(&ledger, run, out)?,
     }
     ledger.finish(out)
-}
-
-fn print(ledger: &LedgerAt<'_>, run: &Run, out: &mut Output<'_>) -> Result<(), Failure> {
-    ledger.heading("variables", run, out)?;
-    if run.variables.is_empty() {
-        return out.line("none is set");
-    }
-    let headings = ["variable", "version", "trusted", "set by", "when", "value"];
-    let mut table = Table::with_headings(&headings);
-    for (name, variable) in &run.variables {
-        let trusted = if variable.is_trusted {
-            (Paint::None, "yes".to_owned())
-        } else {
-            (Paint::Notice, "no".to_owned())
-        };
-        table.row([
-            (Paint::Heading, escape_control(name)),
-            (Paint::None, variable.version.to_string()),
-            trusted,
-            (Paint::None, origin_text(run, &variable.origin)),
-            (Paint::None, seconds(variable.time)),
-            (Paint::None, escape_control(variable.value.as_str())),
-        ]);
-    }
-    out.table(&table, 2)
-}
-
-pub(crate) fn origin_text(run: &Run, origin: &Origin) -> String {
-    match origin {
-        Origin::Step { step, .. } => step_name(run, *step),
-        Origin::Person { who } | Origin::Agent { who } => escape_control(who),
-        Origin::Fallback { step } => format!("fallback of {}", step_name(run, *step)),
-    }
 }
 
 fn print_history(
@@ -119,54 +80,13 @@ fn print_history(
             format!("run {} never set {}{hint}", escape_control(&run.name), escape_control(name));
         return Err(not_found(Missing::Variable, message, ledger.code()));
     }
-    if ledger.context.form == Form::Json {
-        return values.into_iter().try_for_each(|(seq, time, set)| {
-            let VariableSet { run, name, value, version, origin, since } = set;
-            out.json(&VariableValueLine {
-                name,
-                origin,
-                run: *run,
-                seq,
-                since: Some(*since).filter(|since| *since != 0).map(TimeJson::from),
-                time: time.into(),
-                value: value.value().into(),
-                version: *version,
-            })
-        });
+    let view = VariableHistory::of(run, &values);
+    match ledger.context.form {
+        Form::Json => view.lines.iter().try_for_each(|line| out.json(line)),
+        Form::Text => {
+            ledger.heading(&format!("history of {}", escape_control(name)), run, out)?;
+            ledger.print_first_record(out)?;
+            out.document(&view.document())
+        }
     }
-    ledger.heading(&format!("history of {}", escape_control(name)), run, out)?;
-    ledger.print_first_record(out)?;
-    let mut table = Table::with_headings(&["record", "when", "version", "set by", "value"]);
-    for (seq, time, set) in values {
-        table.row([
-            (Paint::None, seq.to_string()),
-            (Paint::None, time_text(time)),
-            (Paint::None, set.version.to_string()),
-            (Paint::None, origin_text(run, &set.origin)),
-            (Paint::None, escape_control(set.value.as_str())),
-        ]);
-    }
-    out.table(&table, 2)
-}
-
-/// A value that a variable had.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct VariableValueLine<'a> {
-    /// The variable.
-    name: &'a str,
-    /// The author of the value.
-    origin: &'a Origin,
-    /// The run.
-    run: RunId,
-    /// The record that set it.
-    seq: u64,
-    /// In a forked run: the time when the parent run set it.
-    since: Option<TimeJson>,
-    /// The time of the record.
-    time: TimeJson,
-    /// The value: any JSON.
-    value: AnyJson,
-    /// How often the variable had been set, this time included.
-    version: u64,
 }

@@ -19,7 +19,6 @@ use crate::commands::inspect::lookup::{barrier_word, step_name};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::event::event_text;
 use crate::commands::inspect::text::run::{progress_text, spent_text};
-use crate::commands::inspect::text::status::barrier_paint;
 use crate::commands::inspect::text::units::{moment, span, words};
 #[cfg(feature = "store")]
 use crate::commands::store::store_health;
@@ -31,6 +30,7 @@ use crate::output::{
 };
 use crate::protocol::{RolledBackLine, counted, error_line};
 use crate::server::rollback_text;
+use plan_ledger_views::barrier_paint;
 
 use super::cost::{print as print_costs, print_json as print_step_costs};
 use super::execution_state::{print_execution_state, print_finished, remaining_text};

@@ -18,14 +18,15 @@ use crate::commands::inspect::next_action::{
 };
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::record_content::RecordContent;
-use crate::commands::inspect::text::status::status_paint;
 use crate::commands::inspect::text::units::moment;
 use crate::commands::inspect::text::waits::{wait_text, waits_of};
 use crate::options::StepArg;
-use crate::output::render::{Paint, Style, wrap};
+use crate::output::render::{Paint, Style};
 use crate::output::{Code, Failure, escape_control, pending_commands, warning_text};
 use crate::protocol::StepName;
 use crate::runner::RepeatingAttempt;
+use plan_ledger_views::status_paint;
+use plan_ledger_views::wrap;
 use plan_ledger_views::{WaitingItem, show_step, waiting_items};
 
 const EXAMPLES: &str = "\
@@ -286,6 +287,6 @@ pub(crate) fn reasons_text(ledger: &LedgerAt<'_>, run: &Run, number: StepNumber)
 
 /// Wraps a text after an indent.
 fn wrapped(text: &str, indent: usize, style: Style) -> impl Iterator<Item = String> {
-    let room = style.columns().map_or(usize::MAX, |columns| columns.saturating_sub(indent + 2));
+    let room = style.columns.map_or(usize::MAX, |columns| columns.saturating_sub(indent + 2));
     wrap(text, room.max(24)).into_iter()
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use plan_ledger::plan::CompactStep;
 use plan_ledger::{Run, StepNumber, Task};
 
 /// The number and the id of a step.
@@ -43,4 +44,34 @@ impl fmt::Display for StepName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "step {} ({})", self.number, self.id)
     }
+}
+
+/// A step's number and id: `#37 build`.
+#[must_use]
+pub fn step_name(run: &Run, number: StepNumber) -> String {
+    match run.step(number) {
+        Some(step) => format!("#{number} {}", step.id()),
+        None => format!("#{number}"),
+    }
+}
+
+/// The definition of a step in the newest version that has it, and that version's number.
+#[must_use]
+pub fn text_of(run: &Run, number: StepNumber) -> Option<(u32, CompactStep<'_>)> {
+    if let Some(step) = run.plan_step(number) {
+        return Some((run.active, step));
+    }
+    run.versions.iter().enumerate().rev().find_map(|(place, version)| {
+        let step = version.numbers.iter().position(|each| *each == number)?;
+        Some((u32::try_from(place + 1).ok()?, version.plan.step(step)?))
+    })
+}
+
+/// The title of a step, or its goal; empty if it has none.
+#[must_use]
+pub fn step_title(run: &Run, number: StepNumber) -> String {
+    let plan = text_of(run, number).map(|(_, step)| step);
+    let title =
+        plan.and_then(|step| [step.title(), step.goal()].into_iter().find(|text| !text.is_empty()));
+    title.map_or_else(String::new, str::to_owned)
 }

@@ -1,6 +1,6 @@
 //! Times.
 
-#[cfg(test)]
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -9,12 +9,12 @@ use plan_ledger::internals::ledger::time_text;
 
 /// A time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct TimeJson {
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct TimeJson {
     /// Microseconds since the Unix epoch.
-    micros: Timestamp,
+    pub micros: Timestamp,
     /// The same for people, in UTC (RFC 3339).
-    utc: String,
+    pub utc: String,
 }
 
 impl From<Timestamp> for TimeJson {

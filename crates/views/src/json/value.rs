@@ -1,9 +1,9 @@
 //! Values without a type of their own.
 
-#[cfg(test)]
+#[cfg(feature = "schema")]
 use std::borrow::Cow;
 
-#[cfg(test)]
+#[cfg(feature = "schema")]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde_json::Value;
@@ -11,7 +11,7 @@ use serde_json::Value;
 /// A value that a plan, a worker or a person wrote: any JSON.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(transparent)]
-pub(crate) struct AnyJson(pub(crate) Value);
+pub struct AnyJson(pub Value);
 
 impl From<Value> for AnyJson {
     fn from(value: Value) -> Self {
@@ -19,7 +19,7 @@ impl From<Value> for AnyJson {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "schema")]
 impl JsonSchema for AnyJson {
     fn schema_name() -> Cow<'static, str> {
         "AnyJson".into()

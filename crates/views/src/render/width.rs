@@ -6,7 +6,8 @@
 use unicode_width::UnicodeWidthChar as _;
 
 /// The width of a text in columns.
-pub(crate) fn width(text: &str) -> usize {
+#[must_use]
+pub fn width(text: &str) -> usize {
     let mut columns = 0;
     let mut is_paint = false;
     for c in text.chars() {
@@ -21,7 +22,8 @@ pub(crate) fn width(text: &str) -> usize {
 }
 
 /// Cuts a text to a width, and ends it with dots if it was cut.
-pub(crate) fn cut(text: &str, columns: usize) -> String {
+#[must_use]
+pub fn cut(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
     }
@@ -35,7 +37,8 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
 }
 
 /// Wraps a text between words.
-pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
+#[must_use]
+pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     let mut used: usize = 0;
@@ -59,7 +62,7 @@ pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
 
 /// Wraps each line of a text between words; the rest of a line is indented two columns more. A command
 /// to type is one line, however long: a part of it may do something else.
-pub(super) fn wrap_lines(text: &str, columns: usize) -> String {
+pub(crate) fn wrap_lines(text: &str, columns: usize) -> String {
     let mut out = Vec::new();
     for line in text.split('\n') {
         let body = line.trim_start_matches(' ');

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// Escapes all control and invisible characters, line breaks included. The result is one line.
-pub(crate) fn escape_control(text: &str) -> String {
+#[must_use]
+pub fn escape_control(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if is_printable(c) { out.push(c) } else { out.extend(c.escape_default()) }
@@ -13,7 +14,8 @@ pub(crate) fn escape_control(text: &str) -> String {
 }
 
 /// Escapes each line of a text and keeps the line breaks.
-pub(crate) fn escape_lines(text: &str) -> String {
+#[must_use]
+pub fn escape_lines(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for (index, line) in text.split('\n').enumerate() {
         if index > 0 {
@@ -26,7 +28,8 @@ pub(crate) fn escape_lines(text: &str) -> String {
 
 /// Escapes the strings of a JSON text, whose values stay the same. Control characters of JSON itself,
 /// such as line breaks between values, are kept.
-pub(crate) fn escape_json(text: &str) -> String {
+#[must_use]
+pub fn escape_json(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut units = [0; 2];
     for c in text.chars() {
@@ -42,11 +45,12 @@ pub(crate) fn escape_json(text: &str) -> String {
     out
 }
 
-pub(crate) fn escape_path(path: &Path) -> String {
+#[must_use]
+pub fn escape_path(path: &Path) -> String {
     escape_control(&path.display().to_string())
 }
 
-pub(crate) use plan_ledger::internals::ledger::is_printable;
+pub use plan_ledger::internals::ledger::is_printable;
 
 #[cfg(test)]
 mod tests {

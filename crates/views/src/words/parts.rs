@@ -47,3 +47,16 @@ pub fn part_adjective(part: BudgetPart) -> &'static str {
 pub(crate) fn counted_of(number: u32, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
+
+/// A variant's name as lower-case words: `LeaseExpired` is `lease expired`.
+#[must_use]
+pub fn variant_words(variant: &impl std::fmt::Debug, joint: char) -> String {
+    let mut out = String::new();
+    for c in format!("{variant:?}").chars() {
+        if c.is_ascii_uppercase() && !out.is_empty() {
+            out.push(joint);
+        }
+        out.push(c.to_ascii_lowercase());
+    }
+    out
+}

@@ -3,9 +3,11 @@
 use plan_ledger::StepStatus;
 use plan_ledger::plan::BarrierStatus;
 
-use crate::output::render::Paint;
+use crate::layout::Paint;
 
-pub(crate) fn status_paint(status: StepStatus) -> Paint {
+/// The paint of a step's status.
+#[must_use]
+pub fn status_paint(status: StepStatus) -> Paint {
     match status {
         StepStatus::Accepted => Paint::Good,
         StepStatus::Failed => Paint::Bad,
@@ -19,8 +21,9 @@ pub(crate) fn status_paint(status: StepStatus) -> Paint {
     }
 }
 
-/// A status as one character, readable without colour.
-pub(crate) fn status_mark(status: StepStatus) -> char {
+/// A status as one character, readable without color.
+#[must_use]
+pub fn status_mark(status: StepStatus) -> char {
     match status {
         StepStatus::Accepted => '+',
         StepStatus::Failed => 'x',
@@ -36,16 +39,29 @@ pub(crate) fn status_mark(status: StepStatus) -> char {
 }
 
 /// The legend of the marks of those statuses.
-pub(crate) fn legend(statuses: &[StepStatus]) -> String {
+#[must_use]
+pub fn legend(statuses: &[StepStatus]) -> String {
     let known = StepStatus::ALL.iter().filter(|status| statuses.contains(status));
     let entries = known.map(|status| format!("[{}] {status}", status_mark(*status)));
     entries.collect::<Vec<_>>().join("  ")
 }
 
-pub(crate) fn barrier_paint(status: BarrierStatus) -> Paint {
+/// The paint of a barrier's status.
+#[must_use]
+pub fn barrier_paint(status: BarrierStatus) -> Paint {
     match status {
         BarrierStatus::Closed => Paint::None,
         BarrierStatus::Released => Paint::Good,
         BarrierStatus::Broken => Paint::Bad,
+    }
+}
+
+/// The status of a barrier as a word.
+#[must_use]
+pub fn barrier_word(status: BarrierStatus) -> &'static str {
+    match status {
+        BarrierStatus::Closed => "closed",
+        BarrierStatus::Released => "released",
+        BarrierStatus::Broken => "broken",
     }
 }

@@ -1,0 +1,103 @@
+//! HTML of a document: elements without scripts and styles of their own.
+//!
+//! The classes are those of the page's style sheet: `good`, `notice`, `bad`, `faint` and `name`.
+
+use maud::{Markup, PreEscaped, html};
+
+use super::escape::{escape_control, escape_lines};
+use super::style::Style;
+use super::text::text_lines;
+use crate::layout::{Block, Document, Paint, Span, Table, Text};
+
+/// The elements of a document.
+#[must_use]
+pub fn html(document: &Document) -> String {
+    let parts = document.blocks().iter().map(|block| part(block).into_string());
+    parts.collect::<Vec<_>>().concat()
+}
+
+fn part(block: &Block) -> Markup {
+    match block {
+        Block::Heading(heading) => html! { h3 { (text(heading)) } },
+        Block::Line { text: line, .. } | Block::Cut { text: line, .. } => {
+            html! { p { (text(line)) } }
+        }
+        Block::Gap => PreEscaped(String::new()),
+        Block::Table { table, .. } => table_of(table),
+        Block::Command { line, .. } => {
+            html! { pre.command { code { (escape_control(line)) } } }
+        }
+        Block::Verbatim(lines) => html! { pre { (escape_lines(lines)) } },
+        // These are drawn with characters.
+        Block::Chart { .. } | Block::Timeline(_) | Block::Tree(_) => {
+            let mut one = Document::default();
+            one.push(block.clone());
+            html! { pre { (text_lines(&one, Style::PLAIN).join("\n")) } }
+        }
+    }
+}
+
+fn table_of(table: &Table) -> Markup {
+    html! {
+        table {
+            @if !table.headings().is_empty() {
+                thead { tr { @for heading in table.headings() { th { (escape_control(heading)) } } } }
+            }
+            tbody {
+                @for row in table.rows() {
+                    tr { @for cell in row { td { (text(cell)) } } }
+                }
+            }
+        }
+    }
+}
+
+fn text(text: &Text) -> Markup {
+    html! {
+        @for span in text.spans() {
+            @match span {
+                Span::Text(Paint::None, text) => { (escape_control(text)) }
+                Span::Text(paint, text) => { span class=(class(*paint)) { (escape_control(text)) } }
+                Span::Bar(_, bar) => {
+                    meter min="0" max=(bar.of) value=(bar.used) title=(format!("{} of {}", bar.used, bar.of)) {}
+                }
+            }
+        }
+    }
+}
+
+/// The class of a paint.
+fn class(paint: Paint) -> &'static str {
+    match paint {
+        Paint::None => "",
+        Paint::Heading => "name",
+        Paint::Faint => "faint",
+        Paint::Good => "good",
+        Paint::Notice => "notice",
+        Paint::Bad => "bad",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: no text ends an element or drives a browser.
+
+    use super::*;
+
+    #[test]
+    fn text_is_escaped_in_every_block() {
+        let hostile = "</p><script>alert(1)</script>&\u{202e}";
+        let mut document = Document::default();
+        document.heading(hostile);
+        document.line(Text::painted(Paint::Bad, hostile));
+        document.command(2, hostile);
+        document.push(Block::Verbatim(hostile.to_owned()));
+        let mut table = Table::with_headings(&[hostile]);
+        table.row([hostile]);
+        document.table(0, table);
+        let html = html(&document);
+        assert!(!html.contains("<script"), "{html}");
+        assert!(!html.contains('\u{202e}'), "{html}");
+        assert_eq!(html.matches("&lt;script").count(), 6, "{html}");
+    }
+}

@@ -1,0 +1,141 @@
+//! Barriers of a run: their statuses, the members that arrived and that are missing, their deadlines.
+
+use std::collections::BTreeSet;
+
+use plan_ledger::plan::{BarrierState, BarrierStatus, OnBreak};
+use plan_ledger::{QuestionId, Run, RunId, StepNumber, StepStatus, Timestamp};
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::json::TimeJson;
+use crate::layout::{Document, Paint, Table, Text};
+use crate::words::moment;
+use crate::words::step_name;
+use crate::words::variant_words;
+use crate::words::{barrier_paint, barrier_word};
+
+/// A barrier.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct BarrierLine<'a> {
+    /// The members that arrived.
+    arrived: &'a BTreeSet<StepNumber>,
+    /// Its id.
+    barrier: &'a str,
+    /// Its deadline.
+    deadline: Option<TimeJson>,
+    /// The members that failed permanently.
+    failed: &'a BTreeSet<StepNumber>,
+    /// Whether the deadline has passed.
+    late: bool,
+    /// Its member steps.
+    members: &'a BTreeSet<StepNumber>,
+    /// The members that have not arrived.
+    missing: Vec<StepNumber>,
+    /// The number of members that must arrive.
+    needed: u32,
+    /// What happens if too few members can still arrive.
+    on_break: OnBreak,
+    /// The open question about it.
+    question: Option<QuestionId>,
+    /// The run.
+    run: RunId,
+    /// Its status.
+    status: BarrierStatus,
+    /// The names and statuses of the members that have not arrived.
+    #[serde(skip)]
+    missing_members: Vec<(String, Option<StepStatus>)>,
+}
+
+impl<'a> BarrierLine<'a> {
+    /// The barrier with that id.
+    #[must_use]
+    pub fn of(run: &Run, id: &'a str, barrier: &'a BarrierState) -> Self {
+        let BarrierState {
+            members,
+            arrived,
+            failed,
+            needed,
+            on_break,
+            deadline,
+            is_late,
+            question,
+            status,
+        } = barrier;
+        let missing: Vec<StepNumber> = members.difference(arrived).copied().collect();
+        let named = |number: &StepNumber| {
+            (step_name(run, *number), run.step(*number).map(|step| step.status))
+        };
+        Self {
+            arrived,
+            barrier: id,
+            deadline: deadline.map(TimeJson::from),
+            failed,
+            late: *is_late,
+            members,
+            missing_members: missing.iter().map(named).collect(),
+            missing,
+            needed: *needed,
+            on_break: *on_break,
+            question: *question,
+            run: run.id,
+            status: *status,
+        }
+    }
+
+    fn describe(&self, now: Timestamp, document: &mut Document) {
+        let (arrived, of) = (self.arrived.len(), self.members.len());
+        let late = if self.late { ", its deadline has passed" } else { "" };
+        let text = Text::painted(Paint::Heading, self.barrier)
+            .plain(": ")
+            .and(barrier_paint(self.status), barrier_word(self.status))
+            .plain(format!(", {arrived} of {} needed arrived ({of} members){late}", self.needed));
+        document.indented(2, text);
+        if self.status == BarrierStatus::Closed {
+            let on_break = variant_words(&self.on_break, ' ');
+            let due = self.deadline.as_ref().map(|at| format!("due {}; ", moment(at.micros, now)));
+            document.indented(4, format!("{}if it breaks: {on_break}", due.unwrap_or_default()));
+        }
+        if let Some(question) = self.question {
+            document.indented(4, format!("question {} is open about it", question.0));
+        }
+        let mut table = Table::default();
+        for (number, (name, status)) in self.missing.iter().zip(&self.missing_members) {
+            let paint = if self.failed.contains(number) { Paint::Bad } else { Paint::None };
+            table.row([
+                (Paint::Faint, "missing".to_owned()),
+                (Paint::None, name.clone()),
+                (paint, status.map_or_else(String::new, |status| status.to_string())),
+            ]);
+        }
+        document.table(4, table);
+    }
+}
+
+/// The barriers of a run.
+#[derive(Debug)]
+pub struct Barriers<'a> {
+    /// One line for each, in the order of their ids.
+    pub lines: Vec<BarrierLine<'a>>,
+}
+
+impl<'a> Barriers<'a> {
+    /// The barriers of the active version.
+    #[must_use]
+    pub fn of(run: &'a Run) -> Self {
+        let lines = run.barriers.iter().map(|(id, each)| BarrierLine::of(run, id, each));
+        Self { lines: lines.collect() }
+    }
+
+    /// What it shows at that time.
+    #[must_use]
+    pub fn document(&self, now: Timestamp) -> Document {
+        let mut document = Document::default();
+        if self.lines.is_empty() {
+            document.line("the active version has none");
+        }
+        self.lines.iter().for_each(|line| line.describe(now, &mut document));
+        document
+    }
+}

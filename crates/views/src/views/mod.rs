@@ -1,0 +1,14 @@
+//! One file for each view: a struct whose serialization is its JSON, and whose document is its text and HTML.
+//!
+//! A view is built from the state of a run and from records. Its lines are those of `format/inspect-json.md`; members
+//! that only its document shows are not serialized.
+
+mod barriers;
+mod timeline;
+mod variables;
+
+pub use barriers::{BarrierLine, Barriers};
+pub use timeline::{IntervalLine, StepTimelines};
+pub use variables::{
+    VariableHistory, VariableStateLine, VariableValueLine, Variables, origin_text,
+};

@@ -1,0 +1,12 @@
+//! Names, amounts, times and statuses as people read them.
+
+mod parts;
+mod status;
+mod step_name;
+mod times;
+
+pub(crate) use parts::counted_of;
+pub use parts::{part_adjective, paused_text, question_subject_text, variant_words};
+pub use status::{barrier_paint, barrier_word, legend, status_mark, status_paint};
+pub use step_name::{StepName, step_name, step_title, text_of};
+pub use times::{moment, seconds, span};
