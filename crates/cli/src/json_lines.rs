@@ -11,13 +11,12 @@ use plan_ledger::log::{
     ErasureNote, GapNote, RecoveryNote, RetentionNote, SnapshotNote, WriterNote,
 };
 
-use plan_ledger_views::{BarrierLine, VariableStateLine};
+use plan_ledger_views::{BarrierLine, QuestionLine, StepStateLine, VariableStateLine};
 
 use crate::commands::get::VariableLine;
 use crate::commands::inspect::health::{DamageLine, DerivedDamageLine, HealthLine, LostLine};
 use crate::commands::inspect::json::explanation::WhyLine;
 use crate::commands::inspect::json::run::RunLine;
-use crate::commands::inspect::json::state::{QuestionLine, StepStateLine};
 use crate::commands::inspect::json::step::StepLine;
 use crate::commands::inspect::json::views::{
     ExecutionStateLine, OperatorViewLine, TracedLine, UnavailableLine, UserViewLine,
@@ -76,13 +75,13 @@ json_lines! {
     "barrier" of inspect => BarrierLine<'_>;
     "blob" of blobs => blobs::BlobLine;
     "budget_part" of budget, inspect => views::budget::BudgetLine;
-    "change" of inspect => views::diff::ChangeLine<'_>;
+    "change" of inspect => plan_ledger_views::ChangeLine<'_>;
     "check" of drill => drill::kill_report::DrillCheck;
     "comparison" of inspect => views::compare::ComparisonLine<'_>;
     "comparison" of verify => verify::comparison::ComparisonLine;
     "damage" of budget, inspect, logs, next, questions, status => DamageLine<'_>;
     "decision" of questions => views::next::decisions::DecisionLine<'_>;
-    "delayed" of inspect => views::queue::DelayedLine<'_>;
+    "delayed" of inspect => plan_ledger_views::DelayedLine<'_>;
     "derived_damage" of inspect => DerivedDamageLine<'_>;
     "diff" of plan_diff => PlanDiffLine<'_>;
     "error" of any => ErrorLine;
@@ -96,10 +95,10 @@ json_lines! {
     "fault" of lab => lab::FaultLine<'_>;
     "faults" of lab => lab::FaultsLine;
     "fenced" of recover => recover::FencedLine;
-    "head_slot" of inspect => views::head::HeadSlotLine;
+    "head_slot" of inspect => plan_ledger_views::HeadSlotLine;
     "health" of inspect => HealthLine<'_>;
     "history" of inspect => views::history::HistoryLine<'_>;
-    "holder" of inspect => views::head::HolderLine;
+    "holder" of inspect => plan_ledger_views::HolderLine;
     "holding" of run => HeldStoreJson;
     "initialized" of init => init::InitializedLine;
     "interval" of inspect => plan_ledger_views::IntervalLine<'_>;
@@ -107,7 +106,7 @@ json_lines! {
     "ledger" of inspect => views::summary::LedgerLine<'_>;
     "log" of logs => views::logs::LogLine<'_>;
     "lost" of budget, inspect, logs, next, questions, status => LostLine;
-    "metrics" of inspect => views::metrics::MetricsLine<'_>;
+    "metrics" of inspect => plan_ledger_views::MetricsLine<'_>;
     "milestone" of budget, inspect => views::budget::MilestoneLine;
     "next" of next, questions => views::next::NextLine<'_>;
     "node" of inspect => views::graph::NodeLine<'_>;
@@ -124,7 +123,7 @@ json_lines! {
     "prune_plan" of archive, prune => PrunePlanLine;
     "progress" of inspect => views::progress::ProgressLine;
     "question" of inspect => QuestionLine;
-    "ready" of inspect => views::queue::ReadyLine<'_>;
+    "ready" of inspect => plan_ledger_views::ReadyLine<'_>;
     "record" of inspect => RecordLine<'_>;
     "region" of inspect => views::regions::RegionLine<'_>;
     "rejoin" of store => RejoinLine;
@@ -135,22 +134,22 @@ json_lines! {
     "restored" of restore => RestoredLine;
     "root" of root => RootLine;
     "run" of inspect => RunLine<'_>;
-    "run_cost" of inspect, status => views::cost::RunCostLine;
+    "run_cost" of inspect, status => plan_ledger_views::RunCostLine;
     "run_row" of inspect => views::runs::RunRowLine<'_>;
     "run_state" of inspect => views::run_state::RunStateLine<'_>;
     "salvaged" of recover => recover::SalvagedLine<'_>;
-    "segment" of inspect => views::segments::SegmentLine;
+    "segment" of inspect => plan_ledger_views::SegmentLine;
     "service" of setup => setup::service::ServiceLine;
     "setup" of setup => setup::SetupLine;
     "since" of status => views::since::SinceLine;
     "read" of run, plan_lint => ReadLine;
     "serving" of serve => serve::ServingLine;
-    "snapshot_file" of inspect => views::snapshots::SnapshotFileLine<'_>;
-    "snapshots" of inspect => views::snapshots::SnapshotsLine<'_>;
+    "snapshot_file" of inspect => plan_ledger_views::SnapshotFileLine<'_>;
+    "snapshots" of inspect => plan_ledger_views::SnapshotsLine<'_>;
     "standby" of serve => StandbyLine;
     "state" of inspect => views::run_state::StateLine<'_>;
     "step" of inspect => StepLine<'_>;
-    "step_cost" of inspect, status => views::cost::StepCostLine<'_>;
+    "step_cost" of inspect, status => plan_ledger_views::StepCostLine<'_>;
     "step_state" of inspect => StepStateLine<'_>;
     "store_damage" of replicate, run, serve => StoreDamageLine;
     "store_gc" of store => StoreGcLine;

@@ -24,7 +24,10 @@ pub use approval::{
 pub use criteria::{
     failed_criteria, may_hold, open_criteria, open_plan_criteria, open_steps, texts_and_commands,
 };
-pub use json::{AnyJson, TimeJson};
+pub use json::{
+    AnyJson, BlockingAttemptJson, FailureJson, ProposedJson, QuestionLine, ReasonJson,
+    ReplanRequestJson, StepReasonsJson, StepStateLine, TimeJson,
+};
 pub use layout::{
     Bar, Block, Document, Paint, Series, Span, Table, Text, Timeline, TimelineCell, TimelineRow,
     Tree, TreeRow, scaled,
@@ -38,15 +41,17 @@ pub use shell::{
     shell_command, takes_ledger,
 };
 pub use views::{
-    BarrierLine, Barriers, IntervalLine, StepTimelines, VariableHistory, VariableStateLine,
-    VariableValueLine, Variables, origin_text,
+    BarrierLine, Barriers, ChangeLine, Changes, Costs, DelayedLine, HeadSlotLine, HeadView,
+    HolderLine, IntervalLine, Mark, MetricsLine, QueueView, ReadyLine, RunCostLine, SegmentLine,
+    Segments, SnapshotFileLine, Snapshots, SnapshotsLine, StepCostLine, StepTimelines,
+    VariableHistory, VariableStateLine, VariableValueLine, Variables, origin_text,
 };
 pub use waiting::{
     WaitingItem, WaitsFor, approve_version, decide_failure, perform, plan_file, rejected_text,
     resolve_outcome, show_step, start_judge, start_runner, waiting_items,
 };
 pub use words::{
-    StepName, barrier_paint, barrier_word, legend, moment, part_adjective, paused_text,
-    question_subject_text, seconds, span, status_mark, status_paint, step_name, step_title,
-    text_of, variant_words,
+    StepName, barrier_paint, barrier_word, cost_text, count, counted, hex, legend, limits_text,
+    moment, money_text, part_adjective, paused_text, question_subject_text, seconds, size, span,
+    status_mark, status_paint, step_name, step_title, text_of, variant_words,
 };

@@ -9,14 +9,12 @@
 #[cfg(test)]
 mod event;
 mod line;
-mod replan;
 #[cfg(test)]
 mod schema;
 
 #[cfg(test)]
 pub(crate) use event::{EventSchema, event_definition};
 pub(crate) use line::{JsonLine, line_text, line_value};
-pub(crate) use plan_ledger_views::{AnyJson, TimeJson};
-pub(crate) use replan::ReplanRequestJson;
+pub(crate) use plan_ledger_views::{AnyJson, ReplanRequestJson, TimeJson};
 #[cfg(test)]
 pub(crate) use schema::PublishedSchema;

@@ -1,9 +1,9 @@
 //! Budgets, costs and warnings as text.
 
+use plan_ledger::Run;
 use plan_ledger::plan::{BudgetPart, Micros, PauseCause, Warning};
-use plan_ledger::{Cost, Limits, Run};
 
-use crate::protocol::{BudgetUse, StepName, count, counted, slow_text};
+use crate::protocol::{BudgetUse, StepName, counted, slow_text};
 
 use super::render::escape_control;
 
@@ -12,31 +12,7 @@ pub(crate) fn paused_text(cause: &PauseCause) -> String {
     escape_control(&plan_ledger_views::paused_text(cause))
 }
 
-/// The limits of a budget.
-pub(crate) fn limits_text(limits: Limits) -> String {
-    let parts = [
-        limits.money_micros.map(money_text),
-        limits.tokens.map(|tokens| counted(tokens, "token")),
-        limits.attempts.map(|attempts| counted(attempts, "attempt")),
-        limits.wall_seconds.map(|wall| counted(wall, "second")),
-    ];
-    let parts: Vec<_> = parts.into_iter().flatten().collect();
-    if parts.is_empty() { "no limit".to_owned() } else { parts.join(", ") }
-}
-
-/// Money, and tokens if there are any: `$1.05 and 7 tokens`.
-pub(crate) fn cost_text(cost: Cost) -> String {
-    let Cost { money_micros, tokens } = cost;
-    let money = money_text(money_micros);
-    if tokens == 0 { money } else { format!("{money} and {}", counted(tokens, "token")) }
-}
-
-/// Money with two to six decimals: `$1.50`, `$0.025`.
-pub(crate) fn money_text(micros: u64) -> String {
-    let decimals = format!("{:06}", micros % 1_000_000);
-    let (cents, rest) = decimals.split_at(2);
-    format!("${}.{cents}{}", count(micros / 1_000_000), rest.trim_end_matches('0'))
-}
+pub(crate) use plan_ledger_views::{cost_text, limits_text, money_text};
 
 /// A warning in one line.
 pub(crate) fn warning_text(run: &Run, warning: &Warning) -> String {
@@ -86,6 +62,8 @@ const OVERRUN: &str = "the budget of the run is overrun";
 
 #[cfg(test)]
 mod tests {
+    use plan_ledger::Cost;
+
     use super::*;
 
     #[test]

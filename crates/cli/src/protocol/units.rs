@@ -1,7 +1,6 @@
 //! Numbers, sizes and bytes as text.
 
 use std::fmt;
-use std::fmt::Write as _;
 
 #[cfg(test)]
 use schemars::JsonSchema;
@@ -9,24 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use plan_ledger::plan::{BudgetPart, Micros};
 
-/// A number with its digits in groups: `1,204`.
-pub(crate) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-/// A count with its noun: `1 record`, `2 records`.
-pub(crate) fn counted(number: u64, thing: &str) -> String {
-    let ending = if number == 1 { "" } else { "s" };
-    format!("{} {thing}{ending}", count(number))
-}
+pub(crate) use plan_ledger_views::{count, counted, hex, size};
 
 /// The largest number of ranges that a text lists.
 const RANGES_MAX: usize = 5;
@@ -46,28 +28,6 @@ pub(crate) fn lost_records_text(ranges: &[(u64, u64)]) -> String {
     let is_one = matches!(ranges, [(first, last)] if first == last);
     let verb = if is_one { "was" } else { "were" };
     format!("{}{more} {verb} lost before it was salvaged", listed.join(", "))
-}
-
-/// Bytes as hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut out, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(out, "{byte:02x}");
-        out
-    })
-}
-
-/// A size in bytes with a suitable unit: `12.4 MiB`.
-pub(crate) fn size(bytes: u64) -> String {
-    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
-    let (mut whole, mut rest, mut unit) = (bytes, 0, "B");
-    for next in UNITS {
-        if whole < 1024 {
-            break;
-        }
-        (rest, whole, unit) = (whole % 1024, whole / 1024, next);
-    }
-    if unit == "B" { format!("{whole} B") } else { format!("{whole}.{} {unit}", rest * 10 / 1024) }
 }
 
 /// How an attempt compares with the estimate of its step.

@@ -1,7 +1,15 @@
 //! The parts of JSON that several views share.
 
+mod failure;
+mod reason;
+mod replan;
+mod state;
 mod time;
 mod value;
 
+pub use failure::FailureJson;
+pub use reason::{BlockingAttemptJson, ProposedJson, ReasonJson, StepReasonsJson};
+pub use replan::ReplanRequestJson;
+pub use state::{QuestionLine, StepStateLine};
 pub use time::TimeJson;
 pub use value::AnyJson;

@@ -18,12 +18,14 @@ pub enum Block {
         /// Its text.
         text: Text,
     },
-    /// A line that is cut where it is too long.
+    /// A line that is cut where it is too long, but for its end.
     Cut {
         /// Columns before it.
         indent: usize,
         /// Its text.
         text: Text,
+        /// Its end, which is never cut.
+        end: Text,
     },
     /// An empty line.
     Gap,
@@ -90,7 +92,7 @@ impl Document {
 
     /// Adds a line that is cut where it is too long.
     pub fn cut(&mut self, indent: usize, text: impl Into<Text>) {
-        self.push(Block::Cut { indent, text: text.into() });
+        self.push(Block::Cut { indent, text: text.into(), end: Text::default() });
     }
 
     /// Adds an empty line.

@@ -20,8 +20,9 @@ pub fn text_lines(document: &Document, style: Style) -> Vec<String> {
             Block::Line { indent, text } => {
                 lines.push(format!("{:indent$}{}", "", painted(text, style)));
             }
-            Block::Cut { indent, text } => {
-                lines.push(format!("{:indent$}{}", "", fitted(text, *indent, style)));
+            Block::Cut { indent, text, end } => {
+                let start = fitted(text, indent + width(&unpainted(end)), style);
+                lines.push(format!("{:indent$}{start}{}", "", painted(end, style)));
             }
             Block::Gap => lines.push(String::new()),
             Block::Table { indent, table } => lines.extend(table_lines(table, style, *indent)),

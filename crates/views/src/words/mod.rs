@@ -1,10 +1,12 @@
 //! Names, amounts, times and statuses as people read them.
 
+mod amounts;
 mod parts;
 mod status;
 mod step_name;
 mod times;
 
+pub use amounts::{cost_text, count, counted, hex, limits_text, money_text, size};
 pub(crate) use parts::counted_of;
 pub use parts::{part_adjective, paused_text, question_subject_text, variant_words};
 pub use status::{barrier_paint, barrier_word, legend, status_mark, status_paint};

@@ -9,7 +9,6 @@ mod event_tests;
 pub(crate) mod explanation;
 pub(crate) mod repeats;
 pub(crate) mod run;
-pub(crate) mod state;
 pub(crate) mod step;
 pub(crate) mod views;
 pub(crate) mod waits;

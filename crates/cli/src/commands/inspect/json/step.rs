@@ -10,7 +10,7 @@ use plan_ledger::{QuestionId, Ruling, Run, RunId, Step, StepNumber, StepState, S
 use crate::commands::inspect::lookup::text_of;
 use crate::json::TimeJson;
 
-use super::state::FailureJson;
+use plan_ledger_views::FailureJson;
 
 /// A step.
 #[derive(Debug, Serialize)]

@@ -29,7 +29,7 @@ use crate::runner::GoneClaim;
 use crate::server::RunnerStatus;
 
 use super::run::{FlightJson, RunStatusJson};
-use super::state::QuestionLine;
+use plan_ledger_views::QuestionLine;
 
 /// A run for its user.
 #[derive(Debug, Serialize)]

@@ -9,7 +9,6 @@ use plan_ledger::{ContentHash, Run, RunId, State, StepNumber, state_hash};
 
 use crate::commands::inspect::context::Form;
 use crate::commands::inspect::json::run::RunStatusJson;
-use crate::commands::inspect::json::state::{QuestionLine, StepStateLine};
 use crate::commands::inspect::ledger_at::LedgerAt;
 use crate::commands::inspect::lookup::{barrier_word, numbered_steps, step_name};
 use crate::commands::inspect::output::Output;
@@ -20,6 +19,7 @@ use crate::output::render::{Paint, Table};
 use crate::output::{Failure, escape_control};
 use crate::protocol::counted;
 use plan_ledger_views::{BarrierLine, VariableStateLine};
+use plan_ledger_views::{QuestionLine, StepStateLine};
 use plan_ledger_views::{barrier_paint, status_paint};
 
 use super::budget::{BudgetRow, elapsed};

@@ -30,9 +30,8 @@ use crate::output::{
 };
 use crate::protocol::{RolledBackLine, counted, error_line};
 use crate::server::rollback_text;
-use plan_ledger_views::barrier_paint;
+use plan_ledger_views::{Costs, barrier_paint};
 
-use super::cost::{print as print_costs, print_json as print_step_costs};
 use super::execution_state::{print_execution_state, print_finished, remaining_text};
 use super::records::time;
 use super::since::show_since;
@@ -259,9 +258,10 @@ impl DebugTrace {
 }
 
 fn debug(ledger: &mut LedgerAt<'_>, id: RunId, out: &mut Output<'_>) -> Result<(), Failure> {
-    let costs: Vec<_> = ledger.run_history(id)?.costs().into_iter().collect();
+    let costs = ledger.run_history(id)?.costs();
     let DebugTrace { pruned_seq, traced, after_cut } = DebugTrace::of(ledger, id)?;
     let run = ledger.run(id)?;
+    let costs = Costs::of(run, costs);
     let after_cut = after_cut.iter().filter_map(|record| Some((record, record.event.as_ref()?)));
     if ledger.context.form == Form::Json {
         out.json(&ExecutionStateLine::of(id, &run.execution_state(ledger.now)))?;
@@ -273,7 +273,8 @@ fn debug(ledger: &mut LedgerAt<'_>, id: RunId, out: &mut Output<'_>) -> Result<(
         after_cut.try_for_each(|(record, event)| {
             out.json(&TracedLine::without_changes(record, event))
         })?;
-        return print_step_costs(run, &costs, out);
+        costs.steps.iter().try_for_each(|line| out.json(line))?;
+        return out.json(&costs.whole);
     }
     ledger.heading("every record", run, out)?;
     print_execution_state(run, &run.execution_state(ledger.now), out)?;
@@ -297,7 +298,7 @@ fn debug(ledger: &mut LedgerAt<'_>, id: RunId, out: &mut Output<'_>) -> Result<(
         print_record(record.seq, record.time, event, out)?;
     }
     out.painted(Paint::Heading, "cost of each step")?;
-    print_costs(run, &costs, costs.len(), out)
+    out.document(&costs.document(usize::MAX))
 }
 
 fn print_record(

@@ -1,18 +1,17 @@
 //! Requests for a new plan version.
 
-#[cfg(test)]
+use plan_ledger::plan::ReplanRequest;
+use plan_ledger::{ReplanTrigger, StepNumber};
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::plan::ReplanRequest;
-use plan_ledger::{ReplanTrigger, StepNumber};
-
-use plan_ledger_views::TimeJson;
+use super::time::TimeJson;
 
 /// An open request for a new plan version.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct ReplanRequestJson {
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct ReplanRequestJson {
     /// The first step whose work should be done again, if known.
     from: Option<StepNumber>,
     /// The reason, for people and planners.

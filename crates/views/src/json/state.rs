@@ -2,37 +2,19 @@
 
 use std::collections::BTreeSet;
 
-#[cfg(test)]
+use plan_ledger::plan::QuestionBody;
+use plan_ledger::{AttemptToken, Question, QuestionId, RunId, StepNumber, StepState, StepStatus};
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::plan::{QuestionBody, Text};
-use plan_ledger::{
-    AttemptToken, FailureClass, Question, QuestionId, RunId, StepNumber, StepState, StepStatus,
-};
-
-use crate::json::TimeJson;
-
-/// The failure of a step.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct FailureJson<'a> {
-    /// The class of the failure.
-    class: FailureClass,
-    /// The reason, for people.
-    message: &'a str,
-}
-
-impl<'a> From<&'a (FailureClass, Text)> for FailureJson<'a> {
-    fn from((class, message): &'a (FailureClass, Text)) -> Self {
-        Self { class: *class, message }
-    }
-}
+use super::failure::FailureJson;
+use super::time::TimeJson;
 
 /// The state of a step.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct StepStateLine<'a> {
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct StepStateLine<'a> {
     /// The number of its attempts.
     attempts: u32,
     /// The number of failed attempts since it was last reopened.
@@ -66,7 +48,9 @@ pub(crate) struct StepStateLine<'a> {
 }
 
 impl<'a> StepStateLine<'a> {
-    pub(crate) fn of(run: RunId, number: StepNumber, step: &'a StepState) -> Self {
+    /// The line of it.
+    #[must_use]
+    pub fn of(run: RunId, number: StepNumber, step: &'a StepState) -> Self {
         let attempt = step.attempt();
         Self {
             attempts: step.attempts,
@@ -90,8 +74,8 @@ impl<'a> StepStateLine<'a> {
 
 /// An open question.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct QuestionLine {
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct QuestionLine {
     /// What is asked.
     asked: QuestionBody,
     /// Its number.
@@ -105,7 +89,9 @@ pub(crate) struct QuestionLine {
 }
 
 impl QuestionLine {
-    pub(crate) fn of(run: RunId, id: QuestionId, question: &Question) -> Self {
+    /// The line of it.
+    #[must_use]
+    pub fn of(run: RunId, id: QuestionId, question: &Question) -> Self {
         let Question { step, time, asked } = question;
         Self { asked: asked.clone(), question: id, run, step: *step, time: (*time).into() }
     }

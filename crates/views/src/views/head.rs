@@ -1,0 +1,153 @@
+//! The acknowledged position in HEAD, slot by slot, and its last writer.
+
+use plan_ledger::HeadSync;
+use plan_ledger::internals::format::{HEAD_SLOT_SIZE, Head, HeadState};
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::layout::{Document, Paint, Table};
+use crate::words::hex;
+
+/// A slot of HEAD.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct HeadSlotLine {
+    /// Whether this slot is the one that counts.
+    counts: bool,
+    /// Its fields, with the names in head.md; null if it is not valid.
+    head: Option<HeadJson>,
+    /// Its offset in the file.
+    offset: usize,
+    /// Its number: 0 or 1.
+    slot: usize,
+    /// Whether all of its bytes are valid.
+    valid: bool,
+}
+
+/// The last writer.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct HolderLine {
+    /// The text that the last writer stored.
+    holder: Option<String>,
+}
+
+/// The acknowledged position.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+struct HeadJson {
+    /// The chain value of the last durable record.
+    chain: String,
+    /// The end of the last durable record in its segment.
+    data_end: u64,
+    /// The last durable record.
+    durable_seq: u64,
+    /// The generation of the slot.
+    generation: u64,
+    /// The identifier of the ledger.
+    ledger: String,
+    /// When the log was synced: `every_commit` or `interval`.
+    mode: &'static str,
+    /// The number of the segment.
+    ordinal: u64,
+    /// The identifier of the segment.
+    segment: String,
+    /// The state of the writer: `open`, `closed` or `poisoned`.
+    state: &'static str,
+    /// The epoch of the writer.
+    writer_epoch: u64,
+}
+
+impl From<&Head> for HeadJson {
+    fn from(head: &Head) -> Self {
+        Self {
+            chain: head.chain.to_string(),
+            data_end: head.data_end,
+            durable_seq: head.durable_seq,
+            generation: head.generation,
+            ledger: hex(&head.ledger),
+            mode: mode_word(head.mode),
+            ordinal: head.ordinal,
+            segment: hex(&head.segment),
+            state: state_word(head.state),
+            writer_epoch: head.writer_epoch,
+        }
+    }
+}
+
+/// HEAD, and its last writer.
+#[derive(Debug)]
+pub struct HeadView {
+    /// The slots.
+    pub slots: Vec<HeadSlotLine>,
+    /// The last writer.
+    pub holder: HolderLine,
+}
+
+impl HeadView {
+    /// The slots of HEAD; `newest` is the one that counts. `holder`: what the last writer stored.
+    #[must_use]
+    pub fn of(slots: &[Option<Head>], newest: Option<usize>, holder: Option<String>) -> Self {
+        let line = |(number, slot): (usize, &Option<Head>)| HeadSlotLine {
+            counts: newest == Some(number),
+            head: slot.as_ref().map(HeadJson::from),
+            offset: number * HEAD_SLOT_SIZE,
+            slot: number,
+            valid: slot.is_some(),
+        };
+        Self { slots: slots.iter().enumerate().map(line).collect(), holder: HolderLine { holder } }
+    }
+
+    /// What it shows.
+    #[must_use]
+    pub fn document(&self) -> Document {
+        let mut document = Document::default();
+        self.slots.iter().for_each(|slot| slot.describe(&mut document));
+        if let Some(holder) = &self.holder.holder {
+            document.line(format!("last opened by {holder}"));
+        }
+        document
+    }
+}
+
+impl HeadSlotLine {
+    fn describe(&self, document: &mut Document) {
+        let which = if self.counts { " (valid, newest)" } else { "" };
+        document.painted(Paint::Heading, format!("slot {}{which}", self.slot));
+        let Some(head) = &self.head else {
+            document.painted(Paint::Notice, "  not valid: missing, damaged or incomplete");
+            return;
+        };
+        let mut table = Table::default();
+        let mut add = |name: &str, text: String| {
+            table.row([(Paint::Faint, name.to_owned()), (Paint::None, text)]);
+        };
+        add("durable", format!("record {}, chain {}", head.durable_seq, head.chain));
+        add("place", format!("segment {}, up to byte {}", head.ordinal, head.data_end));
+        add("segment uid", head.segment.clone());
+        add("ledger uid", head.ledger.clone());
+        add("state", head.state.to_owned());
+        add(
+            "written",
+            format!("generation {}, writer epoch {}", head.generation, head.writer_epoch),
+        );
+        add("synced", head.mode.replace('_', " "));
+        document.table(2, table);
+    }
+}
+
+fn mode_word(mode: HeadSync) -> &'static str {
+    match mode {
+        HeadSync::Interval => "interval",
+        HeadSync::EveryCommit => "every_commit",
+    }
+}
+
+fn state_word(state: HeadState) -> &'static str {
+    match state {
+        HeadState::Open => "open",
+        HeadState::Clean => "closed",
+        HeadState::Poisoned => "poisoned",
+    }
+}
