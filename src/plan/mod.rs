@@ -156,7 +156,6 @@ pub use {
     view::execution::{ExecutionState, Remaining},
     view::operator::{AttemptSummary, BarrierSummary, OperatorView, VersionSummary},
     view::trusted::TrustedCheck,
-    view::user::{Activity, RequiredAction, UserView},
     view::warnings::{SLOW_FACTOR, STALL_AFTER, Warning},
 };
 

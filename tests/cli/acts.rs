@@ -435,7 +435,7 @@ fn a_watcher_sees_the_run_to_its_end() {
     let lines = watching.end().code(0).lines();
     let views: Vec<_> = lines.iter().filter(|line| line["type"] == "user_view").collect();
     assert!(views.len() > 1, "{lines:?}");
-    assert_eq!(views.last().unwrap()["now"][0]["ending"], "done");
+    assert_eq!(views.last().unwrap()["activity"]["is"], "done");
 }
 
 /// The next worker of a step gets the history of its attempts, by a claim and by a receipt's next.
@@ -553,7 +553,9 @@ fn next_names_the_ways_out_of_a_failure() {
     };
     let (line, text) = next();
     let retries = ["ledger retry plan a", "ledger retry plan 'b c'"];
-    let ways = serde_json::json!([retries[0], retries[1], "ledger retry plan"]);
+    let skips = ["ledger skip plan a --reason WHY", "ledger skip plan 'b c' --reason WHY"];
+    let ways = [retries[0], retries[1], "ledger retry plan", skips[0], skips[1]];
+    let ways = serde_json::json!(ways);
     assert_eq!((&line["action"], &line["commands"]), (&"retry".into(), &ways), "{line}");
     assert_eq!(line["command"], retries[0]);
     for said in ["#1 a, #2 b c", "--retry-failed", retries[0], retries[1]] {

@@ -192,7 +192,7 @@ fn a_run_is_guessed_only_where_there_is_one() {
     }
     let token = dispatch(&ledger, second);
     ledger.record_receipt(token, Receipt::default()).unwrap();
-    look(&place.dir, &["queue"]).has("queue of run small (1): running");
+    look(&place.dir, &["queue"]).has("queue of run small (1): waiting for people: 2 items");
     for command in ["step", "why", "history"] {
         let named = look(&place.dir, &[command, "small", "flaky", "--json"]);
         assert_eq!(look(&place.dir, &[command, "flaky", "--json"]).out, named.out);

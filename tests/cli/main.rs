@@ -5,6 +5,7 @@
     reason = "a test that cannot go on has failed, helpers included"
 )]
 
+mod activities;
 mod acts;
 mod agents;
 mod approval_shows;

@@ -56,7 +56,7 @@ fn killed_runner_is_recognized_at_once() {
     let place = killed();
     let status = place.ledger("status").code(0).says(&[
         "Release: 0 of 4 steps",
-        "stopped: the runner is gone",
+        "stopped: no runner is at work",
         "still at work: #1 build, by process/",
         "failed: #3 lint: unknown: exit status 3: no such rule",
         "needs you",
@@ -78,7 +78,7 @@ fn killed_runner_is_recognized_at_once() {
         .says(&["the runner is gone", "ledger resume"]);
     let view = place.ledger("status --json").code(0).lines().remove(0);
     assert_eq!(view["runner_at_work"], false);
-    assert_eq!(view["needs"][0]["is"], "accept");
+    assert_eq!(view["needs"][0]["item"]["kind"], "verdicts");
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn prime_shows_claims_questions_next_steps_changes_and_budget() {
     let place = Place::planned(PLAN);
     let token = place.ledger("claim --worker w --step build").code(0).token();
     place.ledger("prime").code(0).says(&[
-        "run plan (Release 1.2) is running: 0 of 3",
+        "run plan (Release 1.2): working on 1 step. 0 of 3 steps are done",
         "Claimed:\n  #1 build: by w",
         "Next:\n  #2 test (for tester): Run the tests",
         "#1 build: attempt 1 dispatched to w",

@@ -511,7 +511,7 @@ fn retry_in_a_paused_run_names_what_continues_it() {
     place.ledger("pause plan --by ana").code(0);
     let retried = place.ledger("retry a").code(0).says(&["retried; the run is paused"]);
     retried.complains(&["nothing is dispatched until `ledger unpause plan`"]);
-    place.ledger("prime").code(0).says(&["is paused"]);
+    place.ledger("prime").code(0).says(&["paused by"]);
     place.ledger("unpause plan").code(0);
     // Nothing is left to retry: the step is ready.
     place.ledger("retry a").code(6).complains(&["nothing to retry", "step 1 (a) is ready"]);

@@ -237,6 +237,6 @@ fn line_for_cron_resumes_the_run_at_a_reboot() {
         report_skipped("no mount namespace here: the line for cron is not started by it");
         return;
     }
-    wait_until("the run ends", || ledger(&place, "status").out.contains("it is done"));
+    wait_until("the run ends", || ledger(&place, "status").out.contains("): done"));
     cron.kill();
 }

@@ -1,21 +1,26 @@
 //! Views: each answers one question about a run, as a value that every interface renders.
 //!
 //! A view is built from the engine's state and from what the caller knows of processes. The package prints nothing
-//! and reads no files, so that all interfaces give the same answer. [`waiting_items`] lists what a run waits for;
-//! [`Advice`] is a command that resolves it. A view serializes itself as JSON and describes itself as a [`Document`],
-//! of which [`text_lines`] and [`html()`] make text and HTML.
+//! and reads no files, so that all interfaces give the same answer. [`RunActivity`] says how a run stands,
+//! [`waiting_items`] lists what a run waits for; [`Advice`] is a command that resolves it. A view serializes itself as
+//! JSON and describes itself as a [`Document`], of which [`text_lines`] and [`html()`] make text and HTML.
 
+mod activity;
 mod advice;
 mod approval;
 mod criteria;
 mod json;
 mod layout;
+mod progress;
 mod render;
+mod runner;
 mod shell;
 mod views;
 mod waiting;
 mod words;
+mod worker_kind;
 
+pub use activity::{Activity, RunActivity, start_or_resume};
 pub use advice::{Advice, Audience};
 pub use approval::{
     approval_of, commands_of, commands_of_active, commands_of_version, is_unapproved,
@@ -32,9 +37,14 @@ pub use layout::{
     Bar, Block, Document, Paint, Series, Span, Table, Text, Timeline, TimelineCell, TimelineRow,
     Tree, TreeRow, scaled,
 };
+pub use progress::RunProgress;
 pub use render::{
     Style, cut, escape_control, escape_json, escape_lines, escape_path, html, is_printable,
     text_lines, width, wrap,
+};
+pub use runner::{
+    GoneClaim, KnownRunner, RunnerPresence, RunnerWait, gone_steps, hosted_steps, steps_in_flight,
+    waits_of,
 };
 pub use shell::{
     OWN_LEDGER, end_of_command, in_ledger, ledger_option, option, quoted, quoted_folder, sh_word,
@@ -53,5 +63,6 @@ pub use waiting::{
 pub use words::{
     StepName, barrier_paint, barrier_word, cost_text, count, counted, hex, legend, limits_text,
     moment, money_text, part_adjective, paused_text, question_subject_text, seconds, size, span,
-    status_mark, status_paint, step_name, step_title, text_of, variant_words,
+    status_mark, status_paint, step_name, step_title, text_of, title_line, variant_words,
 };
+pub use worker_kind::WorkerKind;

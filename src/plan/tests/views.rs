@@ -15,37 +15,6 @@ fn gated() -> TestLedger {
     TestLedger::with(&all, trust())
 }
 
-/// The user view shows progress, current work and open questions after each command.
-#[test]
-fn user_view_shows_progress_and_questions() {
-    let mut ledger = gated();
-    let view = |ledger: &TestLedger| ledger.run().user_view(ledger.now);
-    assert_eq!(view(&ledger).to_string(), "Article: 0 of 3 steps\n  1 step is ready");
-    let token = ledger.dispatch("write");
-    ledger.now += 60 * SECOND;
-    let works = Activity::Working { step: StepNumber(1), what: "Write it".to_owned(), attempt: 1 };
-    assert_eq!(view(&ledger).activities, [works]);
-    ledger.report(token, Receipt::default());
-    let asked = view(&ledger);
-    assert_eq!((asked.done, asked.total_steps, asked.expected), (1, 3, None));
-    let Some(RequiredAction::Answer { question, options, shown, .. }) =
-        asked.required_actions.first()
-    else {
-        panic!("{asked:?}");
-    };
-    assert_eq!(options[..], [YES, NO, SKIP]);
-    assert!(asked.to_string().contains("a person must answer question "), "{asked}");
-    let (question, shown) = (*question, *shown);
-    let (by, note) = ("ann".to_owned(), String::new());
-    ledger.execute(Command::Answer { question, answer: YES.into(), by, note, shown }).unwrap();
-    let running = view(&ledger);
-    assert!(running.required_actions.is_empty());
-    assert_eq!(running.expected, Some(2 * 60 * SECOND), "a minute for each of two steps");
-    ledger.complete("publish");
-    ledger.complete("tell");
-    assert_eq!(view(&ledger).activities, [Activity::Ended { ending: Ending::Done }]);
-}
-
 /// The operator view shows leases, the last failures and totals.
 #[test]
 fn operator_view_shows_leases_failures_and_totals() {

@@ -348,7 +348,7 @@ fn s23_score_of_a_person_is_checked_and_becomes_a_variable() {
     place.ledger("questions").code(0).says(&["`7200` was rejected", "credit_score >= 300"]);
     place.ledger("answer plan manual_credit_entry 720 --by ana").code(0).says(&["accepted"]);
     place.ledger("get credit_score --run plan").code(0).says(&["720"]);
-    place.ledger("status").says(&["it is done"]);
+    place.ledger("status").says(&[": done"]);
 }
 
 #[test]

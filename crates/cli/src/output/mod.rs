@@ -46,7 +46,9 @@ pub(crate) use render::{
 };
 pub(crate) use reporter::{Audience, RunReporter};
 pub(crate) use run_json::{PendingJson, ProgressLine, SummaryLine, WaitsLine};
-pub(crate) use run_text::{disk_text, held_text, pending_commands, pending_text, summary_text};
+pub(crate) use run_text::{
+    disk_text, held_text, lines_of, pending_commands, pending_text, summary_text,
+};
 pub(crate) use word::phrase;
 
 pub(crate) use crate::protocol::{

@@ -258,7 +258,7 @@ pub(crate) fn pending_commands(
 }
 
 /// The lines of the commands that the reader of this process may type.
-fn lines_of(advice: &[Advice]) -> Vec<String> {
+pub(crate) fn lines_of(advice: &[Advice]) -> Vec<String> {
     let advice = advice.iter().filter(|advice| advice.is_for(reader()));
     advice.map(Advice::to_string).collect()
 }

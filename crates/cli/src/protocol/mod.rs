@@ -22,7 +22,6 @@ pub(crate) use gone::{CLAIM_EXTENSION, claim_record, claims_folder, gone_attempt
 pub use hand_off::{
     ArtifactEntry, ChangedFile, DONE_BYTES_MAX, DoneStep, DoneSummary, FailedCriterion, FileState,
     HandOff, Nearby, Neighbour, OutcomeWord, PlanBrief, PlanContext, PreviousAttempt, ReceiptFile,
-    WorkerKind,
 };
 pub(crate) use hand_off::{class_word, describe, title};
 pub(crate) use judge::{
@@ -32,13 +31,13 @@ pub(crate) use judge::{
 pub use message::MESSAGE_LENGTH_MAX;
 pub(crate) use message::{encode, receive};
 pub(crate) use opening::{OpeningJson, OpeningWord, RolledBackLine};
-pub use plan_ledger_views::StepName;
 #[cfg(all(test, not(feature = "store")))]
 pub(crate) use plan_ledger_views::takes_ledger;
 pub(crate) use plan_ledger_views::{
     OWN_LEDGER, approval_of, commands_of, in_ledger, is_unapproved, ledger_option, option, quoted,
     quoted_folder, sh_word, shell_command, unapproved_commands,
 };
+pub use plan_ledger_views::{StepName, WorkerKind};
 pub(crate) use process::{
     MACHINE_LENGTH_MAX, Peer, ProcessStatus, is_gone, named_process, not_ignored, process_start,
     this_machine,

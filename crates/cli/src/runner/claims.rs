@@ -23,6 +23,7 @@ use serde_json::Value;
 
 use plan_ledger::plan::Token;
 use plan_ledger::{AttemptToken, ErrorKind, Ledger, LostCause, Result, RunId, State, StepNumber};
+use plan_ledger_views::GoneClaim;
 
 use crate::protocol::private_files;
 use crate::protocol::{CLAIM_EXTENSION, claim_record, claims_folder, gone_attempts, gone_text};
@@ -95,27 +96,19 @@ fn is_free(record: &File) -> bool {
     }
 }
 
-/// A claim in flight whose process is gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct GoneClaim {
-    pub(crate) token: AttemptToken,
-    pub(crate) process: u32,
-}
-
-impl GoneClaim {
-    pub(crate) fn all(ledger: &Path, state: &State) -> Vec<Self> {
-        let recorded = DeadClaim::all(ledger).into_iter();
-        let recorded =
-            recorded.map(|dead| Self { token: dead.token.seq, process: dead.claim.process });
-        let mut all: Vec<Self> = recorded.collect();
-        for attempt in gone_attempts(state) {
-            let (token, process) = (attempt.token, attempt.process.as_ref());
-            if let Some(process) = process.filter(|_| !all.iter().any(|it| it.token == token)) {
-                all.push(Self { token, process: process.pid });
-            }
+/// The claims in flight whose processes are gone.
+pub(crate) fn gone_claims(ledger: &Path, state: &State) -> Vec<GoneClaim> {
+    let recorded = DeadClaim::all(ledger).into_iter();
+    let recorded =
+        recorded.map(|dead| GoneClaim { token: dead.token.seq, process: dead.claim.process });
+    let mut all: Vec<GoneClaim> = recorded.collect();
+    for attempt in gone_attempts(state) {
+        let (token, process) = (attempt.token, attempt.process.as_ref());
+        if let Some(process) = process.filter(|_| !all.iter().any(|it| it.token == token)) {
+            all.push(GoneClaim { token, process: process.pid });
         }
-        all
     }
+    all
 }
 
 /// The claim of a `ledger work` that is gone.

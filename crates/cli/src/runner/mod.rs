@@ -37,7 +37,7 @@ pub(crate) use check::Criteria;
 pub use check::{Check, CheckAnswer, Checked, Subject};
 pub(crate) use check_lock::{CheckAtWork, CheckLock, JudgeMark, checks_at_work, end_left_checks};
 pub(crate) use claims::{
-    ClaimsLook, DeadClaim, GoneClaim, KeptClaim, RepeatingAttempt, claimed_files,
+    ClaimsLook, DeadClaim, KeptClaim, RepeatingAttempt, claimed_files, gone_claims,
     release_dead_claims, take_over_dead_claims,
 };
 pub(crate) use drive::{
@@ -68,7 +68,7 @@ pub(crate) use progress::STOPPING;
 pub use progress::{Fence, Observer, Progress, StopRequest};
 pub use stub::StubWorkers;
 pub(crate) use stub::canned_output;
-pub(crate) use waits::holds::RunWait;
+pub(crate) use waits::holds::runner_waits;
 pub use waits::hours::Hours;
 pub(crate) use waits::nearest_second;
 pub use workers::{LeftAttempt, Report, StartFailure, WorkerNote, Workers};

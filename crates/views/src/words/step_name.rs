@@ -75,3 +75,13 @@ pub fn step_title(run: &Run, number: StepNumber) -> String {
         plan.and_then(|step| [step.title(), step.goal()].into_iter().find(|text| !text.is_empty()));
     title.map_or_else(String::new, str::to_owned)
 }
+
+/// The first line of the step's title or goal, or its id.
+#[must_use]
+pub fn title_line(run: &Run, number: StepNumber) -> String {
+    let stated = run.plan_step(number).and_then(|step| {
+        let mut lines = step.title().lines().chain(step.goal().lines()).map(str::trim);
+        lines.find(|line| !line.is_empty()).map(str::to_owned)
+    });
+    stated.unwrap_or_else(|| StepName::of(run, number).id)
+}

@@ -24,8 +24,9 @@ use crate::json::TimeJson;
 use crate::output::{Code, Failure, escape_control};
 use crate::protocol::{Missing, error_line};
 use crate::requests::default_run;
-use crate::runner::{GoneClaim, RepeatingAttempt, RunWait};
+use crate::runner::{RepeatingAttempt, gone_claims, runner_waits};
 use crate::server::RunnerStatus;
+use plan_ledger_views::{GoneClaim, RunActivity, RunnerWait};
 
 use super::answers::AnswerOfAnother;
 use super::context::{Form, InspectContext};
@@ -33,7 +34,7 @@ use super::health::{DamageLine, Health, damage_text, lost_lines, lost_text};
 use super::lookup::{no_run, not_found, step_of};
 use super::next_action::Surroundings;
 use super::output::Output;
-use super::text::run::run_status_text;
+use super::text::run::activity_text;
 use crate::commands::inspect::text::units::{moment, words};
 use crate::output::render::Paint;
 
@@ -57,7 +58,7 @@ pub(crate) struct LedgerAt<'a> {
     /// The claims of processes that are gone; none for a past state.
     pub(crate) dead: Vec<GoneClaim>,
     /// What runners wait for; nothing for a past state.
-    pub(crate) waits: Vec<RunWait>,
+    pub(crate) waits: Vec<RunnerWait>,
     /// What workers print over and over; nothing for a past state.
     pub(crate) repeats: Vec<RepeatingAttempt>,
     /// The reason why the state is not the newest one; `None` if it is.
@@ -104,11 +105,11 @@ impl<'a> LedgerAt<'a> {
         } else {
             RunnerStatus::of(context.dir, view.log())
         };
-        let dead = if past.is_some() { Vec::new() } else { GoneClaim::all(context.dir, &state) };
+        let dead = if past.is_some() { Vec::new() } else { gone_claims(context.dir, &state) };
         let waits = if past.is_some() {
             Vec::new()
         } else {
-            RunWait::all(context.dir, &state, now, || runner.is_absent())
+            runner_waits(context.dir, &state, now, || runner.is_absent())
         };
         let repeats =
             if past.is_some() { Vec::new() } else { RepeatingAttempt::all(context.dir, &state) };
@@ -206,6 +207,11 @@ impl<'a> LedgerAt<'a> {
         Surroundings { dir: context.dir, now: *now, runner, dead, waits }
     }
 
+    /// How a run stands.
+    pub(crate) fn activity(&self, run: &Run) -> RunActivity {
+        self.surroundings().activity(&self.state, run, self.code() == Code::Damaged)
+    }
+
     /// What the workers of some steps of a run print over and over.
     pub(crate) fn repeats_of<'b>(
         &'b self,
@@ -262,7 +268,7 @@ impl<'a> LedgerAt<'a> {
         if self.unread.is_empty() && self.damage.is_empty() { Code::Success } else { Code::Damaged }
     }
 
-    /// Prints the heading of a view: `queue of run demo (1): running`.
+    /// Prints the heading of a view: `queue of run demo (1): working on 2 steps`.
     pub(crate) fn heading(
         &self,
         what: &str,
@@ -271,8 +277,7 @@ impl<'a> LedgerAt<'a> {
     ) -> Result<(), Failure> {
         let name = format!("{what} of run {}", escape_control(&run.name));
         let name = out.style.paint(Paint::Heading, &name);
-        let (paint, status) = run_status_text(run.status);
-        let status = out.style.paint(paint, &status);
+        let status = activity_text(&self.activity(run), out.style);
         out.line(&format!("{name} ({}): {status}", run.id))?;
         self.print_past(out)
     }

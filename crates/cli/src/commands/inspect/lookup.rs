@@ -1,7 +1,7 @@
 //! Finds runs and steps by name or number, and formats their names.
 
 use plan_ledger::plan::BarrierState;
-use plan_ledger::{Error, ErrorKind, Run, State, StepNumber, StepState, StepStatus};
+use plan_ledger::{Error, ErrorKind, Run, StepNumber, StepState, StepStatus};
 
 pub(crate) use plan_ledger_views::{barrier_word, text_of};
 
@@ -58,15 +58,6 @@ pub(crate) fn step_of(run: &Run, text: &str, code: Code) -> Result<StepNumber, F
 /// A step's number and id, escaped: `#37 build`.
 pub(crate) fn step_name(run: &Run, number: StepNumber) -> String {
     escape_control(&plan_ledger_views::step_name(run, number))
-}
-
-/// The steps in flight, in the order of dispatch.
-pub(crate) fn in_flight<'a>(
-    state: &'a State,
-    run: &'a Run,
-) -> impl Iterator<Item = (StepNumber, &'a StepState)> {
-    let dispatched = state.in_flight.values().filter(|(of, _)| *of == run.id);
-    dispatched.filter_map(|(_, number)| Some((*number, run.step(*number)?)))
 }
 
 pub(crate) fn missing_members(barrier: &BarrierState) -> impl Iterator<Item = StepNumber> {

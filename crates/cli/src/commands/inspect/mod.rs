@@ -33,8 +33,8 @@ pub(crate) use command::inspect_words;
 pub(crate) use command::{InspectArgs, budget, inspect, logs, next, questions, status};
 pub(super) use health::newest_state;
 pub(super) use health::read_state::{read_state, run_name};
-pub(super) use lookup::{in_flight, name_and_title};
-pub(super) use next_action::{Surroundings, gone_steps, hosted_steps, next_action};
+pub(super) use lookup::name_and_title;
+pub(super) use next_action::{Surroundings, next_action};
 pub(super) use record_content::meaning;
 #[cfg(feature = "store")]
 pub(crate) use record_content::record_json;

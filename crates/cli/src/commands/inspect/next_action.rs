@@ -14,21 +14,24 @@ use serde_json::Value;
 use plan_ledger::plan::{Route, SecretHash, Timer, decide};
 use plan_ledger::{
     Command, Ending, Event, FailureClass, Rejection, Ruling, Run, RunStatus, State, StepNumber,
-    StepState, StepStatus, Timestamp,
+    StepStatus, Timestamp,
 };
-use plan_ledger_views::{WaitingItem, plan_file, rejected_text, start_runner, waiting_items};
+use plan_ledger_views::{
+    GoneClaim, KnownRunner, RunActivity, RunnerWait, WaitingItem, gone_steps, hosted_steps,
+    plan_file, rejected_text, start_or_resume, waiting_items, waits_of,
+};
 
 use crate::output::{
     Failure, escape_control, escape_lines, is_for_agent, is_for_reader, pending_commands,
     shell_command,
 };
-use crate::protocol::{StepName, WorkerKind, counted, has_judge};
-use crate::runner::{GoneClaim, RunWait, may_ask_planner, misplaced};
+use crate::protocol::{StepName, counted, has_judge};
+use crate::runner::{may_ask_planner, misplaced};
 use crate::server::RunnerStatus;
 
-use super::lookup::{in_flight, step_name, steps_in_status};
+use super::lookup::{step_name, steps_in_status};
 use super::output::Output;
-use super::text::waits::{wait_text, waits_of};
+use super::text::waits::wait_text;
 use crate::commands::inspect::text::units::moment;
 
 /// For whom an action is.
@@ -151,7 +154,19 @@ pub(crate) struct Surroundings<'a> {
     /// The claims of processes that are gone.
     pub(crate) dead: &'a [GoneClaim],
     /// What runners wait for.
-    pub(crate) waits: &'a [RunWait],
+    pub(crate) waits: &'a [RunnerWait],
+}
+
+impl<'a> Surroundings<'a> {
+    /// What is known of the runner of a run.
+    pub(crate) fn known(&self, run: &Run) -> KnownRunner<'a> {
+        self.runner.known(run, self.dir, self.dead, self.waits)
+    }
+
+    /// How a run stands.
+    pub(crate) fn activity(&self, state: &State, run: &Run, is_damaged: bool) -> RunActivity {
+        RunActivity::of((state, run), &self.known(run), is_damaged, self.dir)
+    }
 }
 
 /// The most urgent next action of a run.
@@ -303,6 +318,7 @@ fn running(state: &State, run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
     let of_request = step_of_request(run);
     failed.retain(|number| Some(*number) != of_request);
     actions.extend(failed.iter().map(|number| failed_step(run, *number, dir)));
+    actions.extend(missing_runner(run, &actions, at));
     if actions.is_empty() {
         actions.push(stuck(run, dir));
     }
@@ -329,30 +345,6 @@ fn step_of_request(run: &Run) -> Option<StepNumber> {
         WaitingItem::Replan { from: Some(step), is_failed: true, .. } => Some(step.number),
         _ => None,
     })
-}
-
-/// The steps in flight whose workers a runner hosts: they end with it.
-pub(crate) fn hosted_steps<'a>(
-    state: &'a State,
-    run: &'a Run,
-) -> impl Iterator<Item = (StepNumber, &'a StepState)> {
-    let is_hosted = |step: &StepState| {
-        step.attempt().is_some_and(|attempt| WorkerKind::hosted(&attempt.worker))
-    };
-    in_flight(state, run).filter(move |(_, step)| is_hosted(step))
-}
-
-/// The steps of a run whose workers claimed them and are gone.
-pub(crate) fn gone_steps<'a>(
-    state: &State,
-    run: &Run,
-    dead: &'a [GoneClaim],
-) -> Vec<(StepNumber, &'a GoneClaim)> {
-    let step = |claim: &'a GoneClaim| {
-        let (of, number) = state.in_flight.get(&claim.token)?;
-        (*of == run.id).then_some((*number, claim))
-    };
-    dead.iter().filter_map(step).collect()
 }
 
 /// Takes over the claim of a process that is gone. Every worker and runner does it before it waits, so a
@@ -392,12 +384,20 @@ pub(crate) fn resume_action(run: &Run, abandoned: usize, at: Surroundings<'_>) -
     with_runner(NextAction::new("resume", text), run, at)
 }
 
+/// Starts the last runner of a run again, where it is not at work: without one, nothing that people decide is done.
+fn missing_runner(run: &Run, others: &[NextAction], at: Surroundings<'_>) -> Option<NextAction> {
+    let is_started = others
+        .iter()
+        .any(|other| other.commands.iter().any(|command| command.starts_with("ledger resume")));
+    let absence = at.runner.absence().filter(|_| !is_started && run.in_flight == 0)?;
+    at.runner.resume_words(&run.name)?;
+    let text = format!("{absence}: what people decide is done once one is");
+    Some(with_runner(NextAction::new("resume", text), run, at))
+}
+
 /// The action with the command that starts a runner of the run.
 fn with_runner(action: NextAction, run: &Run, at: Surroundings<'_>) -> NextAction {
-    let command = match at.runner.resume_words(&run.name) {
-        Some(words) => shell_command("resume", at.dir, &words),
-        None => start_runner(run, at.dir).to_string(),
-    };
+    let command = start_or_resume(run, &at.known(run), at.dir).to_string();
     action.with_command(escape_control(&command))
 }
 
@@ -429,13 +429,15 @@ fn failed_run(run: &Run, at: Surroundings<'_>) -> NextAction {
         None => String::new(),
     };
     let text = format!(
-        "the run failed because of {what}; retry it{all_failed}{}",
+        "the run failed because of {what}; retry or skip it{all_failed}{}",
         if lacks_replans(run, &failed) { NO_REPLANS } else { "" }
     );
     let action = NextAction { step: failed.first().copied(), ..NextAction::new("retry", text) };
     let single = failed.iter().take(LISTED_MAX).map(|number| retry(run, *number, dir));
     let action = single.fold(action, NextAction::with_command);
-    if failed.len() == 1 { action } else { action.with_command(all) }
+    let action = if failed.len() == 1 { action } else { action.with_command(all) };
+    let skipped = failed.iter().take(LISTED_MAX).map(|number| skip(run, *number, dir));
+    skipped.fold(action, NextAction::with_command)
 }
 
 /// What is missing where a broken assumption failed a run.
@@ -471,8 +473,12 @@ pub(crate) fn failed_step(run: &Run, number: StepNumber, dir: &Path) -> NextActi
         }
         _ => action.for_step(number).with_command(retry(run, number, dir)),
     };
+    action.with_command(skip(run, number, dir))
+}
+
+fn skip(run: &Run, number: StepNumber, dir: &Path) -> String {
     let skip = shell_command("skip", dir, &[&run.name, &id_of(run, number)]);
-    action.with_command(format!("{} --reason WHY", escape_control(&skip)))
+    format!("{} --reason WHY", escape_control(&skip))
 }
 
 fn retry(run: &Run, number: StepNumber, dir: &Path) -> String {
@@ -554,7 +560,7 @@ fn dispatch_action(
     state: &State,
     run: &Run,
     now: Timestamp,
-    waits: &[RunWait],
+    waits: &[RunnerWait],
 ) -> Option<NextAction> {
     if run.lanes.is_empty() {
         return None;

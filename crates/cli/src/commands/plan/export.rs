@@ -20,7 +20,7 @@ use crate::options::plan_file::print_read_report;
 use crate::options::{LedgerOption, ReadPlanArgs, environment};
 use crate::output::{Code, Failure, output_file, print_message, print_raw};
 use crate::protocol::counted;
-use crate::runner::{GoneClaim, RunWait};
+use crate::runner::{gone_claims, runner_waits};
 use crate::server::RunnerStatus;
 
 use super::forms::{FORMS, FormChoice, converted, count_of, lost_in, write_new};
@@ -200,8 +200,8 @@ impl Notes {
         let view = LedgerView::open(dir, &environment)?;
         let runner = &RunnerStatus::of(dir, view.log());
         let now = environment.time_of(dir, state.time)?;
-        let dead = &GoneClaim::all(dir, state);
-        let waits = &RunWait::all(dir, state, now, || runner.is_absent());
+        let dead = &gone_claims(dir, state);
+        let waits = &runner_waits(dir, state, now, || runner.is_absent());
         let next = next_action(state, run, Surroundings { dir, now, runner, dead, waits });
         let title = next.step.map(|number| name_and_title(run, number).1).unwrap_or_default();
         let mut notes = Self {

@@ -16,16 +16,20 @@ use plan_ledger::{
 
 use crate::commands::inspect::health::damage_text;
 use crate::commands::inspect::health::overtaken::beside_prune;
+use crate::commands::inspect::json::activity::RunActivityJson;
+use crate::commands::inspect::name_and_title;
 use crate::commands::inspect::record_content::{RecordContent, content_text};
-use crate::commands::inspect::text::waits::{wait_text, waits_of};
-use crate::commands::inspect::{gone_steps, hosted_steps, in_flight, name_and_title};
+use crate::commands::inspect::text::waits::wait_text;
 use crate::output::pending_commands;
 use crate::protocol::{Failure, is_unapproved, unchecked_text};
 use crate::requests::{default_run, run_of, run_status};
-use crate::runner::{GoneClaim, RunWait};
+use crate::runner::{gone_claims, runner_waits};
 use crate::server::RunnerStatus;
 use crate::server::rollback_text;
-use plan_ledger_views::{WaitingItem, waiting_items};
+use plan_ledger_views::{
+    KnownRunner, RunActivity, RunProgress, WaitingItem, gone_steps, hosted_steps, steps_in_flight,
+    waiting_items, waits_of,
+};
 
 /// How many items of each kind a prime has.
 const LISTED_MAX: usize = 5;
@@ -37,6 +41,8 @@ const CHANGES_READ_MAX: usize = 64;
 #[derive(Debug, Default, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct PrimeLine {
+    /// How the run stands; null without one.
+    pub(super) activity: Option<RunActivityJson>,
     /// The active runs, if there are several and none was named.
     pub(super) active_runs: Vec<String>,
     /// What is left of the run's budget; absent limits are unlimited.
@@ -198,23 +204,13 @@ impl<'a> ReadFrom<'a> {
         first.or_else(|| self.fold.unreadable.clone())
     }
 
-    /// What the runner of a run waits for.
-    fn waits(&self, run: &Run) -> Vec<WaitingJson> {
-        let is_absent = || RunnerStatus::of(self.dir, self.view.log()).is_absent();
-        let waits = RunWait::all(self.dir, self.state(), self.now, is_absent);
-        let text = |wait| WaitingJson { text: wait_text(wait, run, self.now) };
-        waits_of(&waits, run).map(text).collect()
-    }
-
     /// The steps in flight whose workers are gone: the processes that claimed them, or the runner that started them.
-    fn gone_steps(&self, run: &Run) -> BTreeSet<StepNumber> {
+    fn gone_steps(&self, run: &Run, runner: &KnownRunner<'_>) -> BTreeSet<StepNumber> {
         let state = self.state();
-        let dead = GoneClaim::all(self.dir, state);
-        let claimed = gone_steps(state, run, &dead).into_iter().map(|(number, _)| number);
+        let claimed = gone_steps(state, run, runner.gone).into_iter().map(|(number, _)| number);
         let mut gone: BTreeSet<StepNumber> = claimed.collect();
-        let mut hosted = hosted_steps(state, run).peekable();
-        if hosted.peek().is_some() && RunnerStatus::of(self.dir, self.view.log()).is_absent() {
-            gone.extend(hosted.map(|(number, _)| number));
+        if runner.is_absent() {
+            gone.extend(hosted_steps(state, run).map(|(number, _)| number));
         }
         gone
     }
@@ -270,12 +266,18 @@ fn active_runs(state: &State) -> Vec<String> {
 
 impl PrimeLine {
     fn with_run(self, from: &ReadFrom<'_>, run: &Run) -> Self {
-        let (state, view) = (from.state(), run.user_view(from.now));
+        let state = from.state();
+        let status = RunnerStatus::of(from.dir, from.view.log());
+        let claims = gone_claims(from.dir, state);
+        let waits = runner_waits(from.dir, state, from.now, || status.is_absent());
+        let runner = status.known(run, from.dir, &claims, &waits);
+        let stands = RunActivity::of((state, run), &runner, self.damage.is_some(), from.dir);
+        let progress = RunProgress::of(run, &stands, from.now);
         let waiting: Vec<WaitingItem> = waiting_items(run, &Route::default())
             .into_iter()
             .filter(WaitingItem::needs_person)
             .collect();
-        let gone = from.gone_steps(run);
+        let gone = from.gone_steps(run, &runner);
         let claimed = |(number, step): (StepNumber, &StepState)| {
             let attempt = step.attempt()?;
             Some(ClaimedStepJson {
@@ -306,25 +308,27 @@ impl PrimeLine {
         let item = |item: &WaitingItem| WaitingJson {
             text: pending_commands(item, &run.name, from.dir).0,
         };
+        let wait = |wait| WaitingJson { text: wait_text(wait, run, from.now) };
         // What is not approved is an item of its own.
         let unchecked: Vec<WaitingJson> =
             if is_unapproved(run) { Vec::new() } else { unchecked(from.dir, run) };
         Self {
+            activity: Some((&stands).into()),
             budget_left: budget_left(run, from.now),
             changes: from.changes(run),
-            claimed: in_flight(state, run).filter_map(claimed).take(LISTED_MAX).collect(),
-            claimed_count: in_flight(state, run).count(),
-            done: view.done,
+            claimed: steps_in_flight(state, run).filter_map(claimed).take(LISTED_MAX).collect(),
+            claimed_count: steps_in_flight(state, run).count(),
+            done: progress.done,
             plan: plan_notes(run),
             rejections: rejections(run),
             ready: free.iter().filter_map(|number| ready(*number)).take(LISTED_MAX).collect(),
             ready_count: free.len(),
             run: Some(run.name.clone()),
             status: Some(run_status(run)),
-            steps: view.total_steps,
-            continues: view.continues,
-            title: view.title,
-            waits: from.waits(run),
+            steps: progress.steps,
+            continues: progress.continues,
+            title: progress.title,
+            waits: waits_of(&waits, run).map(wait).collect(),
             waiting_count: waiting.len() + unchecked.len(),
             waiting: waiting.iter().map(item).chain(unchecked).take(LISTED_MAX).collect(),
             ..self

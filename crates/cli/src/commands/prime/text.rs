@@ -75,13 +75,18 @@ pub(crate) fn prime_text(line: &PrimeLine, length_max: usize) -> String {
 }
 
 fn head(line: &PrimeLine) -> String {
-    let mut head = match (&line.run, &line.status) {
-        (Some(run), Some(status)) => format!(
-            "plan-ledger: run {run} ({}) is {status}: {} of {} steps are done{}.",
+    let mut head = match (&line.run, &line.activity) {
+        (Some(run), Some(stands)) => format!(
+            "plan-ledger: run {run} ({}): {}. {} of {} steps are done{}.{}",
             line.title,
+            stands.text,
             line.done,
             line.steps,
-            if line.continues { "; the plan continues" } else { "" }
+            if line.continues { "; the plan continues" } else { "" },
+            match &stands.start {
+                Some(start) if stands.is_stopped() => format!(" `{start}` starts a runner."),
+                _ => String::new(),
+            }
         ),
         _ if line.active_runs.is_empty() && line.damage.is_some() => {
             "plan-ledger: not all of the ledger can be read, and no run is known.".to_owned()
@@ -172,6 +177,7 @@ mod tests {
     use super::super::brief::{ChangeJson, ClaimedStepJson, ReadyStepJson, WaitingJson};
     use super::*;
     use plan_ledger::StepNumber;
+    use plan_ledger_views::{Activity, RunActivity};
 
     fn full(words: &str) -> PrimeLine {
         let many = |count: u32| (1..=count).map(StepNumber);
@@ -193,7 +199,15 @@ mod tests {
         let change =
             |number: StepNumber| ChangeJson { seq: u64::from(number.0), text: words.to_owned() };
         let waiting = || WaitingJson { text: words.to_owned() };
+        let stands = RunActivity {
+            activity: Activity::Working { attempts: 5 },
+            others: Vec::new(),
+            for_people: 5,
+            absence: None,
+            start: None,
+        };
         PrimeLine {
+            activity: Some((&stands).into()),
             changes: many(5).map(change).collect(),
             claimed: claimed.collect(),
             claimed_count: 40,

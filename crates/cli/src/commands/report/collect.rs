@@ -4,19 +4,22 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use plan_ledger::internals::ledger::{Fold, expect_valid};
+use plan_ledger::internals::ledger::{Fold, LedgerTime, expect_valid};
 use plan_ledger::log::RecordStatus;
 use plan_ledger::plan::RunOverview;
 use plan_ledger::{
     Environment, Error, ErrorKind, Event, LedgerView, Run, RunId, State, StepNumber, Timestamp,
 };
+use plan_ledger_views::RunActivity;
 
 use crate::commands::inspect::health::{Health, damage_text, derived_text, lost_text};
 use crate::commands::inspect::record_content::RecordContent;
 use crate::commands::inspect::text::event::{event_subject, event_text, note_text};
 use crate::output::{Code, Failure};
-use crate::protocol::size;
+use crate::protocol::{OWN_LEDGER, size};
 use crate::requests::run_or_only;
+use crate::runner::{gone_claims, runner_waits};
+use crate::server::RunnerStatus;
 
 use super::decisions::{Decision, decision};
 use super::facts::{AttemptFacts, Facts, QuestionFacts};
@@ -48,6 +51,8 @@ pub(super) struct Collected {
     pub(super) proposed: BTreeMap<u32, u64>,
     pub(super) activated: Vec<(u64, u32)>,
     pub(super) health: LogHealth,
+    /// How the run stands now; none on a page of an earlier record.
+    pub(super) stands: Option<RunActivity>,
     /// Every run of the ledger, the newest first.
     pub(super) runs: Vec<RunOverview>,
     pub(super) code: Code,
@@ -152,11 +157,31 @@ pub(super) fn collect(
         proposed: parts.proposed,
         activated: parts.activated,
         health: log_health(view, &fold, &health),
+        stands: at
+            .is_none()
+            .then(|| stands_now(view, dir, environment, (&fold.state, &run), is_good)),
         runs,
         code: if is_good { Code::Success } else { Code::Damaged },
         run,
         state: fold.state,
     })
+}
+
+/// How a run stands now.
+fn stands_now(
+    view: &LedgerView,
+    dir: &Path,
+    environment: &Environment,
+    (state, run): (&State, &Run),
+    is_good: bool,
+) -> RunActivity {
+    let now = LedgerTime::of(view.log(), environment).now.max(state.time);
+    let status = RunnerStatus::of(dir, view.log());
+    let claims = gone_claims(dir, state);
+    let waits = runner_waits(dir, state, now, || status.is_absent());
+    let runner = status.known(run, dir, &claims, &waits);
+    // The reader of a page is in another folder than its writer.
+    RunActivity::of((state, run), &runner, !is_good, Path::new(OWN_LEDGER))
 }
 
 /// The run that is meant.

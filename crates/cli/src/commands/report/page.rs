@@ -155,6 +155,11 @@ fn header(of: &Collected, title: &str, audience: Audience) -> Markup {
                 (author_form(audience))
                 (run_forms(run, audience))
             }
+            @if let Some(stands) = &of.stands {
+                p.stands {
+                    (stands) @if let Some(start) = &stands.start { ": " code { (start) } " starts it" }
+                }
+            }
             p.pause data-k="pause" data-row hidden[cell("pause").is_empty()] { (cell("pause")) }
             p.pause data-k="unchecked" data-row hidden[unchecked.is_empty()] { (unchecked) }
             div.slider {

@@ -21,7 +21,7 @@ use crate::output::{
 };
 use crate::protocol::OWN_LEDGER;
 use crate::requests::run_of;
-use crate::runner::RunWait;
+use crate::runner::runner_waits;
 use crate::server::{AgentSession, expect_person_for, is_rollback_accepted};
 use crate::server::{LastRunner, LastRunners, RunnerStatus, ledger_id};
 
@@ -136,7 +136,7 @@ fn progress_of(dir: &Path, state: &State, name: &str) -> Result<RunProgress, Fai
     let Some(run) = state.run_named(name) else { return Ok(RunProgress::default()) };
     let now = environment().time_of(dir, state.time)?;
     // Its hours are those of the runner that was ended.
-    let waits = RunWait::all(dir, state, now, || false);
+    let waits = runner_waits(dir, state, now, || false);
     Ok(RunProgress {
         finished: run.count(StepStatus::Accepted).saturating_add(run.count(StepStatus::Skipped)),
         only_waited: only_waited(run, &waits),

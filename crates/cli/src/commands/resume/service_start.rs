@@ -18,12 +18,11 @@ use serde::{Deserialize, Serialize};
 
 use plan_ledger::plan::Route;
 use plan_ledger::{Error, Run, StepStatus};
+use plan_ledger_views::{RunnerWait, WaitingItem, waiting_items};
 
 use crate::output::{Failure, shell_command};
 use crate::protocol::private_files;
-use crate::runner::RunWait;
 use crate::server::state_folder;
-use plan_ledger_views::{WaitingItem, waiting_items};
 
 use crate::server::LastRunner;
 
@@ -41,7 +40,7 @@ pub(crate) struct RunProgress {
 
 /// Whether the last runner of a run only waited when it was ended: no attempt and no check was at work, and it waited
 /// for its hours, the end of a limit or a person.
-pub(crate) fn only_waited(run: &Run, waits: &[RunWait]) -> bool {
+pub(crate) fn only_waited(run: &Run, waits: &[RunnerWait]) -> bool {
     let is_work = |item: &WaitingItem| {
         matches!(
             item,

@@ -7,7 +7,6 @@ mod nearby;
 mod receipt;
 mod task;
 mod text;
-mod worker_kind;
 
 pub use done::{DONE_BYTES_MAX, DoneStep, DoneSummary};
 pub use files::{ChangedFile, FileState};
@@ -16,4 +15,3 @@ pub use receipt::{ArtifactEntry, OutcomeWord, ReceiptFile};
 pub use task::{FailedCriterion, HandOff, PlanBrief, PlanContext, PreviousAttempt};
 pub(crate) use task::{SCHEMA, class_word, lost_word};
 pub(crate) use text::{describe, title};
-pub use worker_kind::WorkerKind;

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::{Error, Result, Run, RunId, State, StepNumber, StepStatus, Timestamp};
+use plan_ledger::{Error, Result, RunId, State, StepNumber, StepStatus, Timestamp};
+use plan_ledger_views::RunnerWait;
 
 use super::hold::{Hold, Now};
 use super::{nearest_second, wall_now};
@@ -101,47 +102,27 @@ fn file_name(run: RunId) -> String {
     format!("run-{run}.json")
 }
 
-/// Steps of a run that its runner does not dispatch before a time.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RunWait {
-    pub(crate) run: RunId,
-    /// Whose steps; `None`: those without an owner, or all of the run.
-    pub(crate) owner: Option<String>,
-    pub(crate) is_whole_run: bool,
-    /// `None`: until a person answers.
-    pub(crate) until: Option<Timestamp>,
-    pub(crate) reason: String,
-    /// The second owner, whose workers take the steps meanwhile.
-    pub(crate) second: Option<String>,
-    /// Whether a usage limit is the reason.
-    pub(crate) is_limit: bool,
-}
-
-impl RunWait {
-    /// The waits of the runners of all open runs. A runner that is not at work has no hours.
-    pub(crate) fn all(
-        ledger: &Path,
-        state: &State,
-        now: Timestamp,
-        is_absent: impl Fn() -> bool,
-    ) -> Vec<Self> {
-        let now = Now { ledger: now, wall: wall_now() };
-        let of_run = |run: RunId| {
-            let Holds { hours, owners, steps } = Holds::read(ledger, run);
-            let status = |step: &str| {
-                Some(state.runs.get(&run)?.step(StepNumber(step.parse().ok()?))?.status)
-            };
-            let is_answered = |held: &OwnerHold| {
-                let mut asked = steps.iter().filter(|(_, limits)| limits.owner == held.owner);
-                held.hold.is_for_person
-                    && asked.any(|(step, limits)| limits.is_answered(status(step)))
-            };
-            let wait = move |(owner, second): (Option<String>, Option<String>),
-                             hold: Hold,
-                             is_whole_run| {
+/// What the runners of all open runs wait for. One that is not at work has no hours.
+pub(crate) fn runner_waits(
+    ledger: &Path,
+    state: &State,
+    now: Timestamp,
+    is_absent: impl Fn() -> bool,
+) -> Vec<RunnerWait> {
+    let now = Now { ledger: now, wall: wall_now() };
+    let of_run = |run: RunId| {
+        let Holds { hours, owners, steps } = Holds::read(ledger, run);
+        let status =
+            |step: &str| Some(state.runs.get(&run)?.step(StepNumber(step.parse().ok()?))?.status);
+        let is_answered = |held: &OwnerHold| {
+            let mut asked = steps.iter().filter(|(_, limits)| limits.owner == held.owner);
+            held.hold.is_for_person && asked.any(|(step, limits)| limits.is_answered(status(step)))
+        };
+        let wait =
+            move |(owner, second): (Option<String>, Option<String>), hold: Hold, is_whole_run| {
                 let until = (!hold.is_for_person).then(|| nearest_second(hold.end(now)));
                 let reason = hold.reason.clone();
-                let wait = Self {
+                let wait = RunnerWait {
                     run,
                     owner,
                     is_whole_run,
@@ -152,30 +133,13 @@ impl RunWait {
                 };
                 Some(wait).filter(|_| !hold.is_over(now))
             };
-            let hours = hours.filter(|_| !is_absent());
-            let hours = hours.and_then(|hold| wait((None, None), hold, true));
-            let owners = owners.into_iter().filter(|held| !is_answered(held));
-            let owners =
-                owners.filter_map(|held| wait((held.owner, held.second), held.hold, false));
-            hours.into_iter().chain(owners).collect::<Vec<_>>()
-        };
-        state.runs.open().flat_map(of_run).collect()
-    }
-
-    /// Whether a step waits for its end.
-    pub(crate) fn holds(&self, run: &Run, number: StepNumber) -> bool {
-        let is_own = || {
-            let owner = run.step(number).and_then(|step| step.owner());
-            let goes_on = || self.second.is_some() && !run.has_command(number);
-            owner.map(str::to_owned) == self.owner && !goes_on()
-        };
-        self.run == run.id && (self.is_whole_run || is_own())
-    }
-
-    /// How many steps could be dispatched without it.
-    pub(crate) fn ready_count(&self, run: &Run) -> usize {
-        run.ready().filter(|(_, number)| self.holds(run, *number)).count()
-    }
+        let hours = hours.filter(|_| !is_absent());
+        let hours = hours.and_then(|hold| wait((None, None), hold, true));
+        let owners = owners.into_iter().filter(|held| !is_answered(held));
+        let owners = owners.filter_map(|held| wait((held.owner, held.second), held.hold, false));
+        hours.into_iter().chain(owners).collect::<Vec<_>>()
+    };
+    state.runs.open().flat_map(of_run).collect()
 }
 
 #[cfg(test)]

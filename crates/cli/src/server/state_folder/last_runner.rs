@@ -18,13 +18,14 @@ use std::path::{Path, PathBuf};
 
 use plan_ledger::internals::format::content_hash;
 use plan_ledger::log::LogReader;
-use plan_ledger::{Clock, Environment, LedgerView, Timestamp};
+use plan_ledger::{Clock, Environment, LedgerView, Run, Timestamp};
+use plan_ledger_views::{GoneClaim, KnownRunner, RunnerPresence, RunnerWait};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::state_folder;
 use crate::protocol::private_files;
-use crate::protocol::{hex, process_start, this_machine};
+use crate::protocol::{has_judge, hex, process_start, this_machine};
 use crate::server::agent_session::{AgentSession, agents_may_decide};
 
 /// A runner that was started on this machine by this user.
@@ -253,15 +254,38 @@ impl RunnerStatus {
         }
     }
 
-    /// The text for people if no runner is at work, or if none may be.
-    pub(crate) fn absence(&self) -> Option<String> {
+    /// Whether a runner is at work, for a view.
+    pub(crate) fn presence(&self) -> RunnerPresence {
         match self {
-            Self::Unknown | Self::AtWork(_) => None,
-            Self::Absent(_) => Some("no runner is at work".to_owned()),
-            Self::Unseen(process, _) => Some(format!(
-                "this place does not show whether the last runner, process {process}, has ended"
-            )),
+            Self::Unknown => RunnerPresence::Unknown,
+            Self::Unseen(process, _) => RunnerPresence::Unseen(*process),
+            Self::AtWork(_) => RunnerPresence::AtWork,
+            Self::Absent(_) => RunnerPresence::Absent,
         }
+    }
+
+    /// What is known of the runner of a run, for a view.
+    pub(crate) fn known<'a>(
+        &self,
+        run: &Run,
+        dir: &Path,
+        gone: &'a [GoneClaim],
+        waits: &'a [RunnerWait],
+    ) -> KnownRunner<'a> {
+        let words = |words: Vec<&str>| words.into_iter().map(str::to_owned).collect();
+        KnownRunner {
+            presence: self.presence(),
+            resume: self.resume_words(&run.name).map(words),
+            had_planner: self.had_planner(&run.name),
+            has_judge: has_judge(dir, run.id),
+            gone,
+            waits,
+        }
+    }
+
+    /// What is to be said, for people, if no runner is at work, or if none may be.
+    pub(crate) fn absence(&self) -> Option<String> {
+        self.presence().absence()
     }
 
     /// Whether a runner may be at work that cannot be seen from here.

@@ -15,13 +15,14 @@ use plan_ledger::internals::format::{HeadState, SegmentHeader};
 use plan_ledger::internals::ledger::{Fold, LedgerTime};
 use plan_ledger::internals::storage::Access;
 use plan_ledger::log::{Damage, DerivedDamage, LogReader, TailVerdict, opening_verdict};
-use plan_ledger::{Environment, Error, ErrorKind, LedgerView, State, Timestamp};
+use plan_ledger::{Environment, Error, ErrorKind, LedgerView, Run, State, Timestamp};
 
 use crate::commands::store::source::damage_hint;
 use crate::output::{Code, Failure, escape_control, escape_path};
 use crate::protocol::{OpeningJson, counted, error_line, lost_records_text};
-use crate::runner::{GoneClaim, RunWait};
+use crate::runner::{gone_claims, runner_waits};
 use crate::server::RunnerStatus;
+use plan_ledger_views::{GoneClaim, RunActivity, RunnerWait};
 
 use super::next_action::Surroundings;
 use super::output::Output;
@@ -39,7 +40,7 @@ pub(crate) struct LedgerOverview {
     /// The claims of processes that are gone.
     pub(crate) dead: Vec<GoneClaim>,
     /// What runners wait for.
-    waits: Vec<RunWait>,
+    waits: Vec<RunnerWait>,
 }
 
 /// The newest state, and the reason if it may lack acknowledged records.
@@ -73,8 +74,8 @@ impl LedgerOverview {
         let runner = RunnerStatus::of(dir, view.log());
         let fold = fold?;
         let now = LedgerTime::of(view.log(), environment).now.max(fold.state.time);
-        let dead = GoneClaim::all(dir, &fold.state);
-        let waits = RunWait::all(dir, &fold.state, now, || runner.is_absent());
+        let dead = gone_claims(dir, &fold.state);
+        let waits = runner_waits(dir, &fold.state, now, || runner.is_absent());
         Ok(Self { view, fold, health, now, runner, dead, waits })
     }
 
@@ -82,6 +83,11 @@ impl LedgerOverview {
     pub(crate) fn surroundings<'a>(&'a self, dir: &'a Path) -> Surroundings<'a> {
         let Self { now, runner, dead, waits, .. } = self;
         Surroundings { dir, now: *now, runner, dead, waits }
+    }
+
+    /// How a run stands.
+    pub(crate) fn activity(&self, run: &Run, dir: &Path) -> RunActivity {
+        self.surroundings(dir).activity(&self.fold.state, run, !self.is_good())
     }
 
     /// Whether everything that was acknowledged can be read.

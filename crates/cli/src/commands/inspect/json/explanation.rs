@@ -12,7 +12,8 @@ use plan_ledger_views::{ReasonJson, ReplanRequestJson, StepReasonsJson, TimeJson
 
 use crate::commands::inspect::json::repeats::RepeatJson;
 use crate::commands::inspect::json::waits::WaitJson;
-use crate::runner::{RepeatingAttempt, RunWait};
+use crate::runner::RepeatingAttempt;
+use plan_ledger_views::RunnerWait;
 
 /// Why a step is not dispatched.
 #[derive(Debug, Serialize)]
@@ -46,7 +47,7 @@ impl<'a> WhyLine<'a> {
     pub(crate) fn of(
         run: &'a Run,
         found: &'a Explanation,
-        waits: &[RunWait],
+        waits: &[RunnerWait],
         repeats: &[&RepeatingAttempt],
     ) -> Self {
         let is_ready = run.ready().any(|(_, number)| number == found.step);

@@ -2,6 +2,7 @@
 //!
 //! Every struct is destructured field by field, so that a new field cannot be forgotten.
 
+pub(crate) mod activity;
 pub(crate) mod checks;
 pub(crate) mod event;
 #[cfg(test)]

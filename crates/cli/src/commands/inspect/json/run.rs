@@ -15,9 +15,11 @@ use plan_ledger::{
     AttemptToken, ContentHash, Cost, Ending, Limits, Question, QuestionId, Run, RunId, RunPolicy,
     RunStatus, StepNumber, StepState, StepStatus,
 };
+use plan_ledger_views::steps_in_flight;
 
 use crate::commands::inspect::health::LedgerOverview;
-use crate::commands::inspect::lookup::{in_flight, missing_members, steps_in_status};
+use crate::commands::inspect::json::activity::RunActivityJson;
+use crate::commands::inspect::lookup::{missing_members, steps_in_status};
 use crate::commands::inspect::next_action::{NextActionJson, actions, limited};
 use crate::json::{ReplanRequestJson, TimeJson};
 use crate::protocol::TrustedCheckJson;
@@ -28,6 +30,8 @@ use crate::protocol::TrustedCheckJson;
 pub(crate) struct RunLine<'a> {
     /// The barriers of the active version.
     barriers: Vec<RunBarrierJson<'a>>,
+    /// How it stands.
+    activity: RunActivityJson,
     /// The limits of its budget, and what is used of them.
     budget: BudgetJson,
     /// What it spent.
@@ -85,13 +89,14 @@ pub(crate) struct RunLine<'a> {
 impl<'a> RunLine<'a> {
     pub(crate) fn of(overview: &'a LedgerOverview, run: &'a Run, dir: &Path) -> Self {
         let state = &overview.fold.state;
-        let flights = in_flight(state, run).filter_map(|(number, step)| {
+        let flights = steps_in_flight(state, run).filter_map(|(number, step)| {
             Some(FlightJson::of(run, number, step.attempts, step.attempt()?))
         });
         let names =
             |status| steps_in_status(run, status).map(|number| StepNameJson::of(run, number));
         Self {
             barriers: run.barriers.iter().map(RunBarrierJson::of).collect(),
+            activity: (&overview.activity(run, dir)).into(),
             budget: BudgetJson::of(run),
             cost: run.spent(),
             counts: COUNTED.into_iter().map(|status| (status, run.count(status))).collect(),
@@ -253,7 +258,12 @@ pub(crate) struct FlightJson<'a> {
 }
 
 impl<'a> FlightJson<'a> {
-    fn of(run: &'a Run, number: StepNumber, attempts: u32, attempt: &'a Attempt) -> Self {
+    pub(crate) fn of(
+        run: &'a Run,
+        number: StepNumber,
+        attempts: u32,
+        attempt: &'a Attempt,
+    ) -> Self {
         Self {
             attempt: attempts,
             id: run.step(number).map(StepState::id),

@@ -8,25 +8,30 @@ use serde::Serialize;
 
 use plan_ledger::internals::ledger::{TracedRecord, ValueChange};
 use plan_ledger::plan::{
-    Account, Activity, BarrierSummary, ExecutionState, Micros, OperatorView, PauseCause, Remaining,
-    RequiredAction, RunCounters, TimeoutAction, UserView, VersionSummary, Warning,
+    Account, BarrierSummary, ExecutionState, Micros, OperatorView, PauseCause, Remaining, Route,
+    RunCounters, VersionSummary, Warning,
 };
 use plan_ledger::{
-    AttemptToken, ContentHash, Event, FailureClass, QuestionId, RecordedEvent, Run, RunId,
-    StepNumber, StepStatus,
+    AttemptToken, Event, FailureClass, RecordedEvent, Run, RunId, RunStatus, StepNumber, StepState,
+    StepStatus,
 };
 
 use crate::commands::inspect::answers::AnswerOfAnother;
+use crate::commands::inspect::json::activity::{ActivityJson, RunActivityJson};
 use crate::commands::inspect::json::checks::CheckJson;
 use crate::commands::inspect::json::repeats::RepeatJson;
 use crate::commands::inspect::json::waits::{InsideWaitJson, WaitJson};
 use crate::commands::inspect::ledger_at::LedgerAt;
-use crate::commands::inspect::next_action::{NextAction, NextActionJson, gone_steps};
+use crate::commands::inspect::next_action::{NextAction, NextActionJson};
 use crate::commands::inspect::text::units::span;
 use crate::json::{ReplanRequestJson, TimeJson};
+use crate::output::{PendingJson, lines_of};
 use crate::protocol::TrustedCheckJson;
-use crate::runner::GoneClaim;
 use crate::server::RunnerStatus;
+use plan_ledger_views::{
+    GoneClaim, RunActivity, RunProgress, WaitingItem, WaitsFor, gone_steps, steps_in_flight,
+    waiting_items,
+};
 
 use super::run::{FlightJson, RunStatusJson};
 use plan_ledger_views::QuestionLine;
@@ -37,6 +42,8 @@ use plan_ledger_views::QuestionLine;
 pub(crate) struct UserViewLine<'a> {
     /// The next actions, most urgent first, with their commands.
     actions: Vec<NextActionJson>,
+    /// How it stands.
+    activity: RunActivityJson,
     /// The checks that run now; none for a past state.
     checks: Vec<CheckJson>,
     /// The claims of processes that are gone; none for a past state.
@@ -47,10 +54,12 @@ pub(crate) struct UserViewLine<'a> {
     done: u32,
     /// The expected remaining time.
     expected_micros: Option<Micros>,
-    /// What a person must do.
-    needs: Vec<NeedJson<'a>>,
-    /// What happens at the moment.
-    now: &'a [Activity],
+    /// The attempts in flight, in the order of dispatch.
+    in_flight: Vec<FlightJson<'a>>,
+    /// What waits for a person.
+    needs: Vec<NeedJson>,
+    /// What happens at the moment, the most important first.
+    now: Vec<ActivityJson>,
     /// What workers print over and over; none for a past state.
     repeats: Vec<RepeatJson>,
     /// The run.
@@ -78,29 +87,26 @@ pub(crate) struct UserViewLine<'a> {
 
 impl<'a> UserViewLine<'a> {
     pub(crate) fn of(
-        (ledger, run): (&LedgerAt<'_>, &Run),
-        view: &'a UserView,
+        (ledger, run): (&'a LedgerAt<'_>, &'a Run),
+        (stands, progress): (&RunActivity, &'a RunProgress),
         actions: Vec<NextAction>,
         warnings: Vec<Warning>,
     ) -> Self {
-        let UserView {
-            title,
-            done,
-            total_steps,
-            continues,
-            activities,
-            required_actions,
-            expected,
-        } = view;
+        let RunProgress { title, done, steps, continues, expected } = progress;
+        let flight = |(number, step): (StepNumber, &'a StepState)| {
+            Some(FlightJson::of(run, number, step.attempts, step.attempt()?))
+        };
         Self {
             actions: actions.into_iter().map(Into::into).collect(),
+            activity: stands.into(),
             checks: CheckJson::of_run(ledger, run),
             dead_claims: DeadClaimJson::of_run(ledger, run),
             continues: *continues,
             done: *done,
             expected_micros: *expected,
-            needs: required_actions.iter().map(NeedJson::from).collect(),
-            now: activities,
+            in_flight: steps_in_flight(&ledger.state, run).filter_map(flight).collect(),
+            needs: NeedJson::of_run(ledger, run),
+            now: ActivityJson::all(stands),
             repeats: ledger.repeats_of(run, |_| true).map(RepeatJson::of).collect(),
             run: run.id,
             runner_at_work: match &ledger.runner {
@@ -110,7 +116,7 @@ impl<'a> UserViewLine<'a> {
             },
             answers_of_others: Vec::new(),
             stale_files: None,
-            steps: *total_steps,
+            steps: *steps,
             title,
             trusted_checks: TrustedCheckJson::of_run(run),
             waits: WaitJson::of_run(&ledger.waits, run),
@@ -176,75 +182,39 @@ impl DeadClaimJson {
     }
 }
 
-/// What a person must do.
+/// An item that waits for a person.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-#[serde(tag = "is", rename_all = "snake_case")]
-enum NeedJson<'a> {
-    /// Answer a question.
-    Answer {
-        /// The time until which it can be answered.
-        deadline: Option<TimeJson>,
-        /// What happens if no answer arrives in time.
-        on_timeout: Option<TimeoutAction<'a>>,
-        /// The possible answers.
-        options: &'a [String],
-        /// The number of the question.
-        question: QuestionId,
-        /// The hash of what is shown with the question.
-        shown: ContentHash,
-        /// The text of the question.
-        text: &'a str,
-        /// The person who is asked; null for any person.
-        to: Option<&'a str>,
-    },
-    /// Find out whether a lost attempt did its work.
-    OutcomeUnknown {
-        /// The step.
-        step: StepNumber,
-        /// Its title, goal or id.
-        what: &'a str,
-    },
-    /// Judge the text criteria of a reported step.
-    Accept {
-        /// The criteria without a verdict.
-        criteria: &'a [String],
-        /// The step.
-        step: StepNumber,
-        /// Its title, goal or id.
-        what: &'a str,
-    },
-    /// Review a version of the plan.
-    Review {
-        /// The hash of the version.
-        hash: ContentHash,
-        /// The version.
-        version: u32,
-    },
+struct NeedJson {
+    /// Commands that resolve it, after the one that shows what it lets the run execute.
+    advice: Vec<String>,
+    /// When it is resolved without a person; null if it is not.
+    deadline: Option<TimeJson>,
+    /// The item, as in `next`.
+    item: PendingJson,
+    /// The item, for people.
+    text: String,
+    /// The person for whom it waits; null for any person.
+    to: Option<String>,
 }
 
-impl<'a> From<&'a RequiredAction> for NeedJson<'a> {
-    fn from(need: &'a RequiredAction) -> Self {
-        match need {
-            RequiredAction::Answer { question, text, to, options, deadline, on_timeout, shown } => {
-                Self::Answer {
-                    deadline: deadline.map(TimeJson::from),
-                    on_timeout: on_timeout.as_ref().map(TimeoutAction::from),
-                    options,
-                    question: *question,
-                    shown: *shown,
-                    text,
-                    to: to.as_deref(),
-                }
-            }
-            RequiredAction::Resolve { step, what } => Self::OutcomeUnknown { step: *step, what },
-            RequiredAction::Accept { step, what, criteria } => {
-                Self::Accept { criteria, step: *step, what }
-            }
-            RequiredAction::Review { version, hash } => {
-                Self::Review { hash: *hash, version: *version }
-            }
+impl NeedJson {
+    fn of_run(ledger: &LedgerAt<'_>, run: &Run) -> Vec<Self> {
+        if matches!(run.status, RunStatus::Ended(_)) {
+            return Vec::new();
         }
+        let items = waiting_items(run, &Route::default()).into_iter();
+        let item = |item: WaitingItem| {
+            let WaitsFor::Person(to) = item.waits_for() else { return None };
+            Some(Self {
+                advice: lines_of(&item.resolve(&run.name, ledger.context.dir)),
+                deadline: item.deadline().map(TimeJson::from),
+                text: item.to_string(),
+                to: to.map(str::to_owned),
+                item: (&item).into(),
+            })
+        };
+        items.filter_map(item).collect()
     }
 }
 

@@ -7,9 +7,9 @@ use serde::Serialize;
 use plan_ledger::{Run, StepNumber};
 
 use crate::commands::inspect::ledger_at::LedgerAt;
-use crate::commands::inspect::text::waits::{inside_wait_of, waits_of};
+use crate::commands::inspect::text::waits::inside_wait_of;
 use crate::json::TimeJson;
-use crate::runner::RunWait;
+use plan_ledger_views::{RunnerWait, waits_of};
 
 /// Ready steps that the runner of a run does not dispatch before a time, or before an answer.
 #[derive(Debug, Serialize)]
@@ -30,7 +30,7 @@ pub(crate) struct WaitJson {
 }
 
 impl WaitJson {
-    pub(crate) fn of(wait: &RunWait, run: &Run) -> Self {
+    pub(crate) fn of(wait: &RunnerWait, run: &Run) -> Self {
         let ready = run.ready().map(|(_, number)| number);
         Self {
             owner: wait.owner.clone(),
@@ -43,7 +43,7 @@ impl WaitJson {
     }
 
     /// What the runner of a run waits for.
-    pub(crate) fn of_run(waits: &[RunWait], run: &Run) -> Vec<Self> {
+    pub(crate) fn of_run(waits: &[RunnerWait], run: &Run) -> Vec<Self> {
         waits_of(waits, run).map(|wait| Self::of(wait, run)).collect()
     }
 }

@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use plan_ledger::{Cost, Ending, Limits, Run, RunStatus, StepStatus};
+use plan_ledger_views::{Activity, RunActivity};
 
 use crate::commands::inspect::text::units::words;
-use crate::output::render::Paint;
-use crate::output::{cost_text, limits_text};
+use crate::output::render::{Paint, Style};
+use crate::output::{cost_text, escape_control, limits_text};
 use crate::protocol::{count, counted};
 
 /// The status of a run, and its paint.
@@ -19,6 +20,23 @@ pub(crate) fn run_status_text(status: RunStatus) -> (Paint, String) {
             (paint, words(&ending, ' '))
         }
     }
+}
+
+/// How a run stands, in one sentence.
+pub(crate) fn activity_text(stands: &RunActivity, style: Style) -> String {
+    let paint = match &stands.activity {
+        Activity::Ended { ending: Ending::Done } => Paint::Good,
+        Activity::Ended { .. }
+        | Activity::Unknown
+        | Activity::Stopped
+        | Activity::Blocked { .. } => Paint::Bad,
+        Activity::Working { .. }
+        | Activity::InFlight { .. }
+        | Activity::Checking { .. }
+        | Activity::Ready { .. } => Paint::None,
+        _ => Paint::Notice,
+    };
+    style.paint(paint, &escape_control(&stands.to_string()))
 }
 
 /// The progress of a run: `[####------] 37/145 accepted, 2 failed`.

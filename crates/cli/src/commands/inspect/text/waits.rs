@@ -7,10 +7,11 @@ use plan_ledger::{Run, StepNumber, Timestamp};
 use crate::commands::inspect::text::units::moment;
 use crate::output::escape_control;
 use crate::protocol::counted;
-use crate::runner::{InsideWait, RunWait, inside_wait};
+use crate::runner::{InsideWait, inside_wait};
+use plan_ledger_views::{RunnerWait, waits_of};
 
 /// What a runner waits for, for people.
-pub(crate) fn wait_text(wait: &RunWait, run: &Run, now: Timestamp) -> String {
+pub(crate) fn wait_text(wait: &RunnerWait, run: &Run, now: Timestamp) -> String {
     let until = match wait.until {
         Some(until) => format!("until {}", moment(until, now)),
         None => "for an answer".to_owned(),
@@ -31,19 +32,10 @@ pub(crate) fn wait_text(wait: &RunWait, run: &Run, now: Timestamp) -> String {
     format!("{who} {until}{}{ready}: {reason}", second.unwrap_or_default())
 }
 
-/// What the runner of a run waits for.
-pub(crate) fn waits_of<'a>(
-    waits: &'a [RunWait],
-    run: &Run,
-) -> impl Iterator<Item = &'a RunWait> + Clone {
-    let id = run.id;
-    waits.iter().filter(move |wait| wait.run == id)
-}
-
 /// The wait of the worker of a step in its process, for the end of a usage limit, in the ledger of that folder.
 pub(crate) fn inside_wait_of(
     dir: &Path,
-    waits: &[RunWait],
+    waits: &[RunnerWait],
     run: &Run,
     number: StepNumber,
 ) -> Option<InsideWait> {

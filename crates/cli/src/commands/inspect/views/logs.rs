@@ -22,10 +22,11 @@ use plan_ledger::plan::{StepEvent, StepRecord};
 use plan_ledger::{
     AttemptToken, Event, LedgerView, Receipt, Ruling, Run, RunId, RunStatus, StepNumber,
 };
+use plan_ledger_views::steps_in_flight;
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
-use crate::commands::inspect::lookup::{in_flight, numbered_steps, step_name};
+use crate::commands::inspect::lookup::{numbered_steps, step_name};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::record_content::RecordContent;
 use crate::commands::inspect::text::event::step_event_text;
@@ -405,7 +406,7 @@ impl<'a> Follower<'a> {
     fn new(ledger: &LedgerAt<'a>, id: RunId, step: Option<StepNumber>) -> Result<Self, Failure> {
         let (context, run) = (ledger.context, ledger.run(id)?);
         let mut live = BTreeMap::new();
-        for (number, state) in in_flight(&ledger.state, run) {
+        for (number, state) in steps_in_flight(&ledger.state, run) {
             let Some(attempt) = state.attempt().filter(|_| step.is_none_or(|it| it == number))
             else {
                 continue;

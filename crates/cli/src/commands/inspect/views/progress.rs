@@ -10,6 +10,7 @@ use serde::Serialize;
 use plan_ledger::internals::ledger::ProgressPoint;
 use plan_ledger::plan::Micros;
 use plan_ledger::{Run, RunId, StepStatus};
+use plan_ledger_views::RunProgress;
 
 use plan_ledger_views::{Bar, Block, Document, Series, Text};
 
@@ -55,7 +56,7 @@ pub(crate) fn progress(
     let phases = phases(run);
     match context.form {
         Form::Json => {
-            let view = run.user_view(ledger.now);
+            let view = RunProgress::of(run, &ledger.activity(run), ledger.now);
             let phase = |(name, (closed, failed, steps)): &(String, Phase)| PhaseJson {
                 closed: *closed,
                 failed: *failed,
@@ -68,7 +69,7 @@ pub(crate) fn progress(
                 expected_micros: view.expected,
                 phases: phases.iter().map(phase).collect(),
                 run: id,
-                steps: view.total_steps,
+                steps: view.steps,
             })?;
             milestones(id, &course, out)?;
         }
@@ -149,7 +150,7 @@ fn print(
     out.line(&format!("  {}", out.style.fit(&progress_text(run), 2)))?;
     let whole = |micros: Micros| span(micros / 1_000_000 * 1_000_000);
     let took = whole(elapsed(run, ledger.now));
-    let expected = run.user_view(ledger.now).expected;
+    let expected = RunProgress::of(run, &ledger.activity(run), ledger.now).expected;
     let more = expected.map_or_else(String::new, |left| format!(", about {} more", whole(left)));
     let attempts = counted(run.account.attempts, "attempt");
     out.line(&format!("  {took} so far, {attempts}{more}"))?;

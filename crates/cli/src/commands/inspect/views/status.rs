@@ -1,32 +1,30 @@
 //! The status of a run for its user: what is done, what happens now, what a person must do, and the
 //! commands that move the run forward.
 //!
-//! Invariant: the library computes what the run is doing ([`user_view`]); this module adds whether a
-//! runner is at work, and the commands.
+//! Invariant: what the run does and what waits is computed once, by the package of views; this module prints it.
 
 use std::collections::BTreeMap;
 
-use plan_ledger::plan::{Activity, Criterion, Micros, UserView};
+use plan_ledger::plan::{Criterion, Micros};
 use plan_ledger::{Idempotence, Run, RunStatus, StepNumber, StepStatus};
 
 use crate::commands::inspect::context::Form;
 use crate::commands::inspect::json::views::UserViewLine;
 use crate::commands::inspect::ledger_at::LedgerAt;
 use crate::commands::inspect::lookup::{step_name, steps_in_status};
-use crate::commands::inspect::next_action::{
-    ActionGroup, NextAction, actions, gone_steps, hosted_steps, limited,
-};
+use crate::commands::inspect::next_action::{ActionGroup, NextAction, actions, limited};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::units::{span, words};
-use crate::commands::inspect::text::waits::{
-    inside_wait_of, inside_wait_text, wait_text, waits_of,
-};
+use crate::commands::inspect::text::waits::{inside_wait_of, inside_wait_text, wait_text};
 use crate::output::render::Paint;
 use crate::output::{Failure, cost_text, escape_control, is_for_agent, warning_text};
 use crate::protocol::hand_off::files::{stale_steps, stale_text};
 use crate::protocol::trusted_text;
 use crate::runner::{CheckAtWork, checks_at_work, is_at_work_alone, worker_at_work};
-use plan_ledger_views::rejected_text;
+use plan_ledger_views::{
+    Activity, RunActivity, RunProgress, gone_steps, hosted_steps, rejected_text, steps_in_flight,
+    title_line, waits_of,
+};
 
 use super::why::repeated_texts;
 
@@ -36,18 +34,19 @@ pub(crate) fn show_user(
     run: &Run,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
-    let view = run.user_view(ledger.now);
+    let stands = ledger.activity(run);
+    let progress = RunProgress::of(run, &stands, ledger.now);
     let actions = actions(&ledger.state, run, ledger.surroundings());
     let actions = limited(&actions, run, ledger.context.dir);
     if ledger.context.form == Form::Json {
         let warnings = run.warnings(ledger.state.time, ledger.now);
-        let line = UserViewLine::of((ledger, run), &view, actions, warnings);
+        let line = UserViewLine::of((ledger, run), (&stands, &progress), actions, warnings);
         let line = line.with_stale_files(stale_files(ledger, run));
         return out.json(&line.with_answers(ledger.answers_of_others(run.id)));
     }
     ledger.heading("status", run, out)?;
-    print_progress(run, &view, out)?;
-    print_now(ledger, run, &view, out)?;
+    print_progress(run, &progress, out)?;
+    print_now(ledger, run, &stands, out)?;
     print_failed(run, out)?;
     // Otherwise an action names it.
     if let Some(text) =
@@ -63,7 +62,7 @@ pub(crate) fn show_user(
     }
     print_warnings(ledger, run, out)?;
     print_stale(ledger, run, out)?;
-    if let (Some(left), None) = (view.expected, ledger.runner.absence()) {
+    if let (Some(left), None) = (progress.expected, &stands.absence) {
         out.line(&format!("  about {} more", whole_seconds(left)))?;
     }
     let (needs, next): (Vec<_>, Vec<_>) = actions.iter().partition(|action| needs_person(action));
@@ -112,8 +111,8 @@ pub(crate) fn stale_files(
     if is_open && !ledger.is_past() { stale_steps(run, None) } else { None }
 }
 
-fn print_progress(run: &Run, view: &UserView, out: &mut Output<'_>) -> Result<(), Failure> {
-    let UserView { title, done, total_steps, continues, .. } = view;
+fn print_progress(run: &Run, progress: &RunProgress, out: &mut Output<'_>) -> Result<(), Failure> {
+    let RunProgress { title, done, steps, continues, .. } = progress;
     let more = if *continues { " so far" } else { "" };
     let spent = run.spent();
     let spent = if spent == plan_ledger::Cost::default() {
@@ -121,13 +120,13 @@ fn print_progress(run: &Run, view: &UserView, out: &mut Output<'_>) -> Result<()
     } else {
         format!(", cost {}", cost_text(spent))
     };
-    out.line(&format!("  {}: {done} of {total_steps} steps{more}{spent}", escape_control(title)))
+    out.line(&format!("  {}: {done} of {steps} steps{more}{spent}", escape_control(title)))
 }
 
 fn print_now(
     ledger: &LedgerAt<'_>,
     run: &Run,
-    view: &UserView,
+    stands: &RunActivity,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
     let is_absent = ledger.runner.is_absent();
@@ -138,27 +137,25 @@ fn print_now(
     let hosted: Vec<StepNumber> =
         hosted_steps(&ledger.state, run).map(|(number, _)| number).collect();
     let absence = ledger.runner.absence();
-    if is_absent && !hosted.is_empty() {
-        out.painted(Paint::Bad, "  stopped: the runner is gone")?;
-    } else if let Some(text) = absence.as_ref().filter(|_| is_idle(run) || !hosted.is_empty()) {
-        out.painted(Paint::Notice, &format!("  {text}"))?;
+    // The heading has the first one, and what waits for people has a list of its own.
+    let is_shown = |activity: &&Activity| !matches!(activity, Activity::WaitingForPeople { .. });
+    for activity in stands.others.iter().filter(is_shown) {
+        out.line(&format!("  {}", escape_control(&activity.to_string())))?;
+    }
+    if let Some(reason) = run.why_stopping().filter(|_| run.status == RunStatus::Running) {
+        out.line(&format!("  stopping: {}", escape_control(&reason)))?;
     }
     for wait in waits_of(&ledger.waits, run) {
         out.painted(Paint::Notice, &format!("  {}", wait_text(wait, run, ledger.now)))?;
     }
-    for activity in &view.activities {
-        match activity {
-            Activity::Working { step, what, .. } => {
-                let end = match gone.get(step) {
-                    Some(process) => WorkerEnd::Gone(*process),
-                    None if absence.is_none() || !hosted.contains(step) => WorkerEnd::None,
-                    None if is_absent => left_at_work(ledger, run, *step),
-                    None => WorkerEnd::Unseen,
-                };
-                print_working(ledger, run, (*step, what), end, out)?;
-            }
-            activity => out.line(&format!("  {}", escape_control(&activity.to_string())))?,
-        }
+    for (step, _) in steps_in_flight(&ledger.state, run).take(LISTED_MAX) {
+        let end = match gone.get(&step) {
+            Some(process) => WorkerEnd::Gone(*process),
+            None if absence.is_none() || !hosted.contains(&step) => WorkerEnd::None,
+            None if is_absent => left_at_work(ledger, run, step),
+            None => WorkerEnd::Unseen,
+        };
+        print_working(ledger, run, (step, &title_line(run, step)), end, out)?;
     }
     print_checks(ledger, run, out)
 }
@@ -187,13 +184,6 @@ fn criterion_of(run: &Run, step: Option<StepNumber>, criterion: u32) -> Option<S
         Some(number) => body(&run.plan_step(number)?.acceptance()),
         None => body(&run.plan()?.header().test_criteria),
     }
-}
-
-/// Whether a runner could dispatch or check steps, now or after a delay, and no worker has one.
-fn is_idle(run: &Run) -> bool {
-    let is_running = run.status == RunStatus::Running && run.pause.is_none();
-    let delayed = run.count(StepStatus::Delayed) + run.count(StepStatus::Reported);
-    is_running && run.in_flight == 0 && (run.has_dispatchable() || delayed > 0)
 }
 
 /// What became of the worker of a step whose runner is gone.

@@ -14,23 +14,24 @@ use plan_ledger::plan::{BarrierStatus, RunOverview, RunSummary};
 use plan_ledger::{
     ContentHash, Cost, Ending, Run, RunId, RunStatus, State, StepNumber, StepStatus, state_hash,
 };
+use plan_ledger_views::steps_in_flight;
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::health::{
     LedgerHealthJson, LedgerOverview, any_header, head_state, holder,
 };
 use crate::commands::inspect::json::run::RunLine;
-use crate::commands::inspect::lookup::{
-    barrier_word, in_flight, missing_members, numbered_steps, step_name,
-};
+use crate::commands::inspect::lookup::{barrier_word, missing_members, numbered_steps, step_name};
 use crate::commands::inspect::next_action::{actions, limited};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::event::fork_text;
-use crate::commands::inspect::text::run::{progress_text, run_status_text, spent_text};
+use crate::commands::inspect::text::run::{
+    activity_text, progress_text, run_status_text, spent_text,
+};
 use crate::commands::inspect::text::units::{moment, words};
 use crate::json::TimeJson;
 use crate::output::render::{Paint, Table};
-use crate::output::{Code, Failure, cost_text, escape_control, paused_text, quoted_folder};
+use crate::output::{Code, Failure, cost_text, escape_control, quoted_folder};
 use crate::protocol::hex;
 use crate::protocol::{count, counted, size, trusted_text};
 
@@ -279,14 +280,9 @@ fn print_run(
     dir: &Path,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
-    let (paint, status) = run_status_text(run.status);
     let heading = out.style.paint(Paint::Heading, &format!("run {}", escape_control(&run.name)));
-    let status = out.style.paint(paint, &status);
-    let paused = match &run.pause {
-        Some(cause) => out.style.paint(Paint::Notice, &format!(", {}", paused_text(cause))),
-        None => String::new(),
-    };
-    out.line(&format!("{heading} ({}): {status}{paused}", run.id))?;
+    let status = activity_text(&overview.activity(run, dir), out.style);
+    out.line(&format!("{heading} ({}): {status}", run.id))?;
     if let Some(forked) = &run.fork {
         out.line(&format!("  {}", fork_text(forked)))?;
     }
@@ -329,7 +325,7 @@ fn print_in_flight(
 ) -> Result<(), Failure> {
     let mut table = Table::with_headings(&["in flight", "attempt", "worker", "since", "lease"]);
     let mut rows = 0;
-    for (number, step) in in_flight(&overview.fold.state, run) {
+    for (number, step) in steps_in_flight(&overview.fold.state, run) {
         let Some(attempt) = step.attempt() else { continue };
         let dead = overview.dead.iter().find(|dead| dead.token == attempt.token);
         let (paint, lease) = if let Some(dead) = dead {

@@ -14,20 +14,20 @@ use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::explanation::WhyLine;
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::next_action::{
-    NextAction, Surroundings, failed_step, hosted_steps, item_actions, next_dispatch, resume_action,
+    NextAction, Surroundings, failed_step, item_actions, next_dispatch, resume_action,
 };
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::record_content::RecordContent;
 use crate::commands::inspect::text::units::moment;
-use crate::commands::inspect::text::waits::{wait_text, waits_of};
+use crate::commands::inspect::text::waits::wait_text;
 use crate::options::StepArg;
 use crate::output::render::{Paint, Style};
 use crate::output::{Code, Failure, escape_control, pending_commands, warning_text};
 use crate::protocol::StepName;
 use crate::runner::RepeatingAttempt;
-use plan_ledger_views::status_paint;
-use plan_ledger_views::wrap;
-use plan_ledger_views::{WaitingItem, show_step, waiting_items};
+use plan_ledger_views::{
+    WaitingItem, hosted_steps, show_step, status_paint, waiting_items, waits_of, wrap,
+};
 
 const EXAMPLES: &str = "\
 Examples:

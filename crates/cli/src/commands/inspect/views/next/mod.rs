@@ -20,11 +20,11 @@ use crate::commands::inspect::next_action::{
     ActionGroup, NextAction, actions, items_of_persons, limited,
 };
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::text::waits::waits_of;
 use crate::options::{LedgerArgs, OneRunArg};
 use crate::output::render::Paint;
 use crate::output::{Code, Failure, PendingJson, escape_control, is_for_agent};
 use crate::protocol::Missing;
+use plan_ledger_views::waits_of;
 
 use super::status::{stale_files, stale_lines};
 use super::view::report_rollback;

@@ -17,7 +17,8 @@ impl WorkerKind {
     }
 
     /// Whether this or an earlier runner hosted a worker of that name, as one of this type.
-    pub(crate) fn has_hosted(self, worker: &str) -> bool {
+    #[must_use]
+    pub fn has_hosted(self, worker: &str) -> bool {
         worker.strip_prefix(self.as_str()).is_some_and(|rest| rest.starts_with('/'))
     }
 
@@ -30,7 +31,8 @@ impl WorkerKind {
         }
     }
 
-    pub(crate) fn as_str(self) -> &'static str {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Process => "process",
             Self::Stub => "stub",
