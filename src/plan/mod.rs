@@ -63,7 +63,7 @@ pub use event::plan_event::{
 };
 pub use event::question::{
     ABORT, FAIL, NO, Question, QuestionAnswer, QuestionBody, QuestionExpiry, QuestionId,
-    QuestionSubject, RELEASE, REPLAN, RETRY, SKIP, VALUE, WAIT, WITHDRAWN, YES,
+    QuestionSubject, RAISE, RELEASE, REPLAN, RETRY, SKIP, VALUE, WAIT, WITHDRAWN, YES,
 };
 pub use event::receipt::{
     Artifact, BACKOFF, BlobOutput, Outcome, Output, RETRY_AFTER, Receipt, ReplanKind, USAGE_LIMIT,
@@ -100,7 +100,7 @@ pub use model::policy::{
     OnStale, OnUnknown,
 };
 pub use model::problem::Problem;
-pub use model::route::{OwnerLimit, OwnerSettings, OwnersOfPlan, PERSON, Route, Taker, is_person};
+pub use model::route::{OwnerLimit, OwnerSettings, OwnersOfPlan, Route, Taker, is_person};
 pub use model::step::{
     FailureClass, Fallback, Gate, Idempotence, OnFalse, OnTimeout, RetryPolicy, Step,
 };

@@ -14,6 +14,7 @@ const FORBIDDEN: &[&str] = &[
     "skip two --reason none --by ana",
     "retry one",
     "answer 9 yes --by ana",
+    "answer --all yes --by ana",
     "cancel --by ana",
     "pause --by ana",
     "unpause --by ana",

@@ -117,7 +117,7 @@ fn people_are_told_what_they_came_for() {
         .has("gate: closed, 1 of 2 needed arrived (3 members)")
         .has("missing  #2 slow  reported")
         .has("missing  #3 mail  outcome_unknown");
-    tell(&["budget", "small"]).has("attempts  6      -          -          no limit");
+    tell(&["budget", "small"]).has("attempts  6      -         -          no limit");
     tell(&["questions", "--decided"])
         .has("the outcome of step 3 (mail) is unknown")
         .has("small mail landed")

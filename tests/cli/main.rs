@@ -79,6 +79,7 @@ mod losses;
 mod many_runs;
 mod mcp;
 mod mission;
+mod morning;
 mod morning_after;
 #[cfg(mutants)]
 mod mutants;

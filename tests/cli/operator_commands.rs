@@ -294,15 +294,12 @@ steps:
     place
         .ledger("inspect .ledger")
         .code(0)
-        .says(&["running, paused: its attempt budget", "2 attempts"]);
+        .says(&["paused: its attempt budget", "2 attempts"]);
+    place.ledger("unpause plan --by ana").code(6).complains(&["its attempt budget is exhausted"]);
     place
-        .ledger("unpause plan --by ana")
-        .code(6)
-        .complains(&["its budget of attempts is exhausted"]);
-    place.ledger("budget plan").code(0).says(&[
-        "attempts  2      -          -          2         0",
-        "paused: its attempt budget",
-    ]);
+        .ledger("budget plan")
+        .code(0)
+        .says(&["attempts  2      -         -          2         0", "paused: its attempt budget"]);
     place.ledger("budget plan --attempts many --by ana").code(2).complains(&["a whole number"]);
     place.ledger("budget other --attempts 5 --by ana").code(2).complains(&["no run `other`"]);
     let set = place.ledger("budget plan --attempts 5 --by ana --json").code(0).lines();
@@ -319,7 +316,7 @@ steps:
     place
         .ledger("budget --tokens none --by ana")
         .code(0)
-        .says(&["budget of the ledger", "tokens    -      -          -          no limit"]);
+        .says(&["budget of the ledger", "tokens    -      -         -          no limit"]);
 }
 
 /// A paused run dispatches nothing until it is unpaused.

@@ -763,6 +763,8 @@ export interface AnswerRequest {
   once?: string;
   /** The number of the question. */
   question: number;
+  /** With the answer `raise`: by how much each part of the exhausted budget is raised, as in `budget`. */
+  raise?: Record<string, number>;
   /**
    * The hash that the question showed, or a prefix of it: if it has changed, the answer is
    * rejected.
@@ -793,6 +795,23 @@ export interface AnswerStepRequest {
   shown?: string | null;
   /** The step's id or number. */
   step: string;
+}
+
+/** Answer all open questions that take this answer. */
+export interface AnswerAllRequest {
+  act: "answer_all";
+  /** One of the options of each question. */
+  answer: string;
+  /** The author, for the record. */
+  by: string;
+  /** Only questions about failures of this class, or `usage_limit`; all questions by default. */
+  class?: string | null;
+  /** The reason. */
+  note?: string;
+  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  once?: string;
+  /** The run's name or number; all runs by default. */
+  run?: string | null;
 }
 
 /** Decide about a failed attempt, if the plan leaves the decision to an external decider. */
@@ -1155,6 +1174,21 @@ export interface AnsweredLine {
   /** The step's id; null for a question about the run. */
   step: string | null;
   type: "answered";
+}
+
+/** An open question that was not answered with the others. */
+export interface NotAnsweredLine {
+  /** The step number. */
+  number: number | null;
+  /** The number of the question. */
+  question: number;
+  /** The run. */
+  run: string;
+  /** The step's id; null for a question about the run. */
+  step: string | null;
+  type: "not_answered";
+  /** Why it was not answered. */
+  why: string;
 }
 
 /** The oldest segments were deleted. */
@@ -1833,7 +1867,7 @@ export interface ReceiptLine {
 export interface BudgetUse {
   /** The part. */
   part: BudgetPart;
-  /** How much of it is used, in percent, rounded down. */
+  /** How much of it is used, in percent: more than 100 after an overrun. Rounded down, and an overrun up. */
   percent: number;
 }
 
@@ -2069,6 +2103,7 @@ export type Request =
   | VerdictRequest
   | AnswerRequest
   | AnswerStepRequest
+  | AnswerAllRequest
   | DecideRequest
   | RetryRequest
   | SkipRequest
@@ -2098,6 +2133,7 @@ export type Line =
   | ErrorLine
   | ForkedLine
   | JudgedLine
+  | NotAnsweredLine
   | NotedLine
   | NothingLine
   | PausedLine

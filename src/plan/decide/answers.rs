@@ -6,7 +6,7 @@ use crate::plan::decide::versions;
 use crate::plan::event::Event;
 use crate::plan::event::plan_event::Review;
 use crate::plan::event::question::{
-    NO, Question, QuestionAnswer, QuestionBody, QuestionExpiry, QuestionId, QuestionSubject,
+    NO, Question, QuestionAnswer, QuestionBody, QuestionExpiry, QuestionId, QuestionSubject, RAISE,
     RELEASE, REPLAN, TIMEOUT, VALUE, YES,
 };
 use crate::plan::event::run_event::{
@@ -48,6 +48,13 @@ pub(crate) fn answer(
     {
         let (answer, options) = (reply.answer.to_owned(), asked.options.clone());
         return Err(Rejection::NotAnOption { answer, options });
+    }
+    // A new limit answers it: without one, the budget is as short as before.
+    if asked.subject == QuestionSubject::Budget
+        && reply.answer == RAISE
+        && let Some(cause) = &run.pause
+    {
+        return Err(Rejection::Paused(cause.clone()));
     }
     answer_events(state, now, run, (id, question), reply)
 }

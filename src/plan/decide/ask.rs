@@ -26,13 +26,26 @@ pub(crate) fn barrier_event(run: &Run, id: &str, change: BarrierChange) -> Optio
 
 /// Withdraws the questions about a subject that no longer needs an answer.
 pub(crate) fn withdraw_questions(run: &Run, subject: &QuestionSubject, by: &str) -> Vec<Event> {
+    close_questions(run, subject, WITHDRAWN, by)
+}
+
+/// Closes the open questions about a subject: with this answer, if it is one of their options; else they are withdrawn.
+pub(crate) fn close_questions(
+    run: &Run,
+    subject: &QuestionSubject,
+    answer: &str,
+    by: &str,
+) -> Vec<Event> {
     let about = run.questions.iter().filter(|(_, each)| each.asked.subject == *subject);
     let event = |(id, question): (&QuestionId, &Question)| {
+        let is_option = question.asked.options.iter().any(|option| option == answer);
+        let (answer, note) =
+            if is_option { (answer, "") } else { (WITHDRAWN, "it no longer needs an answer") };
         let answered = QuestionAnswer {
             question: *id,
-            answer: WITHDRAWN.to_owned(),
+            answer: answer.to_owned(),
             by: by.to_owned(),
-            note: "it no longer needs an answer".to_owned(),
+            note: note.to_owned(),
             shown: question.asked.shown,
         };
         Event::QuestionAnswered(QuestionAnswered { run: run.id, answered })

@@ -1,9 +1,9 @@
 //! Budgets: whether they cover an attempt, and the commands that pause, unpause and change them.
 
-use super::ask::withdraw_questions;
+use super::ask::{close_questions, withdraw_questions};
 use super::lookup::{not_available, open_run, running_run, step_of};
 use crate::plan::event::Event;
-use crate::plan::event::question::QuestionSubject;
+use crate::plan::event::question::{QuestionSubject, RAISE};
 use crate::plan::event::run_event::{
     BudgetChanged, HelperEnded, HelperRole, PauseCause, ReplanTrigger, ReplanWithdrawn, RunPaused,
     RunResumed,
@@ -99,11 +99,11 @@ pub(super) fn set_budget(
             BudgetCheck::Exhausted(cause) if run.pause.as_ref() == Some(&cause) => {}
             // Another part is short now: people must be told which.
             BudgetCheck::Exhausted(cause) => {
-                events.extend(resume_events(run, by));
+                events.extend(raise_events(run, by));
                 events.extend(pause_and_ask(run, cause));
             }
             BudgetCheck::Covered | BudgetCheck::Reserved(_) => {
-                events.extend(resume_events(run, by));
+                events.extend(raise_events(run, by));
                 events.extend(withdraw_obsolete_request(run));
             }
         }
@@ -137,6 +137,13 @@ fn is_paused_by_budget(overview: &RunOverview) -> bool {
 /// Unpauses a run and withdraws the question about its budget.
 fn resume_events(run: &Run, by: &str) -> Vec<Event> {
     let mut events = withdraw_questions(run, &QuestionSubject::Budget, by);
+    events.push(Event::RunResumed(RunResumed { run: run.id, by: by.to_owned() }));
+    events
+}
+
+/// Unpauses a run whose budget was raised, which answers the question about it.
+fn raise_events(run: &Run, by: &str) -> Vec<Event> {
+    let mut events = close_questions(run, &QuestionSubject::Budget, RAISE, by);
     events.push(Event::RunResumed(RunResumed { run: run.id, by: by.to_owned() }));
     events
 }

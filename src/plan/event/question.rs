@@ -177,6 +177,9 @@ pub const FAIL: &str = "fail";
 /// Answer to a failure or a budget: request a new plan.
 pub const REPLAN: &str = "replan";
 
+/// Answer to an exhausted budget: raise it. It is recorded when the budget is changed and covers more.
+pub const RAISE: &str = "raise";
+
 /// Recorded for a question that was withdrawn.
 pub const WITHDRAWN: &str = "withdrawn";
 

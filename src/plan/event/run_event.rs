@@ -548,14 +548,16 @@ impl fmt::Display for CapScope {
     }
 }
 
-/// As what the run is: `paused by ana`, `paused: its budget of tokens is exhausted`.
+/// As what the run is: `paused by ana`, `paused: its token budget is exhausted`.
 impl fmt::Display for PauseCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Person { by } => write!(f, "paused by {by}"),
-            Self::RunBudget { part } => write!(f, "paused: its budget of {part} is exhausted"),
+            Self::RunBudget { part } => {
+                write!(f, "paused: its {} budget is exhausted", part.adjective())
+            }
             Self::LedgerBudget { part } => {
-                write!(f, "paused: the ledger's budget of {part} is exhausted")
+                write!(f, "paused: the ledger's {} budget is exhausted", part.adjective())
             }
             Self::StepLimit { step } => {
                 write!(f, "paused: an attempt of step #{step} exceeded its cost limit")

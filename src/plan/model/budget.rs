@@ -54,6 +54,19 @@ pub enum BudgetPart {
     Wall,
 }
 
+impl BudgetPart {
+    /// The part as an adjective: `its token budget`.
+    #[must_use]
+    pub fn adjective(self) -> &'static str {
+        match self {
+            Self::Money => "money",
+            Self::Tokens => "token",
+            Self::Attempts => "attempt",
+            Self::Wall => "wall-time",
+        }
+    }
+}
+
 impl fmt::Display for BudgetPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

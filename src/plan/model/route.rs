@@ -13,7 +13,7 @@ use super::fields::is_default;
 use crate::plan::value::ids::StepNumber;
 
 /// The owner of the steps of any person; `human:NAME` is the owner of those of one person.
-pub const PERSON: &str = "human";
+const PERSON: &str = "human";
 
 /// Whether an owner is a person.
 #[must_use]

@@ -1,7 +1,7 @@
 //! An exhausted budget pauses the run and asks a question. Attempts in flight continue.
 
 use crate::plan::event::Event;
-use crate::plan::event::question::{ABORT, QuestionBody, QuestionSubject, REPLAN};
+use crate::plan::event::question::{ABORT, QuestionBody, QuestionSubject, RAISE, REPLAN};
 use crate::plan::event::run_event::{PauseCause, QuestionAsked, RunPaused};
 use crate::plan::state::run::Run;
 
@@ -16,26 +16,32 @@ pub(crate) fn pause_for_budget(run: &Run, cause: PauseCause) -> Vec<Event> {
 /// The events that pause a run and ask about its budget.
 pub(crate) fn pause_and_ask(run: &Run, cause: PauseCause) -> [Event; 2] {
     let what = match &cause {
-        PauseCause::RunBudget { part } => format!("the run's budget of {part} is exhausted"),
-        PauseCause::LedgerBudget { part } => format!("the ledger's budget of {part} is exhausted"),
+        PauseCause::RunBudget { part } => {
+            format!("the run's {} budget is exhausted", part.adjective())
+        }
+        PauseCause::LedgerBudget { part } => {
+            format!("the ledger's {} budget is exhausted", part.adjective())
+        }
         PauseCause::StepLimit { step } => {
             format!("an attempt of step #{step} exceeded its cost limit")
         }
         PauseCause::Person { by } => format!("paused by {by}"),
         PauseCause::Runner { reason } => reason.clone(),
     };
-    let how = match &cause {
-        PauseCause::RunBudget { .. } | PauseCause::LedgerBudget { .. } => "raise it",
+    let (how, options): (_, &[&str]) = match &cause {
+        PauseCause::RunBudget { .. } | PauseCause::LedgerBudget { .. } => {
+            ("raise it", &[RAISE, REPLAN, ABORT])
+        }
         // The cost was spent already, so there is no limit to raise.
         PauseCause::StepLimit { .. } | PauseCause::Person { .. } | PauseCause::Runner { .. } => {
-            "unpause the run"
+            ("unpause the run", &[REPLAN, ABORT])
         }
     };
     let asked = QuestionBody {
         subject: QuestionSubject::Budget,
         text: format!("{what}: {how} to continue").into(),
         shown: run.active_version().map(|version| version.hash).unwrap_or_default(),
-        options: [REPLAN, ABORT].map(str::to_owned).to_vec(),
+        options: options.iter().map(|option| (*option).to_owned()).collect(),
         to: None,
         deadline: None,
         on_timeout: None,

@@ -569,7 +569,7 @@ fn effect_rejections() -> Vec<(TestLedger, Command)> {
 
 /// Rejections of claims for other owners.
 fn routing_rejections() -> Vec<(TestLedger, Command)> {
-    let person = Step { owner: Some(PERSON.to_owned()), ..step("a", &[]) };
+    let person = Step { owner: Some("human".to_owned()), ..step("a", &[]) };
     let owned = || TestLedger::with(&plan(vec![person.clone()]), RunPolicy::default());
     let named = dispatch_command(Some(StepNumber(1)));
     let mut asked = one();

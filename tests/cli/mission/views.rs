@@ -174,7 +174,7 @@ fn s24_used_budget_is_reported_outside_of_run() {
     // An overrun is shown with its true amount.
     let token = place.ledger("claim --run plan --worker w").code(0).token();
     place.ledger(&format!("receipt {token} --output 1 --cost 0.05")).code(0);
-    place.ledger("status").says(&["overrun: $0.14 of $0.10, $0.04 more"]);
+    place.ledger("status").says(&["money budget is overrun by $0.04: $0.14 of $0.10"]);
 }
 
 // S28: files outside of a step's list.

@@ -29,10 +29,7 @@ const MOMENTS: &[(&str, &str)] = &[
     (r"\bwall time +[\d,]{9,13} s\b", "wall time  [DAYS]"),
     // The same in text, a thousand days or more, and what is estimated from it.
     (r"\b\d{4,}d\b(?: \d+[hms]\b)*", "[DAYS]"),
-    (
-        r"\boverrun: \d{8,} s of (\d+ s), \d{8,} s more",
-        "overrun: [SECONDS] s of $1, [SECONDS] s more",
-    ),
+    (r"\boverrun by \d{8,} s: \d{8,} s of (\d+ s)", "overrun by [SECONDS] s: [SECONDS] s of $1"),
     (r#""used":\d{8,10}\b"#, "\"used\":[SECONDS]"),
     (r"\bbegun for \d+ days\b", "begun for [DAYS]"),
     (r"\babout (?:\d+d(?: \d+[hms])*|\d{4,} h) more\b", "about [TIME] more"),

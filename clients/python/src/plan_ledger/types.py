@@ -793,15 +793,16 @@ class _AnswerRequestRequired(TypedDict):
     question: int
 
 
-class AnswerRequest(_AnswerRequestRequired, total=False):
+_AnswerRequestMembers = TypedDict("_AnswerRequestMembers", {
+    "note": "str",
+    "once": "str",
+    "raise": "dict[str, int]",
+    "shown": "Union[str, None]",
+}, total=False)
+
+
+class AnswerRequest(_AnswerRequestRequired, _AnswerRequestMembers):
     """Answer a question."""
-    # The reason.
-    note: str
-    # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
-    once: str
-    # The hash that the question showed, or a prefix of it: if it has changed, the answer is
-    # rejected.
-    shown: Union[str, None]
 
 
 class _AnswerStepRequestRequired(TypedDict):
@@ -826,6 +827,26 @@ class AnswerStepRequest(_AnswerStepRequestRequired, total=False):
     # The hash that the question showed, or a prefix of it: if it has changed, the answer is
     # rejected.
     shown: Union[str, None]
+
+
+class _AnswerAllRequestRequired(TypedDict):
+    act: Literal["answer_all"]
+    # One of the options of each question.
+    answer: str
+    # The author, for the record.
+    by: str
+
+
+_AnswerAllRequestMembers = TypedDict("_AnswerAllRequestMembers", {
+    "class": "Union[str, None]",
+    "note": "str",
+    "once": "str",
+    "run": "Union[str, None]",
+}, total=False)
+
+
+class AnswerAllRequest(_AnswerAllRequestRequired, _AnswerAllRequestMembers):
+    """Answer all open questions that take this answer."""
 
 
 class _DecideRequestRequired(TypedDict):
@@ -1237,6 +1258,21 @@ class AnsweredLine(_AnsweredLineRequired, total=False):
     asked: Union[str, None]
     # The number of the question; absent if a step was named.
     question: Union[int, None]
+
+
+class NotAnsweredLine(TypedDict):
+    """An open question that was not answered with the others."""
+    # The step number.
+    number: Union[int, None]
+    # The number of the question.
+    question: int
+    # The run.
+    run: str
+    # The step's id; null for a question about the run.
+    step: Union[str, None]
+    type: Literal["not_answered"]
+    # Why it was not answered.
+    why: str
 
 
 class PrunedLine(TypedDict):
@@ -1919,7 +1955,7 @@ class BudgetUse(TypedDict):
     """A part of a run's budget of which most is used."""
     # The part.
     part: BudgetPart
-    # How much of it is used, in percent, rounded down.
+    # How much of it is used, in percent: more than 100 after an overrun. Rounded down, and an overrun up.
     percent: int
 
 
@@ -2149,7 +2185,7 @@ FileState = Literal["file", "folder", "long", "absent", "other"]
 BudgetPart = Literal["money", "tokens", "attempts", "wall"]
 
 # Any request.
-Request = Union[ProposeRequest, AddStepRequest, ReviewRequest, RequestPlanRequest, WithdrawRequest, ClaimRequest, RenewRequest, ReleaseRequest, ReleaseStepRequest, ReceiptRequest, EffectRequest, JudgeRequest, VerdictRequest, AnswerRequest, AnswerStepRequest, DecideRequest, RetryRequest, SkipRequest, SetRequest, BudgetRequest, CapRequest, PauseRequest, UnpauseRequest, CancelRequest, ForkRequest, NoteRequest, TickRequest, SnapshotRequest, PruneRequest, CollectBlobsRequest]
+Request = Union[ProposeRequest, AddStepRequest, ReviewRequest, RequestPlanRequest, WithdrawRequest, ClaimRequest, RenewRequest, ReleaseRequest, ReleaseStepRequest, ReceiptRequest, EffectRequest, JudgeRequest, VerdictRequest, AnswerRequest, AnswerStepRequest, AnswerAllRequest, DecideRequest, RetryRequest, SkipRequest, SetRequest, BudgetRequest, CapRequest, PauseRequest, UnpauseRequest, CancelRequest, ForkRequest, NoteRequest, TickRequest, SnapshotRequest, PruneRequest, CollectBlobsRequest]
 
 # Any line of an answer.
-Line = Union[AnsweredLine, BudgetLine, CancelledLine, CapLine, CollectedLine, DecidedLine, EffectLine, ErrorLine, ErrorLine, ForkedLine, JudgedLine, NotedLine, NothingLine, PausedLine, PlanRequestedLine, ProposedLine, PrunedLine, ReceiptLine, ReleasedLine, RenewedLine, RetriedLine, ReviewedLine, ServingLine, ServingLine, SetLine, SkippedLine, SnapshotLine, TaskLine, TickedLine, UnpausedLine, VariableLine, VariableLine, WithdrawnLine]
+Line = Union[AnsweredLine, BudgetLine, CancelledLine, CapLine, CollectedLine, DecidedLine, EffectLine, ErrorLine, ErrorLine, ForkedLine, JudgedLine, NotAnsweredLine, NotedLine, NothingLine, PausedLine, PlanRequestedLine, ProposedLine, PrunedLine, ReceiptLine, ReleasedLine, RenewedLine, RetriedLine, ReviewedLine, ServingLine, ServingLine, SetLine, SkippedLine, SnapshotLine, TaskLine, TickedLine, UnpausedLine, VariableLine, VariableLine, WithdrawnLine]

@@ -1,13 +1,15 @@
 //! `ledger answer`: answers a question, resolves a failure, or reports the outcome of a lost
-//! attempt.
+//! attempt; with `--all` it answers all open questions that take an answer.
 //!
 //! An answer is bound to the hash that its question showed.
 
+use std::collections::BTreeMap;
+
 use clap::Args;
 
-use crate::options::{ByOption, LedgerArgs, RunOption};
+use crate::options::{ByOption, LedgerArgs, RunOption, parse_money, parse_seconds, parse_words};
 use crate::output::{Code, Failure};
-use crate::requests::{AnswerRequest, AnswerStepRequest, Request};
+use crate::requests::{AnswerAllRequest, AnswerRequest, AnswerStepRequest, Request};
 
 use super::inspect::run_name;
 
@@ -18,22 +20,45 @@ Examples:
   ledger answer my-plan send-mail landed --by ana          a lost attempt did it: accept the step
   ledger answer my-plan '#12' did-not-happen --by ana      it did not: dispatch the step again
   ledger answer my-plan build retry --by ana               a failure that the plan does not resolve
+  ledger answer --all retry                                all open questions that take `retry`
+  ledger answer --class usage-limit retry                  those about failures of a class
+  ledger answer 12 raise --money 1.00                      raise the exhausted budget by $1.00
 
 `ledger questions` lists what is open, and the possible answers.";
+
+/// The classes that `--class` takes.
+const CLASSES: &[(&str, &str)] = &[
+    ("transient", "A retry may succeed"),
+    ("deterministic", "A retry would fail again"),
+    ("assumption-broken", "An assumption of the plan is wrong"),
+    ("budget-exhausted", "Its money, tokens or time ran out"),
+    ("criterion-failed", "The work is done, and a check of it failed"),
+    ("unknown", "The cause is unknown"),
+    ("usage-limit", "The worker met a usage limit"),
+];
 
 #[derive(Debug, Args)]
 #[command(
     after_help = EXAMPLES,
     override_usage = "ledger answer [OPTIONS] <QUESTION> <ANSWER>\n       \
-                      ledger answer [OPTIONS] [RUN] <STEP> <ANSWER>"
+                      ledger answer [OPTIONS] [RUN] <STEP> <ANSWER>\n       \
+                      ledger answer [OPTIONS] --all [RUN] <ANSWER>"
 )]
 pub(crate) struct AnswerArgs {
     #[command(flatten)]
     ledger: LedgerArgs,
     /// A question's number (12), or a step's id or number (#37), after the run's name if several runs
     /// are active; then the answer
-    #[arg(required = true, num_args = 2..=3, value_name = "WHAT ANSWER")]
+    #[arg(required = true, num_args = 1..=3, value_name = "WHAT ANSWER")]
     words: Vec<String>,
+    /// Answer all open questions that take the answer, of a run or of all runs; versions of a plan, values, amounts and
+    /// what another person was asked are left open
+    #[arg(long, conflicts_with = "shown")]
+    all: bool,
+    /// As --all, but only questions about failures of this class
+    #[arg(long, value_name = "CLASS", conflicts_with = "shown")]
+    #[arg(value_parser = parse_words::<String>(CLASSES))]
+    class: Option<String>,
     #[command(flatten)]
     run: RunOption,
     #[command(flatten)]
@@ -45,28 +70,75 @@ pub(crate) struct AnswerArgs {
     /// rejected
     #[arg(long, value_name = "HASH")]
     shown: Option<String>,
+    /// With `raise`: more money
+    #[arg(long, value_name = "MONEY", value_parser = parse_money)]
+    money: Option<u64>,
+    /// With `raise`: more tokens
+    #[arg(long, value_name = "N")]
+    tokens: Option<u64>,
+    /// With `raise`: more attempts
+    #[arg(long, value_name = "N")]
+    attempts: Option<u64>,
+    /// With `raise`: more wall time
+    #[arg(long, value_name = "DURATION", value_parser = parse_seconds)]
+    wall: Option<u64>,
 }
 
 pub(crate) fn answer(args: &AnswerArgs) -> Result<Code, Failure> {
+    let request = if args.all || args.class.is_some() { to_all(args)? } else { to_one(args)? };
+    args.ledger.execute(request)
+}
+
+fn to_all(args: &AnswerArgs) -> Result<Request, Failure> {
+    if !args.amounts().is_empty() {
+        return Err(Failure::Usage("an amount is given to one question: name it".to_owned()));
+    }
+    let (run, answer) = match args.words.as_slice() {
+        [answer] => (args.run.run.clone(), answer.clone()),
+        [run, answer] => (Some(run.clone()), answer.clone()),
+        _ => return Err(Failure::Usage("expected an answer, after a run at most".to_owned())),
+    };
+    let (by, note, class) = (args.author.by.clone(), args.note.clone(), args.class.clone());
+    Ok(AnswerAllRequest { run, answer, class, by, note }.into())
+}
+
+fn to_one(args: &AnswerArgs) -> Result<Request, Failure> {
     let (by, note, shown) = (args.author.by.clone(), args.note.clone(), args.shown.clone());
-    let request: Request = match args.words.as_slice() {
+    let raise = args.amounts();
+    let (run, step, answer) = match args.words.as_slice() {
         [what, answer] => match question_number(what) {
             Some(question) => {
-                AnswerRequest { question, answer: answer.clone(), by, note, shown }.into()
+                let answer = answer.clone();
+                return Ok(AnswerRequest { question, answer, by, note, shown, raise }.into());
             }
-            None => {
-                let run = run_name(&args.ledger, args.run.run.as_deref())?;
-                let (step, answer) = (what.clone(), answer.clone());
-                AnswerStepRequest { run, step, answer, by, note, shown }.into()
-            }
+            None => (run_name(&args.ledger, args.run.run.as_deref())?, what, answer),
         },
-        [run, step, answer] => {
-            let (run, step, answer) = (run.clone(), step.clone(), answer.clone());
-            AnswerStepRequest { run, step, answer, by, note, shown }.into()
+        [run, step, answer] => (run.clone(), step, answer),
+        _ => {
+            let message = "expected a question or a step, and an answer\n\
+                           hint: `ledger questions` lists the questions; `--all` answers all that take the answer";
+            return Err(Failure::Usage(message.to_owned()));
         }
-        _ => return Err(Failure::Usage("expected a question or a step, and an answer".to_owned())),
     };
-    args.ledger.execute(request)
+    if !raise.is_empty() {
+        let message = "an amount is given to the question about a budget: name it by its number";
+        return Err(Failure::Usage(message.to_owned()));
+    }
+    let (step, answer) = (step.clone(), answer.clone());
+    Ok(AnswerStepRequest { run, step, answer, by, note, shown }.into())
+}
+
+impl AnswerArgs {
+    /// The amounts that are given, by their JSON names.
+    fn amounts(&self) -> BTreeMap<String, u64> {
+        let parts = [
+            ("money_micros", self.money),
+            ("tokens", self.tokens),
+            ("attempts", self.attempts),
+            ("wall_seconds", self.wall),
+        ];
+        parts.into_iter().filter_map(|(part, amount)| Some((part.to_owned(), amount?))).collect()
+    }
 }
 
 /// A question's number: `12` or `@12`. Any other word is a step.

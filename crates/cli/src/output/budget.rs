@@ -27,8 +27,8 @@ pub(crate) fn warning_text(run: &Run, warning: &Warning) -> String {
             if used > limit {
                 let over = amount(used.saturating_sub(*limit));
                 return format!(
-                    "{}: {} of {}, {over} more",
-                    OVERRUN,
+                    "the run's {} budget is overrun by {over}: {} of {}",
+                    part.adjective(),
                     amount(*used),
                     amount(*limit)
                 );
@@ -57,8 +57,6 @@ fn rough_time(elapsed: Micros) -> String {
         minutes => format!("{} days", minutes / 1_440),
     }
 }
-
-const OVERRUN: &str = "the budget of the run is overrun";
 
 #[cfg(test)]
 mod tests {

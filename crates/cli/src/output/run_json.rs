@@ -608,7 +608,7 @@ pub(crate) enum PendingJson {
 impl From<&WaitingItem> for PendingJson {
     fn from(item: &WaitingItem) -> Self {
         match item.clone() {
-            WaitingItem::Question { id, step, asked } => Self::Question {
+            WaitingItem::Question { id, step, asked, .. } => Self::Question {
                 asked,
                 number: number_of(step.as_ref()),
                 question: id,

@@ -42,26 +42,35 @@ pub(crate) fn slow_text(elapsed: Micros, estimate_seconds: u32) -> String {
 pub struct BudgetUse {
     /// The part.
     pub part: BudgetPart,
-    /// How much of it is used, in percent, rounded down.
+    /// How much of it is used, in percent: more than 100 after an overrun. Rounded down, and an overrun up.
     pub percent: u64,
 }
 
 impl BudgetUse {
     /// What is used of a limit.
     pub(crate) fn of(part: BudgetPart, used: u64, limit: u64) -> Self {
-        let percent = u128::from(used) * 100 / u128::from(limit.max(1));
-        let percent = if limit == 0 { 100 } else { u64::try_from(percent).unwrap_or(u64::MAX) };
-        Self { part, percent }
+        let (hundredfold, whole) = (u128::from(used) * 100, u128::from(limit.max(1)));
+        let percent = match (used, limit) {
+            (0, 0) => 100,
+            _ if used > limit => hundredfold.div_ceil(whole),
+            _ => hundredfold / whole,
+        };
+        Self { part, percent: u64::try_from(percent).unwrap_or(u64::MAX) }
+    }
+
+    /// Whether more than the limit is used.
+    pub(crate) fn is_overrun(self) -> bool {
+        self.percent > 100
     }
 }
 
 impl fmt::Display for BudgetUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { part, percent } = self;
-        write!(
-            f,
-            "{percent} % of the run's {} budget is used",
-            plan_ledger_views::part_adjective(*part)
-        )
+        let part = part.adjective();
+        if self.is_overrun() {
+            return write!(f, "the run's {part} budget is overrun: {percent} % is used");
+        }
+        write!(f, "{percent} % of the run's {part} budget is used")
     }
 }

@@ -1,24 +1,27 @@
 //! Answers a question by its number.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::fmt;
 
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::plan::{QuestionSubject, StepEvent, YES};
+use plan_ledger::plan::{PauseCause, QuestionSubject, RAISE, StepEvent, YES};
 use plan_ledger::{
-    Command, ContentHash, Error, Event, Question, QuestionId, Rejection, State, StepNumber,
+    Command, ContentHash, Error, Event, Question, QuestionId, Rejection, Run, State, StepNumber,
     StepStatus,
 };
+use plan_ledger_views::raise_by;
 
 use crate::protocol::{Failure, StepName};
 
 use super::answer_line::AnswerLine;
+use super::budget::{BudgetChange, changed};
 use super::commands_approval::approval_of_commands;
 use super::context::RequestContext;
-use super::find::{begins_with, run_status, step_status};
+use super::find::{begins_with, request_command, run_status, step_status};
 use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
@@ -42,6 +45,9 @@ pub struct AnswerRequest {
     /// rejected.
     #[serde(default)]
     pub shown: Option<String>,
+    /// With the answer `raise`: by how much each part of the exhausted budget is raised, as in `budget`.
+    #[serde(default)]
+    pub raise: BTreeMap<String, u64>,
 }
 
 /// A question, a failure or an unknown outcome was resolved.
@@ -75,17 +81,21 @@ impl RequestKind for AnswerRequest {
 
     fn run(&self, context: RequestContext<'_, '_>) -> Result<AnswerAnswer, Failure> {
         let id = QuestionId(self.question);
+        if self.answer == RAISE {
+            return self.raise(id, context);
+        }
+        if !self.raise.is_empty() {
+            let message = format!("`{}` takes no amount; only `{RAISE}` does", self.answer);
+            return Err(Failure::Usage(message));
+        }
         let (asked, reviewed) = (RefCell::new(None), Cell::new(None));
         let make = |state: &State| {
-            let found =
-                state.questions.get(&id).and_then(|run| state.runs.get(run)?.questions.get(&id));
-            let question = found.ok_or(Rejection::NoSuchQuestion(id)).map_err(Error::from)?;
+            let (_, question) = open_question(state, id)?;
             *asked.borrow_mut() = other_asked(question, &self.by);
             let is_approval = self.answer == YES
                 && matches!(question.asked.subject, QuestionSubject::Plan { .. });
             reviewed.set(state.questions.get(&id).copied().filter(|_| is_approval));
-            let reply = Reply { by: &self.by, note: &self.note, shown: self.shown.as_deref() };
-            reply.answer(id, question, &self.answer)
+            self.reply().answer(id, question, &self.answer)
         };
         let then = |state: &State| {
             approval_of_commands(state.runs.get(&reviewed.get()?)?, &self.by, context.origin.peer)
@@ -93,18 +103,101 @@ impl RequestKind for AnswerRequest {
         context.execute_with(&make, &then, |state, events| {
             let run = events.iter().find_map(|(_, event)| event.run());
             let run = run.and_then(|run| state.runs.get(&run));
-            let step = run.zip(answered_step(events));
-            AnswerAnswer {
-                question: Some(self.question),
-                answer: self.answer.clone(),
-                run: run.map_or_else(String::new, |run| run.name.clone()),
-                step: step.map(|(run, step)| StepName::of(run, step).id),
-                number: step.map(|(_, step)| step.0),
-                status: step.map(|(run, step)| step_status(run, step)),
-                run_status: run.map_or_else(String::new, run_status),
-                asked: asked.borrow().clone(),
-            }
+            let asked = asked.borrow().clone();
+            AnswerAnswer::new(id, &self.answer, run, answered_step(events), asked)
         })
+    }
+}
+
+impl AnswerRequest {
+    /// Raises the budget that the question is about, which answers the question.
+    fn raise(
+        &self,
+        id: QuestionId,
+        context: RequestContext<'_, '_>,
+    ) -> Result<AnswerAnswer, Failure> {
+        if !self.note.is_empty() {
+            let message = format!("`{RAISE}` takes no note\nhint: `ledger note` records one");
+            return Err(Failure::Usage(message));
+        }
+        context.transact(|transaction| {
+            transaction.run_with(|state| self.raise_command(state, id))?;
+            let (state, events) = (transaction.state(), transaction.events());
+            if state.questions.contains_key(&id) {
+                let message = "the raise is too small: the budget is exhausted as before\n\
+                               hint: `ledger budget` shows how much is spent";
+                return Err(Failure::Rejected(message.to_owned()));
+            }
+            let answered = events.iter().find_map(|(_, event)| match event {
+                Event::QuestionAnswered(it) if it.answered.question == id => {
+                    state.runs.get(&it.run)
+                }
+                _ => None,
+            });
+            Ok(AnswerAnswer::new(id, &self.answer, answered, None, None))
+        })
+    }
+
+    fn raise_command(&self, state: &State, id: QuestionId) -> Result<Command, Failure> {
+        let (run, question) = open_question(state, id)?;
+        self.reply().expect_shown(question)?;
+        let is_option = question.asked.options.iter().any(|option| option == RAISE);
+        let (of, limits, part) = match &run.pause {
+            Some(PauseCause::RunBudget { part }) if is_option => {
+                (Some(run.id), run.limits(), *part)
+            }
+            Some(PauseCause::LedgerBudget { part }) if is_option => {
+                (None, state.account.limits.unwrap_or_default(), *part)
+            }
+            _ => {
+                let (answer, options) = (self.answer.clone(), question.asked.options.clone());
+                return Err(Error::from(Rejection::NotAnOption { answer, options }).into());
+            }
+        };
+        if self.raise.is_empty() {
+            let [option, amount] = raise_by(part);
+            let words = [id.0.to_string(), RAISE.to_owned(), option.to_owned(), amount.to_owned()];
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let message =
+                format!("`{RAISE}` needs an amount\nhint: `{}`", request_command("answer", &words));
+            return Err(Failure::Usage(message));
+        }
+        let limits = changed(limits, &BudgetChange::Raise(self.raise.clone()))?;
+        Ok(Command::SetBudget { run: of, limits, by: self.by.clone() })
+    }
+
+    fn reply(&self) -> Reply<'_> {
+        Reply { by: &self.by, note: &self.note, shown: self.shown.as_deref() }
+    }
+}
+
+/// The run and the content of an open question.
+fn open_question(state: &State, id: QuestionId) -> Result<(&Run, &Question), Failure> {
+    let run = state.questions.get(&id).and_then(|run| state.runs.get(run));
+    let found = run.and_then(|run| Some((run, run.questions.get(&id)?)));
+    Ok(found.ok_or(Rejection::NoSuchQuestion(id)).map_err(Error::from)?)
+}
+
+impl AnswerAnswer {
+    /// The line about a question that was answered, which is about a step or about its run.
+    pub(super) fn new(
+        question: QuestionId,
+        answer: &str,
+        run: Option<&Run>,
+        step: Option<StepNumber>,
+        asked: Option<String>,
+    ) -> Self {
+        let step = run.zip(step);
+        Self {
+            question: Some(question.0),
+            answer: answer.to_owned(),
+            run: run.map_or_else(String::new, |run| run.name.clone()),
+            step: step.map(|(run, step)| StepName::of(run, step).id),
+            number: step.map(|(_, step)| step.0),
+            status: step.map(|(run, step)| step_status(run, step)),
+            run_status: run.map_or_else(String::new, run_status),
+            asked,
+        }
     }
 }
 
@@ -139,17 +232,21 @@ impl Reply<'_> {
         question: &Question,
         answer: &str,
     ) -> Result<Command, Failure> {
+        self.expect_shown(question)?;
+        Ok(self.command(id, answer, question.asked.shown))
+    }
+
+    /// Checks that the author was shown what the question is about.
+    fn expect_shown(&self, question: &Question) -> Result<(), Failure> {
         let shown = question.asked.shown;
-        if let Some(seen) = self.shown
-            && !begins_with(shown, seen)
-        {
-            return Err(Failure::Rejected(format!(
+        match self.shown.filter(|seen| !begins_with(shown, seen)) {
+            None => Ok(()),
+            Some(seen) => Err(Failure::Rejected(format!(
                 "you were shown {seen}, but the question is about {}; read it again with `ledger \
                  questions`",
                 shown.short()
-            )));
+            ))),
         }
-        Ok(self.command(id, answer, shown))
     }
 
     /// The command that answers a question.

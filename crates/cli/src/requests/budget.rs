@@ -100,7 +100,8 @@ impl RequestKind for BudgetRequest {
     }
 }
 
-fn changed(limits: Limits, change: &BudgetChange) -> Result<Option<Limits>, Failure> {
+/// The limits after a change.
+pub(super) fn changed(limits: Limits, change: &BudgetChange) -> Result<Option<Limits>, Failure> {
     let mut limits = limits;
     match change {
         BudgetChange::AsPlanned => return Ok(None),

@@ -59,13 +59,21 @@ impl<'l> RequestContext<'_, 'l> {
         then: &dyn Fn(&State) -> Option<Command>,
         mut read: impl FnMut(&State, &[(u64, Event)]) -> T,
     ) -> Result<T, Failure> {
-        let done = self.include(self.ledger.submit(self.options, |transaction| {
+        self.transact(|transaction| {
             transaction.run_with(make)?;
             if let Some(command) = then(transaction.state()) {
                 transaction.run(&command)?;
             }
             Ok(read(transaction.state(), transaction.events()))
-        }));
+        })
+    }
+
+    /// Executes commands in one commit. If it fails, nothing is recorded.
+    pub(super) fn transact<T>(
+        self,
+        act: impl FnMut(&mut Transaction<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let done = self.include(self.ledger.submit(self.options, act));
         done.map_err(|failure| self.explained(failure))
     }
 

@@ -8,6 +8,7 @@
 mod actor;
 mod add_step;
 mod answer;
+mod answer_all;
 mod answer_line;
 mod answer_step;
 mod attempt_status;
@@ -54,6 +55,7 @@ mod withdraw;
 pub(crate) use actor::Actor;
 pub use add_step::AddStepRequest;
 pub use answer::{AnswerAnswer, AnswerRequest};
+pub use answer_all::{AnswerAllRequest, NotAnswered};
 pub(crate) use answer_line::AnswerLine;
 pub use answer_step::AnswerStepRequest;
 pub use attempt_status::AttemptStatus;
@@ -245,6 +247,7 @@ requests! {
     Verdict(VerdictRequest) => [];
     Answer(AnswerRequest) => [AnswerAnswer of answer];
     AnswerStep(AnswerStepRequest) => [];
+    AnswerAll(AnswerAllRequest) => [NotAnswered of answer];
     Decide(DecideRequest) => [DecideAnswer of decide];
     Retry(RetryRequest) => [RetryAnswer of retry];
     Skip(SkipRequest) => [SkipAnswer of skip];

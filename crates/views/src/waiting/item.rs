@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use plan_ledger::plan::{ExecutedPart, PauseCause, QuestionBody, QuestionSubject};
+use plan_ledger::plan::{BudgetPart, ExecutedPart, PauseCause, QuestionBody, QuestionSubject};
 use plan_ledger::{ContentHash, QuestionId, ReplanTrigger, Run, Timestamp};
 
 use crate::words::StepName;
@@ -82,6 +82,8 @@ pub enum WaitingItem {
         step: Option<StepName>,
         /// The text of the question, its reviewer and its deadline.
         asked: QuestionBody,
+        /// The part of the budget that is exhausted, if the question is about that.
+        short: Option<BudgetPart>,
     },
     /// A review of a proposed plan version.
     Review {

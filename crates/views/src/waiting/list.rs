@@ -5,9 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use plan_ledger::plan::{Attempt, QuestionSubject, Route, is_person};
+use plan_ledger::plan::{Attempt, PauseCause, QuestionSubject, Route, is_person};
 use plan_ledger::{
-    AttemptToken, Outcome, ReplanTrigger, Ruling, Run, StepNumber, StepState, StepStatus,
+    AttemptToken, Outcome, Question, QuestionId, ReplanTrigger, Ruling, Run, StepNumber, StepState,
+    StepStatus,
 };
 
 use super::item::WaitingItem;
@@ -95,12 +96,28 @@ fn elsewhere(run: &Run, route: &Route) -> Vec<WaitingItem> {
     items
 }
 
-fn questions(run: &Run) -> impl Iterator<Item = WaitingItem> {
-    run.questions.iter().map(|(id, question)| WaitingItem::Question {
-        id: *id,
+/// The item of an open question.
+#[must_use]
+pub fn question_item(run: &Run, id: QuestionId, question: &Question) -> WaitingItem {
+    let asked = question.asked.clone();
+    let short = match &run.pause {
+        Some(PauseCause::RunBudget { part } | PauseCause::LedgerBudget { part })
+            if asked.subject == QuestionSubject::Budget =>
+        {
+            Some(*part)
+        }
+        _ => None,
+    };
+    WaitingItem::Question {
+        id,
         step: question.step.map(|step| StepName::of(run, step)),
-        asked: question.asked.clone(),
-    })
+        asked,
+        short,
+    }
+}
+
+fn questions(run: &Run) -> impl Iterator<Item = WaitingItem> {
+    run.questions.iter().map(|(id, question)| question_item(run, *id, question))
 }
 
 /// Proposed versions that may still become active and that no open question covers.

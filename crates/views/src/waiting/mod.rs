@@ -1,12 +1,14 @@
 //! What a run waits for: the items, for whom each one is, and what resolves it.
 
+mod answers;
 mod item;
 mod list;
 mod resolve;
 mod text;
 
+pub use answers::raise_by;
 pub use item::{WaitingItem, WaitsFor};
-pub use list::{plan_file, rejected_text, waiting_items};
+pub use list::{plan_file, question_item, rejected_text, waiting_items};
 pub use resolve::{
     approve_version, decide_failure, perform, resolve_outcome, show_step, start_judge, start_runner,
 };

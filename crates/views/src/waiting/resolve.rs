@@ -2,9 +2,12 @@
 
 use std::path::Path;
 
-use plan_ledger::plan::{BudgetPart, PauseCause, QuestionBody, QuestionSubject, VALUE, is_person};
+use plan_ledger::plan::{
+    BudgetPart, PauseCause, QuestionBody, QuestionSubject, RAISE, VALUE, is_person,
+};
 use plan_ledger::{ContentHash, Run};
 
+use super::answers::raise_by;
 use super::item::WaitingItem;
 use crate::advice::Advice;
 use crate::words::StepName;
@@ -14,12 +17,16 @@ impl WaitingItem {
     #[must_use]
     pub fn resolve(&self, run: &str, ledger: &Path) -> Vec<Advice> {
         match self {
-            Self::Question { id, step, asked } => {
+            Self::Question { id, step, asked, short } => {
                 let shown = show_executed(step.as_ref(), asked, run, ledger).into_iter();
                 let number = id.0.to_string();
                 let answer = |option: &String| {
                     let word = if option == VALUE { "VALUE" } else { option };
-                    Advice::new("answer", ledger, &[&number, word], effect_of_answer(asked, option))
+                    let raise = short.filter(|_| option == RAISE).map(raise_by);
+                    let words =
+                        [number.as_str(), word].into_iter().chain(raise.into_iter().flatten());
+                    let words: Vec<&str> = words.collect();
+                    Advice::new("answer", ledger, &words, effect_of_answer(asked, option))
                 };
                 shown.chain(asked.options.iter().map(answer)).collect()
             }
@@ -114,13 +121,8 @@ pub fn approve_version(run: &str, ledger: &Path, hash: ContentHash) -> Advice {
 /// The command that lets a paused run continue.
 fn unpause(cause: &PauseCause, run: &str, ledger: &Path) -> Advice {
     let raise = |run: &[&str], part: &BudgetPart| {
-        let more = match part {
-            BudgetPart::Money => ["--money", "1.00"],
-            BudgetPart::Tokens => ["--tokens", "100000"],
-            BudgetPart::Attempts => ["--attempts", "10"],
-            BudgetPart::Wall => ["--wall", "1h"],
-        };
-        Advice::new("budget raise", ledger, &[run, &more].concat(), "raises the budget")
+        let words = [run, &raise_by(*part)].concat();
+        Advice::new("budget raise", ledger, &words, "raises the budget")
     };
     match cause {
         PauseCause::RunBudget { part } => raise(&[run], part),

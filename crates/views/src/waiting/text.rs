@@ -13,7 +13,9 @@ use crate::words::{counted_of, paused_text, question_subject_text};
 impl fmt::Display for WaitingItem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Question { id, step, asked } => f.write_str(&question(*id, step.as_ref(), asked)),
+            Self::Question { id, step, asked, .. } => {
+                f.write_str(&question(*id, step.as_ref(), asked))
+            }
             Self::Review { version, hash } => {
                 write!(f, "version {version} of the plan ({}) waits for approval", hash.short())
             }

@@ -1,6 +1,6 @@
 //! Words for parts of a run that several views name.
 
-use plan_ledger::plan::{BudgetPart, PauseCause, QuestionSubject};
+use plan_ledger::plan::{PauseCause, QuestionSubject};
 
 /// The pause of a run with its cause: `paused by ana`, `paused: its token budget is exhausted`.
 #[must_use]
@@ -8,10 +8,10 @@ pub fn paused_text(cause: &PauseCause) -> String {
     match cause {
         PauseCause::Person { by } => format!("paused by {by}"),
         PauseCause::RunBudget { part } => {
-            format!("paused: its {} budget is exhausted", part_adjective(*part))
+            format!("paused: its {} budget is exhausted", part.adjective())
         }
         PauseCause::LedgerBudget { part } => {
-            format!("paused: the ledger's {} budget is exhausted", part_adjective(*part))
+            format!("paused: the ledger's {} budget is exhausted", part.adjective())
         }
         PauseCause::StepLimit { step } => {
             format!("paused: an attempt of step #{step} cost more than allowed")
@@ -29,17 +29,6 @@ pub fn question_subject_text(subject: &QuestionSubject) -> String {
         QuestionSubject::Plan { version } => format!("whether to activate version {version}"),
         QuestionSubject::Budget => "whether to raise the budget".to_owned(),
         QuestionSubject::Barrier { barrier: id } => format!("what to do about barrier {id}"),
-    }
-}
-
-/// A part of a budget as an adjective.
-#[must_use]
-pub fn part_adjective(part: BudgetPart) -> &'static str {
-    match part {
-        BudgetPart::Money => "money",
-        BudgetPart::Tokens => "token",
-        BudgetPart::Attempts => "attempt",
-        BudgetPart::Wall => "wall-time",
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use plan_ledger::plan::{FAIL, QuestionBody, QuestionSubject, SKIP, VALUE};
+use plan_ledger::plan::{FAIL, QuestionBody, QuestionSubject, RAISE, SKIP, VALUE};
 use plan_ledger::{
     Ending, Environment, Error, ErrorKind, Ledger, OpenQuestion, Reply, RunStatus, State,
     StepNumber, state_hash,
@@ -99,6 +99,8 @@ pub(super) fn reply_to(state: &State, open: &OpenQuestion) -> Option<Reply> {
             asked.options.iter().find(|option| *option == FAIL)?.clone()
         }
         QuestionSubject::Gate => next_option(asked)?.clone(),
+        // The drill knows no amount.
+        QuestionSubject::Budget => asked.options.iter().find(|option| *option != RAISE)?.clone(),
         _ => asked.options.first()?.clone(),
     };
     if answer == VALUE {

@@ -5,7 +5,7 @@
 
 use maud::{Markup, html};
 
-use plan_ledger::plan::{PlanVersion, VALUE};
+use plan_ledger::plan::{PlanVersion, RAISE, VALUE};
 use plan_ledger::{Criterion, Run, RunStatus, StepNumber, StepStatus};
 
 use crate::commands::inspect::text::run::run_status_text;
@@ -70,7 +70,7 @@ pub(super) fn answer_forms(question: &QuestionFacts, audience: Audience) -> Mark
         @if audience.acts() {
             form.act data-path=(format!("/v1/questions/{id}/answer")) data-shown=(asked.shown) {
                 input type="text" name="note" placeholder="note" aria-label=(format!("Note for question {id}"));
-                @for option in asked.options.iter().filter(|option| *option != VALUE) {
+                @for option in asked.options.iter().filter(|option| *option != VALUE && *option != RAISE) {
                     button type="submit" name="answer" value=(option) { (option) }
                 }
             }

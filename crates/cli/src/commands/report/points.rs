@@ -322,13 +322,17 @@ fn budget_cells(run: &Run, part: BudgetPart, time: Timestamp) -> (String, String
         BudgetPart::Tokens | BudgetPart::Attempts => count(number),
         BudgetPart::Wall => format!("{} s", count(number)),
     };
-    let left = limit.saturating_sub(spent).saturating_sub(reserved);
-    let aside = match reserved {
+    let reserved_text = match reserved {
         0 => String::new(),
-        _ => format!(", {} set aside", amount(reserved)),
+        _ => format!(", {} reserved", amount(reserved)),
     };
-    let text =
-        format!("{} of {} spent{aside}, {} left", amount(spent), amount(limit), amount(left));
+    let rest = match spent.checked_sub(limit) {
+        None | Some(0) => {
+            format!("{} left", amount(limit.saturating_sub(spent).saturating_sub(reserved)))
+        }
+        Some(over) => format!("overrun by {}", amount(over)),
+    };
+    let text = format!("{} of {} spent{reserved_text}, {rest}", amount(spent), amount(limit));
     let used = spent.saturating_add(reserved).saturating_mul(100).checked_div(limit);
     (text, used.unwrap_or(100).min(100).to_string())
 }

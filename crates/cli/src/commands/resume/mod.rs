@@ -55,7 +55,7 @@ pub(crate) struct ResumeArgs {
     /// Print the command line, and do nothing
     #[arg(long)]
     show: bool,
-    /// Retry the failed steps first
+    /// Retry the failed steps first, and unpause the run if its runner paused it
     #[arg(long)]
     retry_failed: bool,
     /// Kill the workers that the last runner left at work, instead of taking them over; one whose step has

@@ -138,7 +138,7 @@ pub(crate) struct RunArgs {
     /// Execute the commands of a file of another tool without a question
     #[arg(long, short = 'y')]
     pub(super) yes: bool,
-    /// Retry failed steps
+    /// Retry failed steps, and unpause the run if its runner paused it
     #[arg(long)]
     pub(super) retry_failed: bool,
     /// Kill the workers that an earlier runner left at work, instead of taking them over; one whose step has

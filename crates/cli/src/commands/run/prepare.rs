@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use plan_ledger::internals::ledger::{commands_hash, expect_valid};
-use plan_ledger::plan::{CompactPlan, Decider, PlanDraft, Review, diff};
+use plan_ledger::plan::{CompactPlan, Decider, PauseCause, PlanDraft, Review, diff};
 use plan_ledger::{
     ApprovalPolicy, Command, ContentHash, Ending, Json, Ledger, OnFailure, Plan, Rejection, Run,
     RunId, RunPolicy, RunStatus, State, TextPolicy, plan_hash,
@@ -131,19 +131,31 @@ pub(super) fn prepare(
         ));
     }
     if args.retry_failed {
-        let by = expect_person_for("--retry-failed", &args.ledger, OPERATOR)?;
-        match ledger.execute(&Command::RetryFailed { run: run.id, by }) {
-            Err(error) if error.rejection() == Some(&Rejection::NothingFailed) => {
-                print_message(&format!("run {name}: no step has failed, so none is retried"));
-            }
-            // A run that has ended has nothing to retry; it is reported below.
-            Err(error) if matches!(error.rejection(), Some(Rejection::RunHasEnded(_))) => {}
-            other => drop(other?),
-        }
+        retry_failed(ledger, run, args)?;
     }
     set_failure_settings(ledger, run.id, args)?;
     approve_commands_of_active(ledger, run.id, args)?;
     current(ledger, run.id)
+}
+
+/// Retries the failed steps of a run, and unpauses it if its runner paused it.
+fn retry_failed(ledger: &Ledger, run: &Run, args: &RunArgs) -> Result<(), Failure> {
+    let by = expect_person_for("--retry-failed", &args.ledger, OPERATOR)?;
+    match ledger.execute(&Command::RetryFailed { run: run.id, by: by.clone() }) {
+        Err(error) if error.rejection() == Some(&Rejection::NothingFailed) => {
+            print_message(&format!("run {}: no step has failed, so none is retried", run.name));
+        }
+        // A run that has ended has nothing to retry; it is reported below.
+        Err(error) if matches!(error.rejection(), Some(Rejection::RunHasEnded(_))) => {}
+        other => drop(other?),
+    }
+    // A runner pauses for failures that a person now retries.
+    let state = ledger.state()?;
+    let pause = state.runs.get(&run.id).and_then(|run| run.pause.as_ref());
+    if matches!(pause, Some(PauseCause::Runner { .. })) {
+        ledger.execute(&Command::Unpause { run: run.id, by })?;
+    }
+    Ok(())
 }
 
 /// Whether the command line approves commands: a person typed it. Stub workers execute nothing.

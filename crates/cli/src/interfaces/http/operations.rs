@@ -78,6 +78,7 @@ pub(super) const WRITES: &[Write] = &[
     post("/v1/claims/{token}/receipt", "receipt", "Report the outcome of a claimed step"),
     post("/v1/claims/{token}/effects", "effect", "Record the start or end of a side effect"),
     post("/v1/questions/{question}/answer", "answer", "Answer a question"),
+    post("/v1/answers", "answer_all", "Answer all open questions that take an answer"),
     by(Method::Put, "/v1/caps", "cap", "Limit the steps that are in flight at once"),
     post("/v1/notes", "note", "Write a note into the log"),
     post("/v1/ticks", "tick", "Record expired leases, delays and deadlines"),

@@ -144,7 +144,9 @@ pub(super) fn answer(call: &ToolCall<'_>, arguments: AnswerArguments) -> ToolOut
     };
     let run = || active_run(call, run.clone());
     let request: Request = match (question, step, answer.as_str()) {
-        (Some(question), None, _) => AnswerRequest { question, answer, by, note, shown }.into(),
+        (Some(question), None, _) => {
+            AnswerRequest { question, answer, by, note, shown, raise: BTreeMap::new() }.into()
+        }
         (Some(_), Some(_), _) => {
             return Err(ToolRefusal::arguments("expected one of question and step"));
         }

@@ -1,5 +1,6 @@
 //! The tools of a worker: claim, report, heartbeat, release.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -102,7 +103,8 @@ fn decide_next(
         let answered = call.ask(Form { key: key.clone(), message, options })?;
         if let Some(PersonAnswer::Given { answer, note }) = answered {
             let (by, shown) = (call.server.person.clone(), Some(shown));
-            let request = AnswerRequest { question, answer, by, note, shown };
+            let request =
+                AnswerRequest { question, answer, by, note, shown, raise: BTreeMap::new() };
             call.request(request, &key_of(&["form", &key]))?;
             return Ok(true);
         }

@@ -9,7 +9,7 @@
 //!   each time longer, and at last pause the run: a wrong option would otherwise use up the attempts of every step
 //!   within seconds.
 //! - While the disk is nearly full, no step is dispatched.
-//! - Most of a budget being spent is reported once.
+//! - Most of a budget being spent is reported once, and so is an overrun.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -190,8 +190,8 @@ pub(crate) struct GuardState {
     own_limits: BTreeMap<String, usize>,
     /// Whether a hold at a usage limit was reported.
     has_met_limit: bool,
-    /// The parts of the budget that were reported.
-    reported: Vec<BudgetPart>,
+    /// The parts of the budget that were reported, and whether as overrun.
+    reported: Vec<(BudgetPart, bool)>,
 }
 
 impl GuardState {
@@ -507,7 +507,7 @@ impl GuardState {
         until
     }
 
-    /// The parts of a run's budget that are almost used up, and that were not reported yet.
+    /// The parts of a run's budget that are almost used up or overrun, and that were not reported yet.
     pub(crate) fn spent_parts(&mut self, run: &Run, clock: &dyn Clock) -> Vec<BudgetUse> {
         let Limits { money_micros, tokens, attempts, wall_seconds } = run.limits();
         let spent = run.spent();
@@ -520,10 +520,11 @@ impl GuardState {
         ];
         let used = parts.into_iter().filter_map(|(part, limit, spent)| {
             let used = BudgetUse::of(part, spent, limit?);
-            (used.percent >= BUDGET_SHARE && !self.reported.contains(&part)).then_some(used)
+            let is_new = !self.reported.contains(&(part, used.is_overrun()));
+            (used.percent >= BUDGET_SHARE && is_new).then_some(used)
         });
         let new: Vec<BudgetUse> = used.collect();
-        self.reported.extend(new.iter().map(|used| used.part));
+        self.reported.extend(new.iter().map(|used| (used.part, used.is_overrun())));
         new
     }
 }

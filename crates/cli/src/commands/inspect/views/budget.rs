@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::ProgressPoint;
-use plan_ledger::plan::{Account, BudgetPart, Micros};
+use plan_ledger::plan::{Account, BudgetPart, Micros, PauseCause};
 use plan_ledger::{Cost, Limits, Run, RunId, Timestamp};
 
 use plan_ledger_views::{Bar, Block, Document, Series, Text};
@@ -18,7 +18,7 @@ use crate::json::TimeJson;
 use crate::options::LedgerArgs;
 use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, escape_control, money_text, paused_text};
-use crate::protocol::count;
+use crate::protocol::{count, shell_command};
 
 use super::view::report_rollback;
 
@@ -78,6 +78,11 @@ impl BudgetRow {
         Some(self.limit?.saturating_sub(self.spent).saturating_sub(self.reserved))
     }
 
+    /// How much more than the limit is spent, if it is.
+    fn overrun(&self) -> Option<u64> {
+        self.spent.checked_sub(self.limit?).filter(|over| *over > 0)
+    }
+
     pub(crate) fn line(&self, run: Option<RunId>) -> BudgetLine {
         let Self { what, limit, spent, reserved, estimated } = *self;
         BudgetLine { estimated, left: self.left(), limit, part: what, reserved, run, spent }
@@ -95,8 +100,10 @@ impl BudgetRow {
         };
         let limit = self.limit.map_or_else(|| "no limit".to_owned(), |n| amount(self.what, n));
         let left = self.left().map_or_else(|| "-".to_owned(), |n| amount(self.what, n));
+        let over = self.overrun().map(|over| format!(" overrun by {}", amount(self.what, over)));
         let bar = |of| Bar { used: self.spent, reserved: self.reserved, of, cells: CELLS };
         let bar = self.limit.map(|limit| Text::bar(paint, bar(limit)));
+        let bar = bar.map(|bar| bar.and(paint, over.unwrap_or_default()));
         vec![
             self.what.to_string().into(),
             number(self.spent).into(),
@@ -142,6 +149,9 @@ pub(crate) fn budget(
         let mut ledger = LedgerAt::of(context, args.at)?;
         ledger.announce_problems(out)?;
         of_ledger(&ledger, out)?;
+        if context.form == Form::Text {
+            point_to_runs(&ledger, out)?;
+        }
         return ledger.finish(out);
     };
     let (mut ledger, id) = LedgerAt::of_run(context, args.at, Some(name))?;
@@ -185,8 +195,20 @@ fn of_ledger(ledger: &LedgerAt<'_>, out: &mut Output<'_>) -> Result<(), Failure>
     out.painted(Paint::Faint, &out.style.fit(legend, 0))
 }
 
+/// Names the runs that are paused for a budget of their own, which is not shown.
+fn point_to_runs(ledger: &LedgerAt<'_>, out: &mut Output<'_>) -> Result<(), Failure> {
+    for (_, overview) in ledger.state.runs.overviews() {
+        let Some(cause @ PauseCause::RunBudget { .. }) = &overview.pause else { continue };
+        let text = format!("run {} is {}", overview.name, paused_text(cause));
+        out.painted(Paint::Notice, &escape_control(&text))?;
+        let command = shell_command("budget", ledger.context.dir, &[&overview.name]);
+        out.line(&format!("  {}", escape_control(&command)))?;
+    }
+    Ok(())
+}
+
 fn print(parts: &[BudgetRow], out: &mut Output<'_>) -> Result<(), Failure> {
-    let headings = ["part", "spent", "set aside", "estimated", "limit", "left", ""];
+    let headings = ["part", "spent", "reserved", "estimated", "limit", "left", ""];
     let mut table = Table::with_headings(&headings);
     // The views of a run show its time.
     let is_shown = |part: &&BudgetRow| part.what != BudgetPart::Wall || part.limit.is_some();

@@ -422,7 +422,7 @@ fn print_flights(
     if flights.is_empty() {
         return Ok(());
     }
-    let headings = [what, "attempt", "token", "worker", "set aside", "since", "lease"];
+    let headings = [what, "attempt", "token", "worker", "reserved", "since", "lease"];
     let mut table = Table::with_headings(&headings);
     for flight in flights {
         let AttemptSummary { step, id, token, attempt, max_attempts, worker, .. } = flight;
@@ -432,7 +432,7 @@ fn print_flights(
         } else {
             (Paint::None, format!("until {}", moment(*lease_until, now)))
         };
-        let aside = if *reserved == plan_ledger::Cost::default() {
+        let reserved = if *reserved == plan_ledger::Cost::default() {
             "-".to_owned()
         } else {
             cost_text(*reserved)
@@ -442,7 +442,7 @@ fn print_flights(
             (Paint::None, format!("{attempt}/{max_attempts}")),
             (Paint::None, format!("@{token}")),
             (Paint::None, escape_control(worker)),
-            (Paint::None, aside),
+            (Paint::None, reserved),
             (Paint::None, moment(*dispatched, now)),
             (paint, lease),
         ]);

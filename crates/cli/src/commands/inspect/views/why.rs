@@ -26,7 +26,8 @@ use crate::output::{Code, Failure, escape_control, pending_commands, warning_tex
 use crate::protocol::StepName;
 use crate::runner::RepeatingAttempt;
 use plan_ledger_views::{
-    WaitingItem, hosted_steps, show_step, status_paint, waiting_items, waits_of, wrap,
+    WaitingItem, hosted_steps, question_item, show_step, status_paint, waiting_items, waits_of,
+    wrap,
 };
 
 const EXAMPLES: &str = "\
@@ -223,8 +224,7 @@ fn reason_commands(
     match (reason, number) {
         (BlockReason::Question { question, .. }, _) => {
             let Some(open) = run.questions.get(question) else { return Vec::new() };
-            let step = open.step.map(|number| StepName::of(run, number));
-            of_pending(&WaitingItem::Question { id: *question, step, asked: open.asked.clone() })
+            of_pending(&question_item(run, *question, open))
         }
         (BlockReason::Reported { .. } | BlockReason::OutcomeUnknown(_), Some(number)) => {
             let is_about = |action: &&NextAction| {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plan_ledger::plan::VALUE;
+use plan_ledger::plan::{RAISE, VALUE};
 use plan_ledger::{Run, State};
 use plan_ledger_views::WaitingItem;
 
@@ -47,7 +47,9 @@ fn open_decision(run: &Run, item: &WaitingItem, dir: &Path) -> OpenDecision {
         question = Some(id.0);
         shown = asked.shown.to_string();
         if !asked.options.iter().any(|option| option == VALUE) {
-            options.clone_from(&asked.options);
+            // Tools of agents raise no budget by an answer: it needs an amount.
+            let options_of = asked.options.iter().filter(|option| *option != RAISE);
+            options.extend(options_of.cloned());
         }
     }
     let step = match item {
