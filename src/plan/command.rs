@@ -55,7 +55,7 @@ pub enum Command {
         reason: String,
         /// Why a new version is needed; used if no replan request is open.
         trigger: Option<ReplanTrigger>,
-        /// Whether it needs approval even if neither the run's policy nor the plan requires it.
+        /// Approval policy of this plan, in addition to those of the run and of the plan file.
         approval: ApprovalPolicy,
     },
     /// Approve the commands of an approved version, as a person.
@@ -90,7 +90,7 @@ pub enum Command {
         step: Option<StepNumber>,
         /// The worker.
         worker: String,
-        /// Which steps the worker takes.
+        /// The steps that the worker takes.
         route: Route,
         /// Length of the lease; `None` uses the plan's.
         lease: Option<Micros>,
@@ -166,7 +166,7 @@ pub enum Command {
         run: RunId,
         /// The step.
         step: StepNumber,
-        /// Whether the work was done.
+        /// The outcome that was found.
         finding: ResolvedOutcome,
         /// Actor.
         by: String,
@@ -199,7 +199,7 @@ pub enum Command {
         value: Json,
         /// Expected version; 0 for a variable that is not set yet, `None` to skip the check.
         expected_version: Option<u64>,
-        /// Where it comes from. An attempt sets variables of its own run.
+        /// The source of the value. An attempt sets variables of its own run.
         origin: Origin,
     },
     /// Set or remove a cap.
@@ -215,11 +215,11 @@ pub enum Command {
     ReportHelper {
         /// The run.
         run: RunId,
-        /// What it does for the run.
+        /// The task of the helper.
         role: HelperRole,
         /// Its name.
         by: String,
-        /// What it cost.
+        /// Cost of the helper.
         cost: Cost,
         /// How long it took.
         duration: Micros,
@@ -271,7 +271,7 @@ pub enum Command {
         by: String,
         /// Note of the author.
         note: String,
-        /// Hash of what the author saw.
+        /// Hash of the question as the author saw it.
         shown: ContentHash,
     },
     /// Set a budget. Runs that were paused because a budget was exhausted are unpaused if the
@@ -313,7 +313,8 @@ pub enum Command {
         /// Why.
         reason: String,
     },
-    /// End the delay of a step before it is due: what the step waits for is over, or it can be done otherwise.
+    /// End the delay of a step before it is due, for example because a person removed the cause of
+    /// the delay.
     EndDelay {
         /// The run.
         run: RunId,
@@ -340,7 +341,7 @@ pub enum Command {
         /// Reason, shown to people and to the planner.
         reason: String,
     },
-    /// Set what a run does about failures beyond its plan.
+    /// Change how a run handles failures that its plan does not cover.
     SetFailureSettings {
         /// The run.
         run: RunId,
@@ -349,7 +350,7 @@ pub enum Command {
         /// Actor.
         by: String,
     },
-    /// Do an accepted step again, and all work that depends on it: its plan becomes a new version.
+    /// Redo an accepted step and all work that depends on it: its plan becomes a new version.
     Redo {
         /// The run.
         run: RunId,
@@ -404,7 +405,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// Whether it has values that can be erased.
+    /// Whether the command has values that can be erased.
     pub(crate) fn has_values(&self) -> bool {
         match self {
             Self::StartRun { inputs, .. } => !inputs.is_empty(),
@@ -437,9 +438,9 @@ pub struct PlanDraft {
     pub(crate) header: Box<Plan>,
     /// The steps in plan order.
     pub(crate) steps: Vec<HashedStep>,
-    /// Where the plan comes from, if known.
+    /// The source of the plan, if known.
     pub(crate) provenance: Option<Provenance>,
-    /// The approval of its commands by the person who proposes it.
+    /// The proposer's approval of the commands in the plan.
     pub(crate) commands: Option<CommandsApproval>,
 }
 
@@ -450,7 +451,7 @@ impl PlanDraft {
         self.hash
     }
 
-    /// The plan as a version of a run has it, and the hashes of its steps.
+    /// The plan in the form of a run's version, and the hashes of its steps.
     pub(crate) fn compact(&self) -> (Arc<CompactPlan>, Vec<ContentHash>) {
         let mut plan = (*self.header).clone();
         plan.steps = self.steps.iter().map(|each| (*each.step).clone()).collect();
@@ -464,7 +465,7 @@ impl PlanDraft {
         self
     }
 
-    /// The same draft with where it comes from. The confidence is taken from the plan.
+    /// The same draft with its source. The confidence is taken from the plan.
     #[must_use]
     pub fn with_provenance(mut self, provenance: Provenance) -> Self {
         let confidence = self.header.extra.get("confidence").and_then(Value::as_f64);

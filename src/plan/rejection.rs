@@ -95,7 +95,7 @@ pub enum Rejection {
         in_flight: u32,
         /// Steps that wait for verdicts.
         reported: u32,
-        /// Steps whose outcome is unknown.
+        /// Steps with an unknown outcome.
         outcome_unknown: u32,
     },
     /// The attempt of the token is not in flight.

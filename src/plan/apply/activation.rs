@@ -387,8 +387,8 @@ impl StepState {
         self.set_plan_fields((step.priority(), owner), tags);
     }
 
-    /// Resets the step. If it failed or was removed with an attempt whose outcome is unresolved,
-    /// the step keeps that attempt, and its outcome must be resolved first.
+    /// Resets the step. If the step failed or was removed and the outcome of its attempt is
+    /// unresolved, the step keeps this attempt, and its outcome must be resolved first.
     fn restart_or_hold(&mut self) {
         let has_unresolved_attempt =
             matches!(self.status, StepStatus::Failed | StepStatus::Removed);

@@ -160,7 +160,7 @@ impl Run {
         let request = self.request.take();
         self.is_complete |=
             request.is_some_and(|request| request.trigger == ReplanTrigger::Extension);
-        // What other workers requested meanwhile comes next.
+        // The next request may be one that another worker made in the meantime.
         self.reported.clone().into_iter().for_each(|number| self.refresh_pending(number));
     }
 

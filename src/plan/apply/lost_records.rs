@@ -1,14 +1,14 @@
-//! What a step's event presupposes, where the records before it were lost.
+//! Adapts a step to its next event when the records before this event were lost.
 //!
-//! A salvaged ledger lacks records (`format/export.md`, section 3). The next event of a step is then
-//! the truth about it, even if it does not fit the status that the remaining records lead to.
-//! [`Run::catch_up`] brings the step to the status and the attempt that the event presupposes; then the
-//! event is applied like any other.
+//! A salvaged ledger lacks records (`format/export.md`, section 3). The next event of a step is
+//! then authoritative, even if it does not fit the status that follows from the remaining records.
+//! [`Run::catch_up`] brings the step to the status and the attempt that the event presupposes; then
+//! the event is applied like any other.
 //!
 //! Invariants:
-//! - It is called only after a recorded loss, and does nothing for an event that fits.
-//! - An attempt that ends here was lost. If it was in flight, its reservation is charged as an
-//!   estimate.
+//! - `catch_up` is called only after a recorded loss, and does nothing if the event fits.
+//! - An attempt that `catch_up` ends was lost. If it was in flight, its reservation is charged as
+//!   an estimate.
 //! - Statuses and derived data change through the same functions as elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,7 +40,8 @@ enum Presupposed {
 }
 
 impl Run {
-    /// Brings a step to what the event presupposes, and returns the change of the account.
+    /// Brings a step to the status that the event presupposes, and returns the change of the
+    /// account.
     pub(super) fn catch_up(
         &mut self,
         time: Timestamp,

@@ -238,8 +238,8 @@ impl State {
         }
     }
 
-    /// Whether events of a step may have been lost before this one. An attempt that is not known to
-    /// be the step's must be one whose dispatch was lost.
+    /// Whether events of a step may have been lost before this one. If the state does not know the
+    /// attempt of the event, the record of its dispatch must have been lost.
     fn has_lost_events_before(&self, run: RunId, step: StepNumber, event: &StepEvent) -> bool {
         let is_lost = |token: AttemptToken| {
             self.lost.range(..=token.0).next_back().is_some_and(|(_, last)| token.0 <= *last)

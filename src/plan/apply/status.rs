@@ -23,7 +23,7 @@ use crate::plan::value::expression;
 use crate::plan::value::ids::{StepNumber, Timestamp};
 
 impl Run {
-    /// Changes the status of a step and updates what depends on it.
+    /// Changes the status of a step and updates the data that depends on the status.
     pub(super) fn set_status(&mut self, number: StepNumber, to: StepStatus) {
         let Some(from) = self.step(number).map(|step| step.status) else { return };
         if from == to {

@@ -221,7 +221,7 @@ impl StepState {
         self.end_work();
     }
 
-    /// Ends the work of the step: removes its attempt and what blocks it.
+    /// Ends the work of the step: removes its attempt and everything that blocks it.
     fn end_work(&mut self) {
         self.take_attempt();
         if self.hold() != Hold::STATIC_DEFAULT {

@@ -85,7 +85,7 @@ pub(crate) fn activation(
 }
 
 impl Run {
-    /// What the activation of a proposed version would keep and discard.
+    /// Previews the activation of a proposed version: the work that it would keep and discard.
     #[must_use]
     pub fn preview_activation(&self, version: u32) -> Option<PlanActivated> {
         let place = usize::try_from(version).ok()?.checked_sub(1)?;
@@ -94,7 +94,8 @@ impl Run {
         Some(activation(self, version, (&proposed.plan, &proposed.step_hashes), redone))
     }
 
-    /// What a plan would keep and discard as the next version of this run.
+    /// Previews the activation of a plan as the next version of this run: the work that it would
+    /// keep and discard.
     #[must_use]
     pub fn preview_draft(&self, draft: &PlanDraft) -> PlanActivated {
         let version = u32::try_from(self.versions.len()).unwrap_or(u32::MAX).saturating_add(1);
@@ -190,7 +191,7 @@ struct Walk<'a> {
     met_barriers: BTreeSet<&'a str>,
     /// Affected steps, as defined above.
     affected: BTreeSet<StepNumber>,
-    /// Barriers whose dependents are affected because an arrived member is.
+    /// Barriers whose dependents are affected because an arrived member is affected.
     passed_barriers: BTreeSet<&'a str>,
     /// The steps that read the variables of a step.
     readers: BTreeMap<StepNumber, Vec<StepNumber>>,

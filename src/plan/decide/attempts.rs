@@ -75,11 +75,11 @@ pub(crate) fn loss_event(
     Event::step(run.id, number, StepEvent::AttemptLost(lost))
 }
 
-/// A step is lost at least this often before it is no longer dispatched again.
+/// Minimum number of losses after which a step is no longer dispatched again.
 const LOSSES_MIN: u32 = 3;
 
-/// Whether a step that states its attempts has none left after the loss of one. A person must look at
-/// it: the step may be what ends its workers.
+/// Whether a step that limits its attempts has none left after the loss of one. A person must look
+/// at it, because the step itself may kill its workers.
 fn is_last_loss(run: &Run, number: StepNumber, cause: LostCause) -> bool {
     if !run.states_retry(number) {
         return false;

@@ -23,7 +23,7 @@ use crate::plan::value::ids::{AttemptToken, Micros, RunId, Timestamp};
 /// Whether the budgets of a run and of the ledger cover another attempt.
 pub(crate) enum BudgetCheck {
     Covered,
-    /// They cover it only if attempts in flight cost less than what is reserved for them.
+    /// They cover it only if attempts in flight cost less than their reservations.
     Reserved(BudgetPart),
     /// A budget is exhausted; the cause of the pause.
     Exhausted(PauseCause),
@@ -97,7 +97,7 @@ pub(super) fn set_budget(
         let both = (of_run, of_ledger.unwrap_or_default());
         match check_limits(state, run, both, now, Cost::default()) {
             BudgetCheck::Exhausted(cause) if run.pause.as_ref() == Some(&cause) => {}
-            // Another part is short now: people must be told which.
+            // Another part is exhausted now: people must know which one.
             BudgetCheck::Exhausted(cause) => {
                 events.extend(raise_events(run, by));
                 events.extend(pause_and_ask(run, cause));
@@ -209,8 +209,8 @@ pub(super) fn unpause(
     }
 }
 
-/// Pauses a run whose money or tokens are used up, before a helper is asked. The limits of attempts and of time are those
-/// of workers. A run that is paused for another reason stays as it is.
+/// Pauses a run with exhausted money or tokens before it asks a helper. The limits on attempts and
+/// on time apply to workers only. A run that is paused for another reason stays as it is.
 pub(super) fn check_for_helper(
     state: &State,
     now: Timestamp,

@@ -25,7 +25,7 @@ use crate::plan::value::ids::{Micros, RunId, StepNumber, Timestamp, WorkerProces
 use crate::plan::value::names::NameKind;
 use crate::plan::value::token::SecretHash;
 
-/// What a dispatch records of the worker.
+/// The data about the worker that a dispatch records.
 pub(super) struct Claimant<'a> {
     pub(super) worker: &'a str,
     pub(super) lease: Option<Micros>,
@@ -75,7 +75,7 @@ pub(super) fn dispatch(
     Ok(vec![Event::step(run.id, number, StepEvent::Dispatched(dispatched))])
 }
 
-/// Whose workers take the steps of an owner, by the active plan.
+/// The workers that take the steps of an owner, according to the active plan.
 fn taker_of<'a>(plan: &'a CompactPlan, route: &Route, owner: Option<&str>) -> Option<Taker<'a>> {
     route.taker(owner, &plan.header().owners)
 }
@@ -204,8 +204,8 @@ fn first_of_lanes(
     }
 }
 
-/// The first step of a lane that has one of the tags of a route and that no replan request holds. A lane
-/// has only the capped tags. A step with a command of its own has nothing for a second owner.
+/// The first step of a lane that has one of the tags of a route and that no replan request holds. A
+/// lane has only the capped tags. A second owner has nothing to do at a step with its own command.
 fn first_admitted(
     run: &Run,
     (lane, taker): (&Lane, Taker<'_>),
@@ -232,7 +232,7 @@ fn held_for_replan(hold: &ReplanHold<'_>) -> Rejection {
     Rejection::HeldForReplan { request: hold.request().seq }
 }
 
-/// The rejection of a claim that admits none of the ready steps.
+/// The rejection of a claim whose route admits none of the ready steps.
 fn none_for_worker(run: &Run) -> Rejection {
     let ready = u32::try_from(run.ready_count()).unwrap_or(u32::MAX);
     let owners: BTreeSet<&String> =

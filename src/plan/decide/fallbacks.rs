@@ -1,8 +1,8 @@
 //! Fallback steps that commands skip because no other step needs them.
 //!
-//! Invariant: a step that is only a fallback is dispatched only while another step waits for it, or
-//! after a retry of the fallback step itself. A fallback step that is no longer needed is skipped,
-//! unless its outcome is unknown.
+//! Invariant: a pure fallback step is dispatched only while another step waits for it, or after a
+//! retry of the fallback step itself. A fallback step that is no longer needed is skipped, unless
+//! its outcome is unknown.
 
 use std::collections::BTreeSet;
 use std::iter::successors;

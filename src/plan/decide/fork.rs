@@ -89,8 +89,8 @@ fn open_request(parent: &Run, run: RunId) -> Option<Event> {
     (!is_of_budget).then_some(Event::ReplanRequested(copy))
 }
 
-/// The pause of a fork with steps that must not be done twice and were begun in the parent: a person finds out
-/// what they did, and skips what was done.
+/// The pause of a fork with steps that must not be repeated and that the parent has begun: a person
+/// checks which of them were done, and skips those.
 fn pause_before_repeating(parent: &Run, run: RunId) -> Option<Event> {
     mutant!(ForkRepeatsOnce => return None);
     let begun = parent.begun_once().into_iter().filter_map(|number| parent.step(number));

@@ -1,4 +1,4 @@
-//! Lookups of runs and steps that reject a command if there is none.
+//! Looks up runs and steps; rejects the command if they do not exist.
 
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::rejection::Rejection;

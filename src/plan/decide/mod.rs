@@ -140,7 +140,7 @@ fn decide_any(state: &State, now: Timestamp, command: &Command) -> Result<Vec<Ev
     }
 }
 
-/// Rejects a command about an attempt of which the sender does not know the secret.
+/// Rejects a command about an attempt if the sender does not know the secret of the attempt.
 fn expect_proof(state: &State, token: AttemptToken, proof: Proof) -> Result<(), Rejection> {
     if state.is_proven(token, proof) { Ok(()) } else { Err(Rejection::StaleToken(token)) }
 }

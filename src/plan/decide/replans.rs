@@ -51,7 +51,8 @@ pub(super) fn request(
     Ok(events)
 }
 
-/// Sets what a run does about failures beyond its plan, unless it does so already.
+/// Changes how a run handles failures that its plan does not cover, unless the settings are the
+/// same already.
 pub(super) fn set_failure_settings(
     state: &State,
     run: RunId,

@@ -82,7 +82,8 @@ pub(super) fn skip(
     let run = run_of(state, run)?;
     let retried = check_retry(run)?;
     let step = step_of(run, number)?;
-    // What its worker requested is recorded once the open request is resolved; only then it may be skipped.
+    // The request of the step's worker is recorded after the open request is resolved. The step can
+    // be skipped only then.
     if let Some(open) = run.open_replan().filter(|_| run.waits_to_request(number)) {
         return Err(Rejection::ReplanIsOpen(open.seq));
     }

@@ -45,7 +45,7 @@ pub(crate) fn tagged(derived: Value) -> Value {
     Value::Object(form)
 }
 
-/// A struct whose field of that name, an object, is replaced by its members.
+/// Replaces a field that is an object by the members of this object.
 pub(crate) fn flattened(derived: Value, field: &str) -> Value {
     let Value::Object(mut form) = derived else { return derived };
     if let Some(Value::Object(members)) = form.remove(field) {

@@ -33,12 +33,12 @@ pub struct PlanProposed {
     pub header: Box<Plan>,
     /// Number of steps that follow.
     pub step_count: u32,
-    /// Where the version comes from, if known.
+    /// The source of the version, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Provenance>,
 }
 
-/// Where a plan version comes from.
+/// The source of a plan version.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -129,9 +129,9 @@ pub struct PlanActivated {
     pub version: u32,
     /// The numbers of its steps, in plan order.
     pub numbers: Vec<StepNumber>,
-    /// Steps whose work is kept: same work, same trusted inputs.
+    /// Steps whose work is kept: the work and its trusted inputs are the same.
     pub preserved: Vec<StepNumber>,
-    /// Steps whose work is discarded: changed, or downstream of a discarded step.
+    /// Steps whose work is discarded: they changed, or are downstream of a discarded step.
     pub invalidated: Vec<StepNumber>,
     /// Steps of the previous version that are gone.
     pub removed: Vec<StepNumber>,
@@ -143,8 +143,8 @@ pub struct PlanActivated {
     pub untrusted: Vec<String>,
     /// Sequence number of the replan request; 0 if there was none.
     pub request: u64,
-    /// Steps whose last attempt did, or may have done, work that must not be repeated. They keep
-    /// the attempt until its outcome is resolved.
+    /// Steps with a last attempt that did, or may have done, work that must not be repeated. They
+    /// keep the attempt until its outcome is resolved.
     pub held: Vec<StepNumber>,
     /// Answers about unchanged barriers, which remain valid.
     #[serde(serialize_with = "json_form::map")]

@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! - The id of a question is the sequence number of the record that asked it.
-//! - An answer names the same hash as the question, so it is bound to what its author saw.
+//! - An answer names the same hash as the question, so it is bound to the content that its author
+//!   saw.
 //! - A question stays open until it is answered or withdrawn, times out, or its subject no longer
 //!   exists. No process has to wait for it.
 
@@ -28,11 +29,11 @@ pub struct QuestionId(pub u64);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QuestionBody {
-    /// What the question is about.
+    /// The subject of the question.
     pub subject: QuestionSubject,
     /// Text of the question.
     pub text: Text,
-    /// Hash of what is shown with it: the step's work, or the plan.
+    /// Hash of the content shown with the question: the step's work, or the plan.
     pub shown: ContentHash,
     /// The valid answers.
     pub options: Vec<String>,
@@ -42,13 +43,13 @@ pub struct QuestionBody {
     #[serde(serialize_with = "time::serialize")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<UtcTime>"))]
     pub deadline: Option<Timestamp>,
-    /// What happens at the deadline.
+    /// The action at the deadline.
     #[serde(serialize_with = "timeout")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<TimeoutAction<'static>>"))]
     pub on_timeout: Option<OnTimeout>,
 }
 
-/// What a question is about.
+/// The subject of a question.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(remote = "Self", rename_all = "snake_case")]
@@ -56,7 +57,7 @@ pub struct QuestionBody {
 pub enum QuestionSubject {
     /// Whether a step may be dispatched.
     Gate,
-    /// What to do about a failed attempt.
+    /// How to continue after a failed attempt.
     Failure {
         /// The attempt.
         token: AttemptToken,
@@ -68,7 +69,7 @@ pub enum QuestionSubject {
     },
     /// Whether a run may spend more.
     Budget,
-    /// What to do about a broken barrier.
+    /// How to continue after a barrier broke.
     Barrier {
         /// Id of the barrier.
         barrier: String,
@@ -87,7 +88,7 @@ pub struct QuestionAnswer {
     pub by: String,
     /// Note of the author.
     pub note: String,
-    /// Hash of what the author saw.
+    /// Hash of the content that the author saw.
     pub shown: ContentHash,
 }
 
@@ -97,8 +98,8 @@ pub struct QuestionAnswer {
 pub struct QuestionExpiry {
     /// The question.
     pub question: QuestionId,
-    /// What the plan says to do. The consequence is a separate event: another question, an answer,
-    /// or the end of the run.
+    /// The action that the plan specifies. The consequence is a separate event: another question,
+    /// an answer, or the end of the run.
     #[serde(serialize_with = "timeout")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<TimeoutAction<'static>>"))]
     pub then: Option<OnTimeout>,
@@ -119,7 +120,7 @@ json_form! {
     QuestionSubject => tagged,
 }
 
-/// The JSON form of what happens when a question times out.
+/// The JSON form of the action when a question times out.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "is", rename_all = "snake_case")]

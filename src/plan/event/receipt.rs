@@ -1,4 +1,4 @@
-//! Receipts: what a worker reports about an attempt.
+//! Receipts: reports of workers about their attempts.
 //!
 //! A receipt is unverified; only verdicts or an explicit policy accept a step. A large output is
 //! stored as a blob, and the receipt contains its hash.
@@ -53,7 +53,7 @@ impl Output {
         }
     }
 
-    /// Whether it is empty.
+    /// Whether the value is `null`.
     #[must_use]
     pub fn is_null(&self) -> bool {
         self.inline().is_some_and(|value| value.as_str() == "null")
@@ -123,7 +123,7 @@ impl Receipt {
         output.0.into_iter().chain(output.1.into_iter().flatten()).chain(variables).chain(failure)
     }
 
-    /// Whether it has values that can be erased.
+    /// Whether the receipt has values that can be erased.
     pub(crate) fn has_values(&self) -> bool {
         let has_payload = matches!(&self.outcome, Outcome::Failed { .. });
         let has_value = !self.output.is_null() || !self.variables.is_empty();
@@ -160,7 +160,7 @@ pub enum Outcome {
     ReplanRequested {
         /// Human-readable reason.
         reason: String,
-        /// The id of the step from which work should be done again; `None` is the step itself.
+        /// The id of the step from which work should be redone; `None` means the step itself.
         from: Option<String>,
         /// Why the plan should change.
         kind: ReplanKind,
@@ -182,7 +182,7 @@ pub enum ReplanKind {
 }
 
 impl ReplanKind {
-    /// The kind in words, to stand after the request; nothing for the usual one.
+    /// The kind as words after the request; empty for the usual kind.
     #[must_use]
     pub fn note(self) -> &'static str {
         match self {
@@ -193,17 +193,17 @@ impl ReplanKind {
     }
 }
 
-/// The member of a failure's payload in which a worker says when another attempt may succeed.
+/// The payload member with the delay after which a worker expects another attempt to succeed.
 pub const RETRY_AFTER: &str = "retry_after_seconds";
 
-/// The member of a failure's payload in which a runner says how long to wait by default.
+/// The payload member with the default delay of a runner.
 pub const BACKOFF: &str = "backoff_seconds";
 
-/// The member of a failure's payload in which a runner says that the attempt met a usage limit: a word
-/// of [`UsageLimit`].
+/// The payload member in which a runner reports that the attempt met a usage limit: a word of
+/// [`UsageLimit`].
 pub const USAGE_LIMIT: &str = "usage_limit";
 
-/// What says that an attempt met a usage limit, and what ends the limit.
+/// The evidence that an attempt met a usage limit, and the end of the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UsageLimit {
     /// The worker said when to try again.

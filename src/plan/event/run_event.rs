@@ -130,7 +130,7 @@ pub struct QuestionAnswered {
 pub struct QuestionExpired {
     /// The run.
     pub run: RunId,
-    /// The question, and what happens next.
+    /// The question and the next action.
     pub expired: QuestionExpiry,
 }
 
@@ -215,7 +215,7 @@ pub struct FailureSettingsChanged {
 }
 
 impl ReplanTrigger {
-    /// Whether a person changed what is wanted. Such versions do not count as replans.
+    /// Whether a person changed the goal. Such versions do not count as replans.
     #[must_use]
     pub fn is_change_of_scope(&self) -> bool {
         matches!(self, Self::ScopeChange { .. } | Self::Requested { .. })
@@ -247,7 +247,7 @@ pub struct RunForked {
     pub at_seq: u64,
     /// Chain hash of the log at `at_seq`.
     pub chain: ContentHash,
-    /// What the parent had spent. It does not count against the budget of the fork.
+    /// The costs of the parent before the fork. They do not count against the budget of the fork.
     pub spent: Cost,
     /// Actor; empty if it is not known.
     pub by: String,
@@ -320,7 +320,7 @@ pub enum ApprovalPolicy {
     Required,
 }
 
-/// Who judges `text` criteria.
+/// The policy that decides who judges `text` criteria.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -332,7 +332,7 @@ pub enum TextPolicy {
     Trust,
 }
 
-/// What a failed step means for the other steps.
+/// The effect of a failed step on the other steps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -356,7 +356,7 @@ pub struct VariableSet {
     pub value: Json,
     /// Version of the variable: how often it was set, this time included.
     pub version: u64,
-    /// Who set it.
+    /// The source of the value.
     pub origin: Origin,
     /// In a fork, when the parent run set it; otherwise 0.
     #[serde(serialize_with = "time::unless_zero")]
@@ -364,7 +364,7 @@ pub struct VariableSet {
     pub since: Timestamp,
 }
 
-/// Who set a variable.
+/// The source of a variable's value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(remote = "Self", rename_all = "snake_case")]
@@ -395,7 +395,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// That person or program.
+    /// A person or a program as the source.
     #[must_use]
     pub fn person(who: impl Into<String>) -> Self {
         Self::Person { who: who.into() }
@@ -503,18 +503,18 @@ pub enum Ending {
 pub struct HelperEnded {
     /// The run.
     pub run: RunId,
-    /// What it does for the run.
+    /// The task of the helper.
     pub role: HelperRole,
     /// Its name, such as `planner:plan.sh`.
     pub by: String,
-    /// What it cost.
+    /// Cost of the helper.
     pub cost: Cost,
     /// How long it took, in microseconds.
     #[serde(rename = "duration_micros")]
     pub duration: Micros,
 }
 
-/// What a helper does for a run.
+/// The task of a helper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -548,7 +548,7 @@ impl fmt::Display for CapScope {
     }
 }
 
-/// As what the run is: `paused by ana`, `paused: its token budget is exhausted`.
+/// States the pause of the run: `paused by ana`, `paused: its token budget is exhausted`.
 impl fmt::Display for PauseCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

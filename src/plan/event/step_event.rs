@@ -61,10 +61,11 @@ pub struct Dispatched {
     pub reserved: Cost,
     /// Hash of the secret of the attempt's token.
     pub secret_hash: SecretHash,
-    /// The process of the worker: when it is gone, so is the attempt. `None`: the lease alone decides.
+    /// The process of the worker: when it ends, the attempt is lost. `None`: only the lease
+    /// decides.
     pub process: Option<WorkerProcess>,
-    /// The second owner whose worker got it, because a usage limit held the step's own owner. `None`: a worker of
-    /// its own owner.
+    /// The second owner of the step if its worker got the attempt because a usage limit held the
+    /// step's own owner. `None`: a worker of the step's own owner got it.
     pub second_owner: Option<String>,
 }
 
@@ -90,7 +91,7 @@ pub struct AttemptLost {
     pub cause: LostCause,
     /// Human-readable details.
     pub detail: String,
-    /// What happens to the step.
+    /// The next state of the step.
     pub then: AfterLoss,
 }
 
@@ -117,7 +118,7 @@ impl LostCause {
     }
 }
 
-/// What happens to a step whose attempt was lost.
+/// The next state of a step after an attempt was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -201,7 +202,7 @@ pub struct Accepted {
 pub enum AcceptedBasis {
     /// It has no criteria: a successful receipt suffices.
     Receipt,
-    /// Every criterion passed, judged by others than the worker.
+    /// Every criterion passed; the worker judged none of them.
     Verdicts,
     /// Every criterion passed, at least one of them because the run trusts its workers.
     WorkersWord,
@@ -248,13 +249,13 @@ pub struct FailureDecided {
     pub reason: Text,
     /// Whether the work of the attempt took effect, as far as is known.
     pub disposition: Disposition,
-    /// What happens to the attempt if the step failed.
+    /// The state of the attempt if the step failed.
     pub then: AfterFailure,
-    /// Who decided; empty if it was the rules.
+    /// The author of the decision; empty for the rules.
     pub by: String,
 }
 
-/// What happens to the last attempt of a failed step.
+/// The state of the last attempt of a failed step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -398,7 +399,7 @@ pub struct DelayElapsed {
     #[serde(serialize_with = "time::serialize")]
     #[cfg_attr(feature = "schema", schemars(with = "UtcTime"))]
     pub due: Timestamp,
-    /// Who ended it before it was due: a person, or the runner. `None`: it was due.
+    /// The author of an early end: a person, or the runner. `None`: the delay was due.
     pub by: Option<String>,
 }
 

@@ -3,8 +3,8 @@
 //!
 //! A new event is a struct and a line here; then `apply` folds it, and the compiler names the other
 //! places. A line has the number on disk, the name in JSON and texts, the variant and its payload.
-//! For events that are not of a step, the codec and the stream follow: that of the run, or none for
-//! events of the ledger. `format/events.md` specifies numbers and payloads.
+//! For events of runs and of the ledger, the codec and the stream follow: the stream of the run, or
+//! none for events of the ledger. `format/events.md` specifies numbers and payloads.
 
 #![cfg_attr(
     not(test),

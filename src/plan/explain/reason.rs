@@ -96,7 +96,7 @@ pub enum BlockReason {
     },
     /// The step failed and waits for its fallback step.
     Fallback(StepNumber),
-    /// The step is only a fallback for these steps, and none of them has failed.
+    /// The step is only a fallback for these steps, and all of them are without a failure.
     FallbackFor(Vec<StepNumber>),
     /// A cap is reached.
     Cap {
@@ -153,7 +153,7 @@ pub struct BlockingBarrier {
     pub question: Option<QuestionId>,
 }
 
-/// An attempt that is in flight, or whose outcome is unknown.
+/// An attempt that is in flight or has an unknown outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockingAttempt {
     /// The run.
@@ -166,7 +166,7 @@ pub struct BlockingAttempt {
     pub token: AttemptToken,
     /// The worker.
     pub worker: String,
-    /// The second owner whose worker it is, if not one of the step's own owner.
+    /// The second owner whose worker does the attempt; `None` for a worker of the step's own owner.
     pub second_owner: Option<String>,
     /// The end of its lease.
     pub lease_until: Timestamp,

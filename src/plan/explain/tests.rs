@@ -29,7 +29,7 @@ pub(in crate::plan) fn agrees_with_claim(state: &State, run: &Run, step: StepNum
     assert_eq!(why.may_be_dispatched(), may, "{why}\n{claimed:?}\n{:?}", run.step(step));
     for (number, entry) in &why.steps {
         let is_over = entry.status.is_closed() || entry.status == StepStatus::Ready;
-        // A step in a dependency cycle still names what it waits for.
+        // A step in a dependency cycle still names its dependencies.
         assert_eq!(entry.reasons.is_empty(), is_over, "step {number} of {why}");
         for next in entry.reasons.iter().flat_map(BlockReason::leads_to) {
             assert!(why.steps.contains_key(&next), "{next} is missing in {why}");

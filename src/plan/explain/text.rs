@@ -26,7 +26,7 @@ const NAMES_MAX: usize = 8;
 pub struct ExplanationLine {
     /// Its distance from the step to explain.
     pub depth: usize,
-    /// The step whose heading it is; `None` for a reason.
+    /// The step of a heading; `None` for a reason.
     pub step: Option<(StepNumber, StepStatus)>,
     /// Its text.
     pub text: String,

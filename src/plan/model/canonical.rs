@@ -11,8 +11,7 @@ use super::plan::{Defaults, Plan};
 use super::step::Step;
 use crate::plan::value::canonical::canonical;
 
-/// The fields that a step's hash covers: they define the work, not when, by whom or how often it is
-/// done.
+/// The fields that a step's hash covers: they define the work, not its time, author or frequency.
 #[derive(Serialize)]
 struct StepIdentity<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]

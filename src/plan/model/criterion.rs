@@ -1,4 +1,4 @@
-//! Criteria: what must hold before a step or a run is done.
+//! Criteria: conditions that must hold before a step or a run is done.
 //!
 //! In a plan file a criterion is a string, which is a `text` criterion, or a map with exactly one
 //! of the keys `text`, `command` and `cel`. It is always written as a map.
@@ -87,7 +87,7 @@ impl schemars::JsonSchema for Criterion {
             })
         };
         schemars::json_schema!({
-            "description": "What must hold: a text, or a map with one of text, command, cel.",
+            "description": "A condition that must hold: a text, or a map with one of text, command, cel.",
             "oneOf": [{ "type": "string" }, one("text"), one("command"), one("cel")]
         })
     }

@@ -1,4 +1,4 @@
-//! Completes the steps of a plan with what a tool registry knows about their tools.
+//! Completes the steps of a plan with the properties of their tools in a tool registry.
 //!
 //! Invariants:
 //! - Only unset fields are filled in; a default of the plan counts as set. The step lists the
@@ -15,7 +15,7 @@ use super::fields::is_default;
 use super::plan::Plan;
 use super::step::{Idempotence, RetryPolicy, Step};
 
-/// The extra field of a step that lists what was filled in.
+/// The extra field of a step that lists the fields that were filled in.
 const MARK: &str = "enriched";
 
 /// A registry of tools.

@@ -21,7 +21,7 @@ pub struct PlanInput {
     /// Its value if none is given; without one, a value must be given.
     #[serde(skip_serializing_if = "is_default")]
     pub default: Option<Value>,
-    /// What it is, for people.
+    /// A description for people.
     #[serde(skip_serializing_if = "is_default")]
     pub title: String,
 }

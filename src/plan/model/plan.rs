@@ -50,7 +50,7 @@ pub struct Plan {
     /// Maximum numbers of attempts in flight in a run of this plan.
     #[serde(skip_serializing_if = "is_default")]
     pub caps: Caps,
-    /// What the plan says about owners, by their names.
+    /// The settings of owners, by their names.
     #[serde(skip_serializing_if = "is_default")]
     pub owners: OwnersOfPlan,
     /// Budget of a run of this plan.
@@ -116,7 +116,7 @@ pub struct Barrier {
     /// Seconds after the start of the run until it breaks unless it was released.
     #[serde(default, skip_serializing_if = "is_default")]
     pub deadline_seconds: Option<u32>,
-    /// What happens when it breaks.
+    /// The effect of a break.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_break: OnBreak,
 }
@@ -135,7 +135,7 @@ pub enum BarrierNeeds {
     AtLeast(u32),
 }
 
-/// What happens when a barrier breaks.
+/// The effect of a broken barrier.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

@@ -23,13 +23,13 @@ pub struct FailurePolicy {
     /// first active version do not count.
     #[serde(skip_serializing_if = "is_default")]
     pub max_replans: Option<u32>,
-    /// What happens before a step whose files changed since the plan was made; the option of a runner
-    /// comes first.
+    /// The action before a step whose files changed since the plan was made. The option of a runner
+    /// overrides it.
     #[serde(skip_serializing_if = "is_default")]
     pub on_stale: OnStale,
 }
 
-/// What happens before a step whose files changed since its plan was made.
+/// The action before a step whose files changed since its plan was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -104,17 +104,17 @@ pub struct FailureMatch {
     pub cel: Option<String>,
 }
 
-/// What a run does about failures beyond its plan: the runner sets it, and may change it.
+/// How a run handles failures that its plan does not cover: the runner sets it, and may change it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FailureSettings {
-    /// What happens after a failure of unknown class of a step that states no `retry`.
+    /// The action after a failure of unknown class, if the step states no `retry`.
     pub on_unknown: OnUnknown,
     /// Maximum number of replacement versions, if the plan does not set one.
     pub max_replans: Option<u32>,
 }
 
-/// What happens after a failure of unknown class.
+/// The action after a failure of unknown class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -141,7 +141,7 @@ pub enum FailureAction {
     Fallback,
     /// Request a new plan, from a named step or from the failed one.
     Replan {
-        /// Id of the first step whose work should be redone.
+        /// Id of the first step to redo.
         #[serde(default, skip_serializing_if = "is_default")]
         from: Option<String>,
     },
@@ -153,7 +153,7 @@ pub enum FailureAction {
         /// Seconds until the question times out.
         #[serde(default, skip_serializing_if = "is_default")]
         deadline_seconds: Option<u64>,
-        /// What happens if there is no answer in time.
+        /// The action if the answer does not come in time.
         #[serde(default, skip_serializing_if = "is_default")]
         on_timeout: Option<OnTimeout>,
     },
@@ -171,7 +171,7 @@ pub enum Disposition {
     /// It did not take effect.
     #[default]
     DidNotHappen,
-    /// Whether it took effect is unknown.
+    /// It is unknown whether the work took effect.
     Unknown,
     /// It took effect.
     Landed,

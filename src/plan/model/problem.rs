@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Problem {
     /// Path in the plan, such as `steps[3] (build).after[1]`.
     pub place: String,
-    /// What is wrong, what was expected, and how to fix it.
+    /// The fault, the expected value, and how to fix the fault.
     pub message: String,
 }
 

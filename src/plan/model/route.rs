@@ -1,4 +1,4 @@
-//! Routes: which steps a worker takes, by their owners and tags.
+//! Routes: the steps that a worker takes, by their owners and tags.
 //!
 //! A step with an owner is for workers of that role; a step without one is for every worker. The
 //! owners `human` and `human:NAME` are people: only a claim that names such an owner takes their
@@ -21,22 +21,22 @@ pub fn is_person(owner: &str) -> bool {
     owner.strip_prefix(PERSON).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
 }
 
-/// What a plan says about an owner.
+/// The settings of an owner in a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct OwnerSettings {
-    /// What happens at a usage limit.
+    /// The action at a usage limit.
     #[serde(skip_serializing_if = "is_default")]
     pub limit: OwnerLimit,
 }
 
-/// What happens when the workers of an owner meet a usage limit.
+/// The action when the workers of an owner meet a usage limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct OwnerLimit {
-    /// The second owner, whose workers take its steps until the limit ends.
+    /// The second owner: its workers take the steps until the limit ends.
     #[serde(skip_serializing_if = "is_default")]
     pub then: Option<String>,
 }
@@ -44,7 +44,7 @@ pub struct OwnerLimit {
 /// The settings of the owners of a plan.
 pub type OwnersOfPlan = BTreeMap<String, OwnerSettings>;
 
-/// Whose workers take a step.
+/// The workers that take a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taker<'a> {
     /// Those of its owner.
@@ -53,7 +53,7 @@ pub enum Taker<'a> {
     Second(&'a str),
 }
 
-/// Which steps a worker takes. The default: all but those of people.
+/// The steps that a worker takes. The default is all steps but those of people.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Route {
     /// Only the steps of these owners and, for agents, those without an owner; empty: of all owners
@@ -69,8 +69,8 @@ pub struct Route {
     pub limited: BTreeSet<String>,
     /// The owners that may be second owners: there are workers for them.
     pub seconds: BTreeSet<String>,
-    /// Another ready step of the same owner is taken instead of one of these: they met a limit, which may be their
-    /// own one.
+    /// Steps that are taken only if the same owner has no other ready step: they met a limit, which
+    /// may be their own.
     pub last: BTreeSet<StepNumber>,
 }
 
@@ -88,8 +88,8 @@ impl Route {
         !self.holds(owner) && self.is_for(owner)
     }
 
-    /// Whose workers take the steps of this owner now, if any do: while a limit holds it, the first of its second
-    /// owners that is not held and for whom there are workers.
+    /// The workers that take the steps of this owner now, if there are any. While a limit holds the
+    /// owner, these are the workers of its first second owner that is not held and has workers.
     #[must_use]
     pub fn taker<'a>(&self, owner: Option<&str>, owners: &'a OwnersOfPlan) -> Option<Taker<'a>> {
         if !self.is_for(owner) {
@@ -179,14 +179,14 @@ mod tests {
         let all = ["codex", "gemini"];
         assert_eq!(taker(&[], &[], &all), Some(Taker::Own));
         assert_eq!(taker(&["claude"], &["claude"], &all), Some(Taker::Second("codex")));
-        // It is held for another reason, or there is no worker for the second owner.
+        // The owner is held for another reason, or the second owner has no worker.
         assert_eq!(taker(&["claude"], &[], &all), None);
         assert_eq!(taker(&["claude"], &["claude"], &[]), None);
         assert_eq!(taker(&["claude"], &["claude"], &["gemini"]), Some(Taker::Second("gemini")));
         let both = ["claude", "codex"];
         assert_eq!(taker(&both, &both, &all), Some(Taker::Second("gemini")));
         assert_eq!(taker(&both, &["claude"], &all), None);
-        // A route for other owners takes none of its steps.
+        // A route for other owners takes no step of this owner.
         let held = [Some("claude".to_owned())].into();
         let (limited, seconds) = (names(&["claude"]), names(&all));
         let other = Route { held, limited, seconds, ..route(&["codex"]) };

@@ -20,7 +20,7 @@ pub struct Step {
     /// Title in one line.
     #[serde(default, skip_serializing_if = "is_default")]
     pub title: String,
-    /// What the worker must achieve.
+    /// The result that the worker must achieve.
     #[serde(default, skip_serializing_if = "is_default")]
     pub goal: String,
     /// Phase of the step.
@@ -47,7 +47,7 @@ pub struct Step {
     /// CEL expressions that must hold before it is dispatched.
     #[serde(default, skip_serializing_if = "is_default")]
     pub preconditions: RareField<Vec<String>>,
-    /// What happens while a precondition is false.
+    /// The action while a precondition is false.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_false: OnFalse,
     /// CEL expression: the step is skipped unless it holds.
@@ -65,8 +65,8 @@ pub struct Step {
     /// Criteria that must hold before it is accepted.
     #[serde(default, skip_serializing_if = "is_default")]
     pub acceptance: Vec<Criterion>,
-    /// Name of the failures of the step, for the rules of the plan. The name of a class is the class
-    /// of a failure whose worker does not report one.
+    /// Name of the failures of the step, for the rules of the plan. If it is the name of a failure
+    /// class, failures get this class when the worker reports none.
     #[serde(default, skip_serializing_if = "is_default")]
     pub failure_class: Option<String>,
     /// Failure class for a word in the failure message; used when the worker does not report a
@@ -82,7 +82,7 @@ pub struct Step {
     /// Side effects.
     #[serde(default, skip_serializing_if = "is_default")]
     pub side_effects: RareField<Vec<String>>,
-    /// Whether it may be repeated.
+    /// Whether the step may be repeated.
     #[serde(default, skip_serializing_if = "is_default")]
     pub idempotent: Option<Idempotence>,
     /// Shell command that finds out whether a lost attempt did its work: exit status 0 if it did, 1
@@ -162,7 +162,7 @@ pub struct RetryPolicy {
     /// Maximum delay in seconds.
     #[serde(skip_serializing_if = "is_default")]
     pub backoff_max_seconds: Option<u32>,
-    /// Percentage by which a delay may be shortened, so that retries spread out.
+    /// Maximum percentage by which a delay is shortened, so that retries spread out.
     #[serde(skip_serializing_if = "is_default")]
     pub jitter_percent: Option<u32>,
     /// Maximum number of attempts by failure class.
@@ -211,7 +211,7 @@ pub enum Fallback {
     },
 }
 
-/// What happens to a step while a precondition is false.
+/// The action while a precondition is false.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -235,9 +235,9 @@ pub enum Idempotence {
     /// It may be dispatched again after a lost or failed attempt.
     #[default]
     Yes,
-    /// It must not be repeated. If an attempt is lost, is stopped by its timeout or a signal, or
-    /// reports success and is rejected by a criterion, a person or the probe must first find out
-    /// what happened.
+    /// It must not be repeated. A person or the probe must first find out what happened if an
+    /// attempt is lost, is stopped by its timeout or a signal, or reports success and is rejected
+    /// by a criterion.
     No,
     /// It may be dispatched again, because the idempotency key prevents a second effect.
     WithKey,
@@ -260,12 +260,12 @@ pub struct Gate {
     /// Seconds until the question times out.
     #[serde(default, skip_serializing_if = "is_default")]
     pub deadline_seconds: Option<u64>,
-    /// What happens if there is no answer in time.
+    /// The action if the answer does not come in time.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_timeout: Option<OnTimeout>,
 }
 
-/// What happens when a question times out.
+/// The action when a question times out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

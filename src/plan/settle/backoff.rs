@@ -17,8 +17,8 @@ const MAX: u64 = 300;
 const JITTER_PERCENT: u64 = 20;
 
 impl RetryPolicy {
-    /// The delay after a transient failure, the first, the second and so on, in seconds, if neither the worker nor
-    /// the plan says so.
+    /// The delays after the first transient failure, the second and so on, in seconds, if neither
+    /// the worker nor the plan sets one.
     #[must_use]
     pub fn default_delay_seconds(failures: u32, seed: u64) -> u64 {
         let doubled = failures.saturating_sub(1).min(MAX.ilog2());

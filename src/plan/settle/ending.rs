@@ -117,7 +117,7 @@ pub(super) fn run_events(
     if let Some(reason) = &run.abort_reason {
         return end(Ending::Aborted, reason.clone());
     }
-    // The new version that was requested may change what is done and what fails.
+    // The requested version may change which work is done and which steps fail.
     if run.open_replan().is_some() && !mutant!(RunEndsWithOpenRequest) {
         return Ok(Vec::new());
     }
@@ -164,7 +164,7 @@ fn is_request_obsolete(state: &State, run: &Run) -> bool {
                 continues || step.status == StepStatus::Skipped
             })
         }
-        // What a worker or a person requests stays open until a person or a planner resolves it.
+        // The request of a worker or a person stays open until a person or a planner resolves it.
         ReplanTrigger::ExecutorRequest { .. }
         | ReplanTrigger::BudgetExhausted
         | ReplanTrigger::ScopeChange { .. }
@@ -228,8 +228,8 @@ fn closed_run_events(run: &Run, evaluator: &mut Evaluator) -> Result<Vec<Event>,
     let event = |verdict: Verdict| {
         Event::PlanVerdict(PlanVerdict { run: run.id, version: run.active, verdict })
     };
-    // No worker is asked about the plan as a whole, so there is no word to trust: its texts wait for
-    // a judge or a person, under any policy.
+    // A plan's own text criteria have no worker whose word could be trusted, so a judge or a person
+    // decides them under any policy.
     let judgeable = expression_criteria(&plan.header().test_criteria, &missing);
     mutant!(PlanTextTrusted => if judgeable.is_empty() {
         let trusted = missing.into_iter().map(super::criteria::trusted_verdict);
@@ -243,7 +243,7 @@ fn closed_run_events(run: &Run, evaluator: &mut Evaluator) -> Result<Vec<Event>,
     Ok(verdicts.into_iter().map(event).collect())
 }
 
-/// A plan whose criteria do not hold is replanned if its replan limit allows that.
+/// A plan with failed criteria is replanned if its replan limit allows that.
 fn failed_plan_events(run: &Run, reason: Text) -> Vec<Event> {
     let max = run.max_replans();
     if max.is_none_or(|max| run.replans >= max) {

@@ -194,7 +194,7 @@ impl<'a> FailedAttempt<'a> {
         }
     }
 
-    /// Where the class of the failure is from, if its worker reported none.
+    /// The source of the failure class if the worker reported none.
     fn class_source(&self) -> Option<ClassSource> {
         let is_reported = self.attempt.receipt.as_ref().is_some_and(|receipt| {
             matches!(receipt.outcome, Outcome::Failed { class, .. } if class == self.class)
@@ -206,8 +206,8 @@ impl<'a> FailedAttempt<'a> {
         given.filter(|(class, _)| *class == self.class).map(|(_, source)| source)
     }
 
-    /// Whether only words of its message give the failure its class, and the plan does not say how the step is
-    /// retried: the words may be about something else.
+    /// Whether the failure gets its class only from words in its message, and the plan does not say
+    /// how to retry the step: the words may be about something else.
     fn is_class_guessed(&self) -> bool {
         let is_by_words = matches!(self.class_source(), Some(ClassSource::Words(_)));
         is_by_words && !self.run.states_retry(self.number)
@@ -243,7 +243,8 @@ impl<'a> FailedAttempt<'a> {
         rules.iter().filter(|rule| self.matches(&rule.when))
     }
 
-    /// What the expression of a rule saw, for the record; `None` if it does not hold.
+    /// The values that the expression of a rule read, for the record; `None` if the expression does
+    /// not hold.
     fn evidence(
         &self,
         rule: &FailureRule,
@@ -277,7 +278,8 @@ impl<'a> FailedAttempt<'a> {
             "number": self.failures,
             "failure_class": step.and_then(CompactStep::failure_class),
         }));
-        // What quotes it is erased with its payload, or with what its message quotes.
+        // A text that quotes the failure is erased with the payload, or with the value that the
+        // message quotes.
         let mut salts = payload_salt.into_iter().chain(self.message.salts());
         let salt = salts.find(|salt| salt.is_some() && *salt != Salt::ERASED);
         described.with_salt(salt.unwrap_or_default())
@@ -351,9 +353,8 @@ impl<'a> FailedAttempt<'a> {
         self.retry.per_class.get(name).copied()
     }
 
-    /// The decision of the built-in rules: a failure that a retry may repair is retried, then the
-    /// fallback is used, then another plan is requested, and what nothing here can judge is put to a
-    /// person.
+    /// The decision of the built-in rules, in this order: retry a failure that a retry may repair,
+    /// use the fallback, request another plan, or ask a person.
     fn built_in(
         &self,
         time: Timestamp,
@@ -421,16 +422,16 @@ impl<'a> FailedAttempt<'a> {
         }
     }
 
-    /// Whether a failure whose class does not forbid it is retried. One of unknown class is only if the step or
-    /// the run states so.
+    /// Whether a failure whose class does not forbid a retry is retried. A failure of unknown class
+    /// is retried only if the step or the run says so.
     fn retries(&self) -> bool {
         self.class != FailureClass::Unknown
             || self.run.states_retry(self.number)
             || self.run.failure_settings.on_unknown == OnUnknown::Retry
     }
 
-    /// Whether an expression rejected the output: a value that the plan does not expect, and gives no other
-    /// class.
+    /// Whether an expression rejected the output: the plan does not expect the value and has no
+    /// other class for it.
     fn is_unexpected(&self) -> bool {
         if self.class != FailureClass::CriterionFailed {
             return false;
@@ -439,7 +440,7 @@ impl<'a> FailedAttempt<'a> {
         verdicts.any(|verdict| verdict.ruling == Ruling::Fail && verdict.by == CEL)
     }
 
-    /// The step that set what a deterministic failure depends on, and why: a variable of a
+    /// The step that caused a deterministic failure, and the reason: it set a variable of a
     /// precondition that no longer holds, or else an input. Work that must not be repeated is left
     /// alone.
     fn upstream(
@@ -539,7 +540,7 @@ fn class_rule(class: FailureClass) -> (&'static str, Option<&'static str>) {
     }
 }
 
-/// The rest of the budget of a run as expressions read it; null where there is no limit.
+/// The rest of the budget of a run for expressions; null for parts without a limit.
 fn budget_left(run: &Run, time: Timestamp) -> Json {
     let limits = run.limits();
     let used = run.account.spent.plus(run.account.reserved);

@@ -248,7 +248,7 @@ impl Run {
     }
 }
 
-/// Whether an expression that does not hold is false, or cannot be evaluated.
+/// Tells whether an expression that does not hold is false, or cannot be evaluated.
 fn how_it_fails(run: &Run, body: &str, evaluator: &mut Evaluator) -> Result<Text, Exhausted> {
     Ok(match evaluate_again(run, body, evaluator)?.problem {
         None => "does not hold".into(),
@@ -315,8 +315,8 @@ fn precondition_false(
 
 /// The gate of a step that was done before and must not be done twice.
 fn again() -> Gate {
-    let question = "It was done before and must not be done twice, but what it depends on has changed. \
-                    Do it again? (skip: what was done counts)";
+    let question = "It was done before and must not be done twice, but its dependencies have \
+                    changed. Do it again? (skip: the earlier work counts)";
     Gate { question: question.to_owned(), ..Gate::default() }
 }
 

@@ -38,12 +38,12 @@ pub(crate) fn decision_events(
     }
     let mut events = vec![Event::step(run.id, number, StepEvent::FailureDecided(decided))];
     let own = run.request_of_worker(number);
-    // A lost outcome is found out first; what the worker requested stays requested.
+    // A lost outcome is resolved first; the request of the worker stays.
     let requests =
         decision == Decision::Replan || decision == Decision::OutcomeUnknown && own.is_some();
     match decision {
         _ if requests && run.may_request_replan() => {
-            // A rule that names a step comes first.
+            // A rule that names a step takes precedence.
             let from = from.or_else(|| own.as_ref()?.0);
             let trigger = match class {
                 _ if own.is_some() => match own {
@@ -57,8 +57,8 @@ pub(crate) fn decision_events(
                 {
                     ReplanTrigger::RetriesExhausted { token }
                 }
-                // A rule or the decider chose it with attempts left, or the step ran out of its own limit; the
-                // budget of the run may still cover more.
+                // A rule or the decider chose the replan although attempts are left, or the step
+                // reached its own limit; the budget of the run may still cover more.
                 _ => ReplanTrigger::Failure { token },
             };
             let from = from.or(Some(number));

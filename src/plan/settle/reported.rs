@@ -16,7 +16,7 @@ use crate::plan::state::step_state::Attempt;
 use crate::plan::value::ids::StepNumber;
 use crate::plan::value::text::Text;
 
-/// Where the class of a failure is from that its worker did not report.
+/// The source of a failure class that the worker did not report.
 pub(super) enum ClassSource {
     /// This word of the `failure_hints` of the plan.
     Hint(String),

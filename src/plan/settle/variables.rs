@@ -68,9 +68,9 @@ fn outputs(step: CompactStep<'_>, output: &Output) -> BTreeMap<String, Json> {
     }
 }
 
-/// The values of declared outputs by name. Each is the member of the output value with that name.
-/// If the step declares one output and there is no such member, it is the output value itself, unless
-/// the worker had no output. Those of an erased output are the marker of the erased output.
+/// The values of declared outputs by name. Each value is the member of the output with that name.
+/// If the step declares one output and the member does not exist, the whole output is the value,
+/// unless the worker had no output. An erased output gives the marker of the erased output.
 pub(crate) fn output_values<'a>(
     outputs: impl Iterator<Item = &'a str> + Clone,
     output: &Json,

@@ -3,7 +3,7 @@
 /// Statuses of HTTP: too many requests, a bad gateway, an unavailable service, a gateway that timed out.
 const STATUSES: [&str; 4] = ["429", "502", "503", "504"];
 
-/// What stands before a status.
+/// Words that must stand before a status.
 const LEADS: [&str; 14] = [
     "http ",
     "http error ",

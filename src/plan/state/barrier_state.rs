@@ -54,7 +54,7 @@ impl BarrierState {
             && self.question.is_none()
     }
 
-    /// The open question, if it needs no answer because the barrier is no longer broken.
+    /// The open question, if it became obsolete because the barrier is no longer broken.
     pub(crate) fn obsolete_question(&self) -> Option<QuestionId> {
         self.question.filter(|_| self.status != BarrierStatus::Broken)
     }
@@ -84,7 +84,7 @@ pub struct BarrierState {
     pub failed: BTreeSet<StepNumber>,
     /// How many members must arrive.
     pub needed: u32,
-    /// What happens when it breaks.
+    /// The action when the barrier breaks.
     pub on_break: OnBreak,
     /// When the barrier breaks unless it was released.
     pub deadline: Option<Timestamp>,

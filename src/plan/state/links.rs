@@ -52,7 +52,7 @@ pub(crate) enum Target {
 #[derive(Debug)]
 struct Groups<T> {
     items: Vec<T>,
-    /// Where each list begins, and the end of the last one; empty if all lists are.
+    /// The start of each list, and the end of the last one; empty if all lists are empty.
     begins: Vec<u32>,
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct Links {
     dependencies: Groups<Target>,
     /// The direct dependents of each step, in plan order, by the index of its number.
     dependents: Groups<StepNumber>,
-    /// The barriers of which a step is a member.
+    /// The barriers with this step as a member.
     memberships: BTreeMap<StepNumber, Vec<String>>,
     waiters: BTreeMap<String, Vec<StepNumber>>,
     /// The barriers with a deadline.
@@ -117,7 +117,7 @@ pub struct SharedLinks {
 
 #[cfg(test)]
 thread_local! {
-    /// Number of dependencies whose names were looked up, counted by the scaling tests.
+    /// Number of looked-up dependency names, for the scaling tests.
     pub(crate) static NAMES_RESOLVED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
@@ -353,7 +353,7 @@ impl Links {
         self.dependents.list(number.index()).iter()
     }
 
-    /// The barriers of which a step is a member.
+    /// The barriers with this step as a member.
     pub(crate) fn memberships(&self, number: StepNumber) -> &[String] {
         self.memberships.get(&number).map_or(&[], Vec::as_slice)
     }

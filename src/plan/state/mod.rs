@@ -85,9 +85,9 @@ pub struct State {
 }
 
 impl State {
-    /// Whether the sender of a command about an attempt knows its secret, or needs none. Otherwise the
-    /// command is rejected like one about an attempt that is over or never was, so that a token of
-    /// another history of the ledger is simply stale.
+    /// Whether the sender of a command about an attempt knows its secret, or needs none. A wrong
+    /// secret is rejected like a stale token, so that a token of another history of the ledger is
+    /// simply stale.
     #[doc(hidden)]
     #[must_use]
     pub fn is_proven(&self, token: AttemptToken, proof: Proof) -> bool {
@@ -116,8 +116,8 @@ impl State {
         self.runs.get(self.names.get(name)?)
     }
 
-    /// Finds a run by its name or by its number, written as `#3`. It also finds runs of which only
-    /// a summary remains.
+    /// Finds a run by its name or by its number, written as `#3`. It also finds runs that are only
+    /// kept as a summary.
     #[must_use]
     pub fn find_run(&self, word: &str) -> Option<RunId> {
         let is_known = |id: &RunId| self.runs.contains_key(id) || self.summaries.contains_key(id);

@@ -1,11 +1,11 @@
-//! What an open replan request holds from dispatch: work that the next version may change.
+//! The work that an open replan request holds back, because the next version may change it.
 //!
-//! A request that names a step holds this step and all that depends on it. A request that names none
-//! holds each step that is not idempotent, since what such a step does cannot be done again.
+//! A request that names a step holds this step and all its dependents. A request without a step
+//! holds each step that is not idempotent, since the work of such a step cannot be repeated.
 //!
-//! One request is open at a time. The step of a worker that requests another plan meanwhile stays
-//! reported, and what this worker names is held, too; its request is recorded once the open one is
-//! resolved, unless a new version does the step again.
+//! One request is open at a time. If another worker requests a plan meanwhile, its step stays
+//! reported, and the step that it names is held, too. Its request is recorded after the open one is
+//! resolved, unless a new version redoes the step.
 //!
 //! Invariant: a request for more steps holds nothing; it does not say that the plan is wrong.
 
@@ -28,7 +28,7 @@ pub struct ReplanHold<'a> {
 }
 
 impl Run {
-    /// The open request for a new plan version. A request for more steps is none.
+    /// The open request for a new plan version, but not a request for more steps.
     pub(crate) fn open_replan(&self) -> Option<&ReplanRequest> {
         self.request.as_ref().filter(|request| request.trigger != ReplanTrigger::Extension)
     }
@@ -42,7 +42,7 @@ impl Run {
         self.ready().any(|(_, number)| is_free(number))
     }
 
-    /// What the open request for a new plan version holds from dispatch.
+    /// The steps that the open request for a new plan version holds back.
     #[doc(hidden)]
     #[must_use]
     pub fn replan_hold(&self) -> Option<ReplanHold<'_>> {
@@ -54,8 +54,8 @@ impl Run {
         Some(ReplanHold { run: self, request, named })
     }
 
-    /// The request for another plan that the worker of the attempt made: the step from which work is
-    /// done again, its kind, and the worker. A name that the plan does not have is the step itself.
+    /// The request for another plan by the worker of the attempt: the step from which work is
+    /// redone, the kind, and the worker. A name that is not in the plan means the step itself.
     pub(crate) fn request_of_worker(
         &self,
         number: StepNumber,
@@ -79,8 +79,8 @@ impl Run {
             && self.request_of_worker(number).is_some()
     }
 
-    /// The steps whose worker requested another plan while a request is open, and the step that each
-    /// names.
+    /// The steps with a worker that requested another plan while a request is open, each with the
+    /// step that the worker names.
     #[doc(hidden)]
     pub fn waiting_requests(&self) -> impl Iterator<Item = (StepNumber, Option<StepNumber>)> {
         let waiting = self.reported.iter().filter(|number| self.waits_to_request(**number));

@@ -214,7 +214,7 @@ pub struct Run {
     pub is_complete: bool,
     /// Number of activated versions that count towards the plan's replan limit.
     pub replans: u32,
-    /// What it does about failures beyond its plan.
+    /// How it handles failures that its plan does not cover.
     pub failure_settings: FailureSettings,
     /// All steps that the run ever had: step n is at index n - 1.
     pub steps: Vec<StepState>,
@@ -238,7 +238,7 @@ pub struct Run {
     pub(crate) lane_heads: BTreeMap<(Reverse<i32>, StepNumber), Lane>,
     /// Steps that are reported.
     pub reported: BTreeSet<StepNumber>,
-    /// Steps whose outcome is unknown.
+    /// Steps with an unknown outcome.
     pub outcome_unknown: BTreeSet<StepNumber>,
     /// Tokens of all attempts ever dispatched.
     pub dispatched: BTreeSet<AttemptToken>,
@@ -303,7 +303,7 @@ pub struct PlanVersion {
     pub review: Option<Review>,
     /// Note of the reviewer.
     pub note: String,
-    /// Where it comes from.
+    /// The source of the version.
     pub provenance: Option<Provenance>,
     /// The approval of its commands by a person, if there was one.
     pub commands: Option<CommandsApproval>,
@@ -371,9 +371,9 @@ pub struct RunCounters {
     pub retries: u64,
     /// Steps that failed or fell back because their attempts were exhausted.
     pub exhausted: u64,
-    /// Steps whose work a replan discarded.
+    /// Number of steps whose work was discarded by a replan.
     pub invalidated: u64,
-    /// Steps whose work a replan kept.
+    /// Number of steps whose work was kept by a replan.
     pub preserved: u64,
 }
 
@@ -604,7 +604,7 @@ impl Run {
         own.is_some() || of_plan()
     }
 
-    /// How many replacement versions it may have: what its plan says, else its settings.
+    /// The maximum number of replacement versions: from the plan, else from the settings.
     #[must_use]
     pub fn max_replans(&self) -> Option<u32> {
         let planned = self.plan().and_then(|plan| plan.header().failure.max_replans);

@@ -209,7 +209,7 @@ impl Runs {
         self.runs.len()
     }
 
-    /// Whether it is empty.
+    /// Whether there are no runs.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()

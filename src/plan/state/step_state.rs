@@ -1,5 +1,5 @@
-//! The state of one step: status, counters, what blocks it besides its dependencies (`Hold`), and
-//! its current attempt.
+//! The state of one step: status, counters, everything but dependencies that blocks it (`Hold`),
+//! and its current attempt.
 //!
 //! Most steps are waiting or accepted, so data that only some steps have is in a separate
 //! allocation.
@@ -51,7 +51,7 @@ pub(crate) struct StepDetail {
     pub(crate) attempt: Option<Box<Attempt>>,
     pub(crate) last_failure: Option<Box<(FailureClass, Text)>>,
     pub(crate) failed_criteria: RareField<Vec<Verdict>>,
-    /// Why it was accepted, if the reason is not one of `FrequentBasis`.
+    /// The reason for the acceptance, if it is not in `FrequentBasis`.
     basis: Option<Box<AcceptedBasis>>,
 }
 
@@ -105,7 +105,7 @@ impl StepState {
         self.detail.owner.as_deref()
     }
 
-    /// The owner whose worker does its attempt: its own, or the second owner.
+    /// The owner of the worker that does the attempt: the step's own owner, or the second owner.
     #[must_use]
     pub fn owner_at_work(&self) -> Option<&str> {
         self.attempt().and_then(|attempt| attempt.second_owner.as_deref()).or(self.owner())
@@ -123,14 +123,14 @@ impl StepState {
         self.detail.priority
     }
 
-    /// What blocks the step besides its dependencies.
+    /// Everything that blocks the step, except dependencies.
     #[doc(hidden)]
     #[must_use]
     pub fn hold(&self) -> &Hold {
         &self.detail.hold
     }
 
-    /// Whether nothing but its dependencies decides whether it can be dispatched: it has no attempt,
+    /// Whether only its dependencies decide whether the step can be dispatched: it has no attempt,
     /// no answer, and no part in a fallback.
     pub(crate) fn waits_for_dependencies(&self) -> bool {
         let hold = self.hold();
@@ -187,7 +187,7 @@ impl StepState {
         self.detail.change(change)
     }
 
-    /// Changes what blocks the step besides its dependencies.
+    /// Changes the hold of the step.
     pub(crate) fn change_hold(&mut self, change: impl FnOnce(&mut Hold)) {
         self.change(|detail| detail.hold.change(change));
     }
@@ -324,7 +324,8 @@ impl<'de> Deserialize<'de> for StepState {
     }
 }
 
-/// What blocks a step besides its dependencies: conditions, gate, questions, delays and fallbacks.
+/// Everything that blocks a step, except dependencies: conditions, gate, questions, delays and
+/// fallbacks.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
     /// The result of its condition, once evaluated.
@@ -341,7 +342,7 @@ pub struct Hold {
     pub delay: Option<Timestamp>,
     /// The fallback step that it waits for.
     pub fallback_step: Option<StepNumber>,
-    /// Whether it is a fallback step that no other step uses yet, so that it is not dispatched.
+    /// Whether it is a fallback step that is not in use yet and therefore not dispatched.
     pub is_standby: bool,
 }
 
@@ -381,7 +382,7 @@ pub struct Attempt {
     pub secret_hash: SecretHash,
     /// The process of the worker, if the attempt ends with it.
     pub process: Option<WorkerProcess>,
-    /// The second owner whose worker does it, if not one of the step's own owner.
+    /// The second owner whose worker does the attempt; `None` for a worker of the step's own owner.
     pub second_owner: Option<String>,
 }
 

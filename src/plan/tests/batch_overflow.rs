@@ -75,8 +75,8 @@ fn commit_evaluates_conditions_within_its_budget() {
     assert_eq!(ledger.run().count(StepStatus::Ready), ready, "the claim dispatched one");
 }
 
-/// The list of preconditions of one step is cut, too, and the run does not end as long as one of them
-/// is not evaluated: no other step can continue.
+/// The list of preconditions of one step is cut, too. The run does not end while one of them is not
+/// evaluated, although no other step can continue.
 #[test]
 fn commit_evaluates_preconditions_within_its_budget() {
     let guarded = Step {

@@ -1,4 +1,4 @@
-//! What each command does when it is accepted.
+//! The effect of each accepted command.
 
 use std::collections::BTreeMap;
 
@@ -193,7 +193,7 @@ fn step_that_is_lost_again_and_again_waits_for_a_person() {
         let token = ledger.dispatch("a");
         ledger.lose(token, LostCause::RunnerDied);
     };
-    // What a worker returned before it began is no failure.
+    // Work that a worker returned before it began is not a failure.
     let token = ledger.dispatch("a");
     ledger.lose(token, LostCause::Released);
     lose(&mut ledger);
@@ -389,7 +389,7 @@ fn time_never_goes_back() {
     assert_eq!(ledger.state.next_due(), Some(before + 900 * SECOND));
 }
 
-/// A step with a command of its own has nothing for the workers of another owner.
+/// The workers of another owner have nothing to do at a step with its own command.
 #[test]
 fn step_of_an_owner_at_a_limit_is_dispatched_to_its_second_owner() {
     let owned = |id, command: Option<&str>| Step {

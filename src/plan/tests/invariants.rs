@@ -125,7 +125,7 @@ fn check_run(run: &Run) {
     }
 }
 
-/// Whether something other than its dependencies keeps a step from being dispatched.
+/// Whether a step is blocked by anything but its dependencies.
 fn is_held_back(step: &Step, state: &StepState) -> bool {
     let hold = state.hold();
     let passed = hold.preconditions.values().filter(|ruling| **ruling == Ruling::Pass).count();

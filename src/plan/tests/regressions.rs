@@ -120,7 +120,7 @@ fn reopened_run_asks_its_questions_again() {
     invariants::check(&ledger.state);
 }
 
-/// A step whose gate expired with `abort` is not asked about again before the run ends.
+/// A step with a gate that expired with `abort` is not asked about again before the run ends.
 #[test]
 fn aborting_gate_is_not_asked_again() {
     let abort = Step { gate: Some(Box::new(gate(Some(OnTimeout::Abort)))), ..step("a", &[]) };

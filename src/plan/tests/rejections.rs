@@ -603,7 +603,7 @@ fn every_rejection_is_reachable_and_published() {
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
     let name = |line: &str| line.split('`').nth(1).unwrap().to_owned();
     let mut published: std::collections::BTreeSet<String> = rows.map(name).collect();
-    // Only the program knows where a command comes from.
+    // Only the program knows the source of a command.
     published.remove("inside_attempt");
     published.remove("agent_session");
     let mut found = std::collections::BTreeSet::new();

@@ -1,8 +1,7 @@
 //! Warnings about plans that can run but look like a mistake.
 //!
-//! A warning never prevents a run; it names the place in the plan and what to do. Linting takes
-//! time O(n log n) in the size of the plan, plus O(n) for each failure rule. `validate` finds
-//! errors.
+//! A warning never prevents a run; it names the place in the plan and the fix. Linting takes time
+//! O(n log n) in the size of the plan, plus O(n) for each failure rule. `validate` finds errors.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;

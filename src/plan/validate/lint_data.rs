@@ -14,7 +14,7 @@ use crate::plan::value::expression;
 /// How many nodes the search for dependencies visits in all, so that linting a large plan ends soon.
 const VISITS_MAX: usize = 2_000_000;
 
-/// The variables of a plan, and what sets them.
+/// The variables of a plan, and the steps and inputs that set them.
 pub(super) struct VariableLint<'a> {
     writers: BTreeMap<&'a str, Vec<usize>>,
     inputs: &'a BTreeMap<String, PlanInput>,
@@ -34,7 +34,7 @@ impl<'a> VariableLint<'a> {
         Self { writers, inputs: &plan.inputs, edges, visits: 0 }
     }
 
-    /// The warnings about what a step reads.
+    /// The warnings about the inputs of a step.
     pub(super) fn step(&mut self, plan: &Plan, item: Item<'_>, step: &Step) -> Vec<Problem> {
         let mut found = Vec::new();
         let mut before = None;

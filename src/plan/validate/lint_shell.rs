@@ -1,10 +1,10 @@
 //! Warnings about shell commands that hide an exit status.
 
-/// What hides a failure in a command; `None` if nothing does.
+/// The reason why a command hides a failure; `None` if it hides none.
 pub(super) fn hidden_status(command: &str) -> Option<&'static str> {
     let plain = without_quotes(command);
     if plain.contains("|| true") || plain.contains("|| :") || plain.trim_end().ends_with("; true") {
-        return Some("it always succeeds, whatever fails in it; remove `true`");
+        return Some("it always succeeds, even if a part of it fails; remove `true`");
     }
     let rest = plain.replace("||", "").replace("|&", "|").replace(">|", ">");
     (rest.contains('|') && !plain.contains("pipefail")).then_some(

@@ -171,7 +171,7 @@ impl<'a> Validator<'a> {
             answers = gate.options.iter().map(String::as_str).collect();
             if let Some(word) = answers.iter().find(|word| [YES, NO, SKIP, ""].contains(word)) {
                 let text = format!(
-                    "`{word}` is no option; name the results of the decision, or leave options out"
+                    "`{word}` is not allowed as an option; name the results of the decision, or leave options out"
                 );
                 self.report(format!("{place}.options"), text);
             }
@@ -260,7 +260,8 @@ impl<'a> Validator<'a> {
             let place = format!("{place}.limit.then");
             let shown_second = shown(second);
             if is_person(second) || is_person(name) {
-                let text = "a person has no usage limit, and is no second owner; name an agent";
+                let text =
+                    "a person has no usage limit, and cannot be a second owner; name an agent";
                 self.report(place, text);
             } else if !known.contains(second) {
                 let hint = self.suggestion(second, known.iter().copied());

@@ -80,8 +80,7 @@ fn problems_have_places_in_plan_order() {
              steps, or a barrier over them",
             "steps[3] (build).id: the id is taken by steps[1] (build); steps and barriers \
              share one namespace",
-            "steps[4] ( x\\n).id: the id has a control character; use what can be printed on \
-             one line",
+            "steps[4] ( x\\n).id: the id has a control character; use one printable line",
             "steps[5] (end ).id: the id begins or ends with white space; remove it",
             "barriers[0] (test).id: the id is taken by steps[2] (test); steps and barriers \
              share one namespace",
@@ -478,7 +477,7 @@ fn second_owner_is_known_and_no_cycle() {
     assert_eq!(
         wrong(&[("claude", "human:ana")]),
         [
-            "owners.claude.limit.then: a person has no usage limit, and is no second owner; name an agent"
+            "owners.claude.limit.then: a person has no usage limit, and cannot be a second owner; name an agent"
         ]
     );
 }

@@ -20,7 +20,7 @@ use crate::plan::value::nearest::closest_name;
 /// names.
 pub(super) const SUGGESTIONS_MAX: u32 = 32;
 
-/// The largest whole number up to which all are exact in the canonical form.
+/// The largest integer below which all integers are exact in the canonical form.
 pub(super) const EXACT_MAX: u64 = 1 << 53;
 
 /// The largest nesting depth of a value in a plan. JSON parsers reject more than [`JSON_DEPTH_MAX`]
@@ -95,7 +95,7 @@ impl<'a> Validator<'a> {
         let text = if item.id.is_empty() {
             "the id is empty; give it a name"
         } else if item.id.chars().any(char::is_control) {
-            "the id has a control character; use what can be printed on one line"
+            "the id has a control character; use one printable line"
         } else if item.id.trim() != item.id {
             "the id begins or ends with white space; remove it"
         } else {
@@ -190,7 +190,7 @@ impl<'a> Validator<'a> {
         }
     }
 
-    /// Lines that are printed once are no repetition.
+    /// Lines that are printed once are not repetition.
     pub(super) fn repeat_limit(&mut self, place: &dyn Display, limit: Option<u32>) {
         if let Some(limit) = limit.filter(|limit| *limit < REPEATS_MIN) {
             let text = format!("{limit}, expected {REPEATS_MIN} or more; the first time counts");

@@ -14,7 +14,8 @@ use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::{CharEscape, CompactFormatter, Formatter};
 
-/// The largest whole number up to which all are exact as a double, and so have their own digits.
+/// The largest integer below which all integers are exact as a double, and so have their own
+/// digits.
 const EXACT_MAX: u64 = 1 << 53;
 
 /// The canonical text of a value that serializes to JSON with string keys.
@@ -22,8 +23,8 @@ const EXACT_MAX: u64 = 1 << 53;
 pub fn canonical<T: Serialize>(value: &T) -> String {
     let mut buffer = Buffer::default();
     let mut serializer = Serializer::with_formatter(io::sink(), Canonical(&mut buffer));
-    // Only a map with other keys than strings, or with a key twice, can fail. Neither a
-    // `serde_json::Value` nor a type of a plan has one.
+    // Only a map with keys that are not strings, or with a duplicate key, can fail. Neither a
+    // `serde_json::Value` nor a type of a plan has such a map.
     let is_written = value.serialize(&mut serializer).is_ok();
     String::from_utf8(buffer.text).ok().filter(|_| is_written).unwrap_or_else(|| "null".to_owned())
 }
@@ -37,7 +38,7 @@ pub(crate) fn json_length<T: Serialize>(value: &T) -> usize {
     length.0
 }
 
-/// Counts what is written to it.
+/// Counts the bytes that are written to it.
 struct Length(usize);
 
 impl io::Write for Length {
@@ -67,7 +68,7 @@ struct Buffer {
 struct Member {
     /// Its name, with quotes.
     name: Range<usize>,
-    /// Where its value ends.
+    /// End of the value.
     end: usize,
     /// The first bytes of the name as a number that is ordered like the names, if the name is ASCII
     /// without escapes.

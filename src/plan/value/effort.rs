@@ -1,4 +1,4 @@
-//! How many steps the evaluation of an expression takes at most.
+//! The maximum number of steps that the evaluation of an expression takes.
 //!
 //! A step is one node of the expression that is evaluated once, or one value that is read. The
 //! number follows from the expression and the sizes of its variables alone: no clock is involved, so

@@ -67,7 +67,7 @@ impl Evaluation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exhausted;
 
-/// What an expression can read.
+/// The inputs of an expression.
 pub(crate) struct Inputs<'a> {
     pub(crate) run: RunId,
     /// Looks up a variable.
@@ -75,7 +75,7 @@ pub(crate) struct Inputs<'a> {
     /// Returns all variables; it is called only if the expression reads `variables`.
     pub(crate) all: &'a dyn Fn() -> BTreeMap<String, Json>,
     pub(crate) output: Option<&'a Json>,
-    /// Whether `variable` has values that are no variables of the run.
+    /// Whether `variable` has values that are not variables of the run.
     pub(crate) is_overlaid: bool,
 }
 
@@ -83,7 +83,8 @@ pub(crate) struct Inputs<'a> {
 pub struct Evaluator {
     steps_left: u64,
     programs: BTreeMap<String, Result<Arc<Program>, String>>,
-    /// By run, and whether the expression can read an output, and values that are no variables.
+    /// Scopes by run, by whether the expression can read an output, and by whether it has values
+    /// that are not variables.
     scopes: BTreeMap<(RunId, bool, bool), Scope>,
     /// The results of expressions that read no output.
     results: BTreeMap<(RunId, String), KnownResult>,
@@ -192,7 +193,7 @@ impl Evaluator {
         self.evaluate(expression, inputs)
     }
 
-    /// The compiled expression, or what is wrong with it.
+    /// The compiled expression, or an error message.
     fn program(&mut self, expression: &str) -> Result<Result<Arc<Program>, String>, Exhausted> {
         if let Some(known) = self.programs.get(expression) {
             return Ok(known.clone());

@@ -29,7 +29,7 @@ pub(crate) const ALL: &str = "variables";
 /// The name of the output of an attempt.
 pub(crate) const OUTPUT: &str = "output";
 
-/// Compiles an expression, or returns what is wrong with it.
+/// Compiles an expression, or returns an error message.
 pub(super) fn compile(expression: &str) -> Result<Program, String> {
     if expression.len() > EXPRESSION_MAX {
         let found = expression.len();
@@ -66,7 +66,7 @@ pub(crate) fn variables(expression: &str) -> BTreeSet<String> {
     read(expression).unwrap_or_default()
 }
 
-/// The variables of an expression, or what is wrong with it.
+/// The variables of an expression, or an error message.
 fn read(expression: &str) -> Result<BTreeSet<String>, String> {
     // Each change of the map is one call, so a panic cannot leave it inconsistent.
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -167,8 +167,8 @@ impl fmt::Display for AttemptToken {
     }
 }
 
-/// A process of a worker, as one that can see it names it. Numbers of processes are used again, and mean
-/// nothing after another boot or in another namespace: with its start and its machine it is one for ever.
+/// A process of a worker. Process numbers are reused, and mean nothing after another boot or in
+/// another namespace, so the start time and the machine complete the identity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -177,7 +177,7 @@ pub struct WorkerProcess {
     pub pid: u32,
     /// When it started, in clock ticks after the boot.
     pub start: u64,
-    /// The boot and the namespace of processes in which the number means something.
+    /// The boot and the process namespace in which the number is valid.
     pub machine: String,
     /// Its working folder when it claimed, if that is known: where its work is checked.
     #[serde(default)]

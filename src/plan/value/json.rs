@@ -169,7 +169,7 @@ impl<'de> Deserialize<'de> for Json {
     }
 }
 
-/// Two values are equal if their texts are: the salt is no part of a value.
+/// Two values are equal if their texts are equal: the salt is not part of the value.
 impl PartialEq for Json {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text
@@ -319,7 +319,7 @@ mod tests {
         Json::new(&(1..depth).fold(inner, |value, _| serde_json::json!([value])))
     }
 
-    /// A worker returned order number 1234567890123456789, and the next step was told to ship order
+    /// Story: a worker returned order number 1234567890123456789, and the next step shipped order
     /// 1234567890123456800.
     #[test]
     fn whole_numbers_of_64_bits_keep_their_digits() {

@@ -3,7 +3,7 @@
 //! Invariant: the rules apply to commands only. A name that is already in the log is never checked
 //! again.
 
-/// What a name belongs to.
+/// The kind of the named object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameKind {
     /// A run.

@@ -35,7 +35,7 @@ impl<T> RareField<T> {
     /// The default.
     pub(crate) const NONE: Self = Self(None);
 
-    /// Whether it has its default value.
+    /// Whether the field has its default value.
     pub(crate) fn is_default(&self) -> bool {
         self.0.is_none()
     }

@@ -1,4 +1,4 @@
-//! A text of which parts can be erased: what a worker wrote, and what quotes a value.
+//! A text with parts that can be erased: text of a worker, and quotes of values.
 //!
 //! As a [`Json`](crate::plan::Json) value, a part may have a salt: its encoder can then detach it
 //! (`detached.rs`). An erased part is `(erased DIGEST)`.
@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::detached::{self, DetachedText, Salt};
 
-/// A text of which parts can be erased. Two texts are equal if their characters are.
+/// A text with parts that can be erased. Two texts are equal if their characters are equal.
 #[derive(Clone, Default)]
 pub struct Text {
     text: EcoString,
@@ -106,7 +106,8 @@ impl Text {
         self.parts().iter().map(|part| part.salt)
     }
 
-    /// Sets the salt of the whole text. An empty text, and one of which a part was erased, stay as they are.
+    /// Sets the salt of the whole text. An empty text, and a text with an erased part, stay as they
+    /// are.
     pub(crate) fn salt(&mut self, salt: Salt) {
         if !self.text.is_empty() && self.salts().all(|own| own != Salt::ERASED) {
             *self = std::mem::take(self).whole(salt);

@@ -40,7 +40,7 @@ pub(crate) fn serialize<T: Copy + Into<Option<Timestamp>> + Serialize, S: Serial
     (*time).into().map(UtcTime::from).serialize(serializer)
 }
 
-/// Serializes a time that is 0 if there is none: `null` in JSON.
+/// Serializes a time; 0 is `null` in JSON.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 pub(crate) fn unless_zero<S: Serializer>(
     time: &Timestamp,

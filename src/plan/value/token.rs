@@ -1,8 +1,8 @@
-//! Tokens: what a worker needs to speak about its attempt.
+//! Tokens: the worker's proof that it holds an attempt.
 //!
-//! A token is the number of the record that dispatched the attempt, and a secret. The client chooses
-//! the secret and sends it with its claim; the record keeps only its hash, so a token cannot be made
-//! from the log. As text it is `412-` and 32 hexadecimal digits.
+//! A token has the number of the record that dispatched the attempt, and a secret. The client
+//! chooses the secret and sends it with its claim; the record keeps only its hash, so a token
+//! cannot be made from the log. As text it is `412-` and 32 hexadecimal digits.
 //!
 //! Invariant: no `Debug` output shows a secret.
 
@@ -39,8 +39,8 @@ pub struct Token {
 pub enum Proof {
     /// The sender knows the secret with this hash: it is the worker.
     Secret(SecretHash),
-    /// The process with the writer lock speaks about an attempt of a worker that it hosted, or that
-    /// is gone.
+    /// The process with the writer lock acts for an attempt of a worker that it hosted or that has
+    /// ended.
     LockHolder,
 }
 
@@ -192,7 +192,7 @@ fn parse_hex(text: &str) -> Option<[u8; LENGTH]> {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: a token survives its text, and nothing else is read as one.
+    //! Goal: a token can be read back from its text, and no other text is a token.
 
     use super::*;
 

@@ -94,7 +94,7 @@ impl Run {
                 && step.hold().condition.is_none();
             let mark = if is_open { "?" } else { "" };
             list.insert(number, format!("{}{mark}", step.id()));
-            // A person who is asked about a failure may decide against a retry.
+            // The answer to a question about a failure may be against a retry.
             let is_granted = is_pending && step.status != StepStatus::Gated;
             let granted = u32::from(is_granted && step.failures > 0);
             let retries =

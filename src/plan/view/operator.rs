@@ -1,4 +1,4 @@
-//! The operator's view: attempts in flight, costs, and what is blocked.
+//! The operator's view: attempts in flight, costs, and blocked steps.
 
 use std::collections::BTreeMap;
 
@@ -74,7 +74,8 @@ pub struct VersionSummary {
     pub review: Option<Review>,
     /// The note of its reviewer; empty without one.
     pub note: String,
-    /// Where it comes from: its author, the file and the hash of the file, and how sure the author is in percent.
+    /// The source of the version: its author, the file with its hash, and the author's confidence
+    /// in percent.
     pub provenance: Option<Provenance>,
     /// Its number of steps.
     pub steps: u32,

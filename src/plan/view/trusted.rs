@@ -1,8 +1,8 @@
 //! The checks that a run takes on the word of its workers: the text criteria of steps in a run whose
 //! policy trusts them.
 //!
-//! They are a function of the state, so that each report of a run can name them, also long after the
-//! verdicts.
+//! They are a function of the state, so that each report of a run can name them, even long after
+//! the verdicts.
 
 use crate::plan::event::run_event::TextPolicy;
 use crate::plan::event::step_event::AcceptedBasis;
@@ -12,7 +12,7 @@ use crate::plan::state::compact::step::CompactStep;
 use crate::plan::state::run::Run;
 use crate::plan::value::ids::StepNumber;
 
-/// A text criterion that holds, or will hold, because a worker says so.
+/// A text criterion that holds, or will hold, on the word of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrustedCheck {
     pub step: StepNumber,

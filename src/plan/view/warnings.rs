@@ -1,7 +1,7 @@
-//! Warnings about a run: what is not wrong yet, and what a person may want to look at.
+//! Warnings about a run: situations that are not errors yet but deserve a person's attention.
 //!
-//! Invariant: warnings decide nothing. They are computed from the state and the time, and no record has
-//! them.
+//! Invariant: warnings decide nothing. They are computed from the state and the time, and are not
+//! recorded.
 
 use serde::Serialize;
 
@@ -109,7 +109,7 @@ impl Warning {
     }
 }
 
-/// The parts of a run's budget of which most is spent.
+/// The parts of a run's budget that are mostly spent.
 fn used_budgets(run: &Run, now: Timestamp) -> Vec<Warning> {
     let Limits { money_micros, tokens, attempts, wall_seconds } = run.limits();
     let spent = run.spent();

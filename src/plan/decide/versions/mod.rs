@@ -130,7 +130,7 @@ pub(super) fn propose(
     check_limit(run, trigger)?;
     let version = u32::try_from(run.versions.len()).unwrap_or(u32::MAX).saturating_add(1);
     let mut events = Vec::new();
-    // Before the first version there is no plan to replace.
+    // There is no plan to replace before the first version.
     let may_ask = run.request.is_none() && run.active > 0;
     if let Some(trigger) = trigger.filter(|_| may_ask) {
         events.push(Event::ReplanRequested(ReplanRequested {
@@ -167,8 +167,8 @@ fn check_limit(run: &Run, trigger: Option<&ReplanTrigger>) -> Result<(), Rejecti
     }
 }
 
-/// Does an accepted step again: the active plan becomes a version of its own, which invalidates the
-/// step and all work that depends on it.
+/// Redoes an accepted step: the active plan becomes a new version, which invalidates the step and
+/// all work that depends on it.
 pub(super) fn redo(
     state: &State,
     now: Timestamp,
@@ -235,8 +235,9 @@ pub(super) fn review(
     Ok(events)
 }
 
-/// The approval of the commands of a version that is approved: a second review, which has them. A
-/// version whose commands are approved already needs no record, unless they run in another folder by now.
+/// Approves the commands of a version that is already approved, with a second review that lists
+/// them. Commands that are approved already need no new record, unless they now run in another
+/// folder.
 pub(super) fn approve_commands(
     state: &State,
     run: RunId,

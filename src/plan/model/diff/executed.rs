@@ -1,8 +1,8 @@
-//! What a plan executes, asks and may spend: what a person approves with it.
+//! The commands, questions and costs that a person approves with a plan.
 //!
-//! The list has the commands first, in plan order, then gates, idempotence, what happens after a failure, and
-//! limits. Defaults of the plan are filled in, so the list shows what will run. Every place that shows a plan for approval
-//! renders this list, whole.
+//! The list has the commands first, in plan order, then gates, idempotence, actions after failures,
+//! and limits. Defaults of the plan are filled in, so the list shows what will run. Every place
+//! that shows a plan for approval renders this list, whole.
 
 use std::fmt;
 
@@ -21,13 +21,13 @@ use crate::plan::model::step::{Idempotence, Step};
 pub enum ExecutedKind {
     /// The shell command of a step.
     Command,
-    /// The shell command that finds out what a lost attempt did.
+    /// The shell command that checks the outcome of a lost attempt.
     Probe,
     /// A criterion that is a shell command.
     Check,
     /// A question to a person before a step, or before the plan.
     Gate,
-    /// Whether a step may be repeated, unless it may.
+    /// The idempotence of a step, unless the step may be repeated.
     Idempotent,
     /// The step, the owner or the value that is used after the final failure of a step.
     Fallback,
@@ -37,7 +37,7 @@ pub enum ExecutedKind {
     Timeout,
     /// A rule that decides about failures, in their order.
     Rule,
-    /// Who decides about failures, unless the rules do.
+    /// The external decider about failures.
     Decider,
     /// The most versions of the plan that may replace it.
     MaxReplans,
@@ -67,7 +67,7 @@ impl ExecutedKind {
         Self::Caps,
     ];
 
-    /// Its name in a list: that of the field of the plan, or what one entry of that field is.
+    /// The label in a list: the name of the field in the plan, or of one entry of this field.
     fn label(self) -> &'static str {
         match self {
             Self::Command => "command",
@@ -92,7 +92,7 @@ impl ExecutedKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExecutedPart {
-    /// What it is.
+    /// The kind of the entry.
     pub kind: ExecutedKind,
     /// The id of the step; null for the plan.
     pub step: Option<String>,
@@ -104,7 +104,7 @@ pub struct ExecutedPart {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExecutedChange {
-    /// What it is.
+    /// The kind of the entry.
     pub kind: ExecutedKind,
     /// The new command or value: any JSON; null if there is none.
     pub new: Option<Value>,
@@ -116,7 +116,7 @@ pub struct ExecutedChange {
 
 #[doc(hidden)]
 impl Plan {
-    /// What a plan executes, asks and may spend.
+    /// Lists everything that a plan executes, asks and may spend.
     #[must_use]
     pub fn executed(&self) -> Vec<ExecutedPart> {
         let mut found = Vec::new();
@@ -193,11 +193,11 @@ fn json<T: Serialize>(value: &T) -> Value {
     serde_json::to_value(value).unwrap_or_default()
 }
 
-/// What differs between what two plans execute, ask and may spend: the entries of steps that both have,
-/// of new ones and of removed ones.
+/// Compares the lists of two plans: the entries of steps in both plans, of new steps and of removed
+/// steps.
 pub(super) fn executed_changes(old: &Plan, new: &Plan) -> Vec<ExecutedChange> {
     let (before, after) = (old.executed(), new.executed());
-    // Equal entries are no change; a command that a step has twice counts twice.
+    // Equal entries are no change. A command that a step has twice counts twice.
     let mut gone = before;
     let mut added = Vec::new();
     for entry in after {
@@ -222,8 +222,8 @@ pub(super) fn executed_changes(old: &Plan, new: &Plan) -> Vec<ExecutedChange> {
     changes
 }
 
-/// A value in one line, whole. Control characters are escaped, and so is a backslash that would look like
-/// the start of such an escape: different texts have different lines.
+/// A value as a single uncut line. Control characters are escaped, and so is a backslash that would
+/// look like the start of such an escape, so that different texts have different lines.
 fn one_line(value: &Value) -> String {
     // In JSON the backslashes of a text are escaped already.
     let (text, is_escaped) = match value {
@@ -249,7 +249,7 @@ fn one_line(value: &Value) -> String {
 }
 
 impl ExecutedPart {
-    /// The shell command, if it is one.
+    /// The shell command, if the entry has one.
     #[must_use]
     pub fn command(&self) -> Option<&str> {
         let is_command =
@@ -312,7 +312,8 @@ impl fmt::Display for ExecutedChange {
 
 #[doc(hidden)]
 impl Plan {
-    /// What a plan executes, asks and may spend, as text without a trailing newline; empty if it is nothing.
+    /// Everything that a plan executes, asks and may spend, as text without a trailing newline;
+    /// empty for an empty list.
     #[must_use]
     pub fn executed_text(&self) -> String {
         let lines: Vec<String> = self.executed().iter().map(|each| format!("  {each}")).collect();

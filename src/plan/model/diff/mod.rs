@@ -1,6 +1,6 @@
 //! The difference between two plan versions, for a reviewer.
 //!
-//! Steps and barriers are matched by id. The diff compares plans only; what a change means for
+//! Steps and barriers are matched by id. The diff compares plans only; the effect of a change on
 //! finished work depends on the run.
 
 mod executed;
@@ -36,7 +36,7 @@ pub struct PlanDiff {
     pub barriers: Vec<String>,
     /// Other fields of the plan that differ.
     pub fields: Vec<FieldChange>,
-    /// What the plans execute, ask and may spend differently.
+    /// The differences in the commands, questions and costs of the plans.
     pub executed: Vec<ExecutedChange>,
 }
 
@@ -65,7 +65,7 @@ pub struct FieldChange {
 /// Whether the work of a changed step is still the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkChange {
-    /// The work is the same; when, how or by whom it is done changed.
+    /// The work is the same; only its time, manner or worker changed.
     Unchanged,
     /// The work itself changed.
     Changed,
@@ -211,7 +211,8 @@ fn field_names(fields: &[FieldChange]) -> String {
 }
 
 impl fmt::Display for PlanDiff {
-    /// What is executed differently, whole, and a summary in a few lines, without a trailing newline.
+    /// The differences in the commands, questions and costs, uncut, and a summary in a few lines,
+    /// without a trailing newline.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut lines: Vec<String> = self.executed.iter().map(ToString::to_string).collect();
         if !self.fields.is_empty() {

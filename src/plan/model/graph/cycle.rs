@@ -51,7 +51,7 @@ impl Frame {
     }
 }
 
-/// All cycles that back edges close; none if the graph is acyclic.
+/// All cycles that back edges close; empty if the graph is acyclic.
 pub(crate) fn find_cycles(edges: &[Vec<Edge>]) -> Vec<Cycle> {
     let mut visits = vec![Visit::New; edges.len()];
     let mut found = Vec::new();

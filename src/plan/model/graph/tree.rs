@@ -30,13 +30,13 @@ pub struct TreeNode<'a> {
 }
 
 impl<'a> TreeNode<'a> {
-    /// The step, if the node is one.
+    /// The step, if the node is a step.
     #[must_use]
     pub fn step(&self, plan: &'a Plan) -> Option<&'a Step> {
         plan.steps.get(self.node)
     }
 
-    /// The barrier, if the node is one.
+    /// The barrier, if the node is a barrier.
     #[must_use]
     pub fn barrier(&self, plan: &'a Plan) -> Option<&'a Barrier> {
         plan.barriers.get(self.node.checked_sub(plan.steps.len())?)

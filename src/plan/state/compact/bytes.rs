@@ -17,7 +17,7 @@ impl<'a> Texts<'a> {
         self.clone().nth(place)
     }
 
-    /// Whether it is empty.
+    /// Whether the list has no strings.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -126,7 +126,7 @@ impl<'a> CompactStep<'a> {
         self.field(Field::ACCEPTANCE) == other.field(Field::ACCEPTANCE)
     }
 
-    /// Whether it has acceptance criteria.
+    /// Whether the step has acceptance criteria.
     #[must_use]
     pub fn has_acceptance(self) -> bool {
         self.field(Field::ACCEPTANCE).is_some()
@@ -204,7 +204,7 @@ impl<'a> CompactStep<'a> {
         self.value(Field::GATE)
     }
 
-    /// Whether it has a gate.
+    /// Whether the step has a gate.
     #[must_use]
     pub fn has_gate(self) -> bool {
         self.field(Field::GATE).is_some()

@@ -66,7 +66,7 @@ fn each_class_and_disposition_has_its_rule() {
             assert_eq!(outcome(class, disposition, Idempotence::Yes), by_class(class));
             assert_eq!(outcome(class, disposition, Idempotence::WithKey), by_class(class));
         }
-        // For a non-idempotent step the disposition comes first.
+        // For a non-idempotent step the disposition takes precedence.
         assert_eq!(outcome(class, DidNotHappen, Idempotence::No), by_class(class));
         let (unknown, landed) =
             ("outcome_unknown.disposition".to_owned(), "escalate.landed".to_owned());
@@ -399,7 +399,7 @@ fn deterministic_failure_asks_for_a_plan_from_the_step_that_set_its_input() {
     assert!(found.reason.contains("its input `rows` comes from step #1 (read)"), "{found:?}");
     let request = ledger.state.runs.get(&RunId(1)).unwrap().request.clone().unwrap();
     assert_eq!(request.from, Some(StepNumber(1)));
-    // The same plan again: the step before is done again, and is told why.
+    // The same plan again: the previous step is redone, and its worker gets the reason.
     let draft = draft(&plan);
     let (run, trigger) = (RunId(1), None);
     let (reason, approval) = ("again".to_owned(), ApprovalPolicy::Automatic);
@@ -415,8 +415,8 @@ fn deterministic_failure_asks_for_a_plan_from_the_step_that_set_its_input() {
     assert!(found.reason.contains("all 1 replans are used"), "{found:?}");
 }
 
-/// A usage limit is no failure of the work: it uses up no attempt, a rule that does not name its words leaves
-/// it alone, and a step that must not be repeated is decided as after any failure.
+/// A usage limit is not a failure of the work: it uses up no attempt, rules that do not name its
+/// words ignore it, and a step that must not be repeated is decided as after any failure.
 #[test]
 fn usage_limit_uses_up_no_attempt() {
     let when = FailureMatch { class: Some(FailureClass::Transient), ..FailureMatch::default() };

@@ -170,7 +170,7 @@ fn sweep_random_commands_keep_every_invariant() {
     if histories < HISTORIES {
         return;
     }
-    // The histories must reach what they are to test.
+    // The histories must reach every listed situation.
     for what in REACHED.split(", ") {
         assert!(reached.contains_key(what), "{what} never reached: {reached:?}");
     }

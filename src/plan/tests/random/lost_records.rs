@@ -1,4 +1,4 @@
-//! Random histories of which records were lost, as a salvage leaves them.
+//! Random histories with lost records, as a salvage leaves them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the activation of a new plan version keeps, invalidates and dispatches again.
+//! The work that the activation of a new plan version keeps, invalidates and dispatches again.
 
 use crate::plan::tests::support::*;
 use crate::plan::*;

@@ -1,4 +1,5 @@
-//! What is kept across plan versions: effects of attempts, answers of people, and ages of values.
+//! State that is kept across plan versions: effects of attempts, answers of people, and ages of
+//! values.
 
 use crate::plan::tests::invariants;
 use crate::plan::tests::support::*;

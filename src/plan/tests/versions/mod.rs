@@ -1,5 +1,4 @@
-//! Plan versions: what an activation keeps and discards, what is kept across versions, and replan
-//! requests.
+//! Plan versions: activation, state that is kept across versions, and replan requests.
 
 mod activation;
 mod carry_over;

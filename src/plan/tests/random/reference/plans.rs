@@ -30,7 +30,7 @@ impl StepModel {
         }
     }
 
-    /// A new version keeps what the attempt of a step did, but not its work.
+    /// A new version keeps the attempt of a step with its effects, but not its work.
     fn hold(&mut self) {
         if self.phase != StepPhase::Asked {
             self.phase = StepPhase::OutcomeUnknown;

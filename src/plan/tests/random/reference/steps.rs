@@ -70,7 +70,7 @@ impl RunModel {
             && work.receipt.as_ref().is_some_and(is_requested)
     }
 
-    /// The step from which the worker of a step requested another plan.
+    /// The step from which the worker of a step wants work to be redone.
     fn requested_from(&self, number: StepNumber, work: &StepModel) -> StepNumber {
         let outcome = work.receipt.as_ref().map(|receipt| &receipt.outcome);
         let Some(Outcome::ReplanRequested { from: Some(from), .. }) = outcome else {
