@@ -1,8 +1,8 @@
-//! The error type of the library: its kind, its location, and what to do about it.
+//! The error type of the library: its kind, its location, and the advice.
 //!
-//! A message has the form *what happened: expected, found*, in lower case and without a full stop, so
-//! that messages can be joined. The location is printed before it, the hint (what to do) after it:
-//! joined with a semicolon, or with `{:#}` on a line of its own.
+//! A message has the form *what happened: expected, found*, in lower case and without a full stop,
+//! so that messages can be joined. The location is printed before it, the hint (the next action)
+//! after it: joined with a semicolon, or with `{:#}` on a line of its own.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -30,7 +30,7 @@ struct Inner {
     source: Option<std::io::Error>,
 }
 
-/// The kind of a failure, and so who can fix it.
+/// The kind of a failure. It tells who can fix the failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -38,7 +38,7 @@ pub enum ErrorKind {
     Io,
     /// The disk is full. Nothing of the request was written; free some space and repeat it.
     DiskFull,
-    /// There is no ledger here.
+    /// The folder has no ledger.
     NotALedger,
     /// Another process, or another handle of this process, has the writer lock.
     Locked,
@@ -72,7 +72,7 @@ pub enum ErrorKind {
     /// The folder has records that the store of the ledger does not have, and cannot take over. Nothing was
     /// changed.
     Diverged,
-    /// There is no such record.
+    /// The record does not exist.
     OutOfRange,
     /// The record was pruned. An archive may have it.
     Pruned,
@@ -109,14 +109,14 @@ impl ErrorKind {
     }
 }
 
-/// What to do about a failure, for which every interface has its own words: a program that uses the
-/// library calls a method where a person types a command.
+/// Advice about a failure that each interface words differently: a user of the library calls a
+/// method where a person types a command.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Advice {
     /// Create a ledger, or name another folder.
     CreateLedger,
-    /// Nothing was changed; read what is intact.
+    /// Nothing was changed; read the intact records.
     ReadIntact,
     /// Read the archive, which is never written.
     ReadArchive,
@@ -156,7 +156,7 @@ impl Advice {
     }
 }
 
-/// Where a failure happened, as far as it is known.
+/// The known place of a failure.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Location {
     /// The file.
@@ -218,7 +218,7 @@ impl Error {
         &self.0.message
     }
 
-    /// What the user can do about it.
+    /// The action that the user can take.
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
         self.0.hint.as_deref()
@@ -241,7 +241,7 @@ impl Error {
 /// Constructors, for the packages of this project.
 #[doc(hidden)]
 impl Error {
-    /// An error. The message has what happened, expected and found values, and what to do.
+    /// An error. The message states what happened, and the expected and found values.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new(Inner {
@@ -256,7 +256,7 @@ impl Error {
         }))
     }
 
-    /// An error of the operating system about a file, while doing `what`.
+    /// An error of the operating system about a file, during the action `what`.
     #[must_use]
     pub fn io(what: &str, path: &Path, source: std::io::Error) -> Self {
         let kind = match source.kind() {
@@ -270,7 +270,7 @@ impl Error {
         error
     }
 
-    /// The same error, with what the user can do about it.
+    /// The same error, with an action that the user can take.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(Cow::Owned(hint.into()));
@@ -278,7 +278,7 @@ impl Error {
         self
     }
 
-    /// The same error, with the library's words for what the user can do about it.
+    /// The same error, with the library's wording of the advice.
     #[must_use]
     pub fn with_advice(mut self, advice: Advice) -> Self {
         self.0.hint = Some(Cow::Borrowed(advice.text()));
@@ -317,7 +317,7 @@ impl Error {
         }
     }
 
-    /// What the user can do about it, if every interface has its own words for it.
+    /// The advice, if every interface words it differently.
     #[must_use]
     pub fn advice(&self) -> Option<Advice> {
         self.0.advice

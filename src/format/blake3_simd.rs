@@ -300,7 +300,7 @@ mod tests {
         }
     }
 
-    /// Goal: any number of inputs works, from none to more than there are lanes.
+    /// Goal: any number of inputs works, from zero to more than the number of lanes.
     #[test]
     fn any_number_of_inputs_is_hashed() {
         for count in (0..=LANES + 1).step_by(in_miri(LANES + 1)) {

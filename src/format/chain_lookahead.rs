@@ -5,8 +5,8 @@
 //!
 //! Invariant: a computed value proves nothing by itself. It is the chain value that the frame at an
 //! offset must have, given the previous chain value and the buffered bytes. The reader still
-//! validates the frame, and clears the lookahead when it reads bytes again. Bytes that are no frame
-//! give a value that no valid frame matches.
+//! validates the frame, and clears the lookahead when it reads bytes again. Bytes that are not a
+//! frame give a value that no valid frame matches.
 
 use super::blake3_simd::INPUT_MAX;
 use super::codec::covered_part;

@@ -25,7 +25,7 @@ pub enum Codec {
     Bincode = 1,
     /// Canonical JSON.
     Json = 2,
-    /// Opaque bytes: what [`NewRecord::new`](super::NewRecord::new) has.
+    /// Opaque bytes, as in [`NewRecord::new`](super::NewRecord::new).
     Raw = 3,
     /// A payload of another codec with detached values, which a ledger can erase.
     #[doc(hidden)]
@@ -181,7 +181,7 @@ pub fn read_detached(payload: &[u8]) -> Option<DetachedPayload<'_>> {
     parts.values.iter().all(is_proven).then_some(parts)
 }
 
-/// As [`read_detached`], for a payload whose values were checked before.
+/// As [`read_detached`], for a payload with values that were checked before.
 #[must_use]
 pub fn split_detached(payload: &[u8]) -> Option<DetachedPayload<'_>> {
     split(payload)

@@ -2,8 +2,9 @@
 //!
 //! 1. [`HashedRecord`] holds everything that depends on the payload alone. Making it reads every
 //!    byte, and needs no lock.
-//! 2. [`append_frame`] adds what depends on the position in the log: seq, time and chain.
-//! 3. [`stamp_frame`] adds what is known only when the write starts: `inflight`, and so both CRCs.
+//! 2. [`append_frame`] adds the values that depend on the position in the log: seq, time and chain.
+//! 3. [`stamp_frame`] adds the values that are known only when the write starts: `inflight`, and so
+//!    both CRCs.
 //!
 //! The log checks the limits of batches and payloads before the first stage.
 

@@ -60,9 +60,9 @@ pub struct Footer {
     pub index_crc: u32,
     /// Number of the rule that assigned records to streams; 0 for none.
     pub stream_rule: u32,
-    /// Time of the first record, in microseconds; 0 if there is none.
+    /// Time of the first record, in microseconds; 0 without records.
     pub time_first: u64,
-    /// Time of the last record, in microseconds; 0 if there is none.
+    /// Time of the last record, in microseconds; 0 without records.
     pub time_last: u64,
     /// Chain value of the last record.
     pub chain_last: Chain,

@@ -222,7 +222,7 @@ pub struct CheckedFrame<'a> {
     chain: Chain,
 }
 
-/// A record whose frame and position in the chain are verified.
+/// A record with a verified frame and a verified position in the chain.
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'a> {
     /// The header.

@@ -138,7 +138,7 @@ impl Placement {
     }
 }
 
-/// The CRC of a segment uid, from which the seeds of its offsets derive.
+/// The CRC of a segment uid; the seeds of its offsets derive from it.
 #[derive(Debug, Clone)]
 pub struct SegmentSeed(Crc);
 

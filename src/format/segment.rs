@@ -115,12 +115,12 @@ pub struct SegmentHeader {
     pub prealloc_len: u64,
     /// Why it was created.
     pub reason: SegmentReason,
-    /// Sequence number of the last record that was synced together with this header, before the file got
-    /// its name; 0 if there is none.
+    /// Sequence number of the last record that was synced together with this header, before the
+    /// file got its name; 0 without such a record.
     pub born_last: u64,
-    /// Offset past that record; 0 if there is none.
+    /// Offset past that record; 0 without such a record.
     pub born_end: u64,
-    /// The uid from which the key of the chain derives.
+    /// The uid that gives the key of the chain.
     pub genesis: Uid,
     /// Features that a writer must support and a reader may ignore. This version has none.
     pub ro_compat: u32,

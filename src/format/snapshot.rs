@@ -59,7 +59,7 @@ mod at {
 pub struct SnapshotHeader {
     /// The ledger that it belongs to.
     pub ledger: Uid,
-    /// The uid from which the key of the chain derives.
+    /// The uid that gives the key of the chain.
     pub genesis: Uid,
     /// The last record that the state includes; at least 1.
     pub seq: u64,
@@ -79,7 +79,7 @@ pub struct SnapshotHeader {
     pub body_hash: [u8; 32],
     /// Total length of all chunks.
     pub stored_length: u64,
-    /// The base of a delta snapshot, whose body holds the differences from it.
+    /// The base of a delta snapshot; the body holds the differences from the base.
     pub base: Option<SnapshotBase>,
 }
 

@@ -9,7 +9,7 @@ pub(crate) fn not_a_ledger(dir: &Path, why: &str) -> Error {
     Error::new(ErrorKind::NotALedger, why).with_advice(Advice::CreateLedger).at_path(dir)
 }
 
-/// The folder belongs to another user, who can replace its files.
+/// The folder belongs to another user, so that this user can replace its files.
 pub(crate) fn folder_of_another_user(dir: &Path, owner: u32) -> Error {
     let message = format!("this folder belongs to another user (number {owner})");
     Error::new(ErrorKind::Rejected, message).with_advice(Advice::WorkAsItsOwner).at_path(dir)

@@ -29,8 +29,8 @@
 //! - **Read:** [`LogReader`] has no lock and writes nothing; in another process it opens the folder itself.
 //!   [`LogReader::records`] stops at damage with an error, [`LogReader::walk`] reports it as a
 //!   [`LogItem`] and continues. [`LogFollower`] waits for new records.
-//! - **Check:** [`verify`] reads everything, the chain included. [`root`] is one hash over the whole log: if
-//!   it is kept elsewhere, no record can be replaced later without being found.
+//! - **Check:** [`verify`] reads everything, the chain included. [`root`] is one hash over the
+//!   whole log: if a copy of it is kept elsewhere, a later replacement of any record is detected.
 //!
 //! # Shapes and units
 //!
@@ -44,16 +44,16 @@
 //! [`Log::open`] tells three cases apart, and the [`RecoveryReport`] says which one it was:
 //! - The log ends where its writer stopped, or complete records follow that were not acknowledged: they
 //!   are kept.
-//! - An unfinished write follows the last acknowledged record: it is cut off, and a note in the log says
-//!   what was there.
+//! - An unfinished write follows the last acknowledged record: it is cut off, and a note in the log
+//!   describes it.
 //! - Acknowledged bytes are missing or changed. Opening fails with
 //!   [`Corrupt`](crate::ErrorKind::Corrupt), [`Tampered`](crate::ErrorKind::Tampered) or
 //!   [`Ambiguous`](crate::ErrorKind::Ambiguous), and nothing is changed. Reading continues around a
-//!   [`Damage`]. Damage of an index ([`DerivedDamage`]) loses nothing, and stops nothing.
+//!   [`Damage`]. Damage of an index ([`DerivedDamage`]) loses no record and stops no reader.
 //!
 //! After a failed write or sync it is unknown whether a batch is durable:
-//! [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown). Open the log again to know; a batch with a
-//! [`BatchKey`] can be repeated without being written twice.
+//! [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown). Open the log again to find out; a batch
+//! with a [`BatchKey`] can be repeated without being written twice.
 //!
 //! # How it works
 //!
@@ -72,8 +72,8 @@
 //!   erased only if an erasure note names them: in a new file that replaces the segment. An unfinished write at
 //!   the end of the log is closed by a *fence*: a new segment whose header states where its
 //!   predecessor logically ends.
-//! - A record is acknowledged only after its bytes were written and synced, the `Keeper` has them if
-//!   there is one, and HEAD was written, in this order.
+//! - A record is acknowledged only after its bytes were written and synced, a `Keeper` (if there is
+//!   one) has them, and HEAD was written, in this order.
 //! - A bad record ends the log only if the evidence proves that nothing after it can have been
 //!   acknowledged (`Evidence::row`). Otherwise the writer refuses to open, and readers continue.
 //! - After a failed write or sync the writer is poisoned: it neither retries nor reuses the region.
@@ -112,7 +112,8 @@ pub use verify::{
 };
 pub use writer::{Batch, Durability, Log, RecoveryReport, Ticket};
 
-/// Parts of the documented types, and what a ledger uses of its log. There is no promise of stability.
+/// Parts of the documented types, and the parts of a log that a ledger uses. There is no promise of
+/// stability.
 #[doc(hidden)]
 pub use {
     crate::format::FrameFault,

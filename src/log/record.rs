@@ -128,7 +128,7 @@ pub enum LogItem<P = Vec<u8>> {
     OpenEnd {
         /// The segment's file.
         path: PathBuf,
-        /// Where they start.
+        /// Offset of their start in the segment.
         offset: u64,
         /// Why they are not a record.
         fault: FrameFault,
@@ -162,7 +162,7 @@ impl Anomaly {
 pub struct Damage {
     /// The segment's file.
     pub path: PathBuf,
-    /// Where the damage starts, in bytes.
+    /// Start of the damage in bytes.
     pub offset: u64,
     /// Start of the next readable record, or the logical end of the segment.
     pub end: u64,
@@ -170,7 +170,7 @@ pub struct Damage {
     pub first_seq: u64,
     /// The last missing record, if known; less than `first_seq` if none is missing.
     pub last_seq: u64,
-    /// What is wrong.
+    /// Description of the damage.
     pub what: String,
 }
 
@@ -180,11 +180,11 @@ pub struct Damage {
 pub struct DerivedDamage {
     /// The segment's file.
     pub path: PathBuf,
-    /// Where the index or footer starts, in bytes.
+    /// Start of the index or footer in bytes.
     pub offset: u64,
-    /// Where it ends.
+    /// End of the index or footer in bytes.
     pub end: u64,
-    /// What is wrong.
+    /// Description of the damage.
     pub what: String,
 }
 

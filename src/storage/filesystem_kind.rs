@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FilesystemKind {
-    /// A local disk, or anything that looks like one.
+    /// A local disk, or a file system that looks like one.
     Local,
     /// Memory: a power loss takes everything.
     Memory,

@@ -1,7 +1,7 @@
 //! The folder of a ledger, opened once: every path below it starts at the open folder.
 //!
 //! Invariants:
-//! - What the path of the folder leads to is asked once. If the folder, or one above it, is renamed or
+//! - The path of the folder is resolved once. If the folder, or one above it, is renamed or
 //!   replaced later, all calls still act on the folder that was opened.
 //! - Nothing below the folder is reached through a link.
 //! - Paths outside of the folder are ordinary ones.

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 
-/// The bytes of a file that has no writer any longer.
+/// The bytes of a file that no longer has a writer.
 pub struct Map(Bytes);
 
 enum Bytes {
@@ -22,8 +22,8 @@ enum Bytes {
 }
 
 impl Map {
-    /// Map a file. The caller guarantees that it has no writer any longer: it belongs to a log whose
-    /// lock this process holds, and a later segment replaced it.
+    /// Map a file. The caller guarantees that the file no longer has a writer: it belongs to a log
+    /// with a lock that this process holds, and a later segment replaced it.
     #[expect(unsafe_code, reason = "memory maps require it; the SAFETY comment argues why")]
     pub(super) fn of(file: &File) -> io::Result<Self> {
         // SAFETY: a map is sound as long as its bytes do not change. Only superseded segments are

@@ -1,7 +1,7 @@
 //! Calls of the operating system on a path below an open folder.
 //!
-//! A [`Place`] is a folder that is open, and a path that starts there. The working folder is one, too:
-//! then the path is an ordinary one.
+//! A [`Place`] is a folder that is open, and a path that starts there. The working folder is also a
+//! place, with an ordinary path.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -86,7 +86,7 @@ impl<'a> Place<'a> {
         Ok(retry_on_intr(|| rustix::fs::openat(self.fd(), self.path, flags, Mode::empty()))?)
     }
 
-    /// Open a file that exists. It is no link.
+    /// Open an existing file that is not a link.
     pub(super) fn open(&self, is_writable: bool) -> io::Result<File> {
         let access = if is_writable { OFlags::RDWR } else { OFlags::RDONLY };
         self.open_with(access)
@@ -141,7 +141,7 @@ impl<'a> Place<'a> {
         found.is_ok_and(|found| is_for_group(&found))
     }
 
-    /// Who can change what is in a folder.
+    /// The users that can change the content of a folder.
     pub(super) fn folder_access(&self) -> io::Result<FolderAccess> {
         let found = self.stat()?;
         let (owner, group) = (found.st_uid, found.st_gid);
@@ -249,7 +249,7 @@ fn is_folder(found: &Stat) -> bool {
     type_of(found) == FileType::Directory
 }
 
-/// Whether the group of a folder can change what is in it, and other users cannot.
+/// Whether the group of a folder can change its content, and other users cannot.
 fn is_for_group(found: &Stat) -> bool {
     let mode = Mode::from_raw_mode(found.st_mode);
     mode.contains(Mode::WGRP) && !mode.contains(Mode::WOTH)

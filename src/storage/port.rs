@@ -10,9 +10,10 @@ use super::map::Map;
 
 /// A file system, real or simulated.
 pub trait Storage: Send + Sync + fmt::Debug {
-    /// Open a folder, and return a storage for which all paths below it start at the open folder, and
-    /// lead through no link: also after the folder was renamed or replaced. If this storage renames the
-    /// folder, its paths have the new name. `None` if this storage is one, or has no other processes.
+    /// Open a folder, and return a storage in which all paths below the folder start at the open
+    /// folder and follow no link, even after the folder was renamed or replaced. If this storage
+    /// renames the folder, its paths have the new name. `None` if this storage already is such a
+    /// storage, or is not shared with other processes.
     fn hold(&self, dir: &Path, links: Links) -> io::Result<Option<Arc<dyn Storage>>> {
         let _ = (dir, links);
         Ok(None)
@@ -36,7 +37,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
         Ok(())
     }
 
-    /// Who can change what is in a folder.
+    /// The users that can change the content of a folder.
     fn folder_access(&self, path: &Path) -> io::Result<FolderAccess> {
         self.list(path).map(|_| FolderAccess::Own)
     }
@@ -101,7 +102,7 @@ pub trait StorageFile: Send + Sync + fmt::Debug {
     /// Clear the write permission of the file.
     fn make_read_only(&self) -> io::Result<()>;
 
-    /// The bytes of a file that has no writer any longer.
+    /// The bytes of a file that no longer has a writer.
     fn map(&self) -> io::Result<Map>;
 }
 
@@ -147,7 +148,7 @@ pub struct Entry {
     pub kind: EntryKind,
 }
 
-/// Who can change what is in a folder.
+/// The users that can change the content of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FolderAccess {
     /// It is this user's.
@@ -159,7 +160,7 @@ pub enum FolderAccess {
         /// The owner's number.
         owner: u32,
     },
-    /// It is another user's, who can replace its files.
+    /// The folder belongs to another user, who can replace its files.
     Other {
         /// The owner's number.
         owner: u32,

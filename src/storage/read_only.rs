@@ -1,4 +1,4 @@
-//! What storages have in common whose files are in something else than a folder, and are only read.
+//! Common parts of read-only storages that keep their files elsewhere than in a folder.
 
 use std::io;
 

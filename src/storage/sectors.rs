@@ -15,8 +15,7 @@ const SECTOR: u64 = 512;
 pub struct SectorRead {
     /// Number of bytes in the buffer: fewer than requested only at the end of the file.
     pub count: usize,
-    /// Ranges of the file, in order, whose bytes in the buffer are zero because the storage cannot
-    /// read them.
+    /// Ranges of the file, in order, that the storage cannot read: the buffer has zeros for them.
     pub unreadable: Vec<Range<u64>>,
 }
 
@@ -105,8 +104,8 @@ fn is_medium_error(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|number| MEDIUM_ERRORS.contains(&number))
 }
 
-/// EIO, ENODATA, EBADMSG, EILSEQ, EUCLEAN and EREMOTEIO: what the kernel makes of a medium error, or
-/// of a checksum of a device or file system.
+/// EIO, ENODATA, EBADMSG, EILSEQ, EUCLEAN and EREMOTEIO: the kernel's codes for a medium error, or
+/// for a failed checksum of a device or file system.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const MEDIUM_ERRORS: &[i32] = &[5, 61, 74, 84, 117, 121];
 

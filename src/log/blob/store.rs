@@ -24,10 +24,10 @@ pub struct BlobStore {
     state: Mutex<StoreState>,
 }
 
-/// The files whose durability is known or unknown.
+/// The files with known or unknown durability.
 #[derive(Debug, Default)]
 struct StoreState {
-    /// Folders whose names are known to be durable.
+    /// Folders whose directory entries are known to be durable.
     durable: BTreeSet<PathBuf>,
     /// Existing blobs for which a sync failed. A later success proves nothing, so they are written
     /// again.
@@ -93,7 +93,7 @@ impl BlobStore {
         self.keep(id, || self.reader.get(id), &mut state)
     }
 
-    /// Let the keeper have a blob, if there is one.
+    /// Give a blob to the keeper, if there is one.
     fn keep(
         &self,
         id: &BlobId,
@@ -149,7 +149,7 @@ impl BlobStore {
         let temporary = folder.join(format!("{}{TEMPORARY_SUFFIX}", id.hex()));
         let _ = storage.remove(&temporary);
         self.fill(&temporary, bytes).inspect_err(|_| {
-            // Free the disk space: on a full disk nothing else can continue otherwise.
+            // Free the disk space: otherwise nothing can continue on a full disk.
             let _ = storage.remove(&temporary);
         })?;
         storage

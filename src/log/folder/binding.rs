@@ -1,7 +1,7 @@
-//! STORE.json: the store to which a folder is bound, and when its writer acknowledges
+//! STORE.json: the store of a folder, and the moment at which its writer acknowledges
 //! (`format/store.md`, section 8).
 //!
-//! Invariant: the file is durable before the first record is acknowledged as it says.
+//! Invariant: the file is durable before the first record is acknowledged in its mode.
 
 use std::io;
 use std::path::Path;
@@ -21,7 +21,7 @@ const FORMAT: &str = "plan-ledger binding 1";
 /// The largest STORE.json that is read.
 const SIZE_MAX: u64 = 64 << 10;
 
-/// What a folder's records wait for before they are acknowledged.
+/// The condition under which the records of a folder are acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BoundAck {
@@ -33,16 +33,16 @@ pub enum BoundAck {
     Store,
 }
 
-/// The store to which a folder is bound.
+/// The binding of a folder to a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreBinding {
-    /// Where the store is, without credentials.
+    /// Address of the store, without credentials.
     pub url: String,
     /// The ledger.
     pub ledger: Uid,
-    /// What the last writer of the folder waited for before it acknowledged.
+    /// The condition under which the last writer of the folder acknowledged.
     pub ack: BoundAck,
-    /// The records that only the folder before this one had, until an opening slot says so.
+    /// The records that only the previous folder had, until an opening slot states them.
     pub lost: Option<LostRecords>,
 }
 
@@ -60,7 +60,7 @@ pub struct LostRecords {
 }
 
 impl LostRecords {
-    /// Whether there are such records.
+    /// Whether the range is not empty and the chain value is well formed.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         (1..=self.last).contains(&self.first) && self.chain.len() == 64 && is_hex(&self.chain)
@@ -90,7 +90,7 @@ impl StoreBinding {
 
     fn decode(bytes: &[u8]) -> std::result::Result<Self, (ErrorKind, String)> {
         let invalid = || {
-            let message = "this does not state to which store the folder is bound";
+            let message = "the file does not name the store of the folder";
             (ErrorKind::Corrupt, message.to_owned())
         };
         let file: BindingFile = serde_json::from_slice(bytes).map_err(|_| invalid())?;
@@ -117,7 +117,7 @@ fn parse_uid(text: &str) -> Option<Uid> {
     Some(uid)
 }
 
-/// The store to which the folder of a ledger is bound; `None` if it is bound to none.
+/// The binding of a ledger's folder to a store; `None` without a store.
 ///
 /// # Errors
 /// `Corrupt` or `Unsupported` if STORE.json cannot be interpreted; `Io`.
@@ -133,7 +133,7 @@ pub(crate) fn read_binding(
     let failed = |error| Error::io("read", &path, error);
     let file = match storage.open(&path, Access::Read) {
         Ok(file) => file,
-        // A file in the place of the folder is no ledger, which the caller says better.
+        // A file in the place of the folder is not a ledger; the caller reports this better.
         Err(error)
             if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
         {
@@ -176,7 +176,7 @@ pub(crate) fn write_binding(
     storage.sync_dir(paths.dir()).map_err(failed)
 }
 
-/// Refuse to write to a folder without the store to which it is bound.
+/// Refuse to write to a folder that is bound to a store.
 ///
 /// # Errors
 /// `Rejected`, naming the store.
@@ -190,7 +190,7 @@ pub(crate) fn check_unbound(
     }
     let Some(binding) = read_binding(storage, paths)? else { return Ok(()) };
     let message =
-        format!("this ledger is bound to the store {}: it is written only with it", binding.url);
+        format!("this ledger is bound to the store {}: writing to it needs the store", binding.url);
     Err(Error::new(ErrorKind::Rejected, message)
         .with_hint(
             "name the store when you open it; to leave the store, end its servers on all machines and \
@@ -231,8 +231,8 @@ mod tests {
         );
     }
 
-    /// Goal: a file that does not say to which store the folder is bound is an error, not a folder
-    /// without a store.
+    /// Goal: an invalid binding is an error, and the folder is not treated like one without a
+    /// store.
     #[test]
     fn invalid_binding_is_refused() {
         let whole = String::from_utf8(binding().encode()).unwrap();

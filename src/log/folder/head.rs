@@ -65,7 +65,7 @@ impl HeadGenerations {
         self.synced.store(generation, Ordering::SeqCst);
     }
 
-    /// After a failed call nothing is known about what was written since the last sync.
+    /// After a failed call, the state of everything written since the last sync is unknown.
     fn failed(&self) {
         self.written(self.synced.load(Ordering::SeqCst));
     }
@@ -109,7 +109,7 @@ impl HeadFile {
         let file = storage
             .open(&path, Access::ReadWrite)
             .map_err(|error| Error::io("open HEAD", &path, error))?;
-        // What an earlier process wrote may only be in the page cache. Syncing it first keeps the
+        // Bytes from an earlier process may only be in the page cache. Syncing them first keeps the
         // rule that a slot is left alone until the other one is known to be durable.
         file.sync().map_err(|error| Error::io("sync HEAD", &path, error))?;
         let (newest, generation) =

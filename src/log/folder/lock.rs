@@ -68,7 +68,7 @@ impl Ownership {
         let bytes = again(|| HeadBytes::read_once(&*self.head))
             .map_err(|error| format!("HEAD cannot be read: {error}"))?;
         mutant!(EpochUnchecked => return Ok(()));
-        // What a slot holds that cannot be read is unknown, and a copy could be read.
+        // The content of an unreadable slot is unknown, and a copy of it could be readable.
         let required = if bytes.is_readable == [true; 2] {
             required
         } else {
@@ -178,7 +178,8 @@ const LOCK_PAUSES: u32 = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 const NETWORK: &str = "on a network file system, locks may not exclude writers on other machines";
-const TWICE: &str = "locks do not exclude other writers here: a second descriptor got the same one";
+const TWICE: &str =
+    "locks do not exclude other writers here: a second descriptor got the same lock";
 
 /// The error where two writers could open the ledger at the same time.
 fn unreliable_lock(why: &str) -> Error {

@@ -43,7 +43,7 @@ impl LedgerPaths {
         self.dir.join(".gitignore")
     }
 
-    /// Where a new HEAD is written before it is renamed.
+    /// Path of a new HEAD before it is renamed.
     pub(crate) fn temporary_head(&self) -> PathBuf {
         self.dir.join(format!("HEAD{TEMPORARY_SUFFIX}"))
     }
@@ -53,12 +53,12 @@ impl LedgerPaths {
         self.dir.join(ERASING_NAME)
     }
 
-    /// Names the store to which the folder is bound.
+    /// Path of the file that names the store of the folder.
     pub(crate) fn binding(&self) -> PathBuf {
         self.dir.join(BINDING_NAME)
     }
 
-    /// Where a new STORE.json is written before it is renamed.
+    /// Path of a new STORE.json before it is renamed.
     pub(crate) fn temporary_binding(&self) -> PathBuf {
         self.dir.join(TEMPORARY_BINDING_NAME)
     }
@@ -83,8 +83,9 @@ impl LedgerPaths {
         self.log().join(format!("{name}{TEMPORARY_SUFFIX}"))
     }
 
-    /// The folder in which this ledger is created before it is renamed. Its name has random digits:
-    /// another user can neither prepare nor block it. A killed process leaves it behind.
+    /// The folder for the creation of this ledger; it is renamed afterwards. Its name has random
+    /// digits, so that another user can neither prepare nor block it. A killed process leaves it
+    /// behind.
     pub(crate) fn staging(&self, random: &Uid) -> Self {
         let mut name = self.dir.file_name().unwrap_or_default().to_owned();
         let digits = hex(random.get(..STAGING_DIGITS / 2).unwrap_or_default());
@@ -92,7 +93,7 @@ impl LedgerPaths {
         Self { dir: self.dir.with_file_name(name), log: LOG_NAME }
     }
 
-    /// The folder of this name, if it is one in which this ledger was to be created.
+    /// The folder of this name, if it is a staging folder of this ledger.
     pub(crate) fn as_staging(&self, name: &str) -> Option<Self> {
         let own = self.dir.file_name()?.to_str()?;
         let digits = name.strip_prefix(own)?.strip_prefix('.')?.strip_suffix(STAGING_SUFFIX)?;
@@ -105,8 +106,8 @@ impl LedgerPaths {
         self.dir.parent().unwrap_or(Path::new(""))
     }
 
-    /// The same folder, in which this ledger is created in place: it is none before its segments have
-    /// their name.
+    /// The same folder, for a ledger that is created in place. It is not a ledger until its segment
+    /// folder has its final name.
     pub(crate) fn staging_in_place(&self) -> Self {
         Self { dir: self.dir.clone(), log: STAGED_LOG_NAME }
     }
@@ -117,7 +118,7 @@ impl LedgerPaths {
     }
 }
 
-/// Name of the file that names the store to which the folder is bound.
+/// Name of the file that names the store of the folder.
 pub(crate) const BINDING_NAME: &str = "STORE.json";
 
 /// Name of that file before it is complete.
@@ -129,7 +130,7 @@ pub(crate) const LOG_NAME: &str = "log";
 /// Name of the folder with the segments of a ledger that is created in place.
 pub(crate) const STAGED_LOG_NAME: &str = "log.new-ledger.tmp";
 
-/// Suffix of the folder in which a ledger is created.
+/// Suffix of a staging folder.
 const STAGING_SUFFIX: &str = ".new-ledger.tmp";
 
 /// Number of random hexadecimal digits before the suffix.
@@ -144,11 +145,11 @@ pub(crate) fn is_temporary(name: &str) -> bool {
     name.strip_suffix(TEMPORARY_SUFFIX).is_some_and(|name| SegmentName::parse(name).is_some())
 }
 
-/// Open the folder of a ledger, whose path may be a link, once: a storage for which all paths below it
+/// Open the folder of a ledger once; its path may be a link. All paths of the returned storage
 /// start at the open folder.
 ///
 /// # Errors
-/// As [`check_folder`] for a path that is no folder.
+/// As [`check_folder`] for a path that is not a folder.
 pub(crate) fn hold_folder(storage: &Arc<dyn Storage>, dir: &Path) -> Result<Arc<dyn Storage>> {
     mutant!(FolderReachedByPath => return Ok(storage.clone()));
     match storage.hold(dir, Links::Follow) {
@@ -220,7 +221,7 @@ const OWN_NAMES: [&str; 10] = [
     BINDING_NAME,
 ];
 
-/// Refuse to write to the ledger of another user, who could replace its files at any time.
+/// Refuse to write to the ledger of another user: that user could replace its files at any time.
 ///
 /// # Errors
 /// `Rejected`.

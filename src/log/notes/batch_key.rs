@@ -9,7 +9,7 @@ use super::kinds::KIND_BATCH_KEY;
 const REQUEST_LENGTH: usize = 32;
 
 /// An idempotency key. A batch with a key is committed once, however often it is submitted, and can
-/// be found after an append whose outcome is unknown.
+/// be found after an append with an unknown outcome.
 ///
 /// A key names a request ([`BatchKey::for_request`]): a batch of another request under it is refused.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

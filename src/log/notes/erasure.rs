@@ -1,4 +1,5 @@
-//! The erasure note: which values were erased, by whom. The log itself then says why bytes are zero.
+//! The erasure note: the values that were erased, and the actor. So the log itself explains its
+//! zero bytes.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +21,7 @@ pub struct ErasureNote {
     pub values: Vec<String>,
     /// The hashes of the removed blobs, in hexadecimal, in order.
     pub blobs: Vec<String>,
-    /// The records that kept a text of an erased value in a value of their own, in order.
+    /// The records that keep a text of an erased value in one of their own values, in order.
     pub erasable: Vec<u64>,
     /// The records that kept a text of an erased value where it cannot be erased, in order.
     pub left: Vec<u64>,
@@ -33,7 +34,7 @@ impl ErasureNote {
         note_record(KIND_ERASURE, self)
     }
 
-    /// The note in a record, if it is one that this version knows.
+    /// The note in a record, if it is an erasure note that this version supports.
     #[must_use]
     pub fn from_record<P: AsRef<[u8]>>(record: &LoggedRecord<P>) -> Option<Self> {
         let is_ours = (record.kind, record.codec, record.schema) == (KIND_ERASURE, Codec::Json, 1);

@@ -30,11 +30,11 @@ pub struct LostRange {
     pub last: u64,
     /// The damaged file, relative to the damaged ledger's folder.
     pub file: String,
-    /// Where the damage begins, in bytes.
+    /// Start of the damage in bytes.
     pub offset: u64,
-    /// Where it ends.
+    /// End of the damage in bytes.
     pub end: u64,
-    /// What is wrong there.
+    /// Description of the damage.
     pub what: String,
     /// Chain value of the record before the range in the damaged ledger, if known.
     pub chain_before: Option<String>,
@@ -55,7 +55,7 @@ impl GapNote {
         serde_json::from_slice(payload).ok()
     }
 
-    /// Whether the payload of a gap record stands for a lost record. An invalid one does.
+    /// Whether the payload of a gap record stands for a lost record. An invalid payload does.
     pub(crate) fn is_loss(payload: &[u8]) -> bool {
         Self::decode(payload).is_none_or(|note| !note.no_loss)
     }

@@ -3,10 +3,10 @@
 #[cfg(feature = "ledger")]
 use crate::format::{Codec, NewRecord};
 
-/// A recovery note: what a fence discarded and kept.
+/// A recovery note: the bytes and records that a fence discarded and kept.
 pub const KIND_RECOVERY_NOTE: u16 = 0x8001;
 
-/// A retention note: which records were pruned, and the snapshots from which the log now starts.
+/// A retention note: the pruned records, and the snapshots from which the log now starts.
 pub const KIND_RETENTION_NOTE: u16 = 0x8002;
 
 /// The idempotency key of a batch: the record before the other records of the batch.

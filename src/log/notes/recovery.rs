@@ -1,11 +1,10 @@
-//! The recovery note: the record that each fence writes, which documents permanently what was
-//! discarded.
+//! The recovery note: each fence writes one, to document the discarded bytes permanently.
 
 use crate::format::{Codec, NewRecord};
 
 use super::kinds::KIND_RECOVERY_NOTE;
 
-/// What a fence found and did.
+/// The findings and effects of a fence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "ledger", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -22,12 +21,12 @@ pub struct RecoveryNote {
     pub survivors: Option<RewrittenRecords>,
 }
 
-/// A discarded range. The bytes stay in the file, but are no longer part of the log.
+/// A discarded range. The bytes stay in the file but are no longer part of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "ledger", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiscardedRange {
-    /// Where it starts in the predecessor.
+    /// Its start in the predecessor.
     pub offset: u64,
     /// Its length without trailing zeros.
     pub length: u64,

@@ -1,5 +1,5 @@
-//! The retention note: which records were pruned, and the two snapshots from which the log now
-//! starts (`format/retention.md`).
+//! The retention note: the pruned records, and the two snapshots from which the log now starts
+//! (`format/retention.md`).
 
 use crate::format::{Chain, Codec, SnapshotHeader, SnapshotName};
 use crate::log::bytes::parse_hash;
@@ -7,10 +7,10 @@ use crate::log::record::LoggedRecord;
 
 use super::kinds::KIND_RETENTION_NOTE;
 
-/// The projection whose snapshots can be anchors.
+/// The projection that can have anchors.
 const STATE: &str = "state";
 
-/// A prune, and the anchors of what remains.
+/// A prune, and the anchors of the remaining log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "ledger", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -27,7 +27,7 @@ pub struct RetentionNote {
     pub anchors: Vec<Anchor>,
     /// The archive that holds the segments, if there is one.
     pub archive: Option<ArchiveReference>,
-    /// The actor who asked for the prune.
+    /// The actor that requested the prune.
     pub by: String,
 }
 
@@ -134,7 +134,7 @@ impl RetentionNote {
 }
 
 impl LoggedRetentionNote {
-    /// The note in a record, if it is one that this version knows and that is valid.
+    /// The note in a record, if it is a valid retention note that this version supports.
     #[must_use]
     pub fn from_record<P: AsRef<[u8]>>(record: &LoggedRecord<P>) -> Option<Self> {
         if (record.kind, record.codec, record.schema) != (KIND_RETENTION_NOTE, Codec::Json, 1) {

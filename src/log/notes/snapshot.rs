@@ -43,7 +43,7 @@ impl SnapshotNote {
         note_record(KIND_SNAPSHOT_NOTE, self)
     }
 
-    /// The note in a record, if it is one that this version knows.
+    /// The note in a record, if it is a snapshot note that this version supports.
     #[must_use]
     pub fn from_record<P: AsRef<[u8]>>(record: &LoggedRecord<P>) -> Option<Self> {
         let is_ours =

@@ -8,7 +8,7 @@ use crate::log::record::LoggedRecord;
 
 use super::kinds::{KIND_WRITER_NOTE, note_record};
 
-/// Who opens an epoch, and why.
+/// The process that opens an epoch, and its reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WriterNote {
@@ -49,7 +49,7 @@ pub enum WriterReason {
     Takeover,
     /// A restored folder takes over.
     Restore,
-    /// A folder takes over that was restored in the place of one that diverged.
+    /// A restored folder takes over in the place of one that diverged.
     Rejoin,
 }
 

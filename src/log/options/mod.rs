@@ -56,8 +56,8 @@ impl fmt::Debug for UidSource {
     }
 }
 
-/// Where background work runs: zero-filling the next segment, sealing the last one, and syncing
-/// HEAD while the log is idle. No append needs to wait for it.
+/// Selects the thread for background work: zero-filling the next segment, sealing the last one, and
+/// syncing HEAD while the log is idle. No append needs to wait for this work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BackgroundWork {
     /// In the thread that appends, when the work is due. The same calls give the same bytes and the
@@ -73,7 +73,7 @@ pub enum BackgroundWork {
 pub enum OnAmbiguous {
     /// Return `Ambiguous` and change nothing.
     Refuse,
-    /// Keep what is valid, fence off the rest, and record both in the report and in the log.
+    /// Keep the valid records, fence off the rest, and record both in the report and in the log.
     Fence,
 }
 
@@ -132,18 +132,18 @@ pub struct LogOptions {
     pub holder: String,
     /// When HEAD is synced.
     pub head_sync: HeadSync,
-    /// Where background work runs.
+    /// The thread for background work.
     pub background_work: BackgroundWork,
     /// How records are assigned to streams.
     #[doc(hidden)]
     pub stream_rule: StreamRule,
-    /// What to do if it is unknown which records were acknowledged.
+    /// The reaction if it is unknown which records were acknowledged.
     pub on_ambiguous: OnAmbiguous,
     /// Segment sizes.
     pub segments: SegmentSizes,
-    /// Whether to open a log where file locks may not exclude other writers: on a network file system,
-    /// and where the lock of a file can be taken twice. The user then makes sure that there is no other
-    /// writer: two of them would destroy each other's records.
+    /// Whether to open a log where file locks may not exclude other writers: on a network file
+    /// system, and where the lock of a file can be taken twice. The user must then make sure that
+    /// there is no other writer: two of them would destroy each other's records.
     pub allow_unsafe_locks: bool,
     /// Whether the group of a new log's folder has access to it, too.
     pub for_group: bool,

@@ -1,8 +1,8 @@
-//! Reads a long stretch of a log on a thread of its own, while the calling thread uses what was read.
+//! Reads a long range of a log in a separate thread, while the calling thread uses the records.
 //!
 //! Invariants:
-//! - The calling thread gets the batches in order, and an error only after all batches before it, just
-//!   as without another thread.
+//! - The calling thread gets the batches in order, and an error only after all batches before it,
+//!   exactly as without another thread.
 //! - At most [`AHEAD_MAX`] batches wait, so that memory does not grow with the log.
 //! - The other thread has ended when [`read_ahead`] returns.
 
@@ -16,7 +16,7 @@ const AHEAD_MAX: usize = 3;
 
 /// The most records in a batch.
 const RECORDS_MAX: usize = 256;
-/// The number of payload bytes from which a batch is full.
+/// A batch with this many payload bytes is full.
 const BYTES_MAX: usize = 128 << 10;
 
 /// Whether a batch of so many records and payload bytes is full. A record of a large plan takes much
@@ -57,7 +57,7 @@ fn on_two_threads<B: Send, E: Send>(
         let reading = move || {
             read(&mut |batch| match sender.send(batch) {
                 Ok(()) => ControlFlow::Continue(()),
-                // The other thread needs no more.
+                // The calling thread needs no more items.
                 Err(_) => ControlFlow::Break(()),
             })
         };

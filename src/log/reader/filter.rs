@@ -10,7 +10,7 @@ use crate::storage::IndexList;
 
 use super::open_segment::OpenSegment;
 
-/// Which records a walk yields.
+/// The records that a walk yields.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum RecordFilter {
     Kind(u16),

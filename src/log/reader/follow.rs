@@ -273,7 +273,7 @@ impl FollowPosition {
             return next.prev_data_end;
         }
         mutant!(FollowerReadsPastHead => return self.header.prealloc_len);
-        // HEAD may be older than what was read: a power loss can revert it.
+        // HEAD may be older than the records already read: a power loss can revert it.
         let here = head.filter(|head| head.segment == self.header.segment);
         here.map_or(0, |head| head.data_end)
     }
@@ -331,7 +331,7 @@ fn successor(
 }
 
 fn log_replaced(path: &std::path::Path, at: FramePosition) -> Error {
-    let what = "the log is not the one that was followed: its content differs from what was read";
+    let what = "the log is not the one that was followed: its content differs from the records that were read";
     Error::new(ErrorKind::Tampered, what)
         .with_advice(Advice::ReadIntact)
         .at_path(path)

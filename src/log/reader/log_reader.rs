@@ -23,15 +23,15 @@ use crate::storage::Storage;
 pub struct SegmentSummary {
     /// Its file.
     pub path: PathBuf,
-    /// Its header, or what is wrong with it.
+    /// Its header, or the fault of the header.
     pub header: std::result::Result<SegmentHeader, HeaderFault>,
     /// Length of the file in bytes; 0 if it cannot be read.
     pub length: u64,
 }
 
-/// The number of records from which another thread is worth its start.
+/// Minimum number of records for which a second thread pays.
 const LONG_RECORDS: u64 = 4_096;
-/// The number of bytes of whole segments from which it is.
+/// Minimum number of bytes of whole segments for which a second thread pays.
 const LONG_BYTES: u64 = 2 << 20;
 
 /// A log that is open for reading: HEAD and the headers as they were at that time.
@@ -192,7 +192,7 @@ impl LogReader {
         self.segments.list.iter().map(summary).collect()
     }
 
-    /// The file of the segment with an ordinal; the folder if there is none.
+    /// The file of the segment with an ordinal; the folder if the file does not exist.
     pub(crate) fn segment_path(&self, ordinal: u64) -> PathBuf {
         let is_own = |entry: &&SegmentEntry| {
             valid_segment(entry).is_some_and(|segment| segment.header.ordinal == ordinal)
@@ -229,8 +229,8 @@ impl LogReader {
         self.segments.start.chain.or_else(|| own.map(|first| first.header.prev_chain))
     }
 
-    /// The retention note that makes the log start after record 1, or will do so once an
-    /// interrupted prune is completed.
+    /// The retention note that makes the log start after record 1, now or after an interrupted
+    /// prune is completed.
     #[must_use]
     #[doc(hidden)]
     pub fn retention(&self) -> Option<&LoggedRetentionNote> {
@@ -276,7 +276,7 @@ impl LogReader {
         Some((first.header.ledger, first.header.genesis))
     }
 
-    /// Whether there is so much from `from` to `last` that another thread should read it.
+    /// Whether the range from `from` to `last` is so long that a second thread should read it.
     pub(crate) fn is_long(&self, from: u64, last: u64) -> bool {
         let Some(head) = self.head() else { return false };
         let last = last.min(head.durable_seq);

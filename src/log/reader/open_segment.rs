@@ -57,8 +57,8 @@ impl OpenSegment<'_> {
         Ok(SegmentCursor::new(scan, self.path, header, self.durable_end, self.status))
     }
 
-    /// A damaged header that the copy in the footer replaces, or what is known about the segment from
-    /// elsewhere. No record is lost.
+    /// A damaged header, if its copy in the footer or the neighbouring segments replace it. No
+    /// record is lost.
     pub(crate) fn damaged_header(&self) -> Option<Anomaly> {
         let fault = self.segment.fault.as_ref()?;
         let base_seq = self.segment.header.base_seq;
@@ -115,7 +115,7 @@ impl OpenSegment<'_> {
         })
     }
 
-    /// What is wrong with the footer or index, if anything.
+    /// The damage of the footer or index, if any.
     pub(crate) fn derived(&self) -> Result<Option<DerivedDamage>> {
         match &self.seal {
             SealState::Never | SealState::NotYet => Ok(None),
@@ -169,8 +169,8 @@ impl OpenSegment<'_> {
         Ok((!check.matches(footer)).then_some(IndexFault::Checksum))
     }
 
-    /// The whole index after a check of its checksum, or what is wrong with it; `None` without a
-    /// footer.
+    /// The whole index after a check of its checksum, or the reason why it is invalid; `None`
+    /// without a footer.
     pub(crate) fn index(&self) -> Result<Option<std::result::Result<Index, DerivedDamage>>> {
         let SealState::Sealed(footer) = &self.seal else { return Ok(None) };
         let index = self.file().and_then(|file| read_index(&*file, footer));

@@ -12,7 +12,7 @@ use crate::storage::{Access, read_sectors};
 
 use super::log_reader::LogReader;
 
-/// A segment that no writer changes any more.
+/// A segment that no longer changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompleteSegment {
     /// Its header.
@@ -101,7 +101,7 @@ impl LogReader {
         bytes.sum()
     }
 
-    /// The segment that has a record, if it is complete. `None` as well if the log no longer has it.
+    /// The segment that has a record, if it is complete. Also `None` if the log no longer has it.
     ///
     /// # Errors
     /// `Io`.
@@ -163,7 +163,7 @@ impl LogReader {
         }))
     }
 
-    /// Where the record after the last one is.
+    /// The position after the last record.
     fn place_after(
         &self,
         place: Option<(&SegmentHeader, u64)>,
@@ -188,7 +188,7 @@ impl LogReader {
         is_next.then(|| (next.clone(), FramePosition::start(next)))
     }
 
-    /// The offset up to which the records of a segment are durable.
+    /// The offset up to which records of a segment are durable.
     fn durable_end(&self, header: &SegmentHeader, head: &Head) -> u64 {
         if header.segment == head.segment {
             return head.data_end;

@@ -131,9 +131,9 @@ impl LogReader {
     /// `since_seq` on; the first one is the record of the key itself. `None` if no such batch was
     /// committed.
     ///
-    /// After an append whose outcome is unknown, open the log again and call this to learn whether
-    /// the batch was committed. `since_seq` must not be above the first record of the batch; the
-    /// last acknowledgement before the append is a good choice.
+    /// After an append with an unknown outcome, open the log again and call this function to learn
+    /// whether the batch was committed. `since_seq` must not be above the first record of the
+    /// batch; the last acknowledgement before the append is a good choice.
     ///
     /// # Errors
     /// `Pruned` if the log no longer holds record `since_seq`; `Corrupt` if a record is damaged;

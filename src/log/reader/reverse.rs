@@ -49,11 +49,11 @@ struct Blocks<'a> {
     points: Arc<[ResumePoint]>,
     /// Number of resume points still to come.
     left: usize,
-    /// Where the next block begins; `None` at the end of the segment.
+    /// Start of the next block; `None` at the end of the segment.
     stop: Option<u64>,
 }
 
-/// Minimum size of a block in bytes where possible: as much as one read.
+/// Minimum size of a block in bytes where possible: the size of one read.
 const BLOCK: u64 = 256 * 1024;
 
 impl<'a> ReverseWalk<'a> {

@@ -29,7 +29,7 @@ pub(crate) struct SegmentSequence<'a> {
     next_seq: u64,
     /// The last segment, if it is the one before `expected`.
     previous: Option<&'a Segment>,
-    /// What the next segment must follow from.
+    /// The required predecessor of the next segment.
     predecessor: Predecessor,
     /// Whether the last segment is sealed, and so must have a successor.
     is_sealed: bool,
@@ -65,7 +65,7 @@ impl<'a> SegmentSequence<'a> {
         Self { reader, index, expected, next_seq, previous, predecessor, is_sealed, is_done }
     }
 
-    /// The next segment, or what is wrong in its place.
+    /// The next segment, or the fault in its place.
     pub(crate) fn next(&mut self) -> Option<Result<SequenceItem<'a>>> {
         if self.is_done {
             return None;
@@ -110,8 +110,8 @@ impl<'a> SegmentSequence<'a> {
         segments.link_problem(name, header.ordinal, self.previous, segment)
     }
 
-    /// A valid file whose name or position is wrong. Its records belong elsewhere; records that are
-    /// missing because of it are reported as a gap in the sequence.
+    /// Reject a valid file with a wrong name or position. Its records belong elsewhere; records
+    /// that are missing because of it are reported as a gap in the sequence.
     fn rejected(&mut self, path: &Path, segment: &Segment, what: String) -> Anomaly {
         self.damage(path, segment.length, self.next_seq.saturating_sub(1), what)
     }
@@ -233,7 +233,7 @@ impl<'a> SegmentSequence<'a> {
         DurableEnd { end: segment.length, last_seq, chain: None, source: EndSource::Estimated }
     }
 
-    /// Set what is known after a segment that was read or will be read later.
+    /// Set the known state after a segment that was read or will be read later.
     pub(crate) fn advance(&mut self, predecessor: Predecessor, next_seq: u64) {
         self.predecessor = predecessor;
         self.next_seq = self.next_seq.max(next_seq);

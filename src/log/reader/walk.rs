@@ -2,8 +2,8 @@
 //! limited to the records of one kind or one stream.
 //!
 //! Invariants:
-//! - Everything that is not yielded is reported. An index only says where to look; what is found
-//!   there is checked like every other record.
+//! - Everything that is not yielded is reported. An index only gives positions; the records there
+//!   are checked like all others.
 //! - A walk with a filter yields the matching records of a walk over everything, and all damaged
 //!   ranges that may contain such records.
 
@@ -186,7 +186,7 @@ impl<'a> Walk<'a> {
         Ok(passed)
     }
 
-    /// Whether a walk with a filter yields what the cursor has just reached.
+    /// Whether the filter of the walk includes the current item of the cursor.
     fn is_wanted(&self, passed: &CursorStep) -> bool {
         match (passed, &self.filter, &self.current) {
             (CursorStep::Record(_), Some(filter), Some(current)) => {
@@ -221,8 +221,8 @@ impl<'a> Walk<'a> {
         Ok(Some(CursorStep::Record(status)))
     }
 
-    /// The record up to which everything was durable when the current one was written, according to
-    /// the current one; 0 without a current record.
+    /// The last record that was durable when the current one was written, according to the current
+    /// one; 0 without a current record.
     pub(crate) fn durable_before(&self) -> u64 {
         self.current.as_ref().map_or(0, |current| current.cursor.durable_before())
     }

@@ -25,7 +25,7 @@ pub struct Diagnosis {
     pub evidence: Evidence,
     /// The matching row of the recovery table.
     pub row: &'static RecoveryRow,
-    /// The verdict with which the log would be opened, or why opening would be refused.
+    /// The verdict of an opening, or the error with which the log would refuse to open.
     pub outcome: Result<TailVerdict>,
 }
 
@@ -40,7 +40,7 @@ pub struct TailSummary {
     pub offset: u64,
     /// The record expected there.
     pub seq: u64,
-    /// Why there is no valid frame.
+    /// The reason why there is no valid frame.
     pub fault: FrameFault,
     /// Offset of the durable end.
     pub durable: u64,
@@ -50,10 +50,10 @@ pub struct TailSummary {
     pub discarded: Vec<DiscardedRange>,
 }
 
-/// The verdict with which the log would be opened now.
+/// The verdict that an opening would reach now.
 ///
 /// # Errors
-/// The error with which opening would be refused, naming the place; `Io`.
+/// The error of such an opening, naming the place; `Io`.
 pub fn opening_verdict(storage: &dyn Storage, dir: &Path) -> Result<TailVerdict> {
     Diagnosis::of(storage, dir)?.outcome
 }

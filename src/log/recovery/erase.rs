@@ -31,12 +31,12 @@ use crate::log::segment::{ChainCheck, FramePosition, Scan, SegmentBytes, valid_s
 use crate::log::snapshot::list_snapshots;
 use crate::storage::{Access, Storage};
 
-/// What an opening changed to complete erasures.
+/// The changes with which an opening completed erasures.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ErasedFiles {
     /// Whether there was an erasure to complete.
     pub is_resumed: bool,
-    /// Whether it must wait until the end of the log is recovered.
+    /// Whether the erasure must wait until the end of the log is recovered.
     pub(crate) is_postponed: bool,
     /// Segments that were written again.
     pub segments: Vec<PathBuf>,
@@ -80,7 +80,7 @@ pub(crate) fn resume_erasure(
     }
     let reader = LogReader::load(storage, paths, SegmentAccess::Windowed, None)?;
     if has_open_end(&reader)? && !mutant!(ErasureForgotten) {
-        // The note may be among records of which it is not known whether they are durable.
+        // The note may be among records with unknown durability.
         return Ok(ErasedFiles { is_postponed: true, ..ErasedFiles::default() });
     }
     let mut all = Erasures::default();
@@ -100,7 +100,7 @@ pub(crate) fn resume_erasure(
     Ok(erased)
 }
 
-/// Whether anything follows the last record that is known to be durable.
+/// Whether anything follows the last record known to be durable.
 fn has_open_end(reader: &LogReader) -> Result<bool> {
     let last = reader.head().map_or(0, |head| head.durable_seq);
     for item in reader.walk(last.max(reader.first_seq())) {
@@ -152,8 +152,8 @@ fn erase_in_segments(
     Ok(())
 }
 
-/// The bytes of a segment without the values; `None` if it has none of them. Index and footer are
-/// left out.
+/// The bytes of a segment without the values; `None` if it has none of the values. Index and footer
+/// are left out.
 fn read_without(
     storage: &dyn Storage,
     path: &Path,
@@ -246,8 +246,9 @@ fn replace(
     sync(storage, &paths.log())
 }
 
-/// Remove the snapshots of states that may hold an erased value, newest first, so that none is left
-/// whose base is gone. The anchors of a pruned log stay: the ledger erases nothing that they hold.
+/// Remove the snapshots of states that may hold an erased value, newest first, so that no snapshot
+/// remains without its base. The anchors of a pruned log stay: the ledger refuses to erase values
+/// that they hold.
 fn remove_snapshots(
     storage: &Arc<dyn Storage>,
     paths: &LedgerPaths,

@@ -29,11 +29,11 @@ pub(crate) struct Tail {
     pub(crate) durable_end: FramePosition,
     /// Time of the last record of the last complete batch.
     pub(crate) time: u64,
-    /// Why there is no valid frame at the end.
+    /// The reason why there is no valid frame at the end.
     pub(crate) fault: FrameFault,
     /// The newest retention note in the segment.
     pub(crate) retention: Option<LoggedRetentionNote>,
-    /// Positions between batches from which a reader can resume.
+    /// Positions between batches at which a reader can resume.
     pub(crate) resume_points: Vec<FramePosition>,
     /// All observations.
     pub(crate) evidence: Evidence,
@@ -102,7 +102,7 @@ fn follows(previous: Option<(u64, u16)>, record: &LoggedRecord<&[u8]>) -> bool {
         })
 }
 
-/// Gather the evidence about the end of the log from its newest segment, whose file `prepare` gets
+/// Gather the evidence about the end of the log from its newest segment; `prepare` gets the file
 /// first. The file is opened for reading only: a sealed segment without a successor is damage, and
 /// cannot be opened for writing.
 pub(crate) fn examine(
@@ -133,7 +133,7 @@ pub(crate) fn examine(
     Ok(tail)
 }
 
-/// What is wrong with the newest segment's length: it has its preallocated length until it is
+/// The fault in the length of the newest segment: it has its preallocated length until it is
 /// sealed, and it is sealed only if it has a successor.
 fn length_fault(newest: &Segment, file: &dyn StorageFile) -> io::Result<Option<EvidenceBit>> {
     let header = &newest.header;

@@ -24,8 +24,8 @@ use crate::storage::Storage;
 use super::evidence::Tail;
 use super::table::{RecoveryRow, TailVerdict};
 
-/// Space after the content of the smallest fence: on a full disk, what makes room must be able to
-/// append its note.
+/// Space after the content of the smallest fence: on a full disk, an operation that frees space
+/// must be able to append its note.
 const FENCE_SLACK: u64 = 16 << 10;
 
 /// The way out if the disk has no room even for the smallest fence.
@@ -45,7 +45,7 @@ pub(crate) struct Fence<'a> {
     pub(crate) publish_guard: PublishGuard<'a>,
 }
 
-/// The segment from which the log continues.
+/// The segment in which the log continues.
 #[derive(Debug)]
 pub(crate) struct FenceResult {
     pub(crate) active: ActiveSegment,

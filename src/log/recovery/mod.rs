@@ -1,8 +1,9 @@
 //! Classifying the end of a log after a crash or damage, and continuing from it.
 //!
 //! `evidence` observes the newest segment, `table` maps the observations to a verdict, `action`
-//! combines it with the caller's policy, `fence` writes the segment from which the log continues.
-//! `diagnose` does the first two without the lock. `erase` completes interrupted erasures. `format/recovery.md` is the normative text.
+//! combines it with the caller's policy, `fence` writes the segment in which the log continues.
+//! `diagnose` does the first two without the lock. `erase` completes interrupted erasures.
+//! `format/recovery.md` is the normative text.
 
 mod action;
 mod diagnose;

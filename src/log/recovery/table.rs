@@ -195,7 +195,7 @@ impl TailVerdict {
         }
     }
 
-    /// The verdict and what opening does, for people.
+    /// Describes the verdict and the effect of opening, for people.
     #[must_use]
     pub const fn describe(self) -> &'static str {
         match self {

@@ -6,7 +6,7 @@ use crate::format::SegmentHeader;
 use crate::log::record::Ack;
 use crate::storage::StorageFile;
 
-/// The segment to which the writer appends.
+/// The segment that the writer extends.
 #[derive(Debug, Clone)]
 pub(crate) struct ActiveSegment {
     pub(crate) header: SegmentHeader,

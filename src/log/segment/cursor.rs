@@ -21,7 +21,7 @@ pub(crate) struct DurableEnd {
     pub(crate) source: EndSource,
 }
 
-/// Where the acknowledged end of a segment comes from.
+/// The source of a segment's acknowledged end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EndSource {
     /// Exactly: from the successor's header, HEAD or the segment's own header.
@@ -31,7 +31,7 @@ pub(crate) enum EndSource {
     Estimated,
 }
 
-/// A position in a segment, and what is known about the records before it.
+/// A position in a segment, and the known facts about the records before it.
 #[derive(Debug)]
 pub(crate) struct SegmentCursor {
     scan: Scan,
@@ -51,7 +51,7 @@ pub(crate) enum CursorStep {
     Anomaly(Box<Anomaly>),
 }
 
-/// A position in a segment from which reading can continue.
+/// A position in a segment at which reading can continue.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ResumePoint {
     pub(crate) at: FramePosition,
@@ -60,7 +60,7 @@ pub(crate) struct ResumePoint {
     pub(crate) origin: ResumePointOrigin,
 }
 
-/// Where a resume point comes from.
+/// The source of a resume point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResumePointOrigin {
     /// An index, which may be wrong.
@@ -69,12 +69,12 @@ pub(crate) enum ResumePointOrigin {
     Cursor,
 }
 
-/// What is known at the end of a segment.
+/// The known facts about the end of a segment.
 #[derive(Debug)]
 pub(crate) struct SegmentEnd {
     pub(crate) before: Predecessor,
     pub(crate) next_seq: u64,
-    /// What is wrong with the end, if anything.
+    /// The anomaly at the end, if there is one.
     pub(crate) anomaly: Option<Anomaly>,
 }
 
@@ -153,7 +153,7 @@ impl SegmentCursor {
         self.scan.current()
     }
 
-    /// The record up to which everything was durable when the current one was written.
+    /// The last record that was durable when the current one was written.
     pub(crate) fn durable_before(&self) -> u64 {
         self.scan.durable_before()
     }
@@ -177,7 +177,7 @@ impl SegmentCursor {
         self.anomaly_at(fault)
     }
 
-    /// What is at a position that holds no valid record.
+    /// Classify the bytes at a position without a valid record.
     fn anomaly_at(&mut self, fault: FrameFault) -> Result<Option<CursorStep>> {
         let is_estimated = self.durable_end.source == EndSource::Estimated;
         let (next, last_seq) = (self.at.next_seq, self.durable_end.last_seq);
@@ -225,7 +225,7 @@ impl SegmentCursor {
         }))
     }
 
-    /// Advance over the record at the position, or return why there is none.
+    /// Advance over the record at the position, or return the fault there.
     fn advance_record(&mut self) -> Result<std::result::Result<RecordStatus, FrameFault>> {
         let is_durable = self.at.offset < self.durable_end.end;
         if is_durable {
@@ -255,7 +255,7 @@ impl SegmentCursor {
         None
     }
 
-    /// Continue at `end` with record `next_seq`, and report what is before it as damage.
+    /// Continue at `end` with record `next_seq`, and report the bytes before it as damage.
     fn skip(&mut self, fault: FrameFault, end: u64, next_seq: u64) -> CursorStep {
         let start = self.at;
         self.status = RecordStatus::AfterDamage;
@@ -313,7 +313,7 @@ impl SegmentCursor {
     }
 }
 
-/// What is known about the records before a segment.
+/// The known facts about the records before a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Predecessor {
     /// Nothing: the links of the first header are not checked.

@@ -14,8 +14,7 @@ use super::footer::read_replica;
 pub(crate) struct Segment {
     pub(crate) header: SegmentHeader,
     pub(crate) length: u64,
-    /// What is wrong with the header at the start of the file, if this one was read from the
-    /// footer.
+    /// The fault of the header at the start of the file, if this header is from the footer.
     pub(crate) fault: Option<HeaderFault>,
 }
 

@@ -67,7 +67,7 @@ pub(crate) fn read_index(
 const SIZE: u64 = 4096;
 const _: () = assert!(FOOTER_SIZE == 4096, "SIZE is the footer's");
 
-/// The copy of the segment's header in its footer, for a segment whose own header is invalid.
+/// The copy of the header in the footer, for a segment with an invalid header.
 pub(crate) fn read_replica(
     file: &dyn StorageFile,
     length: u64,
@@ -110,7 +110,7 @@ pub(crate) fn read_seal_state(
     })
 }
 
-/// What in a valid footer contradicts the headers.
+/// The contradiction between a valid footer and the headers, if any.
 fn disagreement(
     footer: &Footer,
     header: &SegmentHeader,

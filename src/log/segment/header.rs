@@ -1,4 +1,4 @@
-//! The headers of new segments, and what HEAD states about a position in a segment.
+//! The headers of new segments, and the statements of HEAD about a position in a segment.
 
 use crate::format::{Chain, Head, HeadState, HeadSync, SegmentHeader, SegmentReason, Uid};
 use crate::log::options::LogOptions;

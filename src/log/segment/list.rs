@@ -25,8 +25,8 @@ pub(crate) struct Segments {
     pub(crate) unknown_files: Vec<String>,
     /// The required first segment.
     pub(crate) start: LogStart,
-    /// The note that makes the log start later than segment 0, or will do so once an interrupted
-    /// prune is completed.
+    /// The note that makes the log start later than segment 0, now or after an interrupted prune is
+    /// completed.
     pub(crate) retention: Option<LoggedRetentionNote>,
     /// In an archive: the header that a successor of the last segment would have.
     pub(crate) end: Option<SegmentHeader>,
@@ -77,7 +77,7 @@ impl Segments {
         Ok(segments)
     }
 
-    /// The segments of an archive, whose manifest says where they start and end.
+    /// The segments of an archive; its manifest names the start and end.
     #[cfg(feature = "ledger")]
     pub(crate) fn of_archive(
         storage: &dyn Storage,
@@ -193,8 +193,7 @@ impl Segments {
 pub(crate) const NO_NOTE: &str = ", and no readable retention note says that it was pruned";
 
 impl Segments {
-    /// What is wrong with a segment's place after another one, or at the start of the log, if
-    /// anything.
+    /// The fault in a segment's place after another one, or at the start of the log, if any.
     pub(crate) fn link_problem(
         &self,
         name: SegmentName,
@@ -238,7 +237,7 @@ impl Segments {
     }
 }
 
-/// What is wrong with the length of a segment that has a successor, if anything.
+/// The fault in the length of a segment with a successor, if any.
 fn length_problem(previous: &Segment, next: &Segment) -> Option<String> {
     mutant!(TruncatedSegmentAccepted => return None);
     (previous.length < next.header.prev_data_end).then(|| {

@@ -1,10 +1,11 @@
-//! Headers that cannot be read. A sealed segment has a copy of its header in its footer; that of
-//! another one is told by its surroundings.
+//! Headers that cannot be read. A sealed segment has a copy of its header in its footer; the header
+//! of another segment follows from its neighbours.
 //!
-//! The file name says where the segment begins; the successor's header, or HEAD for the newest
-//! segment, names it; and the segment before it says where that one ends. The first record proves the
-//! result: its checksums are seeded with the segment's uid, and its chain value follows from the record
-//! before it. Readers use such a header, so that only the header is lost; a writer refuses to continue.
+//! The file name gives the start of the segment; the header of its successor, or HEAD for the
+//! newest segment, gives its uid; and the segment before it gives the end of the predecessor. The
+//! first record proves the result: its checksums are seeded with the segment's uid, and its chain
+//! value follows from the record before it. Readers use such a header, so that only the header is
+//! lost; a writer refuses to continue.
 
 use std::io;
 
@@ -19,7 +20,7 @@ use super::list::Segments;
 use super::scan::{FramePosition, Scan, SegmentBytes};
 
 impl Segments {
-    /// Give the segments whose headers cannot be read those that their surroundings tell.
+    /// Replace the unreadable headers of segments by headers that follow from the neighbours.
     pub(crate) fn rebuild_headers(
         &mut self,
         storage: &dyn Storage,
@@ -58,7 +59,7 @@ impl Segments {
         Ok(Some(Segment { header, length, fault: Some(fault.clone()) }))
     }
 
-    /// What the successor of a segment, or HEAD, says about it.
+    /// The identity of a segment according to its successor or HEAD.
     fn identity(&self, name: SegmentName, head: Option<&Head>) -> Option<Identity> {
         let next = name.ordinal.checked_add(1).and_then(|next| self.with_ordinal(next));
         if let Some(Segment { header, .. }) = next {
@@ -106,7 +107,7 @@ impl Segments {
     }
 }
 
-/// What the surroundings of a segment say about it.
+/// The identity of a segment according to its neighbours.
 struct Identity {
     ledger: Uid,
     segment: Uid,

@@ -1,7 +1,7 @@
-//! The manifest of an archive: its files, and where its log starts and ends (`format/retention.md`,
+//! The manifest of an archive: its files, and the start and end of its log (`format/retention.md`,
 //! section 5).
 //!
-//! Archives are made and checked by the ledger, which knows the blobs to which records refer.
+//! The ledger makes and checks archives, because it knows the blobs that records reference.
 
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -119,7 +119,7 @@ impl ArchiveManifest {
         Ok(manifest)
     }
 
-    /// Where the log in the archive starts.
+    /// The start of the log in the archive.
     pub(crate) fn start(&self) -> LogStart {
         LogStart {
             ordinal: self.first_ordinal,

@@ -1,4 +1,4 @@
-//! Parts of segments, byte for byte: what a copy of the log takes in or gives.
+//! Parts of segments, byte for byte, as a copy of the log receives or sends them.
 
 use std::path::Path;
 
@@ -28,8 +28,9 @@ pub struct FolderPart {
 }
 
 impl FolderPart {
-    /// Complete batches from a position on, up to the end of a scan: as many as fit into some bytes, and
-    /// at least one; none after a writer note, since another epoch begins with it. `None` if there is none.
+    /// Complete batches from a position on, up to the end of a scan: as many as fit into a number
+    /// of bytes, and at least one. A writer note ends the part, since it begins another epoch.
+    /// `None` if there is no complete batch.
     ///
     /// # Errors
     /// `Corrupt` with the place of damage; `Io`.
@@ -67,7 +68,7 @@ impl FolderPart {
     }
 }
 
-/// What the next record in a segment is, as far as it matters here.
+/// The relevant facts about the next record in a segment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Passed {
     pub(crate) time: u64,

@@ -1,4 +1,4 @@
-//! A cache of resume points: positions in segments from which a later read can continue.
+//! A cache of resume points: positions in segments at which a later read can continue.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use crate::log::record::RecordStatus;
 use super::cursor::{ResumePoint, ResumePointOrigin};
 use super::scan::FramePosition;
 
-/// Number of segments whose resume points are kept: at most about 500 KiB each.
+/// Number of segments in the cache: at most about 500 KiB each.
 const CACHED_MAX: usize = 8;
 
 /// Ordinal and uid of a segment, and whether it is sealed: an index yields more points than a scan.

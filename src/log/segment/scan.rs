@@ -43,7 +43,7 @@ impl SegmentBytes {
         Self { file, map: None, proven: 0..0, window, filled: 0, start: 0, fills: 0, unreadable }
     }
 
-    /// Bytes of a file that nothing writes to any longer.
+    /// Bytes of a file that no longer changes.
     pub(crate) fn mapped(file: Box<dyn StorageFile>) -> Self {
         let map = file.map().ok();
         Self { map, ..Self::windowed(file) }
@@ -77,7 +77,7 @@ impl SegmentBytes {
         self.unreadable.iter().map(clip).filter(|range| !range.is_empty()).collect()
     }
 
-    /// Which bytes from `from` to `end` are not zero, and which cannot be read.
+    /// The ranges from `from` to `end` that are not zero, and those that cannot be read.
     pub(crate) fn survey(&mut self, from: u64, end: u64) -> io::Result<ByteSurvey> {
         let mut survey = ByteSurvey::default();
         let mut offset = from;
@@ -140,7 +140,7 @@ impl SegmentBytes {
         true
     }
 
-    /// Where bytes start in the window, if it holds all of them.
+    /// The place of bytes in the window, if it holds all of them.
     #[inline]
     fn place(&self, offset: u64, want: usize) -> Option<usize> {
         let from = usize::try_from(offset.checked_sub(self.start)?).ok()?;
@@ -190,7 +190,7 @@ impl SegmentBytes {
     }
 }
 
-/// What a range of bytes holds.
+/// The content of a range of bytes.
 #[derive(Debug, Default)]
 pub(crate) struct ByteSurvey {
     /// From the first byte that is not zero to the end of the last one.
@@ -214,7 +214,7 @@ fn nonzero(bytes: &[u8]) -> Option<Range<usize>> {
 /// A position between two frames of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FramePosition {
-    /// Where the next frame starts.
+    /// Start of the next frame.
     pub(crate) offset: u64,
     /// The sequence number that it must have.
     pub(crate) next_seq: u64,
@@ -283,7 +283,7 @@ impl Scan {
         Self { source, seeds, ordinal, key, prev_chain, end, chain_check, ahead, current, copied }
     }
 
-    /// Advance over the frame at a position, or return why there is none.
+    /// Advance over the frame at a position, or return the fault there.
     pub(crate) fn advance(&mut self, at: &mut FramePosition) -> io::Result<Result<(), FrameFault>> {
         let (key, seq) = (self.key, at.next_seq);
         let chain = at.chain.filter(|_| self.chain_check == ChainCheck::Recompute);
@@ -299,7 +299,7 @@ impl Scan {
             Ok(found) => found,
             Err(fault) => return Ok(Err(fault)),
         };
-        // No writer reaches the last sequence number, so a header with it is not a writer's.
+        // No writer reaches the last sequence number, so no writer made a header with it.
         let Some(next_seq) = seq.checked_add(1) else { return Ok(Err(FrameFault::Seq)) };
         at.offset = found.offset + found.size;
         at.next_seq = next_seq;
@@ -345,7 +345,7 @@ impl Scan {
         found.expect("the current frame is in memory until something else is read")
     }
 
-    /// The record up to which everything was durable when the last one was written; 0 without one.
+    /// The last record that was durable when the current one was written; 0 without one.
     pub(crate) fn durable_before(&self) -> u64 {
         let last = self.current.as_ref();
         last.map_or(0, |last| last.seq.saturating_sub(u64::from(last.payload.inflight)))
@@ -485,7 +485,7 @@ mod tests {
         chain
     }
 
-    /// Links that were computed ahead are only used for the bytes from which they were computed. A
+    /// Links that were computed ahead are used only for the bytes from which they were computed. A
     /// record that is overwritten with valid checksums and the old link is rejected after a
     /// refresh; once it is restored it is accepted.
     #[test]

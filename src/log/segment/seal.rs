@@ -74,7 +74,7 @@ pub(crate) fn seal_rotated(
     Ok(())
 }
 
-/// The segments with a successor that are not sealed, each with it.
+/// The unsealed segments with a successor, each with this successor.
 pub(crate) fn unsealed(
     segments: &Segments,
 ) -> impl Iterator<Item = (&SegmentHeader, &SegmentHeader)> {
@@ -85,8 +85,7 @@ pub(crate) fn unsealed(
         .map(|(segment, next)| (&segment.header, &next.header))
 }
 
-/// Seal all segments of a log that is put together from what is kept elsewhere, and has no other reader
-/// yet.
+/// Seal all segments of a log that was assembled from copies elsewhere and has no other reader yet.
 ///
 /// # Errors
 /// `Io`.

@@ -1,5 +1,5 @@
-//! Where a log starts: at its first record, or after records that were pruned or are in another
-//! archive.
+//! The start of a log: its first record, or the first one after records that were pruned or are in
+//! another archive.
 //!
 //! Invariants:
 //! - A log starts later only if a retention note in the log itself, or the manifest of an archive,
@@ -35,7 +35,7 @@ impl Default for LogStart {
 }
 
 impl LogStart {
-    /// The start of a log whose first file has this name and that was pruned.
+    /// The start of a pruned log with this name as its first file.
     pub(crate) fn after_prune(first: SegmentName, retention: &LoggedRetentionNote) -> Self {
         let note = &retention.note;
         if first.ordinal <= note.last_ordinal {
@@ -49,12 +49,12 @@ impl LogStart {
         }
     }
 
-    /// What the first segment must follow from.
+    /// The required predecessor of the first segment.
     pub(crate) fn predecessor(&self) -> Predecessor {
         self.chain.map_or(Predecessor::Unknown, |chain| Predecessor::Record(self.seq, chain))
     }
 
-    /// What is wrong with the first segment, if anything.
+    /// The fault of the first segment, if any.
     pub(crate) fn problem(&self, header: &SegmentHeader) -> Option<String> {
         let is_first = header.base_seq == self.seq
             && self.chain.is_none_or(|chain| chain == header.prev_chain);

@@ -120,9 +120,9 @@ impl SegmentDraft {
         self.file
     }
 
-    /// Free the disk space: on a full disk nothing else can continue otherwise.
+    /// Free the disk space: otherwise nothing can continue on a full disk.
     pub(crate) fn discard(&self, storage: &dyn Storage) {
-        // The next opening removes what is left.
+        // The next opening removes the remaining file.
         let _ = storage.remove(&self.path);
     }
 

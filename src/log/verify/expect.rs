@@ -126,7 +126,7 @@ impl FoundRecord {
 mod tests {
     use super::*;
 
-    /// The format that `ledger root` prints is accepted, and nothing else is.
+    /// Only the format that `ledger root` prints is accepted.
     #[test]
     fn expected_chain_round_trips_as_text() {
         let chain = Chain([0xAB; 32]);

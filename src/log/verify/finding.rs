@@ -1,4 +1,4 @@
-//! A finding of a verification: what is wrong, where, and which records are lost.
+//! A finding of a verification: the fault, its place, and the lost records.
 
 use std::fmt;
 use std::ops::{Range, RangeInclusive};
@@ -20,7 +20,7 @@ pub enum FindingClass {
     NewerFormat,
     /// Records that were lost before the ledger was salvaged: it is consistent, but not complete.
     RecordedLoss,
-    /// Worth knowing; no acknowledged record depends on it.
+    /// It is unusual; no acknowledged record depends on it.
     Warning,
 }
 
@@ -29,7 +29,7 @@ pub enum FindingClass {
 pub struct VerifyFinding {
     /// Its class.
     pub class: FindingClass,
-    /// The file, or the folder in which a file is missing.
+    /// The file, or the folder without a required file.
     pub path: PathBuf,
     /// The first affected byte.
     pub offset: u64,
@@ -37,7 +37,7 @@ pub struct VerifyFinding {
     pub end: u64,
     /// The records that cannot be read because of it.
     pub missing: Option<RangeInclusive<u64>>,
-    /// What is wrong.
+    /// Description of the fault.
     pub what: String,
 }
 

@@ -1,13 +1,13 @@
 //! Verifying a whole log: every header, frame and link, both slots of HEAD, and the end of the log.
 //!
 //! The log is split into ranges, most of them one segment long. Each is verified independently: it
-//! must follow from what its header states about its predecessor, and lead to what the header of
-//! its successor states, so the boundaries between ranges are checked too. Several threads can
-//! share one range in pieces.
+//! must match the statement of its own header about its predecessor and that of its successor's
+//! header about itself, so the boundaries between ranges are checked too. Several threads can share
+//! one range in pieces.
 //!
 //! Invariants:
-//! - Nothing is written and no lock is taken. A concurrent write is not damage: what looks like
-//!   damage must be found again on a second read.
+//! - Nothing is written and no lock is taken. A concurrent write is not damage: apparent damage
+//!   counts only if a second read finds it again.
 //! - The findings are the same for any number of threads, in the order of the log.
 //! - Memory: one window and one record for each thread, for a log of any size, and at most
 //!   [`FINDINGS_MAX`] findings; further ones are only counted.

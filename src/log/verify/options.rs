@@ -14,8 +14,8 @@ use super::parallel::{ProgressCounter, ProgressWatch};
 /// Number of findings that are kept; further ones are only counted.
 pub const FINDINGS_MAX: usize = 65_536;
 
-/// The caller's check of each intact record, called from any thread. It returns what is wrong, if
-/// anything.
+/// The caller's check of each intact record, called from any thread. It returns a description of
+/// the fault, if there is one.
 pub type RecordCheck<'a> = &'a (dyn Fn(&LoggedRecord<&[u8]>) -> Option<Error> + Sync);
 
 /// Options of a verification.

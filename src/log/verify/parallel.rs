@@ -48,9 +48,8 @@ impl<'a> ProgressCounter<'a> {
     }
 }
 
-/// The results of the pieces in their order, which is also the order in which they are started.
-/// `jobs` is the number of threads, the calling thread included. If a piece panics, so does this
-/// call.
+/// The results of the pieces, in the order in which they are started. `jobs` is the number of
+/// threads, the calling thread included. If a piece panics, so does this call.
 #[doc(hidden)]
 pub fn parallel_map<T: Send, R: Send>(
     jobs: NonZeroUsize,

@@ -42,7 +42,7 @@ pub(crate) fn walk(shared: &VerifyContext<'_>, ranges: &[VerifyRange]) -> Vec<Op
     }
     let (index_points, unjoined): (Vec<usize>, Vec<VerifyRange>) = unjoined.into_iter().unzip();
     let rewalked = run(shared, &unjoined);
-    // If there was no time for a second walk, keep what the pieces found.
+    // If there was no time for a second walk, keep the findings of the pieces.
     if !shared.progress.is_stopped() {
         for (place, rewalked) in index_points.into_iter().zip(rewalked) {
             if let Some(slot) = joined.get_mut(place) {

@@ -37,8 +37,7 @@ pub struct Verification {
     pub counts: VerifyCounts,
     /// The last durable record that was read.
     pub last: Option<Ack>,
-    /// The verdict with which the log would be opened for writing now, or why opening would be
-    /// refused.
+    /// The verdict of an opening for writing now, or the error with which it would be refused.
     pub opening: Result<TailVerdict>,
     /// Whether the expected chain value was found.
     pub expectation: Option<ExpectationResult>,

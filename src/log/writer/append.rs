@@ -224,7 +224,7 @@ impl SharedWriter {
             WriterStatus::Open => {}
             WriterStatus::Fenced(why) => return Err(fenced(why)),
             WriterStatus::NotKept(why @ NotKept::Fenced(_)) => return Err(not_kept(why)),
-            // The callers whose records are affected already have the error.
+            // The callers with affected records already have the error.
             WriterStatus::Poisoned(_)
             | WriterStatus::NotKept(NotKept::Unknown(_))
             | WriterStatus::Closed => return Ok(()),
@@ -251,7 +251,7 @@ fn check_size(found: u64, size_max: u64) -> Result<()> {
         return Ok(());
     }
     let message = format!(
-        "batch: expected at most {size_max} bytes of records, which is what the store takes, found \
+        "batch: expected at most {size_max} bytes of records (the limit of the store), found \
          {found}; split it"
     );
     Err(Error::new(ErrorKind::TooLarge, message))

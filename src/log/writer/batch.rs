@@ -19,7 +19,8 @@ pub struct Batch {
     pub time: u64,
     /// Whether [`super::Log::submit`] writes the batch to the file before it returns.
     pub durability: Durability,
-    /// The required sequence number of its first record, which is the key if there is one.
+    /// The required sequence number of its first record, which is the record of the key if there is
+    /// one.
     pub expected_seq: Option<u64>,
     /// Idempotency key: the batch is committed once, however often it is submitted.
     pub key: Option<BatchKey>,
@@ -33,8 +34,8 @@ impl Batch {
     }
 }
 
-/// What `submit` does with a batch before it returns. In both cases the batch is durable only after
-/// `wait` on its ticket.
+/// The work of `submit` before it returns. In both cases the batch is durable only after `wait` on
+/// its ticket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
     /// It encodes the batch. The next waiter writes and syncs it, together with all other pending

@@ -31,12 +31,12 @@ use crate::storage::LockGuard;
 
 use super::staging::{self, Staging};
 
-/// The genesis from which the key of a new log's chain is derived.
+/// The genesis that gives a new log's chain its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChainOrigin {
     /// The log has its own key.
     New,
-    /// The log has the key of the log with this genesis, from which its records come.
+    /// The records are from the log with this genesis, so the new log has the same key.
     Existing(Uid),
     /// As `Existing`, but the log was pruned: it begins with this segment, after this record.
     Pruned {

@@ -35,8 +35,8 @@ struct CommittedKey {
 }
 
 impl KeyWindow {
-    /// The keys among the last durable records before `next_seq`. A record that cannot be read costs
-    /// its own key, or the rest of its batch, and no other key.
+    /// The keys among the last durable records before `next_seq`. A record that cannot be read only
+    /// affects its own key, or the rest of its batch.
     pub(crate) fn load(reader: &LogReader, next_seq: u64) -> Result<Self> {
         let mut window = Self::default();
         mutant!(IdempotencyKeysNotLoaded => return Ok(window));
@@ -46,7 +46,7 @@ impl KeyWindow {
         for item in reader.walk(from) {
             let record = match item? {
                 LogItem::Record(_, RecordStatus::Unacknowledged) | LogItem::OpenEnd { .. } => break,
-                // A writer that took over in the meantime: this one has not noticed yet.
+                // Another writer took over in the meantime, and this one has not noticed yet.
                 LogItem::Record(record, _) if record.seq >= next_seq => break,
                 LogItem::Record(record, _) => record,
                 LogItem::DerivedDamage(_) => continue,

@@ -50,8 +50,8 @@ impl Log {
         open::create(dir, options, time).map(Self::new)
     }
 
-    /// Open a log for writing, with recovery if necessary. Opening a log that was closed, or whose
-    /// writer was killed between two commits, adds nothing to it.
+    /// Open a log for writing, with recovery if necessary. Opening adds nothing to a log that was
+    /// closed, or whose writer was killed between two commits.
     ///
     /// # Errors
     /// `NotALedger`; `Locked`, naming the lock holder; `Corrupt`, `Tampered` and `Ambiguous`,

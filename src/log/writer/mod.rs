@@ -1,7 +1,7 @@
 //! Writing a log: group commit, rotation, idempotency keys, and creating or opening a ledger.
 //!
 //! [`Log`] is the public handle of one `SharedWriter`, which all threads use. `append` encodes
-//! batches and waits for them, `group_commit` writes and syncs what is pending, `rotation`
+//! batches and waits for them, `group_commit` writes and syncs pending batches, `rotation`
 //! continues in a new segment, and `background` does the work that no append needs to wait for.
 
 mod append;

@@ -171,7 +171,7 @@ impl SharedWriter {
                 Ok(segment.into_file())
             }
             too_small => {
-                // Its disk space may be what the larger segment needs.
+                // The larger segment may need its disk space.
                 if let Some(segment) = too_small {
                     segment.discard(storage);
                 }

@@ -10,8 +10,8 @@
 //! - Nothing is removed from a staging folder that another user owns, that a process has locked, or that
 //!   holds anything other than the leftovers of an interrupted creation. A ledger that was ever opened is not a leftover: creation ends with the
 //!   rename, and the first opening comes after it.
-//! - In place, the folder of the segments is the first thing that is made after the lock, and the last
-//!   that is removed before it: without it, other files are not leftovers.
+//! - In place, the folder of the segments is created first after the lock and removed last before
+//!   it: without this folder, other files are not leftovers.
 
 use std::io;
 use std::path::Path;
@@ -59,7 +59,7 @@ pub(crate) fn begin(paths: &LedgerPaths, options: &LogOptions, random: &Uid) -> 
     let create = |path: &Path| {
         storage.create_dir(path).map_err(|error| Error::io("create the folder", path, error))
     };
-    // A folder that was just made has none.
+    // A folder that was just created has no entries.
     let unbound = if paths.is_in_place() { clear_binding(&**storage, paths) } else { Ok(()) };
     unbound
         .and_then(|()| clear(storage, paths))
@@ -79,7 +79,7 @@ fn begin_beside(paths: &LedgerPaths, options: &LogOptions, mut random: Uid) -> R
         let dir = staging.dir();
         by_path
             .create_ledger_dir(dir, options.for_group)
-            // Its own name tells a person nothing.
+            // The name of the staging folder tells a person nothing.
             .map_err(|error| Error::io("create the folder", paths.dir(), error))?;
         let remove_new = || {
             let _ = by_path.remove_dir(dir);
@@ -154,8 +154,8 @@ fn begin_in_place(paths: &LedgerPaths, options: &LogOptions) -> Result<Staging> 
     Ok(Staging { paths: staging, storage, lock })
 }
 
-/// Remove the folders in which killed processes were to create this ledger, as far as they are this
-/// user's and hold nothing else. Returns whether there were any.
+/// Remove the staging folders of killed processes for this ledger, if they belong to this user and
+/// hold nothing else. Returns whether there were any.
 ///
 /// # Errors
 /// `Locked` if another process is creating the ledger.
@@ -220,14 +220,14 @@ fn write_gitignore(storage: &dyn Storage, path: &Path) -> Result<()> {
 /// Why a ledger can be created under a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Vacancy {
-    /// There is no such folder.
+    /// The folder does not exist.
     NoFolder,
     /// There is a folder without files.
     EmptyFolder,
 }
 
-/// Whether a ledger can be created in a folder: it does not exist, or holds nothing but the leftovers
-/// of an interrupted creation and what belongs to its file system.
+/// Whether a ledger can be created in a folder: it does not exist, or holds nothing but the
+/// leftovers of an interrupted creation and entries of its file system.
 pub(crate) fn is_free(storage: &dyn Storage, dir: &Path) -> bool {
     match storage.list(dir) {
         Ok(entries) => occupant(&entries).is_none(),
@@ -258,7 +258,7 @@ fn expect_free(storage: &dyn Storage, dir: &Path) -> Result<Vacancy> {
     }
 }
 
-/// An entry because of which a folder cannot become a ledger. A folder with the segments of an
+/// An entry that prevents the creation of a ledger in the folder. A folder with the segments of an
 /// unfinished ledger has its other files, too.
 fn occupant(entries: &[Entry]) -> Option<&str> {
     let is_staged =

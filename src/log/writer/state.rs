@@ -46,7 +46,7 @@ impl FrameBuffer {
         self.complete = (self.bytes.len(), self.sizes.len());
     }
 
-    /// Discard the start of a batch whose encoding panicked.
+    /// Discard a partial batch after its encoding panicked.
     fn discard_partial_batch(&mut self) {
         let (bytes, frames) = self.complete;
         self.bytes.truncate(bytes);
@@ -114,7 +114,7 @@ pub(crate) struct WriterState {
     pub(crate) encoded: WritePosition,
     pub(crate) written: WritePosition,
     pub(crate) durable: WritePosition,
-    /// The last record whose write was started: it may be in the file.
+    /// The last record with a started write: it may be in the file.
     pub(crate) write_started_seq: u64,
     /// The last record that a flush took.
     pub(crate) taken_seq: u64,
@@ -151,7 +151,7 @@ pub(crate) struct SealTask {
 pub(crate) struct Group {
     buffer: FrameBuffer,
     pub(crate) file: Arc<dyn StorageFile>,
-    /// Where they are written.
+    /// The offset at which they are written.
     pub(crate) offset: u64,
     first: u64,
     /// The last durable record when the write starts. Between it and the group may be buffered records.
@@ -161,7 +161,7 @@ pub(crate) struct Group {
     pub(crate) header: SegmentHeader,
 }
 
-/// Where a batch fits.
+/// The segment that has space for a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Capacity {
     Available,
@@ -304,7 +304,7 @@ impl WriterState {
         self.check_status().err().unwrap_or_else(poisoned)
     }
 
-    /// The error for records whose flush failed.
+    /// The error for records in a failed flush.
     pub(crate) fn flush_error(&self, first: u64, last: u64) -> Error {
         self.stop_error(first, last).unwrap_or_else(poisoned)
     }
@@ -317,7 +317,7 @@ impl WriterState {
             WriterStatus::Poisoned(cause) | WriterStatus::NotKept(NotKept::Unknown(cause)) => {
                 Some(commit_unknown(cause, first, last))
             }
-            // The keeper has none of them, and will never get them.
+            // The keeper has none of the records, and will never get them.
             WriterStatus::NotKept(why @ NotKept::Fenced(_)) => Some(not_kept(why).at_seq(first)),
             WriterStatus::Fenced(_) | WriterStatus::Closed => {
                 let error = self.check_status().err()?;
@@ -383,7 +383,7 @@ pub(crate) fn commit_unknown(cause: &str, first: u64, last: u64) -> Error {
 /// The state of the preallocated segment.
 #[derive(Debug)]
 pub(crate) enum NextSegment {
-    /// There is none.
+    /// The log has no preallocated segment.
     None,
     /// The background thread is creating it.
     InProgress,
@@ -503,8 +503,7 @@ mod tests {
     use crate::sim::SimDisk;
     use crate::storage::Storage as _;
 
-    /// A batch whose encoding panicked leaves nothing behind, wherever it panicked, and pending
-    /// batches stay.
+    /// A batch with a panic during its encoding leaves nothing behind, and pending batches stay.
     #[test]
     fn partial_batch_is_discarded() {
         for frames in [0, 1] {
@@ -524,7 +523,8 @@ mod tests {
     }
 
     /// A log that is opened but not written to gets no preallocated segment, however full its
-    /// newest one is; a log that is written to gets one from a quarter on.
+    /// newest one is; a log that is written to gets one when a quarter of the newest segment is
+    /// full.
     #[test]
     fn segment_is_preallocated_only_while_writing() {
         let disk = SimDisk::new();

@@ -147,7 +147,7 @@ mod tests {
         NewRecord { kind: 1, codec: Codec::Raw, schema: 1, payload: vec![number | 1; size] }
     }
 
-    /// What a thread was told, and the disk as a power cut at that moment leaves it.
+    /// The result that a thread got, and the disk after a power cut at that moment.
     struct Told {
         ack: Ack,
         image: SimDisk,
@@ -198,7 +198,7 @@ mod tests {
         Ok(acks.into_iter().map(|ack| told(disk, ack)).collect())
     }
 
-    /// Start three threads on a new log; returns what each was told.
+    /// Start three threads on a new log; returns the result of each.
     fn race(disk: &SimDisk, background_work: BackgroundWork) -> (Arc<Log>, Vec<Result<Vec<Told>>>) {
         let options = LogOptions { background_work, ..options(disk) };
         let log = Arc::new(Log::create(dir(), options, TIME).unwrap());

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::sync::Signal;
 
-/// What a thread waits for.
+/// The condition that a thread waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitFor {
     /// This record is durable.
@@ -52,7 +52,7 @@ impl Parker {
     }
 }
 
-/// A waiting thread, or several that share a parker; `until` is what the last of them waits for.
+/// A waiting thread, or several that share a parker; `until` is the condition of the last of them.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     until: WaitFor,

@@ -1,4 +1,4 @@
-//! A folder whose log is made equal, byte for byte, to a log in another place.
+//! Makes the log of a folder equal, byte for byte, to a log in another place.
 //!
 //! The caller decides which records belong to the log. It finds the last common record, cuts off later records of the
 //! folder, appends the missing ones, and then writes to the log ([`super::super::Log::of_copy`]) or stops
@@ -7,8 +7,8 @@
 //! Invariants:
 //! - The lock is held all the time.
 //! - Records that HEAD or a header proves to be durable may be acknowledged: they are never cut off.
-//! - Bytes after the end are not part of the log. They are overwritten where the log continues in their
-//!   place, and nowhere else.
+//! - Bytes after the end are not part of the log. They are overwritten only where the log continues
+//!   in their place.
 //! - HEAD is written only after the records that it covers are synced.
 
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ use super::steps::{
     RecoveryReport, ledger_time, publish_guard, remove_temporaries, sync_folders, take_over,
 };
 
-/// A folder whose log is made equal to a log in another place.
+/// A folder during its adaptation to a log in another place.
 #[derive(Debug)]
 pub struct LogCopy {
     options: LogOptions,
@@ -73,9 +73,9 @@ pub struct LogCopy {
     /// Bytes between the end and this offset may not be zero.
     dirty_until: u64,
     doubt: Option<Error>,
-    /// The store to which the folder is bound.
+    /// The binding of the folder to a store.
     binding: Option<StoreBinding>,
-    /// Where the last search ended: index of the segment, position, time of the record before it.
+    /// End of the last search: index of the segment, position, time of the record before it.
     walked: Option<(usize, FramePosition, u64)>,
     found: Found,
 }
@@ -276,13 +276,13 @@ impl LogCopy {
         self.doubt.take()
     }
 
-    /// The store to which the folder is bound.
+    /// The binding of the folder to a store.
     #[must_use]
     pub fn binding(&self) -> Option<&StoreBinding> {
         self.binding.as_ref()
     }
 
-    /// A reader of what HEAD covers, which can be reloaded while another handle writes.
+    /// A reader of the records that HEAD covers. It can be reloaded while another handle writes.
     ///
     /// # Errors
     /// `Io`.
@@ -382,8 +382,8 @@ fn header_of(segment: Segment) -> SegmentHeader {
     segment.header
 }
 
-/// Whether another copy of the log can decide what the folder alone does not show: whether the end was acknowledged, or
-/// which segment follows the last one.
+/// Whether another copy of the log can answer a question that the folder alone leaves open: whether
+/// the end was acknowledged, or which segment follows the last one.
 fn is_doubt(tail: &Tail, newest: &Segment, verdict: TailVerdict) -> bool {
     let is_sealed = newest.length != newest.header.prealloc_len;
     match verdict {
@@ -623,8 +623,9 @@ impl LogCopy {
         ledger_time(self.found.clock, &self.options, wall, self.end.time).0
     }
 
-    /// The record with which a new epoch begins, and its own segment: the newest segment if only this folder has it,
-    /// otherwise a new one. `known` is the segment with the last record, and the end of the log in it. Writes nothing.
+    /// The first record of a new epoch, and its segment: the newest segment if only this folder has
+    /// it, otherwise a new one. `known` is the segment with the last record, and the end of the log
+    /// in it. Writes nothing.
     ///
     /// # Errors
     /// `OutOfRange` if the folder has no segment.
@@ -660,7 +661,8 @@ impl LogCopy {
         Ok(FolderPart { segment, offset: DATA_START, frames, before, last, time })
     }
 
-    /// Give a new folder its name, or mark the log as cleanly closed. Returns the last record.
+    /// Give a new folder its final name, or mark the log as cleanly closed. Returns the last
+    /// record.
     ///
     /// # Errors
     /// `OutOfRange` if there is no record; `Fenced` if the lock is lost; `Io`, `DiskFull`.
@@ -753,7 +755,7 @@ impl LogCopy {
 }
 
 fn other_segments(dir: &Path, part: &FolderPart) -> Error {
-    let message = "the folder has the records of the log in other segments than the store";
+    let message = "the folder has the records of the store, but in different segments";
     Error::new(ErrorKind::Diverged, message)
         .with_hint("nothing was changed; keep the folder, and restore the store into a new one")
         .at_path(dir)

@@ -15,7 +15,7 @@ use crate::log::recovery::{Evidence, TailVerdict};
 use crate::log::segment::CreateError;
 use crate::storage::{EntryKind, FilesystemKind, LockGuard, Storage};
 
-/// What [`Log::open`](crate::log::Log::open) found at the end of a log, and what it changed.
+/// The findings and changes of [`Log::open`](crate::log::Log::open) at the end of a log.
 #[derive(Debug, Clone)]
 pub struct RecoveryReport {
     /// The verdict about the end of the log.
@@ -117,7 +117,7 @@ pub(crate) fn remove_temporaries(storage: &dyn Storage, paths: &LedgerPaths) -> 
     Ok(())
 }
 
-/// Make every name durable that is about to be relied on. The process that created them may have
+/// Make the names durable before anything relies on them. The process that created them may have
 /// been killed before it could do so, even before the ledger's own name was durable.
 pub(crate) fn sync_folders(storage: &dyn Storage, paths: &LedgerPaths) -> Result<()> {
     mutant!(LedgerDirEntryUnsynced => return Ok(()));
