@@ -358,9 +358,9 @@ pub(crate) fn survey(log: &LogReader, referenced: ReferencedBlobs) -> Result<Blo
     Ok(BlobSurvey { blobs, unfinished, unknown_files, is_complete })
 }
 
-/// The hashes of the blobs that erasures removed. The absence of such a blob is no damage; a later
-/// output with the same content may have written it again. A note that cannot be read is reported as
-/// damage of the log.
+/// The hashes of the blobs that erasures removed. The absence of such a blob is not damage; a later
+/// output with the same content may have written it again. A note that cannot be read is reported
+/// as damage of the log.
 pub(crate) fn erased(log: &LogReader) -> BTreeSet<[u8; 32]> {
     let notes = log.records_of_kind(KIND_ERASURE, log.first_seq()).filter_map(Result::ok);
     let notes = notes.filter_map(|record| ErasureNote::from_record(&record));

@@ -1,10 +1,9 @@
-//! The ledger: a log of events, the state computed from them, and everything that is derived from
-//! them.
+//! The ledger: a log of events, the state computed from them, and all derived data.
 //!
 //! [`Ledger`] is a handle for writing, shared by any number of threads; [`LedgerView`] reads a
 //! ledger without a lock. `transaction` executes commands, `snapshot` and `replay` fold the log,
-//! `history` reports what happened, `retention` archives and prunes old records, `transfer`
-//! exports, imports and salvages a ledger, and `verify` checks everything.
+//! `history` reports past records, `retention` archives and prunes old records, `transfer` exports,
+//! imports and salvages a ledger, and `verify` checks everything.
 //!
 //! Invariants:
 //! - A result is returned only after everything it depends on is durable. A rejected command writes

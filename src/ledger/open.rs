@@ -25,7 +25,7 @@ pub struct OpenReport {
     pub notes: Vec<String>,
     /// Sequence number of the last record.
     pub last_seq: u64,
-    /// The record of the snapshot from which the state was folded; `None` if it was folded from the
+    /// The record of the snapshot from which the state was folded; `None` if the fold began at the
     /// start.
     pub from_snapshot: Option<u64>,
     /// The files that were changed to complete an erasure, or why it cannot be completed.
@@ -136,7 +136,7 @@ fn is_free(dir: &Path, environment: &Environment) -> bool {
     log::is_free(&*environment.storage, dir)
 }
 
-/// The engine on a log, and the record of the snapshot from which its state was folded.
+/// The engine on a log, and the record of the snapshot from which the state was folded.
 fn engine(
     log: Log,
     environment: &Environment,

@@ -24,7 +24,7 @@ pub struct RecordedEvent {
     pub time: Timestamp,
     /// The event; `None` for a note.
     pub event: Option<Event>,
-    /// Whether it stands for a record that was lost before the ledger was salvaged.
+    /// Whether the record stands for one that was lost before the ledger was salvaged.
     pub is_lost: bool,
 }
 
@@ -147,11 +147,11 @@ pub trait Projection: Default {
     /// Those of the writer. Any other error means that there can be no snapshot of this value.
     fn encode(&self, out: &mut dyn io::Write) -> io::Result<()>;
 
-    /// Read what `encode` wrote, to the end. The checksums of the file are valid, but its bytes may
-    /// still be invalid: do not trust any length in them.
+    /// Read the output of `encode` to the end. The checksums of the file are valid, but its bytes
+    /// may still be invalid: do not trust any length in them.
     ///
     /// # Errors
-    /// Those of the reader, and bytes that encode no such projection.
+    /// Errors of the reader, and bytes that do not encode this projection.
     fn decode(input: &mut dyn io::Read) -> io::Result<Self>;
 
     /// Write the differences from `base`, the value of an older snapshot.
@@ -162,7 +162,7 @@ pub trait Projection: Default {
         Err(no_deltas())
     }
 
-    /// Apply what [`Projection::encode_changes`] wrote to `base`.
+    /// Apply the output of [`Projection::encode_changes`] to `base`.
     ///
     /// # Errors
     /// As [`Projection::decode`]; `Unsupported` for a projection without delta snapshots.

@@ -35,11 +35,11 @@ struct Batch {
     payloads: Vec<u8>,
 }
 
-/// An item whose payload is in its batch.
+/// An item with its payload in the batch.
 type Item = LogItem<DecodedPayload>;
 
 struct DecodedPayload {
-    /// Where the payload is.
+    /// Range of the payload in the batch.
     bytes: Range<usize>,
     /// The event, if the record is folded.
     event: Option<Result<RecordedEvent>>,
@@ -67,7 +67,7 @@ impl Batch {
     }
 }
 
-/// The state from which a fold began.
+/// The starting state of a fold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FoldOrigin {
     /// The empty state before record 1.
@@ -76,7 +76,8 @@ pub enum FoldOrigin {
     Anchor(u64),
     /// The snapshot at this record. Records before it were not read.
     Snapshot(u64),
-    /// The log is pruned, and no snapshot remains from which the fold could begin, for this reason.
+    /// The log is pruned, and there is no snapshot from which the fold could begin, for this
+    /// reason.
     Missing(String),
 }
 
@@ -103,9 +104,9 @@ pub struct Fold {
     pub records: u64,
     /// The last intact record, before or after damage.
     pub last: Option<LoggedRecord>,
-    /// The state from which the fold began.
+    /// The starting state of the fold.
     pub origin: FoldOrigin,
-    /// The record of the snapshot from which the fold continued after damage.
+    /// The snapshot after the damage from which the fold continued, by its record.
     pub from_snapshot: Option<u64>,
     /// The errors of the snapshots that could not be used for that.
     pub ignored_snapshots: Vec<String>,

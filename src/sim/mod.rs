@@ -1,4 +1,4 @@
-//! Tools for testing the engine and what is built on it: a simulated disk and seeded bugs.
+//! Tools for testing the engine and programs that use it: a simulated disk and seeded bugs.
 //!
 //! [`SimDisk`] implements `Storage` in memory, loses unsynced changes at a power loss, and injects
 //! faults; [`environment()`] opens ledgers on it. The package `plan-ledger-lab` crashes such ledgers at every

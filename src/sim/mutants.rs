@@ -16,8 +16,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The environment variable that names the mutant to enable.
 pub const CHOICE: &str = "PLAN_LEDGER_MUTANT";
 
-/// The environment variable that names a file to which each process appends a byte when it first
-/// reaches the enabled mutant. A test that fails while the file is missing fails for another reason.
+/// The environment variable that names a file. Each process appends a byte to it when it first
+/// reaches the enabled mutant. A test that fails while the file is missing fails for another
+/// reason.
 pub const REACHED: &str = "PLAN_LEDGER_MUTANT_REACHED";
 
 macro_rules! mutants {
@@ -71,10 +72,10 @@ mutants! {
     KeptBeforeSync, "H store", "a group goes to the store before it is synced in the folder";
     BufferedNotKept, "H store", "records that were written without a sync are missing in the store";
     AcknowledgedRecordsDropped, "H store", "a diverged folder loses records that it acknowledged";
-    CopyUnsynced, "H store", "what a folder takes in from the store is not synced before HEAD";
+    CopyUnsynced, "H store", "records that a folder copies from the store are not synced before HEAD";
     DeadBytesFollowCopy, "H store", "bytes of a dropped record stay after the end of the log";
     BlobNotKept, "H store", "a record refers to a blob that the store does not have";
-    BlobsOfTakeoverMissing, "H store", "a folder that takes over lacks the blobs of the records that it took in last";
+    BlobsOfTakeoverMissing, "H store", "a folder that takes over lacks the blobs of the last records that it copied";
     ListedFromStart, "H store", "each listing of a store begins with the first object";
     FloorReadAgain, "H store", "a folder that is up to date reads the segment objects from the first one";
     PartNotUploaded, "H store", "slots are not covered before their segment is complete";
@@ -105,20 +106,20 @@ mutants! {
     CopiedWriterForgotten, "H store", "after a move to another store, the log names a wrong writer before the first one there";
     ImportedNoteInside, "H store", "an import puts a writer note inside a segment, where no store accepts it";
     PrunedFolderBound, "H store", "a pruned folder is bound to a store that lacks its first records";
-    UncoveredSlotsTrusted, "H store", "a holder does not see that a slot before the end of the log is lost";
-    SegmentGapIgnored, "H store", "a holder does not see that a segment object in the middle is lost";
-    SegmentLengthUnchecked, "H store", "a holder does not see that a first part is cut";
+    UncoveredSlotsTrusted, "H store", "an owner does not see that a slot before the end of the log is lost";
+    SegmentGapIgnored, "H store", "an owner does not see that a segment object in the middle is lost";
+    SegmentLengthUnchecked, "H store", "an owner does not see that a first part is cut";
     LostOpeningSlotIgnored, "H store", "a process that was replaced continues under the name of an opening slot that was lost";
-    LostLedgerObjectIgnored, "H store", "a holder does not see that LEDGER.json is lost, without which no ledger is found";
-    LostBlobIgnored, "H store", "a holder does not see that a blob is lost";
+    LostLedgerObjectIgnored, "H store", "an owner does not see that LEDGER.json is lost, without which no ledger is found";
+    LostBlobIgnored, "H store", "an owner does not see that a blob is lost";
     StoreNoteIgnored, "H store", "a standby that takes over uploads again what was deleted from the store on request";
-    EmptiedStoreFilled, "H store", "a bound folder fills a store that has no record of the ledger any more";
+    EmptiedStoreFilled, "H store", "a bound folder fills a store that no longer has a record of the ledger";
     LostEndIgnored, "H store", "a log that ends with a sealed segment counts as whole";
-    ForeignPrefixRepaired, "H store", "a holder repairs a prefix that belongs to another ledger by now";
+    ForeignPrefixRepaired, "H store", "an owner repairs a prefix that now belongs to another ledger";
     IdleSideCarRepairs, "H store", "a side-car repairs a store that another process continued";
     AnchorsOfLaterNoteLate, "H store", "a store that was pruned does not get the anchors of the next note at once";
-    UnnamedBlobMissed, "H store", "a holder reports a blob that no record names as lost";
-    ScrubbedDamageIgnored, "H store", "a holder reads a damaged object, and says nothing";
+    UnnamedBlobMissed, "H store", "an owner reports a blob that no record names as lost";
+    ScrubbedDamageIgnored, "H store", "an owner reads a damaged object, and does not report it";
     FollowedWithoutBound, "H store", "a standby follows an owner that writes without end, and sees nothing else";
     LostRaceIsUnclear, "H store", "a create that another process won counts as an unclear answer";
     // Directory entries and syncs.
@@ -244,7 +245,7 @@ mutants! {
     RunnerChecksInSession, "P guard", "a runner that an agent started checks the agent's own work";
     StubContinuesRealRun, "P guard", "a drill accepts the steps of a run in which others work";
     StubJudgesOthers, "P guard", "a stub accepts what another worker reported";
-    CheckedInAnyFolder, "P guard", "a judge runs commands in whatever folder a claim names";
+    CheckedInAnyFolder, "P guard", "a judge runs commands in any folder that a claim names";
     PersonStepRouted, "P route", "a step of a person is dispatched to any worker";
     CapExceededByOne, "P cap", "one attempt more than the cap allows is in flight";
     MissingOutputAccepted, "P guard", "an attempt without a declared output is accepted";
@@ -262,11 +263,11 @@ mutants! {
     RejectionBeforeDurable, "S answer", "a request is rejected by a state that may not be durable";
     KeyOfAnotherRequestAccepted, "S once", "a key that names another request is answered with that one's success";
     ClaimThatIsOverAnswered, "S once", "a claim that is over is answered again as if it held";
-    CloseFailureAnswered, "S once", "an act that was done is answered with the failure to close the ledger";
+    CloseFailureAnswered, "S once", "a completed request is answered with the failure to close the ledger";
     LongAnswerWithoutToken, "S answer", "a claim whose answer is too long is answered without its token";
     SameReceiptRefused, "S receipt", "the receipt of an attempt is refused when it is repeated";
     GrownRollbackAccepted, "S root", "a rolled-back ledger is accepted once it has grown beyond the known record";
-    GoneLedgerForgotten, "S root", "a run begins anew where a ledger was that is gone";
+    GoneLedgerForgotten, "S root", "a run begins anew in the place of a lost ledger";
     ResumedInOldFolder, "S runner", "the workers of a copied or moved ledger are started in the old working folder";
     ServiceStartsAnything, "S runner", "a service starts a command line other than the one that its user saw";
     MovedResultRecorded, "S receipt", "an attempt fails since its folder was moved while its worker worked";
@@ -284,21 +285,21 @@ mutants! {
     ClaimBoundToCommand, "S claims", "a claim of the command line is bound to the command, which ends at once";
     ClaimBoundToServer, "S clients", "a claim over the socket is bound to another process than its client";
     DeadClaimsKept, "S night", "a claim of a process that is gone blocks its step until the lease expires";
-    LostAttemptsUnlimited, "S night", "a step whose attempts are always lost is dispatched for ever";
+    LostAttemptsUnlimited, "S night", "a step whose attempts are always lost is dispatched forever";
     NearlyFullDiskIgnored, "S night", "steps are dispatched until the disk is full";
     LinkFollowed, "S links", "a link in the folder of a ledger leads to files of its user, which are changed";
     StagingOfAnotherUserAccepted, "H shared folder", "a ledger is created in a folder that another user can change";
     FolderReachedByPath, "H shared folder", "a ledger's files are opened by path, so a folder that takes its place is written to";
     LinkInsideFollowed, "H shared folder", "a link to a folder inside a ledger leads out of it";
-    DraftsLeft, "H draft", "what a killed import leaves is never removed";
+    DraftsLeft, "H draft", "the leftovers of a killed import are never removed";
     LedgerOfAnotherUserFound, "S shared folder", "a command uses a ledger that another user put into a folder above";
     OrphanByPath, "S moved ledger", "a worker of a moved ledger runs beside its successor";
     RejectedOutputStored, "S quota", "the outputs of receipts that are rejected as too late fill the disk";
     LateReceiptsUnlimited, "S quota", "a worker fills the disk with receipts that come too late";
-    OldConnectionsKept, "S quota", "connections that say nothing keep other clients out";
-    BuffersOfPeerUncounted, "S quota", "many connections of one process cost another one its long message";
+    OldConnectionsKept, "S quota", "idle connections keep other clients out";
+    BuffersOfPeerUncounted, "S quota", "many connections of one process end the long message of another one";
     BuffersUnlimited, "S quota", "messages without an end fill the memory of a server";
-    AttemptActsAsPerson, "S authority", "what a worker does is recorded as an act of a person";
+    AttemptActsAsPerson, "S authority", "the requests of a worker are recorded as those of a person";
     ModelDecides, "S authority", "the word of a model counts as the decision of a person";
     AgentActsAsPerson, "S authority", "an agent accepts a step in the name of its user";
     AgentVersionRuns, "S authority", "a plan version of an agent runs its commands before a person approved it";
@@ -306,7 +307,7 @@ mutants! {
     OtherAnswererSilent, "S authority", "the answer of another person than the one who was asked is not reported";
     VerdictOfAnyProcess, "S authority", "any process asserts that a command criterion holds";
     TokenSecretIgnored, "S authority", "the secret of a token is not compared, so that any process speaks for an attempt";
-    SessionHeldWithoutEnd, "S hosts", "a stop hook holds a session for ever, and each hold is a paid request";
+    SessionHeldWithoutEnd, "S hosts", "a stop hook holds a session forever, and each hold is a paid request";
     LeftWorkerExpires, "S night", "a command after the lease takes the step of a worker that is still at work, or its result";
     LiveWorkerKilled, "S night", "a worker that pays is killed by the next runner, and it is unknown whether it paid";
     ImportedAnchorNotFolded, "H anchor", "an import starts from a state that its records do not result in";

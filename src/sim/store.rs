@@ -1,10 +1,10 @@
 //! A simulated object store: it loses answers, carries requests out late or twice, and has a clock of
 //! its own.
 //!
-//! What it models:
-//! - Each process has a handle ([`SimStore::handle`]), which counts its calls. A [`StoreFate`] decides
-//!   what becomes of a call, by its number. A call that is not carried out, or whose answer is lost, is
-//!   unclear to the caller; it may be carried out after later calls of any process.
+//! The model:
+//! - Each process has a handle ([`SimStore::handle`]), which counts its calls. A [`StoreFate`]
+//!   decides the outcome of each call, by its number. A call that is not carried out, or that loses
+//!   its answer, is unclear to the caller; it may be carried out after later calls of any process.
 //! - Before a call of a handle, other processes may work ([`SimStore::before_call`]): the process that
 //!   made the call was paused meanwhile.
 //! - The store's clock stands still until [`SimStore::advance`]; objects keep the time of their creation.
@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex};
 use super::lock::lock;
 use crate::store::{CreatedObject, ListedObject, Objects, StoreTime, StoredObject, Unclear};
 
-/// What becomes of a call to a simulated store.
+/// The fate of a call to a simulated store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreFate {
     /// The request is lost: it is not carried out.
@@ -58,7 +58,7 @@ impl StoreFate {
 /// How a simulated store breaks the contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreFlaw {
-    /// A create replaces what exists.
+    /// A create replaces an existing object.
     ConditionIgnored,
     /// A create looks and then writes: creates of one name among this many calls all succeed.
     CheckedThenWritten(u64),

@@ -1,4 +1,4 @@
-//! Sweeps: tests that visit every byte, bit or call of something.
+//! Sweeps: tests that visit every byte, bit or call of their subject.
 //!
 //! A sweep has three strengths, which the environment variable `PLAN_LEDGER_SWEEPS` selects: without it a
 //! sample, so that a contributor waits minutes for all tests; `ci`, what CI runs; and `all`, every single

@@ -46,7 +46,7 @@ pub struct FaultCounts {
 pub struct FaultReport {
     /// The counts by class of fault.
     pub classes: BTreeMap<&'static str, FaultCounts>,
-    /// Workloads of which every call failed once.
+    /// Workloads in which every call failed once.
     pub workloads: u64,
     /// Workloads in the scope.
     pub workloads_all: u64,

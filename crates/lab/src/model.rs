@@ -82,7 +82,7 @@ impl fmt::Display for Violation {
 /// The requested and the acknowledged records of a ledger.
 #[derive(Debug, Clone, Default)]
 pub struct Model {
-    /// Whether it was created.
+    /// Whether the ledger was created.
     pub is_created: bool,
     /// Acknowledged records that were not pruned.
     pub acked: Vec<Arc<LoggedRecord>>,
@@ -98,7 +98,7 @@ fn is_note(kind: u16) -> bool {
 }
 
 impl Model {
-    /// The last acknowledged record; 0 if there is none.
+    /// The last acknowledged record; 0 without one.
     #[must_use]
     pub fn last_acked(&self) -> u64 {
         self.acked.last().map_or(0, |record| record.seq)

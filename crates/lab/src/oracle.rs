@@ -45,7 +45,7 @@ pub enum Depth {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImageOutcome {
     Opened(TailVerdict),
-    /// There was no ledger, and one could be created.
+    /// The ledger did not exist, and could be created.
     Absent,
     /// The engine cannot tell which records were acknowledged, and requires a decision of a person.
     Ambiguous,
@@ -332,7 +332,7 @@ impl Examination<'_> {
         expect_same(last, &state, ledger.state_hash().map_err(failed)?)
     }
 
-    /// The state from which replay starts after a prune: the first that the engine provides.
+    /// The state for the start of a replay after a prune: the first that the engine provides.
     fn base_state(
         &self,
         view: &LedgerView,

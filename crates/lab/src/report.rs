@@ -20,7 +20,7 @@ pub struct ExploreReport {
     pub distinct: u64,
     /// Crash points of the recoveries from these images.
     pub points_again: u64,
-    /// Crash points of which every restart was tried.
+    /// Crash points with a complete set of restarts.
     pub points_again_whole: u64,
     /// Images after these crashes.
     pub images_again: u64,
@@ -32,7 +32,7 @@ pub struct ExploreReport {
     pub distinct_third: u64,
     /// Images that opened clean.
     pub clean: u64,
-    /// Images with an unacknowledged end, whose records recovery adopted.
+    /// Images with an unacknowledged end that recovery adopted.
     pub unacknowledged: u64,
     /// Images with a torn end, which recovery fenced off.
     pub torn: u64,

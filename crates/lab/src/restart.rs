@@ -1,4 +1,4 @@
-//! The ways in which a machine restarts after a crash.
+//! Restarts of a machine after a crash.
 
 use std::fmt;
 
@@ -63,8 +63,8 @@ pub(super) enum Coverage {
 }
 
 /// The restarts to try: a killed process, and a power loss with every subset of the unsynced
-/// changes if there are at most `most` of them; otherwise with all of them, none of them, and
-/// `samples` random selections.
+/// changes, for at most `most` changes; otherwise with all of them, none of them, and `samples`
+/// random selections.
 pub(super) fn list_restarts(
     disk: &SimDisk,
     most: usize,

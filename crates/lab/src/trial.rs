@@ -327,7 +327,7 @@ impl Trial {
 
 impl Trial {
     /// On a lying device, acknowledged records may be lost at once. The model adopts the existing
-    /// records, each of which must have been requested.
+    /// records; each of them must have been requested.
     fn acknowledge_on_lying_disk(&mut self, storage: &Arc<dyn Storage>) -> Step {
         let Ok(found) = read(storage, 1) else { return Ok(()) };
         self.model.check_known(found.durable.iter().chain(&found.others))?;

@@ -1,10 +1,10 @@
-//! Events as records: which kind, codec and payload an event has.
+//! Events as records: the kind, codec and payload of each event.
 //!
 //! Invariants:
 //! - A kind's number and its bytes never change their meaning; golden ledgers in `format/` fix them.
 //!   A new field needs a new schema number.
-//! - Payloads are bincode without trailing bytes; plans are canonical JSON, which is also what
-//!   their hash covers.
+//! - Payloads are bincode without trailing bytes; plans are canonical JSON, and their hash covers
+//!   the same bytes.
 //! - A payload that does not fit its kind is an error, never a missing event.
 
 use serde::de::DeserializeOwned;

@@ -414,7 +414,7 @@ fn of_rare_variants() -> Vec<Event> {
     events
 }
 
-/// Receipts whose output is a blob.
+/// Receipts with their output in a blob.
 fn of_blob_receipts() -> Vec<Event> {
     let token = AttemptToken(299);
     let blob = BlobOutput {

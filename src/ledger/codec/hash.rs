@@ -17,8 +17,9 @@ pub fn plan_hash(plan: &Plan) -> ContentHash {
     ContentHash(content_hash(plan.canonical().as_bytes()))
 }
 
-/// Hash of what a plan executes: its commands, probes and command criteria, each with its step. `None` if it
-/// executes nothing. An approval of commands is bound to it (`format/events.md`, section 7).
+/// Hash of everything that a plan executes: its commands, probes and command criteria, each with
+/// its step. `None` if it executes nothing. An approval of commands is bound to this hash
+/// (`format/events.md`, section 7).
 #[must_use]
 pub fn commands_hash(plan: &Plan) -> Option<ContentHash> {
     let mut parts = plan.executed();

@@ -3,7 +3,7 @@
 //! Invariants:
 //! - The notes are read from the log once for each ledger that is opened, at the first dispatch; later ones are
 //!   added as they are written.
-//! - What was pruned, erased or is damaged is left out. It never prevents a dispatch.
+//! - Pruned, erased and damaged notes are left out. They never prevent a dispatch.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -26,7 +26,7 @@ pub(crate) struct NotesCache(Mutex<Option<Notes>>);
 type Notes = BTreeMap<u64, Note>;
 
 impl NotesCache {
-    /// The notes of a log whose last record is that one: none, if there is no record.
+    /// The notes of a log that ends at this record; without a record there are none.
     pub(crate) fn of_log(last_seq: u64) -> Self {
         Self(Mutex::new((last_seq == 0).then(Notes::new)))
     }

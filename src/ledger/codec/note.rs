@@ -13,7 +13,7 @@ use super::kind::Kind;
 /// The longest text of a note, in bytes.
 pub const NOTE_LENGTH_MAX: usize = 64 << 10;
 
-/// The text of a note whose text was erased.
+/// The replacement for an erased text.
 const ERASED_NOTE: &str = "(erased)";
 
 /// The body of a note's record.

@@ -290,7 +290,7 @@ macro_rules! define_payloads {
             $step_variant:ident($step_payload:ty);
         )* }
     ) => {
-        /// The payload of each kind, as the page has it.
+        /// The payload of each kind on the page.
         fn payloads(shapes: &mut Shapes) -> Vec<(Kind, String)> {
             vec![
                 $((Kind::$variant, payload!(shapes $codec $payload)),)*

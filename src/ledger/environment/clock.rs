@@ -1,4 +1,4 @@
-//! Sources of time: the wall clock, and the boot clock by which elapsed time is measured.
+//! Sources of time: the wall clock, and the boot clock, which measures elapsed time.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ pub trait Clock: Send + Sync + fmt::Debug {
     /// Microseconds since the Unix epoch. It may jump; the ledger's own time does not.
     fn now(&self) -> Timestamp;
 
-    /// The boot clock, by which time that has passed is measured. Without one, [`Clock::now`] measures
+    /// The boot clock, which measures elapsed time. Without a boot clock, [`Clock::now`] measures
     /// it, and the ledger's time follows its jumps forward.
     fn boot_time(&self) -> Option<BootTime> {
         None

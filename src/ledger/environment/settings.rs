@@ -41,11 +41,11 @@ pub struct Environment {
     pub holder: String,
     /// When HEAD is synced; see [`HeadSync`].
     pub head_sync: HeadSync,
-    /// Where background work of the log runs; see [`BackgroundWork`].
+    /// The thread for background work of the log; see [`BackgroundWork`].
     pub background_work: BackgroundWork,
-    /// How opening treats a log whose acknowledged end is unknown; see [`OnAmbiguous`].
+    /// The treatment of a log with an unknown acknowledged end; see [`OnAmbiguous`].
     pub on_ambiguous: OnAmbiguous,
-    /// An output whose canonical JSON has more bytes than this is stored as a blob.
+    /// Outputs with more bytes of canonical JSON than this are stored as blobs.
     pub blob_threshold: usize,
     /// A full snapshot of the state is made and kept every `snapshot_every` records, which limits
     /// how many records opening and time travel fold. From 65,536 on, small delta snapshots are

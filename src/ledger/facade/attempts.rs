@@ -22,8 +22,7 @@ impl Ledger {
     /// Dispatch the first step of a run's queue. `None` if nothing can be dispatched now: the queue
     /// is empty, a cap is reached, the run is paused (perhaps by this call, if it finds that a
     /// budget is used up), the rest of a budget is reserved, or the run has ended;
-    /// [`Ledger::state`] shows the cause. Everything that is due, such as expired leases, is
-    /// recorded first.
+    /// [`Ledger::state`] shows the cause. Due events, such as expired leases, are recorded first.
     ///
     /// # Errors
     /// `Rejected` if there is no such run or it has no active plan; as [`Ledger::execute`].
@@ -73,8 +72,8 @@ impl Ledger {
         })
     }
 
-    /// Record that an attempt will never report. The caller needs no secret: it may be the attempt of a
-    /// process that is gone.
+    /// Record that an attempt will never report. The caller needs no secret: the process of the
+    /// attempt may have ended.
     pub fn report_lost(
         &self,
         token: impl Into<AttemptToken>,
@@ -96,8 +95,8 @@ impl Ledger {
         self.record_proven(token.seq, token.into(), receipt)
     }
 
-    /// As [`Ledger::record_receipt`], for a worker that this process hosts, or whose process is gone:
-    /// the lock holder needs no secret.
+    /// As [`Ledger::record_receipt`], for a worker that this process hosts or that has ended: the
+    /// lock holder needs no secret.
     #[doc(hidden)]
     pub fn record_hosted_receipt(
         &self,

@@ -24,8 +24,8 @@ pub enum Claim<'l> {
     /// No step can be dispatched now. Claim again after another task of the run has ended, a person
     /// has decided, or `retry_after` has passed.
     Wait {
-        /// The time until the next lease, delay or deadline of the ledger. `None` if there is none: then
-        /// only a receipt or a person changes anything.
+        /// The time until the next lease, delay or deadline of the ledger. `None` without any of
+        /// these: only a receipt or a person can then change the state.
         retry_after: Option<Duration>,
         /// The reason: nothing is ready, a cap is reached, or the run is paused. It also says how many
         /// questions of the run are open.
@@ -35,7 +35,7 @@ pub enum Claim<'l> {
     Done(Ending),
 }
 
-/// A dispatched step of which the worker holds the lease. It has all fields of [`Task`].
+/// A dispatched step, with its lease held by the worker. It has all fields of [`Task`].
 #[derive(Debug)]
 #[must_use = "a task that is dropped stays claimed until its lease expires"]
 pub struct ClaimedTask<'l> {
@@ -61,7 +61,7 @@ impl ClaimedTask<'_> {
     }
 
     /// Record that the work failed, and return the step's status. The plan's failure policy decides
-    /// what follows.
+    /// how the run continues.
     ///
     /// # Errors
     /// As [`Ledger::record_receipt`].
@@ -92,8 +92,8 @@ impl ClaimedTask<'_> {
 
 /// Claims.
 impl Ledger {
-    /// Claim the next step of a run for a worker, but no step of a person ([`Step::owner`]).
-    /// Everything that is due, such as expired leases, is recorded first.
+    /// Claim the next step of a run for a worker, but no step of a person ([`Step::owner`]). Due
+    /// events, such as expired leases, are recorded first.
     ///
     /// [`Step::owner`]: crate::Step::owner
     ///
@@ -185,7 +185,7 @@ fn ending_of(state: &State, run: RunId) -> Option<Ending> {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: a worker needs no more than this interface to execute a plan.
+    //! Goal: this interface is enough for a worker to execute a plan.
 
     use std::path::Path;
 
@@ -296,8 +296,8 @@ mod tests {
         assert!(matches!(ledger.claim(run, "w").unwrap(), Claim::Done(Ending::Done)));
     }
 
-    /// A worker learned only that no step was ready, and the person who was asked needed the hash of the
-    /// question to answer.
+    /// Story: a worker learned only that no step was ready, and a person needed the hash of the
+    /// question for an answer.
     #[test]
     fn wait_names_open_questions_and_a_reply_answers_them() {
         let ledger = ledger(&SimDisk::new());
@@ -329,7 +329,7 @@ mod tests {
         let error = ledger.start_or_resume("demo", &second).unwrap_err();
         assert!(matches!(error.rejection(), Some(Rejection::DifferentPlan(of)) if *of == run));
         assert_eq!(ledger.head(), before, "it wrote something");
-        // The run has both versions by now: the program that started it may continue it.
+        // The run has both versions now: the program that started it may continue it.
         ledger.propose(run, &second, "more work").unwrap();
         for each in [&first, &second] {
             assert_eq!(ledger.start_or_resume("demo", each).unwrap(), run);

@@ -96,7 +96,7 @@ impl Ledger {
 
 /// Opening and closing.
 impl Ledger {
-    /// The result of opening it: whether it was created, and what recovery found and did.
+    /// The result of opening the ledger: whether it was created, and what recovery changed.
     #[must_use]
     pub fn open_report(&self) -> &OpenReport {
         &self.report
@@ -140,9 +140,10 @@ impl Ledger {
         self.engine.execute(Some(key), command)
     }
 
-    /// Execute several commands as one atomic commit, or build a command from the state on which it
-    /// is decided. The result is revealed by [`Submitted::wait`], after everything that it depends on
-    /// is durable; several transactions can be submitted before the first wait, and share a sync.
+    /// Execute several commands as one atomic commit, or build a command from the state that
+    /// decides it. The result is revealed by [`Submitted::wait`], after everything that it depends
+    /// on is durable; several transactions can be submitted before the first wait, and share a
+    /// sync.
     ///
     /// The closure may be called more than once, since the ledger may append a note of its own in
     /// the meantime. If it fails, nothing is written. If a transaction was already committed under

@@ -79,7 +79,7 @@ impl LedgerOptions {
         self
     }
 
-    /// Store an output as a file of its own if it is longer than this. The default is 64 KiB.
+    /// Store an output in a separate file if it is longer than this. The default is 64 KiB.
     pub fn blob_threshold(mut self, bytes: usize) -> Self {
         self.environment.blob_threshold = bytes;
         self

@@ -49,7 +49,7 @@ impl Ledger {
         self.engine.log.last_durable()
     }
 
-    /// The last record that is in the store of the log; `None` if it has none.
+    /// The last record in the store of the log; `None` without a store.
     #[doc(hidden)]
     #[must_use]
     pub fn kept_seq(&self) -> Option<u64> {
@@ -121,7 +121,7 @@ impl Ledger {
         Ok(LedgerView { reader: self.engine.reader()? })
     }
 
-    /// Every record of a run, with the fields that it changed.
+    /// All records of a run, each with the fields that it changed.
     ///
     /// # Errors
     /// `Rejected` if there is no such run; `Pruned` if its first records were pruned; `Corrupt` and
@@ -161,7 +161,8 @@ impl Ledger {
 
 /// Disk space.
 impl Ledger {
-    /// Write the snapshots from which the log would start after a prune, if only they are missing.
+    /// Write the snapshots from which the log would start after a prune, if the prune lacks nothing
+    /// else.
     ///
     /// # Errors
     /// As [`Ledger::prune`] and [`Ledger::snapshot`].

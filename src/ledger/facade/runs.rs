@@ -129,7 +129,7 @@ impl Ledger {
                 }
                 Err(Rejection::DifferentPlan(id).into())
             }
-            // It has ended, and its plan is no longer known.
+            // The run has ended, and its plan is no longer known.
             Err(error) if error.kind() == ErrorKind::Pruned => Ok(id),
             Err(error) => Err(error),
         }
@@ -350,10 +350,10 @@ impl Ledger {
         self.execute(&Command::Answer { question, answer, by, note, shown })
     }
 
-    /// Decide what happens to a step whose attempt failed, such as a retry or a replan. Only a plan
-    /// with an external decider ([`Decider::External`](crate::plan::Decider::External)) leaves this decision to the
-    /// caller. `rule` and `reason` are recorded with it. Returns the step's status after the
-    /// decision.
+    /// Decide how a step continues after a failed attempt, for example by a retry or a replan. Only
+    /// a plan with an external decider ([`Decider::External`](crate::plan::Decider::External))
+    /// leaves this decision to the caller. `rule` and `reason` are recorded with it. Returns the
+    /// step's status after the decision.
     ///
     /// # Errors
     /// `Rejected`: with `DecidedByRules` if the rules of the plan decide; `NothingFailed` if no failed

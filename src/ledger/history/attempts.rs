@@ -34,16 +34,16 @@ pub struct EarlierAttempt {
     pub failed_criteria: Vec<Verdict>,
     /// The end of its standard error, or other notes.
     pub log_tail: String,
-    /// What was decided about it, unless the rules decided.
+    /// The decision about it, unless the rules decided.
     pub decision: Option<EarlierDecision>,
 }
 
-/// What a person or a decider decided about an earlier attempt.
+/// The decision of a person or a decider about an earlier attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EarlierDecision {
     /// The answer to the question about the attempt, or the decision.
     pub decision: String,
-    /// Who decided.
+    /// The author of the decision.
     pub by: String,
     /// The reason, for the next worker.
     pub note: String,
@@ -166,7 +166,7 @@ impl AttemptBuilder {
                 EarlierAttemptEnd::ReplanRequested
             }
             Outcome::Succeeded if self.verdicts.is_empty() => {
-                // What a later version discarded.
+                // A later version discarded this output.
                 let output = receipt.output.inline().map_or("", Json::as_str);
                 self.message = output.chars().take(OUTPUT_LENGTH_MAX).collect();
                 EarlierAttemptEnd::Succeeded

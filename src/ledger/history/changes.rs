@@ -35,8 +35,8 @@ impl LedgerView {
     /// the second.
     ///
     /// # Errors
-    /// `OutOfRange` if there is no such record, or the second comes first; as [`LedgerView::state_at`];
-    /// `Corrupt` for damage between the two.
+    /// `OutOfRange` if one of the records does not exist, or the second comes first; as
+    /// [`LedgerView::state_at`]; `Corrupt` for damage between the two.
     pub fn changes(&self, from: u64, to: u64) -> Result<(Vec<ChangedField>, State)> {
         if from > to {
             let message = format!("expected a record from {from} on, found {to}");

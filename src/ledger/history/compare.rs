@@ -1,4 +1,4 @@
-//! Compares two runs: where they diverge, and how their results differ.
+//! Compares two runs: their first divergence, and the differences of their results.
 //!
 //! Invariants:
 //! - Steps correspond by id, attempts by number. The order in which independent steps were
@@ -109,7 +109,7 @@ pub enum AttemptEndKind {
 pub struct StepDifference {
     /// Its id.
     pub step: String,
-    /// Its status; `None` if there is no such step.
+    /// Its status; `None` if the step does not exist.
     pub status: Pair<Option<StepStatus>>,
     /// The number of its attempts.
     pub attempts: Pair<u32>,

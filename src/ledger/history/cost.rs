@@ -1,6 +1,7 @@
 //! The cost of each step, and the charge for one attempt, from the records of a run.
 //!
-//! Invariant: the costs of all steps and helpers add up to what the run spent over those records.
+//! Invariant: the costs of all steps and helpers add up to the spending of the run over those
+//! records.
 
 use std::collections::BTreeMap;
 

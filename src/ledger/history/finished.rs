@@ -1,9 +1,9 @@
-//! What was done before a step: the finished steps that it depends on, and what they produced, so that
-//! its worker builds on them.
+//! The work before a step: the finished dependencies with their results, so that the worker of the
+//! step builds on them.
 //!
 //! Invariants:
 //! - The same records give the same summary: the nearest steps come first, then plan order decides.
-//! - What was pruned or is damaged is left out. It never prevents a dispatch.
+//! - Pruned and damaged records are left out. They never prevent a dispatch.
 
 use crate::log::LogReader;
 use crate::plan::{Artifact, CompactStep, Run, RunId, StepEvent, StepNumber, StepStatus};
@@ -15,7 +15,7 @@ use super::step_events::step_events;
 /// reads of the log at dispatch.
 pub const FINISHED_STEPS_MAX: usize = 12;
 
-/// What was done in a run before a step.
+/// The work that a run finished before a step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Finished {
     /// The number of accepted steps of the active version.
@@ -47,7 +47,7 @@ pub struct FinishedStep {
 }
 
 impl Finished {
-    /// The finished steps before a step, without what they produced: [`Self::add_results`] adds it.
+    /// The finished steps before a step, without their results: [`Self::add_results`] adds these.
     pub(crate) fn before(run: &Run, number: StepNumber) -> Self {
         let steps = run.finished_before(number, FINISHED_STEPS_MAX).into_iter();
         let steps = steps.filter_map(|number| {
@@ -70,8 +70,8 @@ impl Finished {
         }
     }
 
-    /// Adds the outputs and the artifacts: those that are known, and of the others what the log still
-    /// has. `log` is called at the first one that is not known.
+    /// Adds the outputs and the artifacts: known ones, and otherwise those that the log still has.
+    /// `log` is called at the first unknown result.
     pub(crate) fn add_results<'a>(
         &mut self,
         run: RunId,
@@ -99,8 +99,8 @@ impl FinishedStep {
     }
 }
 
-/// The result in the newest receipt of a step, of which this is the last record; `None` if a record
-/// cannot be read.
+/// The result in the newest receipt of a step with this last record; `None` if a record cannot be
+/// read.
 fn read_result(log: &LogReader, last_seq: u64) -> Option<StepResult> {
     for read in step_events(log, last_seq) {
         if let (_, StepEvent::ReceiptRecorded(recorded)) = read.ok()? {

@@ -1,11 +1,11 @@
-//! What the steps that finished last produced: a dispatch tells it to the workers of the next steps
+//! The results of the last finished steps: a dispatch passes them to the workers of the next steps
 //! without reading the log.
 //!
 //! Invariants:
-//! - An entry names the last record of its step that it includes. It counts only for a step whose
-//!   last record is that one, so it is what the log says, or not used.
-//! - Memory is bounded: the last [`REMEMBERED`] to twice as many steps, and of each what a task
-//!   tells about it.
+//! - An entry names the last record of its step that it includes, and is used only while this is
+//!   still the last record of the step. So it never differs from the log.
+//! - Memory is bounded: the cache keeps the last [`REMEMBERED`] to twice as many steps, and of each
+//!   only the parts that a task includes.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,7 +23,7 @@ const ARTIFACT_BYTES_MAX: usize = 16 << 10;
 /// that needs the whole output declares it as an input.
 pub const FINISHED_OUTPUT_BYTES_MAX: usize = 1000;
 
-/// What a step produced.
+/// The result of a step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct StepResult {
     pub(super) output: String,
@@ -94,7 +94,7 @@ impl FinishedCache {
         }
     }
 
-    /// Remembers what was read from the log.
+    /// Remembers a result that was read from the log.
     pub(super) fn add(&self, run: RunId, step: StepNumber, last_seq: u64, result: &StepResult) {
         let entry = Known { last_seq, result: result.clone() };
         self.lock().add((run, step), entry);

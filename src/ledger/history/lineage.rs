@@ -44,8 +44,7 @@ impl Lineage {
     }
 }
 
-/// The first record from which the log can be folded, and the state before it, for a run that began
-/// later.
+/// The first record of a fold that covers the whole run, and the state before it.
 ///
 /// # Errors
 /// `Pruned` if some of the run's records were pruned.
@@ -66,7 +65,7 @@ pub(crate) fn pruned_run(reader: &LogReader, id: RunId, first: u64) -> Error {
     Error::new(ErrorKind::Pruned, message).at_path(reader.dir()).at_seq(first)
 }
 
-/// The first record from which the log can be folded, and the state before it.
+/// The first record of a fold of the log, and the state before it.
 pub(crate) fn foldable_from(reader: &LogReader) -> Result<(u64, State)> {
     let first = reader.first_seq();
     if first <= 1 {

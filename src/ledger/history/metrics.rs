@@ -97,10 +97,11 @@ pub struct RunMetrics {
     /// Steps that used up their attempts / steps with a failed attempt. A step counts again after it
     /// was accepted or invalidated.
     pub retry_exhaustion: Ratio,
-    /// First failures whose class was not contradicted later / first failures with a class. A class is
-    /// contradicted if a later failure of the same work has another class; if it was `transient` and
-    /// the attempts were used up; or if it was `deterministic` or `assumption_broken` and the same
-    /// work was accepted in the end, without another version of the plan.
+    /// First failures with a class that was not contradicted later / first failures with a class. A
+    /// class is contradicted if a later failure of the same work has another class; if it was
+    /// `transient` and the attempts were used up; or if it was `deterministic` or
+    /// `assumption_broken` and the same work was accepted in the end, without another version of
+    /// the plan.
     pub first_classification: Ratio,
     /// Replans after which all failed steps were accepted, without another replan for a problem /
     /// replans for a problem, not for a change of scope.
@@ -235,7 +236,7 @@ impl MetricCounters {
         for number in activated.invalidated.iter().chain(&activated.removed) {
             self.step(*number).close();
         }
-        // Another version answers these failures: an acceptance is no contradiction any more.
+        // Another version answers these failures, so an acceptance no longer contradicts them.
         let answered = |step: &&mut StepCounters| {
             step.first_failure.is_some_and(|first| HOPELESS.contains(&first))
         };
@@ -254,7 +255,7 @@ impl MetricCounters {
         let step = self.step(number);
         let is_first = step.first_failure.is_none();
         let first = *step.first_failure.get_or_insert(decided.class);
-        // That a criterion does not hold is no statement about the cause.
+        // A false criterion says nothing about the cause.
         let is_known = !matches!(first, FailureClass::Unknown | FailureClass::CriterionFailed);
         let is_exhausted = decided.is_exhausted() && !step.is_exhausted;
         step.is_exhausted |= decided.is_exhausted();
@@ -370,8 +371,9 @@ impl Projection for Metrics {
 
 #[doc(hidden)]
 impl LedgerView {
-    /// The sum of the metrics of all runs that a state has, also of those of which it has only a summary.
-    /// Without summaries nothing is replayed. Runs that ended before the first record are not counted.
+    /// The sum of the metrics of all runs in a state, including those that are only kept as a
+    /// summary. Nothing is replayed if there are no summaries. Runs that ended before the first
+    /// record are not counted.
     ///
     /// # Errors
     /// As [`crate::Ledger::metrics`].

@@ -3,12 +3,12 @@
 //! All functions read through a `LogReader` and change nothing. The modules:
 //! - `run_history`: the records of one run, with its progress over time.
 //! - `lineage`: the same for a fork, including the records of its ancestors.
-//! - `trace`: each record of a run, with the fields that it changed.
+//! - `trace`: the records of a run, each with the fields that it changed.
 //! - `changes`: the fields that differ between two records of the log.
 //! - `compare`: the differences between two runs.
 //! - `run_diff`: the differences between two states of a run, for `trace` and `changes`.
-//! - `finished`: what was done before a step, for the task of its worker; `finished_cache` remembers
-//!   what the last steps produced.
+//! - `finished`: the finished work before a step, for the task of its worker; `finished_cache`
+//!   remembers the results of the last steps.
 //! - `timeline`, `cost`, `attempts`, `metrics`: summaries of a run's records.
 
 pub(crate) mod attempts;

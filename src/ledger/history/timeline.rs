@@ -43,7 +43,7 @@ pub enum IntervalKind {
     InFlight,
     /// An attempt that reported success.
     Succeeded,
-    /// An attempt that reported success, and of which a criterion failed.
+    /// An attempt that reported success and failed a criterion.
     Rejected,
     /// An attempt that reported a failure.
     Failed,

@@ -1,8 +1,8 @@
-//! The trace of a run: every record, and what it changed.
+//! The trace of a run: all records, each with its changes.
 //!
 //! Invariants:
 //! - Applying the changes of all records in order leads from an empty run to its current state.
-//! - The costs of all steps and helpers add up to what the run spent.
+//! - The costs of all steps and helpers add up to the spending of the run.
 //! - For a partial trace, both statements hold relative to the state with which it begins.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use super::cost::{CostReport, StepCost};
 use super::lineage::{complete_from, foldable_from};
 use super::run_diff::{ComparedRun, ValueChange};
 
-/// Every record of a run, and what it changed.
+/// All records of a run, each with its changes.
 #[derive(Debug, Clone)]
 pub struct Trace {
     /// Its records, in order.
@@ -39,7 +39,7 @@ pub struct PartialTrace {
     pub cut: Option<Error>,
 }
 
-/// A record of a run, and what it changed.
+/// A record of a run with its changes.
 #[derive(Debug, Clone)]
 pub struct TracedRecord {
     /// Sequence number.
@@ -121,7 +121,7 @@ impl Tracer {
     fn follow(&mut self, reader: &LogReader, first: u64) -> Result<()> {
         for record in reader.records(first) {
             self.add(&decode_record(&record?)?);
-            // A run of which the state has only a summary no longer changes.
+            // A run that is only kept as a summary no longer changes.
             if !self.state.runs.contains_key(&self.id)
                 && self.state.summaries.contains_key(&self.id)
             {

@@ -42,12 +42,12 @@ pub struct ArchiveReport {
 /// All entries except the manifest, in order.
 type Contents = Vec<(String, Content)>;
 
-/// Make an archive of the oldest segments of the ledger `dir`: the segments whose runs have all
-/// ended, up to record `through`. The file `to` must not exist.
+/// Make an archive of the oldest segments of the ledger `dir`: those in which all runs have ended,
+/// up to record `through`. The file `to` must not exist.
 ///
 /// # Errors
-/// `Rejected` if there is no such segment, naming the open run; `Corrupt` if a segment is damaged;
-/// `Io`, also for a blob that cannot be read; `DiskFull`. No file remains after an error.
+/// `Rejected` without such a segment, naming the open run; `Corrupt` if a segment is damaged; `Io`,
+/// also for a blob that cannot be read; `DiskFull`. No file remains after an error.
 pub fn archive(
     dir: &Path,
     to: &Path,
@@ -82,7 +82,7 @@ pub fn archive(
     made
 }
 
-/// The segments whose runs have ended, up to a record.
+/// The segments in which all runs have ended, up to a record.
 fn limited(reader: &LogReader, through: Option<u64>) -> Result<SegmentPrefix> {
     let limit = through.map_or(RetentionLimit::EndedRuns, RetentionLimit::EndedRunsUpTo);
     SegmentPrefix::of(reader, limit)
@@ -194,7 +194,7 @@ fn read_back(path: &Path, environment: &Environment) -> Result<()> {
 
 #[doc(hidden)]
 impl Environment {
-    /// An self in which an archive file can be read as a ledger at the file's path.
+    /// An environment that reads an archive file as a ledger at the file's path.
     ///
     /// # Errors
     /// `NotALedger` for a file that is not an archive; `Corrupt` if a byte of the archive outside of

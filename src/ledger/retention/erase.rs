@@ -1,7 +1,6 @@
-//! Erases values: outputs, variables, details of failures, error output and texts of notes, and blobs,
-//! with what quotes them
-//! (`format/retention.md`, *Erasure*). The log, its chain and every state keep the digests of erased
-//! values, and so their hashes.
+//! Erases values: outputs, variables, details of failures, error output and texts of notes, and
+//! blobs, with their quotations (`format/retention.md`, *Erasure*). The log, its chain and every
+//! state keep the digests of erased values, and so their hashes.
 //!
 //! Invariants:
 //! - All values with one salt are erased together, in every record: they came with one request, or
@@ -43,7 +42,7 @@ pub enum EraseTarget {
     Output(RunId, StepNumber),
 }
 
-/// What an erasure would remove.
+/// The effect of an erasure, before it is done.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ErasePreview {
     /// The records with a value to erase, and their kinds.
@@ -51,12 +50,12 @@ pub struct ErasePreview {
     /// The digests of the values.
     pub values: Vec<[u8; 32]>,
     pub blobs: Vec<BlobId>,
-    /// The records that hold a text of an erased value in a value of their own, and their kinds: they can
-    /// be erased, too.
+    /// The records that hold a text of an erased value in one of their own values, and their kinds:
+    /// they can be erased, too.
     pub erasable: Vec<(u64, Kind)>,
     /// The records that hold a text of an erased value where it cannot be erased, and their kinds.
     pub left: Vec<(u64, Kind)>,
-    /// The texts of the values, in each form that is looked for.
+    /// The texts of the values, in each form in which a search looks for them.
     pub texts: BTreeSet<String>,
     /// The archives of this ledger that hold one of the records, as far as the log names them.
     pub archives: Vec<ArchiveReference>,
@@ -67,7 +66,7 @@ pub struct ErasePreview {
 pub struct EraseReport {
     /// The record of the erasure note.
     pub note_seq: u64,
-    /// What was erased.
+    /// The erased values and blobs.
     pub preview: ErasePreview,
     /// The files that were changed.
     pub files: ErasedFiles,
@@ -84,7 +83,7 @@ struct Holder {
     is_erased: bool,
 }
 
-/// What a record is about, as far as a target can name it.
+/// The subject of a record, as far as a target can name it.
 #[derive(Debug, PartialEq, Eq)]
 enum Subject {
     Variable(RunId, String),
@@ -92,8 +91,8 @@ enum Subject {
     Other,
 }
 
-/// Erase values and blobs of a ledger that no other process has open. When this returns, they are
-/// gone from the files of the ledger.
+/// Erase values and blobs of a ledger that no other process has open. When this function returns,
+/// they are gone from the files of the ledger.
 ///
 /// # Errors
 /// `Rejected` if there is no such value, or if an anchor of a pruned ledger holds it: nothing was
@@ -142,7 +141,7 @@ fn note_of(preview: &ErasePreview, by: &str) -> ErasureNote {
 
 #[doc(hidden)]
 impl LedgerView {
-    /// What an erasure would remove now. This writes nothing and takes no lock.
+    /// Preview an erasure. This writes nothing and takes no lock.
     ///
     /// # Errors
     /// As [`erase`].
@@ -245,13 +244,13 @@ impl LedgerView {
     }
 }
 
-/// What a record without detached values has, and why it stays.
+/// The content of a record without detached values, and the reason why it stays.
 fn kept_content(kind: Kind) -> &'static str {
     match kind {
         Kind::ReceiptRecorded | Kind::ReceiptRefused | Kind::VariableSet => "no value",
-        Kind::PlanProposed | Kind::PlanSteps => "a plan, which later records are replayed with",
+        Kind::PlanProposed | Kind::PlanSteps => "a plan, which the replay of later records needs",
         _ if kind.number() >= crate::format::SKIPPABLE_KINDS_FROM => {
-            "what the log itself is checked and read with"
+            "data that the log itself needs"
         }
         _ => "names and texts that later records depend on or quote",
     }
@@ -306,8 +305,8 @@ fn holders(reader: &LogReader) -> Result<BTreeMap<u64, Holder>> {
     Ok(holders)
 }
 
-/// What kept a text of values that were erased before from these records: their notes list it. A value that was
-/// erased since keeps nothing.
+/// The records among these that keep a text of an earlier erased value, according to the erasure
+/// notes. A value that was erased since then keeps nothing.
 fn kept_before(
     reader: &LogReader,
     holders: &BTreeMap<u64, Holder>,
@@ -339,7 +338,7 @@ fn kept_before(
     Ok(found)
 }
 
-/// The least length of a text whose copies are looked for. Shorter ones are in many records.
+/// The minimum length of a text for a search for copies. Shorter texts are in many records.
 const COPY_MIN: usize = 6;
 
 /// The default of an input as the value of a variable: the plan states it, so it cannot be erased.
@@ -378,7 +377,7 @@ fn defaults(reader: &LogReader, targets: &[EraseTarget]) -> Result<Vec<DefaultVa
     Ok(found)
 }
 
-/// Where texts of erased values are, apart from these values.
+/// Records with texts of erased values, apart from these values.
 #[derive(Debug, Default)]
 struct Leftovers {
     erasable: Vec<(u64, Kind)>,
@@ -455,7 +454,7 @@ fn leftovers(
     Ok(found)
 }
 
-/// The forms in which a text may stand elsewhere: as it is, its lines, and both as parts of a JSON string,
+/// The forms of a text in a file: the text itself, its lines, and both as parts of a JSON string,
 /// and of a JSON text in a JSON string.
 fn forms_of(texts: &BTreeSet<String>) -> BTreeSet<String> {
     let mut forms = texts.clone();
@@ -477,7 +476,7 @@ fn escaped(text: &str) -> String {
     inside.unwrap_or(text).to_owned()
 }
 
-/// The texts of a value: its strings and numbers, or all of it if it is no JSON.
+/// The texts of a value: its strings and numbers, or the whole value if it is not JSON.
 fn collect_texts(bytes: &[u8], texts: &mut BTreeSet<String>) {
     match serde_json::from_slice::<serde_json::Value>(bytes) {
         Ok(serde_json::Value::String(text)) => drop(texts.insert(text)),
@@ -573,7 +572,8 @@ fn archives_with(reader: &LogReader, first: u64) -> Result<Vec<ArchiveReference>
     Ok(archives)
 }
 
-/// The exports and archives of a ledger among the files of a folder. They keep what is erased later.
+/// The exports and archives of a ledger among the files of a folder. They keep values that are
+/// erased later.
 ///
 /// # Errors
 /// `Io` if the folder cannot be listed.
@@ -590,7 +590,7 @@ pub fn copies_in(folder: &Path, view: &LedgerView) -> Result<Vec<PathBuf>> {
             continue;
         }
         let path = folder.join(&entry.name);
-        // A file that cannot be read is none that this user has made.
+        // A file that cannot be read was not made by this user.
         let head = first_bytes(storage, &path).unwrap_or_default();
         let is_ours = [b"{\"type\":\"header\"".as_slice(), b"ARCHIVE.json"];
         let is_copy = is_ours.iter().any(|start| head.starts_with(start))

@@ -195,7 +195,7 @@ impl SegmentPrefix {
     /// The oldest segments, up to the limit.
     ///
     /// # Errors
-    /// `Rejected` if there is none; `Corrupt` if one is damaged.
+    /// `Rejected` without a segment; `Corrupt` if one is damaged.
     pub(crate) fn of(reader: &LogReader, limit: RetentionLimit) -> Result<Self> {
         let mut rest = headers(reader)?.into_iter().peekable();
         let state = store::project::<State>(reader, u64::MAX)?.value;

@@ -14,7 +14,7 @@ const DELTAS_PER_BASE: u64 = 4;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SnapshotIntervals {
     full: u64,
-    /// Equal to `full` if there are no delta snapshots.
+    /// Equal to `full` without delta snapshots.
     delta: u64,
 }
 

@@ -26,8 +26,8 @@ pub(crate) fn is_supported<P: Projection>(name: &SnapshotName) -> bool {
     name.projection == P::NAME && name.version == P::VERSION
 }
 
-/// The value of a snapshot that a note in the log names, after every check except two: another note
-/// may contradict it, and runs whose decoding was deferred may be invalid.
+/// The value of a snapshot that a note in the log names. All checks but two are done: another note
+/// may contradict it, and runs with deferred decoding may be invalid.
 ///
 /// # Errors
 /// `Corrupt` with file and offset; `Unsupported`; `Io`.

@@ -265,7 +265,7 @@ fn hash_of_text(header: &str, steps: &[&str]) -> Option<ContentHash> {
     Some(ContentHash(text.finish()))
 }
 
-/// A version whose plan is not known yet.
+/// A version without its plan, which is added later.
 fn decode_version(input: &mut Values<'_>) -> io::Result<PlanVersion> {
     let VersionScalars { hash, reason, review, note, provenance, commands, step_count } =
         input.take()?;
@@ -339,7 +339,7 @@ fn has_hash(packed: &PackedRun, bytes: &[u8]) -> bool {
     ContentHash(content_hash(covered_part(Codec::Detached, bytes))) == packed.hash
 }
 
-/// From this many bytes on, the plans of a run are decoded on a thread of their own.
+/// The plans of a run with at least this many bytes are decoded in a separate thread.
 const LARGE_PLANS: usize = 256 << 10;
 
 /// Decode a packed run.
@@ -454,7 +454,8 @@ mod tests {
         }
     }
 
-    /// Goal: parts of another plan whose concatenation equals this plan's text are rejected.
+    /// Goal: parts of another plan are rejected, even if their concatenation equals the text of
+    /// this plan.
     #[test]
     fn parts_of_another_plan_with_the_same_text_are_rejected() {
         let (plan, _, steps) = parts(r#"{"extra": {"steps": [7]}, "steps": [{"id": "a"}]}"#);
@@ -506,7 +507,7 @@ mod tests {
         }
     }
 
-    /// Goal: a run whose queue differs from its lanes is rejected.
+    /// Goal: a run with a queue that differs from its lanes is rejected.
     #[test]
     fn queue_that_differs_from_its_lanes_is_rejected() {
         let mut run = Run::new(RunId(1), "run", RunPolicy::default(), 1);

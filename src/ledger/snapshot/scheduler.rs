@@ -92,7 +92,7 @@ struct SnapshotThread {
 }
 
 impl SnapshotScheduler {
-    /// The scheduler of the ledger in `dir`, whose newest valid snapshot is at record `newest`.
+    /// The scheduler of the ledger in `dir`, with its newest valid snapshot at record `newest`.
     pub(crate) fn new(environment: &Environment, dir: &Path, newest: u64) -> Self {
         let every = environment.snapshot_every.filter(|every| *every > 0);
         let full = every.unwrap_or(DEFAULT_SNAPSHOT_INTERVAL);

@@ -30,7 +30,7 @@ use super::load::{
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SnapshotLock(Arc<Mutex<()>>);
 
-/// While this exists, no other snapshot is made or removed.
+/// While this guard exists, no other snapshot is made or removed.
 pub(crate) type SnapshotGuard<'a> = MutexGuard<'a, ()>;
 
 impl SnapshotLock {
@@ -55,12 +55,11 @@ pub struct Snapshot {
 #[derive(Debug)]
 pub(crate) struct Projected<P> {
     pub(crate) value: P,
-    /// The last record that was folded in; 0 for none.
+    /// The last folded record; 0 for none.
     pub(crate) seq: u64,
     pub(crate) time: Timestamp,
     pub(crate) chain: Chain,
-    /// The record of the snapshot from which the fold began; `None` if it began at the start of the
-    /// log.
+    /// The record of the snapshot from which the fold began; `None` for the start of the log.
     pub(crate) from: Option<u64>,
     /// The errors of snapshots that were not used.
     pub(crate) ignored: Vec<Error>,
@@ -205,7 +204,7 @@ fn no_origin<P: Projection>(
 /// A projection after exactly that record.
 ///
 /// # Errors
-/// As [`project`], and `OutOfRange` if there is no such durable record.
+/// As [`project`], and `OutOfRange` if no such record is durable.
 pub(crate) fn project_at<P: Projection>(reader: &LogReader, seq: u64) -> Result<Projected<P>> {
     project_at_with(reader, seq, Validation::Deferred)
 }
@@ -383,8 +382,8 @@ pub(crate) fn make<P: Projection>(
     Ok((Snapshot { seq, state_hash, path }, note, projected.ignored))
 }
 
-/// The state with which a fold of the log up to record `seq` begins, and its record: the empty one,
-/// or that of the oldest valid snapshot of a pruned log; and the errors of older snapshots.
+/// The starting state of a fold of the log up to record `seq`, and its record: the empty state, or
+/// that of the oldest valid snapshot of a pruned log; and the errors of older snapshots.
 pub(crate) fn first_state(reader: &LogReader, seq: u64) -> (Option<(State, u64)>, Vec<Error>) {
     if reader.first_seq() == 1 {
         return (Some((State::default(), 0)), Vec::new());

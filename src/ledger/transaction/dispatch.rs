@@ -1,7 +1,7 @@
 //! Dispatches steps to workers.
 //!
-//! Invariant: everything that is due, and the backlog of earlier commands, is recorded first. A
-//! worker therefore never learns that nothing is ready while a consequence is missing.
+//! Invariant: due events, and the backlog of earlier commands, are recorded first. A worker
+//! therefore never learns that nothing is ready while a consequence is missing.
 
 use crate::error::{Error, Result};
 use crate::ledger::blobs::KeepOutput;
@@ -163,7 +163,8 @@ pub(crate) fn submit_receipt<'a, T, E: From<Error>>(
     })
 }
 
-/// Whether no other receipt of an attempt is recorded: it is over, and too many came too late.
+/// Whether no more receipts of an attempt are recorded: it is over, and too many receipts came
+/// late.
 fn is_rejected(engine: &Engine, token: AttemptToken, earlier: EarlierReceipt) -> Result<bool> {
     if !earlier.is_full() {
         return Ok(false);
@@ -173,7 +174,8 @@ fn is_rejected(engine: &Engine, token: AttemptToken, earlier: EarlierReceipt) ->
     Ok(!shared.state.in_flight.contains_key(&token))
 }
 
-/// The receipt in the log of an attempt that is no longer in flight, unless this process remembers it.
+/// The recorded receipt of an attempt that is no longer in flight, unless this process remembers
+/// it.
 fn earlier_receipt(engine: &Engine, token: AttemptToken) -> Result<EarlierReceipt> {
     match unremembered_attempt(engine, token)? {
         Some(last) => {
@@ -193,8 +195,8 @@ pub(crate) fn must_read_receipt(engine: &Engine, token: AttemptToken) -> Result<
     unremembered_attempt(engine, token).map(|last| last.is_some())
 }
 
-/// The last record of the step of an attempt that is no longer in flight, unless this process
-/// remembers the attempt's receipt.
+/// The last record of the step, for an attempt that is no longer in flight and has no remembered
+/// receipt.
 fn unremembered_attempt(engine: &Engine, token: AttemptToken) -> Result<Option<u64>> {
     if engine.receipts.get(token).is_some() {
         return Ok(None);
@@ -208,7 +210,7 @@ fn unremembered_attempt(engine: &Engine, token: AttemptToken) -> Result<Option<u
     Ok(step_of_attempt(state, token).map(|step| step.last_seq))
 }
 
-/// The run of an attempt whose receipt was recorded; `None` if the receipt was rejected.
+/// The run of an attempt with a recorded receipt; `None` if the receipt was rejected.
 fn run_of_receipt(
     transaction: &Transaction<'_>,
     token: AttemptToken,

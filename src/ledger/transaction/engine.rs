@@ -41,7 +41,7 @@ pub(crate) struct Engine {
     pub(super) receipts: RecentReceipts,
     pub(super) finished: FinishedCache,
     pub(crate) notes: NotesCache,
-    /// Held by the thread that records what is due.
+    /// Held by the thread that records due events.
     pub(super) ticking: Mutex<()>,
     /// The ledger's time when it was opened.
     clock: Option<ClockAnchor>,

@@ -42,8 +42,8 @@ enum TransactionState<'a> {
 }
 
 impl<'a> Transaction<'a> {
-    /// A transaction whose first event gets the sequence number `first`. `has_backlog`: some
-    /// consequences of earlier commands did not fit into their batches.
+    /// A transaction that begins at the sequence number `first`. `has_backlog`: some consequences
+    /// of earlier commands did not fit into their batches.
     pub(super) fn new(
         state: &'a mut State,
         first: u64,
@@ -57,7 +57,7 @@ impl<'a> Transaction<'a> {
         Self { state, first, now, events, is_executed, is_settled, has_backlog, evaluator, salts }
     }
 
-    /// The same transaction, whose values can be erased.
+    /// The same transaction, with values that can be erased.
     pub(super) fn with_salts(self, salts: Arc<dyn IdSource>) -> Self {
         Self { salts: Some(salts), ..self }
     }

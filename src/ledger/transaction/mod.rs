@@ -1,9 +1,9 @@
 //! Executes commands: decide on the state, append the events as one batch, and wait until they are
 //! durable.
 //!
-//! `engine` holds the writer's state; `execution` runs the commands of a transaction, `submit` passes
-//! their events to the log, `submitted` waits for them, `tick` records what is due, and `dispatch` hands
-//! steps to workers. `repeated_receipt` knows the receipts that are sent again.
+//! `engine` holds the writer's state; `execution` runs the commands of a transaction, `submit`
+//! passes their events to the log, `submitted` waits for them, `tick` records due events, and
+//! `dispatch` hands steps to workers. `repeated_receipt` detects receipts that are sent again.
 //! `state_cache` gives readers copies of the state. `crate::plan` makes all decisions.
 
 pub(crate) mod commit;

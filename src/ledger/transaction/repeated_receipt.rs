@@ -1,6 +1,6 @@
-//! Receipts that are sent again: the receipt that an attempt has already is accepted once more, and
-//! changes nothing. A different one comes too late: it is recorded as rejected, but only a few of one
-//! attempt are, so that a worker that never stops cannot fill the disk.
+//! Receipts that are sent again: the recorded receipt of an attempt is accepted once more, and
+//! changes nothing. A different one comes too late: it is recorded as rejected, but only a few
+//! times for each attempt, so that a worker that never stops cannot fill the disk.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -51,7 +51,7 @@ impl RecentReceipts {
 /// The receipts of an attempt in the log.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct EarlierReceipt {
-    /// The hash of the one that counts, if there is one.
+    /// The hash of the valid receipt, if there is one.
     hash: Option<ContentHash>,
     /// How many came too late.
     late: usize,
@@ -87,7 +87,7 @@ impl EarlierReceipt {
         is_same && !mutant!(SameReceiptRefused)
     }
 
-    /// Whether so many receipts came too late that no other one is recorded.
+    /// Whether so many receipts came late that no more are recorded.
     pub(super) fn is_full(self) -> bool {
         self.late >= LATE_MAX && !mutant!(LateReceiptsUnlimited)
     }

@@ -79,7 +79,7 @@ impl StateCache {
         copy
     }
 
-    /// A current copy, removed from the list, if there is one or an unused one can be updated.
+    /// A current copy, removed from the list: an existing one, or an unused one that is updated.
     fn current(&mut self, state: &State) -> Option<Arc<State>> {
         if let Some(at) = self.copies.iter().position(|copy| copy.seq == state.seq) {
             return Some(self.copies.swap_remove(at));
@@ -139,7 +139,7 @@ fn weight(event: &Event) -> usize {
     }
 }
 
-/// The run whose plan an event proposes or activates.
+/// The run of an event that proposes or activates a plan.
 fn planned_run(event: &Event) -> Option<RunId> {
     match event {
         Event::PlanProposed(event) => Some(event.run),

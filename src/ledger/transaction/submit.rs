@@ -60,8 +60,8 @@ impl Engine {
         submitted.unwrap_or_else(|error| Submitted::failed(self, error.into()))
     }
 
-    /// As [`Engine::submit`], for a command whose large output is stored first, unless `keep` says that
-    /// no record will name it. The closure gets the command that names the output.
+    /// As [`Engine::submit`], for a command with a large output: the output is stored first, unless
+    /// `keep` says that no record will name it. The closure gets the command that names the output.
     pub(crate) fn submit_command<T, E: From<Error>>(
         &self,
         options: CommitOptions<'_>,

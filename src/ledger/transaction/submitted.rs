@@ -104,8 +104,8 @@ impl<'a, T, E> Submitted<'a, T, E> {
         Ok((Commit { ack, events: self.events }, value))
     }
 
-    /// Depend on what another one depends on, too; returns its result, which must not be revealed
-    /// before [`Submitted::wait`] on this one.
+    /// Depend on another result, too. The returned result must not be revealed before
+    /// [`Submitted::wait`] on this one.
     pub fn include<U, F>(&mut self, other: Submitted<'a, U, F>) -> std::result::Result<U, F> {
         let DependsOn { records, durable, state } = other.depends_on;
         let own = &mut self.depends_on;

@@ -52,7 +52,7 @@ pub struct Task {
     pub failed_criteria: Vec<Verdict>,
     /// The earlier attempts, the oldest first.
     pub earlier: Vec<EarlierAttempt>,
-    /// What was done before it, and what that produced.
+    /// The finished work before the step, with its results.
     pub finished: Finished,
     /// The last notes about the run and about the whole ledger, oldest first.
     pub notes: Vec<Note>,
@@ -117,7 +117,7 @@ impl Task {
 /// Add the data that is read without the lock: the earlier attempts and the results of finished steps
 /// that the log still has, and the planned files.
 pub(crate) fn complete(engine: &Engine, mut task: Task) -> Task {
-    // Only a fenced process has none, and its claim is rejected.
+    // Only a fenced process has no identifier here, and its claim is rejected.
     task.ledger = engine.log.uid().unwrap_or_default();
     task.planned_files = planned_files(engine, task.run, &task.step);
     // Reading the log takes time, and most tasks need nothing from it.

@@ -71,7 +71,7 @@ pub(crate) fn export(
     }
 }
 
-/// Where the records of an export of a pruned ledger begin.
+/// The start of the records in an export of a pruned ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PrunedStart {
     /// Ordinal of the first segment.
@@ -80,8 +80,8 @@ pub(crate) struct PrunedStart {
     pub(crate) last: Ack,
 }
 
-/// The header of the snapshot that an anchor line describes, without what depends on the ledger and
-/// on the body.
+/// The header of the snapshot that an anchor line describes, without the fields that depend on the
+/// ledger and on the body.
 pub(crate) fn header(
     (seq, time): (u64, u64),
     (chain, state_hash): (Chain, [u8; 32]),
@@ -118,7 +118,7 @@ impl AnchorCheck {
     /// Begin with the anchors, the older one first, and the older one's state.
     ///
     /// # Errors
-    /// A description of what is wrong.
+    /// A description of the fault.
     pub(crate) fn new(
         start: PrunedStart,
         older: (SnapshotHeader, State),
@@ -171,7 +171,7 @@ impl AnchorCheck {
     /// Check that a retention note among the records names these anchors.
     ///
     /// # Errors
-    /// A description of what is wrong.
+    /// A description of the fault.
     pub(crate) fn end(&self) -> std::result::Result<(), String> {
         let PrunedStart { ordinal, last } = self.start;
         let anchors = [&self.older, &self.newer].map(Anchor::of);
@@ -189,5 +189,5 @@ impl AnchorCheck {
 }
 
 fn differs(anchor: &SnapshotHeader) -> String {
-    format!("the snapshot at record {} belongs to another course of events", anchor.seq)
+    format!("the snapshot at record {} belongs to another history", anchor.seq)
 }

@@ -23,7 +23,7 @@ pub(crate) enum SalvageItem {
     Excluded(Damage, Loss),
 }
 
-/// What is lost with a record.
+/// The loss that comes with a lost record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Loss {
     /// Nothing that matters: it was a note that says nothing in the new ledger.
@@ -149,7 +149,7 @@ fn folder(reader: &LogReader) -> PathBuf {
     folder.unwrap_or(Path::new("log")).to_owned()
 }
 
-/// The reason why an intact record is not salvaged, if there is one.
+/// The reason why an intact record is not salvaged, if any.
 fn exclusion_reason(record: &LoggedRecord) -> Option<(String, Loss)> {
     if record.kind == KIND_SNAPSHOT_NOTE {
         let what = "a note about a snapshot, which is not salvaged";

@@ -30,7 +30,7 @@ pub type DescribeRecord<'a> = &'a dyn Fn(&LoggedRecord) -> Option<Value>;
 pub struct ExportReport {
     /// Sequence number of the first record.
     pub first_seq: u64,
-    /// Sequence number of the last record; `first_seq - 1` if there is none.
+    /// Sequence number of the last record; `first_seq - 1` without records.
     pub last_seq: u64,
     /// Chain value of the last record.
     pub chain: Chain,
@@ -45,9 +45,9 @@ pub struct ExportReport {
 
 #[doc(hidden)]
 impl LedgerView {
-    /// Write records `from` (by default all that the state needs) to `to` (by default the last durable
-    /// one), and the blobs that they reference, as JSON Lines. Without `from`, the export of a pruned
-    /// ledger has the snapshots from which it starts. `describe` adds a description of each record.
+    /// Write records `from` (by default all that the state needs) to `to` (by default the last
+    /// durable one), and their blobs, as JSON Lines. Without `from`, the export of a pruned ledger
+    /// has the snapshots from which it starts. `describe` adds a description of each record.
     ///
     /// # Errors
     /// `OutOfRange` past the last durable record, or if `to` is in the middle of a batch; `Pruned`
@@ -104,7 +104,7 @@ impl LedgerView {
 
 #[doc(hidden)]
 impl LedgerView {
-    /// The first record of an export that begins with no other. An interrupted prune may have left
+    /// The first record of an export without an earlier one. An interrupted prune may have left
     /// records before it.
     #[must_use]
     pub fn first_exported(&self) -> u64 {
@@ -122,7 +122,7 @@ struct Export<'a> {
     named: BTreeSet<BlobId>,
     /// The number of records that the current batch still lacks, according to the last record.
     batch_left: u16,
-    /// The prune from whose snapshots the export starts.
+    /// The prune that left the snapshots at the start of the export.
     start: Option<&'a RetentionNote>,
 }
 

@@ -3,8 +3,8 @@
 //! Invariants:
 //! - Every chain value is computed from the record and compared; the first difference ends the import.
 //! - After a failed import no file remains.
-//! - The export of a pruned ledger is imported with the snapshots from which it starts, each of which is
-//!   checked (`anchors`).
+//! - The export of a pruned ledger is imported with the snapshots from which it starts; each of
+//!   them is checked (`anchors`).
 //! - A line is validated before it is used: its length, then its content, then its consequences. One
 //!   record or blob and one line are in memory at a time.
 

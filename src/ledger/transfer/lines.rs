@@ -38,7 +38,7 @@ pub(crate) enum Line<E> {
         genesis: String,
         first_seq: u64,
         chain_before: String,
-        /// Ordinal of the first segment of a pruned ledger, whose anchors follow.
+        /// Ordinal of the first segment of a pruned ledger; its anchors follow.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         first_ordinal: Option<u64>,
     },
@@ -75,8 +75,8 @@ pub(crate) fn event(event: Option<Value>) -> Value {
     event.filter(fits).unwrap_or_default()
 }
 
-/// The same JSON text with escapes for characters that do not print as themselves, so that an export can
-/// neither drive a terminal nor hide what it has.
+/// The same JSON text with escapes for characters that do not print as themselves, so that an
+/// export can neither control a terminal nor hide content.
 pub(crate) fn escaped(text: String) -> String {
     if text.chars().all(is_printable) {
         return text;

@@ -20,7 +20,8 @@ enum PruneEvidence {
     Anchors(u64, u64, Damage),
 }
 
-/// The error of a log whose state cannot be folded from its records alone, if there is evidence.
+/// The error for a log with too few records for a fold of the state, if there is evidence of a
+/// prune.
 pub(crate) fn find(reader: &LogReader, storage: &dyn Storage) -> Option<Error> {
     let first = first_seq_without_note(reader)?;
     let (why, advice) = match evidence(reader, storage, first)? {

@@ -122,7 +122,7 @@ pub fn salvage(from: &Path, to: &Path, environment: &Environment) -> Result<Salv
     Ok(report)
 }
 
-/// Ranges of records whose batch lacks a later record, by first and last record.
+/// Ranges of records with an incomplete batch, by first and last record.
 fn incomplete_batches(reader: &LogReader) -> BTreeMap<u64, u64> {
     let mut incomplete = BTreeMap::new();
     let mut open: Option<(u64, u64, u16)> = None;
@@ -154,7 +154,7 @@ struct Salvager<'a> {
     incomplete: BTreeMap<u64, u64>,
     /// Chain value of the previous record in the damaged ledger.
     before: Option<Chain>,
-    /// A lost range whose gap records have not been written, since the chain after it is not known
+    /// A lost range. Its gap records are not written yet, since the chain after it is not known
     /// yet.
     pending: Option<(u64, LostRange, Loss)>,
     named: BTreeSet<BlobId>,

@@ -57,7 +57,7 @@ impl SnapshotVerifier<'_> {
         name.seq.saturating_add(1) < self.reader.first_seq()
     }
 
-    /// The finding about a snapshot whose record was pruned.
+    /// The finding about a snapshot after its record was pruned.
     pub(crate) fn pruned_finding(&self, name: &SnapshotName) -> VerifyFinding {
         let what =
             "the record of this snapshot was pruned, so the snapshot is useless; it may be deleted";

@@ -39,7 +39,7 @@ impl VerifyRequest<'_> {
     }
 }
 
-/// How often a verification is repeated because a prune removed what it was reading.
+/// Maximum number of repetitions after a prune removed files during the verification.
 const ATTEMPTS_MAX: u32 = 16;
 
 fn verify_once(
@@ -106,7 +106,7 @@ fn verify_once(
     Ok(report)
 }
 
-/// The finding about the records for whose range a gap record stands.
+/// The finding about the range of records that a gap record replaces.
 fn recorded_loss(reader: &LogReader, record: &LoggedRecord) -> Option<VerifyFinding> {
     let LostRange { last, file, offset, what, .. } = GapNote::decode(&record.payload)?.range?;
     let what = format!("lost before the ledger was salvaged, at {file}, byte {offset}: {what}");
@@ -129,7 +129,7 @@ struct NotedRecords {
     erased: BTreeMap<RecordPlace, (LoggedRecord, Vec<[u8; 32]>)>,
 }
 
-/// What the erasure notes of a log name.
+/// The values and blobs that the erasure notes of a log name.
 #[derive(Default)]
 struct Erasures {
     values: BTreeSet<[u8; 32]>,

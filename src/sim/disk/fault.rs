@@ -47,7 +47,7 @@ pub struct FaultRule {
     pub path: Option<PathBuf>,
     /// The first matching call that fails, counted from the creation of the rule: 1 is the next.
     pub nth: u64,
-    /// Whether later matching calls fail as well.
+    /// Whether later matching calls also fail.
     pub repeat: Repeat,
     /// The effect on the call.
     pub action: FaultAction,
@@ -78,7 +78,7 @@ impl FaultRule {
         Self { nth, ..self }
     }
 
-    /// Apply the rule to all later matching calls as well.
+    /// Also apply the rule to all later matching calls.
     #[must_use]
     pub fn always(self) -> Self {
         Self { repeat: Repeat::Always, ..self }
@@ -224,7 +224,7 @@ impl fmt::Display for OsError {
     }
 }
 
-/// A call to which rules may apply.
+/// A call that rules can match.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Call<'a> {
     pub(super) operation: Operation,

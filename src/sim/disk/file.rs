@@ -28,7 +28,7 @@ pub(super) struct FileImage {
     changes: Vec<Change>,
     /// Pages that the next sync writes.
     dirty: BTreeSet<u64>,
-    /// Pages whose durable bytes differ from those that the device reported.
+    /// Pages with durable bytes that differ from those that the device reported.
     diverged_pages: BTreeSet<u64>,
     /// The smallest length since the last sync.
     least_length: Option<u64>,
@@ -36,7 +36,7 @@ pub(super) struct FileImage {
     has_failed: bool,
     writes: u64,
     unreadable: Vec<Range<u64>>,
-    /// Whether it has no write permission.
+    /// Whether the file has no write permission.
     pub(super) is_read_only: bool,
 }
 

@@ -19,7 +19,7 @@ const LENGTH_MAX: u64 = u64::MAX >> 1;
 #[derive(Debug)]
 pub(super) struct SimFile {
     pub(super) disk: SimDisk,
-    /// The path with which it was opened.
+    /// The path that opened the file.
     pub(super) path: PathBuf,
     pub(super) node: usize,
     pub(super) boot: u64,

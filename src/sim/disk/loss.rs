@@ -10,7 +10,7 @@ use super::paged_bytes::{SECTOR, pieces};
 use super::random::Random;
 use crate::format::to_u64;
 
-/// What a device guarantees about unsynced writes at a power loss.
+/// The guarantees of a device about unsynced writes at a power loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Profile {
     /// Powersafe overwrite: bytes outside the range of a write are never damaged. Inside it, each
@@ -68,8 +68,8 @@ pub enum Loss {
     Everything,
     /// None.
     Nothing,
-    /// All except those whose bit is set, to enumerate the subsets of few changes. If the [`Profile`]
-    /// keeps an order, changes after a lost one are lost as well.
+    /// All changes except those with a set bit, to enumerate the subsets of few changes. If the
+    /// [`Profile`] keeps an order, changes after a lost one are lost as well.
     AllBut(u64),
     /// A random selection by the seed: of each write nothing, everything, a prefix, some sectors,
     /// or any bytes and garbage, as far as the [`Profile`] permits; one of the lengths of each

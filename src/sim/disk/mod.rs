@@ -1,8 +1,8 @@
 //! A simulated disk: it loses unsynced changes at a power loss, injects faults, and logs them.
 //!
-//! It serves crash tests of the engine and of the harnesses that are built on it.
+//! It serves crash tests of the engine and of harnesses that use the engine.
 //!
-//! What it models:
+//! The model:
 //! - It counts every call of `Storage` and `StorageFile`. The machine can stop before any of them
 //!   ([`SimDisk::crash_at`]); later calls fail until [`SimDisk::lose_power`] or
 //!   [`SimDisk::kill_process`] restarts it. Locks and open files end with the process. Killing the

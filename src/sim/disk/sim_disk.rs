@@ -161,7 +161,7 @@ impl SimDisk {
         self.state().is_down
     }
 
-    /// The number of unsynced changes, each of which a power loss can keep or lose.
+    /// The number of unsynced changes. A power loss can keep or lose each of them.
     #[must_use]
     pub fn unsynced(&self) -> usize {
         self.state().unsynced()
