@@ -84,7 +84,7 @@ pub fn bind(
     }
 }
 
-/// The ledger to which a prefix is bound; `None` if there is none. `retry` is as for [`bind`].
+/// The ledger to which a prefix is bound; `None` if the prefix is free. `retry` is as for [`bind`].
 ///
 /// # Errors
 /// `Unsupported` if a newer program bound it; `Corrupt` if the object is invalid, or is missing although there is a log;
@@ -156,7 +156,7 @@ fn identity_in(folder: &str, bytes: &[u8]) -> Option<LedgerIdentity> {
     Some(LedgerIdentity { ledger, genesis })
 }
 
-/// Repeat a call until its answer is clear, or `retry` gives up.
+/// Repeat a call until its answer is clear, or until `retry` says to stop.
 fn answered<T>(
     name: &str,
     retry: &dyn Fn(u32) -> bool,
@@ -197,8 +197,8 @@ fn other_ledger(bound: &LedgerIdentity, log: Option<&FoundLog>, own: &LedgerIden
             "the object names ledger {found}, but the log in the prefix belongs to this ledger"
         );
         return bad(ErrorKind::Corrupt, &message).with_hint(
-            "move this object, and nothing else, out of the prefix with the tool of the store, keep it, and start again: it is \
-             created again",
+            "move this object, and nothing else, out of the prefix with the tool of the store, \
+             keep it, and start again: the server creates a new one",
         );
     }
     let message = format!("the prefix belongs to ledger {found}; use another prefix for this one");
@@ -222,7 +222,7 @@ pub(super) fn expect_own_log(
 /// The ledger that the bytes of `LEDGER.json` name.
 pub(super) fn named_ledger(bytes: &[u8]) -> Result<LedgerIdentity> {
     let Ok(file) = serde_json::from_slice::<LedgerFile>(bytes) else {
-        let message = "this does not state to which ledger the prefix belongs";
+        let message = "the object does not name the ledger of the prefix";
         return Err(bad(ErrorKind::Corrupt, message));
     };
     if file.format != FORMAT {
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
     use crate::sim::SimStore;
 
-    /// Goal: what a prefix is bound to is read back, and nothing else is taken for it.
+    /// Goal: the binding of a prefix can be read back, and no other bytes pass for one.
     #[test]
     fn bound_ledger_is_read_back() {
         let store = SimStore::new();

@@ -20,9 +20,9 @@ use super::name::PROBE;
 use super::objects::{CreatedObject, ListedObject, Objects, StoreTime, StoredObject, Unclear};
 
 /// The hint for a folder that does not exist.
-const AWAY: &str = "check that the folder of the store is there, and try again";
+const AWAY: &str = "check that the folder of the store exists, and try again";
 /// The hint for a full disk.
-const FULL: &str = "free some space where the store is, and try again";
+const FULL: &str = "free some space on the disk of the store, and try again";
 /// The hint for a folder that this process may not read or write.
 const FORBIDDEN: &str =
     "check the permissions of the store's folder and whether its file system is read-only";
@@ -40,7 +40,8 @@ const TRIES: u32 = 8;
 #[derive(Debug)]
 pub struct DirectoryObjects {
     root: PathBuf,
-    /// Whether the folder existed when the store was opened. A store whose folder never existed has no objects.
+    /// Whether the folder existed when the store was opened. A store without its folder has no
+    /// objects.
     was_there: bool,
     /// It was opened by a process that may write.
     is_writable: bool,
@@ -77,7 +78,7 @@ impl DirectoryObjects {
         !self.was_there || self.root.is_dir()
     }
 
-    /// Where an object is. A name never leaves the folder.
+    /// The path of an object. A name never leaves the folder.
     fn path(&self, name: &str) -> Result<PathBuf, Unclear> {
         let is_plain = |part: &str| !part.is_empty() && !part.starts_with('.');
         if name.split('/').all(is_plain) {
@@ -183,7 +184,7 @@ fn modified(metadata: &fs::Metadata) -> Option<StoreTime> {
 fn unclear(what: &str, name: &str, error: &io::Error) -> Unclear {
     let why = format!("cannot {what} {name}: {error}");
     let hint = match error.kind() {
-        // The folder is gone, as when its file system is not mounted.
+        // The folder is gone, for example because its file system is not mounted.
         io::ErrorKind::NotFound => return Unclear::no_answer(why).with_hint(Some(AWAY.to_owned())),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some(FULL),
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Some(FORBIDDEN),
@@ -354,7 +355,8 @@ mod tests {
         assert!(!old.exists() && young.exists());
     }
 
-    /// Goal: a folder that is gone, as when its file system is, says nothing about its objects.
+    /// Goal: a lost folder, for example after its file system was unmounted, proves nothing about
+    /// its objects.
     #[test]
     fn missing_folder_gives_no_answer() {
         let place = tempfile::tempdir().unwrap();
@@ -374,7 +376,8 @@ mod tests {
         assert_eq!(none.list("tail/").unwrap(), []);
     }
 
-    /// Goal: a full disk and a missing permission are answers, with what a person can do; and nothing is left of them.
+    /// Goal: a full disk and a missing permission are answers with advice for a person, and leave
+    /// no files behind.
     #[test]
     fn errors_of_the_file_system_are_answers() {
         for (kind, word) in [

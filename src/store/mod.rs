@@ -1,21 +1,21 @@
 //! A log in an object store: slots that are created if absent, and the protocol that decides which
 //! record is next (`format/store.md`).
 //!
-//! From bottom to top: `name` and `objects` (names, and the port), `slot` (bytes
-//! to verified records and back), `protocol` (state machines without I/O or clock), `segments` (reads
-//! segment objects), `session` (carries out the protocol on a store), `binding`, `collect` and `probe`
-//! (whose log a prefix is, which objects may be deleted, whether the store keeps its promises), `derived` (index objects: what readers of few
-//! records need of many segments; snapshots: which are uploaded, and which belong to the log), `folder` (opens,
-//! restores and follows with the folder of a ledger), and `reading` (reads a ledger in its store).
-//! [`DirectoryObjects`] is a store in a folder; `sim::SimStore` is one that loses answers.
+//! From bottom to top: `name` and `objects` (names, and the port), `slot` (bytes to verified
+//! records and back), `protocol` (state machines without I/O or clock), `segments` (reads segment
+//! objects), `session` (carries out the protocol on a store), `binding` (the ledger of a prefix),
+//! `collect` (deletes unnecessary objects), `probe` (tests the promises of a store), `derived`
+//! (index objects, for readers that need few records of many segments; and snapshots), `folder`
+//! (opens, restores and follows with the folder of a ledger), and `reading` (reads a ledger in its
+//! store). [`DirectoryObjects`] is a store in a folder; `sim::SimStore` is one that loses answers.
 //!
 //! Invariants:
 //! - An unclear answer never counts as success or failure: the process reads the name and compares the bytes. The bytes
 //!   of a request never change between two tries.
 //! - Bytes of the store are verified before they are used. [`SlotBytes`], [`CheckedSlot`] and
 //!   [`VerifiedSlot`] are three types.
-//! - The store decides where the log ends. No clock of a machine is read: the protocol compares times
-//!   of the store only, and a caller decides how long it waits.
+//! - The store decides where the log ends. The protocol reads no clock of a machine: it compares
+//!   only times of the store, and a caller decides how long it waits.
 
 mod binding;
 mod collect;

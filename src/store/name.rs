@@ -14,7 +14,7 @@ pub(super) const TAIL: &str = "tail/";
 pub(super) const SEGMENTS: &str = "seg/";
 /// The folder of blobs, each named by the hash of its content.
 pub(super) const BLOBS: &str = "blob/";
-/// The folder of start snapshots of a log whose first segments were deleted.
+/// The folder of start snapshots of a log without its first segments.
 pub(super) const SNAPSHOTS: &str = "snap/";
 /// The folder of objects that a test of the store creates.
 pub(super) const PROBE: &str = "probe/";
@@ -23,7 +23,7 @@ pub(super) const PROBE: &str = "probe/";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LedgerIdentity {
     pub ledger: Uid,
-    /// The uid from which the key of the chain is derived.
+    /// The uid that gives the key of the chain.
     pub genesis: Uid,
 }
 
@@ -31,7 +31,7 @@ pub struct LedgerIdentity {
 pub enum ObjectName {
     /// The ledger of the prefix.
     Ledger,
-    /// The slot whose first record has this sequence number.
+    /// The slot with this first sequence number.
     Slot(u64),
     /// A segment, or the first part of one.
     Segment(SegmentObject),
@@ -59,7 +59,7 @@ pub struct SegmentObject {
     pub last_seq: u64,
     /// Position of the segment in the ledger.
     pub ordinal: u64,
-    /// Whether it is the whole segment.
+    /// Whether the object is the whole segment.
     pub form: SegmentForm,
 }
 

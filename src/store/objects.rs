@@ -12,8 +12,8 @@ use crate::error::{Error, ErrorKind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StoreTime(pub u64);
 
-/// A call whose outcome is unknown, with the reason for people. The store may have executed the request, may execute it
-/// later, or not at all.
+/// A call with an unknown outcome, and the reason for people. The store may have executed the
+/// request, may execute it later, or not at all.
 ///
 /// A refused create is unclear too: the refused request may be the repetition of one that succeeded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Unclear {
     pub why: String,
     /// Whether the store answered: with an error, such as a full disk or a missing right.
     pub is_answered: bool,
-    /// What a person can do about it, if the reason shows it.
+    /// Advice for a person, if the reason suggests one.
     pub hint: Option<String>,
 }
 
@@ -37,7 +37,7 @@ impl Unclear {
         Self { is_answered: true, ..Self::no_answer(why) }
     }
 
-    /// The same, with what a person can do about it.
+    /// The same, with advice for a person.
     #[must_use]
     pub fn with_hint(self, hint: Option<String>) -> Self {
         Self { hint, ..self }
@@ -104,15 +104,16 @@ pub struct ListedObject {
 
 /// An object store, below the prefix of one ledger. Names use `/` between folders.
 pub trait Objects: Send + Sync + fmt::Debug {
-    /// Create an object, if there is none of that name. This is atomic, also against other clients.
+    /// Create an object, if the name is free. This is atomic, also against other clients.
     fn create(&self, name: &str, bytes: &[u8]) -> Result<CreatedObject, Unclear>;
 
-    /// Read an object, or a range of its bytes, which may extend past its end. `None` if there is no such object.
+    /// Read an object, or a range of its bytes, which may extend past its end. `None` if the object
+    /// does not exist.
     fn get(&self, name: &str, range: Option<Range<u64>>) -> Result<Option<StoredObject>, Unclear>;
 
-    /// List the objects of a folder, whose name ends in `/`, that sort after `after`. `after` begins with the name of
-    /// the folder and need not exist. The order of the list is not defined. An engine that cannot start in the middle
-    /// filters the names.
+    /// List the objects of a folder that sort after `after`; the name of the folder ends in `/`.
+    /// `after` begins with the name of the folder and need not exist. The order of the list is not
+    /// defined. An engine that cannot start in the middle filters the names.
     fn list_after(&self, folder: &str, after: &str) -> Result<Vec<ListedObject>, Unclear>;
 
     /// List all objects of a folder.

@@ -92,8 +92,8 @@ fn check_bytes(objects: &dyn Objects, name: &str, bytes: &[u8], problems: &mut V
     }
 }
 
-/// Let several threads create one name at once, each with as many bytes, all of which are its number. Returns
-/// the numbers of the winners.
+/// Let several threads create one name at once, each with `size` bytes that all have the value of
+/// its number. Returns the numbers of the winners.
 ///
 /// # Panics
 /// A call of the store panics.

@@ -74,7 +74,7 @@ pub(super) fn lost_end(sealed: &SegmentObject) -> Error {
         .at_seq(next_seq)
 }
 
-/// A segment object whose frames are verified.
+/// A segment object with verified frames.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifiedSegment {
     object: SegmentObject,
@@ -114,9 +114,7 @@ impl VerifiedSegment {
     ) -> Result<(Self, SegmentEnd), SlotFault> {
         let header = SegmentHeader::decode(&bytes).map_err(SlotFault::Segment)?;
         if (header.base_seq, header.ordinal) != (object.base_seq, object.ordinal) {
-            return Err(SlotFault::Place(
-                "its header is that of another segment than its name says",
-            ));
+            return Err(SlotFault::Place("its header and its name are of different segments"));
         }
         if (header.ledger, header.genesis) != (identity.ledger, identity.genesis) {
             return Err(SlotFault::Ledger);
@@ -134,16 +132,16 @@ impl VerifiedSegment {
             }
         })?;
         if walk.next_seq != object.last_seq + 1 {
-            return Err(SlotFault::Place("it ends before the last record that its name says"));
+            return Err(SlotFault::Place("it ends before the last record in its name"));
         }
         if object.form == SegmentForm::Part && walk.offset != to_u64(bytes.len()) {
-            return Err(SlotFault::Place("it continues after the last record that its name says"));
+            return Err(SlotFault::Place("it continues after the last record in its name"));
         }
         if chain_before.is_some_and(|chain| chain != before.chain) {
             return Err(SlotFault::Link("it follows other records"));
         }
         if time_before.is_some_and(|time| time < before.time) {
-            return Err(SlotFault::Link("its time is before that of the record before"));
+            return Err(SlotFault::Link("its time is earlier than that of the previous record"));
         }
         let note = walk.note.map(|(_, note)| note);
         let epoch = note.as_ref().map(|note| note.epoch);
@@ -168,7 +166,7 @@ impl VerifiedSegment {
         &self.object
     }
 
-    /// Where the log ends after it.
+    /// The end of the log after this segment.
     #[must_use]
     pub fn place(&self) -> &SegmentPlace {
         &self.place

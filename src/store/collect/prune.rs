@@ -27,8 +27,8 @@ pub struct StorePrune {
     /// The record with the retention note.
     pub seq: u64,
     pub note: RetentionNote,
-    /// The segment objects that the note covers, then the snapshots from which no fold starts any longer, in the order
-    /// in which they are deleted.
+    /// The segment objects that the note covers, then the snapshots that are no longer the start of
+    /// a fold, in the order of deletion.
     pub objects: Vec<RemovableObject>,
     /// The start snapshots that the store has, but does not keep as anchors yet.
     pub unkept: Vec<Anchor>,
@@ -118,7 +118,7 @@ fn expect_start(starts: &[(u64, u64, Chain)], seq: u64, note: &RetentionNote) ->
         return Ok(());
     }
     let message = format!(
-        "this note says that records up to {} were pruned, but no segment continues after them as it says",
+        "this note says that records up to {} were pruned, but no segment continues there",
         note.last_seq
     );
     Err(Error::new(ErrorKind::Corrupt, message).at_seq(seq))
@@ -140,7 +140,7 @@ impl StorePrune {
         let reader = LogReader::open(&options.storage, dir)?;
         let identity = (session.identity.ledger, session.identity.genesis);
         if reader.uids() != Some(identity) {
-            let message = "the store has the log of another ledger than the folder";
+            let message = "the store and the folder have the logs of different ledgers";
             return Err(Error::new(ErrorKind::Rejected, message).at_path(dir));
         }
         let mut created = Vec::new();

@@ -85,8 +85,8 @@ impl CollectPlan {
     }
 }
 
-/// Decide about an old slot whose name the floor covers. An invalid slot is kept, because it is damaged or was written
-/// by a newer program.
+/// Judge an old slot with a name that the floor covers. An invalid slot is kept, because it is
+/// damaged or was written by a newer program.
 fn judge(session: &StoreSession<'_>, listed: &ListedObject, plan: &mut CollectPlan) -> Result<()> {
     let Some(ObjectName::Slot(first_seq)) = ObjectName::parse(&listed.name) else { return Ok(()) };
     // Another collector may have been first.

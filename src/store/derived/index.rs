@@ -25,7 +25,7 @@ const ENTRY_SIZE: usize = 384;
 const KEY_SIZE: usize = 8;
 /// The bytes of a footer before its zeros.
 const FOOTER_FIELDS: usize = 368;
-/// Where the checksum of a footer is.
+/// Offset of the checksum in a footer.
 const FOOTER_CRC: usize = FOOTER_SIZE - 4;
 /// The most segments in an index object: a longer log has several.
 const ENTRIES_MAX: usize = 256;
@@ -252,8 +252,8 @@ pub(in crate::store) fn index_ranges_to_read(
     chosen
 }
 
-/// Create the index object that ends with a segment whose object was just created. It extends the newest index object,
-/// or begins with this segment.
+/// Create the index object that ends with the segment of an object that was just created. It
+/// extends the newest index object, or begins with this segment.
 ///
 /// # Errors
 /// `Io` if the store does not answer; `Corrupt` if another object has the name.

@@ -53,7 +53,7 @@ impl fmt::Display for AckMode {
     }
 }
 
-/// Where an acknowledged record is.
+/// The place of an acknowledged record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AckedBy {
     /// In the folder.
@@ -114,7 +114,8 @@ impl StoreLag {
     }
 }
 
-/// How many groups are kept apart. Beyond that, neighbours count as one that is as old as the older one.
+/// Maximum number of groups. Beyond it, two neighbours become one group with the age of the older
+/// one.
 const GROUPS_MAX: usize = 256;
 
 /// Groups that are durable in the folder, and that the store does not have.

@@ -20,7 +20,8 @@ const AHEAD_BYTES: u64 = 32 << 20;
 
 type Answer = Result<Option<StoredObject>, Unclear>;
 
-/// Call `read` with a store that answers like `objects`, and reads these ones ahead, which are sorted by name.
+/// Call `read` with a store that answers like `objects` and reads these objects ahead. They are
+/// sorted by name.
 pub(in crate::store) fn with_objects_ahead<T>(
     objects: &dyn Objects,
     needed: Vec<ListedObject>,
@@ -40,7 +41,7 @@ pub(in crate::store) fn with_objects_ahead<T>(
     })
 }
 
-/// A store whose objects are read ahead.
+/// A store that reads objects ahead.
 struct ObjectsAhead<'a> {
     objects: &'a dyn Objects,
     needed: Vec<ListedObject>,
@@ -167,7 +168,7 @@ mod tests {
     use super::*;
     use crate::store::name::ObjectName;
 
-    /// A store whose slots have the length in their names, and that counts its requests.
+    /// A store that has the lengths of slots in their names and counts its requests.
     #[derive(Debug, Default)]
     struct Counting {
         requests: AtomicUsize,
@@ -226,7 +227,7 @@ mod tests {
         }
     }
 
-    /// Goal: an unclear answer is given once, and who asks again asks the store.
+    /// Goal: an unclear answer is given once; a second request asks the store again.
     #[test]
     fn unclear_answer_is_asked_for_again() {
         let store = Counting { is_unclear: true, ..Counting::default() };

@@ -1,8 +1,8 @@
-//! Blobs: contents too large for a record, each an object that is named by its hash.
+//! Blobs: values too large for a record. Each is an object with its hash as the name.
 //!
 //! Invariants:
 //! - The store has a blob before it has a record that refers to it.
-//! - A folder takes in only bytes that have the hash of their name.
+//! - A folder copies only bytes that match the hash in their name.
 
 use std::collections::BTreeSet;
 
@@ -35,8 +35,8 @@ pub(super) fn ship_blobs(session: &StoreSession<'_>, copy: &LogCopy) -> Result<(
     Ok(())
 }
 
-/// Take in the blobs of the store that a folder lacks. One that is damaged is left out, as if it were missing: the
-/// records of the log do not depend on it.
+/// Copy the blobs of the store that a folder lacks. A damaged one is left out like a missing one:
+/// the records of the log do not depend on it.
 pub(super) fn take_in_blobs(session: &StoreSession<'_>, copy: &LogCopy) -> Result<()> {
     let blobs = copy.blobs();
     let own: BTreeSet<String> =

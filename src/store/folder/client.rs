@@ -35,7 +35,7 @@ impl StoreClient {
         Self { url: url.into(), objects, retry: Arc::new(retry) }
     }
 
-    /// Where the store is.
+    /// Address of the store.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url

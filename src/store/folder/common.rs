@@ -23,7 +23,7 @@ use super::ahead::with_objects_ahead;
 /// From how many objects on they are read several at a time.
 pub(super) const AHEAD_FROM: usize = 16;
 
-/// The size of a chain value, with which the frames of a segment end.
+/// The size of a chain value, at the end of each frame of a segment.
 const CHAIN_SIZE: u64 = 32;
 
 /// The first record of a slot that a store listed.
@@ -106,14 +106,15 @@ pub(super) fn pruned_before(dir: &Path, first: u64, next_seq: u64) -> Error {
         .at_seq(next_seq)
 }
 
-/// The error of a folder whose store is empty. Another folder may have more records than this one.
+/// The error of a folder after its store was emptied. Another folder may have more records than
+/// this one.
 pub(super) fn emptied(copy: &LogCopy, url: &str) -> Error {
     let (dir, first, last) = (copy.dir(), copy.first_seq(), copy.last().seq);
     if first > 1 {
         return pruned_before(dir, first, 1);
     }
     let message = format!(
-        "this folder is bound to {url}, which has no record of the ledger any more; the folder ends at record {last}"
+        "this folder is bound to {url}, which no longer has a record of the ledger; the folder ends at record {last}"
     );
     let hint = format!(
         "check the address; if the store was emptied, choose the folder of the last owner, which has every record, remove \
@@ -141,7 +142,8 @@ pub(super) struct CommonSegment {
     pub(super) last_writer: Option<(u64, Uid)>,
 }
 
-/// The newest such position up to which the folder has the log, or an older one. The listing is sorted.
+/// The newest common position of the folder and the store's segment objects, or an older one. The
+/// listing is sorted.
 pub(super) fn common_segment(
     copy: &mut LogCopy,
     session: &StoreSession<'_>,
@@ -178,7 +180,7 @@ pub(super) fn common_segment(
     Ok(None)
 }
 
-/// Where an object ends or begins, and the record before that place, if the folder has it there.
+/// The end or start of an object, and the record before it, if the folder has this record there.
 fn common_place(
     copy: &mut LogCopy,
     session: &StoreSession<'_>,
@@ -218,8 +220,9 @@ fn range_of(session: &StoreSession<'_>, name: &str, range: &Range<u64>) -> Resul
     Ok(session.get_part(name, range, &mut 0)?.map(|found| found.bytes))
 }
 
-/// The epoch to which the records of a segment belong, and its writer: an epoch begins with the first record of a
-/// segment. Before the first epoch, that is 0 without a writer. `None` if the folder does not show it.
+/// The epoch of the records in a segment, and its writer: an epoch begins with the first record of
+/// a segment. Before the first epoch, that is 0 without a writer. `None` if the folder does not
+/// have this information.
 fn writer_in(copy: &mut LogCopy, segment: &SegmentHeader) -> Result<Option<(u64, Option<Uid>)>> {
     for ordinal in (0..=segment.ordinal).rev() {
         // It was pruned.

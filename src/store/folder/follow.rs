@@ -34,7 +34,8 @@ pub struct FolderProgress {
     pub last_seq: u64,
     /// The epoch of the last record that was read.
     pub epoch: u64,
-    /// The first sealed segment of the store whose index or footer is invalid: its records are whole.
+    /// The first sealed segment of the store with an invalid index or footer: its records are
+    /// intact.
     pub derived_damage: Option<SegmentObject>,
     /// The sealed segment after which the store lost its newest records, if the folder does not have them either.
     pub lost_after: Option<SegmentObject>,
@@ -72,7 +73,7 @@ pub(super) struct Follower {
     pub(super) progress: FolderProgress,
     /// The writer of the last slot.
     pub(super) last_writer: Option<(u64, Uid)>,
-    /// The folder has every blob to which records up to this one refer.
+    /// The folder has every blob that records up to this one reference.
     blobs_seq: Option<u64>,
     /// HEAD was written here up to this record.
     head_seq: Option<u64>,
@@ -114,12 +115,13 @@ impl Follower {
         self.gathered.as_ref().map_or(self.copy.last(), |gathered| gathered.last)
     }
 
-    /// A position in the store from which the folder may lack records: after the newest slot that the folder has in the
-    /// same place, at the start or end of a segment object, or at the start of the log.
+    /// A position in the store from which the folder may lack records: after the newest slot that
+    /// the folder has in the same place, at the start or end of a segment object, or at the start
+    /// of the log.
     pub(super) fn common_position(&mut self, session: &StoreSession<'_>) -> Result<CommonPosition> {
         let mut unclear = 0;
         let segments = session.list(SEGMENTS, &mut unclear)?;
-        // A slot up to the floor may be one that does not belong to the log.
+        // A slot up to the floor may not belong to the log.
         let floor = segment_floor(&segments);
         let after = slots_from(floor.saturating_add(1));
         let listed = session.list_after(TAIL, &after, &mut unclear)?;
@@ -178,7 +180,8 @@ impl Follower {
         }
     }
 
-    /// Where a segment object begins or ends up to which the folder has the log, or the start of the log.
+    /// The start or end of the last segment object that the folder has completely, or the start of
+    /// the log.
     fn common_segment(
         &mut self,
         session: &StoreSession<'_>,
@@ -321,9 +324,10 @@ impl Follower {
         }
     }
 
-    /// Whether an error is about the newest slot, and this folder wrote it. In the mode `store`, HEAD covers only
-    /// records that its process found in the store. After a later slot, another process may have continued the log from
-    /// a store that had lost its newest slots: then the answer is no.
+    /// Whether an error is about the newest slot, and this folder wrote that slot. In the mode
+    /// `store`, HEAD covers only records that its process found in the store. After a later slot,
+    /// another process may have continued the log from a store that had lost its newest slots: then
+    /// the answer is no.
     fn is_own_damage(&self, session: &StoreSession<'_>, error: &Error) -> Result<bool> {
         let named = error
             .location()
@@ -344,7 +348,7 @@ impl Follower {
             && !session.list_after(TAIL, &after, &mut 0)?.iter().any(|it| first_seq(it).is_some()))
     }
 
-    /// Create segment objects up to what HEAD covers.
+    /// Create segment objects up to the end of HEAD.
     fn cover(&mut self, session: &StoreSession<'_>) -> Result<()> {
         let reader = self.copy.reader()?;
         let Some(head) = reader.head() else { return Ok(()) };
@@ -380,7 +384,8 @@ impl Follower {
         Ok(())
     }
 
-    /// Copy the blobs to which the records of the folder refer. After a crash, records may lack their blobs.
+    /// Copy the blobs that the records of the folder reference. After a crash, records may lack
+    /// their blobs.
     pub(super) fn take_in_blobs(&mut self, session: &StoreSession<'_>) -> Result<()> {
         let last = self.last().seq;
         let has_all = self.blobs_seq == Some(last)
@@ -647,7 +652,7 @@ fn writer_of(taken: &TakenIn<'_>) -> Option<(u64, Uid)> {
 }
 
 fn other_segments(copy: &LogCopy, part: &FolderPart) -> Error {
-    let message = "the folder has the records of the log in other segments than the store";
+    let message = "the folder has the records of the store, but in different segments";
     Error::new(ErrorKind::Diverged, message)
         .with_hint("nothing was changed; keep this folder, and restore the store into a new one")
         .at_path(copy.dir())

@@ -6,7 +6,7 @@
 //! - In the mode `bounded` no group is acknowledged while the store lacks one that became durable longer ago
 //!   than the bound.
 //! - After another process took over, no group is acknowledged in any mode.
-//! - Lock order: the open epoch, then what is unshipped.
+//! - Lock order: the open epoch, then the unshipped records.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -50,7 +50,7 @@ pub struct StoreKeeper {
 #[derive(Debug)]
 struct Pending {
     unshipped: Unshipped,
-    /// Blobs to which unshipped records may refer.
+    /// Blobs that unshipped records may reference.
     blobs: BTreeSet<BlobId>,
     /// Why the process no longer holds the log.
     fenced: Option<String>,
@@ -82,7 +82,7 @@ impl StoreKeeper {
         self.writer.identity
     }
 
-    /// Where the store is.
+    /// Address of the store.
     #[must_use]
     pub fn url(&self) -> &str {
         self.client.url()
@@ -102,7 +102,7 @@ impl StoreKeeper {
         }
     }
 
-    /// An error in one line: where, what happened, and what to do.
+    /// An error in one line: the place, the cause, and the advice.
     fn cause(&self, error: &Error) -> String {
         let place = match &error.location().path {
             Some(path) if ObjectName::is_below_prefix(path) => Path::new(self.url()).join(path),
@@ -119,7 +119,7 @@ impl StoreKeeper {
         self.ack
     }
 
-    /// Where the log ends in the store.
+    /// The end of the log in the store.
     #[must_use]
     pub fn end(&self) -> StoreEnd {
         self.held().end().clone()
@@ -131,20 +131,20 @@ impl StoreKeeper {
         self.pending().unshipped.lag(self.clock.now())
     }
 
-    /// Where a record is that was acknowledged.
+    /// The place of an acknowledged record.
     #[must_use]
     pub fn acked_by(&self, seq: u64) -> AckedBy {
         if seq <= self.pending().unshipped.shipped_seq { AckedBy::Store } else { AckedBy::Local }
     }
 
-    /// Make slots of all records that are durable in the folder, and return the remaining lag of the store. A program
-    /// calls this again and again, and once more before it closes the log: see [`Self::wait`]. In the mode `store` this
-    /// does nothing.
+    /// Make slots of all durable records of the folder, and return the remaining lag of the store.
+    /// A program calls this again and again, and once more before it closes the log: see
+    /// [`Self::wait`]. In the mode `store` this does nothing.
     ///
     /// # Errors
-    /// `OutcomeUnknown` and `Io`: the store does not answer; a later call continues. `Fenced`: another
-    /// process took over, and the log accepts nothing any more. `Corrupt` if a file is damaged; `Pruned` if
-    /// the folder no longer has what the store lacks.
+    /// `OutcomeUnknown` and `Io`: the store does not answer; a later call continues. `Fenced`:
+    /// another process took over, and the log accepts no more records. `Corrupt` if a file is
+    /// damaged; `Pruned` if the folder no longer has the records that the store lacks.
     pub fn ship(&self) -> Result<StoreLag> {
         if self.ack == AckMode::Store {
             return Ok(self.lag());
@@ -184,10 +184,11 @@ impl StoreKeeper {
         shipped
     }
 
-    /// Upload complete segments whose slots the store has, a first part of the newest segment if more than 256 slots or
-    /// 4 MiB are in no segment object, and at most one snapshot. Returns the number of objects. So a machine without a
-    /// folder needs few requests. A program calls this after [`Self::ship`]. It delays no commit, and makes no request
-    /// if there is nothing to upload.
+    /// Upload complete segments with slots in the store, a first part of the newest segment if more
+    /// than 256 slots or 4 MiB are in no segment object, and at most one snapshot, so that a
+    /// machine without a folder needs few requests. Returns the number of objects. A program calls
+    /// this after [`Self::ship`]. It delays no commit, and sends no request without a reason to
+    /// upload.
     ///
     /// # Errors
     /// `Corrupt` if a file is damaged; `Io`: a later call continues.

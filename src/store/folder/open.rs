@@ -30,7 +30,7 @@ pub struct StoreOpening {
     pub clock: MonotonicClock,
 }
 
-/// A log that is open for writing, and whose records go to a store.
+/// A log that is open for writing and sends its records to a store.
 #[derive(Debug)]
 pub struct BoundLog {
     pub log: Log,
@@ -44,9 +44,9 @@ pub struct BoundLog {
     pub keeper: Arc<StoreKeeper>,
 }
 
-/// Open the log of a folder that is bound to a store, or bind it: bring the folder to the end of the log
-/// in the store, add what only the folder has, and open an epoch there. After a failure it can be called
-/// again.
+/// Open the log of a folder that is bound to a store, or bind it: bring the folder to the end of
+/// the log in the store, add the records that only the folder has, and open an epoch there. After a
+/// failure it can be called again.
 ///
 /// # Errors
 /// As [`Log::open`]. `Rejected` if the store has the log of another ledger, or the folder is bound to
@@ -140,7 +140,7 @@ pub(super) fn binding(
     StoreBinding { url: client.url().to_owned(), ledger: identity.ledger, ack, lost: None }
 }
 
-/// Refuse a folder that is bound to another store, or whose STORE.json is of another ledger.
+/// Refuse a folder that is bound to another store, or has the STORE.json of another ledger.
 pub(super) fn check_binding(
     copy: &LogCopy,
     client: &StoreClient,

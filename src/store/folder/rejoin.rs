@@ -25,7 +25,8 @@ pub struct Rejoined {
     pub common_seq: u64,
     /// The number of records that only the folder has. They follow the last common one.
     pub lost: u64,
-    /// How many of them are known to be acknowledged. The others may be, too, if the mode was not `store`.
+    /// The number of records that are known to be acknowledged. The others may be, too, if the mode
+    /// was not `store`.
     pub acknowledged: u64,
     /// The folder that diverged, under its new name.
     pub kept: PathBuf,
@@ -50,7 +51,7 @@ pub fn rejoin(
     let copy = LogCopy::open(dir, options.clone())?;
     let (identity, found) = (identity_of(&copy)?, bound(client)?);
     if identity != found {
-        let message = "the store has the log of another ledger than the folder";
+        let message = "the store and the folder have the logs of different ledgers";
         return Err(Error::new(ErrorKind::Rejected, message).at_path(dir));
     }
     check_binding(&copy, client, &identity)?;

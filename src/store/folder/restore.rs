@@ -74,7 +74,7 @@ pub(super) fn restore_after(
     follower.copy.finish()
 }
 
-/// The ledger whose log a store has.
+/// The ledger of a store.
 pub(super) fn bound(client: &StoreClient) -> Result<LedgerIdentity> {
     bound_ledger(client.objects(), client.retry())?.ok_or_else(|| {
         let message = "the store has no ledger at this place";

@@ -3,8 +3,8 @@
 //!
 //! Invariants:
 //! - Only records that HEAD covers are shipped, so that the store never has a record that the folder can still reject.
-//! - The blobs to which records may refer are in the store before their slot.
-//! - A slot whose outcome is unclear is resolved before the next one is made.
+//! - The blobs that records may reference are in the store before their slot.
+//! - An unclear outcome of a slot is resolved before the next slot is made.
 
 use std::collections::BTreeSet;
 
@@ -136,7 +136,7 @@ fn part_up_to(session: &StoreSession<'_>, last_seq: u64) -> Result<Vec<u8>> {
     Ok(found.map(|found| found.bytes).unwrap_or_default())
 }
 
-/// The object of a segment with these bytes, every frame of which is verified.
+/// The object of a segment with these bytes, after a check of all frames.
 fn verified(
     session: &StoreSession<'_>,
     last_seq: u64,

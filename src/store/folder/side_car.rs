@@ -1,12 +1,14 @@
 //! Shipping a folder that another process writes, without its lock.
 //!
-//! The side-car reads the records that HEAD covers and makes slots of them, in the epoch in which the log ends in the
-//! store. It opens no epoch: a writer note of the folder, from a store that had the ledger before, becomes an opening
-//! slot again. Two side-cars of one folder make slots of the same records, so either of them may be first.
+//! The side-car reads the records that HEAD covers and makes slots of them, in the epoch in which
+//! the log ends in the store. It opens no epoch: a writer note of the folder, from an earlier store
+//! of the ledger, becomes an opening slot again. Two side-cars of one folder make slots of the same
+//! records, so either of them may be first.
 //!
 //! Invariants:
 //! - The folder is not changed, and not bound.
-//! - If the store has other records than the folder, or more, the side-car ships nothing.
+//! - If the records of the store differ from those of the folder, or the store has more, the
+//!   side-car ships nothing.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -98,18 +100,20 @@ impl SideCar {
         })
     }
 
-    /// Where the log ends in the store.
+    /// The end of the log in the store.
     #[must_use]
     pub fn end(&self) -> &StoreEnd {
         self.held.end()
     }
 
-    /// Make slots of all records that are durable in the folder, and return the remaining lag of the store. A program
-    /// calls this again and again. The age of a record is measured from the call that saw it first.
+    /// Make slots of all durable records of the folder, and return the remaining lag of the store.
+    /// A program calls this again and again. The age of a record is measured from the call that saw
+    /// it first.
     ///
     /// # Errors
-    /// `Rejected` if the folder is bound by now, or no longer has what the store lacks; `Diverged` if another process took over in the store;
-    /// `OutcomeUnknown` and `Io`: the store does not answer, and a later call continues; `Corrupt`.
+    /// `Rejected` if the folder was bound meanwhile, or no longer has the records that the store
+    /// lacks; `Diverged` if another process took over in the store; `OutcomeUnknown` and `Io`: the
+    /// store does not answer, and a later call continues; `Corrupt`.
     pub fn ship(&mut self) -> Result<StoreLag> {
         self.reader = self.reader.reload()?;
         check_unbound(&*self.storage, &self.reader)?;
@@ -120,8 +124,9 @@ impl SideCar {
         Ok(self.lag())
     }
 
-    /// Upload the segments that are complete and whose slots the store has, so that a restore needs fewer requests, and
-    /// at most one snapshot; returns the number of objects. A program calls this after [`Self::ship`].
+    /// Upload complete segments with slots in the store, so that a restore needs fewer requests,
+    /// and at most one snapshot; returns the number of objects. A program calls this after
+    /// [`Self::ship`].
     ///
     /// # Errors
     /// `Corrupt` if a file is damaged; `Io`: a later call continues.
@@ -136,8 +141,8 @@ impl SideCar {
     /// [`super::StoreKeeper::check_store`].
     ///
     /// # Errors
-    /// `Diverged` if another process took over: what it pruned is not created again. `Io` if the store does not answer: a later
-    /// call continues.
+    /// `Diverged` if another process took over: objects that it pruned are not created again. `Io`
+    /// if the store does not answer: a later call continues.
     pub fn check_store(&mut self) -> Result<Vec<StoreDamage>> {
         let Self { client, reader, writer, held, covered, health, .. } = self;
         let session = client.session(writer.identity);
@@ -146,14 +151,15 @@ impl SideCar {
                 if mutant!(IdleSideCarRepairs) { Ok(()) } else { check_common(reader, taken) }
             })
         };
-        // Another side-car of this folder may have shipped records that this one has not read yet.
+        // Another side-car of this folder may have shipped records that this side-car has not read
+        // yet.
         if is_continued(&reader.reload()?).is_err_and(|error| error.kind() == ErrorKind::Diverged) {
             is_continued(&reader.reload()?)?;
         }
         // With records that are not shipped, their blobs are not either.
         let is_behind =
             reader.head().is_some_and(|head| head.durable_seq >= held.end().position.next_seq);
-        // If they cannot be listed, none of them is compared.
+        // If the blobs cannot be listed, none of them is compared.
         let blobs =
             if is_behind { reader.blobs().list().unwrap_or_default() } else { BlobList::default() };
         let queued: BTreeSet<BlobId> = blobs.blobs.into_iter().map(|blob| blob.id).collect();
@@ -221,7 +227,7 @@ fn expect_unpruned(reader: &LogReader, end: &StoreEnd) -> Result<()> {
 /// A recovery wrote the records again, in another segment than the shipped one.
 fn other_segments(reader: &LogReader, end: &StoreEnd) -> Error {
     let seq = end.position.next_seq;
-    let message = "the folder has the records of the log in other segments than the store";
+    let message = "the folder has the records of the store, but in different segments";
     Error::new(ErrorKind::Diverged, message)
         .with_hint(
             "nothing was changed; ship this ledger to another place in the store: a power cut made it \

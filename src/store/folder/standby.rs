@@ -6,7 +6,7 @@
 //!
 //! Invariants:
 //! - The folder has the records of the store up to the position, and HEAD covers no others.
-//! - Segments that are complete are sealed when they are, and not when the process takes over.
+//! - Complete segments are sealed at once, not only when the process takes over.
 
 use std::path::{Path, PathBuf};
 
@@ -78,7 +78,7 @@ impl StandbyFolder {
         let copy = LogCopy::open(dir, options)?;
         let (identity, found) = (identity_of(&copy)?, bound(client)?);
         if identity != found {
-            let message = "the store has the log of another ledger than the folder";
+            let message = "the store and the folder have the logs of different ledgers";
             return Err(Error::new(ErrorKind::Rejected, message)
                 .with_hint("name another folder, or the place of this ledger in the store")
                 .at_path(dir));
@@ -150,7 +150,7 @@ impl StandbyFolder {
         Ok(is_end)
     }
 
-    /// Copy the blobs to which the records of the folder refer, if there are new records.
+    /// Copy the blobs that the records of the folder reference, if there are new records.
     ///
     /// # Errors
     /// `Corrupt` with the name of a damaged object; `Io`.
@@ -158,7 +158,7 @@ impl StandbyFolder {
         self.follower.take_in_blobs(&self.client.session(self.identity))
     }
 
-    /// HEAD covers the copied records, all of which the store has.
+    /// HEAD covers the copied records; the store has all of them.
     fn settle(&mut self, before: u64) -> Result<()> {
         self.follower.expect_no_doubt(self.reading.end())?;
         let is_new = self.follower.progress.taken_in > before;

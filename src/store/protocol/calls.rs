@@ -20,7 +20,7 @@ pub struct SlotFacts {
     pub chain_after: Chain,
     /// The epoch of its writer.
     pub epoch: u64,
-    /// Whether it opens that epoch.
+    /// Whether the slot opens that epoch.
     pub opens: bool,
     /// The process that wrote it.
     pub node: Uid,

@@ -1,8 +1,8 @@
 //! Reading the log of a store to its end.
 //!
 //! Invariants:
-//! - No slot is accepted that does not continue the position, nor one whose name a segment object covers while the slot
-//!   is in doubt.
+//! - A slot is accepted only if it continues the position; and a slot in doubt only if no segment
+//!   object covers its name.
 //! - A missing slot is the end only if no later slot exists: no slot is created after a gap, and a
 //!   collected slot is covered.
 
@@ -72,7 +72,7 @@ impl EndFinder {
         }
     }
 
-    /// Continue after the segment objects, whose floor covers the next record.
+    /// Continue after the segment objects; their floor covers the next record.
     pub(super) fn skip_to(&mut self, floor: u64) {
         self.phase = Phase::ReadSegments(floor);
     }
@@ -109,7 +109,7 @@ impl EndFinder {
             // Listed before the segment objects, so that a slot that was collected in the meantime is covered.
             (Phase::Missing, StoreAnswer::LastSlot(last)) => Phase::MissingAfter(last),
             (Phase::MissingAfter(last), StoreAnswer::Floor(_)) if covers(*last) => Phase::GetAgain,
-            // The segment object may be one that another program made: it may end where no slot does.
+            // Another program may have made the segment object: it may end in the middle of a slot.
             (Phase::MissingAfter(last), StoreAnswer::Floor(_))
                 if *last > 0 && self.position.at.is_none() && !mutant!(PartEndUnchecked) =>
             {

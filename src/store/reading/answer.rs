@@ -1,4 +1,4 @@
-//! Repeats a call to a store until its answer is clear, for files whose bytes are in objects.
+//! Repeats a call to a store until its answer is clear, for files with bytes in objects.
 
 use std::io;
 

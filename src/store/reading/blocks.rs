@@ -266,7 +266,8 @@ mod tests {
         buffer
     }
 
-    /// Goal: a file in blocks has the bytes of its object, what is known in their place, and zeros after them.
+    /// Goal: a file in blocks has the bytes of its object, known bytes in their place, and zeros at
+    /// the end.
     #[test]
     fn file_has_the_bytes_of_its_object() {
         let store = SimStore::new();
@@ -315,7 +316,7 @@ mod tests {
         assert!(process.calls() < 12, "{}", process.calls());
     }
 
-    /// Goal: what is kept is bounded, whatever is read.
+    /// Goal: the cache is bounded for any sequence of reads.
     #[test]
     fn memory_is_bounded() {
         let mut kept = Kept::default();
@@ -329,8 +330,8 @@ mod tests {
         assert_eq!(kept.bytes, MEMORY_MAX);
     }
 
-    /// Goal: an object that is shorter than the listing says is a file that ends there, a missing one is an error,
-    /// and so is a store that does not answer.
+    /// Goal: a short object ends the file early, and a missing object and a silent store are
+    /// errors.
     #[test]
     fn short_and_missing_objects_are_told_apart() {
         let store = SimStore::new();

@@ -7,7 +7,7 @@
 //!
 //! Invariants:
 //! - Nothing is written to the store.
-//! - Only what the store proves is shown: a damaged or missing object is an error with its name.
+//! - Readers get only verified bytes: a damaged or missing object is an error with its name.
 
 mod answer;
 mod blocks;

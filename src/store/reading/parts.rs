@@ -181,7 +181,7 @@ fn keep_one(
     let file = BlockFile::new(blocks, &name, stored);
     let (header, footer) = if let Some(keys) = &keys {
         if keys.footer().file_length() != stored {
-            return Err(wrong("its length is not the one that its index object says"));
+            return Err(wrong("its length differs from that in its index object"));
         }
         (keys.header().clone(), Some(keys.footer().clone()))
     } else if object.form == SegmentForm::Sealed {
@@ -200,7 +200,7 @@ fn keep_one(
     let is_own = (header.base_seq, header.ordinal) == (object.base_seq, object.ordinal)
         && (header.ledger, header.genesis) == (session.identity.ledger, session.identity.genesis);
     if !is_own {
-        return Err(wrong("it is not the segment that its name says"));
+        return Err(wrong("it is not the segment in its name"));
     }
     let file = match &footer {
         Some(footer) => {

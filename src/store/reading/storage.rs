@@ -1,7 +1,7 @@
-//! The files of a ledger whose log is in a store, as a read-only file system.
+//! The files of a ledger in a store, as a read-only file system.
 //!
-//! Segments and HEAD are assembled when the store is read, or read in blocks when their bytes are needed, like
-//! snapshots. A blob is read on demand.
+//! Segments and HEAD are assembled when the store is read, or read in blocks when their bytes are
+//! needed, like snapshots. Blobs are read on demand.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -39,7 +39,7 @@ pub struct StoreStorage {
     pub(super) is_writable: bool,
 }
 
-/// Where the bytes of a file are.
+/// The place of a file's bytes.
 #[derive(Debug, Clone)]
 pub(super) enum Content {
     /// Here.
@@ -66,7 +66,7 @@ impl StoreStorage {
         self.files.insert(name, content);
     }
 
-    /// State what the index of a segment has.
+    /// Set the content of a segment's index.
     pub(super) fn add_keys(&mut self, name: String, keys: SegmentKeys) {
         self.keys.insert(name, keys);
     }
@@ -102,7 +102,7 @@ impl StoreStorage {
         Ok(self.snapshots.get_or_init(|| files))
     }
 
-    /// The files whose path begins like this.
+    /// The files with this prefix of their path.
     fn files(&self, name: &str) -> io::Result<&BTreeMap<String, Content>> {
         match name {
             name if name.starts_with(BLOBS) => self.list_blobs(),
@@ -138,7 +138,7 @@ impl Storage for StoreStorage {
         let folder = self.name(path)?;
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         let files = self.files(&prefix)?;
-        // These folders are there, whether they are listed yet or not.
+        // These folders exist even before they are listed.
         let folders = [BLOBS, SNAPSHOTS];
         let own = folders.into_iter().filter(|_| prefix.is_empty());
         let names = files.keys().map(String::as_str).chain(own);

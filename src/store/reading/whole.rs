@@ -12,12 +12,13 @@ use crate::store::segments::{object_with, segment_floor};
 use super::image::{Image, NewFile};
 use super::storage::StoreStorage;
 
-/// Read the ledger in a store, whose files then appear below the path `root`. This path is not a real one: errors and
-/// findings name files with it.
+/// Read the ledger in a store. Its files appear below the path `root`. This path is not a real one:
+/// errors and findings name files with it.
 ///
 /// # Errors
-/// `NotALedger` if the store has no ledger; `OutOfRange` if the log has no record; `Corrupt` with the name of a
-/// damaged object; `Unsupported` if a newer program wrote it; `Io` if the store does not answer.
+/// `NotALedger` if the store has no ledger; `OutOfRange` if the log is empty; `Corrupt` with the
+/// name of a damaged object; `Unsupported` if a newer program wrote it; `Io` if the store does not
+/// answer.
 pub fn read_in_place(
     root: &Path,
     options: &LogOptions,

@@ -12,7 +12,7 @@ pub(super) fn fenced(first_seq: u64) -> Error {
         .at_seq(first_seq)
 }
 
-/// A store that belongs to a ledger has none of its records.
+/// The store is bound to a ledger but has none of its records.
 pub(in crate::store) fn no_record() -> Error {
     let message = "the store has a ledger, but no record of it";
     Error::new(ErrorKind::OutOfRange, message).with_hint(
@@ -29,7 +29,7 @@ pub(super) fn fault_error(name: &str, fault: &SlotFault, seq: Option<u64>) -> Er
         SlotFault::Frame(seq, fault) => (fault.describe().to_owned(), Some(*seq)),
         SlotFault::Ledger => {
             let what = if is_segment { "segment object" } else { "slot" };
-            (format!("the {what} belongs to another ledger than LEDGER.json names"), seq)
+            (format!("the {what} does not belong to the ledger in LEDGER.json"), seq)
         }
         SlotFault::Place(what) if is_segment => {
             (format!("the segment object does not fit: {what}"), seq)

@@ -47,7 +47,7 @@ pub struct StoreEnd {
     pub position: StorePosition,
     /// Time of the record before.
     pub time: u64,
-    /// Where it is in its segment; `None` at the start of the log.
+    /// Its place in the segment; `None` at the start of the log.
     pub place: Option<SegmentPlace>,
 }
 
@@ -80,7 +80,7 @@ impl StoreEnd {
             && bytes.last_chunk() == Some(&position.chain.0);
         if !is_end {
             let message = format!(
-                "segment object: expected the {} bytes of the segment up to this record, found others",
+                "segment object: expected the {} bytes of the segment up to this record, found different ones",
                 place.end
             );
             return Err(Error::new(ErrorKind::Conflict, message).at_seq(last_seq));
@@ -91,8 +91,9 @@ impl StoreEnd {
         Ok(object)
     }
 
-    /// The record from which on segment objects can hold the next one, or slots reach it after a segment object: the
-    /// first record of the segment with the previous record. Every earlier object of the log ends before this record.
+    /// The first record from which a segment object can hold the next one, or slots reach it after
+    /// a segment object: the first record of the segment with the previous record. Every earlier
+    /// object of the log ends before this record.
     fn listed_from(&self) -> u64 {
         self.place.as_ref().map_or(0, |place| place.header.base_seq)
     }
@@ -165,7 +166,7 @@ type Build<'b> = &'b mut dyn FnMut(&StoreEnd) -> Result<EncodedSlot>;
 pub struct HeldStore {
     keeper: SlotKeeper,
     end: StoreEnd,
-    /// A slot whose commit is not resolved.
+    /// A slot with an unresolved commit.
     unresolved: Option<EncodedSlot>,
     /// How many slots were committed, the opening slot included.
     commits: u64,
@@ -234,9 +235,10 @@ impl StoreSession<'_> {
         Ok(reading.is_at_end())
     }
 
-    /// Continue to read: accept at most this many slots, up to a missing one. Returns whether one is missing. This does
-    /// not prove the end of the log: a later call, or [`Self::read_to_end`], continues. Without new records, this is
-    /// one request. After an error the reading is unusable.
+    /// Continue to read: accept at most this many slots, up to a missing one. Returns whether a
+    /// slot is missing. This does not prove the end of the log: a later call, or
+    /// [`Self::read_to_end`], continues. Without new records, this is one request. After an error
+    /// the reading is unusable.
     ///
     /// # Errors
     /// As [`Self::find_end`].
@@ -393,7 +395,7 @@ impl StoreSession<'_> {
         self.list_after(folder, folder, unclear)
     }
 
-    /// The objects of a folder whose names are after a text, sorted.
+    /// The objects of a folder with names after a text, sorted.
     pub(in crate::store) fn list_after(
         &self,
         folder: &str,
@@ -460,7 +462,7 @@ impl HeldStore {
         Self { keeper: SlotKeeper::at(end.position), end, unresolved: None, commits: 0 }
     }
 
-    /// Where the log ends.
+    /// The end of the log.
     #[must_use]
     pub fn end(&self) -> &StoreEnd {
         &self.end
@@ -490,9 +492,10 @@ impl HeldStore {
     /// Commit a slot: it continues the end of the log.
     ///
     /// # Errors
-    /// `Fenced`: another process opened an epoch, and the records are not in the log. `Corrupt`: what
-    /// stands under the name cannot be there. `OutcomeUnknown`: the caller gave up, or an earlier commit
-    /// is not resolved; see [`Self::resolve`]. `Conflict` if the slot does not continue the log.
+    /// `Fenced`: another process opened an epoch, and the records are not in the log. `Corrupt`:
+    /// the object under the name is impossible. `OutcomeUnknown`: the caller gave up, or an earlier
+    /// commit is not resolved; see [`Self::resolve`]. `Conflict` if the slot does not continue the
+    /// log.
     pub fn commit(&mut self, session: &StoreSession<'_>, slot: EncodedSlot) -> Result<()> {
         self.commit_with(session, slot, SlotKeeper::start)
     }

@@ -12,15 +12,15 @@ use super::header::{DATA_START, SLOT_HEADER_SIZE, SlotFault, SlotHeader};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotBytes(pub Vec<u8>);
 
-/// A slot whose name, ledger, checksums and fields hold. Its frames and its place in the log are not
-/// verified.
+/// A slot with a valid name, ledger, checksums and fields. Its frames and its place in the log are
+/// not verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckedSlot {
     header: SlotHeader,
     bytes: Vec<u8>,
 }
 
-/// A slot whose frames are verified and continue the log.
+/// A slot with verified frames that continue the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifiedSlot {
     header: SlotHeader,
@@ -206,7 +206,7 @@ impl VerifiedSlot {
         &self.header
     }
 
-    /// Where the log ends after this slot.
+    /// The end of the log after this slot.
     #[must_use]
     pub fn place(&self) -> &SegmentPlace {
         &self.place

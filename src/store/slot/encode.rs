@@ -145,7 +145,7 @@ impl EncodedSlot {
         &self.bytes
     }
 
-    /// Where the log ends after this slot.
+    /// The end of the log after this slot.
     #[must_use]
     pub fn place(&self) -> &SegmentPlace {
         &self.place

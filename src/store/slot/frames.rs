@@ -23,7 +23,7 @@ pub(in crate::store) struct FrameWalk {
 }
 
 impl FrameWalk {
-    /// A position of which only this is known.
+    /// A position with only these facts known.
     pub(in crate::store) fn at(next_seq: u64, chain: Chain, offset: u64) -> Self {
         Self { next_seq, chain, time: 0, offset, note: None }
     }

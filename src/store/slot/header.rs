@@ -54,7 +54,7 @@ mod at {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotHeader {
     pub ledger: Uid,
-    /// The uid from which the key of the chain is derived.
+    /// The uid that gives the key of the chain.
     pub genesis: Uid,
     /// The process that wrote it.
     pub node: Uid,

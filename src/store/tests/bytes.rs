@@ -48,8 +48,8 @@ fn golden_store_has_these_bytes() {
     assert_eq!(read_all(&store.handle()).unwrap().len(), 5);
 }
 
-/// Goal: a flipped bit in any object of the log is damage of that object, and no takeover follows it. (A
-/// flip in the magic, and so on: wherever it is.)
+/// Goal: a flipped bit in any object of the log is damage of that object, and no takeover follows
+/// it. (A flip in the magic, and anywhere else.)
 #[test]
 fn sweep_every_flipped_bit_of_a_store_is_located() {
     let store = golden_store();
@@ -77,7 +77,7 @@ fn sweep_every_flipped_bit_of_a_store_is_located() {
     }
 }
 
-/// Goal: a slot whose header is rewritten, with valid checksums, is refused for what is wrong with it.
+/// Goal: a slot with a rewritten header and valid checksums is refused for its own fault.
 #[test]
 fn forged_slot_headers_are_refused() {
     let store = golden_store();
@@ -87,7 +87,7 @@ fn forged_slot_headers_are_refused() {
     let body = &bytes[SLOT_HEADER_SIZE..];
     assert_eq!(header.body_hash, content_hash(body));
     let forged = [
-        (SlotHeader { ledger: [9; 16], ..header.clone() }, "another ledger"),
+        (SlotHeader { ledger: [9; 16], ..header.clone() }, "the ledger in LEDGER.json"),
         (SlotHeader { epoch: 2, ..header.clone() }, "an epoch is wrong"),
         (SlotHeader { opens: true, epoch: 2, ..header.clone() }, "end in a note"),
         (SlotHeader { time: header.time + 1, ..header.clone() }, "time or end"),
@@ -124,7 +124,7 @@ fn slot_is_checked_against_its_name_ledger_and_length() {
     assert_eq!(check(&longer, 3, &IDENTITY), Some(SlotFault::Length));
 }
 
-/// Goal: a prefix belongs to the ledger that was bound to it first, whatever becomes of the answers.
+/// Goal: a prefix belongs to the ledger that was bound to it first, regardless of lost answers.
 #[test]
 fn prefix_belongs_to_one_ledger() {
     let store = golden_store();
@@ -176,7 +176,7 @@ fn lost_ledger_object_is_told_and_made_again() {
         assert_eq!(store.names(), names);
         own(&store).unwrap();
         assert_eq!(store.peek("LEDGER.json"), Some(whole.clone()));
-        // It names another ledger than the log.
+        // The object names another ledger than the log.
         store.tamper("LEDGER.json", None);
         let empty = SimStore::new();
         bind(&empty, &other, 5, &|_| false).unwrap();

@@ -10,7 +10,7 @@ use crate::store::StoreEnd;
 
 use super::node::{Node, read_from};
 
-/// What all processes requested and acknowledged.
+/// The requests and acknowledgements of all processes.
 #[derive(Debug, Default, Clone)]
 struct Journal {
     requested: Vec<String>,
@@ -62,7 +62,7 @@ fn examine(store: &SimStore, journal: &Arc<Mutex<Journal>>, case: &str) {
         *count.entry(text).or_insert(0) += 1;
         assert!(journal.requested.contains(text), "{case}: {text} is invented");
     }
-    // An opening slot that was given up for another process is sent again under a later name.
+    // An opening slot that was abandoned for another process is sent again under a later name.
     let is_once = |(text, count): (&&String, &i32)| *count == 1 || text.starts_with("opened");
     assert!(count.iter().all(is_once), "{case}: {count:?}");
 }
@@ -148,7 +148,7 @@ fn random(seed: &mut u64, below: u64) -> u64 {
     (*seed >> 33) % below
 }
 
-/// A process with random fates, during which other ones live.
+/// A process with random fates, while other processes act.
 fn random_life(
     store: &SimStore,
     numbers: &Arc<Mutex<Vec<u8>>>,

@@ -8,7 +8,8 @@ mod node;
 mod rows;
 
 mod engine {
-    //! What `node` needs: the engine, the simulated store, the ledger, and how often the store is asked again.
+    //! The imports of `node`: the engine, the simulated store, the ledger, and the number of
+    //! retries.
 
     pub(super) use crate::error::Result;
     pub(super) use crate::format::{

@@ -1,14 +1,13 @@
 //! Every order of events within a small scope, for the real state machines.
 //!
-//! Processes open epochs and commit slots of one record each; requests are lost, carried out late or
-//! twice, and answers are lost; segment objects appear, slots are collected by any process that ever made
-//! a segment object, a machine is copied in any state, and the store's clock advances. Other processes bring folders to
-//! the store that had another store before: their records are given, and a writer note among them becomes an opening
-//! slot again. After each event
-//! the following must hold: an acknowledged record is in the history, at its place; no two records are
-//! acknowledged at one place; what a process believes is a prefix of the history; a slot lands at the end
-//! of the history and continues it, or under a name that a segment object covers; no process reports
-//! damage.
+//! Processes open epochs and commit slots of one record each; requests are lost, carried out late
+//! or twice, and answers are lost; segment objects appear, any process that ever made a segment
+//! object collects slots, a machine is copied in any state, and the store's clock advances. Other
+//! processes bring folders from another store: their records are given, and a writer note among
+//! them becomes an opening slot again. After each event the following must hold: an acknowledged
+//! record is in the history, at its place; no two records are acknowledged at one place; the log of
+//! a process is a prefix of the history; a slot lands at the end of the history and continues it,
+//! or under a name that a segment object covers; no process reports damage.
 //!
 //! A planted bug ([`Bug`]) is a wrong driver around the machines, or a wrong collector. Each must break one
 //! of these.
@@ -24,7 +23,7 @@ use crate::store::{
     StorePosition, StoreTime, Takeover,
 };
 
-/// What the model tries.
+/// The scope of the model.
 #[derive(Debug, Clone, Copy)]
 struct Scope {
     /// Number of processes that open an epoch.
@@ -91,7 +90,7 @@ enum Bug {
     NodeCompared,
     /// A record is acknowledged when its slot is sent.
     AcknowledgedEarly,
-    /// A segment object is made of records whose slot is not written.
+    /// A segment object has records of a slot that is not written.
     SegmentEarly,
     /// Slots are collected without a segment object.
     CollectedEarly,
@@ -104,7 +103,7 @@ enum Bug {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Machine {
     Idle,
-    /// It reads what the store has of its folder.
+    /// The process reads the part of its folder that the store has.
     Reads(EndFinder),
     Opens(Takeover),
     Keeps(SlotKeeper),
@@ -116,7 +115,7 @@ struct Process {
     machine: Machine,
     /// Its identity, which a copy has too.
     node: u8,
-    /// A create is sent, and neither answered nor given up.
+    /// A create was sent, and is neither answered nor abandoned.
     is_waiting: bool,
     /// How often the current slot was sent.
     tries: u8,
@@ -126,7 +125,7 @@ struct Process {
     covered: u64,
 }
 
-/// A record is a byte that tells who wrote it; a history is a sequence of them.
+/// A record is a byte that names its writer; a history is a sequence of records.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct World {
     processes: Vec<Process>,
@@ -329,7 +328,7 @@ impl Search {
         }
     }
 
-    /// Give a process an answer, and see what it does at once.
+    /// Give a process an answer, and let it act at once.
     fn tell(&mut self, world: &mut World, index: usize, answer: StoreAnswer) {
         world.processes[index].is_waiting = false;
         let mut machine = world.processes[index].machine.clone();
@@ -496,7 +495,7 @@ impl Search {
         }
     }
 
-    /// What a process sees under a name.
+    /// The object that a process finds under a name.
     fn see(&self, world: &World, index: usize, found: SlotFacts) -> FoundSlot {
         let own = match &world.processes[index].machine {
             Machine::Keeps(keeper) => keeper.under_way(),
@@ -510,7 +509,7 @@ impl Search {
         }
     }
 
-    /// The bug: nothing is there, so other bytes are sent under the same name.
+    /// The bug: the process finds nothing, so it sends other bytes under the same name.
     fn change_bytes(&mut self, world: &World, index: usize, next: &mut Vec<World>) {
         let Machine::Keeps(keeper) = &world.processes[index].machine else { return };
         if world.processes[index].tries >= self.scope.tries {
@@ -525,7 +524,7 @@ impl Search {
         next.push(world);
     }
 
-    /// The bug: a segment object is made of records whose slot is not written.
+    /// The bug: a segment object has records of a slot that is not written.
     fn make_segment_early(
         &mut self,
         world: &World,
@@ -591,7 +590,8 @@ impl Search {
         }
     }
 
-    /// A process that made a segment object deletes what it covers, however late, alive or not.
+    /// A process that made a segment object deletes the slots that it covers, at any later time,
+    /// alive or not.
     fn collector(&mut self, world: &World, index: usize, next: &mut Vec<World>) {
         let covered = world.processes[index].covered;
         for (name, slot) in world.objects.range(..=covered) {
@@ -603,7 +603,7 @@ impl Search {
         }
     }
 
-    /// The picture of a machine comes to life.
+    /// The copy of a machine starts.
     fn copy(&mut self, world: &World, index: usize, next: &mut Vec<World>) {
         let is_possible = self.scope.is_copied && !world.is_copied && index != COPY;
         let is_worthwhile = match &world.processes[index].machine {
@@ -685,7 +685,7 @@ fn assert_caught(scope: Scope) {
     eprintln!("{scope:?}: {broken:?} after {states} states");
 }
 
-/// Goal: the protocol holds for two processes whose slots are collected at once.
+/// Goal: the protocol holds for two processes with immediate collection of slots.
 #[test]
 fn sweep_protocol_holds_without_copies() {
     assert!(assert_holds(Scope::SMALL) > 10_000);
@@ -698,8 +698,8 @@ fn sweep_protocol_holds_without_copies() {
     }
 }
 
-/// Goal: the protocol holds while folders that had another store are brought to this one: two side-cars of one folder,
-/// two folders of which one diverged, and processes that open epochs meanwhile.
+/// Goal: the protocol holds while folders come from another store: two side-cars of one folder, two
+/// folders of which one diverged, and processes that open epochs meanwhile.
 #[test]
 fn sweep_protocol_holds_while_a_folder_moves() {
     let moved = Scope::MOVED;
@@ -755,8 +755,8 @@ fn model_finds_each_planted_bug() {
     }
 }
 
-/// Goal: the age from which on slots are collected must not be below the difference at which they are in
-/// doubt: the model finds the record that is lost otherwise.
+/// Goal: the age at which slots are collected must not be below the age at which they are in doubt:
+/// otherwise the model finds a lost record.
 #[test]
 fn model_finds_slots_that_are_collected_too_young() {
     assert_caught(Scope { processes: 1, age: 0, ..Scope::COPIED });

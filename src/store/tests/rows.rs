@@ -30,7 +30,7 @@ fn slot(seq: u64) -> String {
     ObjectName::Slot(seq).to_string()
 }
 
-/// The call with which a new process would create its opening slot.
+/// The call that creates the opening slot of a new process.
 fn opening_call(store: &SimStore) -> u64 {
     let dry = store.fork();
     Node::open(&dry, 0x7F).unwrap();
@@ -146,7 +146,7 @@ fn collect_later(node: &Node) -> Vec<String> {
     deleted
 }
 
-/// The names of what may be deleted at a time of the store.
+/// The names of the objects that may be deleted at a time of the store.
 fn planned(store: &SimStore, now: StoreTime) -> Vec<String> {
     let plan = CollectPlan::of(&session(store), now).unwrap();
     plan.objects.into_iter().map(|object| object.name).collect()
@@ -209,7 +209,7 @@ fn read_slowly(store: &SimStore, meanwhile: impl FnMut() + Send + 'static) -> Ve
     let at_ten = read_from(&store.handle(), StoreEnd::start()).unwrap().1;
     assert_eq!(at_ten.position.next_seq, 10);
     let reader = store.handle();
-    // It lists the segment objects first, of which there are none.
+    // The reader lists the segment objects first; there are none.
     reader.before_call(2, meanwhile);
     let (log, _) = read_from(&reader, at_ten).unwrap();
     log.into_iter().map(|(_, text)| text).collect()
@@ -235,7 +235,7 @@ fn copy_that_comes_back(store: &SimStore, w: &mut Node) {
     w.upload_part();
     assert_eq!(collect_later(w), (2..=12).map(slot).collect::<Vec<_>>());
     assert_fenced(&mut copy, "copy 10");
-    // The slot of the copy stands under the collected name.
+    // The slot of the copy is under the collected name.
     assert_eq!(store.peek(&slot(10)).unwrap(), copy.store.creates()[0].bytes);
 }
 
@@ -275,7 +275,7 @@ fn rows_09_to_12_hold_wherever_a_collector_stops() {
         let mut w = w.copy(&store.handle());
         let (before, rest) = plan.split_at(stop);
         remove(&session(&store), before, &mut |_| ()).unwrap();
-        // A copy of the machine of W that stood at 9 comes back, and C, which found 10 missing.
+        // A copy of the machine of W at 9 returns, and so does C, which found 10 missing.
         let (_, stale) = writer();
         let mut copy = stale.copy(&store.handle());
         assert_fenced(&mut copy, "copy 10");
@@ -375,8 +375,9 @@ fn row_19_slots_without_a_segment_object_are_kept() {
     assert_eq!(planned(&store, young), Vec::<String>::new());
 }
 
-/// A segment object ends where a slot does: a reader would not find a slot whose first records it covers.
-/// One that another program made in the middle hides the rest of the slot, and nothing is collected.
+/// A segment object ends at the end of a slot: otherwise a reader would not find the slot. An
+/// object of another program that ends inside a slot hides the rest of the slot, and nothing is
+/// collected.
 #[test]
 fn segment_object_ends_where_a_slot_does() {
     let (store, mut w) = writer();

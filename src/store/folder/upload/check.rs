@@ -16,12 +16,12 @@ use super::repair::{has_copy, is_unclear, repair};
 /// The state of damage in a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DamageState {
-    /// It is as it was: it was repaired from the folder, or a person brought it back.
+    /// The object is intact again: it was repaired from the folder, or a person restored it.
     Repaired,
     /// The folder has the right bytes, but the program never overwrites an object: after a person deletes it, it is
     /// created again.
     Deletable,
-    /// The folder does not have it.
+    /// The folder lacks it.
     Lost,
     /// The folder cannot be read at this place, so nothing is known about the object.
     Uncompared,
@@ -45,9 +45,10 @@ pub struct StoreDamage {
 pub struct ScrubStep {
     /// Its bytes; 0 if there was none.
     pub bytes: u64,
-    /// Whether it is damaged, or cannot be compared. The check reports the details, and repairs the object if possible.
+    /// Whether the object is damaged, or cannot be compared. The check reports the details, and
+    /// repairs the object if possible.
     pub is_damaged: bool,
-    /// Whether it was the last one: the next step begins again.
+    /// Whether it was the last object: the next step begins again.
     pub is_last: bool,
 }
 
@@ -139,8 +140,8 @@ pub(in crate::store) fn check(whole: &Whole<'_>, health: &mut Health) -> Result<
 }
 
 impl Health {
-    /// Read the next object and verify it. `node` decides with which object a process begins, so that processes that
-    /// end early do not all read the same ones.
+    /// Read the next object and verify it. The first object of a process depends on `node`, so that
+    /// processes that end early do not all read the same objects.
     ///
     /// # Errors
     /// `Io` if the store does not answer: a later call continues.

@@ -40,7 +40,8 @@ pub(in crate::store) struct Whole<'a> {
     pub(in crate::store) queued: &'a BTreeSet<BlobId>,
 }
 
-/// Something that a restore needs, and that the store does not have as it was, as far as it can be compared.
+/// An object that a restore needs and that is missing or differs in the store, as far as it can be
+/// compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StoreFault {
     /// The name of the object.
@@ -491,7 +492,7 @@ fn named(reader: &LogReader, mut blobs: BTreeMap<[u8; 32], BlobId>, last: u64) -
     named
 }
 
-/// Look for the anchors from which a pruned log starts. A snapshot object is as good as an anchor.
+/// Look for the anchors of a pruned log. A snapshot object also counts as an anchor.
 fn look_at_anchors(
     whole: &Whole<'_>,
     listings: &Listings,
@@ -553,7 +554,7 @@ fn read_segment(
     };
     let mut derived = None;
     if !has_valid_index(&segment) {
-        let what = "its index or its footer is not that of its records, which are whole";
+        let what = "its index or footer does not match its records, which are intact";
         derived = Some(Defect::Derived(what.to_owned()));
     }
     if object.last_seq < reader.first_seq() {
@@ -562,7 +563,9 @@ fn read_segment(
     for (seq, chain) in [(object.base_seq.saturating_sub(1), chain), (object.last_seq, end.chain)] {
         match reader.chain_at(seq) {
             Ok(own) if own.is_some_and(|own| own != chain) => {
-                return Some(Defect::Damaged("it has other records than the folder".to_owned()));
+                return Some(Defect::Damaged(
+                    "its records differ from those of the folder".to_owned(),
+                ));
             }
             Ok(_) => {}
             Err(error) => {

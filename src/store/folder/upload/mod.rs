@@ -1,7 +1,8 @@
 //! Uploads of a process that holds the log, or of a side-car, other than slots; and the check and repair of a store.
 //!
-//! `segments` uploads segment objects and snapshots, `find` compares a store with the folder, `repair` creates again what
-//! is missing, and `check` puts them together, and reads all objects one after the other.
+//! `segments` uploads segment objects and snapshots, `find` compares a store with the folder,
+//! `repair` creates missing objects again, and `check` uses both, and reads all objects one after
+//! the other.
 
 mod check;
 mod find;

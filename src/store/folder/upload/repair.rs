@@ -19,11 +19,11 @@ pub(super) fn is_unclear(error: &Error) -> bool {
     error.kind() == ErrorKind::Io && std::error::Error::source(error).is_none()
 }
 
-/// Create the object that replaces a damaged one, or create a missing object again. The caller checks whether that was
-/// enough.
+/// Create a replacement for a damaged object, or create a missing object again. The caller checks
+/// the result.
 ///
 /// # Errors
-/// `Corrupt`, `Pruned` and others if the folder does not have what is needed; `Io`.
+/// `Corrupt`, `Pruned` and others if the folder lacks the required bytes; `Io`.
 pub(super) fn repair(whole: &Whole<'_>, fault: &StoreFault) -> Result<()> {
     let Whole { reader, session, end, .. } = *whole;
     if fault.is_uncompared() {

@@ -1,5 +1,5 @@
-//! Segment objects: segments of a folder that are complete, and first parts of the newest one, so that a machine
-//! without a folder needs few requests; and snapshots, so that it folds few records.
+//! Segment objects: complete segments of a folder, and first parts of the newest one, so that a
+//! machine without a folder needs few requests; and snapshots, so that it folds few records.
 //!
 //! Invariants:
 //! - Every record of a segment object is in a written slot, and so is the first record of the next segment, so that a
@@ -39,7 +39,7 @@ pub(in crate::store) struct Covered {
     /// The last part that was uploaded here: its segment, and where it ends.
     part: Option<SegmentPlace>,
     snapshots: StoredSnapshots,
-    /// The retention note whose anchors are in the store, if it needs them.
+    /// The retention note with its anchors in the store, if it needs them.
     anchored: Option<u64>,
 }
 
@@ -99,7 +99,7 @@ fn upload_anchors(
         preferred_objects(&segments).next().is_some_and(|(object, _)| object.base_seq > 1);
     let (mut count, mut has_all) = (0, true);
     for anchor in logged.note.anchors.iter().filter(|_| is_pruned) {
-        // The folder of a standby may not have it. A check reports it if the store lacks it.
+        // The folder of a standby may lack it. A check reports it if the store lacks it.
         let (Some(name), Ok(())) = (anchor.name(), reader.check_anchor(anchor)) else {
             has_all = false;
             continue;
@@ -155,7 +155,7 @@ fn upload_complete(
     }
 }
 
-/// Upload the first part of the segment in which the log ends, if that is worthwhile.
+/// Upload the first part of the last segment, if that is worthwhile.
 fn upload_part(
     reader: &LogReader,
     session: &StoreSession<'_>,
@@ -270,7 +270,7 @@ pub(super) fn object_of(segment: &CompleteSegment) -> SegmentObject {
     SegmentObject { base_seq, last_seq: segment.last_seq, ordinal, form }
 }
 
-/// A segment of the folder, every frame of which is verified.
+/// A segment of the folder, after a check of all frames.
 pub(super) fn verified(
     reader: &LogReader,
     session: &StoreSession<'_>,
