@@ -1,4 +1,4 @@
-//! Diagnostics of a plan file: where, what is wrong, and what to do.
+//! Diagnostics of a plan file: the place, the fault, and the fix.
 //!
 //! A file that cannot be parsed has one syntax error with a line and a column. A file that can be
 //! parsed is checked completely, and reports every problem at once.
@@ -13,7 +13,7 @@ use plan_ledger::{Error, ErrorKind};
 pub enum Severity {
     /// The plan is invalid.
     Problem,
-    /// The plan is valid, but probably not what its author meant.
+    /// The plan is valid but probably a mistake.
     Warning,
     /// An explanation of how the file was read where it is ambiguous.
     Note,
@@ -53,7 +53,7 @@ impl Diagnostic {
         Self { severity, line, column: None, place: String::new(), message: message.into() }
     }
 
-    /// A diagnostic with a path. Its line is looked up later.
+    /// A diagnostic with a path. The line is looked up later.
     pub(super) fn at_path(severity: Severity, place: String, message: impl Into<String>) -> Self {
         Self { severity, line: None, column: None, place, message: message.into() }
     }

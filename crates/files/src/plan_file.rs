@@ -1,4 +1,4 @@
-//! The content of a plan file: its plan, and what the file records beside the plan.
+//! The content of a plan file: its plan, and the information that the file has beside the plan.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,7 +23,7 @@ pub struct PlanFile {
     pub progress: BTreeMap<String, Extra>,
     /// How the file was read where it is ambiguous.
     pub notes: Vec<Diagnostic>,
-    /// Criteria whose text was read as a command, and commands that a file of another tool states.
+    /// Criteria that were read as commands, and commands of the files of other tools.
     pub commands: Vec<StatedCommand>,
     /// Files to modify that do not exist: the id of the step, and the path.
     pub missing_files: Vec<(String, String)>,
@@ -94,7 +94,8 @@ impl PlanFile {
     }
 }
 
-/// A command of a file of another tool: a criterion that was read as one, or one in the native form.
+/// A command in the file of another tool: a criterion that was read as a command, or a command in
+/// the native form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatedCommand {
     /// The id of the step; `None` for one of the plan.
@@ -147,7 +148,7 @@ pub enum PlanFormat {
 }
 
 impl PlanFormat {
-    /// Whether this is the native format, in which `format/plan.md` defines every field.
+    /// Whether this is the native format. `format/plan.md` defines its fields.
     #[must_use]
     pub fn is_native(self) -> bool {
         matches!(self, Self::Yaml | Self::Json | Self::NativeMarkdown)

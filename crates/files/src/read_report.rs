@@ -28,7 +28,7 @@ pub struct UnreadPart {
     pub kind: PartKind,
     /// Their number.
     pub count: usize,
-    /// The title of the section or list around them; empty if there is none.
+    /// The title of the section or list around them; empty without a title.
     pub section: String,
     /// The line of the first one.
     pub line: Option<u64>,
@@ -149,7 +149,7 @@ impl CorrectionKind {
         }
     }
 
-    /// What happened to one, or to several.
+    /// The event that affected one item or several.
     fn summary(self, count: usize) -> String {
         let s = if count == 1 { "" } else { "s" };
         let ies = if count == 1 { "y" } else { "ies" };
@@ -215,7 +215,7 @@ impl ReadReport {
         by_kind.into_iter().map(line).collect()
     }
 
-    /// The parts that were not read, as one text; empty if there are none.
+    /// The unread parts as one text; empty if all parts were read.
     #[must_use]
     pub fn unread_text(&self) -> String {
         listed(&self.unread)

@@ -343,7 +343,7 @@ fn task_master_file_without_tags_is_read() {
     assert!(ReadOptions::of_tag(Some("x")).read(&fixture("taskmaster-old.json")).is_err());
 }
 
-/// One flaw does not refuse a file with which its own tool works: each is reported.
+/// A single flaw does not refuse a file that its own tool accepts: each flaw is reported.
 #[test]
 fn task_master_flaws_are_reported() {
     let text = r#"{"tasks": [{"title": "x"}, 7, {"id": 1, "dependencies": 3},
@@ -544,7 +544,8 @@ fn ids_with_a_fraction_are_warned_about() {
         let report = lint_text("t.json", text, None);
         let plan_file = report.plan_file.expect("the plan is valid");
         assert!(step(&plan_file, "2").after.contains(&"1.1".to_owned()));
-        let is_fractional = |each: &&Diagnostic| each.message.contains("a number cannot tell");
+        let is_fractional =
+            |each: &&Diagnostic| each.message.contains("a number cannot distinguish");
         let found: Vec<&Diagnostic> = report.diagnostics.iter().filter(is_fractional).collect();
         assert_eq!(found.iter().map(|it| it.place.as_str()).collect::<Vec<_>>(), places);
         assert!(found.iter().all(|it| it.severity == Severity::Warning && it.line.is_some()));

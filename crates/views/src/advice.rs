@@ -1,7 +1,7 @@
 //! Commands that a view prints, as values.
 //!
-//! Each names who types it and what it does. The arguments are quoted for a shell where the value becomes text, and
-//! nowhere else.
+//! Each one names its audience and its effect. The arguments are quoted for a shell where the value
+//! becomes text, and nowhere else.
 
 use std::fmt;
 use std::path::Path;
@@ -10,12 +10,12 @@ use plan_ledger::plan::is_person;
 
 use crate::shell::{arguments, command_line, option_words, quoted};
 
-/// Who may type a command.
+/// The reader who may type a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Audience {
     /// Every reader, also an agent.
     Agent,
-    /// The person who runs the machine: it starts a process that executes what a person approved.
+    /// The operator of the machine: the command starts a process that executes approved commands.
     Operator,
     /// A person: it decides for one.
     Person,
@@ -40,7 +40,7 @@ const OF_PERSONS: [&[&str]; 14] = [
 ];
 
 impl Audience {
-    /// Who may type the command with these arguments after `ledger`.
+    /// The audience of the command with these arguments after `ledger`.
     #[must_use]
     pub fn of(arguments: &[&str]) -> Self {
         let decides = OF_PERSONS.iter().any(|verb| arguments.starts_with(verb));
@@ -66,11 +66,11 @@ fn takes_steps_of_person(arguments: &[&str]) -> bool {
 /// A command that a view prints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advice {
-    /// The folder in which it is typed, if it is another one than that of its reader.
+    /// The folder for the command, if it differs from the reader's folder.
     pub folder: Option<String>,
     /// The arguments after `ledger`.
     pub arguments: Vec<String>,
-    /// What it does, in words that complete "this command ...".
+    /// Its effect, in words that complete "this command ...".
     pub effect: String,
 }
 
@@ -94,7 +94,7 @@ impl Advice {
         Self { folder: Some(folder.to_owned()), ..self }
     }
 
-    /// Who may type it.
+    /// The reader who may type it.
     #[must_use]
     pub fn audience(&self) -> Audience {
         let words: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
@@ -119,7 +119,8 @@ impl fmt::Display for Advice {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: who may type a command depends on its arguments only, and its text is safe for a shell.
+    //! Goal: the audience of a command depends on its arguments only, and its text is safe for a
+    //! shell.
 
     use super::*;
 

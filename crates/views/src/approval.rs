@@ -1,4 +1,4 @@
-//! Whether a person approved what a run executes.
+//! Finds out whether a person approved the commands that a run executes.
 //!
 //! An approval is by hash and for one run and its forks: a judge runs the commands of a version only if a person
 //! approved them there, and another version with the same commands needs no other approval.
@@ -46,7 +46,7 @@ pub fn commands_of_active(run: &Run) -> Vec<String> {
     run.active_version().map(commands_of_version).unwrap_or_default()
 }
 
-/// What a version of a plan executes.
+/// The commands that a version of a plan executes.
 #[must_use]
 pub fn commands_of_version(version: &PlanVersion) -> Vec<String> {
     let parts = version.plan.decode().executed();

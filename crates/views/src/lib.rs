@@ -1,9 +1,10 @@
 //! Views: each answers one question about a run, as a value that every interface renders.
 //!
-//! A view is built from the engine's state and from what the caller knows of processes. The package prints nothing
-//! and reads no files, so that all interfaces give the same answer. [`RunActivity`] says how a run stands,
-//! [`waiting_items`] lists what a run waits for; [`Advice`] is a command that resolves it. A view serializes itself as
-//! JSON and describes itself as a [`Document`], of which [`text_lines`] and [`html()`] make text and HTML.
+//! A view is built from the engine's state and the caller's knowledge of processes. The package prints nothing and
+//! reads no files, so that all interfaces give the same answer. [`RunActivity`] says how a run stands,
+//! [`waiting_items`] lists the items that a run waits for, and [`Advice`] is a command that resolves one. A view
+//! serializes itself as JSON and describes itself as a [`Document`]; [`text_lines`] and [`html()`] turn it into text
+//! and HTML.
 
 mod activity;
 mod advice;

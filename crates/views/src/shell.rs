@@ -30,8 +30,9 @@ pub fn shell_command(verb: &str, ledger: &Path, words: &[&str]) -> String {
     command_line(&arguments(verb, ledger, words))
 }
 
-/// A message for a reader to whom the ledger in that folder is known by this path: each command in backquotes that
-/// takes a ledger names it. Messages are made without it, since the process that makes one does not know the reader.
+/// A message for a reader to whom the ledger in that folder is known by this path: each command in
+/// backquotes that takes a ledger names it. Messages are made without the path, because the process
+/// that makes one does not know the reader.
 #[must_use]
 pub fn in_ledger(text: &str, ledger: &Path) -> String {
     if ledger == Path::new(OWN_LEDGER) {
@@ -59,7 +60,7 @@ pub fn in_ledger(text: &str, ledger: &Path) -> String {
     named
 }
 
-/// Where a command in backquotes ends: a backquote in a quoted name is part of the name.
+/// The end of a command in backquotes: a backquote in a quoted name is part of the name.
 #[must_use]
 pub fn end_of_command(text: &str) -> usize {
     let (mut is_quoted, mut is_escaped) = (false, false);
@@ -128,7 +129,8 @@ pub fn option(name: &str, value: &str) -> String {
     words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// An option and its value as words. A value that looks like an option is one, unless it is in the same word.
+/// An option and its value as words. A value that looks like an option would be read as one, unless
+/// it is in the same word.
 pub(crate) fn option_words(name: &str, value: &str) -> Vec<String> {
     if value.starts_with('-') {
         vec![format!("{name}={value}")]

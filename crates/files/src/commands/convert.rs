@@ -83,8 +83,8 @@ impl Found<'_> {
     }
 }
 
-/// A plan whose criteria are compared as they are written, whether they were read as commands or
-/// not.
+/// A plan with one form for commands and for texts that read as commands, so that it does not matter for
+/// a comparison whether the criteria were read as commands.
 #[must_use]
 pub fn as_written_commands(mut plan: Plan) -> Plan {
     let steps = plan.steps.iter_mut().flat_map(|step| &mut step.acceptance);

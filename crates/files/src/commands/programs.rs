@@ -1,16 +1,16 @@
-//! The programs of a machine: what a criterion that reads as a command can start.
+//! The programs of a machine that a criterion can start if it reads as a command.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::text::first_word;
 
-/// The folders in which commands are looked up, and the tree that they work on.
+/// The search path for commands, and the tree in which they work.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Programs {
     /// The folders of `PATH`.
     pub folders: Vec<PathBuf>,
-    /// The folder in which commands run.
+    /// The working folder of commands.
     pub tree: PathBuf,
 }
 

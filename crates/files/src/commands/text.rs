@@ -1,9 +1,10 @@
-//! Criteria whose text reads as a command.
+//! Criteria with a text that reads as a command.
 //!
-//! A text states a command if it is a command in backquotes that "exits 0" or "passes". In a list of
-//! validations or test criteria, which tools write for a program, an item may also be the bare
+//! A text states a command if it is a command in backquotes that "exits 0" or "passes". In a list
+//! of validations or test criteria, which tools write for a program, an item may also be the bare
 //! command. Both count only if the first word is a program of this machine or a file in the tree:
-//! see [`Programs`](super::programs::Programs). A sentence is no command, whatever its first word is.
+//! see [`Programs`](super::programs::Programs). A sentence is not a command, even if its first word
+//! is a program.
 
 /// The effect of a command in a criterion, as its author states it.
 const SUCCESSES: [&str; 14] = [
@@ -71,7 +72,7 @@ const SENTENCE_WORDS: [&str; 44] = [
     "on",
 ];
 
-/// Programs whose names are words of plain English: their arguments must look like those of a
+/// Programs with names that are words of plain English: their arguments must look like those of a
 /// program.
 const PLAIN_WORDS: [&str; 34] = [
     "cut", "date", "dig", "expect", "file", "find", "fold", "host", "install", "join", "kill",
@@ -139,7 +140,7 @@ fn is_sentence(text: &str) -> bool {
     PLAIN_WORDS.contains(&first) && !rest.iter().any(is_argument)
 }
 
-/// A text whose quoted parts are one `"` each.
+/// A text in which `"` replaces each quoted part.
 fn without_quotes(text: &str) -> String {
     let mut found = String::new();
     let mut quote = None;

@@ -1,14 +1,14 @@
-//! Settles the dependencies of a draft: drops those that cannot be kept, and adds the inferred ones.
+//! Settles the dependencies of a draft: drops impossible ones, and adds the inferred ones.
 //!
 //! - A written dependency is dropped, and reported, if it names no step, its own step, or finished
 //!   work in a cycle. Every other cycle of written dependencies stays, and makes the plan invalid.
 //! - An inferred dependency (from the order, from a task on its subtasks, from a task around it)
 //!   is added only if it contradicts no written one, and never listed twice.
 //!
-//! The steps are put into an order that all kept dependencies follow. If no step is left whose
-//! dependencies are all before it, the first step in the file decides: the written dependencies
-//! that it waits for are followed to a step that waits for inferred ones only, and these are
-//! dropped. So the work is linear, and the file's order is kept where it contradicts nothing.
+//! The steps are put into an order that follows all kept dependencies. If each remaining step still
+//! waits for another one, the search starts at the first of them in the file, follows its written
+//! dependencies to a step that waits for inferred ones only, and drops these. So the work is
+//! linear, and the order of the file is kept where it contradicts no dependency.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -82,7 +82,7 @@ struct Order {
     finished: Vec<(usize, String)>,
 }
 
-/// Puts the nodes into an order, and drops what prevents one.
+/// Puts the nodes into an order, and drops the inferred dependencies that prevent one.
 struct Sorter<'a> {
     names: Vec<&'a str>,
     /// The dependencies of each node that must be kept.

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use plan_ledger::plan::Barrier;
 
-/// How a task is ordered among its siblings.
+/// The order of a task among its siblings.
 #[derive(Clone, Copy)]
 pub(crate) enum Concurrency {
     /// It waits for all tasks before it.
@@ -31,7 +31,7 @@ pub(crate) struct ImplicitOrder {
     phase_dependencies: Vec<String>,
     /// The tasks of the current phase.
     phase_tasks: BTreeSet<String>,
-    /// How the current phase is ordered among the phases.
+    /// The order of the current phase among the phases.
     phase_concurrency: Concurrency,
     /// The dependencies of the next parallel phase.
     before_parallel_phases: Vec<String>,
@@ -86,7 +86,7 @@ impl ImplicitOrder {
         }
     }
 
-    /// Adds a task whose dependencies are written in the file, and returns all of them.
+    /// Adds a task with written dependencies, and returns all of its dependencies.
     pub(crate) fn add_with_dependencies(
         &mut self,
         id: &str,

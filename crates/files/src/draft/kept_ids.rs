@@ -1,9 +1,9 @@
-//! The ids of steps whose file has none: a list item is named by its place, so that a new line in the
-//! list would give the work below it to other steps.
+//! The ids of steps in a file without ids: the place of a list item gives its id, so that a new
+//! line in the list would give all later items the ids of other steps.
 //!
-//! Where a plan was made from an earlier form of such a file, a step keeps the id that a step of the
-//! same text has there. A step without such a text keeps its own id, unless another step has it now;
-//! then it gets the next free number.
+//! If a plan was made from an earlier version of such a file, a step keeps the id of the step with
+//! the same text there. A step without such a text keeps its own id, unless another step has it
+//! now; then it gets the next free number.
 //!
 //! Invariant: a plan whose texts have not moved keeps every id.
 
@@ -26,7 +26,7 @@ impl PlanFile {
     }
 }
 
-/// The text by which a step is recognized; none for a step whose id the file states.
+/// The text that identifies a step; `None` if the file gives the step an id.
 fn text(step: &Step) -> Option<(&str, &str)> {
     let is_place = step.id.chars().all(|c| c.is_ascii_digit() || c == '.');
     is_place.then_some((step.title.as_str(), step.goal.as_str()))
@@ -103,7 +103,7 @@ fn rename(file: &mut PlanFile, renamed: &BTreeMap<String, String>) {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: work keeps its id wherever its line goes, and no two steps have the same id.
+    //! Goal: a step keeps its id when its line moves, and no two steps have the same id.
 
     use super::*;
     use crate::parse;
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(ids(&old, &["order paint", "paint", "clean", "rest"]), ["1", "2", "3", "4"]);
     }
 
-    /// Equal texts are not told apart, so they keep their places.
+    /// Equal texts cannot be distinguished, so they keep their places.
     #[test]
     fn equal_texts_keep_their_places() {
         let old = ["wait", "paint", "wait"];

@@ -63,7 +63,7 @@ impl PlanDraft {
         }
     }
 
-    /// Adds a step, whose `after` has the written dependencies, and its other dependencies.
+    /// Adds a step. Its `after` has the written dependencies; the inferred ones are separate.
     pub(crate) fn add_step(&mut self, step: Step, source: StepSource, inferred: Vec<String>) {
         self.plan_file.plan.steps.push(step);
         self.inferred.push(inferred);
@@ -104,7 +104,7 @@ impl PlanDraft {
         self.plan_file.report.corrections.push(Correction { kind, step, name, line });
     }
 
-    /// Drops the dependencies that the caller names: pairs of a step and what it waits for.
+    /// Drops the dependencies that the caller names: pairs of a step and its dependency.
     pub(crate) fn drop_dependencies(&mut self, dropped: &[(String, String)]) {
         for (id, name) in dropped {
             let mut steps = self.plan_file.plan.steps.iter_mut().enumerate();
@@ -123,8 +123,8 @@ impl PlanDraft {
         }
     }
 
-    /// Reads the criteria of another tool that these programs can start as commands. In a native
-    /// plan the form of a criterion says what it is.
+    /// Reads the criteria of another tool as commands if these programs can start them. In a native
+    /// plan the form of a criterion states its kind.
     pub(crate) fn read_commands(&mut self, programs: Option<&Programs>) {
         if let Some(programs) = programs.filter(|_| !self.plan_file.format.is_native()) {
             apply_facts(&mut self.plan_file, &self.facts, programs);
@@ -151,7 +151,7 @@ impl PlanDraft {
             line: &line,
         };
         let corrections = dependencies.settle();
-        // A barrier of the order that no step waits for any more means nothing.
+        // A barrier of the order without a waiting step has no effect.
         let used: BTreeSet<&String> = plan.steps.iter().flat_map(|step| &step.after).collect();
         plan.barriers.retain(|barrier| used.contains(&barrier.id));
         self.plan_file.report.corrections.extend(corrections);

@@ -1,8 +1,7 @@
-//! Fields of a step that other tools write in words: how often it may be retried, what must hold
-//! before it, what it does to the world, what triggers it.
+//! Fields of a step that other tools write in words: retries, preconditions, effects and triggers.
 //!
-//! A condition is taken over only if it is an expression, or `NAME exists`. Words that have no such
-//! meaning stay words: they are added to the goal, so that the worker reads them.
+//! Only an expression, or `NAME exists`, becomes a condition. Other words are added to the goal, so
+//! that the worker reads them.
 
 use serde_json::Value;
 
@@ -264,7 +263,7 @@ pub(crate) fn range_note(text: &str) -> Option<String> {
     Some(format!("`{}` is read as a range: {name} from {low} to {high}", text.trim()))
 }
 
-/// The success signal that means a criterion over the output, if there is one.
+/// The success signal for a criterion over the output; `None` for other criteria.
 pub(crate) fn signal_text(criterion: &Criterion) -> Option<String> {
     let Criterion::Cel(body) = criterion else { return None };
     let signal = body.strip_prefix("output.").map(str::to_owned);
@@ -414,7 +413,7 @@ fn set_timeout(step: &mut Step, value: &Value) -> Vec<String> {
     if let Some(person) = then.strip_prefix("escalate to ") {
         let question = if step.title.is_empty() { step.id.clone() } else { step.title.clone() };
         let gate = step.gate.get_or_insert_with(|| Box::new(Gate { question, ..Gate::default() }));
-        // What must hold names the answers of the person.
+        // The acceptance criterion lists the possible answers of the person.
         gate.options = step.acceptance.iter().find_map(choices).unwrap_or_default();
         gate.deadline_seconds = Some(seconds);
         gate.on_timeout = Some(OnTimeout::EscalateTo(person.trim().to_owned()));
@@ -518,10 +517,10 @@ mod tests {
             ("score is a whole number between 300\u{2013}850", &whole),
             ("t in [-1.5, 2]", "output.t >= -1.5 && output.t <= 2"),
             ("t between -5 and -1", "output.t >= -5 && output.t <= -1"),
-            // A set of three, or of texts, is one.
+            // A set of three numbers, or of texts, is not a range.
             ("score in [1, 2, 3]", "output.score in [1, 2, 3]"),
             ("score in [\"a\", \"b\"]", "output.score in [\"a\", \"b\"]"),
-            // An empty range is none.
+            // An empty range is not a range.
             ("score in [850, 300]", "output.score in [850, 300]"),
         ] {
             let (criterion, name) = success_criterion(signal);

@@ -205,7 +205,7 @@ struct DocumentBuilder<'a> {
     open: Vec<OpenItem>,
     /// The next number of each open list.
     lists: Vec<Option<u64>>,
-    /// The number of open blocks whose content is ignored.
+    /// The number of open blocks with ignored content.
     ignored: usize,
     heading: Option<u8>,
     /// Whether ticks are boxes, because the text draws open boxes.

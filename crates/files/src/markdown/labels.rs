@@ -85,7 +85,7 @@ pub(super) fn parse_label(line: &str) -> Option<(Label, &str)> {
     Some((label_of_words(words)?, rest))
 }
 
-/// The words of a label at the start of a line, whatever they are, and the text after it.
+/// Any words of a label at the start of a line, and the text after it.
 pub(super) fn label_words(line: &str) -> Option<(&str, &str)> {
     let line = strip_marker(line.trim());
     if let Some(title) = line.strip_prefix("##") {
@@ -234,7 +234,7 @@ fn scenario_word(line: &str) -> Option<&'static str> {
     })
 }
 
-/// The label whose values follow.
+/// The label of the values that follow.
 struct OpenLabel {
     label: Label,
     indent: usize,

@@ -294,7 +294,7 @@ struct PlanBuilder<'a> {
     /// All ids in the order of the text, and as a set.
     sequence: Vec<String>,
     ids: BTreeSet<String>,
-    /// The tasks that say of themselves that they block another one, by the id of that one.
+    /// The tasks that say that they block another one, by the id of that one.
     blocked: BTreeMap<String, Vec<String>>,
     /// Whether a task without dependencies follows the order.
     uses_order: bool,
@@ -434,8 +434,8 @@ impl PlanBuilder<'_> {
         ((is_written && (unknown.is_empty() || !found.is_empty())).then_some(found), unknown)
     }
 
-    /// The ids of the tasks that a name or range refers to. A name that looks like an id is kept; if
-    /// there is no such task, the dependency is dropped and reported.
+    /// The ids of the tasks that a name or range refers to. A name that looks like an id is kept;
+    /// if no task has it, the dependency is dropped and reported.
     fn resolve(&self, name: &str, phase: Option<&str>) -> Option<Vec<String>> {
         let name = name.split('(').next().unwrap_or_default();
         let name = name.trim_matches(|c: char| c.is_whitespace() || "#*`.:_[]".contains(c));
@@ -493,7 +493,7 @@ fn step(task: &Task, phase: Option<&str>, after: Vec<String>, unknown: &[String]
         after,
         ..Step::default()
     };
-    // What must hold is known before a time limit asks a person about it.
+    // Criteria are read first, because a time limit may turn them into a question for a person.
     for text in labelled.texts(Label::Success) {
         let (criterion, name) = success_criterion(&text);
         step.acceptance.push(criterion);

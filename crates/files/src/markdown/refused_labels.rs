@@ -98,7 +98,9 @@ pub(super) fn lines_read(document: &Document<'_>, selection: &TaskSelection) -> 
 
 /// The message about a label that may be meant for the worker.
 fn for_worker(words: &str, form: &str) -> String {
-    format!("`{words}` is a text for the worker here, and holds nothing; a native plan has {form}")
+    format!(
+        "`{words}` is a text for the worker here, and has no effect; in a native plan, write {form}"
+    )
 }
 
 /// Whether the lines of a section are criteria, risks or questions, whatever they begin with.

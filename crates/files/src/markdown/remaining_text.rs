@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::document::Document;
 use super::list_markers::{strip_checkbox, strip_marker};
 
-/// A text from which ranges are taken.
+/// A text that loses the ranges that are taken from it.
 pub(super) struct RemainingText<'a> {
     document: &'a Document<'a>,
     taken: Vec<Range<usize>>,

@@ -42,7 +42,7 @@ pub(super) fn in_common_spelling(text: &str) -> String {
     text
 }
 
-/// A line whose indentation has no tabs.
+/// A line with spaces instead of tabs in its indentation.
 fn with_spaces(line: &str) -> String {
     let rest = line.trim_start_matches([' ', '\t']);
     let indent = line.get(..line.len().saturating_sub(rest.len())).unwrap_or_default();

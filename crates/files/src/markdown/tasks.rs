@@ -60,7 +60,7 @@ impl Task {
     }
 }
 
-/// Titles of sections whose items are never tasks.
+/// Titles of sections without tasks.
 const NON_TASK_TITLES: &[&str] = &[
     "risks",
     "risks and mitigations",
@@ -80,7 +80,7 @@ const NON_TASK_TITLES: &[&str] = &[
     "background",
 ];
 
-/// Titles of sections whose items are tasks if the text has no clearer ones.
+/// Titles of sections with tasks, if no other title is clearer.
 const TASK_TITLES: &[&str] = &[
     "steps",
     "tasks",

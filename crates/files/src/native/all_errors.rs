@@ -262,7 +262,7 @@ impl YamlRecovery<'_> {
                 let found = Diagnostic::from_error(Some(line), &error);
                 let is_same =
                     |other: &Diagnostic| other.line == found.line && other.message == found.message;
-                // The rest of a value of which an entry was blanked out.
+                // The error may be in the rest of a value after one of its entries was blanked out.
                 if !self.errors.iter().any(is_same) {
                     self.errors.push(found);
                 }
@@ -316,7 +316,7 @@ impl YamlRecovery<'_> {
         // first one was blanked out.
         let is_reported = self.errors.iter().any(|error| error.line == Some(line));
         let is_in_rest_of_line = self.last_entry.is_some_and(|(last, _)| last == line);
-        // The error of a field whose content was blanked out is caused by the blanking.
+        // Blanking out the content of a field causes another error there.
         let below = index(line).map_or(usize::MAX, |at| at.saturating_add(1));
         let is_emptied = !is_missing
             && self.lines.get(below).is_some_and(|line| line.trim().is_empty())

@@ -41,7 +41,7 @@ struct JsonBlock {
     text: String,
 }
 
-/// A step whose lines are being read.
+/// A step during the reading of its lines.
 struct OpenStep {
     line: u64,
     mark: char,

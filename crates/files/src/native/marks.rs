@@ -56,7 +56,7 @@ impl Marks {
     }
 }
 
-/// A plan whose file may also have marks.
+/// A plan with the marks of its file.
 pub(super) struct MarkedPlan {
     plan: Plan,
     marks: Marks,

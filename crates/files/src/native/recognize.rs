@@ -54,17 +54,18 @@ const FOREIGN_STEP_FIELDS: [&str; 20] = [
     "dependsOn",
 ];
 
-/// Fields of step records of other tools, beside which `preconditions` or `idempotent` are not a
-/// native plan. A native step has none of them.
+/// Fields of step records of other tools. A record with one of them is not a native step, even if
+/// it also has `preconditions` or `idempotent`.
 const RECORD_FIELDS: [&str; 3] = ["success_signal", "retry_policy", "files_to_create"];
 
-/// Whether an invalid JSON value is meant as a native plan: it has steps, and they are not those of another tool.
+/// Whether an invalid JSON value is probably a native plan: it has steps, and they do not belong to
+/// another tool.
 pub(crate) fn is_native(value: &Value) -> bool {
     value.get("steps").is_some_and(|steps| !has_foreign_steps(value, steps))
 }
 
 /// Whether a JSON value without steps has other fields of a native plan. The strict parser then
-/// reports what is missing.
+/// reports the missing steps.
 pub(crate) fn resembles_native(value: &Value) -> bool {
     let names = ["title", "goal", "outcome", "context", "phases"];
     names.iter().chain(&NATIVE_FIELDS).any(|name| value.get(name).is_some())

@@ -27,7 +27,7 @@ const KNOWN_FORMATS: &str = "expected the native format (`steps`; as JSON, YAML 
                              tasks: checkboxes `- [ ]`, numbered items under a heading such as \
                              `Steps`, or headings `Step 1`";
 
-/// A draft, and the text to which its places refer.
+/// A draft and its source text.
 pub(super) struct Parsed<'a> {
     pub(super) draft: PlanDraft,
     pub(super) text: Cow<'a, str>,
@@ -148,7 +148,7 @@ fn parse_json_records(
 /// Warnings about fields that an object has twice.
 fn duplicate_warnings(text: &str) -> impl Iterator<Item = Diagnostic> {
     duplicate_keys(text).into_iter().map(|place| {
-        let message = "the field is there twice; the last value counts; remove one";
+        let message = "the field occurs twice, and the last value counts; remove one";
         Diagnostic::at_path(Severity::Warning, place, message)
     })
 }
@@ -281,7 +281,7 @@ fn objects(rows: Vec<(u64, Vec<String>)>) -> Option<Vec<(u64, Value)>> {
     Some(rows.map(object).collect())
 }
 
-/// Whether any line begins like a YAML field. Text without one is not meant as a plan.
+/// Whether any line begins like a YAML field. Other texts are not YAML plans.
 fn has_yaml_fields(text: &str) -> bool {
     let is_name = |c: char| c.is_alphanumeric() || "_-'\"".contains(c);
     text.lines().filter_map(|line| line.split_once(':')).any(|(before, after)| {

@@ -126,7 +126,7 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// A text without a byte order mark, whose lines end with a line feed.
+/// The text without a byte order mark and with line feeds at the ends of lines.
 fn normalized_text(text: &str) -> Cow<'_, str> {
     let text = without_byte_order_mark(text);
     if text.contains('\r') {

@@ -271,7 +271,7 @@ fn is_named(written: &str, plan: &str) -> bool {
     !written.is_empty() && plan.ends_with(&written)
 }
 
-/// Reads what the front matter of a plan says about its order.
+/// Reads the order of a plan from its front matter.
 fn gsd_order(text: &str) -> GsdOrder {
     let fields =
         front_matter(text).and_then(|(front, _)| parse_yaml::<Map<String, Value>>(front).ok());

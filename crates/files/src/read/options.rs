@@ -7,7 +7,7 @@ use crate::commands::Programs;
 pub struct ReadOptions {
     /// Of a file with several tagged plans, the one to read.
     pub tag: Option<String>,
-    /// Dependencies to drop: a step, and what it no longer waits for.
+    /// Dependencies to drop: pairs of a step and its dependency.
     pub drop_dependencies: Vec<(String, String)>,
     /// Whether numbered items of a text that does not look like a plan are steps.
     pub prose: bool,

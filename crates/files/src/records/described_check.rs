@@ -1,5 +1,5 @@
-//! The checks of other tools that are objects: which of them have a command or an expression, and what the
-//! others say in words.
+//! Checks that are objects in the files of other tools: some have a command or an expression, and
+//! others become text criteria.
 
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ const COMMAND_NAMES: &[&str] = &[
 const COMMAND_TYPES: &[&str] =
     &["command", "cmd", "shell", "bash", "sh", "script", "exec", "cli", "cel", "expression"];
 
-/// Fields beside the command of a check that change what it means.
+/// Fields of a check that change the meaning of its command.
 const COMMAND_FIELDS: &[&str] = &[
     "args",
     "arguments",

@@ -1,8 +1,9 @@
-//! Reads the meaning of a field that no list names from the words of its name: `exit_criteria`, `budgetUsd`, `Needs
-//! human review`.
+//! Finds the meaning of an unlisted field from the words of its name: `exit_criteria`, `budgetUsd`,
+//! `Needs human review`.
 //!
-//! The name says what is meant, and the value whether it is meant: a number, `true`, a text or a list. An
-//! estimate, a date, a note and the name of a reviewer are data, and so are `false` and words such as *none*.
+//! The name gives the meaning, and the value decides whether the field requests anything: a number,
+//! `true`, a text or a list does. An estimate, a date, a note and the name of a reviewer are data,
+//! and so are `false` and words such as *none*.
 
 use serde_json::Value;
 
@@ -11,7 +12,7 @@ use super::described_check::is_empty;
 /// The meaning of a field for the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// What must be true in the end.
+    /// A condition at the end.
     Criterion,
     /// A program or a person that checks, and a test that is a program.
     Judge,
@@ -21,7 +22,7 @@ pub(super) enum Meaning {
     Probe,
     /// A decision of a person.
     Gate,
-    /// What may be spent.
+    /// A limit of costs.
     Cost,
     /// How long the work may take.
     Time,
@@ -31,7 +32,7 @@ pub(super) enum Meaning {
     Parallel,
     /// Another limit.
     Limit,
-    /// What must be true before.
+    /// A condition at the start.
     Condition,
     /// The consequence of a failure.
     Rule,
@@ -39,7 +40,7 @@ pub(super) enum Meaning {
     Idempotence,
 }
 
-/// Last words of names whose fields tell of a check or a limit, and ask for none.
+/// Last words of names of fields that describe a check or a limit but request none.
 const DATA_WORDS: &[&str] = &[
     "id",
     "ids",
@@ -112,7 +113,7 @@ const DEMANDS: &[&str] = &[
     "min",
     "max",
 ];
-/// Words of limits: any value but a longer text is one.
+/// Words of limits: any value except a longer text is a limit.
 const BOUNDS: &[&str] =
     &["budget", "budgets", "quota", "quotas", "cap", "timeout", "timeouts", "retry", "retries"];
 /// Words of limits if the value has a number.
@@ -201,7 +202,7 @@ const CONDITIONS: &[&str] = &["if", "when", "unless"];
 const REVIEWS: &[&str] = &["review", "reviews"];
 const REVIEWERS: &[&str] = &["reviewer", "reviewers"];
 
-/// Programs with which the command of a `test` begins.
+/// Programs that can be the first word of a `test`.
 const PROGRAMS: &[&str] = &[
     "bash", "bazel", "bun", "bundle", "cargo", "cmake", "composer", "ctest", "curl", "deno",
     "docker", "dotnet", "eslint", "exit", "false", "git", "go", "gradle", "grep", "jest", "just",

@@ -60,7 +60,7 @@ pub(super) struct FoundList<'a> {
     pub(super) others: Vec<(String, usize)>,
     /// The paths of the entries of the list that are not tasks.
     pub(super) unread: Vec<String>,
-    /// Repeated ids: what was done, the id, the name in the file, the path.
+    /// Repeated ids: the correction, the id, the name in the file, the path.
     pub(super) repeated: Vec<(CorrectionKind, String, String, String)>,
 }
 
@@ -153,13 +153,13 @@ pub(super) fn find(value: &Value, is_lines: bool) -> Option<FoundList<'_>> {
     None
 }
 
-/// Reads a list in which every object is a task.
+/// Reads a list of objects; each object is a task.
 pub(super) fn read_all(list: &Value, is_lines: bool) -> FoundList<'_> {
     let mut lister = Lister { is_lines, ..Lister::default() };
     lister.read(Vec::new(), list, Vec::new())
 }
 
-/// Reads a list at a path of the file, in which every object is a task.
+/// Reads a list of objects at a path of the file; each object is a task.
 pub(super) fn read_all_at<'a>(list: &'a Value, place: &str) -> FoundList<'a> {
     let path = place.split('.').map(str::to_owned).collect();
     Lister::default().read(path, list, Vec::new())
@@ -380,7 +380,7 @@ impl Lister {
             _ => id.clone(),
         };
         let mut full: Vec<String> = ids.iter().map(prefixed).collect();
-        // Ids that begin anew in a phase get the id of the phase as a prefix.
+        // Ids that start again in a phase get the id of the phase as a prefix.
         if let (Some(phase), None) = (phase, parent)
             && full.iter().any(|id| self.ids.contains(id))
         {

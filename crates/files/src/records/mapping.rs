@@ -14,7 +14,7 @@ pub(super) struct Mapping {
     pub(super) format: PlanFormat,
     /// The key in `extra`.
     pub(super) extra: &'static str,
-    /// Sets of fields, one of which a record of this tool has completely.
+    /// Sets of fields. A record of this tool has all fields of one set.
     signatures: &'static [&'static [&'static str]],
     /// Fields that the tool updates during the work, beside the common ones.
     pub(super) progress: &'static [&'static str],
@@ -36,7 +36,7 @@ pub(super) enum Priority {
     FromOne,
 }
 
-/// What orders tasks without dependencies.
+/// The order of tasks without dependencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     /// A number in this field, or else the order of the list.
@@ -109,7 +109,7 @@ pub(super) static BEADS: Mapping = Mapping {
     ..COMMON
 };
 
-/// Tools whose records are recognized by their fields.
+/// Tools with records that their fields identify.
 static RECOGNIZED: &[Mapping] = &[
     Mapping {
         format: PlanFormat::Shrimp,

@@ -1,8 +1,9 @@
-//! The fields that must be read: checks, commands, gates, probes, budgets, caps, rules and limits, by a list of
-//! names with the values that are refused, and for all other names by their words ([`field_words`](super::field_words)).
-//! Such a field is refused at any depth. Where real tools use such a word as plain data (the prose of a `test`, the
-//! date of a `deadline`, the words of a `failure`), that value stays data of the tool, and so does everything below
-//! `extra` that is no command.
+//! The fields that must be read: checks, commands, gates, probes, budgets, caps, rules and limits,
+//! found by a list of names with their refused values, and for all other names by the words in them
+//! ([`field_words`](super::field_words)). Such a field is refused at any depth. Where real tools
+//! use such a word as plain data (the prose of a `test`, the date of a `deadline`, the words of a
+//! `failure`), that value stays data of the tool, and so does everything below `extra` except
+//! commands.
 
 use serde_json::{Map, Value};
 
@@ -17,7 +18,7 @@ use super::record_fields::{is_same_name, plain_name};
 /// A field that cannot be read: its path below the record, and why.
 pub(super) type Unread = (String, String);
 
-/// Which values of a listed field are refused. An empty value and `false` never are.
+/// The refused values of a listed field. Empty values and `false` are never refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Refused {
     /// Every value.
@@ -32,13 +33,13 @@ enum Refused {
     Program,
     /// An object, a list with one, or a text that compares something: other texts are prose.
     Condition,
-    /// A list `barriers` whose items have `members`, which only native plans have.
+    /// A list `barriers` with `members` in its items: only native plans have it.
     Members,
     /// An object with a command or an expression, at any depth.
     Command,
 }
 
-/// Names of fields, which of their values are refused, and what is to be written instead.
+/// Names of fields, their refused values, and the form to write instead.
 type Form = (&'static [&'static str], Refused, &'static str);
 
 pub(super) const CRITERION: &str = "`acceptance: [{command: make test}]`";
@@ -158,7 +159,7 @@ const RULE_NAMES: &[&str] = &[
     "errorPolicy",
 ];
 
-/// Fields of a step that must be read, and what is written instead of an unknown form.
+/// Fields of a step that must be read, and the form to write instead of an unknown one.
 const STEP_FORMS: &[Form] = &[
     (RUNNABLES, Refused::Runnable, COMMAND),
     (TESTS, Refused::Program, CRITERION),
@@ -178,7 +179,7 @@ const STEP_FORMS: &[Form] = &[
     (&["barriers"], Refused::Structured, "the whole plan in the native form"),
 ];
 
-/// Fields of a plan that must be read, and what is written instead of an unknown form.
+/// Fields of a plan that must be read, and the form to write instead of an unknown one.
 const PLAN_FORMS: &[Form] = &[
     (&["concurrency", "parallelism"], Refused::NoText, CAPS),
     (RULE_NAMES, Refused::Filled, RULES),
@@ -197,10 +198,10 @@ const PLAN_FORMS: &[Form] = &[
     (&["barriers"], Refused::Members, "the whole plan in the native form"),
 ];
 
-/// Objects whose names are free: variables of a template, and the fields of a schema.
+/// Objects with free names of members: variables of a template, and the fields of a schema.
 const FREE_NAMES: &[&str] = &["vars", "variables", "env", "environment"];
 
-/// What has the fields.
+/// The object with the fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     Step,
@@ -220,7 +221,7 @@ enum Search {
 /// A search for the fields that must be read, at any depth.
 struct Finder {
     owner: Owner,
-    /// Where the form is read, for fields that have it at another place.
+    /// The place of the form, for fields that have it elsewhere.
     place: &'static str,
     found: Vec<Unread>,
 }
@@ -345,15 +346,16 @@ pub(crate) enum RefusedWhere {
     Everywhere,
 }
 
-/// A label of a Markdown text, such as `Gate: ask Bob`, that names what must be read.
+/// A label of a Markdown text, such as `Gate: ask Bob`, for a meaning that must be read.
 pub(crate) struct MeantLabel {
     /// The form to write instead.
     pub(crate) form: &'static str,
     pub(crate) refused: RefusedWhere,
 }
 
-/// What a labelled text means if it is a gate, a command, a check, a probe, a limit, a cap or a rule: such a text is
-/// none. An amount has a number, a check begins with a program, and other words are prose.
+/// The meaning of a labelled text that could be a gate, a command, a check, a probe, a limit, a cap
+/// or a rule but is not in its form. An amount has a number, a check begins with a program, and
+/// other words are prose.
 pub(crate) fn meant_label(words: &str, text: &str, owner: Owner) -> Option<MeantLabel> {
     let has_number = || text.contains(|c: char| c.is_ascii_digit());
     let (_, text_of, refused, forms) = LABELS.iter().find(|(names, ..)| is_one_of(words, names))?;
@@ -381,7 +383,7 @@ enum TextOf {
 /// Names of labels, their texts, where they are refused, and the forms of a task and of a plan.
 type LabelRow = (&'static [&'static str], TextOf, RefusedWhere, (&'static str, &'static str));
 
-/// Labels that name what must be read.
+/// Labels for meanings that must be read.
 const LABELS: &[LabelRow] = &[
     (GATES, TextOf::Decision, RefusedWhere::Everywhere, (GATE, GATE)),
     (APPROVALS, TextOf::Decision, RefusedWhere::BesideTasks, (GATE, GATE)),
@@ -412,7 +414,7 @@ const CHECK_COMMANDS: &[&str] = &[
     "validationCommands",
 ];
 
-/// Labels of checks whose text is mostly prose.
+/// Labels of checks that are mostly prose.
 const CHECK_LABELS: &[&str] =
     &["check", "checks", "test", "tests", "verify", "verification", "validation"];
 
@@ -449,7 +451,7 @@ pub(super) fn meaning_by_words(name: &str, value: &Value) -> Option<Meaning> {
     meaning_of(name, value)
 }
 
-/// How a step or a plan says what is meant.
+/// The form in which a step or a plan states a meaning.
 fn form_for(meaning: Meaning, owner: Owner) -> &'static str {
     let (step, plan) = match meaning {
         Meaning::Criterion | Meaning::Judge => (CRITERION, PLAN_CRITERION),

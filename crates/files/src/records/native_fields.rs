@@ -1,8 +1,8 @@
 //! Fields of native plans in the files of other tools.
 //!
-//! A field that says what is checked, asked, executed, limited or spent is never kept as data of a
-//! tool. It is read as in `format/plan.md`, or it is a problem with its place and the form that is
-//! read. A criterion that is an object of another tool becomes a text, unless it has a command.
+//! A field about checks, questions, commands, limits or costs is never kept as data of a tool. It
+//! is read as in `format/plan.md`, or it is a problem with its place and the form that is read. A
+//! criterion that is an object of another tool becomes a text, unless it has a command.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -78,7 +78,7 @@ fn read<T: Serialize + DeserializeOwned + Default>(
     }
 }
 
-/// The problems of an object in a text whose fields are kept as they are: those that must be read.
+/// The problems of an object in a text that keeps its fields: the fields that must be read.
 pub(crate) fn problems_of_fields(fields: &Map<String, Value>, line: u64) -> Vec<Diagnostic> {
     let problem = |(name, message): Unread| {
         let message = format!("`{name}`: {message}");
@@ -87,8 +87,8 @@ pub(crate) fn problems_of_fields(fields: &Map<String, Value>, line: u64) -> Vec<
     unread_kept_fields(fields).into_iter().map(problem).collect()
 }
 
-/// Takes the criteria under all of their names. An object that is no native criterion stays with its
-/// record, too.
+/// Takes the criteria under all of their names. An object that is not a native criterion stays with
+/// its record, too.
 pub(super) fn take_criteria(fields: &mut RecordFields) -> (Vec<Criterion>, Vec<Unread>) {
     let (mut criteria, mut unread) = (Vec::new(), Vec::new());
     let is_check = |name: &&&str| {

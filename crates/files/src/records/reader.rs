@@ -33,7 +33,7 @@ use crate::plan_file::{PlanFormat, StatedCommand};
 use crate::read_report::{CorrectionKind, OPTIONAL_TAG, PartKind};
 use plan_ledger::plan::{Criterion, Gate, Phase, Step};
 
-/// Reads the tasks of a list. `lines` has the line of each entry if the list is no JSON text.
+/// Reads the tasks of a list. `lines` has the line of each entry if the list is not a JSON text.
 pub(super) fn read_tasks(
     name: &str,
     mapping: &'static Mapping,
@@ -87,7 +87,7 @@ struct RecordReader<'a> {
 /// A record that is not work.
 #[derive(Clone)]
 enum IdleRecord {
-    /// A gate that is open, with what it waits for.
+    /// An open gate, with the condition that it waits for.
     OpenGate(String),
     /// A deleted record, a template, a message.
     Other,
@@ -145,7 +145,7 @@ impl<'a> RecordReader<'a> {
         self.write(has_dependencies);
     }
 
-    /// The line of an entry of a list that is no JSON text.
+    /// The line of an entry of a list that is not a JSON text.
     fn line(&self, path: &str) -> Option<u64> {
         let index = path.strip_prefix('[')?.split(']').next()?.parse::<usize>().ok()?;
         self.lines?.get(index).copied()
@@ -433,8 +433,8 @@ impl<'a> RecordReader<'a> {
                         (task.id.clone(), self.line(&task.path))
                     });
                     let message = format!(
-                        "issue `{id}`: {word} is read as blocks: it waits for `{target}`, whatever \
-                         its outcome"
+                        "issue `{id}`: {word} is read as blocks: it waits for `{target}`, \
+                         regardless of its outcome"
                     );
                     self.draft.add_note(line, message);
                 }

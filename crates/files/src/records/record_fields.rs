@@ -166,13 +166,13 @@ pub(super) fn fractional_id(value: &Value, place: String) -> Option<Diagnostic> 
         one => (Some(one).filter(has_fraction)?, place),
     };
     let message = format!(
-        "a number cannot tell {number} from {number}0; the id was read as `{number}`; write it in \
+        "a number cannot distinguish {number} from {number}0; the id was read as `{number}`; write it in \
          quotes"
     );
     Some(Diagnostic::at_path(Severity::Warning, place, message))
 }
 
-/// A list of non-empty texts, or a single text, whose bullets are a list.
+/// A list of non-empty texts, or a single text with a list of bullets.
 pub(super) fn text_list(value: &Value) -> Option<Vec<String>> {
     let texts = match value {
         Value::Null => Vec::new(),

@@ -33,7 +33,8 @@ pub(super) fn read_step_fields(step: &mut Step, fields: &mut RecordFields) -> Ve
     notes
 }
 
-/// Takes the files that a step may change. Returns what `extra` says about those that it makes.
+/// Takes the files that a step may change. Returns the text for `extra` about the files that it
+/// creates.
 pub(super) fn take_changes(step: &mut Step, fields: &mut RecordFields) -> Option<(String, Value)> {
     let created: Vec<String> = fields.take(NEW_FILES, path_list).unwrap_or_default();
     let changes = CHANGES.iter().filter_map(|name| fields.take(&[*name], path_list));

@@ -20,8 +20,8 @@ pub(crate) fn parse_json<T: DeserializeOwned>(text: &str) -> ReadResult<T> {
         .map_err(|error| json_error_at(u64::try_from(error.line()).unwrap_or(u64::MAX), &error))
 }
 
-/// The path of a list where an object belongs, and the message about it, if there is one. `read` is what
-/// was read, as JSON again.
+/// The path of a list in the place of an object, with a message, if any. `read` is the parsed
+/// value, written as JSON again.
 #[must_use]
 pub fn list_for_object(written: &Value, read: &Value) -> Option<(String, String)> {
     let path = list_read_as_object(written, read)?;
@@ -29,8 +29,8 @@ pub fn list_for_object(written: &Value, read: &Value) -> Option<(String, String)
     Some((path, message))
 }
 
-/// The path of a list that was read as an object, by the order of its items, if there is one: the JSON library reads
-/// `["x"]` as a gate. `read` is what was read, as JSON again.
+/// The path of a list that was read as an object, by the order of its items, if any: the JSON
+/// library reads `["x"]` as a gate. `read` is the parsed value, written as JSON again.
 fn list_read_as_object(written: &Value, read: &Value) -> Option<String> {
     plan_ledger::mutant!(ListReadAsObject => return None);
     match (written, read) {
@@ -44,7 +44,7 @@ fn list_read_as_object(written: &Value, read: &Value) -> Option<String> {
             written.iter().find_map(|(name, value)| {
                 match read.get(name) {
                     Some(read) => Some(below(name, &list_read_as_object(value, read)?)),
-                    // What equals the default is not written again.
+                    // Defaults are not written again.
                     None => {
                         let is_filled = value.as_array().is_some_and(|items| !items.is_empty());
                         (is_filled && is_object_field(name)).then(|| name.clone())

@@ -1,7 +1,7 @@
 //! Messages of the JSON and YAML libraries in plain English, with the nearest known name.
 //!
-//! The libraries report type names and parser states. An author needs to know what was found,
-//! what was expected, and what to do.
+//! The libraries report type names and parser states. An author needs the found value, the expected
+//! value, and the fix.
 
 use plan_ledger::plan::closest_name;
 
@@ -48,7 +48,8 @@ pub(crate) fn plain_message(message: &str) -> String {
     message.to_owned()
 }
 
-/// The message about an unknown word where some of the known ones are objects; `None` elsewhere.
+/// The message about an unknown word in a list of known words that includes objects; `None`
+/// elsewhere.
 pub(super) fn unknown_value<'a>(
     start: &str,
     known: &(impl Iterator<Item = &'a str> + Clone),
@@ -106,17 +107,16 @@ fn is_choice(expected: &str) -> bool {
         || ["string or map", "map with a single key", "unit"].contains(&expected)
 }
 
-/// The message about a value that is none of those that its field takes.
+/// The message about a value that the field does not allow.
 fn form_message(form: Option<&str>) -> String {
     form.map_or_else(|| FORM_EXPECTED.to_owned(), |form| format!("expected {form}"))
 }
 
-/// The end of the message about a value that is none of those that a field takes, if the field is unknown.
+/// The end of the message about a value that an unknown field does not allow.
 pub(super) const FORM_EXPECTED: &str =
     "expected another value here; `ledger help plan-file` lists what the field takes";
 
-/// A message with the values that its field takes, where the library knew no more than that the value is none of
-/// them.
+/// Adds the allowed values of the field to a message of the library that does not list them.
 pub(crate) fn with_form(message: &str, field: &str) -> String {
     match form_of(field) {
         Some(form) if is_vague(message) => form_message(Some(form)),
@@ -124,7 +124,7 @@ pub(crate) fn with_form(message: &str, field: &str) -> String {
     }
 }
 
-/// Whether a message does not say what its field takes.
+/// Whether a message does not list the values that the field allows.
 pub(crate) fn is_vague(message: &str) -> bool {
     let any_value = SYNTAX_MESSAGES.iter().find(|(known, _)| *known == "expected value");
     let is_any_value = any_value.is_some_and(|(_, text)| message.ends_with(text));
@@ -142,7 +142,7 @@ fn form_of_type(variant: &str) -> Option<&'static str> {
     FORMS.iter().find(|(_, name, _)| *name == of).map(|(.., form)| *form)
 }
 
-/// The fields that take one of several words or objects, their types, and what they take.
+/// The fields that take one of several words or objects, with their types and forms.
 const FORMS: [(&str, &str, &str); 11] = [
     (
         "fallback",
@@ -224,7 +224,7 @@ fn expected_value(expected: &str) -> String {
     .to_owned()
 }
 
-/// Types that people often write as one value: the fields of plans that have them, and an example.
+/// Types that people often write as one value, with the fields of plans and an example.
 const EXAMPLES: [(&str, &[&str], &str); 9] = [
     ("Gate", &["gate"], "{question: Deploy?}"),
     ("RetryPolicy", &["retry"], "{max_attempts: 3}"),
@@ -237,7 +237,7 @@ const EXAMPLES: [(&str, &[&str], &str); 9] = [
     ("FailureMatch", &["when"], "{class: transient}"),
 ];
 
-/// An example for a field whose value has fields.
+/// An example for a field with an object as its value.
 pub(super) fn example_of(field: &str) -> Option<&'static str> {
     let found = EXAMPLES.iter().find(|(_, fields, _)| fields.contains(&field));
     found.map(|(.., example)| *example)
@@ -264,8 +264,8 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> + Clone {
     text.split('`').skip(1).step_by(2)
 }
 
-/// The words of other plan formats for a field, without case and separators. The first field that
-/// the place has is meant.
+/// The words of other plan formats for a field, without case and separators. They stand for the
+/// first of these fields that the place has.
 const MEANT: [(&[&str], &[&str]); 23] = [
     (
         &[
@@ -337,7 +337,8 @@ const MEANT: [(&[&str], &[&str]); 23] = [
     (&["prio"], &["priority"]),
 ];
 
-/// How many known names a message lists. Of more, it names those that are meant.
+/// The number of known names that a message lists. If there are more, it lists those that are
+/// similar.
 const LISTED_MAX: usize = 8;
 
 /// The message about an unknown name if there are too many known names to list: the similar names, and where the list
@@ -402,7 +403,8 @@ mod tests {
         assert_eq!(did_you_mean("retries", ["id"].into_iter()), "", "a field of another place");
     }
 
-    /// A plan's step has more than thirty fields: a message that lists them hides what is wrong.
+    /// Story: a plan's step has more than thirty fields, and a message that listed them all hid the
+    /// fault.
     #[test]
     fn long_list_of_names_is_replaced_by_the_nearest_and_the_place_of_the_list() {
         let names = ["id", "after", "a", "b", "c", "d", "e", "f", "g"];

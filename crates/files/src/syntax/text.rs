@@ -10,7 +10,7 @@ use plan_ledger::{Error, Result};
 /// The largest plan file that is read, in bytes.
 pub const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Reads a file. `kind` names what it is in messages, such as "plan file".
+/// Reads a file. `kind` names the file in messages, for example "plan file".
 pub(crate) fn read_text(path: &Path, kind: &str) -> Result<String> {
     let action = format!("read the {kind}, check its path");
     let file = File::open(path).map_err(|source| Error::io(&action, path, source))?;

@@ -188,7 +188,7 @@ impl MessageFormatter for PlainMessages {
                 format!("duplicate field `{key}`; remove one").into()
             }
             YamlError::DuplicateMappingKey { key: None, .. } => {
-                "a field is there twice; remove one".into()
+                "a field occurs twice; remove one".into()
             }
             YamlError::ExpectedStringKeyForExternallyTaggedEnum { .. }
             | YamlError::ExternallyTaggedEnumExpectedScalarOrMapping { .. }

@@ -1,11 +1,12 @@
 //! Writes a plan as text that people write: the PLAN artifact, with its outcome, phases, next action
 //! and risks; a check list; and the `tasks.md` of spec-kit.
 //!
-//! These forms leave the dependencies to the order of the text where they can. The writer begins with the
-//! text that says least, reads it, and states what would read back differently: first the dependencies
-//! of single steps, then the ids, then that the phases overlap; and at last it gives up the phases.
+//! These forms leave the dependencies to the order of the text where they can. The writer begins
+//! with the shortest text, reads it back, and adds the missing facts: first the dependencies of
+//! single steps, then the ids, then that the phases overlap. If all this is not enough, it leaves
+//! out the phases.
 //!
-//! Invariant: what is written reads back with the same ids, dependencies and finished steps
+//! Invariant: the written text reads back with the same ids, dependencies and finished steps
 //! ([`Outline`]). Otherwise the form is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +37,7 @@ pub(super) enum TextForm {
 /// How the id of a step is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ids {
-    /// Not at all: it is the place of the step.
+    /// They are not written: the place of the step is enough.
     Placed,
     /// `T001 Title`
     Plain,
@@ -62,7 +63,7 @@ enum Phases {
     InOrder,
     /// With the mark `[P]`: none waits for another one, but by the dependencies of its steps.
     Overlapping,
-    /// Not at all: all steps are in one.
+    /// They are not written: all steps are in one phase.
     Omitted,
 }
 
@@ -77,7 +78,7 @@ struct Layout {
     is_careful: bool,
     /// Whether the first line of each step must read back as it is.
     keeps_heads: bool,
-    /// The steps whose dependencies are written.
+    /// The steps with written dependencies.
     stated: BTreeSet<String>,
 }
 
@@ -125,7 +126,7 @@ fn fitting(file: &PlanFile, outline: &Outline, mut layout: Layout) -> Option<Str
         let before = layout.stated.len();
         layout.stated.extend(different);
         if layout.stated.len() == before {
-            // A stated dependency changes what the order says about others.
+            // A stated dependency changes the inferred order of other steps.
             let all = file.plan.steps.iter().map(|step| step.id.clone());
             layout.stated.extend(all);
         }

@@ -8,13 +8,13 @@ use crate::commands::as_written_commands;
 use crate::plan_file::PlanFile;
 use plan_ledger::plan::Plan;
 
-/// Fields that a form may say in other words: texts, and what the outline of the plan keeps.
+/// Fields that a form may express differently: texts, and the fields in the outline of the plan.
 const REWORDED: [&str; 8] =
     ["id", "title", "goal", "after", "phase", "phases", "barriers", "steps"];
 
 impl PlanFile {
-    /// The fields of the plan that differ in what was read from its written form, each with the number of
-    /// steps; 0 for a field of the plan itself.
+    /// The fields of the plan that differ after reading back its written form, each with the number
+    /// of steps; 0 for a field of the plan itself.
     #[must_use]
     pub fn fields_lost_in(&self, read: &Self) -> Vec<(String, usize)> {
         let of = |file: &Self| as_written_commands(file.plan.clone());

@@ -1,10 +1,10 @@
 //! Writes a plan in the forms of other tools: task-master, beads, and the to-do list of Cursor.
 //!
-//! Such a form has fewer fields than a plan. Kept are the ids of the steps, their titles, goals, text
-//! criteria, dependencies, and the marks of finished steps; a dependency on a barrier of all its members
-//! becomes one on each member.
+//! Such a form has fewer fields than a plan. It keeps the ids of the steps, their titles, goals,
+//! text criteria, dependencies, and the marks of finished steps; a dependency on a barrier of all
+//! its members becomes one on each member.
 //!
-//! Invariant: what is written reads back with the same ids, dependencies and finished steps
+//! Invariant: the written text reads back with the same ids, dependencies and finished steps
 //! ([`Outline`]). Otherwise the form is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::plan_file::PlanFile;
 use plan_ledger::plan::{BarrierNeeds, Criterion, Plan, Step};
 
-/// What every form keeps of a plan.
+/// The parts of a plan that every form keeps.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Outline {
     /// The dependencies of each step, by id.
@@ -25,7 +25,7 @@ pub(super) struct Outline {
 }
 
 impl Outline {
-    /// The outline of a plan; `Err` with the reason if it has what no other form can say.
+    /// The outline of a plan; `Err` with the reason if no other form can express the plan.
     pub(super) fn of(file: &PlanFile) -> Result<Self, String> {
         let steps = file.plan.steps.iter();
         let after = steps.map(|step| Ok((step.id.clone(), dependencies(&file.plan, step)?)));
@@ -35,8 +35,8 @@ impl Outline {
         })
     }
 
-    /// The steps whose dependencies differ in another outline of the same steps; `None` if the steps or
-    /// the finished ones differ.
+    /// The steps with different dependencies in another outline of the same steps; `None` if the
+    /// steps or the finished ones differ.
     pub(super) fn different(&self, other: &Self) -> Option<Vec<String>> {
         let is_same = self.after.keys().eq(other.after.keys()) && self.finished == other.finished;
         let differs =

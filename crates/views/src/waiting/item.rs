@@ -7,14 +7,14 @@ use plan_ledger::{ContentHash, QuestionId, ReplanTrigger, Run, Timestamp};
 
 use crate::words::StepName;
 
-/// For whom an item waits.
+/// The person or process that an item waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitsFor<'a> {
     /// A person: the named one, or any.
     Person(Option<&'a str>),
-    /// A runner or a judge, which checks what is reported.
+    /// A runner or a judge, which checks the reported work.
     Judge,
-    /// A worker that is not one of this runner.
+    /// A worker that this runner does not start.
     Worker,
     /// Other runs of the ledger, which use up a cap.
     OtherRuns,
@@ -45,7 +45,7 @@ pub enum WaitingItem {
         version: u32,
         /// The hash of its plan.
         hash: ContentHash,
-        /// What it executes.
+        /// The commands that it executes.
         commands: Vec<String>,
     },
     /// The approval of the commands of the active version, for the folder of the work of a step: a judge checks it
@@ -53,9 +53,9 @@ pub enum WaitingItem {
     Misplaced {
         /// The step.
         step: StepName,
-        /// The folder in which the commands were approved.
+        /// The folder of the approval.
         approved: String,
-        /// The folder in which the step was claimed.
+        /// The folder of the claim.
         work: String,
         /// Why the work is not checked, for people.
         reason: String,
@@ -161,7 +161,7 @@ pub enum WaitingItem {
 }
 
 impl WaitingItem {
-    /// For whom it waits.
+    /// The person or process that it waits for.
     #[must_use]
     pub fn waits_for(&self) -> WaitsFor<'_> {
         match self {

@@ -16,8 +16,8 @@ use crate::approval::{commands_of_active, is_unapproved};
 use crate::criteria::{may_hold, open_criteria, open_plan_criteria, open_steps};
 use crate::words::StepName;
 
-/// Every item that a run waits for; includes work to dispatch, if there is any. The route is that of
-/// the workers that are there.
+/// Every item that a run waits for, including work to dispatch. The route is that of the available
+/// workers.
 #[must_use]
 pub fn waiting_items(run: &Run, route: &Route) -> Vec<WaitingItem> {
     let mut items: Vec<WaitingItem> = questions(run).chain(reviews(run)).collect();

@@ -1,4 +1,4 @@
-//! What a run waits for: the items, for whom each one is, and what resolves it.
+//! The items that a run waits for: for each item, the addressee and the command that resolves it.
 
 mod answers;
 mod item;

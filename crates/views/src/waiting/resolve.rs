@@ -85,7 +85,7 @@ impl WaitingItem {
     }
 }
 
-/// What an answer to a question does.
+/// The effect of an answer to a question.
 fn effect_of_answer(asked: &QuestionBody, answer: &str) -> String {
     match &asked.subject {
         QuestionSubject::Failure { .. } => effect_of_decision(answer).to_owned(),
@@ -93,7 +93,7 @@ fn effect_of_answer(asked: &QuestionBody, answer: &str) -> String {
     }
 }
 
-/// What a decision about a failure does.
+/// The effect of a decision about a failure.
 fn effect_of_decision(decision: &str) -> &'static str {
     match decision {
         "retry" => "tries the step once more",
@@ -111,10 +111,10 @@ fn review(run: &str, ledger: &Path) -> Advice {
     Advice::new("plan review", ledger, &[run], "shows what the version executes")
 }
 
-/// The command that approves a version of a run, and no other than the one that was shown.
+/// The command that approves the version that was shown, and no other version.
 #[must_use]
 pub fn approve_version(run: &str, ledger: &Path, hash: ContentHash) -> Advice {
-    let approve = Advice::new("plan approve", ledger, &[run], "approves what was shown");
+    let approve = Advice::new("plan approve", ledger, &[run], "approves the shown version");
     approve.with_option("--shown", &hash.short())
 }
 
@@ -137,7 +137,7 @@ fn unpause(cause: &PauseCause, run: &str, ledger: &Path) -> Advice {
 #[must_use]
 pub fn start_judge(run: &str, ledger: &Path) -> Advice {
     let words = [run, "--judge-only", "--wait"];
-    Advice::new("work", ledger, &words, "checks what is reported")
+    Advice::new("work", ledger, &words, "checks reported steps")
 }
 
 /// The command that starts a runner of a run whose last runner is not known: with the plan in the ledger, and with a
@@ -156,7 +156,8 @@ pub fn start_runner(run: &Run, ledger: &Path) -> Advice {
     if needs_worker { start.with_option("--worker", "CMD") } else { start }
 }
 
-/// The command that shows what the answer to a question lets the run execute, if it lets it.
+/// The command that shows what the run may execute after the answer to a question; `None` if the
+/// answer allows nothing.
 fn show_executed(
     step: Option<&StepName>,
     asked: &QuestionBody,
@@ -177,7 +178,7 @@ pub fn show_step(step: &StepName, run: &str, ledger: &Path) -> Advice {
     Advice::new("inspect", ledger, &words, "shows what the step executes")
 }
 
-/// The commands with which a person does a step, or leaves it out.
+/// The commands with which a person performs or skips a step.
 #[must_use]
 pub fn perform(step: &StepName, owner: &str, run: &str, ledger: &Path) -> Vec<Advice> {
     let step = step.argument();

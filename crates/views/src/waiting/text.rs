@@ -46,8 +46,8 @@ impl fmt::Display for WaitingItem {
             }
             Self::Commands { version, commands, .. } => write!(
                 f,
-                "nothing is checked before a person approves what version {version} of the plan \
-                 executes: {}",
+                "nothing is checked before a person approves the commands of version {version}: \
+                 {}",
                 commands.join("; ")
             ),
             Self::Misplaced { step, reason, .. } => {

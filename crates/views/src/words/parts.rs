@@ -20,7 +20,7 @@ pub fn paused_text(cause: &PauseCause) -> String {
     }
 }
 
-/// What a question asks.
+/// The subject of a question, for people.
 #[must_use]
 pub fn question_subject_text(subject: &QuestionSubject) -> String {
     match subject {
