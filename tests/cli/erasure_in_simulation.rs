@@ -243,7 +243,7 @@ fn error_output_is_erased() {
     assert!(shown.starts_with("(erased ") && shown.len() == 73, "{shown}");
     for (seq, why) in [
         (receipt, "(receipt_recorded) were erased before"),
-        (plan, "(plan_proposed) has a plan, which later records are replayed with"),
+        (plan, "(plan_proposed) has a plan, which the replay of later records needs"),
         (start, "(run_started) has names and texts that later records depend on or quote"),
         (999, "the log has no record 999"),
     ] {

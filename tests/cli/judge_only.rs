@@ -371,7 +371,7 @@ fn runner_in_an_agent_session_leaves_the_commands_to_a_judge() {
         };
         let ran = of_agent(&["run", "plan", "--worker", "true"]).code(3);
         let said = if is_approved { "ledger work plan --judge-only" } else { "ledger plan review" };
-        ran.complains(&["a runner in an agent session runs no command that checks", said]);
+        ran.complains(&["a runner in an agent session runs no checking commands", said]);
         assert!(!place.path("ran").exists());
         assert_eq!(status_of(&place, "build"), "reported");
         // As it is continued, too.
@@ -438,7 +438,7 @@ fn report_that_nothing_checks_says_so_and_what_helps() {
             "ledger plan review plan",
         ]);
         place.ledger("questions").code(0).says(&[
-            "before a person approves what version 1 of the plan executes: touch ran && test -f built",
+            "before a person approves the commands of version 1: touch ran && test -f built",
             "ledger plan approve plan",
         ]);
         place.ledger("prime").code(0).says(&["touch ran && test -f built"]);

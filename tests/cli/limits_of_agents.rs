@@ -140,7 +140,7 @@ fn limit_that_no_waiting_ends_asks_a_person_once() {
     place.write("agent.sh", UNFUNDED);
     place.write("plan.yaml", "steps: [{id: a, retry: {max_attempts: 5}}, {id: b}, {id: c}]");
     let run = ["run", "plan.yaml", "--worker", "sh agent.sh", "--max-parallel", "1"];
-    let reason = "a limit that no waiting ends: exit status 1: Your org is out of usage";
+    let reason = "a limit that waiting does not end: exit status 1: Your org is out of usage";
     let asked = format!("steps wait for an answer: {reason}");
     let ended = place.ledger_with(&run).code(3).says(&["add funds to continue"]);
     let ended = ended.complains(&[asked.as_str()]);

@@ -326,7 +326,7 @@ fn bad_input_is_refused_with_a_reason() {
         (
             "ledger_report",
             json!({ "token": "x", "outcome": "failed" }),
-            "token: expected the whole text",
+            "token: expected the whole token",
         ),
         ("ledger_report", json!({ "token": unknown, "outcome": "failed" }), "stale_token"),
         (

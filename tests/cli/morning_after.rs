@@ -146,7 +146,7 @@ fn runner_that_cannot_be_seen_is_called_neither_alive_nor_gone() {
         command.current_dir(inner.get_current_dir().unwrap()).stdin(Stdio::null());
         start(&mut command).end()
     };
-    let unseen = "this place does not show whether the last runner, process ";
+    let unseen = "it cannot be seen from here whether the last runner, process ";
     let place = killed();
     end_build(&place);
     let status =

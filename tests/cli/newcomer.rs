@@ -72,7 +72,7 @@ fn token_that_is_over_is_explained() {
     let token = place.ledger("claim --json").code(0).token();
     place.ledger(&format!("receipt {token} --output 1")).code(0);
     let over = "it was an attempt at step 1 (a), which is accepted now";
-    let unknown = "no attempt that is kept has this token";
+    let unknown = "no known attempt has this token";
     for (line, hint) in [
         (format!("renew {token}"), over),
         (format!("release {token}"), over),

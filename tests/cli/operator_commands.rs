@@ -291,10 +291,7 @@ steps:
     place.ledger("run plan.yaml").code(3).says(&words).says(&["replan", "abort"]);
     place.ledger("run plan.yaml").code(3).says(&words);
     assert_eq!(place.tally(), ["a", "b"]);
-    place
-        .ledger("inspect .ledger")
-        .code(0)
-        .says(&["paused: its attempt budget", "2 attempts"]);
+    place.ledger("inspect .ledger").code(0).says(&["paused: its attempt budget", "2 attempts"]);
     place.ledger("unpause plan --by ana").code(6).complains(&["its attempt budget is exhausted"]);
     place
         .ledger("budget plan")

@@ -69,7 +69,7 @@ fn run_without_its_plan_file_continues_from_the_ledger() {
 fn copied_ledger_has_workers_in_its_own_folder() {
     let place = killed();
     copy(&place.path("old"), &place.path("copy"));
-    let said = ["this ledger is a copy of ", "which is still there", "add --yes"];
+    let said = ["this ledger is a copy of ", "which still exists", "add --yes"];
     ledger(&place, "copy", &["resume"]).code(6).complains(&said);
     assert_eq!(made(&place.path("copy")), [true, false, false], "nothing was started");
     let copy = fs::canonicalize(place.path("copy")).unwrap();
@@ -112,7 +112,7 @@ fn copied_ledger_without_its_folder_is_refused() {
     assert!(ledger(&place, "work", &words).was_killed());
     copy(&place.path("ledgers/x"), &place.path("ledgers/y"));
     let words = ["resume", "--ledger", "../ledgers/y", "--yes"];
-    ledger(&place, "work", &words).code(6).complains(&["of which this one is a copy"]);
+    ledger(&place, "work", &words).code(6).complains(&["and this ledger is a copy of that one"]);
     assert_eq!(made(&place.path("work")), [true, false, false]);
 }
 
@@ -334,17 +334,19 @@ fn run_of_a_file_that_is_another_plan_now_is_resumed_with_its_own() {
     let other = "steps: [{id: x, goal: other}]\n";
     for (content, code, run_says, resume_says) in [
         (other, 6, "has another plan than the file", "plan.yaml is another plan"),
-        ("steps: [{id: a\n", 2, "run plan has a plan in the ledger", "plan.yaml is no valid plan"),
+        (
+            "steps: [{id: a\n",
+            2,
+            "run plan has a plan in the ledger",
+            "plan.yaml is not a valid plan",
+        ),
     ] {
         let place = killed();
         place.write("old/plan.yaml", content);
         let refused = ledger(&place, "old", &["run", "plan.yaml", "--worker", WORKER]).code(code);
         refused.complains(&[run_says, "--keep-plan"]);
         let resumed = ledger(&place, "old", &["resume"]).code(0);
-        resumed.complains(&[
-            resume_says,
-            "the run continues with plan version 1, which the ledger has",
-        ]);
+        resumed.complains(&[resume_says, "the run continues with plan version 1 from the ledger"]);
         assert_eq!(accepted(&place.path("old")), ["a", "b", "c"]);
         // A command line that is resumed twice has the option once.
         ledger(&place, "old", &["resume"]).code(0);
@@ -444,7 +446,7 @@ fn changed_text_of_a_finished_step_stops_nothing() {
         ),
     ] {
         let (ended, place) = change(from, to);
-        ended.code(0).complains(&["but not in the work that is left"]);
+        ended.code(0).complains(&["but not in the remaining work"]);
         let state = state_of(&place.path("old/.ledger"));
         assert_eq!(state.run_named("plan").unwrap().versions.len(), 1, "{to}");
     }

@@ -660,7 +660,7 @@ fn changed_snapshot_in_an_export_is_rejected() {
             "an unexpected snapshot",
         ),
         ("another state", &|it| it[2] = it[4].clone(), "expected"),
-        ("another chain", &|it| it[3]["chain"] = zeros.clone().into(), "another course of events"),
+        ("another chain", &|it| it[3]["chain"] = zeros.clone().into(), "another history"),
         ("another segment", &|it| it[0]["first_ordinal"] = 7.into(), "no record says"),
         ("a newer program", &|it| it[1]["version"] = 9.into(), "use a newer"),
     ];

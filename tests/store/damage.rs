@@ -160,7 +160,7 @@ fn cut_segment_is_refused_until_it_is_deleted() {
     assert_eq!(code, 4, "{out}\n{err}");
     assert!(err.contains(&name) && err.contains("move that object"), "{err}");
     let mut server = store.place.start(&format!("{SERVE} --ack local"));
-    server.wait_for("the store is damaged, and could not restore this ledger");
+    server.wait_for("the store is damaged, and cannot restore this ledger");
     let status = store.place.ledger("status @one");
     assert!(status.contains("1 object damaged or missing there"), "{status}");
     assert_eq!(server.stop(), 0);

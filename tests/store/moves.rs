@@ -112,7 +112,7 @@ fn emptied_store_gets_the_ledger_again() {
     let (code, _, err) = place.run("serve --ledger @first --store URL --no-probe");
     assert_eq!(code, 6, "{err}");
     assert!(
-        err.contains("has no record of the ledger any more") && err.contains("STORE.json"),
+        err.contains("no longer has a record of the ledger") && err.contains("STORE.json"),
         "{err}"
     );
     assert_eq!(fs::read_dir(place.path("store")).unwrap().count(), 0);

@@ -8,7 +8,7 @@ export interface ProposeRequest {
   act: "propose";
   /** The values of the inputs of a new run. */
   inputs?: Record<string, Json>;
-  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
   once?: string;
   /** The plan (`plan.md`). */
   plan: Plan;
@@ -16,7 +16,7 @@ export interface ProposeRequest {
   planner?: PlannerUse | null;
   /** The policy of a new run. */
   policy?: RunPolicy;
-  /** Where the plan comes from. */
+  /** The source of the plan. */
   provenance?: Provenance | null;
   /** The reason. */
   reason?: string;
@@ -62,7 +62,7 @@ export interface Plan {
   open_questions?: Array<string>;
   /** The state that the plan leads to. */
   outcome?: string;
-  /** What the plan says about owners, by their names. */
+  /** The settings of owners, by their names. */
   owners?: Record<string, OwnerSettings>;
   /** Named groups of steps. They impose no order. */
   phases?: Array<Phase>;
@@ -86,7 +86,7 @@ export interface Barrier {
   members: Array<string>;
   /** How many members must arrive. */
   needs?: BarrierNeeds;
-  /** What happens when it breaks. */
+  /** The effect of a break. */
   on_break?: OnBreak;
   /** Title in one line. */
   title?: string;
@@ -145,7 +145,7 @@ export interface RetryPolicy {
   backoff_percent?: number | null;
   /** Seconds before the second attempt. */
   backoff_seconds?: number;
-  /** Percentage by which a delay may be shortened, so that retries spread out. */
+  /** Maximum percentage by which a delay is shortened, so that retries spread out. */
   jitter_percent?: number | null;
   /** Maximum number of attempts, at least 1. */
   max_attempts?: number;
@@ -163,8 +163,8 @@ export interface FailurePolicy {
    */
   max_replans?: number | null;
   /**
-   * What happens before a step whose files changed since the plan was made; the option of a runner
-   * comes first.
+   * The action before a step whose files changed since the plan was made. The option of a runner
+   * overrides it.
    */
   on_stale?: OnStale;
   /** Rules of the plan: the first that matches decides. */
@@ -187,7 +187,7 @@ export interface FailureActionReplan {
 }
 
 export interface FailureActionReplanReplan {
-  /** Id of the first step whose work should be redone. */
+  /** Id of the first step to redo. */
   from?: string | null;
 }
 
@@ -199,7 +199,7 @@ export interface FailureActionEscalate {
 export interface FailureActionEscalateEscalate {
   /** Seconds until the question times out. */
   deadline_seconds?: number | null;
-  /** What happens if there is no answer in time. */
+  /** The action if the answer does not come in time. */
   on_timeout?: OnTimeout | null;
   /** Addressee. */
   to?: string | null;
@@ -244,7 +244,7 @@ export interface FailureMatch {
 export interface Gate {
   /** Seconds until the question times out. */
   deadline_seconds?: number | null;
-  /** What happens if there is no answer in time. */
+  /** The action if the answer does not come in time. */
   on_timeout?: OnTimeout | null;
   /**
    * The answers that do the step, instead of yes and no: the chosen one is its output. `value`
@@ -259,21 +259,21 @@ export interface Gate {
 
 /** A value that a run needs from its start. */
 export interface PlanInput {
-  /** What it is, for people. */
+  /** A description for people. */
   title?: string;
   /** Its type. */
   type?: InputType;
 }
 
-/** What a plan says about an owner. */
+/** The settings of an owner in a plan. */
 export interface OwnerSettings {
-  /** What happens at a usage limit. */
+  /** The action at a usage limit. */
   limit?: OwnerLimit;
 }
 
-/** What happens when the workers of an owner meet a usage limit. */
+/** The action when the workers of an owner meet a usage limit. */
 export interface OwnerLimit {
-  /** The second owner, whose workers take its steps until the limit ends. */
+  /** The second owner: its workers take the steps until the limit ends. */
   then?: string | null;
 }
 
@@ -306,8 +306,8 @@ export interface Step {
   /** Data of other tools, stored unchanged. */
   extra?: Record<string, Json>;
   /**
-   * Name of the failures of the step, for the rules of the plan. The name of a class is the class
-   * of a failure whose worker does not report one.
+   * Name of the failures of the step, for the rules of the plan. If it is the name of a failure
+   * class, failures get this class when the worker reports none.
    */
   failure_class?: string | null;
   /**
@@ -319,17 +319,17 @@ export interface Step {
   fallback?: Fallback | null;
   /** A person must approve the step first. */
   gate?: Gate | null;
-  /** What the worker must achieve. */
+  /** The result that the worker must achieve. */
   goal?: string;
   /** Name of the step, unique among steps and barriers. */
   id: string;
-  /** Whether it may be repeated. */
+  /** Whether the step may be repeated. */
   idempotent?: Idempotence | null;
   /** Variables that it reads. */
   inputs?: Array<string>;
   /** Lease of an attempt in seconds. */
   lease_seconds?: number | null;
-  /** What happens while a precondition is false. */
+  /** The action while a precondition is false. */
   on_false?: OnFalse;
   /** Those of `outputs` that may be missing. An attempt that does not report another one fails. */
   optional_outputs?: Array<string>;
@@ -422,7 +422,7 @@ export interface FallbackVariableVariable {
 export interface PlannerUse {
   /** Its name. */
   by: string;
-  /** What it cost. */
+  /** The cost of the plan. */
   cost?: Cost;
   /** How long it took. */
   duration_micros?: number;
@@ -438,7 +438,7 @@ export interface RunPolicy {
   text?: TextPolicy;
 }
 
-/** Where a plan version comes from. */
+/** The source of a plan version. */
 export interface Provenance {
   /** The person or the program that wrote it. */
   author?: string | null;
@@ -455,7 +455,7 @@ export interface AddStepRequest {
   act: "add_step";
   /** The author of the version. */
   by?: string | null;
-  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
   once?: string;
   /** The reason. */
   reason?: string;
@@ -480,7 +480,7 @@ export interface ReviewRequest {
   by: string;
   /** The reason. */
   note?: string;
-  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
   once?: string;
   /** The decision. */
   review: Review;
@@ -493,7 +493,7 @@ export interface ReviewRequest {
   shown?: string | null;
 }
 
-/** Request another plan version. The step that it names is done again, and what follows from it. */
+/** Request another plan version. The named step and the steps that follow from it are redone. */
 export interface RequestPlanRequest {
   act: "request_plan";
   /** The author, for the record. */
@@ -502,7 +502,7 @@ export interface RequestPlanRequest {
   from?: string | null;
   /** Why another version is needed. */
   kind?: PlanRequestKind;
-  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
   once?: string;
   /** The reason, for people and planners. */
   reason: string;
@@ -517,7 +517,7 @@ export interface WithdrawRequest {
   act: "withdraw";
   /** The author, for the record. */
   by: string;
-  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
   once?: string;
   /** The reason. */
   reason?: string;
@@ -528,7 +528,10 @@ export interface WithdrawRequest {
 /** Dispatch a step to a worker: the named step, or the first one in the queue. */
 export interface ClaimRequest {
   act: "claim";
-  /** The process whose end ends the attempt, as does the end of its lease; by default the process of the request. */
+  /**
+   * The process that the attempt is bound to: the attempt ends with this process or with its
+   * lease. The default is the process of the request.
+   */
   bound_to?: BoundTo;
   /** Without `run`: the next step of any run that has not ended, oldest run first. */
   every_run?: boolean;
@@ -538,7 +541,7 @@ export interface ClaimRequest {
   last?: Array<RunStep>;
   /** The length of the lease; that of the plan by default. */
   lease_seconds?: number | null;
-  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
   once?: string;
   /** Only steps of these owners or without an owner; by default all but those of people. */
   owners?: Array<string>;
@@ -563,13 +566,13 @@ export interface BoundToProcess {
 }
 
 /**
- * A process of a worker, as one that can see it names it. Numbers of processes are used again, and mean
- * nothing after another boot or in another namespace: with its start and its machine it is one for ever.
+ * A process of a worker. Process numbers are reused, and mean nothing after another boot or in
+ * another namespace, so the start time and the machine complete the identity.
  */
 export interface WorkerProcess {
   /** Its working folder when it claimed, if that is known: where its work is checked. */
   folder?: string | null;
-  /** The boot and the namespace of processes in which the number means something. */
+  /** The boot and the process namespace in which the number is valid. */
   machine: string;
   /** Its number; 0 if the lease alone ends the claim. */
   pid: number;
@@ -590,7 +593,7 @@ export interface RenewRequest {
   act: "renew";
   /** The length of the lease; that of the plan by default. */
   lease_seconds?: number | null;
-  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
   once?: string;
   /** The attempt's token. */
   token: string;
@@ -599,7 +602,7 @@ export interface RenewRequest {
 /** Release an attempt. */
 export interface ReleaseRequest {
   act: "release";
-  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
   once?: string;
   /** The reason. */
   reason?: string;
@@ -609,12 +612,12 @@ export interface ReleaseRequest {
   work?: Work;
 }
 
-/** Release the attempt at a step whose worker is gone, as a person. It may have had side effects. */
+/** Release the attempt of a dead worker, as a person. The attempt may have had side effects. */
 export interface ReleaseStepRequest {
   act: "release_step";
   /** The author, for the record. */
   by: string;
-  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
   once?: string;
   /** The reason. */
   reason?: string;
@@ -633,7 +636,7 @@ export interface ReceiptRequest {
   log_tail?: string;
   /** The worker of the next step, if the next step is to be dispatched. */
   next?: NextStep | null;
-  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
   once?: string;
   /** The receipt (`hand-off.md`). */
   receipt: ReceiptFile;
@@ -666,7 +669,7 @@ export interface ReceiptFile {
   /** Whether a failed attempt had its side effects; only with the outcome `failed`. */
   disposition?: Disposition | null;
   /**
-   * The id of the step from which work should be done again; only with the outcome
+   * The id of the step from which work should be redone; only with the outcome
    * `replan_requested`.
    */
   from?: string | null;
@@ -706,7 +709,7 @@ export interface EffectRequest {
   effect?: string;
   /** The key that identifies the effect within the run. */
   key: string;
-  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
   once?: string;
   /** The progress of the effect. */
   state: EffectState;
@@ -721,7 +724,7 @@ export interface JudgeRequest {
   by: string;
   /** The grounds for the verdict. */
   evidence?: string;
-  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
   once?: string;
   /** Whether the criteria hold. */
   ruling: Ruling;
@@ -740,9 +743,9 @@ export interface VerdictRequest {
   criterion: number;
   /** The grounds for the verdict. */
   evidence?: string;
-  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
   once?: string;
-  /** Whether it holds. */
+  /** Whether the criterion holds. */
   ruling: Ruling;
   /** The run's name or number; by default the only run that has not ended. */
   run?: string | null;
@@ -759,7 +762,7 @@ export interface AnswerRequest {
   by: string;
   /** The reason. */
   note?: string;
-  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
   once?: string;
   /** The number of the question. */
   question: number;
@@ -784,7 +787,7 @@ export interface AnswerStepRequest {
   by: string;
   /** The reason. */
   note?: string;
-  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
   once?: string;
   /** The run's name or number. */
   run: string;
@@ -808,7 +811,7 @@ export interface AnswerAllRequest {
   class?: string | null;
   /** The reason. */
   note?: string;
-  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
   once?: string;
   /** The run's name or number; all runs by default. */
   run?: string | null;
@@ -825,7 +828,7 @@ export interface DecideRequest {
   decision: string;
   /** For a replan: the id or number of the first step to do again. */
   from?: string | null;
-  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
   once?: string;
   /** The reason. */
   reason?: string;
@@ -838,16 +841,15 @@ export interface DecideRequest {
 }
 
 /**
- * Retry one failed step, or all of them, whether they failed finally or a question about their failure is open; or a
- * step that is delayed, before its time; or do a
- * step that is accepted or skipped again, and what
- * follows from it.
+ * Retry failed steps: one or all of them, whether they failed finally or have an open question
+ * about the failure. Or end the delay of a step. Or redo an accepted or skipped step and the steps
+ * that follow from it.
  */
 export interface RetryRequest {
   act: "retry";
   /** The author, for the record. */
   by: string;
-  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
   once?: string;
   /** Why a step that is accepted or skipped is done again, for its worker. */
   reason?: string;
@@ -862,7 +864,7 @@ export interface SkipRequest {
   act: "skip";
   /** The author, for the record. */
   by: string;
-  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
   once?: string;
   /** The reason. */
   reason: string;
@@ -881,7 +883,7 @@ export interface SetRequest {
   if_version?: number | null;
   /** The variable's name. */
   name: string;
-  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
   once?: string;
   /** The run's name or number; by default the only run that has not ended. */
   run?: string | null;
@@ -896,7 +898,7 @@ export interface BudgetRequest {
   by: string;
   /** The change: a part that is not named does not change. */
   change: BudgetChange;
-  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
   once?: string;
   /** The run's name or number; the whole ledger by default. */
   run?: string | null;
@@ -919,7 +921,7 @@ export interface CapRequest {
   by: string;
   /** How many of them may be in flight at once; null removes the cap. */
   limit?: number | null;
-  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
   once?: string;
   /** The attempts that count. */
   scope: Scope;
@@ -947,7 +949,7 @@ export interface PauseRequest {
   by: string;
   /** Whether the guards of a runner pause the run, and not a person. */
   by_runner?: boolean;
-  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
   once?: string;
   /** The reason. */
   reason?: string;
@@ -960,7 +962,7 @@ export interface UnpauseRequest {
   act: "unpause";
   /** The author, for the record. */
   by: string;
-  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
   once?: string;
   /** The run's name or number. */
   run: string;
@@ -971,7 +973,7 @@ export interface CancelRequest {
   act: "cancel";
   /** The author, for the record. */
   by: string;
-  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
   once?: string;
   /** The reason. */
   reason?: string;
@@ -988,11 +990,11 @@ export interface ForkRequest {
   by: string;
   /** The new run's name. */
   name: string;
-  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
   once?: string;
   /** The run's name or number. */
   run: string;
-  /** The step before whose first dispatch the new run begins, by id or number. */
+  /** The step, by id or number: the new run begins before its first dispatch. */
   step?: string | null;
 }
 
@@ -1001,7 +1003,7 @@ export interface NoteRequest {
   act: "note";
   /** The author, for the record. */
   by: string;
-  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
   once?: string;
   /** The run's name or number. Without run and step the note is about the ledger. */
   run?: string | null;
@@ -1014,14 +1016,14 @@ export interface NoteRequest {
 /** Record expired leases, delays and deadlines. */
 export interface TickRequest {
   act: "tick";
-  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
   once?: string;
 }
 
 /** Write a snapshot. */
 export interface SnapshotRequest {
   act: "snapshot";
-  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
   once?: string;
 }
 
@@ -1031,13 +1033,13 @@ export interface SnapshotRequest {
  */
 export interface PruneRequest {
   act: "prune";
-  /** The archive that contains them, if there is one. */
+  /** The archive that contains them, if any. */
   archive?: ArchiveReference | null;
   /** The author, for the record. */
   by: string;
   /** The segments that may be deleted. */
   extent: RetentionLimit;
-  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
   once?: string;
 }
 
@@ -1062,7 +1064,7 @@ export interface RetentionLimitEndedUpTo {
 /** Delete blobs that no record references. */
 export interface CollectBlobsRequest {
   act: "collect_blobs";
-  /** The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same. */
+  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
   once?: string;
 }
 
@@ -1118,8 +1120,8 @@ export interface HeldStoreJson {
   /** When the server acknowledges a result: `store`, `bounded:5s` or `local`. */
   ack: string;
   /**
-   * The first record that the folder had, and that the log does not have: it was never acknowledged. Null if there
-   * is none.
+   * The first record of the folder that the log does not have: it was never acknowledged. Null
+   * if there is none.
    */
   dropped_first: number | null;
   /** The last such record. */
@@ -1193,7 +1195,7 @@ export interface NotAnsweredLine {
 
 /** The oldest segments were deleted. */
 export interface PrunedLine {
-  /** The two snapshots from which the pruned log starts. */
+  /** The two snapshots at the start of the pruned log. */
   anchors: Array<Anchor>;
   /** Their total size. */
   bytes: number;
@@ -1285,7 +1287,7 @@ export interface CancelledLine {
 
 /** A cap was set or lifted. */
 export interface CapLine {
-  /** What holds: the lowest of these; null if there is no cap. */
+  /** The effective cap: the lowest of these; null without a cap. */
   holds: number | null;
   /** The cap of the whole ledger, which holds for runs, owners and tags, too. */
   ledger: number | null;
@@ -1295,7 +1297,7 @@ export interface CapLine {
   name: string | null;
   /** For a run: the cap of its plan; the lower one of both holds. */
   planned: number | null;
-  /** For an owner or a tag: the open runs whose plan has a lower cap for it, at most 20. */
+  /** For an owner or a tag: the open runs with a lower cap for it in their plan, at most 20. */
   plans: Array<PlanCap>;
   /** The attempts that count. */
   scope: ScopeKind;
@@ -1349,7 +1351,7 @@ export interface TaskLine {
   attempt: number;
   /** The files that the step is expected to change, in their current state. */
   changes: Array<ChangedFile>;
-  /** What was done in the run before the step. */
+  /** The work of the run before the step. */
   done: DoneSummary;
   /** The failed verdicts on the previous attempt. */
   failed_criteria: Array<FailedCriterion>;
@@ -1375,7 +1377,7 @@ export interface TaskLine {
   schema: number;
   /** The step as in the plan, with defaults filled in. */
   step: StepView;
-  /** The token with which the worker reports. */
+  /** The token for the reports of the worker. */
   token: string;
   /** The position in a trace (W3C Trace Context): the run is a trace, and the attempt is a span. */
   traceparent: string;
@@ -1387,8 +1389,8 @@ export interface TaskLine {
 /** A file that a step is expected to change, in its state at dispatch. */
 export interface ChangedFile {
   /**
-   * Whether it changed since the plan was made; `None` if no hash was recorded, or if it is not
-   * a regular file.
+   * Whether the file changed since the plan was made; `None` without a recorded hash, or if it
+   * is not a regular file.
    */
   changed: boolean | null;
   /** The hash of its content, if it is a regular file. */
@@ -1401,7 +1403,7 @@ export interface ChangedFile {
   state: FileState;
 }
 
-/** What was done in the run before the step. */
+/** The work of the run before the step. */
 export interface DoneSummary {
   /** The number of accepted steps of the plan. */
   accepted: number;
@@ -1421,7 +1423,7 @@ export interface DoneStep {
   id: string;
   /** The step number. */
   number: number;
-  /** The JSON text of its output, at most 1000 bytes; empty if there is none. */
+  /** The JSON text of its output, at most 1000 bytes; empty without an output. */
   output: string;
   /** The length of the whole text in bytes. */
   output_bytes: number;
@@ -1514,7 +1516,7 @@ export interface PlanView {
   open_questions?: Array<string>;
   /** The state that the plan leads to. */
   outcome?: string;
-  /** What the plan says about owners, by their names. */
+  /** The settings of owners, by their names. */
   owners?: Record<string, OwnerSettings>;
   /** Named groups of steps. They impose no order. */
   phases?: Array<Phase>;
@@ -1554,7 +1556,7 @@ export interface RetryPolicyView {
   backoff_percent?: number | null;
   /** Seconds before the second attempt. */
   backoff_seconds?: number;
-  /** Percentage by which a delay may be shortened, so that retries spread out. */
+  /** Maximum percentage by which a delay is shortened, so that retries spread out. */
   jitter_percent?: number | null;
   /** Maximum number of attempts, at least 1. */
   max_attempts: number;
@@ -1583,8 +1585,8 @@ export interface StepView {
   /** Data of other tools, stored unchanged. */
   extra?: Record<string, Json>;
   /**
-   * Name of the failures of the step, for the rules of the plan. The name of a class is the class
-   * of a failure whose worker does not report one.
+   * Name of the failures of the step, for the rules of the plan. If it is the name of a failure
+   * class, failures get this class when the worker reports none.
    */
   failure_class?: string | null;
   /**
@@ -1596,17 +1598,17 @@ export interface StepView {
   fallback?: Fallback | null;
   /** A person must approve the step first. */
   gate?: Gate | null;
-  /** What the worker must achieve. */
+  /** The result that the worker must achieve. */
   goal?: string;
   /** Name of the step, unique among steps and barriers. */
   id: string;
-  /** Whether it may be repeated. */
+  /** Whether the step may be repeated. */
   idempotent?: Idempotence | null;
   /** Variables that it reads. */
   inputs?: Array<string>;
   /** Lease of an attempt in seconds. */
   lease_seconds?: number | null;
-  /** What happens while a precondition is false. */
+  /** The action while a precondition is false. */
   on_false?: OnFalse;
   /** Those of `outputs` that may be missing. An attempt that does not report another one fails. */
   optional_outputs?: Array<string>;
@@ -1669,7 +1671,7 @@ export interface PreviousAttempt {
   attempt: number;
   /** The class of its failure, or the cause of its loss. */
   class: string | null;
-  /** What a person or a decider decided about it; null if the rules decided. */
+  /** The decision of a person or a decider about it; null if the rules decided. */
   decision: AttemptDecision | null;
   /** The failed verdicts on it. */
   failed_criteria: Array<FailedCriterion>;
@@ -1685,9 +1687,9 @@ export interface PreviousAttempt {
   worker: string;
 }
 
-/** What was decided about a previous attempt. */
+/** The decision about a previous attempt. */
 export interface AttemptDecision {
-  /** Who decided. */
+  /** The author of the decision. */
   by: string;
   /** The answer to the question about it, or the decision. */
   decision: string;
@@ -1797,7 +1799,10 @@ export interface RejectedVersion {
 
 /** A version was approved or rejected. */
 export interface ReviewedLine {
-  /** Where a judge runs the commands that were approved; absent if none were, or that is not known. */
+  /**
+   * The folder in which a judge runs the approved commands; absent without an approval, or if it
+   * is not known.
+   */
   folder?: string | null;
   /** The hash of its plan. */
   hash: string;
@@ -1840,13 +1845,13 @@ export interface WithdrawnLine {
 
 /** A receipt was recorded. */
 export interface ReceiptLine {
-  /** The parts of the run's budget of which 80 % or more is used. */
+  /** The parts of the run's budget that are used to 80 % or more. */
   budget_used?: Array<BudgetUse>;
   /** Why a successful result was not accepted, such as a declared output that is missing. */
   not_accepted?: string | null;
   /** The step number. */
   number: number;
-  /** What the worker asks for instead of a result; null unless it requested a new plan version. */
+  /** The request of the worker for a new plan version; null for other outcomes. */
   replan: ReplanAsked | null;
   /** The run. */
   run: string;
@@ -1859,11 +1864,11 @@ export interface ReceiptLine {
   /** The number of the attempt's token. */
   token: number;
   type: "receipt";
-  /** Why no process checks the commands that the step waits for, and what helps. */
+  /** The reason why no process checks the commands of the step, and the remedy. */
   unchecked?: string | null;
 }
 
-/** A part of a run's budget of which most is used. */
+/** A part of a run's budget that is mostly used. */
 export interface BudgetUse {
   /** The part. */
   part: BudgetPart;
@@ -1873,7 +1878,7 @@ export interface BudgetUse {
 
 /** The new plan version that a receipt requests. */
 export interface ReplanAsked {
-  /** The record of the open request that is resolved first, if there is one. */
+  /** The record of an earlier open request, which must be resolved first. */
   after?: number | null;
   /** The id of the first step to do again, as the receipt names it. */
   from: string | null;
@@ -1990,7 +1995,7 @@ export interface UnpausedLine {
 /** How many members of a barrier must arrive. */
 export type BarrierNeeds = "all" | "any" | BarrierNeedsAtLeast;
 
-/** What happens when a barrier breaks. */
+/** The effect of a broken barrier. */
 export type OnBreak = "fail" | "wait" | "ask";
 
 /** Whether a step may be repeated. */
@@ -1999,13 +2004,13 @@ export type Idempotence = "yes" | "no" | "with_key";
 /** The decider about failures. */
 export type Decider = "rules" | "external";
 
-/** What happens before a step whose files changed since its plan was made. */
+/** The action before a step whose files changed since its plan was made. */
 export type OnStale = "warn" | "ask" | "replan";
 
 /** The action of a failure rule. */
 export type FailureAction = "retry" | "fallback" | FailureActionReplan | FailureActionEscalate | "fail" | "abort";
 
-/** What happens when a question times out. */
+/** The action when a question times out. */
 export type OnTimeout = OnTimeoutEscalateTo | OnTimeoutAnswer | "abort";
 
 /** Why an attempt failed. */
@@ -2017,22 +2022,22 @@ export type Disposition = "did_not_happen" | "unknown" | "landed";
 /** The type of an input. */
 export type InputType = "any" | "string" | "integer" | "number" | "boolean" | "array" | "object";
 
-/** What must hold: a text, or a map with one of text, command, cel. */
+/** A condition that must hold: a text, or a map with one of text, command, cel. */
 export type Criterion = string | CriterionText | CriterionCommand | CriterionCel;
 
 /** The fallback of a step, used when it fails. */
 export type Fallback = FallbackStep | FallbackOwner | FallbackValue | FallbackVariable;
 
-/** What happens to a step while a precondition is false. */
+/** The action while a precondition is false. */
 export type OnFalse = "wait" | "fail" | "skip" | "abort";
 
 /** Whether a proposed version needs approval. */
 export type ApprovalPolicy = "automatic" | "required";
 
-/** What a failed step means for the other steps. */
+/** The effect of a failed step on the other steps. */
 export type OnFailure = "continue" | "fail_fast";
 
-/** Who judges `text` criteria. */
+/** The policy that decides who judges `text` criteria. */
 export type TextPolicy = "judge" | "trust";
 
 /** Decision of a reviewer. */
@@ -2041,7 +2046,7 @@ export type Review = "approved" | "rejected";
 /** Why another plan version is needed. */
 export type PlanRequestKind = "replan" | "new_evidence" | "scope_change";
 
-/** The process whose end ends the attempt, as does the end of its lease. */
+/** The process that the attempt is bound to: the attempt ends with this process or with its lease. */
 export type BoundTo = "peer" | "lease" | BoundToProcess;
 
 /** Number of a step in its run, from 1 in plan order; fixed for the life of the run, never reused. */

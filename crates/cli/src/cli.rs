@@ -35,7 +35,7 @@ pub(crate) struct Cli {
     /// Write to a ledger that lacks records which it had before
     #[arg(long, global = true, hide = true)]
     pub(crate) accept_rollback: bool,
-    /// Keep what is read of a ledger in a store in this folder, and read it there the next time
+    /// Keep the bytes read from a store in this folder, and read them there the next time
     #[cfg(feature = "store")]
     #[arg(long, global = true, hide = true, value_name = "DIR", env = "LEDGER_STORE_CACHE")]
     pub(crate) cache: Option<std::path::PathBuf>,
@@ -124,7 +124,7 @@ commands! {
         Resume(resume::ResumeArgs) => resume::resume;
         /// Show the status of runs
         Status(inspect::StatusArgs) => show_status;
-        /// Show what the workers print, while they work and afterwards
+        /// Show the output of workers, during their work and afterwards
         Logs(inspect::LogsArgs) => show_logs;
         /// List the next actions that wait for a person, with the commands that resolve them
         Questions(inspect::QuestionsArgs) => show_questions;
@@ -135,7 +135,8 @@ commands! {
         /// State that the text criteria of a step, or of the plan, do not hold
         Reject(accept::JudgeArgs) => accept::reject;
     } {
-        /// Show the next actions of runs: for you, for a runner or a worker, and what passes by itself
+        /// Show the next actions of runs: for you, for a runner or a worker, and those that need
+        /// only time
         Next(inspect::NextArgs) => show_next;
         /// Write a run as one HTML file, with a slider over its records
         Report(report::ReportArgs) => report::report;
@@ -203,7 +204,7 @@ commands! {
         /// Add the ledger to the settings of an agent host
         Setup(setup::SetupArgs) => setup::setup;
     } {
-        /// Print what an agent must know to continue, in at most 2 KiB
+        /// Print the facts that an agent needs to continue, in at most 2 KiB
         Prime(prime::PrimeArgs) => prime::prime;
         /// Serve the tools of the Model Context Protocol on standard input and output
         Mcp(mcp::McpArgs) => mcp::mcp;
@@ -218,7 +219,7 @@ commands! {
     } {
         /// Create a ledger from an export, with the same chain
         Import(import::ImportArgs) => import::import;
-        /// Salvage the readable records of a damaged ledger, or open one whose end is ambiguous
+        /// Salvage the readable records of a damaged ledger, or open a ledger with an ambiguous end
         Recover(recover::RecoverArgs) => recover::recover;
         /// Archive the oldest segments of finished runs
         Archive(archive::ArchiveArgs) => archive::archive;

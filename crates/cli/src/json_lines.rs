@@ -182,7 +182,7 @@ json_lines! {
     verify => verify::FindingLine<'_>;
 }
 
-/// Adds what records hold, by the name of their kind.
+/// Adds the contents of records, by the names of their kinds.
 #[cfg(test)]
 fn add_events(schema: &mut crate::json::PublishedSchema) {
     schema.define_all(Event::schemas, event_definition);

@@ -73,7 +73,7 @@ pub fn main() -> ExitCode {
     }
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
-        // Without a command, the help says what there is.
+        // Without a command, the help lists the commands.
         Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             // If standard error is closed, the exit code still says it.
             let _ = error.print();
@@ -152,8 +152,8 @@ fn names_folder(matches: &ArgMatches) -> bool {
     is_given("dir") && !is_given("servers")
 }
 
-/// The ledger that the command has, as an option or as an argument. An argument at which there is nothing is none: it
-/// may be a misspelled view, or the name of a run.
+/// The ledger of the command, from an option or an argument. An argument without a file or folder
+/// is ignored: it may be a misspelled view, or the name of a run.
 fn ledger_of(matches: &ArgMatches) -> Option<PathBuf> {
     let mut matches = matches;
     while let Some((_, inner)) = matches.subcommand() {
@@ -188,7 +188,7 @@ fn named_ledger() -> PathBuf {
     named.map_or_else(options::default_ledger, PathBuf::from)
 }
 
-/// Where the author comes from, if the command line has one.
+/// The source of the author, if the command line has one.
 fn author_source(matches: &ArgMatches) -> Option<AuthorSource> {
     let mut matches = matches;
     while let Some((_, inner)) = matches.subcommand() {
@@ -268,8 +268,8 @@ fn usage_error(error: clap::Error, words: &[String]) -> String {
     text
 }
 
-/// The error for `ledger inspect WORD ...`, where WORD is no folder but almost a view. The parser took
-/// it for the ledger's folder.
+/// The error for `ledger inspect WORD ...`, if WORD is not a folder but similar to the name of a
+/// view. The parser took it for the ledger's folder.
 fn misspelled_view(words: &[String]) -> Option<String> {
     let mut words = words.iter().filter(|word| !word.starts_with('-'));
     let word = (words.next()? == "inspect").then(|| words.next()).flatten()?;
@@ -314,8 +314,8 @@ fn fail(failure: &Failure) -> ExitCode {
     code.into()
 }
 
-/// Whether these words call `ledger hook`, however wrong they are. The exit code of wrong usage is the one
-/// with which a hook blocks its host.
+/// Whether these words call `ledger hook`, even with errors. A hook with the exit code of wrong
+/// usage would block its host.
 fn is_hook(words: impl Iterator<Item = std::ffi::OsString>) -> bool {
     let mut words = words.take_while(|word| word != "--");
     let mut is_first = true;
@@ -336,11 +336,12 @@ fn is_host(word: &std::ffi::OsStr) -> bool {
     word.to_str().is_some_and(|word| options::Host::named(word).is_some())
 }
 
-/// Runs `ledger inspect DIR` with these arguments in this process, on any storage; after the folder may also stand
-/// `status`, `verify` or `blobs`. The result goes to `out`. Returns the exit code, and the error message if there is one.
+/// Runs `ledger inspect DIR` with these arguments in this process, on any storage; after the folder
+/// may also stand `status`, `verify` or `blobs`. The result goes to `out`. Returns the exit code,
+/// and the error message, if any.
 ///
-/// With it, a program that keeps its ledgers on its own storage, or a test on a simulated disk, has
-/// all views of the command line.
+/// So a program that keeps its ledgers on its own storage, or a test on a simulated disk, has all
+/// views of the command line.
 pub fn inspect(arguments: &[&str], environment: &Environment, out: &mut dyn Write) -> (u8, String) {
     let (dir, words) = arguments.split_first().unwrap_or((&"", &[]));
     let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();

@@ -35,7 +35,7 @@ pub(crate) struct EndedWait(Arc<Mutex<bool>>);
 
 impl Drop for EndedWait {
     fn drop(&mut self) {
-        // The thread does not end the process any more.
+        // The thread no longer ends the process.
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
     }
 }
@@ -83,8 +83,9 @@ impl StopSignals {
         *request
     }
 
-    /// Ends the process soon after a signal, with what `ending` does and its exit code, as long as the value lives. It
-    /// is for waits in calls that no signal ends, of a process that has nothing to lose: a crash would not matter.
+    /// After a signal and while the value lives, runs `ending` and ends the process with its exit
+    /// code. It is for waits in calls that no signal interrupts, in a process without unsaved
+    /// state: a crash would do no harm.
     pub(crate) fn end_waits(
         &self,
         about: &Path,

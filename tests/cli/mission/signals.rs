@@ -70,11 +70,11 @@ fn s24_money_limit_does_not_limit_tokens() {
 fn s4_answer_of_cap_says_what_holds() {
     let place = Place::planned("caps: {run: 2}\nsteps: [{id: a}]");
     place.ledger("cap --run plan 4").code(0).says(&[
-        "run plan: at most 2 attempts in flight; the cap of its plan holds, which is lower than 4",
+        "run plan: at most 2 attempts in flight; the cap of its plan applies, which is lower than 4",
     ]);
     place.ledger("cap --run plan 1").code(0).says(&["run plan: at most 1 attempt in flight"]);
     let lifted = place.ledger("cap --run plan none").code(0);
-    lifted.says(&["run plan: at most 2 attempts in flight; the cap of its plan holds"]);
+    lifted.says(&["run plan: at most 2 attempts in flight; the cap of its plan applies"]);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn s4_answer_of_cap_names_the_lower_cap_of_the_ledger_and_of_plans() {
         .says(&["tag gpu: no cap; in run plan at most 1, by its plan"]);
     place.ledger("cap --global 3").code(0).says(&["the ledger: at most 3 attempts in flight"]);
     place.ledger("cap --run plan 4").code(0).says(&[
-        "run plan: at most 3 attempts in flight; the cap of the ledger holds, which is lower than 4",
+        "run plan: at most 3 attempts in flight; the cap of the ledger applies, which is lower than 4",
     ]);
     let lifted = place.ledger("cap --owner dba none --json").code(0).lines().remove(0);
     assert_eq!((&lifted["limit"], &lifted["holds"]), (&serde_json::Value::Null, &3.into()));

@@ -17,13 +17,13 @@ class ProposeRequest(_ProposeRequestRequired, total=False):
     """Start a run of a plan, or propose the next version of a run's plan."""
     # The values of the inputs of a new run.
     inputs: dict[str, Any]
-    # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
+    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
     once: str
     # The planner that made the plan of a new run; its cost counts in the budget of the run.
     planner: Union[PlannerUse, None]
     # The policy of a new run.
     policy: RunPolicy
-    # Where the plan comes from.
+    # The source of the plan.
     provenance: Union[Provenance, None]
     # The reason.
     reason: str
@@ -63,7 +63,7 @@ class Plan(TypedDict, total=False):
     open_questions: list[str]
     # The state that the plan leads to.
     outcome: str
-    # What the plan says about owners, by their names.
+    # The settings of owners, by their names.
     owners: dict[str, OwnerSettings]
     # Named groups of steps. They impose no order.
     phases: list[Phase]
@@ -90,7 +90,7 @@ class Barrier(_BarrierRequired, total=False):
     deadline_seconds: Union[int, None]
     # How many members must arrive.
     needs: BarrierNeeds
-    # What happens when it breaks.
+    # The effect of a break.
     on_break: OnBreak
     # Title in one line.
     title: str
@@ -149,7 +149,7 @@ class RetryPolicy(TypedDict, total=False):
     backoff_percent: Union[int, None]
     # Seconds before the second attempt.
     backoff_seconds: int
-    # Percentage by which a delay may be shortened, so that retries spread out.
+    # Maximum percentage by which a delay is shortened, so that retries spread out.
     jitter_percent: Union[int, None]
     # Maximum number of attempts, at least 1.
     max_attempts: int
@@ -164,8 +164,8 @@ class FailurePolicy(TypedDict, total=False):
     # Maximum number of replacement versions in one run. Changes of scope, extensions and the
     # first active version do not count.
     max_replans: Union[int, None]
-    # What happens before a step whose files changed since the plan was made; the option of a runner
-    # comes first.
+    # The action before a step whose files changed since the plan was made. The option of a runner
+    # overrides it.
     on_stale: OnStale
     # Rules of the plan: the first that matches decides.
     rules: list[FailureRule]
@@ -206,7 +206,7 @@ class FailureActionEscalate(TypedDict):
 class FailureActionEscalateEscalate(TypedDict, total=False):
     # Seconds until the question times out.
     deadline_seconds: Union[int, None]
-    # What happens if there is no answer in time.
+    # The action if the answer does not come in time.
     on_timeout: Union[OnTimeout, None]
     # Addressee.
     to: Union[str, None]
@@ -248,7 +248,7 @@ class Gate(_GateRequired, total=False):
     """A gate: a person must approve before the step is dispatched."""
     # Seconds until the question times out.
     deadline_seconds: Union[int, None]
-    # What happens if there is no answer in time.
+    # The action if the answer does not come in time.
     on_timeout: Union[OnTimeout, None]
     # The answers that do the step, instead of yes and no: the chosen one is its output. `value`
     # takes any JSON value.
@@ -259,21 +259,21 @@ class Gate(_GateRequired, total=False):
 
 class PlanInput(TypedDict, total=False):
     """A value that a run needs from its start."""
-    # What it is, for people.
+    # A description for people.
     title: str
     # Its type.
     type: InputType
 
 
 class OwnerSettings(TypedDict, total=False):
-    """What a plan says about an owner."""
-    # What happens at a usage limit.
+    """The settings of an owner in a plan."""
+    # The action at a usage limit.
     limit: OwnerLimit
 
 
 class OwnerLimit(TypedDict, total=False):
-    """What happens when the workers of an owner meet a usage limit."""
-    # The second owner, whose workers take its steps until the limit ends.
+    """The action when the workers of an owner meet a usage limit."""
+    # The second owner: its workers take the steps until the limit ends.
     then: Union[str, None]
 
 
@@ -313,8 +313,8 @@ class Step(_StepRequired, total=False):
     estimate_seconds: Union[int, None]
     # Data of other tools, stored unchanged.
     extra: dict[str, Any]
-    # Name of the failures of the step, for the rules of the plan. The name of a class is the class
-    # of a failure whose worker does not report one.
+    # Name of the failures of the step, for the rules of the plan. If it is the name of a failure
+    # class, failures get this class when the worker reports none.
     failure_class: Union[str, None]
     # Failure class for a word in the failure message; used when the worker does not report a
     # class.
@@ -323,15 +323,15 @@ class Step(_StepRequired, total=False):
     fallback: Union[Fallback, None]
     # A person must approve the step first.
     gate: Union[Gate, None]
-    # What the worker must achieve.
+    # The result that the worker must achieve.
     goal: str
-    # Whether it may be repeated.
+    # Whether the step may be repeated.
     idempotent: Union[Idempotence, None]
     # Variables that it reads.
     inputs: list[str]
     # Lease of an attempt in seconds.
     lease_seconds: Union[int, None]
-    # What happens while a precondition is false.
+    # The action while a precondition is false.
     on_false: OnFalse
     # Those of `outputs` that may be missing. An attempt that does not report another one fails.
     optional_outputs: list[str]
@@ -431,7 +431,7 @@ class _PlannerUseRequired(TypedDict):
 
 class PlannerUse(_PlannerUseRequired, total=False):
     """A planner that made a plan."""
-    # What it cost.
+    # The cost of the plan.
     cost: Cost
     # How long it took.
     duration_micros: int
@@ -448,7 +448,7 @@ class RunPolicy(TypedDict, total=False):
 
 
 class Provenance(TypedDict, total=False):
-    """Where a plan version comes from."""
+    """The source of a plan version."""
     # The person or the program that wrote it.
     author: Union[str, None]
     # How sure its author is, in percent: `extra.confidence` of the plan.
@@ -469,7 +469,7 @@ class AddStepRequest(_AddStepRequestRequired, total=False):
     """Propose a version with one more step."""
     # The author of the version.
     by: Union[str, None]
-    # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
+    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
     once: str
     # The reason.
     reason: str
@@ -495,7 +495,7 @@ class ReviewRequest(_ReviewRequestRequired, total=False):
     review answers that question."""
     # The reason.
     note: str
-    # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
+    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
     once: str
     # The hash that the author was shown, or a prefix of it: if it has changed, the review is
     # rejected.
@@ -521,7 +521,7 @@ _RequestPlanRequestMembers = TypedDict("_RequestPlanRequestMembers", {
 
 
 class RequestPlanRequest(_RequestPlanRequestRequired, _RequestPlanRequestMembers):
-    """Request another plan version. The step that it names is done again, and what follows from it."""
+    """Request another plan version. The named step and the steps that follow from it are redone."""
 
 
 class _WithdrawRequestRequired(TypedDict):
@@ -534,7 +534,7 @@ class _WithdrawRequestRequired(TypedDict):
 
 class WithdrawRequest(_WithdrawRequestRequired, total=False):
     """Withdraw the request for another plan version."""
-    # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
+    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
     once: str
     # The reason.
     reason: str
@@ -551,7 +551,8 @@ class _ClaimRequestRequired(TypedDict):
 
 class ClaimRequest(_ClaimRequestRequired, total=False):
     """Dispatch a step to a worker: the named step, or the first one in the queue."""
-    # The process whose end ends the attempt, as does the end of its lease; by default the process of the request.
+    # The process that the attempt is bound to: the attempt ends with this process or with its
+    # lease. The default is the process of the request.
     bound_to: BoundTo
     # Without `run`: the next step of any run that has not ended, oldest run first.
     every_run: bool
@@ -561,7 +562,7 @@ class ClaimRequest(_ClaimRequestRequired, total=False):
     last: list[RunStep]
     # The length of the lease; that of the plan by default.
     lease_seconds: Union[int, None]
-    # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
+    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
     once: str
     # Only steps of these owners or without an owner; by default all but those of people.
     owners: list[str]
@@ -579,7 +580,7 @@ class BoundToProcess(TypedDict):
 
 
 class _WorkerProcessRequired(TypedDict):
-    # The boot and the namespace of processes in which the number means something.
+    # The boot and the process namespace in which the number is valid.
     machine: str
     # Its number; 0 if the lease alone ends the claim.
     pid: int
@@ -588,8 +589,8 @@ class _WorkerProcessRequired(TypedDict):
 
 
 class WorkerProcess(_WorkerProcessRequired, total=False):
-    """A process of a worker, as one that can see it names it. Numbers of processes are used again, and mean
-    nothing after another boot or in another namespace: with its start and its machine it is one for ever."""
+    """A process of a worker. Process numbers are reused, and mean nothing after another boot or in
+    another namespace, so the start time and the machine complete the identity."""
     # Its working folder when it claimed, if that is known: where its work is checked.
     folder: Union[str, None]
 
@@ -612,7 +613,7 @@ class RenewRequest(_RenewRequestRequired, total=False):
     """Renew the lease of an attempt."""
     # The length of the lease; that of the plan by default.
     lease_seconds: Union[int, None]
-    # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
+    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
     once: str
 
 
@@ -624,7 +625,7 @@ class _ReleaseRequestRequired(TypedDict):
 
 class ReleaseRequest(_ReleaseRequestRequired, total=False):
     """Release an attempt."""
-    # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
+    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
     once: str
     # The reason.
     reason: str
@@ -641,8 +642,8 @@ class _ReleaseStepRequestRequired(TypedDict):
 
 
 class ReleaseStepRequest(_ReleaseStepRequestRequired, total=False):
-    """Release the attempt at a step whose worker is gone, as a person. It may have had side effects."""
-    # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
+    """Release the attempt of a dead worker, as a person. The attempt may have had side effects."""
+    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
     once: str
     # The reason.
     reason: str
@@ -666,7 +667,7 @@ class ReceiptRequest(_ReceiptRequestRequired, total=False):
     log_tail: str
     # The worker of the next step, if the next step is to be dispatched.
     next: Union[NextStep, None]
-    # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
+    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
     once: str
 
 
@@ -737,7 +738,7 @@ class EffectRequest(_EffectRequestRequired, total=False):
     """Record the start or the end of a side effect."""
     # A description for people; the key by default.
     effect: str
-    # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
+    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
     once: str
 
 
@@ -757,7 +758,7 @@ class JudgeRequest(_JudgeRequestRequired, total=False):
     """Judge the open text criteria of a reported step, or of the plan."""
     # The grounds for the verdict.
     evidence: str
-    # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
+    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
     once: str
 
 
@@ -767,7 +768,7 @@ class _VerdictRequestRequired(TypedDict):
     by: str
     # The position of the criterion, from 0.
     criterion: int
-    # Whether it holds.
+    # Whether the criterion holds.
     ruling: Ruling
 
 
@@ -775,7 +776,7 @@ class VerdictRequest(_VerdictRequestRequired, total=False):
     """Record the verdict on a `command` criterion of a reported attempt, or of the plan."""
     # The grounds for the verdict.
     evidence: str
-    # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
+    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
     once: str
     # The run's name or number; by default the only run that has not ended.
     run: Union[str, None]
@@ -822,7 +823,7 @@ class AnswerStepRequest(_AnswerStepRequestRequired, total=False):
     """Answer the open item of a step: a question, a failure or an unknown outcome."""
     # The reason.
     note: str
-    # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
+    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
     once: str
     # The hash that the question showed, or a prefix of it: if it has changed, the answer is
     # rejected.
@@ -884,11 +885,10 @@ class _RetryRequestRequired(TypedDict):
 
 
 class RetryRequest(_RetryRequestRequired, total=False):
-    """Retry one failed step, or all of them, whether they failed finally or a question about their failure is open; or a
-    step that is delayed, before its time; or do a
-    step that is accepted or skipped again, and what
-    follows from it."""
-    # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
+    """Retry failed steps: one or all of them, whether they failed finally or have an open question
+    about the failure. Or end the delay of a step. Or redo an accepted or skipped step and the steps
+    that follow from it."""
+    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
     once: str
     # Why a step that is accepted or skipped is done again, for its worker.
     reason: str
@@ -910,7 +910,7 @@ class _SkipRequestRequired(TypedDict):
 
 class SkipRequest(_SkipRequestRequired, total=False):
     """Skip a step."""
-    # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
+    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
     once: str
 
 
@@ -928,7 +928,7 @@ class SetRequest(_SetRequestRequired, total=False):
     """Set a variable."""
     # Only if the variable has this version; 0 if it is not set.
     if_version: Union[int, None]
-    # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
+    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
     once: str
     # The run's name or number; by default the only run that has not ended.
     run: Union[str, None]
@@ -944,7 +944,7 @@ class _BudgetRequestRequired(TypedDict):
 
 class BudgetRequest(_BudgetRequestRequired, total=False):
     """Change a budget."""
-    # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
+    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
     once: str
     # The run's name or number; the whole ledger by default.
     run: Union[str, None]
@@ -976,7 +976,7 @@ class CapRequest(_CapRequestRequired, total=False):
     """Set or lift a cap."""
     # How many of them may be in flight at once; null removes the cap.
     limit: Union[int, None]
-    # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
+    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
     once: str
 
 
@@ -1007,7 +1007,7 @@ class PauseRequest(_PauseRequestRequired, total=False):
     """Stop dispatch in a run."""
     # Whether the guards of a runner pause the run, and not a person.
     by_runner: bool
-    # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
+    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
     once: str
     # The reason.
     reason: str
@@ -1023,7 +1023,7 @@ class _UnpauseRequestRequired(TypedDict):
 
 class UnpauseRequest(_UnpauseRequestRequired, total=False):
     """Unpause a run."""
-    # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
+    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
     once: str
 
 
@@ -1037,7 +1037,7 @@ class _CancelRequestRequired(TypedDict):
 
 class CancelRequest(_CancelRequestRequired, total=False):
     """Cancel a run."""
-    # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
+    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
     once: str
     # The reason.
     reason: str
@@ -1057,9 +1057,9 @@ class ForkRequest(_ForkRequestRequired, total=False):
     """Fork a run: after a record, or before the first dispatch of a step."""
     # The last record of the run to keep; either this or `step`.
     at: Union[int, None]
-    # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
+    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
     once: str
-    # The step before whose first dispatch the new run begins, by id or number.
+    # The step, by id or number: the new run begins before its first dispatch.
     step: Union[str, None]
 
 
@@ -1073,7 +1073,7 @@ class _NoteRequestRequired(TypedDict):
 
 class NoteRequest(_NoteRequestRequired, total=False):
     """Record a note about the ledger, a run or a step."""
-    # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
+    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
     once: str
     # The run's name or number. Without run and step the note is about the ledger.
     run: Union[str, None]
@@ -1087,7 +1087,7 @@ class _TickRequestRequired(TypedDict):
 
 class TickRequest(_TickRequestRequired, total=False):
     """Record expired leases, delays and deadlines."""
-    # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
+    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
     once: str
 
 
@@ -1097,7 +1097,7 @@ class _SnapshotRequestRequired(TypedDict):
 
 class SnapshotRequest(_SnapshotRequestRequired, total=False):
     """Write a snapshot."""
-    # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
+    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
     once: str
 
 
@@ -1112,9 +1112,9 @@ class _PruneRequestRequired(TypedDict):
 class PruneRequest(_PruneRequestRequired, total=False):
     """Delete the oldest segments. A client that archives them does so first, without the lock, and then
     requests to prune only the archived segments."""
-    # The archive that contains them, if there is one.
+    # The archive that contains them, if any.
     archive: Union[ArchiveReference, None]
-    # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
+    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
     once: str
 
 
@@ -1142,7 +1142,7 @@ class _CollectBlobsRequestRequired(TypedDict):
 
 class CollectBlobsRequest(_CollectBlobsRequestRequired, total=False):
     """Delete blobs that no record references."""
-    # The key of the request: a repetition under it is answered as the first was. Any text of the client's choice, of which no other request has the same.
+    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
     once: str
 
 
@@ -1200,8 +1200,8 @@ class HeldStoreJson(TypedDict):
     """The log of a ledger in a store, of a server that holds it."""
     # When the server acknowledges a result: `store`, `bounded:5s` or `local`.
     ack: str
-    # The first record that the folder had, and that the log does not have: it was never acknowledged. Null if there
-    # is none.
+    # The first record of the folder that the log does not have: it was never acknowledged. Null
+    # if there is none.
     dropped_first: Union[int, None]
     # The last such record.
     dropped_last: Union[int, None]
@@ -1277,7 +1277,7 @@ class NotAnsweredLine(TypedDict):
 
 class PrunedLine(TypedDict):
     """The oldest segments were deleted."""
-    # The two snapshots from which the pruned log starts.
+    # The two snapshots at the start of the pruned log.
     anchors: list[Anchor]
     # Their total size.
     bytes: int
@@ -1369,7 +1369,7 @@ class CancelledLine(TypedDict):
 
 class CapLine(TypedDict):
     """A cap was set or lifted."""
-    # What holds: the lowest of these; null if there is no cap.
+    # The effective cap: the lowest of these; null without a cap.
     holds: Union[int, None]
     # The cap of the whole ledger, which holds for runs, owners and tags, too.
     ledger: Union[int, None]
@@ -1379,7 +1379,7 @@ class CapLine(TypedDict):
     name: Union[str, None]
     # For a run: the cap of its plan; the lower one of both holds.
     planned: Union[int, None]
-    # For an owner or a tag: the open runs whose plan has a lower cap for it, at most 20.
+    # For an owner or a tag: the open runs with a lower cap for it in their plan, at most 20.
     plans: list[PlanCap]
     # The attempts that count.
     scope: ScopeKind
@@ -1433,7 +1433,7 @@ class TaskLine(TypedDict):
     attempt: int
     # The files that the step is expected to change, in their current state.
     changes: list[ChangedFile]
-    # What was done in the run before the step.
+    # The work of the run before the step.
     done: DoneSummary
     # The failed verdicts on the previous attempt.
     failed_criteria: list[FailedCriterion]
@@ -1459,7 +1459,7 @@ class TaskLine(TypedDict):
     schema: int
     # The step as in the plan, with defaults filled in.
     step: StepView
-    # The token with which the worker reports.
+    # The token for the reports of the worker.
     token: str
     # The position in a trace (W3C Trace Context): the run is a trace, and the attempt is a span.
     traceparent: str
@@ -1470,8 +1470,8 @@ class TaskLine(TypedDict):
 
 class ChangedFile(TypedDict):
     """A file that a step is expected to change, in its state at dispatch."""
-    # Whether it changed since the plan was made; `None` if no hash was recorded, or if it is not
-    # a regular file.
+    # Whether the file changed since the plan was made; `None` without a recorded hash, or if it
+    # is not a regular file.
     changed: Union[bool, None]
     # The hash of its content, if it is a regular file.
     hash: Union[str, None]
@@ -1484,7 +1484,7 @@ class ChangedFile(TypedDict):
 
 
 class DoneSummary(TypedDict):
-    """What was done in the run before the step."""
+    """The work of the run before the step."""
     # The number of accepted steps of the plan.
     accepted: int
     # The number of finished steps that are not in `steps`.
@@ -1503,7 +1503,7 @@ class DoneStep(TypedDict):
     id: str
     # The step number.
     number: int
-    # The JSON text of its output, at most 1000 bytes; empty if there is none.
+    # The JSON text of its output, at most 1000 bytes; empty without an output.
     output: str
     # The length of the whole text in bytes.
     output_bytes: int
@@ -1602,7 +1602,7 @@ class PlanView(_PlanViewRequired, total=False):
     open_questions: list[str]
     # The state that the plan leads to.
     outcome: str
-    # What the plan says about owners, by their names.
+    # The settings of owners, by their names.
     owners: dict[str, OwnerSettings]
     # Named groups of steps. They impose no order.
     phases: list[Phase]
@@ -1645,7 +1645,7 @@ class RetryPolicyView(_RetryPolicyViewRequired, total=False):
     backoff_percent: Union[int, None]
     # Seconds before the second attempt.
     backoff_seconds: int
-    # Percentage by which a delay may be shortened, so that retries spread out.
+    # Maximum percentage by which a delay is shortened, so that retries spread out.
     jitter_percent: Union[int, None]
     # Maximum number of attempts by failure class.
     per_class: dict[str, int]
@@ -1676,8 +1676,8 @@ class StepView(_StepViewRequired, total=False):
     estimate_seconds: Union[int, None]
     # Data of other tools, stored unchanged.
     extra: dict[str, Any]
-    # Name of the failures of the step, for the rules of the plan. The name of a class is the class
-    # of a failure whose worker does not report one.
+    # Name of the failures of the step, for the rules of the plan. If it is the name of a failure
+    # class, failures get this class when the worker reports none.
     failure_class: Union[str, None]
     # Failure class for a word in the failure message; used when the worker does not report a
     # class.
@@ -1686,15 +1686,15 @@ class StepView(_StepViewRequired, total=False):
     fallback: Union[Fallback, None]
     # A person must approve the step first.
     gate: Union[Gate, None]
-    # What the worker must achieve.
+    # The result that the worker must achieve.
     goal: str
-    # Whether it may be repeated.
+    # Whether the step may be repeated.
     idempotent: Union[Idempotence, None]
     # Variables that it reads.
     inputs: list[str]
     # Lease of an attempt in seconds.
     lease_seconds: Union[int, None]
-    # What happens while a precondition is false.
+    # The action while a precondition is false.
     on_false: OnFalse
     # Those of `outputs` that may be missing. An attempt that does not report another one fails.
     optional_outputs: list[str]
@@ -1767,8 +1767,8 @@ class PreviousAttempt(_PreviousAttemptMembers):
 
 
 class AttemptDecision(TypedDict):
-    """What was decided about a previous attempt."""
-    # Who decided.
+    """The decision about a previous attempt."""
+    # The author of the decision.
     by: str
     # The answer to the question about it, or the decision.
     decision: str
@@ -1895,7 +1895,8 @@ class _ReviewedLineRequired(TypedDict):
 
 class ReviewedLine(_ReviewedLineRequired, total=False):
     """A version was approved or rejected."""
-    # Where a judge runs the commands that were approved; absent if none were, or that is not known.
+    # The folder in which a judge runs the approved commands; absent without an approval, or if it
+    # is not known.
     folder: Union[str, None]
 
 
@@ -1926,7 +1927,7 @@ class WithdrawnLine(TypedDict):
 class _ReceiptLineRequired(TypedDict):
     # The step number.
     number: int
-    # What the worker asks for instead of a result; null unless it requested a new plan version.
+    # The request of the worker for a new plan version; null for other outcomes.
     replan: Union[ReplanAsked, None]
     # The run.
     run: str
@@ -1943,16 +1944,16 @@ class _ReceiptLineRequired(TypedDict):
 
 class ReceiptLine(_ReceiptLineRequired, total=False):
     """A receipt was recorded."""
-    # The parts of the run's budget of which 80 % or more is used.
+    # The parts of the run's budget that are used to 80 % or more.
     budget_used: list[BudgetUse]
     # Why a successful result was not accepted, such as a declared output that is missing.
     not_accepted: Union[str, None]
-    # Why no process checks the commands that the step waits for, and what helps.
+    # The reason why no process checks the commands of the step, and the remedy.
     unchecked: Union[str, None]
 
 
 class BudgetUse(TypedDict):
-    """A part of a run's budget of which most is used."""
+    """A part of a run's budget that is mostly used."""
     # The part.
     part: BudgetPart
     # How much of it is used, in percent: more than 100 after an overrun. Rounded down, and an overrun up.
@@ -1967,7 +1968,7 @@ _ReplanAskedRequired = TypedDict("_ReplanAskedRequired", {
 
 class ReplanAsked(_ReplanAskedRequired, total=False):
     """The new plan version that a receipt requests."""
-    # The record of the open request that is resolved first, if there is one.
+    # The record of an earlier open request, which must be resolved first.
     after: Union[int, None]
 
 
@@ -2088,7 +2089,7 @@ class UnpausedLine(TypedDict):
 # How many members of a barrier must arrive.
 BarrierNeeds = Union[Literal["all", "any"], BarrierNeedsAtLeast]
 
-# What happens when a barrier breaks.
+# The effect of a broken barrier.
 OnBreak = Literal["fail", "wait", "ask"]
 
 # Whether a step may be repeated.
@@ -2097,13 +2098,13 @@ Idempotence = Literal["yes", "no", "with_key"]
 # The decider about failures.
 Decider = Literal["rules", "external"]
 
-# What happens before a step whose files changed since its plan was made.
+# The action before a step whose files changed since its plan was made.
 OnStale = Literal["warn", "ask", "replan"]
 
 # The action of a failure rule.
 FailureAction = Union[Literal["retry", "fallback", "fail", "abort"], FailureActionReplan, FailureActionEscalate]
 
-# What happens when a question times out.
+# The action when a question times out.
 OnTimeout = Union[Literal["abort"], OnTimeoutEscalateTo, OnTimeoutAnswer]
 
 # Why an attempt failed.
@@ -2115,22 +2116,22 @@ Disposition = Literal["did_not_happen", "unknown", "landed"]
 # The type of an input.
 InputType = Literal["any", "string", "integer", "number", "boolean", "array", "object"]
 
-# What must hold: a text, or a map with one of text, command, cel.
+# A condition that must hold: a text, or a map with one of text, command, cel.
 Criterion = Union[str, CriterionText, CriterionCommand, CriterionCel]
 
 # The fallback of a step, used when it fails.
 Fallback = Union[FallbackStep, FallbackOwner, FallbackValue, FallbackVariable]
 
-# What happens to a step while a precondition is false.
+# The action while a precondition is false.
 OnFalse = Literal["wait", "fail", "skip", "abort"]
 
 # Whether a proposed version needs approval.
 ApprovalPolicy = Literal["automatic", "required"]
 
-# What a failed step means for the other steps.
+# The effect of a failed step on the other steps.
 OnFailure = Literal["continue", "fail_fast"]
 
-# Who judges `text` criteria.
+# The policy that decides who judges `text` criteria.
 TextPolicy = Literal["judge", "trust"]
 
 # Decision of a reviewer.
@@ -2139,7 +2140,7 @@ Review = Literal["approved", "rejected"]
 # Why another plan version is needed.
 PlanRequestKind = Literal["replan", "new_evidence", "scope_change"]
 
-# The process whose end ends the attempt, as does the end of its lease.
+# The process that the attempt is bound to: the attempt ends with this process or with its lease.
 BoundTo = Union[Literal["peer", "lease"], BoundToProcess]
 
 # Number of a step in its run, from 1 in plan order; fixed for the life of the run, never reused.

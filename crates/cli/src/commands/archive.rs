@@ -1,7 +1,7 @@
 //! `ledger archive`: copies the oldest segments into one file, and optionally prunes them.
 //!
-//! Nothing is pruned before the archive is durable and verified, nor if an output is missing from
-//! it, nor without `--yes`. The JSON lines are described in `format/cli-json.md`.
+//! Segments are pruned only with `--yes`, after the archive is durable and verified, and only if no
+//! output is missing from it. The JSON lines are described in `format/cli-json.md`.
 
 use std::path::{Path, PathBuf};
 
@@ -48,7 +48,7 @@ pub(crate) struct ArchiveArgs {
     /// Only whole segments up to this record
     #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
     through: Option<u64>,
-    /// Then prune the archived segments; without --yes, only show what would be pruned
+    /// Then prune the archived segments; without --yes, only show them
     #[arg(long)]
     prune: bool,
     /// Archive and prune
@@ -103,7 +103,7 @@ fn archive_and_prune(
     expect_complete(&archived)?;
     let name = args.to.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let archive = Some(ArchiveReference { file: name, blake3: archived.blake3.clone() });
-    // Prune only what is in the archive, and nothing of a run that has continued meanwhile.
+    // Prune only archived segments, and none of a run that has continued meanwhile.
     let extent = RetentionLimit::EndedRunsUpTo(archived.manifest.last_seq);
     let request = PruneRequest { extent, archive, by: args.author.by.clone() };
     print_answer(args.json, &Client::new(dir, environment).call(&request.into())?)

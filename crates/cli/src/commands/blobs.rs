@@ -239,12 +239,12 @@ pub(crate) struct BlobsLine {
     collected: Option<CollectBlobsAnswer>,
     /// Whether the whole log was read; if not, unreadable records may refer to other blobs.
     complete: bool,
-    /// The number of blobs to which records refer.
+    /// The number of blobs that records reference.
     named: u64,
     /// The number of unfinished files.
     unfinished: usize,
     /// The number of files that do not belong there.
     unknown_files: usize,
-    /// The number of blobs to which no record refers.
+    /// The number of blobs that no record references.
     unnamed: u64,
 }

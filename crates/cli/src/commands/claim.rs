@@ -82,7 +82,8 @@ pub(crate) fn claim(args: &ClaimArgs) -> Result<Code, Failure> {
     args.ledger.print(&answer)
 }
 
-/// What a claim of this command is bound to: the named process, never this one, which ends at once.
+/// The process that a claim of this command is bound to: the named one, never this process, which
+/// ends at once.
 pub(super) fn bound_to(pid: Option<u32>) -> Result<BoundTo, Failure> {
     if plan_ledger::mutant!(ClaimBoundToCommand) {
         return Ok(BoundTo::Peer);

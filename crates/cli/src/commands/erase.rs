@@ -1,7 +1,7 @@
 //! `ledger erase`: removes values from every file of a ledger.
 //!
-//! Nothing is erased without `--yes`; without it, the command prints exactly what would be erased. The
-//! JSON lines are described in `format/cli-json.md`.
+//! Without `--yes`, the command erases nothing and prints exactly what it would erase. The JSON
+//! lines are described in `format/cli-json.md`.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -59,7 +59,7 @@ pub(crate) struct EraseArgs {
     json: bool,
 }
 
-/// What to erase.
+/// The values to erase.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
 struct TargetArgs {
@@ -177,8 +177,8 @@ struct Erased {
     values: u64,
     /// Hashes of the blobs.
     blobs: Vec<String>,
-    /// The records that keep a text of a value in a value of their own, which can be erased with
-    /// `--record`, in order.
+    /// The records that keep a text of a value in one of their own values, in order. They can be
+    /// erased with `--record`.
     erasable: Vec<ErasedRecord>,
     /// The records that keep a text of a value where it cannot be erased, in order.
     left: Vec<ErasedRecord>,

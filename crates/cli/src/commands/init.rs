@@ -42,7 +42,7 @@ pub(crate) struct InitArgs {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct InitializedLine {
-    /// Whether it was created; otherwise it existed.
+    /// Whether the ledger was created; otherwise it existed.
     created: bool,
     /// Its folder.
     ledger: String,
@@ -62,7 +62,8 @@ pub(crate) fn init(args: &InitArgs) -> Result<Code, Failure> {
     Ok(Code::Success)
 }
 
-/// Creates a ledger if there is none, and waits if another process is creating it. Returns whether it did.
+/// Creates a ledger if there is none, and waits while another process creates it. Returns whether
+/// this call created it.
 pub(super) fn ensure_ledger(dir: &Path, for_group: bool) -> Result<bool, Failure> {
     if let Some(text) = expect_not_gone(dir)? {
         print_message(&text);
@@ -83,7 +84,7 @@ fn create_if_absent(dir: &Path, for_group: bool) -> Result<bool, Error> {
     }
 }
 
-/// Whether there is a ledger. Takes no lock.
+/// Whether the ledger exists. Takes no lock.
 fn exists(dir: &Path) -> Result<bool, Error> {
     match LedgerView::open(dir, &Environment::system()) {
         Ok(_) => Ok(true),

@@ -410,7 +410,7 @@ pub(crate) struct FaultLine<'a> {
     images: u64,
     /// Images that an open refuses.
     refused: u64,
-    /// Images whose damage is reported.
+    /// Images with reported damage.
     reported: u64,
     /// How often it was injected.
     struck: u64,

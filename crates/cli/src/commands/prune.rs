@@ -1,7 +1,7 @@
 //! `ledger prune`: deletes the oldest segments.
 //!
-//! Nothing is deleted without `--yes`; without it, the command prints exactly what would be
-//! deleted. The JSON line is described in `format/cli-json.md`.
+//! Without `--yes`, the command deletes nothing and prints exactly what it would delete. The JSON
+//! line is described in `format/cli-json.md`.
 
 use std::path::Path;
 
@@ -74,7 +74,7 @@ impl ExtentArgs {
     }
 }
 
-/// The last record that is older than this many seconds; 0 if there is none.
+/// The last record that is older than this many seconds; 0 without one.
 fn last_before(dir: &Path, seconds: u64) -> Result<u64, Failure> {
     let environment = Environment::system();
     let view = LedgerView::open(dir, &environment)?;
@@ -122,7 +122,7 @@ pub(crate) struct PrunePlanLine {
     plan: PrunedSegments,
 }
 
-/// Prints what would be deleted.
+/// Prints the segments that would be deleted.
 pub(super) fn print_plan(plan: &PrunePreview, as_json: bool) -> Result<(), Failure> {
     let plan = PrunedSegments::of(plan);
     if as_json {

@@ -1,4 +1,4 @@
-//! `ledger recover`: salvages a damaged ledger, or opens one whose end is ambiguous.
+//! `ledger recover`: salvages a damaged ledger, or opens one with an ambiguous end.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

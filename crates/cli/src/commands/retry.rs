@@ -54,7 +54,7 @@ pub(crate) fn retry(args: &RetryArgs) -> Result<Code, Failure> {
     args.ledger.execute(RetryRequest { run, step, by, reason })
 }
 
-/// A single word is a step of the run that is meant, or the name of a run.
+/// A single word is a step of the run, or the name of a run.
 fn step_or_run(
     (state, dir): (&State, &Path),
     named: Option<&str>,

@@ -1,5 +1,5 @@
-//! `ledger root`: the last durable record and its chain value, to compare with later; and signed, so that
-//! others can rely on it.
+//! `ledger root`: the last durable record and its chain value, for later comparisons; signed, so
+//! that others can trust it.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

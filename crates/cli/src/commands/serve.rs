@@ -79,8 +79,8 @@ pub(crate) struct ServeArgs {
     /// Stop when standard input ends, so that the server ends with the program that started it
     #[arg(long)]
     until_eof: bool,
-    /// Check what is reported, in a process of its own: with commands that a person approved, as `ledger work
-    /// --judge-only` does
+    /// Check reported steps in a separate process, with commands that a person approved, as `ledger
+    /// work --judge-only` does
     #[arg(long)]
     checks: bool,
     /// Print the answer as JSON
@@ -126,7 +126,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| expected.to_owned())
 }
 
-/// What a server of another interface needs.
+/// The common parts for the servers of all interfaces.
 #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only a server of HTTP reads it"))]
 pub(crate) struct Serving<'a> {
     pub(crate) dir: &'a Path,
@@ -139,7 +139,7 @@ pub(crate) struct Serving<'a> {
     pub(crate) store: Option<Arc<dyn StoreView>>,
 }
 
-/// What a server of another interface needs while another process holds the ledger.
+/// The common parts for the servers of all interfaces while another process holds the ledger.
 #[cfg(feature = "store")]
 pub(crate) struct Waiting<'a> {
     pub(crate) dir: &'a Path,
@@ -153,7 +153,7 @@ pub(crate) trait HttpServer {
     /// Serve a ledger.
     fn serve(&mut self, serving: Serving<'_>) -> Result<HttpAddress, Failure>;
 
-    /// Listen already while another process holds the ledger, and say where that one is.
+    /// Listen already while another process holds the ledger, and tell clients its address.
     #[cfg(feature = "store")]
     fn stand_by(&mut self, waiting: Waiting<'_>) -> Result<HttpAddress, Failure>;
 
@@ -203,8 +203,8 @@ const TICK_INTERVAL: Duration = Duration::from_millis(50);
 /// How often it looks for claims of processes that are gone: their leases may last for hours.
 const DEAD_CLAIMS_EVERY: Duration = Duration::from_secs(2);
 
-/// Ends the claims whose processes are gone, and keeps what the workers of a dead runner left. Damage ends no server: it is answered to each request that
-/// meets it.
+/// Ends the claims of dead processes, and keeps the results of a dead runner's workers. Damage does
+/// not end the server: each affected request gets the error.
 fn end_dead_claims(ledger: &Ledger, dir: &Path) -> Result<(), Failure> {
     let kept = keep_left(ledger, dir, None).and_then(|()| take_over_dead_claims(ledger, dir));
     let notes = match kept.map_err(Failure::from) {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use clap::Command;
 
 /// Commands under a heading: the common ones first, then those that only `ledger help --all` lists.
-/// A command is named as its variant in the table of commands.
+/// A command has the name of its variant in the table of commands.
 #[derive(Debug)]
 pub(crate) struct CommandGroup {
     pub(crate) heading: &'static str,

@@ -14,7 +14,7 @@ use super::words::words_before;
 const EDIT: usize = 10;
 const SWAP: usize = 9;
 
-/// What an unknown option probably means.
+/// The probable meaning of an unknown option.
 #[derive(Debug, PartialEq, Eq)]
 enum Meant {
     /// An option of the command, with its dashes.
@@ -24,8 +24,9 @@ enum Meant {
     OfStores(&'static str),
 }
 
-/// The error with the option that is probably meant, instead of the suggestion of the parser. `program` is built, and
-/// `words` are the words of the command line after the name of the program. `Err` is a message that replaces the error.
+/// The error with the option that the user probably meant, instead of the suggestion of the parser.
+/// `program` is built, and `words` are the words of the command line after the name of the program.
+/// `Err` is a message that replaces the error.
 #[cfg_attr(
     feature = "store",
     expect(clippy::unnecessary_wraps, reason = "another build has messages")
@@ -59,8 +60,8 @@ pub(crate) fn with_meant_option(
         #[cfg(not(feature = "store"))]
         Some(Meant::OfStores(option)) => Err(super::without_store::meant_option(&written, option)),
         None => {
-            // An option that is hidden is suggested only to a person who nearly wrote it. Without a suggestion, the hint
-            // at the help remains.
+            // A hidden option is suggested only to a person who nearly typed it. Without a
+            // suggestion, the hint at the help remains.
             match error.get(ContextKind::SuggestedArg) {
                 Some(ContextValue::String(option)) if is_hidden(command, option) => {
                     let mut plain = Error::new(ErrorKind::UnknownArgument).with_cmd(command);
@@ -75,7 +76,8 @@ pub(crate) fn with_meant_option(
     }
 }
 
-/// The error about a word that is neither a value nor a command, with the commands among what it could be.
+/// The error about a word that is neither a value nor a command, with commands among the
+/// suggestions.
 pub(crate) fn with_commands(program: &Command, mut error: Error, words: &[String]) -> Error {
     let context = (error.get(ContextKind::InvalidValue), error.get(ContextKind::ValidValue));
     let (Some(ContextValue::String(word)), Some(ContextValue::Strings(values))) = context else {
@@ -95,7 +97,7 @@ pub(crate) fn with_commands(program: &Command, mut error: Error, words: &[String
     error
 }
 
-/// What to write instead of a folder without `--ledger`, for a command that takes no other words.
+/// The suggestion for a folder without `--ledger`, for a command that takes no other words.
 pub(crate) fn folder_hint(program: &Command, error: &Error, words: &[String]) -> Option<String> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else {
         return None;
@@ -196,7 +198,8 @@ pub(crate) fn check_options(program: &Command) {
                 let mut letters: Vec<char> = long.chars().collect();
                 letters.swap(left - 1, left);
                 let mistyped: String = letters.into_iter().collect();
-                // A name that begins with a dash, and one that is an option itself, are no typing errors.
+                // A name that begins with a dash, and the name of another option, are not typing
+                // errors.
                 if mistyped == *long || mistyped.starts_with('-') || longs.contains(&&*mistyped) {
                     continue;
                 }
@@ -218,7 +221,7 @@ pub(crate) fn check_options(program: &Command) {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: the costs order what a person may have meant.
+    //! Goal: the costs give the right order of suggestions.
 
     use super::*;
 

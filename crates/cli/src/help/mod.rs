@@ -1,5 +1,5 @@
-//! The help of the program: commands in groups, topics, suggestions for unknown words and options, and what a program
-//! without stores says about theirs.
+//! The help of the program: commands in groups, topics, suggestions for unknown words and options,
+//! and the messages of a program without stores about store commands.
 //!
 //! `cli` defines the command line; this module arranges its help. Invariant: every command is in
 //! exactly one group.

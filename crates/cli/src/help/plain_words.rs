@@ -1,6 +1,6 @@
-//! Errors of the command line in words for people: what the parser of numbers says is replaced.
+//! Errors of the command line in plain words: replaces the messages of the number parser.
 
-/// Messages of the standard library, and what they mean.
+/// Messages of the standard library, and their plain forms.
 const MESSAGES: [(&str, &str); 6] = [
     ("invalid digit found in string", "expected a whole number"),
     ("cannot parse integer from empty string", "expected a whole number"),
@@ -26,7 +26,7 @@ pub(crate) fn plain_words(error: &str) -> String {
     lines.iter().map(|line| named_once(line)).collect::<Vec<_>>().join("\n")
 }
 
-/// `<STEP> <STEP>...`, for words of which there are two or more, as `<STEP>`.
+/// `<STEP> <STEP>...`, for two or more words, as `<STEP>`.
 fn named_once(line: &str) -> String {
     let mut text = String::new();
     let mut rest = line;
@@ -48,7 +48,7 @@ fn plain_range(line: &str) -> Option<String> {
         Some(high) => high.parse::<u64>().ok()?,
         None => high.parse::<u64>().ok()?.checked_sub(1)?,
     };
-    // A bound of the type is none of the option.
+    // A bound of the type is not a bound of the option.
     let is_open =
         [u64::from(u16::MAX), u64::from(u32::MAX), u64::MAX, u64::MAX - 1].contains(&high);
     let end =
@@ -58,7 +58,7 @@ fn plain_range(line: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: an error says what a person must write.
+    //! Goal: an error states the expected value.
 
     use super::*;
 

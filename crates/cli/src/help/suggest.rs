@@ -6,7 +6,7 @@ use plan_ledger::plan::closest_name;
 
 use super::topics::TOPICS;
 
-/// The words that people try, and the commands that do what they mean.
+/// Words that people try, and the commands for them.
 const MEANT: &[(&[&str], &str)] = &[
     (&["list", "ls", "ps", "runs", "show", "progress", "watch", "top", "todo", "tasks"], "status"),
     (&["log", "tail", "output", "outputs"], "logs"),
@@ -33,7 +33,7 @@ const MEANT: &[(&[&str], &str)] = &[
     (&["new", "create"], "init"),
 ];
 
-/// The old spellings of commands, and what replaces them. Version 0.1.0 ends them.
+/// The old spellings of commands, and the new ones. Version 0.1.0 ends them.
 const REPLACED: &[(&str, &str)] = &[
     ("inspect approvals", "ledger questions --decided"),
     ("inspect at", "ledger inspect runs --at SEQ"),
@@ -46,15 +46,15 @@ const REPLACED: &[(&str, &str)] = &[
     ("plan history", "ledger inspect plan"),
 ];
 
-/// The error for an old spelling, with what replaces it.
+/// The error for an old spelling, with the new one.
 pub(crate) fn replaced(words: &[String]) -> Option<String> {
     let mut plain = words.iter().map(String::as_str).filter(|word| !word.starts_with('-'));
     let command = plain.next()?;
-    // A view stands after the folder of the ledger, if there is one.
+    // A view stands after the folder of the ledger, if the folder is given.
     let after = plain.take(2).map(|word| format!("{command} {word}"));
     let mut spellings = std::iter::once(command.to_owned()).chain(after);
     let (old, new) = spellings.find_map(|it| REPLACED.iter().find(|(old, _)| *old == it))?;
-    Some(format!("`{old}` was replaced\nhint: `{new}` has its place"))
+    Some(format!("`{old}` was replaced\nhint: use `{new}`"))
 }
 
 /// The error for a word that is not a command, with a hint.
@@ -95,7 +95,7 @@ pub(crate) fn unknown_topic(program: &Command, words: &[String]) -> String {
             // `ledger help plan aprove`
             Some((first, rest)) if !rest.is_empty() && program.find_subcommand(first).is_some() => {
                 format!(
-                    "there is no command `{word}`\nhint: `ledger help {first}` shows what `{first}` has"
+                    "there is no command `{word}`\nhint: `ledger help {first}` lists its commands"
                 )
             }
             _ => unknown_command(program, &word),

@@ -19,7 +19,7 @@ pub(super) const COMMANDS: [&str; 3] = ["replicate", "restore", "store"];
 const OF_WORKERS: &[&str] =
     &["work", "claim", "receipt", "renew", "release", "effect", "set", "note"];
 
-/// The options of commands; an option without commands is one of all.
+/// The options of commands; an option without commands belongs to all commands.
 const OPTIONS: [(&[&str], &[&str]); 4] = [
     (
         &["run", "serve"],
@@ -91,7 +91,7 @@ pub(crate) fn servers_without_store(command: &str) -> Option<String> {
         .then(|| format!("{}{more}", LeftOut::STORES.message("LEDGER_SERVER")))
 }
 
-/// Checks that the table has what a program with stores has.
+/// Checks that the table covers a program with stores.
 #[cfg(all(test, feature = "store"))]
 pub(crate) fn check_table(program: &clap::Command) {
     for command in COMMANDS {

@@ -1,4 +1,4 @@
-//! A line of JSON output: a struct whose fields are the members of the line.
+//! A line of JSON output: a struct; its fields are the members of the line.
 
 use serde::Serialize;
 use serde_json::Value;

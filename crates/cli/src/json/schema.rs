@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::line::JsonLine;
 
-/// A published schema: named definitions, and the parts to which they refer.
+/// A published schema: named definitions, and the parts that they use.
 pub(crate) struct PublishedSchema {
     generator: SchemaGenerator,
     named: Map<String, Value>,
@@ -34,7 +34,7 @@ impl PublishedSchema {
         }
     }
 
-    /// Adds the members of the definition to which a variant refers.
+    /// Adds the members of a variant's definition.
     fn complete(&self, mut variant: Value) -> Value {
         let target = variant.as_object_mut().and_then(|members| members.remove("$ref"));
         let name =
@@ -96,7 +96,7 @@ impl PublishedSchema {
         definitions
     }
 
-    /// The schema of a document that is one of the definitions with these names.
+    /// The schema of a document that matches one of the definitions with these names.
     pub(crate) fn finish(self, names: &[&str], title: &str, description: &str) -> Value {
         let mut definitions = self.definitions();
         document(names.iter().copied(), title, description, &mut definitions)
@@ -110,7 +110,7 @@ impl PublishedSchema {
     }
 }
 
-/// A schema whose documents are one of the definitions with these names.
+/// A schema of documents that match one of the definitions with these names.
 fn document<'a>(
     names: impl Iterator<Item = &'a str>,
     title: &str,

@@ -27,7 +27,7 @@ pub(crate) fn parse_money(text: &str) -> Result<u64, String> {
 /// Parses a duration: `90s`, `5m`, `2h 30m`, or a number of seconds.
 pub(crate) fn parse_timespan(text: &str) -> Result<Duration, String> {
     let seconds = || text.parse().ok().and_then(|number| Duration::try_from_secs_f64(number).ok());
-    // Few who type `5M` mean five months.
+    // A person who types `5M` rarely means five months.
     let is_month = text.contains('M');
     let parsed = seconds().or_else(|| parse_duration(text)).filter(|_| !is_month);
     parsed.ok_or_else(|| {
@@ -44,7 +44,7 @@ pub(crate) fn parse_seconds(text: &str) -> Result<u64, String> {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: amounts are read exactly as a person means them, and anything else is rejected.
+    //! Goal: amounts are read exactly, and any other text is rejected.
 
     use super::*;
 

@@ -7,7 +7,7 @@ use crate::server::AgentSession;
 
 use super::run::parse_name;
 
-/// The person who makes a change.
+/// The author of a change.
 #[derive(Debug, Args)]
 pub(crate) struct ByOption {
     /// Your name, for the record [default: the login name]
@@ -16,13 +16,13 @@ pub(crate) struct ByOption {
     pub(crate) by: String,
 }
 
-/// Rejects an author whose name is empty or reserved.
+/// Rejects an empty or reserved name of an author.
 pub(crate) fn parse_author(text: &str) -> Result<String, String> {
     Actor::expect_own_name(text)?;
     parse_name(text)
 }
 
-/// Who reads a plan file: the agent in an agent session, else `LEDGER_BY`, else the login name.
+/// The reader of a plan file: the agent in an agent session, else `LEDGER_BY`, else the login name.
 pub(crate) fn plan_author() -> Option<String> {
     let session = AgentSession::of_environment();
     session

@@ -1,4 +1,4 @@
-//! Dead claims: a worker releases the claims of processes that are gone before it waits for them.
+//! Dead claims: a worker releases the claims of dead processes before it waits for them.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::requests::{ReceiptRequest, ReleaseRequest, Request, Work};
 use crate::runner::DeadClaim;
 use crate::server::Client;
 
-/// Records what dead claims left, and releases them. Returns whether any was.
+/// Records the results of dead claims, and releases the others. Returns whether there were any.
 pub(crate) fn release_dead_claims(ledger: &Path, client: &mut Client) -> bool {
     let mut is_any = false;
     for dead in DeadClaim::all(ledger) {

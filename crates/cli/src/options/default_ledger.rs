@@ -2,12 +2,13 @@
 //!
 //! The rule is the same for every command: `--ledger DIR` (or the argument DIR), else `LEDGER_DIR`,
 //! else the first `.ledger` in the working folder or above it, else the one in the main worktree of
-//! the git repository, else `.ledger` in the working folder. The main worktree is found by git's own
-//! files, without the program. A ledger that this user wrote to and that is gone is found like one
-//! that is there, up to the top of the git checkout, and in the main worktree: the command says that it is gone.
+//! the git repository, else `.ledger` in the working folder. The command finds the main worktree
+//! from git's own files, without running git. A lost ledger that this user wrote to counts like an
+//! existing one, up to the top of the git checkout, and in the main worktree: the command reports
+//! that it is gone.
 //!
-//! Invariant: a ledger of another user is only used if it is named. In a shared folder such as `/tmp`
-//! anybody can put one above a folder of this user.
+//! Invariant: a ledger of another user is only used if it is named. In a shared folder such as
+//! `/tmp`, any user can create one above a folder of this user.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -19,8 +20,7 @@ use plan_ledger::internals::storage::{DiskStorage, FolderAccess, Storage as _};
 use crate::protocol::OWN_LEDGER;
 use crate::server::is_gone;
 
-/// The first `.ledger` in the working folder, above it, or in the main worktree; `.ledger` if there is
-/// none.
+/// The first `.ledger` in the working folder, above it, or in the main worktree; else `.ledger`.
 pub(crate) fn default_ledger() -> PathBuf {
     // The parser of each command asks for it.
     static FOUND: OnceLock<PathBuf> = OnceLock::new();
@@ -38,7 +38,8 @@ pub(crate) fn default_ledger() -> PathBuf {
     FOUND.get_or_init(find).clone()
 }
 
-/// The ledger that a command in this folder would use and that is gone: the nearest one, or that of the main worktree.
+/// The lost ledger that a command in this folder would use: the nearest one, or that of the main
+/// worktree.
 pub(crate) fn gone_ledger_of(folder: &Path) -> Option<PathBuf> {
     let of_main = || {
         let ledger = main_worktree(folder)?.join(OWN_LEDGER);
@@ -47,7 +48,7 @@ pub(crate) fn gone_ledger_of(folder: &Path) -> Option<PathBuf> {
     gone_ledger(folder).or_else(of_main)
 }
 
-/// The nearest ledger in this folder and those above it in the same checkout, if it is gone.
+/// The nearest ledger in this folder and the folders above it in the same checkout, if it is lost.
 fn gone_ledger(folder: &Path) -> Option<PathBuf> {
     let top = folder.ancestors().find(|above| above.join(".git").exists()).unwrap_or(folder);
     let within = folder.ancestors().take_while(|above| above.starts_with(top));
@@ -55,8 +56,8 @@ fn gone_ledger(folder: &Path) -> Option<PathBuf> {
     candidates.find(|candidate| candidate.is_dir() || is_gone(candidate)).filter(|it| is_gone(it))
 }
 
-/// The ledger of a folder: the nearest one in it or above it, else the one in the main worktree; `None`
-/// if there is none.
+/// The ledger of a folder: the nearest one in it or above it, else the one in the main worktree;
+/// `None` without one.
 pub(crate) fn ledger_of(folder: &Path) -> Option<PathBuf> {
     nearest_ledger(folder).or_else(|| ledger_of_main_worktree(folder))
 }

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
     use crate::server::hosts_of_sessions;
 
-    /// A host without marks has a row, too, which says so.
+    /// A host without marks also has a row, to state this.
     #[test]
     fn every_host_has_a_row_of_marks() {
         let mut rows = hosts_of_sessions();

@@ -103,7 +103,7 @@ pub(crate) fn environment() -> Environment {
 /// Creates the folders above a ledger's folder.
 pub(crate) fn create_parents(dir: &Path) -> LedgerResult<()> {
     match dir.parent() {
-        // Below a file there is no ledger: opening it says so.
+        // A path below a file has no ledger: the error of opening it says this.
         Some(parent) if !parent.ancestors().any(Path::is_file) => std::fs::create_dir_all(parent)
             .map_err(|error| Error::io("create the folder", parent, error)),
         _ => Ok(()),

@@ -67,7 +67,7 @@ impl WaitLoop {
 }
 
 /// Claims a step, and repeats the claim until a step is ready, the run ends, or the time limit is
-/// reached. Claims of processes that are gone are released meanwhile.
+/// reached. Claims of dead processes are released meanwhile.
 pub(crate) fn claim_with_wait(
     ledger: &WorkerLedgerArgs,
     client: &mut Client,
@@ -98,16 +98,16 @@ pub(crate) fn claim_with_wait(
     }
 }
 
-/// What a person is told while a claim waits: each news once.
+/// Messages to a person while a claim waits: each message once.
 #[derive(Debug, Default)]
 pub(crate) struct WaitNotice {
     told: Vec<String>,
 }
 
 impl WaitNotice {
-    /// Report for whom a claim waits, unless the last report was the same.
+    /// Report the addressees of a wait, unless the last report was the same.
     pub(crate) fn report(&mut self, answer: &Answer) {
-        // A lease that is renewed is no news.
+        // A renewed lease is not news.
         let news =
             |message: &String| message.split(" until ").next().unwrap_or_default().to_owned();
         let news: Vec<String> = answer.messages.iter().map(news).collect();

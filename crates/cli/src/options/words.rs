@@ -1,6 +1,6 @@
-//! Options whose values are the words of an enum of the library.
+//! Options with the words of a library enum as values.
 //!
-//! The words are those of its JSON, with dashes.
+//! The words are those of the enum's JSON, with dashes.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::de::DeserializeOwned;

@@ -18,12 +18,13 @@ pub struct Answer {
     /// Messages for people, beside the result.
     #[serde(default, rename = "said")]
     pub messages: Vec<String>,
-    /// Where everything is that had been recorded when the answer was made, if the log is in a store.
+    /// The place of everything that was recorded before the answer was made, if the log is in a
+    /// store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acked_by: Option<AckedBy>,
 }
 
-/// Where a recorded result is.
+/// The place of a recorded result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AckedBy {

@@ -1,4 +1,4 @@
-//! Claims whose worker's process is gone, and the records that `ledger work` keeps of its own claims.
+//! Claims of dead processes, and the records that `ledger work` keeps of its own claims.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use plan_ledger::{AttemptToken, State};
 
 use super::process::is_gone;
 
-/// The attempts in flight whose worker's process is gone.
+/// The attempts in flight with a dead worker process.
 pub(crate) fn gone_attempts(state: &State) -> impl Iterator<Item = &Attempt> {
     let attempt = |(run, step): &(_, _)| state.runs.get(run)?.step(*step)?.attempt();
     let attempts = state.in_flight.values().filter_map(attempt);

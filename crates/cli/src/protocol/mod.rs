@@ -1,5 +1,5 @@
 //! The forms that processes exchange: answers and failures, messages on the socket
-//! (`format/socket.md`), and what a worker gets and returns (`format/hand-off.md`).
+//! (`format/socket.md`), and the input and output of a worker (`format/hand-off.md`).
 
 mod answer;
 pub(crate) mod failure;

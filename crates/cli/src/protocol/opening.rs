@@ -1,4 +1,4 @@
-//! What opening a ledger for writing would find.
+//! The result of opening a ledger for writing now.
 
 #[cfg(test)]
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use plan_ledger::log::TailVerdict;
 
 use super::failure::error_line;
 
-/// What opening the ledger for writing would find.
+/// The result of opening the ledger for writing now.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct OpeningJson {
@@ -67,6 +67,6 @@ impl OpeningWord {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct RolledBackLine {
-    /// What is missing, for people.
+    /// The missing records, for people.
     pub(crate) what: String,
 }

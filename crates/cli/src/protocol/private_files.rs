@@ -1,7 +1,7 @@
 //! Files and folders that only their user can read: they have outputs, tokens and the ends of logs.
 //!
-//! Each file that the program writes for a user is created here, whatever the umask says: mode 0600, and
-//! 0700 for folders.
+//! Each file that the program writes for a user is created here, regardless of the umask: mode
+//! 0600, and 0700 for folders.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;

@@ -26,7 +26,7 @@ pub(crate) const MACHINE_LENGTH_MAX: usize = 256;
 pub(crate) enum Peer {
     /// It is on this machine.
     Here(WorkerProcess),
-    /// It was gone when its connection was accepted.
+    /// The process had ended when its connection was accepted.
     Gone(u32),
     /// This place does not show it, or it is on another machine.
     Elsewhere,
@@ -48,7 +48,7 @@ impl Peer {
         }
     }
 
-    /// The process at the other end of a connection. If that is a process of this program, its client is elsewhere
+    /// The process at the other end of a connection. If it is this program, its client is elsewhere
     /// (HTTP), and so is the folder of the work.
     pub(crate) fn at_socket(pid: Option<u32>) -> Self {
         match Self::of(pid) {
@@ -108,7 +108,7 @@ enum Life {
     Since(u64),
     /// It has exited.
     Over,
-    /// There is one, of which this place shows nothing: it is that of another user.
+    /// It exists but belongs to another user, so its start is not visible.
     Hidden,
 }
 
@@ -179,7 +179,7 @@ impl ProcessStatus {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: a process is gone when it has exited, and not before.
+    //! Goal: a process counts as gone only after it has exited.
 
     use std::process::{Command, Stdio};
 

@@ -15,10 +15,10 @@ use super::units::hex;
 /// The number of the algorithm Ed25519.
 const ED25519: u8 = 1;
 
-/// What begins a private key.
+/// The start of a private key.
 const PRIVATE: &str = "PRIVATE+KEY+";
 
-/// What begins the line of a signature.
+/// The start of a signature line.
 const SIGNATURE_LINE: &str = "\u{2014} ";
 
 /// Why a key or a note cannot be used.

@@ -36,7 +36,7 @@ pub(crate) fn slow_text(elapsed: Micros, estimate_seconds: u32) -> String {
     format!("takes {seconds} s so far, at least twice its estimate of {estimate_seconds} s")
 }
 
-/// A part of a run's budget of which most is used.
+/// A part of a run's budget that is mostly used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct BudgetUse {
@@ -47,7 +47,7 @@ pub struct BudgetUse {
 }
 
 impl BudgetUse {
-    /// What is used of a limit.
+    /// The used part of a limit.
     pub(crate) fn of(part: BudgetPart, used: u64, limit: u64) -> Self {
         let (hundredfold, whole) = (u128::from(used) * 100, u128::from(limit.max(1)));
         let percent = match (used, limit) {

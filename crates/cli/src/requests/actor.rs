@@ -1,9 +1,9 @@
-//! Who makes a request: a name that its client gives, the step whose attempt its process is in, or the
-//! session of an agent host.
+//! The author of a request: a name from its client, the step of the attempt that its process
+//! belongs to, or the session of an agent host.
 //!
-//! The process that executes a request knows its client, so the name of a person that an attempt or a
-//! session gives counts for nothing. As a name, a step is `step:#3@412` and a session
-//! `agent:claude-code/4f2c1d3e`; every record that has an author has one of these.
+//! The process that executes a request knows its client, so an attempt or a session cannot act
+//! under the name of a person. As a name, a step is `step:#3@412` and a session
+//! `agent:claude-code/4f2c1d3e`; every author in a record is one of these.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use plan_ledger::{AttemptToken, StepNumber};
 const STEP: &str = "step:#";
 const AGENT: &str = "agent:";
 
-/// Who makes a request.
+/// The author of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Actor {
     /// A person, or a program: the request says which.
@@ -26,7 +26,7 @@ pub(crate) enum Actor {
 }
 
 impl Actor {
-    /// Whom the author of a request names.
+    /// The actor with this author's name.
     pub(crate) fn of(by: &str) -> Self {
         let step = |text: &str| {
             let (step, token) = text.split_once('@')?;

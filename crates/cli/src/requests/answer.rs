@@ -206,7 +206,7 @@ pub(super) fn other_asked(question: &Question, by: &str) -> Option<String> {
     question.asked.to.clone().filter(|to| to != by && !plan_ledger::mutant!(OtherAnswererSilent))
 }
 
-/// The step whose question was answered in a commit.
+/// The step of the answered question in a commit.
 fn answered_step(events: &[(u64, Event)]) -> Option<StepNumber> {
     events.iter().find_map(|(_, event)| match event {
         Event::Step(record) if matches!(record.event, StepEvent::StepAnswered(_)) => {

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use crate::json::{JsonLine, line_value};
 use crate::protocol::{Answer, Code};
 
-/// A line of an answer. Its fields are the members of the line; its text is what a person reads.
+/// A line of an answer. Its fields are the members of the line; its text is for people.
 pub(crate) trait AnswerLine: JsonLine + DeserializeOwned + fmt::Display {
     /// The member `type`.
     const WORD: &'static str;

@@ -1,4 +1,4 @@
-//! The process whose end ends a claim, as does the end of its lease.
+//! The process that a claim is bound to: the claim ends with this process or with its lease.
 //!
 //! The claim is bound in the commit that dispatches the step, so a process that is killed at any point leaves no claim
 //! without an owner. It is bound to the process that the server sees; a client can only name another process, or none.
@@ -12,7 +12,7 @@ use plan_ledger::plan::WorkerProcess;
 
 use crate::protocol::{Failure, MACHINE_LENGTH_MAX, Peer, named_process};
 
-/// The process whose end ends the attempt, as does the end of its lease.
+/// The process that the attempt is bound to: the attempt ends with this process or with its lease.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]

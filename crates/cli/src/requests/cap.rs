@@ -62,9 +62,9 @@ pub struct CapAnswer {
     pub planned: Option<u32>,
     /// The cap of the whole ledger, which holds for runs, owners and tags, too.
     pub ledger: Option<u32>,
-    /// What holds: the lowest of these; null if there is no cap.
+    /// The effective cap: the lowest of these; null without a cap.
     pub holds: Option<u32>,
-    /// For an owner or a tag: the open runs whose plan has a lower cap for it, at most 20.
+    /// For an owner or a tag: the open runs with a lower cap for it in their plan, at most 20.
     pub plans: Vec<PlanCap>,
 }
 
@@ -137,7 +137,7 @@ impl RequestKind for CapRequest {
 }
 
 impl CapRequest {
-    /// The open runs whose plan has a lower cap for the owner or the tag than what holds elsewhere.
+    /// The open runs with a lower cap for the owner or the tag in their plan.
     fn lower_plans(&self, state: &State, holds: Option<u32>) -> Vec<PlanCap> {
         let runs = state.runs.open().filter_map(|id| state.runs.get(&id));
         let lower = runs.filter_map(|run| {
@@ -183,9 +183,9 @@ impl fmt::Display for CapAnswer {
         };
         match (whose, self.limit) {
             (Some(whose), Some(limit)) => {
-                write!(f, "; the cap of {whose} holds, which is lower than {limit}")?;
+                write!(f, "; the cap of {whose} applies, which is lower than {limit}")?;
             }
-            (Some(whose), None) => write!(f, "; the cap of {whose} holds")?,
+            (Some(whose), None) => write!(f, "; the cap of {whose} applies")?,
             (None, _) => {}
         }
         for PlanCap { run, limit } in &self.plans {

@@ -59,7 +59,8 @@ pub struct ClaimRequest {
     /// Without `run`: the next step of any run that has not ended, oldest run first.
     #[serde(default)]
     pub every_run: bool,
-    /// The process whose end ends the attempt, as does the end of its lease; by default the process of the request.
+    /// The process that the attempt is bound to: the attempt ends with this process or with its
+    /// lease. The default is the process of the request.
     #[serde(default, skip_serializing_if = "BoundTo::is_peer")]
     pub bound_to: BoundTo,
 }
@@ -129,7 +130,7 @@ impl RequestKind for ClaimRequest {
             task.map(|task| expect_held(state, &task).map(|()| task))
         };
         let mut outcome = context.execute(&make, &read);
-        // Steps that are claimed by processes that are gone are ready.
+        // Steps with claims of dead processes are ready.
         if is_blocked(&outcome) && context.release_gone()? {
             outcome = context.execute(&make, &read);
         }
@@ -244,7 +245,7 @@ pub(super) fn lease(seconds: Option<u32>) -> Result<Option<Micros>, Failure> {
     }
 }
 
-/// Whether a claim got no step, because there is none that is ready or because it is dispatched.
+/// Whether a claim got no step because none is ready, or because the step is dispatched.
 fn is_blocked<T>(outcome: &Result<Option<T>, Failure>) -> bool {
     match outcome {
         Err(Failure::Ledger(error)) => {

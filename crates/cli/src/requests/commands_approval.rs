@@ -7,9 +7,9 @@ use crate::protocol::{Peer, commands_of};
 
 use super::actor::Actor;
 
-/// The approval of the commands of the active version, to be run in the folder of the process that approves
-/// them; `None` if a person approved them there before. An agent that may decide approves a plan, and not what a judge
-/// executes.
+/// The approval of the commands of the active version, to be run in the folder of the approving
+/// process; `None` if a person approved them there before. An agent that may decide can approve a
+/// plan, but not the commands of a judge.
 pub(super) fn approval_of_commands(run: &Run, by: &str, peer: &Peer) -> Option<Command> {
     if !matches!(Actor::of(by), Actor::Named(_)) {
         return None;

@@ -15,13 +15,13 @@ use crate::protocol::{Failure, Peer, StepName, claim_record, gone_attempts, gone
 use super::find::{run_of, run_status, step_status};
 use super::gone::GoneLooks;
 
-/// Where a request comes from.
+/// The source of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin<'a> {
     /// The process that makes it.
     pub(crate) peer: &'a Peer,
-    /// The folder of the ledger, and when to look there for attempts whose processes are gone; `None` if
-    /// the request does not look.
+    /// The folder of the ledger, and the schedule of looks for attempts of dead processes; `None`
+    /// if the request does not look.
     pub(crate) looks: Option<(&'a Path, &'a GoneLooks)>,
 }
 
@@ -30,7 +30,7 @@ impl Origin<'_> {
     pub(crate) const ELSEWHERE: Self = Self { peer: &Peer::Elsewhere, looks: None };
 }
 
-/// The ledger, how a request is committed, and what its response depends on.
+/// The ledger, the way to commit a request, and the dependencies of its response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RequestContext<'a, 'l> {
     pub(crate) ledger: &'l Ledger,
@@ -91,7 +91,7 @@ impl<'l> RequestContext<'_, 'l> {
         })?
     }
 
-    /// A failure about an attempt that is over, with what is known of it.
+    /// A failure about an attempt that is over, with the known facts about it.
     fn explained(self, failure: Failure) -> Failure {
         let Failure::Ledger(error) = failure else { return failure };
         let Some(Rejection::StaleToken(token)) = error.rejection() else {
@@ -140,7 +140,7 @@ impl<'l> RequestContext<'_, 'l> {
         Ok(self.include(self.ledger.submit_tick(options)).map(drop)?)
     }
 
-    /// Records attempts as lost whose worker's process is gone. Returns whether there were any.
+    /// Records the attempts of dead worker processes as lost. Returns whether there were any.
     pub(super) fn release_gone(self) -> Result<bool, Failure> {
         let Some((dir, looks)) = self.origin.looks else { return Ok(false) };
         let read = |state: &State| {
@@ -156,7 +156,7 @@ impl<'l> RequestContext<'_, 'l> {
             }
             let (proof, cause) = (Proof::LockHolder, LostCause::RunnerDied);
             let lost = Command::ReportLost { token, proof, cause, detail: gone_text(process) };
-            // Its own commit, whatever the key of the request.
+            // A separate commit, regardless of the key of the request.
             let options = CommitOptions { key: None, ..self.options };
             match self.include(self.ledger.submit(options, |transaction| transaction.run(&lost))) {
                 Ok(()) => is_any = true,
@@ -183,7 +183,7 @@ pub(super) fn stale_token_hint(state: &State, token: AttemptToken) -> String {
     let known = state.dispatched.get(&token);
     let known = known.and_then(|(run, step, _)| Some((state.runs.get(run)?, *step)));
     let Some((run, number)) = known else {
-        return "no attempt that is kept has this token; `ledger claim` prints it".to_owned();
+        return "no known attempt has this token; `ledger claim` prints it".to_owned();
     };
     let (step, status) = (StepName::of(run, number), step_status(run, number));
     format!("it was an attempt at {step}, which is {status} now; `ledger inspect step` shows it")

@@ -42,7 +42,7 @@ pub(crate) fn run_or_only<'a>(state: &'a State, name: Option<&str>) -> Result<&'
     })
 }
 
-/// The run that is meant where none is named: the only active one, or the newest if none is active.
+/// The default run: the only active one, or the newest if none is active.
 pub(crate) fn default_run(state: &State) -> Result<Option<RunId>, Failure> {
     let mut open = state.runs.open();
     match (open.next(), open.next()) {
@@ -164,7 +164,7 @@ pub(crate) fn open_request(run: &Run) -> Option<u64> {
     Some(run.replan_hold()?.request().seq)
 }
 
-/// That a request for a new plan stays open, and how a person rejects it.
+/// The text that a request for a new plan stays open, with the command to reject it.
 pub(crate) fn open_request_text(run: &str, seq: u64) -> String {
     let withdraw = request_command("plan withdraw", &[run]);
     format!(

@@ -31,7 +31,7 @@ pub struct ForkRequest {
     /// The last record of the run to keep; either this or `step`.
     #[serde(default)]
     pub at: Option<u64>,
-    /// The step before whose first dispatch the new run begins, by id or number.
+    /// The step, by id or number: the new run begins before its first dispatch.
     #[serde(default)]
     pub step: Option<String>,
     /// The author, for the record.

@@ -1,8 +1,8 @@
-//! When a claim that finds no step looks for attempts whose processes are gone.
+//! Decides when a claim that finds no step looks for attempts of dead processes.
 //!
-//! Looking costs a system call for each attempt in flight, so a server looks for at most a tenth of the
-//! time. The files that a killed `ledger work` left need more time: its attempts are left to the runner's
-//! or server's own thread.
+//! Looking costs a system call for each attempt in flight, so a server looks for at most a tenth of
+//! the time. The files of a killed `ledger work` need more time: its attempts are left to the
+//! runner's or server's own thread.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

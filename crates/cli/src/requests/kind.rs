@@ -13,7 +13,7 @@ use super::rules::Rules;
 
 /// A type of request. Its fields are the members of the request.
 pub(crate) trait RequestKind: Serialize + DeserializeOwned {
-    /// Who may make it, and how it may be repeated.
+    /// The roles that may make the request, and how it may be repeated.
     const RULES: Rules;
 
     type Answer: RequestAnswer;

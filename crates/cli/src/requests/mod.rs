@@ -154,7 +154,7 @@ macro_rules! requests {
         )*
 
         impl Request {
-            /// Who may make the request, and how it may be repeated.
+            /// The roles that may make the request, and how it may be repeated.
             #[must_use]
             pub fn rules(&self) -> Rules {
                 match self {
@@ -400,8 +400,8 @@ mod tests {
             request["x-rules"] = json!(rules);
             request["properties"]["once"] = json!({
                 "type": "string",
-                "description": "The key of the request: a repetition under it is answered as the first \
-                                was. Any text of the client's choice, of which no other request has the \
+                "description": "The key of the request: a repetition under it gets the first \
+                                answer. Any text of the client's choice, of which no other request has the \
                                 same.",
             });
             request["x-answers"] = json!(answers);

@@ -90,7 +90,7 @@ impl NothingAnswer {
         }
     }
 
-    /// The answer that none of several open runs has a step for the worker.
+    /// The answer if none of several open runs has a step for the worker.
     pub(super) fn of_runs(state: &State, runs: &[&Run]) -> Self {
         Self {
             run: None,
@@ -106,7 +106,7 @@ impl NothingAnswer {
     }
 }
 
-/// Why a delayed step is not ready, and what starts it earlier.
+/// The reason for the delay of a step, and the command that starts it earlier.
 fn delayed_text(run: &Run, number: StepNumber) -> String {
     let is_own = |timer: &Timer| matches!(timer, Timer::Delay(of) if *of == number);
     let due = run.timers.iter().find(|(_, timer)| is_own(timer));

@@ -13,7 +13,7 @@ use super::task::TaskAnswer;
 /// Requests and inputs with more bytes than this get their own thread.
 pub(crate) const QUICK_LENGTH_MAX: usize = 64 << 10;
 
-/// The answer to a request whose commit may not be durable yet.
+/// An answer that may wait for its commit to become durable.
 #[derive(Debug)]
 pub(crate) enum PendingAnswer {
     /// Nothing more is read.

@@ -43,7 +43,7 @@ pub struct ProposeRequest {
     /// The planner that made the plan of a new run; its cost counts in the budget of the run.
     #[serde(default)]
     pub planner: Option<PlannerUse>,
-    /// Where the plan comes from.
+    /// The source of the plan.
     #[serde(default)]
     pub provenance: Option<Provenance>,
     /// The plan with its hashes, once it was checked.
@@ -62,7 +62,7 @@ pub struct ProposeRequest {
 pub struct PlannerUse {
     /// Its name.
     pub by: String,
-    /// What it cost.
+    /// The cost of the plan.
     #[serde(default)]
     pub cost: Cost,
     /// How long it took.

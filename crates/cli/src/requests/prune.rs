@@ -25,7 +25,7 @@ use super::rules::{Role, Rules};
 pub struct PruneRequest {
     /// The segments that may be deleted.
     pub extent: RetentionLimit,
-    /// The archive that contains them, if there is one.
+    /// The archive that contains them, if any.
     #[serde(default)]
     pub archive: Option<ArchiveReference>,
     /// The author, for the record.
@@ -38,7 +38,7 @@ pub struct PruneRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct PruneAnswer {
-    /// What was deleted.
+    /// The deleted segments.
     #[serde(flatten)]
     pub pruned: PrunedSegments,
 }
@@ -59,7 +59,7 @@ pub struct PrunedSegments {
     pub bytes: u64,
     /// Deleted snapshots below `last_seq`, which are useless without the log.
     pub snapshots: Vec<String>,
-    /// The two snapshots from which the pruned log starts.
+    /// The two snapshots at the start of the pruned log.
     pub anchors: Vec<Anchor>,
     /// Names of runs that have not ended, and lose a part of their history.
     pub open_runs: Vec<String>,

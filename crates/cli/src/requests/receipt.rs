@@ -83,16 +83,16 @@ pub struct ReceiptAnswer {
     /// The attempt.
     #[serde(flatten)]
     pub attempt: AttemptStatus,
-    /// The parts of the run's budget of which 80 % or more is used.
+    /// The parts of the run's budget that are used to 80 % or more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub budget_used: Vec<BudgetUse>,
     /// Why a successful result was not accepted, such as a declared output that is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_accepted: Option<String>,
-    /// Why no process checks the commands that the step waits for, and what helps.
+    /// The reason why no process checks the commands of the step, and the remedy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unchecked: Option<String>,
-    /// What the worker asks for instead of a result; null unless it requested a new plan version.
+    /// The request of the worker for a new plan version; null for other outcomes.
     #[serde(default)]
     pub replan: Option<ReplanAsked>,
 }
@@ -105,7 +105,7 @@ pub struct ReplanAsked {
     pub from: Option<String>,
     /// Why the plan should change.
     pub kind: ReplanKind,
-    /// The record of the open request that is resolved first, if there is one.
+    /// The record of an earlier open request, which must be resolved first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<u64>,
 }
@@ -212,7 +212,7 @@ impl Receipted {
 }
 
 impl ReceiptRequest {
-    /// The failure of a step whose worker reported success.
+    /// The failure of a step after its worker reported success.
     fn not_accepted(&self, state: &State, status: StepStatus) -> Option<String> {
         let is_fine = matches!(status, StepStatus::Accepted | StepStatus::Reported);
         if self.receipt.outcome != OutcomeWord::Succeeded || is_fine {
@@ -222,7 +222,7 @@ impl ReceiptRequest {
         Some(message.to_string())
     }
 
-    /// What may keep the step from being checked.
+    /// The reasons that may keep the step from being checked.
     fn unchecked(&self, state: &State, ledger: Option<&Path>) -> Option<Unchecked> {
         let (run, number, _) = attempt_of(state, self.token.seq).ok()?;
         Unchecked::of(ledger?, run, number)
@@ -246,7 +246,7 @@ impl ReceiptRequest {
         Ok(Receipt { duration, log_tail, ..receipt })
     }
 
-    /// The worker of the next step; empty if none is requested, or the attempt is unknown.
+    /// The worker of the next step; empty if no step is requested, or the attempt is unknown.
     fn next_worker(&self, context: RequestContext<'_, '_>) -> Result<String, Failure> {
         let Some(next) = &self.next else { return Ok(String::new()) };
         let worker = match &next.worker {
@@ -305,8 +305,8 @@ fn why_none(
 }
 
 /// Why a repeated receipt gets no next step, unless it names the worker.
-const WORKER_UNKNOWN: &str = "this receipt was recorded before, and the worker of a finished attempt is not \
-                              kept: name the worker of the next step (`--worker NAME`), or claim it with \
+const WORKER_UNKNOWN: &str = "this receipt was recorded before, and the worker of a finished \
+                              attempt is no longer known: name the worker of the next step (`--worker NAME`), or claim it with \
                               `ledger claim`";
 
 /// The worker of an attempt, if the state knows it.

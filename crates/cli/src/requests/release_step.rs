@@ -1,4 +1,4 @@
-//! Releases the attempt at a step for a person: its worker is gone, and with it the token.
+//! Releases the attempt at a step for a person: its worker is gone, and the token with it.
 
 #[cfg(test)]
 use schemars::JsonSchema;
@@ -17,7 +17,7 @@ use super::kind::RequestKind;
 use super::release::ReleaseAnswer;
 use super::rules::{Role, Rules};
 
-/// Release the attempt at a step whose worker is gone, as a person. It may have had side effects.
+/// Release the attempt of a dead worker, as a person. The attempt may have had side effects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]

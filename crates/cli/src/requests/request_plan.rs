@@ -17,7 +17,7 @@ use super::find::{attempt_of, run_of, run_status, step_of};
 use super::kind::RequestKind;
 use super::rules::{Role, Rules, TokenRule};
 
-/// Request another plan version. The step that it names is done again, and what follows from it.
+/// Request another plan version. The named step and the steps that follow from it are redone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]

@@ -19,10 +19,9 @@ use super::find::{
 use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
-/// Retry one failed step, or all of them, whether they failed finally or a question about their failure is open; or a
-/// step that is delayed, before its time; or do a
-/// step that is accepted or skipped again, and what
-/// follows from it.
+/// Retry failed steps: one or all of them, whether they failed finally or have an open question
+/// about the failure. Or end the delay of a step. Or redo an accepted or skipped step and the steps
+/// that follow from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -121,7 +120,8 @@ impl RequestKind for RetryRequest {
 }
 
 impl RetryRequest {
-    /// The failure that nothing can be retried, with what resolves the step that is named, or those of the run.
+    /// The failure that nothing can be retried, with the command that resolves the named step, or
+    /// the steps of the run.
     fn explained(&self, failure: Failure, context: RequestContext<'_, '_>) -> Failure {
         match failure {
             Failure::Ledger(error) if error.rejection() == Some(&Rejection::NothingFailed) => {

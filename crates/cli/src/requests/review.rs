@@ -56,7 +56,8 @@ pub struct ReviewAnswer {
     pub review: Review,
     /// The status of the run.
     pub status: String,
-    /// Where a judge runs the commands that were approved; absent if none were, or that is not known.
+    /// The folder in which a judge runs the approved commands; absent without an approval, or if it
+    /// is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
 }
@@ -91,7 +92,7 @@ impl RequestKind for ReviewRequest {
 impl ReviewRequest {
     fn command(&self, state: &State, peer: &Peer) -> Result<Command, Failure> {
         let run = run_of(state, &self.run)?;
-        // The commands of the active version are meant if its hash was shown.
+        // The hash of the active version stands for its commands.
         let shown = |hash| self.shown.as_ref().is_some_and(|seen| begins_with(hash, seen));
         let is_active = run.active_version().is_some_and(|active| shown(active.hash));
         let Some((version, proposed)) = run.newest_proposal().filter(|_| !is_active) else {

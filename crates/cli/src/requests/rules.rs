@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 /// The rules of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Rules {
-    /// Who may make it.
+    /// The lowest role that may make it.
     pub role: Role,
     /// Whether it names an attempt by its token.
     pub token: TokenRule,
     /// Why it may be repeated after a lost connection.
     pub repetition: Repetition,
-    /// Whether it is taken from inside an attempt: what a worker says about its own step.
+    /// Whether it is accepted from inside an attempt: a report of a worker about its own step.
     pub from_attempt: bool,
     /// Whether it decides for a person: an agent session may not make it.
     pub decides: bool,
@@ -20,7 +20,7 @@ pub struct Rules {
     pub effort: Effort,
 }
 
-/// Who may make a request. Each role includes those before it.
+/// The role of a client. Each role includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {

@@ -65,8 +65,8 @@ const KEPT: [&str; 10] = [
     "traceparent",
 ];
 
-/// An answer that is longer than a message may be, without the values that make it so. A worker still
-/// gets token and lease of its task; `omitted` names the members whose values are left out.
+/// Shortens an answer that exceeds the limit of a message. A worker still gets token and lease of
+/// its task; `omitted` names the members without their values.
 pub(crate) fn shortened(answer: &Answer) -> Answer {
     let without_inputs = without(answer, |name| name == "inputs");
     if encode(&without_inputs).is_ok() {
@@ -105,7 +105,7 @@ fn without(answer: &Answer, is_omitted: impl Fn(&str) -> bool) -> Answer {
     answer
 }
 
-const OMITTED: &str = "the task is longer than a message may be, and is shortened: `ledger get` reads \
+const OMITTED: &str = "the task exceeds the limit of a message, and is shortened: `ledger get` reads \
                        its inputs, and `ledger inspect` the step";
 
 impl AnswerLine for TaskAnswer {

@@ -27,7 +27,7 @@ pub struct VerdictRequest {
     pub run: Option<String>,
     /// The position of the criterion, from 0.
     pub criterion: u32,
-    /// Whether it holds.
+    /// Whether the criterion holds.
     pub ruling: Ruling,
     /// The author, for the record.
     #[serde(deserialize_with = "super::author::author")]

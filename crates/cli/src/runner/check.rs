@@ -61,7 +61,7 @@ pub struct Checked {
     pub ruling: Option<Ruling>,
     /// The evidence; for a planner or a decider that passes, its output.
     pub evidence: String,
-    /// What a judge or a planner cost, if it reported that.
+    /// The cost that a judge or a planner reported, if any.
     pub cost: Option<Cost>,
     /// How long it took, in microseconds.
     pub duration: Micros,

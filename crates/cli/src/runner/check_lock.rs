@@ -79,7 +79,7 @@ impl CheckLock {
         Ok(Some(lock))
     }
 
-    /// The folder with the files of the check that the lock holder runs, if it is no runner.
+    /// The folder for the files of the lock holder's check, if the lock holder is not a runner.
     pub(crate) fn folder(&self) -> PathBuf {
         self.path.with_extension("")
     }
@@ -107,7 +107,8 @@ pub(crate) fn left_note(orphans: &[Orphan]) -> Option<String> {
     orphans::note(orphans).map(|note| format!("a check of a process that is gone {note}"))
 }
 
-/// End the checks of all processes that are gone, even if their criteria are decided. Returns notes for people.
+/// End the checks of all dead processes, even if their criteria are decided. Returns notes for
+/// people.
 pub(crate) fn end_left_checks(ledger: &Path) -> Vec<String> {
     let folder = checks_folder(ledger);
     if expect_no_link(&folder).is_err() {
@@ -202,7 +203,7 @@ impl JudgeMark {
         let file = private_files::open_to_append(&judge_mark(ledger, run)).ok()?;
         // The file of another user is shared already.
         let _ = share(&file, &folder);
-        // A process that looks for the mark has it locked for a moment.
+        // A process that looks for the mark locks it for a moment.
         for _ in 0..MARK_TRIES {
             if file.try_lock_shared().is_ok() {
                 return Some(Self { _file: file });

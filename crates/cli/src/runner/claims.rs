@@ -60,7 +60,7 @@ impl KeptClaim {
 
     /// Remove the record: the attempt is over, and its end is recorded.
     pub(crate) fn remove(self) {
-        // A record that stays is found dead, and its attempt over.
+        // A record that stays counts as dead, and its attempt is over.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -81,14 +81,14 @@ impl Claim {
         let mut file = private_files::create_new(&draft)?;
         share(&file, &folder)?;
         file.write_all(&serde_json::to_vec(self)?)?;
-        // Lock it before it has its name: a record without a lock is that of a dead process.
+        // Lock it before it gets its name: a record without a lock belongs to a dead process.
         file.lock()?;
         fs::rename(&draft, &path)?;
         Ok((path, file))
     }
 }
 
-/// Whether the process that holds the lock of a record is gone.
+/// Whether the process that holds the lock of a record has ended.
 fn is_free(record: &File) -> bool {
     match record.try_lock_shared() {
         Ok(()) => true,
@@ -111,7 +111,7 @@ pub(crate) fn gone_claims(ledger: &Path, state: &State) -> Vec<GoneClaim> {
     all
 }
 
-/// The claim of a `ledger work` that is gone.
+/// The claim of a `ledger work` that has ended.
 #[derive(Debug)]
 pub(crate) struct DeadClaim {
     pub(crate) token: Token,
@@ -208,7 +208,7 @@ pub(crate) fn release_dead_claims(
     Ok(())
 }
 
-/// Record attempts whose processes are gone, and that left no result, as lost. Returns notes for people.
+/// Record attempts of dead processes without a result as lost. Returns notes for people.
 fn release_gone(ledger: &Ledger, dir: &Path) -> Result<Vec<String>> {
     let gone = ledger.read(|state| {
         let gone = gone_attempts(state);
@@ -280,7 +280,7 @@ pub(crate) fn claimed_files(ledger: &Path, token: AttemptToken) -> Option<PathBu
     Some(claim.files)
 }
 
-/// An attempt in flight whose worker prints the same lines over and over, as its runner noted it.
+/// An attempt in flight with repeated output, as its runner noted it.
 #[derive(Debug)]
 pub(crate) struct RepeatingAttempt {
     pub(crate) run: RunId,
@@ -301,8 +301,8 @@ impl RepeatingAttempt {
     }
 }
 
-/// Take over the claims of processes that are gone, as the process that has the lock of the ledger.
-/// Returns what happened, for people.
+/// Take over the claims of dead processes. The caller has the lock of the ledger. Returns notes for
+/// people.
 ///
 /// # Errors
 /// The ledger cannot be written.
@@ -319,7 +319,7 @@ pub(crate) fn take_over_dead_claims(ledger: &Ledger, dir: &Path) -> Result<Vec<S
 
 #[cfg(test)]
 mod tests {
-    //! Goal: a claim is dead when its process is, and not before.
+    //! Goal: a claim is dead only after its process has ended.
 
     use super::*;
     use serde_json::json;

@@ -1,7 +1,8 @@
 //! Dead letters: a step whose attempts are lost repeatedly fails, and a person sees it.
 //!
-//! A lost attempt does not count as a failure, since its runner may have been killed for any reason. A
-//! step that takes its runner down with it each time would be dispatched for ever, and hold up the run.
+//! A lost attempt does not count as a failure, since its runner may have been killed for any
+//! reason. Without dead letters, a step that crashes its runner each time would be dispatched
+//! forever, and block the run.
 
 use plan_ledger::internals::ledger::EarlierAttemptEnd;
 use plan_ledger::{Disposition, FailureClass, Json, LostCause, Outcome, Receipt, Task};

@@ -90,7 +90,7 @@ pub(crate) fn has_check(run: &Run, criteria: Criteria) -> bool {
     first_check(run, criteria).is_some()
 }
 
-/// Where a criterion is checked.
+/// The folders for the check of a criterion.
 #[derive(Debug)]
 pub(crate) struct CheckPlaces<'a> {
     /// The ledger's folder, absolute.
@@ -101,13 +101,14 @@ pub(crate) struct CheckPlaces<'a> {
     pub(crate) working: Option<PathBuf>,
 }
 
-/// Run the first command among the criteria that have no verdict yet, as a runner does. Returns `None` if there is
-/// none. `order` is polled ten times a second; a check that it stops gives no verdict. `noted` gets the processes that
-/// the same check of a dead runner left running, and that were killed.
+/// Run the first command among the criteria that have no verdict yet, as a runner does. Returns
+/// `None` if there is none. `order` is polled ten times a second; a check that it stops gives no
+/// verdict. `noted` gets the processes of the same check that a dead runner left running; they were
+/// killed.
 ///
 /// # Errors
-/// The ledger cannot be read, this machine has no room for the files of a process, or what a runner left cannot be
-/// ended.
+/// The ledger cannot be read, this machine has no room for the files of a process, or a process of
+/// a dead runner cannot be ended.
 pub(crate) fn check_external(
     view: &LedgerView,
     run: &Run,

@@ -29,7 +29,7 @@ pub struct ImportedStatuses {
     plan: ContentHash,
     done: Vec<Mark>,
     skipped: Vec<Mark>,
-    /// Who imports them.
+    /// The person who imports them.
     by: String,
 }
 
@@ -74,7 +74,7 @@ impl ImportedStatuses {
         Self { plan: plan_hash(plan), done, skipped, by }
     }
 
-    /// The same marks, imported by another one than the operator.
+    /// The same marks, imported by another person than the operator.
     #[must_use]
     pub fn imported_by(self, by: String) -> Self {
         Self { by, ..self }

@@ -1,8 +1,8 @@
 //! The folders that a runner has in the folder of a ledger.
 //!
 //! Invariants:
-//! - None of them is reached through a link. A ledger that came with a cloned repository could have links
-//!   that lead to other folders of its user, whose files a runner would then delete.
+//! - None of them is reached through a link. A ledger in a cloned repository could have links to
+//!   other folders of its user, and a runner would delete the files there.
 //! - A folder with the files of a job is opened once. A folder that later takes its place is not changed.
 
 use std::ffi::OsStr;
@@ -67,7 +67,7 @@ pub(crate) fn expect_no_link(folder: &Path) -> Result<()> {
     for path in folder.ancestors().take(2) {
         match fs::symlink_metadata(path) {
             Ok(found) if found.is_symlink() && !plan_ledger::mutant!(LinkFollowed) => {
-                let message = "this is a link, and nothing in the folder of a ledger may be one";
+                let message = "this is a link, and links are not allowed in the folder of a ledger";
                 let error = Error::new(ErrorKind::NotALedger, message).at_path(path);
                 return Err(error.with_hint("remove it, if the ledger is yours"));
             }
@@ -89,7 +89,7 @@ pub(crate) fn expect_no_link(folder: &Path) -> Result<()> {
 pub(crate) struct LedgerPlace {
     path: PathBuf,
     identity: Option<(u64, u64)>,
-    /// The folder itself, wherever it is moved.
+    /// The folder itself, even after it was moved.
     folder: Option<Arc<OwnedFd>>,
 }
 
@@ -186,7 +186,7 @@ impl OwnFolder {
         Ok(file)
     }
 
-    /// Remove a file, if there is one.
+    /// Remove a file, if it exists.
     pub(crate) fn remove(&self, name: impl AsRef<Path>) -> io::Result<()> {
         match unlinkat(&self.0, name.as_ref(), AtFlags::empty()) {
             Err(error) if error != rustix::io::Errno::NOENT => Err(error.into()),

@@ -71,7 +71,7 @@ pub enum Progress {
         attempt: u32,
         token: AttemptToken,
         worker: String,
-        /// The second owner whose worker it is, if not one of the step's own owner.
+        /// The second owner of the step, if a worker of it has the attempt.
         second_owner: Option<String>,
     },
     /// The worker of a step started.
@@ -139,7 +139,7 @@ pub enum Progress {
     Held {
         /// The owner; `None`: the steps without one.
         owner: Option<String>,
-        /// The second owner, whose workers take the steps in the meantime.
+        /// The second owner: its workers take the steps in the meantime.
         second_owner: Option<String>,
         /// The time in microseconds since the Unix epoch; `None`: until a person answers. Then one step is dispatched,
         /// as a probe.

@@ -81,8 +81,8 @@ impl Workers for StubWorkers {
     }
 }
 
-/// The canned output of a step: what its `extra.stub` says, else for each declared output a value with which simple
-/// criteria hold, else a short text that names the step.
+/// The canned output of a step: the value of its `extra.stub`, else a value for each declared
+/// output that satisfies simple criteria, else a short text with the name of the step.
 pub(crate) fn canned_output(step: &Step) -> Json {
     let stub = step.extra.get("stub");
     if let Some(stub) = stub.filter(|stub| !stub.is_object()) {
@@ -102,8 +102,8 @@ pub(crate) fn canned_output(step: &Step) -> Json {
     Json::from(Value::Object(output))
 }
 
-/// A value of an output with which a criterion of a usual form holds: `output.x == 1`,
-/// `output.x >= 300 && output.x <= 850`, `output.x in ["pass", "review"]`.
+/// A value of an output that satisfies a criterion of a usual form: `output.x == 1`, `output.x >=
+/// 300 && output.x <= 850`, `output.x in ["pass", "review"]`.
 fn fitting_value(criterion: &Criterion, name: &str) -> Option<Value> {
     let Criterion::Cel(body) = criterion else { return None };
     body.split("&&").find_map(|part| {

@@ -1,13 +1,15 @@
-//! Whether a process is in the shell of an agent session, and of which one: hosts mark the environment of
-//! the commands that their model runs.
+//! Finds out whether a process is in the shell of an agent session, and in which session: hosts
+//! mark the environment of the commands of their model.
 //!
 //! This is a guard against agents that follow their instructions too well. A process that removes the
 //! marks is not recognized (`docs/src/security.md`).
 //!
 //! Invariants:
-//! - `ledger hook` is the host's, not its model's, and so is `ledger mcp`, unless its environment is that of the
-//!   shell alone. A server, and a runner, answer for other processes than their own.
-//! - A mark is a whole variable: a host is recognized by what it sets for its model's shell alone.
+//! - `ledger hook` belongs to the host, not to its model, and so does `ledger mcp`, unless its
+//!   environment is that of the shell alone. A server, and a runner, answer for other processes
+//!   than their own.
+//! - A mark is a whole variable: the variables that a host sets only for its model's shell identify
+//!   the host.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -18,9 +20,10 @@ use serde::{Deserialize, Serialize};
 struct HostMarks {
     /// Its name, as `ledger setup` calls it.
     host: &'static str,
-    /// Variables, one of which the shell of its model has. With a value, it has that one.
+    /// Variables of the model's shell; it has at least one of them. A value in the table must
+    /// match.
     marks: &'static [(&'static str, Option<&'static str>)],
-    /// A variable, and the end of its value with which the environment is not the model's shell.
+    /// A variable, and the end of its value that excludes the model's shell.
     unless: Option<(&'static str, &'static str)>,
     /// Variables, and the ends of their values, that only the shell of its model has, and its servers do not.
     /// With none, its servers have the same marks.
@@ -112,17 +115,18 @@ struct AgentSettings {
 }
 
 impl AgentSession {
-    /// The session in whose shell this process is.
+    /// The session of the shell in which this process runs.
     pub(crate) fn of_this_process() -> Option<Self> {
         Self::of(std::process::id())
     }
 
-    /// The session in whose shell this process was started, whatever its command is.
+    /// The session of the shell that started this process, for any command.
     pub(crate) fn of_environment() -> Option<Self> {
         Self::in_environment(|name| std::env::var(name).ok())
     }
 
-    /// The session in whose shell a process is; `None` if it is in none, or is a part of the host.
+    /// The session of the shell in which a process runs; `None` without a session, or for a part of
+    /// the host.
     pub(super) fn of(process: u32) -> Option<Self> {
         let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
         let session = Self::in_environment(|name| {
@@ -160,8 +164,8 @@ impl AgentSession {
     }
 }
 
-/// Whether a process is this program with a command that is not the model's. A server that was started in
-/// what is only the model's shell is the model's.
+/// Whether a process is this program with a command that does not belong to the model. A server
+/// that was started in the model's shell belongs to the model.
 fn is_exempt(process: u32, is_shell_alone: bool) -> bool {
     let is_named = command_of(process).is_some_and(|command| {
         EXEMPT.contains(&command.as_str()) || command == SERVER && !is_shell_alone
@@ -206,8 +210,8 @@ pub(crate) fn agents_may_decide(ledger: &Path, host: &str) -> bool {
     settings(ledger).decide.iter().any(|allowed| allowed == host)
 }
 
-/// The host whose model uses this server, if the owner of a ledger allowed that model to decide for a person.
-/// Without a mark in its environment, it may be of any host that leaves its servers unmarked.
+/// The host of this server's model, if the owner of a ledger allowed that model to decide for a
+/// person. Without a mark in its environment, it may be any host that leaves its servers unmarked.
 #[cfg(feature = "mcp")]
 pub(crate) fn deciding_client(ledger: &Path) -> Option<&'static str> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -256,7 +260,7 @@ pub(crate) fn hosts_of_sessions() -> Vec<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: each host is recognized by its marks, and by nothing else.
+    //! Goal: only its marks identify a host.
 
     use super::*;
 

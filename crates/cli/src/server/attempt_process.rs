@@ -1,11 +1,11 @@
-//! Who a process acts for. One that works on a step of a ledger acts for that step: a worker reports about
-//! its own step, and controls neither its run nor other steps. One in the shell of an agent session acts
-//! for that session, and decides nothing for a person. And whether it is this program, which alone runs
-//! commands that check.
+//! Finds out for whom a process acts. A process of an attempt acts for its step: a worker reports
+//! about its own step, and controls neither its run nor other steps. A process in the shell of an
+//! agent session acts for that session, and decides nothing for a person. The module also finds out
+//! whether a process is this program: only this program runs checking commands.
 //!
-//! The runner names the ledger and the job in the environment of a worker, and its descendants inherit
-//! both. A process that clears these variables and leaves its parents is not recognized: workers that
-//! are not trusted run as another user (`docs/src/security.md`).
+//! The runner names the ledger and the job in the environment of a worker, and the descendants of
+//! the worker inherit both. A process that clears these variables and leaves its parents is not
+//! recognized: workers that are not trusted run as another user (`docs/src/security.md`).
 
 use std::ffi::OsStr;
 use std::fs;
@@ -31,7 +31,7 @@ const ENVIRONMENT_LENGTH_MAX: usize = 4 << 20;
 /// The start of the names of variables that the program keeps for itself.
 const OWN_VARIABLES: &str = "ledger.";
 
-/// Where a request is executed.
+/// The process that executes a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Executor {
     /// By a process of this machine.
@@ -41,7 +41,7 @@ pub(super) enum Executor {
     Elsewhere,
 }
 
-/// Where the author of this process's command line comes from, if it has one.
+/// The source of the author in this process's command line, if it has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AuthorSource {
     /// `--by`.
@@ -53,7 +53,7 @@ pub(crate) enum AuthorSource {
 /// The source of the author in the command line of this process.
 static AUTHOR_SOURCE: OnceLock<AuthorSource> = OnceLock::new();
 
-/// Keeps where the author in the command line of this process comes from.
+/// Keeps the source of the author in this process's command line.
 pub(crate) fn note_author_source(source: AuthorSource) {
     AUTHOR_SOURCE.get_or_init(|| source);
 }
@@ -88,9 +88,9 @@ fn actor_of(request: &Request, process: u32, dir: &Path) -> Result<Option<Actor>
     Ok(Some(Actor::Agent(session.name)))
 }
 
-/// The request as the one who makes it with a process makes it, with that author; `None` if the request itself
-/// says who. A server on another machine sees no process, and takes no reserved name: it gets a name without the
-/// reserved start.
+/// The request with the author that its process acts for; `None` if the request names its author
+/// itself. A server on another machine sees no process and accepts no reserved name: it gets a name
+/// without the reserved start.
 ///
 /// # Errors
 /// As [`actor_of`]; `Usage` for an author or a worker with a reserved name.
@@ -124,7 +124,7 @@ pub(super) fn made_by(
     Ok(Some(made))
 }
 
-/// Where this process has the author from, if it is the one that is meant.
+/// The source of the author, if the process is this one.
 fn names_author(process: u32) -> Option<AuthorSource> {
     AUTHOR_SOURCE.get().copied().filter(|_| process == std::process::id())
 }
@@ -135,7 +135,8 @@ fn expect_allowed(
     process: u32,
     attempt: &AttemptProcess,
 ) -> Result<(), Failure> {
-    // With these variables the program tells workers which files changed: they are not a worker's.
+    // These variables do not belong to a worker: the program uses them to tell workers which files
+    // changed.
     let is_own = matches!(request, Request::Set(set) if set.name.starts_with(OWN_VARIABLES));
     if request.rules().from_attempt && !is_own {
         return Ok(());
@@ -146,8 +147,8 @@ fn expect_allowed(
     attempt.refused()
 }
 
-/// Rejects a verdict on a command of a process that is another program: this one sends a verdict only
-/// after it has run the command, and no worker's word counts.
+/// Rejects a verdict on a command from another program: only this program runs the command first,
+/// and no worker's word counts.
 fn expect_this_program(process: u32) -> Result<(), Failure> {
     if is_this_program(process) || plan_ledger::mutant!(VerdictOfAnyProcess) {
         return Ok(());
@@ -172,13 +173,14 @@ pub(crate) fn expect_outside(process: u32, dir: &Path) -> Result<(), Failure> {
     attempt_of(process, dir).map_or(Ok(()), |attempt| attempt.refused())
 }
 
-/// The attempt that this process is inside of, in a ledger: its step's id, and its token if it is one at a step.
+/// The attempt of this process, in a ledger: its step's id, and its token for an attempt at a step.
 pub(crate) fn own_attempt(dir: &Path) -> Option<(String, Option<AttemptToken>)> {
     let attempt = attempt_of(std::process::id(), dir)?;
     Some((attempt.step, attempt.attempt.map(|(_, token)| token)))
 }
 
-/// Who decides with this process: the named person, or an agent that the owner of the ledger allowed to.
+/// The author of decisions by this process: the named person, or an agent with the permission of
+/// the ledger's owner.
 ///
 /// # Errors
 /// `InsideAttempt`; `AgentSession`.
@@ -244,7 +246,7 @@ impl AttemptProcess {
         Err(Failure::InsideAttempt { step: self.step.clone() })
     }
 
-    /// Who acts in it: the step, or the planner, judge or decider that the runner named.
+    /// The actor of the process: the step, or the planner, judge or decider that the runner named.
     fn actor(self, process: u32) -> Result<Option<Actor>, Failure> {
         plan_ledger::mutant!(AttemptActsAsPerson => return Ok(None));
         let source = names_author(process);

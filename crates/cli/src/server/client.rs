@@ -2,7 +2,7 @@
 //! executes the request.
 //!
 //! Invariants:
-//! - A request that was sent and got no response is repeated only under its idempotency key.
+//! - A request without a response is repeated only under its idempotency key.
 //! - A client never writes to a folder that is bound to a store: it waits for the server, as for a lock, or refuses if it
 //!   was built without stores.
 //! - Clients wait for a locked ledger in a queue, so that no client starves, and for at most
@@ -162,8 +162,8 @@ impl Client {
         self.call_with_key(request, (&key, false), &mut is_final)
     }
 
-    /// Executes a request under the caller's key: if it was already executed under that key, by whatever
-    /// process, the answer is the first one.
+    /// Executes a request under the caller's key: if any process already executed it under that
+    /// key, the first answer is returned.
     ///
     /// # Errors
     /// As [`Client::call`]; `KeyReused` for another request under the same key.
@@ -298,7 +298,8 @@ impl Client {
         let environment = Environment { background_work, ..self.environment.clone() };
         let (ledger, report) = Ledger::open_with(&self.dir, &environment)?;
         check_root(&self.dir, &ledger, &environment)?;
-        // A request may record expired leases: what the workers of a dead runner left comes first.
+        // A request may record expired leases, so the results of a dead runner's workers come
+        // first.
         let kept = keep_left(&ledger, &self.dir, None);
         let (peer, looks) = (Peer::own(), GoneLooks::default());
         let origin = Origin { peer: &peer, looks: Some((&self.dir, &looks)) };
@@ -353,8 +354,8 @@ pub(crate) fn expect_writer(dir: &Path, environment: &Environment) -> Result<(),
     }
 }
 
-/// The log of a folder that is bound to a store is written only by a process that holds it there: what another one
-/// wrote would be only in the folder.
+/// Only the process that holds the ledger in its store writes to the log of a bound folder: records
+/// of another process would be only in the folder.
 ///
 /// # Errors
 /// `Rejected` if the folder is bound.

@@ -6,7 +6,8 @@
 //! - No call blocks: bytes that cannot be read or written now wait for the next poll.
 //! - Memory per client is bounded: one message, one read chunk and one response. The server bounds what
 //!   all incomplete messages have together.
-//! - A message and the reading of its response have a time limit, which no single byte extends.
+//! - A message and the reading of its response have a time limit, which a single byte does not
+//!   extend.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::Shutdown;
@@ -216,8 +217,8 @@ impl Connection {
     pub(super) fn on_readable(&mut self, chunk: &mut [u8]) {
         match (&self.writer.stream).read(chunk) {
             Ok(count @ 1..) => {
-                // More bytes of a message give it no more time: a client that sends one now and then
-                // would keep its connection for ever.
+                // More bytes of a message do not extend its time: otherwise a client that sends a
+                // byte now and then would keep its connection forever.
                 if self.buffer.is_empty() || plan_ledger::mutant!(OldConnectionsKept) {
                     self.writer.outgoing().since = Instant::now();
                 }

@@ -161,8 +161,8 @@ impl<'scope, 'env, 'l> EventLoop<'scope, 'env, 'l> {
         }
     }
 
-    /// Ends a connection with an idle client, so that another client can connect: of the process with the most
-    /// connections, the one that has been idle for the longest time. Returns whether there is one.
+    /// Ends a connection with an idle client, so that another client can connect: of the process
+    /// with the most connections, the longest idle one. Returns whether there was one.
     fn make_room(&mut self) -> bool {
         if plan_ledger::mutant!(OldConnectionsKept) {
             return false;
@@ -181,8 +181,8 @@ impl<'scope, 'env, 'l> EventLoop<'scope, 'env, 'l> {
         true
     }
 
-    /// Ends connections with incomplete messages until all of these together fit into memory: of the
-    /// process whose connections have the most, the one with the longest.
+    /// Ends connections with incomplete messages until all of these together fit into memory: of
+    /// the process with the most bytes, the connection with the longest message.
     fn limit_buffers(&mut self) {
         let mut total: u64 = self.clients.values().map(Connection::buffered).sum();
         if total <= BUFFERED_MAX || plan_ledger::mutant!(BuffersUnlimited) {

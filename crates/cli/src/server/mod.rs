@@ -7,7 +7,7 @@
 //! Invariants:
 //! - A request is at most one commit, decided on the current state.
 //! - Only the lock holder creates the socket and removes it.
-//! - A request whose response was lost is repeated under its key and takes effect once.
+//! - After a lost response, a request is repeated under its key and takes effect once.
 //! - Input from the socket is untrusted: the length of a message, the number of connections, the
 //!   memory for incomplete messages and the idle time are bounded.
 //! - A process inside an attempt makes only the requests that its rules allow a worker.

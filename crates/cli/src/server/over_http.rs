@@ -77,7 +77,7 @@ impl FromStr for ServerAddress {
             ("https", Some(_)) if is_plain => Ok(Self(url)),
             ("http", Some(host)) if is_plain && is_here(host) => Ok(Self(url)),
             ("http", Some(_)) if is_plain => {
-                Err(format!("the token would cross the network as it is: {expected}"))
+                Err(format!("the token would cross the network unencrypted: {expected}"))
             }
             _ => Err(expected.to_owned()),
         }
@@ -91,7 +91,7 @@ fn is_here(host: &str) -> bool {
 }
 
 impl ServerAddress {
-    /// Where requests are made.
+    /// The address for requests.
     fn requests(&self) -> String {
         format!("{}/v1/requests", self.0.as_str().trim_end_matches('/'))
     }
@@ -136,7 +136,7 @@ impl fmt::Debug for Servers {
     }
 }
 
-/// What one server made of a request.
+/// The reaction of one server to a request.
 #[derive(Debug)]
 enum Asked {
     Answered(Answer),
@@ -149,16 +149,15 @@ enum Asked {
 }
 
 impl Servers {
-    /// The servers at these addresses, of which there is at least one.
+    /// The servers at these addresses; the list is not empty.
     ///
     /// # Errors
     /// The token contains characters that cannot be printed; this machine cannot make a connection.
     pub(crate) fn new(list: Vec<ServerAddress>, token: Option<&str>) -> Result<Self, Failure> {
         static PROVIDER: Once = Once::new();
-        // It fails only if there is one already, which serves as well.
+        // It fails only if a provider is installed already, which is fine.
         PROVIDER.call_once(|| drop(ring::default_provider().install_default()));
-        let invalid =
-            |_| Failure::Usage("the token of --server has characters that no token has".to_owned());
+        let invalid = |_| Failure::Usage("the token of --server has invalid characters".to_owned());
         let token = token.map(|token| HeaderValue::from_str(&format!("Bearer {token}")));
         let token = token.transpose().map_err(invalid)?;
         let is_encrypted = list.iter().any(|address| address.0.scheme() == "https");
@@ -244,7 +243,7 @@ impl Servers {
             format!("within {seconds} s")
         };
         let message = format!("no server of {list} executed the request {when}: {why}");
-        let hint = "the request may have been executed; sent again by the same command it has no further effect";
+        let hint = "the request may have been executed; if the same command sends it again, it takes effect only once";
         Err(Error::new(ErrorKind::Locked, message).with_hint(hint).into())
     }
 
@@ -294,21 +293,21 @@ impl Servers {
         let location = location.and_then(|it| it.to_str().ok()).unwrap_or_default();
         let Ok(url) = location.parse::<Url>() else {
             return Asked::Nothing(format!(
-                "{server} names no address of the server that holds the ledger"
+                "{server} does not name the address of the server that holds the ledger"
             ));
         };
         match self.list.iter().position(|other| other.is_origin_of(&url)) {
             Some(found) => Asked::HeldBy(found),
             None => Asked::Nothing(format!(
-                "{server} says that {} holds the ledger, which is not in the list, so it gets neither the token nor the \
-                 request",
+                "{server} says that {} holds the ledger; that server is not in the list, so it \
+                 gets neither the token nor the request",
                 url.origin().ascii_serialization()
             )),
         }
     }
 }
 
-/// Why there was no answer, with all its causes.
+/// The reason for a missing answer, with all its causes.
 fn reason(error: &reqwest::Error) -> String {
     let mut text = String::new();
     let mut cause: Option<&dyn std::error::Error> = Some(error);
@@ -325,7 +324,7 @@ fn read_response(server: &ServerAddress, status: StatusCode, body: &[u8]) -> Ask
         return match serde_json::from_slice(body) {
             Ok(answer) => Asked::Answered(answer),
             // It may have been executed.
-            Err(_) => Asked::Nothing(format!("{server}: an answer that cannot be read")),
+            Err(_) => Asked::Nothing(format!("{server}: the answer cannot be read")),
         };
     }
     let problem = serde_json::from_slice::<Map<String, Value>>(body).ok();
@@ -334,7 +333,7 @@ fn read_response(server: &ServerAddress, status: StatusCode, body: &[u8]) -> Ask
         return if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
             Asked::Nothing(what)
         } else {
-            let message = format!("{what}, which is no answer of `ledger serve --http`");
+            let message = format!("{what}, which is not an answer of `ledger serve --http`");
             Asked::Answered(Answer::from(Failure::Rejected(message)))
         };
     };
@@ -350,7 +349,7 @@ fn answer_of_problem(mut problem: Map<String, Value>) -> Option<Answer> {
     for member in ["type", "status", "title", "detail", "retry_after"] {
         problem.remove(member);
     }
-    // Problems of HTTP itself have none.
+    // Problems of HTTP itself have no exit code.
     let code =
         problem.get("exit_code").and_then(Value::as_u64).and_then(|code| u8::try_from(code).ok());
     let code = code.unwrap_or_else(|| {
@@ -496,7 +495,7 @@ mod tests {
         let mut servers = servers(&[&standby.url]).with_patience(Duration::from_millis(300));
         let error = servers.call(b"{}", &never()).unwrap_err();
         assert_eq!(error.code(), Code::Locked);
-        assert!(error.to_string().contains("which is not in the list"), "{error}");
+        assert!(error.to_string().contains("that server is not in the list"), "{error}");
         assert!(standby.requests() > 1);
         assert_eq!(foreign.requests(), 0);
         // Nor one that names none, or the same machine under another scheme.
@@ -554,7 +553,7 @@ mod tests {
     #[test]
     fn client_that_is_asked_to_stop_asks_each_server_once_more() {
         let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        // It accepts connections, and answers none.
+        // It accepts connections, but answers no request.
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let (gone, silent) =
             (format!("http://{gone}"), format!("http://{}", silent.local_addr().unwrap()));

@@ -24,7 +24,7 @@ pub(super) struct ServerShared<'a> {
     pub(super) dir: &'a Path,
     pub(super) socket: ListeningSocket,
     pub(super) waker: Waker,
-    /// When to look for attempts whose processes are gone.
+    /// The schedule of looks for attempts of dead processes.
     pub(super) looks: GoneLooks,
 }
 
@@ -61,7 +61,7 @@ impl ServerShared<'_> {
     where
         C: FnOnce() -> Result<Answer, Failure> + Send + 'scope,
     {
-        // A thread that cannot be started drops what it was to do.
+        // A thread that cannot be started drops its task.
         let task = Arc::new(Mutex::new(Some((writer, compute))));
         let of_thread = Arc::clone(&task);
         let take =

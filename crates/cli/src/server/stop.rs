@@ -37,7 +37,7 @@ impl StopCheck {
         self.0.as_ref().is_some_and(|check| check())
     }
 
-    /// Whether it can say so at all.
+    /// Whether there is a check.
     pub(super) fn is_given(&self) -> bool {
         self.0.is_some()
     }
@@ -63,7 +63,7 @@ impl CallWait {
         self.stopped.is_some()
     }
 
-    /// Whether an answer comes too late now.
+    /// Whether it is too late for an answer.
     pub(super) fn is_over(&mut self) -> bool {
         self.is_stopped() && self.stopped.is_some_and(|stopped| stopped.elapsed() >= GRACE)
     }

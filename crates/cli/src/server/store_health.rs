@@ -1,6 +1,6 @@
-//! The file `store-health.json` in the folder of a ledger whose log is in a store: the view of the process of this
-//! machine that holds the ledger, or is a standby with the folder. A client that may not write to the folder reads
-//! there where the ledger is.
+//! The file `store-health.json` in the folder of a ledger with its log in a store: the view of the
+//! process of this machine that holds the ledger, or is a standby with the folder. A client that
+//! may not write to the folder finds the address of the ledger there.
 //!
 //! Invariant: a file that was not written for a while does not count: its process is dead or stopped.
 
@@ -20,7 +20,7 @@ pub(crate) const STORE_HEALTH_FRESH_FOR: Duration = Duration::from_secs(10);
 /// The longest file that is read.
 const LENGTH_MAX: u64 = 1 << 16;
 
-/// The content of the file; `None` if there is none that counts.
+/// The content of the file; `None` without a valid file.
 pub(crate) fn store_health_text(dir: &Path) -> Option<String> {
     let file = File::open(dir.join(STORE_HEALTH_NAME)).ok()?;
     let age = file.metadata().ok()?.modified().ok()?.elapsed().unwrap_or_default();
@@ -49,7 +49,7 @@ enum Role {
 }
 
 impl StandbyHere {
-    /// The standby that follows with a folder; `None` if there is none.
+    /// The standby that follows with a folder; `None` without one.
     pub(super) fn in_folder(dir: &Path) -> Option<Self> {
         match serde_json::from_str(&store_health_text(dir)?).ok()? {
             Role::Standby(standby) => Some(standby),
@@ -57,7 +57,7 @@ impl StandbyHere {
         }
     }
 
-    /// Why a request cannot be made in the folder, and what to do.
+    /// The reason why a request cannot be made in the folder, and the remedy.
     pub(super) fn refusal(&self, store: &str) -> (String, String) {
         match &self.owner {
             Some(owner) => (

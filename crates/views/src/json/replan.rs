@@ -12,7 +12,7 @@ use super::time::TimeJson;
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ReplanRequestJson {
-    /// The first step whose work should be done again, if known.
+    /// The first step to redo, if known.
     from: Option<StepNumber>,
     /// The reason, for people and planners.
     reason: String,

@@ -81,7 +81,7 @@ pub(super) fn every_crash(args: &DrillArgs) -> Result<Code, Failure> {
         tried,
     };
     let code = report(&crashes, args)?;
-    // One crash is no drill.
+    // A single crash is not a drill.
     if args.at.is_none() {
         let what = format!("crashed at each of {} changes of the disk, and resumed", crashes.calls);
         keep(&first.run, (code == Code::Success, what));

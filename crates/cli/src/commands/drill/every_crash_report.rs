@@ -15,7 +15,7 @@ use super::args::{AgentBehavior, DrillArgs};
 pub(super) struct CrashReport {
     /// Distinct steps that the run without a crash executed.
     pub(super) steps: u64,
-    /// Whether that run was done, and how it ended otherwise.
+    /// `Ok` if that run was done, else the way in which it ended.
     pub(super) ending: Result<(), String>,
     /// Changes of the disk in that run.
     pub(super) calls: usize,
@@ -81,7 +81,7 @@ struct FailedCrashJson<'a> {
     again: String,
     /// The change of the disk at which it happened.
     at: Option<usize>,
-    /// What was restarted.
+    /// The restart.
     restart: Option<String>,
     /// The problem, for people.
     what: &'a str,

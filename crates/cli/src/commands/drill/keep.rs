@@ -6,8 +6,8 @@ use super::last_drill::LastDrill;
 use crate::options::environment;
 use crate::output::print_message;
 
-/// Keeps the drill as the last one of the plan that its run began with: the file may be another one by now. A drill
-/// that is not kept is as good.
+/// Keeps the drill as the last one of the plan with which its run began: the file may have changed
+/// since then. A drill that cannot be kept is still valid.
 pub(super) fn keep(run: &Run, (holds, what): (bool, String)) {
     let Some(plan) = run.versions.first().map(|version| version.hash) else { return };
     let time_micros = environment().clock.now();

@@ -1,8 +1,8 @@
 //! `ledger drill`: kills a run while a step is in flight, resumes it in another process, and
 //! compares it with a run that was not killed.
 //!
-//! The runs are processes of this binary; only the workers are stubs. The executions are counted in what
-//! the processes print, so that the check does not rely on the ledger alone. If the plan
+//! The runs are processes of this binary; only the workers are stubs. The drill counts executions
+//! in the output of the processes, so that the check does not rely on the ledger alone. If the plan
 //! asks a person, the drill answers with the first option. The drill opens a ledger only after its
 //! processes have ended: the state at the kill is read from the log, at the sequence number that
 //! the second process found.
@@ -74,7 +74,7 @@ struct LiveState {
     hash: String,
 }
 
-/// What became of the open questions of a run.
+/// The result of answering the open questions of a run.
 enum Answers {
     /// None could be answered.
     None,
@@ -87,9 +87,9 @@ enum Answers {
 /// The name under which the drill answers questions.
 const AUTHOR: &str = "drill";
 
-/// The first option, with which the run continues; for a value, what a stub would return. Work that a
-/// criterion rejected fails, since a stub does the same again; an answer that was rejected is followed by
-/// the next option, and then by none.
+/// The first option, which lets the run continue; for a value, the output of a stub. Work that a
+/// criterion rejected fails, since a stub would repeat it. After a rejected answer comes the next
+/// option, and after the last one no answer.
 pub(super) fn reply_to(state: &State, open: &OpenQuestion) -> Option<Reply> {
     let asked = &open.question.asked;
     let run = state.runs.get(&open.run)?;
@@ -113,8 +113,8 @@ pub(super) fn reply_to(state: &State, open: &OpenQuestion) -> Option<Reply> {
     Some(Reply { note, ..Reply::to(open, &answer, AUTHOR) })
 }
 
-/// The option after the one that the text of a question says was rejected, or the first one. To skip the
-/// step is no answer to a rejection.
+/// The option after the one that was rejected according to the text of the question, or the first
+/// one. Skipping the step is not an answer to a rejection.
 fn next_option(asked: &QuestionBody) -> Option<&String> {
     let rejected = |option: &String| {
         // A value may be any.

@@ -50,7 +50,7 @@ pub(super) struct FinishedRun {
 pub(crate) struct DrillCheck {
     /// The property.
     name: &'static str,
-    /// Whether it holds.
+    /// Whether the check holds.
     holds: bool,
     /// The evidence, for people.
     detail: String,
@@ -217,7 +217,7 @@ fn in_flight_twice(evidence: &KillEvidence, runs: &DrillRuns) -> DrillCheck {
     }
 }
 
-/// Whether a worker did the step. The answer of a person, or a fallback value, needs none.
+/// Whether a worker did the step. The answer of a person, or a fallback value, needs no worker.
 fn was_dispatched(run: &Run, number: StepNumber) -> bool {
     run.step(number).is_some_and(|step| step.attempts > 0)
 }

@@ -8,7 +8,7 @@ use plan_ledger::{Environment, Ledger, LostCause, Plan, Receipt, RunPolicy, Step
 
 const KILL_AT: StepNumber = StepNumber(2);
 
-/// A ledger with a run of three steps in a row, of which none is dispatched.
+/// A ledger with a run of three steps in a row; no step is dispatched.
 fn ledger() -> (tempfile::TempDir, Ledger) {
     let folder = tempfile::tempdir().unwrap();
     let ledger = Ledger::create(&folder.path().join("l"), &Environment::system()).unwrap();

@@ -24,7 +24,7 @@ pub(crate) struct LastDrill {
     pub(crate) holds: bool,
     /// When it ended.
     pub(crate) time_micros: Timestamp,
-    /// What was done, for people.
+    /// The description of the drill, for people.
     pub(crate) what: String,
 }
 

@@ -18,12 +18,12 @@ use plan_ledger_views::{WaitingItem, waiting_items};
 
 use super::session::HostSession;
 
-/// What the answer to a claim contains, without spaces: as JSON, and as text.
+/// Parts of the answer to a claim without spaces: as JSON, and as text.
 const TASK_JSON: &str = "\"type\":\"task\"";
 const TOKEN_JSON: &str = "\"token\":\"";
 const TOKEN_TEXT: &str = "token";
 
-/// Stands for a token of which only the claim knew the secret.
+/// A placeholder for a token with a secret that only the claim knew.
 const NO_TOKEN: &str = "a claim whose token only its answer had";
 
 /// How many claims a text names.
@@ -32,7 +32,8 @@ const NAMED_MAX: usize = 3;
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct SessionClaim {
     seq: AttemptToken,
-    /// `None` if no tool of the session got it: then the session has it, but cannot report.
+    /// `None` if no tool of the session got the token: then the session has the claim, but cannot
+    /// report.
     token: Option<Token>,
     run: String,
     /// Number and id of the step.
@@ -55,10 +56,10 @@ enum ClaimState {
     /// It was reported, and criteria have no verdict yet.
     Unverified {
         open: Vec<String>,
-        /// Why nothing checks it, and what helps.
+        /// The reason why no process checks it, and the remedy.
         unchecked: Option<String>,
     },
-    /// Another worker has the step, or it must not be done any longer.
+    /// Another worker has the step, or the step is no longer needed.
     Lost(String),
 }
 
@@ -89,7 +90,7 @@ impl SessionClaims {
                     }
                     claims.push(claim);
                 }
-                // A claim that is newer than the state was kept by a hook that runs beside this one.
+                // A hook that runs at the same time kept a claim that is newer than the state.
                 None if seq.0 <= state.seq => session.forget_token(ledger, seq),
                 None => {}
             }
@@ -120,7 +121,7 @@ impl SessionClaims {
         self
     }
 
-    /// The tokens whose leases are half over.
+    /// The tokens of leases that are half over.
     pub(super) fn due_for_renewal(&self) -> Vec<Token> {
         let due = self
             .claims
@@ -129,7 +130,7 @@ impl SessionClaims {
         due.filter_map(|claim| claim.token).collect()
     }
 
-    /// The text for the agent about claims that it lost; `None` if it lost none.
+    /// The text for the agent about its lost claims; `None` if it lost none.
     pub(super) fn lost_text(&self) -> Option<String> {
         let lost = self.claims.iter().filter_map(|claim| match &claim.state {
             ClaimState::Lost(why) => {

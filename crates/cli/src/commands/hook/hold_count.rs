@@ -1,9 +1,10 @@
-//! How often each session was held in a ledger, and for what: the lines of a file below `work/holds`.
+//! Counts the holds of each session in a ledger, with their reasons: the lines of a file below
+//! `work/holds`.
 //!
 //! Invariants:
-//! - A hold is counted before it is answered. A session whose count cannot be written is not held.
-//! - The folder has at most [`SESSIONS_MAX`] files of at most [`FILE_LENGTH_MAX`] bytes. Without one, a session
-//!   counts from zero; one whose file is full is not held.
+//! - A hold is counted before it is answered. A session is not held if its count cannot be written.
+//! - The folder has at most [`SESSIONS_MAX`] files of at most [`FILE_LENGTH_MAX`] bytes. Without a
+//!   file, a session counts from zero; with a full file, it is not held.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;

@@ -1,7 +1,7 @@
 //! The input of a hook: the JSON object that a host writes to its standard input.
 //!
 //! Hosts use different names for the same member. A member that is missing is not an error, since
-//! hosts change: the hook then does what it can without it.
+//! hosts change: the hook then works without it as far as possible.
 
 use std::path::Path;
 
@@ -43,7 +43,7 @@ impl HookInput {
         self.text(&["session_id", "sessionId", "sessionID", "conversation_id"])
     }
 
-    /// The folder in which the session works.
+    /// The working folder of the session.
     pub(super) fn folder(&self) -> Option<&Path> {
         let roots = || self.members.get("workspace_roots")?.as_array()?.first()?.as_str();
         self.text(&["cwd", "directory"]).or_else(roots).map(Path::new)
@@ -69,7 +69,7 @@ impl HookInput {
         format!("{subject}\n{description}")
     }
 
-    /// Everything that the tool answered, as one text without escapes and spaces.
+    /// The whole answer of the tool, as one text without escapes and spaces.
     pub(super) fn tool_answer(&self) -> String {
         let answers =
             self.members.iter().filter(|(name, _)| !WORDS_OF_THE_AGENT.contains(&name.as_str()));

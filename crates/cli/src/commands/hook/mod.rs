@@ -1,18 +1,19 @@
-//! `ledger hook HOST EVENT`: what an agent host calls at the events of a session.
+//! `ledger hook HOST EVENT`: the command that an agent host runs at the events of a session.
 //!
-//! The host writes a JSON object to standard input; the answer is in the host's own form. When a session starts, and
-//! after a compaction, the agent gets the prime. While it works, the hooks renew the leases of its claims. When it
-//! wants to stop although a claim of the session is open, the hook asks the host to continue.
+//! The host writes a JSON object to standard input; the answer is in the host's own form. When a
+//! session starts, and after a compaction, the agent gets the prime. While it works, the hooks
+//! renew the leases of its claims. If it stops while a claim of the session is open, the hook asks
+//! the host to continue.
 //!
 //! Invariants:
-//! - A session is held at most twice, never twice in a row, and never for what only a person can do. A task of the
-//!   host is held back at most twice in a session.
+//! - A session is held at most twice, never twice in a row, and never for actions that only a
+//!   person can take. A task of the host is held back at most twice in a session.
 //! - A hook that fails never blocks a session: it prints a message and ends with exit code 1. Exit
 //!   code 2, which some hosts take as a veto, is used for an answer only.
 //! - An agent that a runner started gets its step, and not the plan: the runner has the other steps.
 //! - In a folder without a ledger, hooks do nothing. If the ledger is gone, the session gets a warning when it starts.
-//! - A hook only informs and reminds: whatever a host does with the answer, a step is accepted by its
-//!   criteria alone.
+//! - A hook only informs and reminds: only its criteria accept a step, regardless of the host's
+//!   reaction to the answer.
 
 mod claims;
 mod event;
@@ -104,7 +105,7 @@ fn answer(args: &HookArgs) -> Result<Rendered, Failure> {
     Ok(reply.render(host, &args.event))
 }
 
-/// The ledger of the session: that of `LEDGER_DIR`, else of the folder in which the session works.
+/// The ledger of the session: that of `LEDGER_DIR`, else that of the working folder of the session.
 fn ledger_for(input: &HookInput) -> Option<PathBuf> {
     let named = std::env::var_os("LEDGER_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
     match (named, input.folder()) {
@@ -114,7 +115,7 @@ fn ledger_for(input: &HookInput) -> Option<PathBuf> {
     }
 }
 
-/// The ledger that the session would use, if it is gone.
+/// The ledger that the session would use, if it is lost.
 fn gone_ledger_for(input: &HookInput) -> Option<PathBuf> {
     let named = std::env::var_os("LEDGER_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
     match (named, input.folder()) {
@@ -230,7 +231,7 @@ fn renew(claims: &SessionClaims, dir: &Path, environment: &Environment) {
     let mut client = Client::new(dir, environment).with_wait_limit(RENEWAL_WAIT);
     for token in claims.due_for_renewal() {
         let request: Request = RenewRequest { token, lease_seconds: None }.into();
-        // The next event tries again; if the claim is over, it says so.
+        // The next event tries again, and reports a claim that is over.
         let _ = client.call(&request);
     }
 }

@@ -48,7 +48,7 @@ pub(super) struct PlanAddArgs {
     reason: String,
 }
 
-/// What is wrong with a step, in the words of the reader of plan files.
+/// The fault of a step, in the words of the reader of plan files.
 fn why(step: &Value) -> String {
     if !step.is_object() {
         return "expected an object with an id".to_owned();

@@ -37,7 +37,7 @@ pub(super) struct PlanDiffArgs {
     /// The plan; with a second file, the old plan
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The new plan, or the run whose plan is the old one [default: the only active run]
+    /// The new plan, or the run that has the old plan [default: the only active run]
     #[arg(value_name = "NEW|RUN")]
     other: Option<PathBuf>,
     /// Print the differences as JSON
@@ -72,11 +72,11 @@ struct Compared {
     heading: String,
     old: Plan,
     new: Plan,
-    /// The steps of the run whose work the new plan would discard.
+    /// The steps of the run that the new plan would redo.
     redone: Option<Vec<String>>,
 }
 
-/// Whether a word is meant as a file: there is one, or it is written as a path.
+/// Whether a word means a file: the file exists, or the word is written as a path.
 fn is_file(word: &Path) -> bool {
     word.exists() || word.extension().is_some() || word.components().count() > 1
 }

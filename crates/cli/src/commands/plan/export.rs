@@ -1,8 +1,9 @@
 //! `ledger plan export`: converts a plan file to another form, or writes the plan of a run to a file.
 //!
-//! The converted file reads as the same plan, with the same marks of finished steps; what a form has no
-//! place for is named. The plan of a run is written in the form of the file that it came from, with its
-//! progress, its next action and its decisions, so that the next session starts from it.
+//! The converted file reads as the same plan, with the same marks of finished steps; the command
+//! names the fields that the form cannot express. The plan of a run is written in the form of its
+//! original file, with its progress, its next action and its decisions, so that the next session
+//! starts from it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -124,8 +125,8 @@ fn export_run(args: &PlanExportArgs, state: &State, name: &str) -> Result<Code, 
     write(args, &file, form, &with_notes(&text, form, &notes.lines()))
 }
 
-/// The form of the file that the first version of a run came from: of the file itself while it is there,
-/// else by its name and what its steps look like.
+/// The form of the file of a run's first version: from the file itself if it still exists, else
+/// from its name and the fields of its steps.
 fn form_of(run: &Run) -> FormChoice {
     let file = run.versions.iter().find_map(|version| version.provenance.as_ref()?.file.clone());
     let file = file.as_deref().map(Path::new);
@@ -182,10 +183,10 @@ fn is_of_task_master(run: &Run) -> bool {
     plan.is_some_and(|plan| plan.steps.iter().any(|step| step.extra.contains_key("taskmaster")))
 }
 
-/// What the next session needs to know, beside the plan.
+/// The facts beside the plan that the next session needs.
 struct Notes {
     next_action: String,
-    /// The title of the step that it is about; empty if there is none.
+    /// The title of the step that they are about; empty for none.
     next_title: String,
     /// The decisions about the plan and its steps.
     decisions: Vec<String>,

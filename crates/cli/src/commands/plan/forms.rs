@@ -17,7 +17,7 @@ Plan files are recognized by their content (format/plan-files.md): our own YAML,
 task-master tasks.json, Ralph prd.json, beads issues.jsonl, spec-kit and OpenSpec tasks.md, any
 JSON list of tasks, and Markdown with boxes, numbered items or headings such as `Step 1`.";
 
-/// The form in which a plan is written.
+/// The form of a written plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum FormChoice {
     /// Our own form, as YAML
@@ -82,7 +82,7 @@ pub(super) fn converted(
     })
 }
 
-/// What a form has no place for, for people; `None` if it keeps everything.
+/// The fields that a form cannot express, for people; `None` if it keeps everything.
 pub(super) fn lost_in(imported: &PlanFile, form: FormChoice, text: &str) -> Option<String> {
     if matches!(form, FormChoice::Dot | FormChoice::Mermaid) {
         return None;

@@ -58,7 +58,7 @@ const NAME_WORDS: usize = 5;
 pub(super) struct PlanMakeArgs {
     #[command(flatten)]
     ledger: LedgerArgs,
-    /// What the plan is to achieve
+    /// The goal of the plan
     #[arg(long, value_name = "TEXT")]
     goal: String,
     /// Shell command that prints a plan: reads a JSON request
@@ -89,7 +89,7 @@ pub(super) fn make(args: &PlanMakeArgs) -> Result<Code, Failure> {
         command: args.planner.clone(),
         approval: ApprovalPolicy::Required,
         read: read_answer,
-        // The first version waits for a person, who sees the commands.
+        // The first version waits for a person, and that person sees the commands.
         commands_approved: false,
         tools: tools.map_err(Failure::of_input)?,
     };
@@ -176,7 +176,7 @@ fn check_output(file: Option<&Path>) -> Result<(), Failure> {
     )))
 }
 
-/// The plan that the planner made, and what it took.
+/// Asks the planner for a plan, and measures the effort.
 fn ask(
     args: &PlanMakeArgs,
     run: &str,
@@ -244,7 +244,7 @@ fn name_of(goal: &str) -> String {
 struct FirstPlan<'a> {
     /// The name that the run will have.
     run: &'a str,
-    /// What the plan is to achieve.
+    /// The goal of the plan.
     goal: &'a str,
     /// The values of its inputs.
     variables: &'a BTreeMap<String, Value>,
@@ -256,7 +256,7 @@ struct FirstPlan<'a> {
 #[derive(Debug)]
 struct Asked {
     checked: Checked,
-    /// What else it did.
+    /// Other effects of the planner, for people.
     notes: Vec<String>,
 }
 

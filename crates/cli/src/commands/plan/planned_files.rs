@@ -1,7 +1,7 @@
 //! Records the state of a plan's files when a version is proposed or approved, so that workers
 //! learn which files have changed since.
 //!
-//! Paths are those of the plan, relative to the folder in which the command runs.
+//! Paths are those of the plan, relative to the working folder of the command.
 
 use serde_json::Value;
 

@@ -91,7 +91,7 @@ pub(super) fn propose(args: &PlanProposeArgs) -> Result<Code, Failure> {
         return Err(Failure::Usage(message.to_owned()));
     }
     keep_ids(&mut imported, args.ledger.dir(), &run);
-    // As for `ledger run`: the texts of other tools' files are not meant as criteria.
+    // As for `ledger run`: the texts in files of other tools are not criteria.
     let default = if imported.format.is_native() { TextPolicy::Judge } else { TextPolicy::Trust };
     let policy = RunPolicy {
         approval: args.approval,

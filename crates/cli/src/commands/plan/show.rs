@@ -51,7 +51,7 @@ pub(super) fn show(args: &PlanShowArgs) -> Result<Code, Failure> {
     Ok(Code::Success)
 }
 
-/// A heading, what the plan executes, and a line for each step and barrier.
+/// A heading, the commands of the plan, and a line for each step and barrier.
 fn overview(imported: &PlanFile) -> String {
     let PlanFile { plan, done, skipped, format, .. } = imported;
     let mut lines = Vec::new();

@@ -67,7 +67,7 @@ pub(super) struct LogHealth {
     pub(super) files: String,
 }
 
-/// The range of records in which an item exists.
+/// The range of records that contain an item.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Span {
     pub(super) from: u64,
@@ -75,7 +75,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Whether it is there no more at the last record.
+    /// Whether it no longer exists at the last record.
     pub(super) fn is_over(self) -> bool {
         self.until.is_some()
     }

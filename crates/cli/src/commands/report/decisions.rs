@@ -15,7 +15,7 @@ pub(super) struct Decision {
     pub(super) text: String,
 }
 
-/// The decision that a record is, if it is one.
+/// The decision in a record, if any.
 pub(super) fn decision(seq: u64, time: Timestamp, event: &Event) -> Option<Decision> {
     let by = author(event).filter(|by| !is_program(by))?.to_owned();
     let step = match event {

@@ -13,7 +13,7 @@ use crate::commands::inspect::text::run::run_status_text;
 use super::collect::Collected;
 use super::facts::QuestionFacts;
 
-/// For whom the page is.
+/// The reader of the page.
 #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only a server has a live page"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Audience {

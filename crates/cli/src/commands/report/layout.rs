@@ -1,5 +1,5 @@
-//! Places the nodes of a graph: each node in a layer after its dependencies, and near the nodes to which it is
-//! connected.
+//! Places the nodes of a graph: each node in a layer after its dependencies, and near the nodes
+//! that are connected with it.
 //!
 //! Invariant: the result depends only on the graph, and takes time in proportion to its edges.
 

@@ -1,13 +1,14 @@
-//! `ledger report`: a run as one HTML file, which works without a network, a server or a script; and the same page for
-//! the server, which keeps it up to date.
+//! `ledger report`: a run as one HTML file that works without a network, a server or a script; and
+//! the same page for the server, which keeps the page up to date.
 //!
-//! `collect` folds the log once and keeps what the page shows: `points` has the changes of its cells at each
-//! record, with `why` for the reasons; `facts` has attempts and questions, `decisions` those of people.
-//! `page` writes the page, with `steps`, `plans`, `pictures` (their nodes placed by `layout`) and the `forms`
-//! of an operator. `report.js` moves the page to an earlier record; `live.js` follows the server.
+//! `collect` folds the log once and keeps the contents of the page: `points` has the changes of its
+//! cells at each record, with `why` for the reasons; `facts` has attempts and questions,
+//! `decisions` has decisions of people. `page` writes the page, with `steps`, `plans`, `pictures`
+//! (their nodes placed by `layout`) and the `forms` of an operator. `report.js` moves the page to
+//! an earlier record; `live.js` follows the server.
 //!
 //! Invariants:
-//! - Everything that comes from plans, workers and people is escaped.
+//! - All text of plans, workers and people is escaped.
 //! - The same ledger gives the same bytes.
 //! - Without its script, the page shows the state at the last record.
 

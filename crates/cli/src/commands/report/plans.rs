@@ -1,4 +1,4 @@
-//! Writes the versions of the plan, each with its review and what it changed.
+//! Writes the versions of the plan, each with its review and its changes.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -13,7 +13,7 @@ use crate::protocol::counted;
 use super::collect::{Collected, Span};
 use super::forms::{Audience, review_forms};
 
-/// The most versions whose differences are written: the last ones.
+/// Maximum number of versions with their differences: the last ones.
 const COMPARED_MAX: usize = 30;
 
 /// The most steps and fields of a difference.

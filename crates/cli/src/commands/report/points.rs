@@ -125,7 +125,7 @@ impl Points {
         other.map(|((number, _), _)| number).collect()
     }
 
-    /// The cells of steps, and of those whose status changed with theirs.
+    /// The cells of the changed steps, and of other steps that changed their status with them.
     fn follow(
         &mut self,
         seq: u64,
@@ -362,7 +362,7 @@ pub(super) fn unchecked_text(run: &Run) -> String {
     )
 }
 
-/// Why the whole run does not go on; empty if it does.
+/// The reason why the whole run does not continue; empty if it does.
 fn pause_text(run: &Run) -> String {
     let stopping = run.abort_reason.as_ref().map(|why| format!("the run ends: {why}"));
     let paused = run.pause.as_ref().map(paused_text);

@@ -17,7 +17,7 @@ use super::forms::{Audience, step_forms};
 use super::points::shortened;
 use super::why::why;
 
-/// The maximum number of steps whose explanation goes down to the root causes.
+/// Maximum number of steps with an explanation down to the root causes.
 const EXPLAINED_MAX: usize = 200;
 
 /// The most steps that a browser builds at once. It takes more of them as texts, and builds those while it has
@@ -62,14 +62,14 @@ pub(super) fn steps(of: &Collected, audience: Audience, known: u64) -> Markup {
 }
 
 struct WrittenStep {
-    /// The record from which on it exists.
+    /// The first record with the step.
     first: Option<u64>,
     markup: Markup,
 }
 
 /// The steps. Many of them are plain text, which a browser without scripts displays as it is.
 fn list(steps: &[WrittenStep]) -> Markup {
-    // A chunk is there from the record on that has the first of its steps.
+    // A chunk exists from the first record with one of its steps.
     let first = |chunk: &[WrittenStep]| chunk.iter().map(|step| step.first).min().flatten();
     html! {
         @if steps.len() <= EAGER_MAX {
@@ -84,7 +84,7 @@ fn list(steps: &[WrittenStep]) -> Markup {
     }
 }
 
-/// Where each step is in each version that was active, and from which record until which.
+/// The place of each step in each version that was active, and the range of records.
 struct Definitions(BTreeMap<StepNumber, Vec<(Span, usize, usize)>>);
 
 impl Definitions {
@@ -140,7 +140,7 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// The record from which on it exists.
+    /// The first record with the step.
     fn first(&self) -> Option<u64> {
         self.definitions.0.get(&self.number)?.first().map(|(span, _, _)| span.from)
     }

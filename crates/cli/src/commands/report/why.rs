@@ -106,7 +106,7 @@ fn reported(run: &Run, number: StepNumber, state: &StepState) -> String {
     }
 }
 
-/// The last failure, if there is one.
+/// The last failure, if any.
 fn failure(state: &StepState) -> String {
     let last = state.last_failure();
     last.map_or_else(String::new, |(class, message)| match message.lines().next() {

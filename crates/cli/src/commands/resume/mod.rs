@@ -107,7 +107,8 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
     } else {
         "add --yes to start it"
     };
-    // An agent session may repeat it, and decides for no person with it. A service repeats what a person set up.
+    // An agent session may repeat the command line, and decides nothing for a person by that. A
+    // service repeats the command line that a person set up.
     let is_chosen = args.service.is_some() || AgentSession::of_environment().is_some();
     let of_agent = if is_chosen { None } else { last.choice_of_agent() };
     let doubts: Vec<String> = place.doubt.into_iter().chain(unseen).chain(of_agent).collect();
@@ -131,7 +132,7 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
     Err(Failure::Usage(format!("cannot start it in {folder}: {error}")))
 }
 
-/// How far a run is whose runner is not at work.
+/// The progress of a run without a runner at work.
 fn progress_of(dir: &Path, state: &State, name: &str) -> Result<RunProgress, Failure> {
     let Some(run) = state.run_named(name) else { return Ok(RunProgress::default()) };
     let now = environment().time_of(dir, state.time)?;
@@ -166,10 +167,10 @@ fn words(
         added.push("--kill-orphans".to_owned());
     }
     let at = words.iter().position(|word| word == "run").map_or(0, |at| at + 1);
-    // After `--` there are no options.
+    // Words after `--` are not options.
     let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
     words.insert(end, "--keep-plan".to_owned());
-    // A service is no person who reads what it starts.
+    // A service does not read the command line that it starts.
     if args.service.is_some() {
         words.insert(end, "--approve-nothing".to_owned());
     }
@@ -194,7 +195,7 @@ fn find_last(
     choose(&known, run, state)?.cloned().ok_or_else(|| unknown_runner(dir, run, state))
 }
 
-/// The failure for a run whose last runner is not known here.
+/// The failure for a run with a last runner that is not known here.
 fn unknown_runner(dir: &Path, run: Option<&str>, state: &State) -> Failure {
     let of = run.map_or_else(String::new, |run| format!("run {run} in "));
     let mut active = state.runs.overviews().filter(|(_, overview)| overview.is_open());
@@ -213,7 +214,7 @@ fn unknown_runner(dir: &Path, run: Option<&str>, state: &State) -> Failure {
     ))
 }
 
-/// The runner that is meant: of the run that is named, else of the only active run, else the newest.
+/// The runner of the named run, else of the only active run, else the newest runner.
 fn choose<'a>(
     known: &'a LastRunners,
     run: Option<&str>,
@@ -230,12 +231,13 @@ fn choose<'a>(
     Ok(only.or_else(|| known.newest()))
 }
 
-/// This program: its file, or where there is no `/proc`, the word that started it.
+/// This program: its file, or without `/proc` the word that started it.
 pub(crate) fn own_program() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| {
         let word = std::env::args_os().next().unwrap_or_else(|| "ledger".into());
         let path = PathBuf::from(&word);
-        // A word without a folder is looked up as it was. The runner starts in another folder.
+        // A word without a folder was found on the search path. The runner starts in another
+        // folder.
         if path.components().count() > 1 { path.canonicalize().unwrap_or(path) } else { path }
     })
 }

@@ -1,8 +1,8 @@
-//! Where a run is resumed: the working folder of its last runner, or the one that corresponds to it after the
-//! ledger was moved or copied.
+//! The folder in which a run is resumed: the working folder of its last runner, or the
+//! corresponding one after the ledger was moved or copied.
 //!
-//! The folder that corresponds is found by its place relative to the folder with the ledger, since both are
-//! moved or copied together.
+//! The corresponding folder has the same place relative to the folder with the ledger, since both
+//! are moved or copied together.
 //!
 //! Invariant: a ledger that was moved or copied with its working folder never has workers in the old one.
 
@@ -12,7 +12,7 @@ use crate::output::{Failure, escape_path};
 use crate::protocol::sh_word;
 use crate::server::LastRunner;
 
-/// Where a run is resumed.
+/// The folder in which a run is resumed.
 #[derive(Debug)]
 pub(super) struct ResumePlace {
     /// The working folder.
@@ -37,7 +37,7 @@ impl ResumePlace {
             Some(Moved::Apart) if !is_copy => old.clone(),
             _ => {
                 return Err(Failure::Rejected(format!(
-                    "the last runner worked in {} with the ledger at {there}, of which this one is a copy\n\
+                    "the last runner worked in {} with the ledger at {there}, and this ledger is a copy of that one\n\
                      hint: resume that one; to continue with the copy, start a runner with `ledger run` in \
                      a working folder of its own",
                     escape_path(old)
@@ -71,16 +71,18 @@ impl ResumePlace {
         }
         let is_parent_there = last.ledger.parent().is_some_and(Path::exists);
         let doubt = if is_copy {
-            Some(format!("this ledger is a copy of {there}, which is still there"))
+            Some(format!("this ledger is a copy of {there}, which still exists"))
         } else {
-            is_parent_there.then(|| format!("the ledger was at {there} then"))
+            is_parent_there
+                .then(|| format!("the ledger was at {there} when the last runner started"))
         };
         Ok(Self { folder, doubt })
     }
 }
 
 impl ResumePlace {
-    /// The arguments of the last runner, in which each path in its working folder is one in this place.
+    /// The arguments of the last runner, with each path in its working folder replaced by the path
+    /// in this place.
     pub(super) fn relocated(&self, last: &LastRunner) -> Result<Vec<String>, Failure> {
         let (from, to) = (last.working_dir.to_str(), self.folder.to_str());
         let Some((from, to)) = from.zip(to).filter(|(from, to)| from != to && *from != "/") else {
@@ -90,7 +92,7 @@ impl ResumePlace {
             moved_word(word, from, to).ok_or_else(|| {
                 Failure::Rejected(format!(
                     "the command line of the last runner names a path in {from}, and the new folder {to} has \
-                     characters that a shell reads otherwise: {word}\n\
+                     characters with a special meaning in a shell: {word}\n\
                      hint: start a runner there with `ledger run`"
                 ))
             })
@@ -136,7 +138,7 @@ fn moved_word(word: &str, from: &str, to: &str) -> Option<String> {
     Some(moved)
 }
 
-/// What became of a working folder when its ledger was moved or copied.
+/// The move or copy of a working folder with its ledger.
 enum Moved {
     /// It is here now.
     With(PathBuf),
@@ -172,7 +174,7 @@ fn corresponding(working: &Path, from: &Path, to: &Path) -> Moved {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: the folder that corresponds to the working folder is found, and no other one.
+    //! Goal: only the folder that corresponds to the working folder is found.
 
     use super::*;
 

@@ -1,13 +1,14 @@
 //! Starts of a run by a service: systemd or cron, with `ledger resume --service DIGEST`.
 //!
-//! `ledger setup service` writes the digest of the last runner into a unit. A start with that digest is
-//! refused if another command line, folder or ledger is recorded by now: a unit starts only what its user
-//! saw. Starts are counted in the user's state folder. A start is without progress if no step was accepted
-//! or skipped since the one before it. After three of those, the service gives up. A start whose runner only
-//! waited, for its hours, the end of a limit or a person, does not count.
+//! `ledger setup service` writes the digest of the last runner into a unit. A start with that
+//! digest is refused if another command line, folder or ledger is recorded by now: a unit starts
+//! only the command line that its user saw. Starts are counted in the user's state folder. A start
+//! is without progress if no step was accepted or skipped since the previous start. After three
+//! such starts, the service gives up. A start does not count if its runner only waited for its
+//! hours, the end of a limit or a person.
 //!
 //! Invariants:
-//! - The count is written before the runner starts: a runner that ends the machine is counted.
+//! - The count is written before the runner starts: a runner that crashes the machine is counted.
 //! - A runner that ends by itself, or a person who resumes the run, begins a new count.
 
 use std::fs;
@@ -26,7 +27,7 @@ use crate::server::state_folder;
 
 use crate::server::LastRunner;
 
-/// After so many starts without progress, a service starts a run no more.
+/// After this many starts without progress, a service no longer starts a run.
 const STARTS_MAX: u32 = 3;
 
 /// How far the run of a runner is that is not at work.
@@ -64,7 +65,7 @@ pub(crate) struct ServiceStarts {
 }
 
 impl ServiceStarts {
-    /// Counts a start of the runner with this digest; `None` if it is one too many.
+    /// Counts a start of the runner with this digest; `None` if it exceeds the limit.
     fn count(digest: &str, progress: RunProgress) -> io::Result<Option<()>> {
         let path = path(digest).ok_or(io::ErrorKind::NotFound)?;
         let last = fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok());
@@ -73,14 +74,14 @@ impl ServiceStarts {
         private_files::create_folders(folder)?;
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
         file.write_all(&serde_json::to_vec(&next)?)?;
-        // After a power cut, a count that is lost is one start more.
+        // A count that is lost in a power cut allows one more start.
         file.as_file().sync_all()?;
         file.persist(path)?;
         Ok(Some(()))
     }
 
-    /// The count with one start more; `None` if it is one too many. The start takes the place of one that only
-    /// waited.
+    /// The count after one more start; `None` if it exceeds the limit. The start replaces one that
+    /// only waited.
     fn after(last: Option<Self>, progress: RunProgress) -> Option<Self> {
         let RunProgress { finished, only_waited } = progress;
         let before = last.filter(|last| last.finished == finished).map_or(0, |last| last.starts);
@@ -91,7 +92,7 @@ impl ServiceStarts {
     /// Begins a new count for a runner: it ended by itself, or a person resumes it.
     pub(crate) fn forget(runner: &LastRunner) {
         if let Some(path) = path(&runner.digest()) {
-            // There is none unless a service started it.
+            // There is no file unless a service started the runner.
             let _ = fs::remove_file(path);
         }
     }
@@ -100,7 +101,7 @@ impl ServiceStarts {
 /// Admits the start of a runner by a service, and counts it.
 ///
 /// # Errors
-/// `Rejected` if the recorded command line is another one by now, or after three starts without progress.
+/// `Rejected` if the recorded command line has changed, or after three starts without progress.
 pub(crate) fn admit(last: &LastRunner, digest: &str, progress: RunProgress) -> Result<(), Failure> {
     let resume = |words: &[&str]| shell_command("resume", &last.ledger, words);
     plan_ledger::mutant!(ServiceStartsAnything => return Ok(()));

@@ -59,14 +59,14 @@ lease, the workers are ended, since another machine may do their steps: the exit
 continues the run. Steps that another machine's runner had started keep their leases."
 );
 
-/// What happens after a failure of unknown class.
+/// The actions after a failure of unknown class.
 const ON_UNKNOWN: &[(&str, &str)] = &[
     ("ask", "A person decides; other steps continue"),
     ("retry", "The step is dispatched again while attempts are left"),
     ("fail", "The step fails"),
 ];
 
-/// What happens before a step whose files changed.
+/// The actions before a step whose files changed.
 const ON_STALE: &[(&str, &str)] = &[
     ("warn", "It is reported"),
     ("ask", "The run is paused, and a person decides"),
@@ -116,10 +116,10 @@ pub(crate) struct RunArgs {
     /// Stop dispatching after the first final failure of a step
     #[arg(long)]
     pub(super) fail_fast: bool,
-    /// What happens after a failure of unknown class of a step that states no `retry` [default: ask]
+    /// Action after a failure of unknown class of a step that states no `retry` [default: ask]
     #[arg(long, value_name = "HOW", value_parser = parse_words::<OnUnknown>(ON_UNKNOWN))]
     pub(super) on_unknown: Option<OnUnknown>,
-    /// What happens before a step whose files (`changes`) changed since the plan was made [default:
+    /// Action before a step whose files (`changes`) changed since the plan was made [default:
     /// `failure.on_stale` of the plan, else warn]
     #[arg(long, value_name = "HOW", value_parser = parse_words::<OnStale>(ON_STALE))]
     pub(super) on_stale: Option<OnStale>,
@@ -193,7 +193,7 @@ impl RunArgs {
         usize::from(self.max_parallel.unwrap_or(default))
     }
 
-    /// Which steps the workers take. Stub workers also take those of people.
+    /// The steps that the workers take. Stub workers also take those of people.
     pub(super) fn route(&self) -> Route {
         let route = self.route.route();
         let seconds = self.workers_for().into_keys().chain(route.owners.iter().cloned()).collect();

@@ -99,7 +99,8 @@ impl Drop for Guard {
     }
 }
 
-/// Hold the ledger of a store, and create it if there is none. `None` if a signal asks to stop before.
+/// Hold the ledger of a store, and create it if there is none. `None` if a signal asks this process
+/// to stop first.
 pub(super) fn open(
     options: &HoldOptions,
     dir: &Path,
@@ -133,7 +134,7 @@ impl Holding {
         Ok(self.watched.fence.clone())
     }
 
-    /// Whether this process must end; prints what is new about the store.
+    /// Whether this process must end; prints news about the store.
     pub(super) fn must_end(&mut self, reporter: &RunReporter) -> bool {
         if self.failure.is_some() {
             return true;
@@ -198,8 +199,8 @@ impl Holding {
         })
     }
 
-    /// That another process took over, if it did. A process that stood still may have noticed first that the store gave no
-    /// answer.
+    /// The failure after another process took over, if it did. A process that stood still may first
+    /// notice that the store gave no answer.
     fn replaced(&self) -> Option<Failure> {
         let fenced = Error::new(ErrorKind::Fenced, "another process may hold the ledger");
         match self.log.explain(fenced.into()) {

@@ -149,7 +149,7 @@ fn run_source(args: &RunArgs, source: &PlanSource) -> Result<Code, Failure> {
     }
 }
 
-/// Reports what opening a ledger found.
+/// Reports the findings of opening a ledger.
 fn report_ledger(
     ledger: &Ledger,
     report: &OpenReport,
@@ -163,7 +163,8 @@ fn report_ledger(
     Ok(reporter)
 }
 
-/// Finds or starts the run of the plan file, and reports what a person should know before it is driven.
+/// Finds or starts the run of the plan file, and reports facts that a person should know before it
+/// is driven.
 fn begin(
     ledger: &Ledger,
     (source, draft): (&PlanSource, PlanDraft),
@@ -201,7 +202,7 @@ fn begin(
     Ok(next)
 }
 
-/// Says that this process checks what others report in its run, also while it waits. Stub workers check nothing.
+/// Marks this process as the judge of its run, also while it waits. Stub workers check nothing.
 fn judge_mark(next: PreparedRun, args: &RunArgs) -> Option<JudgeMark> {
     let PreparedRun::Active(run) = next else { return None };
     match command_checks(args) {
@@ -210,7 +211,7 @@ fn judge_mark(next: PreparedRun, args: &RunArgs) -> Option<JudgeMark> {
     }
 }
 
-/// Which commands that check this process runs.
+/// The checking commands that this process runs.
 fn command_checks(args: &RunArgs) -> CommandChecks {
     if args.stub {
         CommandChecks::Simulated
@@ -402,7 +403,7 @@ fn check_kill_at(source: &PlanSource, args: &RunArgs) -> Result<(), Failure> {
     }
 }
 
-/// Whether there is such a run.
+/// Whether the run has started.
 fn has_started(name: &str, args: &RunArgs) -> bool {
     let found = || {
         let view = LedgerView::open(&args.ledger, &Environment::system()).ok()?;
@@ -449,7 +450,7 @@ fn check_worker(source: &PlanSource, args: &RunArgs) -> Result<(), Failure> {
     let is_open = |id: &String| {
         args.fresh || !(imported.done.contains_key(id) || imported.skipped.contains_key(id))
     };
-    // The answer of a person does a step whose gate has options.
+    // The answer of a person completes a step with options in its gate.
     let is_decision = |step: &Step| step.gate.as_ref().is_some_and(|gate| !gate.options.is_empty());
     let needs_worker = |step: &&Step| {
         let with_defaults = plan.with_defaults(step);
@@ -478,8 +479,9 @@ fn drive_run(
     observer: &mut NotifyingObserver<'_>,
 ) -> Result<RunSummary, Failure> {
     let folder = absolute(&args.ledger)?;
-    // This process has the lock, so the other runs have no runner. Recover what theirs left, or it would use up the
-    // caps; a worker that is still at work is left to its own run.
+    // This process has the lock, so the other runs have no runner. Recover the attempts that their
+    // runners left, because these would use up the caps; a worker that is still at work is left to
+    // its own run.
     let state = ledger.state()?;
     let is_in_flight =
         |(id, overview): &(RunId, Cow<'_, RunOverview>)| *id != run && overview.in_flight > 0;
@@ -527,7 +529,7 @@ fn drive_run(
     Ok(drive(ledger, ledger, run, workers.as_mut(), observer, options)?)
 }
 
-/// Keeps the command line of this runner for `ledger resume`. Without it, the run works as well.
+/// Keeps the command line of this runner for `ledger resume`. The run does not depend on it.
 fn keep_runner(name: &str, args: &RunArgs, environment: &Environment) {
     let Ok(view) = LedgerView::open(&args.ledger, environment) else { return };
     let Some(id) = ledger_id(view.log()) else { return };
@@ -671,7 +673,7 @@ fn report_summary(ledger: &Ledger, summary: &RunSummary, args: &RunArgs) -> Resu
             if args.store.is_given() {
                 return Ok(code_of(error));
             }
-            // If the ledger is gone, its last record is known.
+            // If the ledger is lost, its last record is known.
             keep_root(&args.ledger, ledger);
             print_error(&gone_error(error).as_ref().unwrap_or(error).to_string());
             code_of(error)

@@ -1,6 +1,7 @@
 //! `ledger run --stub` drives only runs of stub workers.
 //!
-//! A stub accepts steps without work and passes every criterion, so it must not go on with a run in which others work.
+//! A stub accepts steps without work and passes every criterion, so it must not continue a run of
+//! other workers.
 
 use plan_ledger::plan::{StepEvent, StepRecord};
 use plan_ledger::{Event, Ledger, RunId};

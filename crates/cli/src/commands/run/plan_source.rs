@@ -41,7 +41,7 @@ pub(super) enum NoPlanOfFile {
 }
 
 impl PlanSource {
-    /// The plan of the file; where there is no such file, the version in the ledger.
+    /// The plan of the file, or without a file, the version in the ledger.
     pub(super) fn find(args: &RunArgs) -> Result<Self, Failure> {
         if !args.plan.exists()
             && !args.replan
@@ -69,7 +69,8 @@ impl PlanSource {
         Ok(Self { plan, name, from_ledger: None })
     }
 
-    /// The plan in the ledger, for a file that cannot be read; else the failure to read it, with what the ledger has.
+    /// The plan in the ledger, for a file that cannot be read; else the failure to read it, with
+    /// the facts from the ledger.
     fn without_file(args: &RunArgs, failure: Failure) -> Result<Self, Failure> {
         let Some(found) = Self::in_ledger(args, NoPlanOfFile::Broken) else { return Err(failure) };
         if args.keep_plan {
@@ -102,7 +103,7 @@ impl PlanSource {
         Some(Self { plan, name: run.name.clone(), from_ledger: Some(why) })
     }
 
-    /// Where the plan is, for messages.
+    /// The place of the plan, for messages.
     pub(super) fn place(&self, args: &RunArgs) -> String {
         if self.from_ledger.is_some() {
             format!("run {}", self.name)

@@ -22,7 +22,7 @@ use super::args::RunArgs;
 use super::plan_source::{NoPlanOfFile, PlanSource};
 use super::same_work::{is_same_open_work, is_same_work, is_superseded};
 
-/// The person whose option on the command line decides.
+/// The author of decisions by an option on the command line.
 pub(super) const OPERATOR: &str = "operator";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,8 +52,8 @@ pub(super) fn prepare(
     let Some(run) = run else {
         if let Some(other) = open_run_of_same_plan(&state, imported) {
             print_message(&format!(
-                "run {name} is new, although run {other} has a plan of this title and is not over: to \
-                 continue that one, stop this and add {} --replan",
+                "run {name} is new, although run {other} has a plan with this title and has not \
+                 ended: to continue that run, stop this one and add {} --replan",
                 option("--run", &other)
             ));
         }
@@ -80,7 +80,8 @@ pub(super) fn prepare(
     let is_exact = source.from_ledger.is_some()
         || run.active_version().is_some_and(|version| version.hash == hash);
     let is_same_work = is_exact || is_same_work(run.plan().map(CompactPlan::decode), imported);
-    // With --replan, a step that is over is changed deliberately. An earlier version is reported as one.
+    // With --replan, a finished step is changed deliberately. An earlier version is reported as
+    // such.
     let may_differ = !args.replan && !is_superseded(run, hash);
     let is_same = is_same_work || may_differ && is_same_open_work(run, imported);
     let sameness = (is_exact, is_same_work, is_same);
@@ -198,7 +199,7 @@ fn approval_of_version(ledger: &Path) -> ApprovalPolicy {
 /// How many versions a planner may make if the plan does not say so.
 const REPLANS_MAX: u32 = 3;
 
-/// Sets what the run does about failures, as the command line says. A run with a planner may be
+/// Sets how the run handles failures, according to the command line. A run with a planner may be
 /// replanned.
 fn set_failure_settings(ledger: &Ledger, run: RunId, args: &RunArgs) -> Result<(), Failure> {
     let state = ledger.state()?;
@@ -228,7 +229,7 @@ fn set_failure_settings(ledger: &Ledger, run: RunId, args: &RunArgs) -> Result<(
     Ok(())
 }
 
-/// Who typed the command line: the agent of the session, or the operator.
+/// The author of the command line: the agent of the session, or the operator.
 pub(super) fn author_in_shell() -> String {
     let session = AgentSession::of_environment();
     session.map_or_else(|| OPERATOR.to_owned(), |session| Actor::Agent(session.name).to_string())
@@ -286,7 +287,7 @@ fn continued_text(
         let is_told = !is_exact && !differs_in_commands(run, &source.plan);
         is_told.then_some("the text around the tasks has changed")
     } else {
-        is_same.then_some("the file differs from the plan, but not in the work that is left")
+        is_same.then_some("the file differs from the plan, but not in the remaining work")
     };
     Some(format!("run {}: {}; the run continues with its plan", run.name, differs?))
 }
@@ -298,7 +299,7 @@ fn from_ledger(run: &Run, args: &RunArgs, why: NoPlanOfFile) -> String {
         Some((number, _)) if run.active == 0 => number,
         _ => run.active,
     };
-    let how = format!("the run continues with plan version {version}, which the ledger has");
+    let how = format!("the run continues with plan version {version} from the ledger");
     let file = args.plan.display();
     let replan = || {
         let shown = args.plan.display().to_string();
@@ -307,7 +308,7 @@ fn from_ledger(run: &Run, args: &RunArgs, why: NoPlanOfFile) -> String {
     match why {
         NoPlanOfFile::Missing if args.plan.to_str() == Some(name) => format!("run {name}: {how}"),
         NoPlanOfFile::Missing => format!("run {name}: there is no file {file}; {how}"),
-        NoPlanOfFile::Broken => format!("run {name}: {file} is no valid plan; {how}"),
+        NoPlanOfFile::Broken => format!("run {name}: {file} is not a valid plan; {how}"),
         NoPlanOfFile::Other => {
             format!("run {name}: {file} is another plan; {how}; `{}` changes it", replan())
         }
@@ -322,7 +323,7 @@ fn differs_in_commands(run: &Run, imported: &PlanFile) -> bool {
     active == Some(written(imported.plan.clone()))
 }
 
-/// The policy of a new run. The texts of other tools' files are not meant as criteria.
+/// The policy of a new run. The texts in files of other tools are not criteria.
 fn policy(format: PlanFormat, args: &RunArgs) -> RunPolicy {
     let is_own = format.is_native();
     let text = match args.text {

@@ -17,7 +17,7 @@ pub(super) enum SetupAction {
     Unchanged,
     /// It lacks settings, and was not changed.
     Incomplete,
-    /// It was deleted, since nothing else was in it.
+    /// It was deleted, since it had no other content.
     Deleted,
 }
 

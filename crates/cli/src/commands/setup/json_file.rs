@@ -40,7 +40,7 @@ pub(super) fn with_settings(
     Ok(root.to_string())
 }
 
-/// The text of the file without the settings; `None` if nothing else is in it.
+/// The text of the file without the settings; `None` if it has no other content.
 pub(super) fn without_settings(
     target: Target<'_>,
     text: &str,

@@ -1,15 +1,15 @@
 //! `ledger setup HOST`: adds the hooks and the MCP server to the settings of an agent host, checks
 //! them, or removes them.
 //!
-//! The settings come from the plugin folders in `hosts/`, so that a plugin and a setup are the same.
-//! Files are edited in place: what a user wrote, with its comments, order and layout, stays.
+//! The settings come from the plugin folders in `hosts/`, so that a plugin and a setup are the
+//! same. Files are edited in place: the user's entries, comments, order and layout stay.
 //!
 //! `ledger setup service` writes a unit that resumes a run: see [`service`].
 //!
 //! Invariants:
-//! - Every file is read and edited before the first one is written: a file that is broken, or that has
-//!   something else in the place of a setting, stops the command before it changes anything.
-//! - The command repeated changes nothing. `--remove` takes away what it added, and nothing else.
+//! - Every file is read and edited before the first one is written: a broken file, or another value
+//!   in the place of a setting, stops the command before it changes anything.
+//! - Repeating the command changes nothing. `--remove` removes only its additions.
 
 mod action;
 mod edit;
@@ -65,7 +65,7 @@ pub(crate) struct SetupArgs {
     other: Option<OtherSetup>,
 }
 
-/// What is set up besides hosts.
+/// Other things to set up, beside hosts.
 #[derive(Debug, Subcommand)]
 enum OtherSetup {
     /// Write a unit of systemd that resumes a run after a reboot or a crash of its runner
@@ -80,13 +80,13 @@ struct HostArgs {
     /// Change nothing; report what is missing
     #[arg(long, conflicts_with = "remove")]
     check: bool,
-    /// Remove what it added
+    /// Remove the added settings
     #[arg(long)]
     remove: bool,
     /// Let agents of the host decide for a person in the ledger of this folder
     #[arg(long, conflicts_with_all = ["check", "remove"])]
     agents_decide: bool,
-    /// Refuse to agents of the host what decides for a person: take back --agents-decide
+    /// Ask a person again for the decisions that --agents-decide allowed to agents of the host
     #[arg(long, conflicts_with_all = ["check", "agents_decide"])]
     agents_ask: bool,
     /// Your own settings, for all projects [default: those of the project in this folder]
@@ -115,7 +115,7 @@ pub(crate) struct SetupLine {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 struct SetupFileJson {
-    /// What was done with it.
+    /// The change of the file.
     action: SetupAction,
     /// The file.
     path: PathBuf,

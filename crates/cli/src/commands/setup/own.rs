@@ -64,7 +64,7 @@ impl Program {
         text.replace(&format!("= \"{NAME}\""), &format!("= {name}"))
     }
 
-    /// Whether an entry of a list of hooks is one of ours, of whatever version and path.
+    /// Whether an entry of a list of hooks is one of ours, of any version and path.
     pub(super) fn is_own_hook(&self, entry: &Value) -> bool {
         match entry {
             Value::String(text) => text.contains(&self.hook_words),

@@ -1,4 +1,4 @@
-//! Where each host keeps its settings, and what belongs there.
+//! The files with the settings of each host, and their contents.
 
 use std::path::PathBuf;
 
@@ -14,14 +14,14 @@ pub(super) enum SettingsPlace {
     OfUser(PathBuf),
 }
 
-/// A file with settings, and what belongs into it.
+/// A file with settings, and its contents.
 #[derive(Debug)]
 pub(super) struct Placement {
     pub(super) path: PathBuf,
     pub(super) content: Content,
 }
 
-/// What belongs into a file.
+/// The contents of a file.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Content {
     /// Members of a JSON object, with comments if the host allows them.

@@ -38,7 +38,7 @@ enum StoreTask {
     Probe(probe::ProbeArgs),
     /// Show the ledger in a store: its slots, its last writer, its end and its size
     Status(status::StoreStatusArgs),
-    /// Delete slots whose records are in segment objects, and what longer objects replaced
+    /// Delete slots with records in segment objects, and objects that longer ones replaced
     Gc(GcArgs),
     /// Delete the segments that the ledger pruned
     Prune(PruneArgs),

@@ -21,7 +21,7 @@ use super::lines::{StandbyLine, StoreHealthLine};
 pub(crate) type StoreNews<'a> =
     dyn FnMut(StandbyLine, &Arc<dyn StoreView>) -> Result<(), Failure> + 'a;
 
-/// A ledger whose log this process holds in a store.
+/// A ledger with its log in a store, held by this process.
 #[cfg(feature = "store")]
 pub(crate) struct Held {
     pub(crate) ledger: Ledger,
@@ -36,10 +36,10 @@ pub(crate) trait StoreView: Send + Sync + fmt::Debug {
     /// The role of the process, and the lag of the store.
     fn health(&self) -> StoreHealthLine;
 
-    /// The address for clients of another process that holds the ledger, if there is one.
+    /// The address for clients of another process that holds the ledger, if any.
     fn owner(&self) -> Option<String>;
 
-    /// Why another process may hold the ledger now, although this one opened it.
+    /// The reason why another process may hold the ledger now, although this one opened it.
     fn doubt(&self) -> Option<HoldDoubt>;
 }
 
@@ -56,7 +56,7 @@ pub(crate) enum HoldDoubt {
 /// The addresses of a server for HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HttpAddress {
-    /// Where it listens.
+    /// The address of its listener.
     pub(crate) bound: String,
     /// The address that clients on other machines use, if it is known. Only a store shows it to others.
     pub(crate) clients: Option<String>,

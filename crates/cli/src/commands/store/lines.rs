@@ -1,4 +1,4 @@
-//! What the commands `ledger store` print with `--json`. These types are published also by programs that
+//! The JSON output of the commands `ledger store`. These types are published also by programs that
 //! were built without the feature `store`.
 
 #[cfg(test)]
@@ -123,7 +123,7 @@ pub(crate) struct StoreStatusLine {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct StoreGcLine {
-    /// Whether it was deleted. Otherwise nothing was changed.
+    /// Whether the objects were deleted. Otherwise nothing was changed.
     pub(super) done: bool,
     /// The last record that segment objects cover; 0 without any.
     pub(super) floor: u64,
@@ -145,11 +145,12 @@ pub(crate) struct StoreGcLine {
     pub(super) parts: u64,
     /// The bytes of the slots.
     pub(super) slot_bytes: u64,
-    /// The number of slots whose records are in segment objects.
+    /// The number of slots with their records in segment objects.
     pub(super) slots: u64,
     /// The bytes of the snapshots.
     pub(super) snapshot_bytes: u64,
-    /// The number of snapshots that two later ones replaced 48 hours ago, and from which no pruned log starts.
+    /// The number of snapshots that two later ones replaced 48 hours ago, and that are not the
+    /// start of a pruned log.
     pub(super) snapshots: u64,
     /// The address.
     pub(super) url: String,
@@ -212,8 +213,8 @@ pub(crate) struct StoreOwnerJson {
 pub(crate) struct HeldStoreJson {
     /// When the server acknowledges a result: `store`, `bounded:5s` or `local`.
     pub(super) ack: String,
-    /// The first record that the folder had, and that the log does not have: it was never acknowledged. Null if there
-    /// is none.
+    /// The first record of the folder that the log does not have: it was never acknowledged. Null
+    /// if there is none.
     pub(super) dropped_first: Option<u64>,
     /// The last such record.
     pub(super) dropped_last: Option<u64>,
@@ -277,7 +278,7 @@ impl StoreLagLine {
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum DamageWord {
-    /// It was repaired from the folder or brought back, or is not needed any longer.
+    /// It was repaired from the folder, restored, or is no longer needed.
     Repaired,
     /// The folder has its content. Once a person deletes the object, it is created again.
     Deletable,
@@ -332,23 +333,23 @@ impl StoreDamageLine {
         };
         if self.is_derived {
             return format!(
-                "the store is damaged, and a restore has every record: {url}/{object}: {what}; {remedy}"
+                "the store is damaged, but a restore still gets every record: {url}/{object}: {what}; {remedy}"
             );
         }
         format!(
-            "the store is damaged, and could not restore this ledger if the folder was lost, whatever was acknowledged: \
+            "the store is damaged, and cannot restore this ledger if the folder is lost: \
              {url}/{object}: {what}; {remedy}"
         )
     }
 }
 
-/// What is new about the store of a ledger.
+/// News about the store of a ledger.
 #[cfg_attr(not(feature = "store"), expect(dead_code, reason = "only a store has news"))]
 #[derive(Debug)]
 pub(crate) enum StoreNewsLine {
-    /// About what it lacks.
+    /// Records that it lacks.
     Lag(StoreLagLine),
-    /// About what it lost.
+    /// Objects that it lost.
     Damage(StoreDamageLine),
 }
 
@@ -482,7 +483,7 @@ impl StoreHealthLine {
         format!("the log is in {url} (epoch {epoch}{ack}): {what}{damaged}{silent}")
     }
 
-    /// That of a standby that knows nothing else.
+    /// The line of a standby without other knowledge.
     #[cfg(test)]
     pub(crate) fn of_standby(epoch: u64, owner: Option<String>) -> Self {
         Self {
@@ -516,7 +517,8 @@ pub(crate) struct RestoredLine {
     pub(super) created: bool,
     /// The folder.
     pub(super) dir: String,
-    /// The objects of large outputs to which records refer, and that the store does not have, or that are damaged there.
+    /// The objects of large outputs that records reference and the store does not have, or has
+    /// damaged.
     pub(super) missing_blobs: Vec<String>,
     /// The last record.
     pub(super) seq: u64,
@@ -550,7 +552,7 @@ pub(crate) struct ReplicatedLine {
     pub(super) url: String,
 }
 
-/// A folder that diverged from its store: what only it has, and what became of it.
+/// A folder that diverged from its store: the records that only it has, and their fate.
 #[cfg_attr(
     not(any(feature = "store", test)),
     expect(dead_code, reason = "only a store is joined again")

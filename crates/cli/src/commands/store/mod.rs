@@ -1,12 +1,13 @@
-//! `ledger store`: object stores, in which a log can outlive its machine (`format/store.md`).
+//! `ledger store`: object stores, where a log can outlive its machine (`format/store.md`).
 //!
-//! `url` parses the address of a store, and `open` makes its client from the environment. `remote` is the adapter
-//! between the library's port and the clients of S3, Azure and Google Cloud Storage: it blocks, repeats no request, and
-//! treats every answer except a success as unclear. `patience` decides how often a process asks again. `option` has the
-//! shared options of the commands, and `lines` their JSON. `hold` holds a ledger in a store for `ledger serve`, or
-//! stands by; `held` is the server's view of it. `copy` copies folders to stores, and makes folders of stores.
-//! `reading` makes a ledger in a store readable for every command that reads one, and `retention` deletes objects that
-//! are no longer needed.
+//! `url` parses the address of a store, and `open` makes its client from the environment. `remote`
+//! is the adapter between the library's port and the clients of S3, Azure and Google Cloud Storage:
+//! it blocks, repeats no request, and treats every answer except a success as unclear. `patience`
+//! decides how often a process asks again. `option` has the shared options of the commands, and
+//! `lines` their JSON. `hold` holds a ledger in a store for `ledger serve`, or stands by; `held` is
+//! the server's view of it. `copy` copies folders to stores, and makes folders from stores.
+//! `reading` makes a ledger in a store readable for every command that reads one, and `retention`
+//! deletes unnecessary objects.
 //!
 //! Invariants:
 //! - Credentials come from the environment, and are neither stored nor printed.

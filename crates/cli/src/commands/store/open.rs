@@ -93,7 +93,7 @@ fn open_folder(url: &StoreUrl) -> Result<OpenStore, Failure> {
     Ok(OpenStore { url: url.clone(), objects, endpoint: None, remote: None })
 }
 
-/// The folder of a store that is one, unless a file has its name.
+/// The folder of a store in the file system, unless a file has its name.
 pub(super) fn expect_no_file(url: &StoreUrl) -> Result<PathBuf, Failure> {
     let folder = url.folder();
     if folder.is_dir() {

@@ -21,7 +21,7 @@ pub(super) fn parse_url(text: &str) -> Result<StoreUrl, Failure> {
     })
 }
 
-/// Where a store is, and how to speak to it.
+/// The address of a store, and the settings of its connection.
 #[derive(Debug, Clone, Args)]
 pub(super) struct StoreOption {
     #[arg(value_name = "URL", help = PLACES)]

@@ -14,7 +14,7 @@ use plan_ledger::internals::store::{Objects, StoreClient};
 use super::open::OpenStore;
 use super::url::StoreUrl;
 
-/// A process gives up after the store has given no clear answer for this long.
+/// A process stops after this time without a clear answer of the store.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
@@ -29,7 +29,7 @@ thread_local! {
     static OUTAGE: Cell<Option<Outage>> = const { Cell::new(None) };
 }
 
-/// A period in which the store gave no clear answer.
+/// A period without a clear answer of the store.
 #[derive(Debug, Clone, Copy)]
 struct Outage {
     since: Instant,
@@ -96,8 +96,8 @@ mod tests {
         assert_eq!(millis(u32::MAX), 2000);
     }
 
-    /// Goal: a store that does not answer is given up after the patience, and a busy one is not, however long
-    /// the log is.
+    /// Goal: a process stops waiting for a silent store after the patience, but not for a busy one,
+    /// even with a long log.
     #[test]
     fn only_a_store_that_does_not_answer_is_given_up() {
         let start = Instant::now();

@@ -125,7 +125,7 @@ fn read(store: &OpenStore, identity: &LedgerIdentity) -> Result<StoreStatusLine,
     })
 }
 
-/// The header of a slot whose checksums and name hold.
+/// The header of a slot with valid checksums and a valid name.
 fn read_slot(
     store: &OpenStore,
     identity: &LedgerIdentity,

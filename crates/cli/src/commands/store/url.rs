@@ -1,4 +1,4 @@
-//! Where a store is: `s3://BUCKET/PREFIX`.
+//! The address of a store: `s3://BUCKET/PREFIX`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ const FORMS: &str =
     "expected s3://BUCKET/PREFIX, az://CONTAINER/PREFIX, gs://BUCKET/PREFIX or file:///FOLDER";
 
 impl StoreUrl {
-    /// The folder of a store that is one.
+    /// The folder of a store in the file system.
     pub(super) fn folder(&self) -> PathBuf {
         PathBuf::from(format!("/{}", self.prefix.join("/")))
     }

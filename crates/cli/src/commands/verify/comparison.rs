@@ -23,7 +23,7 @@ pub(crate) struct ComparisonLine {
     against: String,
     /// How many records both copies have, with equal chain values.
     common: u64,
-    /// The first record whose chain values differ; null if there is none.
+    /// The first record with different chain values; null if there is none.
     differs: Option<DifferenceJson>,
     /// The records that only this copy has; null if there are none.
     only_here: Option<RangeJson>,

@@ -68,7 +68,7 @@ pub(crate) struct VerifyArgs {
     /// The public key of the signed root: the key itself, or its file
     #[arg(long, value_name = "KEY", requires = "root")]
     key: Option<String>,
-    /// Another copy of the ledger, with which the chain value of each record is compared
+    /// Another copy of the ledger, to compare the chain value of each record
     #[arg(long, value_name = "DIR|URL")]
     against: Option<PathBuf>,
     /// How many threads to use [default: one per processor, at most 6]
@@ -172,7 +172,7 @@ pub(super) fn verify_in(
     })
 }
 
-/// What a person who verifies a store must know.
+/// The limits of a verification of a store, for people.
 const UNSEEN_IN_A_STORE: &str = "not checked: slots that segment objects replace, versions of objects that \
                                  the store hides, and what was never uploaded (`--against DIR` shows that)";
 
@@ -350,7 +350,7 @@ pub(crate) struct FindingJson<'a> {
     last_seq: Option<u64>,
     /// The start of the affected bytes.
     offset: u64,
-    /// The file, or the folder in which a file is missing.
+    /// The file, or the folder without a required file.
     path: String,
     /// The problem, for people.
     what: &'a str,
@@ -383,7 +383,7 @@ impl<'a> From<&'a VerifyFinding> for FindingLine<'a> {
 pub(crate) struct ExpectationLine {
     /// The expected chain value.
     expected: String,
-    /// The chain value that was found; null if there is no record.
+    /// The found chain value; null without a record.
     found: Option<String>,
     /// The result.
     outcome: ExpectationWord,
@@ -451,7 +451,7 @@ pub(crate) struct VerifiedLine {
     notes: u64,
     /// The number of findings that are not listed.
     omitted: u64,
-    /// What opening the ledger for writing would find.
+    /// The result of opening the ledger for writing now.
     opening: OpeningJson,
     /// The number of intact records.
     records: u64,

@@ -87,7 +87,7 @@ impl Worker<'_> {
         self.check_plan_of(&run, nothing)
     }
 
-    /// Checks the plans of all runs of which the steps are settled.
+    /// Checks the plans of all runs with only settled steps.
     fn check_plans(&mut self) -> Result<bool, Failure> {
         let (state, _) = self.read()?;
         let open = state.runs.open().filter_map(|id| state.runs.get(&id));
@@ -129,7 +129,8 @@ impl Worker<'_> {
         self.take_lock(run, Criteria::OfStep(StepNumber(number))).ok()?
     }
 
-    /// Takes the lock of criteria, unless another process has it, and says what check of an earlier one was ended.
+    /// Takes the lock of criteria, unless another process has it, and reports the checks of an
+    /// earlier process that it ended.
     pub(super) fn take_lock(
         &self,
         run: &Run,

@@ -1,6 +1,6 @@
-//! Guards of `ledger work`, the ones of `ledger run`: workers that fail at once, one after the other,
-//! pause the run; the owner of a step whose worker says when to try again is held until then; while the disk is nearly
-//! full, nothing is claimed.
+//! Guards of `ledger work`, as in `ledger run`: workers that fail quickly in a row pause the run;
+//! if a worker gives a time for the next try, the owner of its step is held until then; and while
+//! the disk is nearly full, the worker claims no step.
 
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ use super::worker::Worker;
 const RUNNER: &str = "runner";
 
 impl Worker<'_> {
-    /// Takes note of a receipt before it is reported. Returns the reason to pause the run, if there is one.
+    /// Notes a receipt before it is reported. Returns the reason to pause the run, if any.
     pub(super) fn note_receipt(
         &mut self,
         task: &Value,
@@ -54,7 +54,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Whether the command met a limit, or it is not the time to work.
+    /// Whether the command met a limit, or it is outside the hours of work.
     pub(super) fn is_held(&self) -> bool {
         self.closed_until().is_some() || self.guard.has_hold(&*self.clock)
     }
@@ -64,7 +64,8 @@ impl Worker<'_> {
         closed_until(self.args.guards.guards(), &*self.clock)
     }
 
-    /// Say until when the steps of an owner are not claimed, where no other step can be. Returns whether it was said.
+    /// Report until when the steps of an owner are not claimed, if no other step can be claimed.
+    /// Returns whether it was reported.
     pub(super) fn tell_hold(&self) -> bool {
         let asked = self.guard.asked(&*self.clock);
         if let Some((until, reason)) = self.guard.next_end(&*self.clock) {
@@ -78,8 +79,9 @@ impl Worker<'_> {
         true
     }
 
-    /// Ends the holds of the owners of which a person ended the delay of a step (`ledger retry STEP`), or answered what
-    /// was asked about a step that met a limit. Returns whether there was one. The state of a ledger on another machine is not read.
+    /// Ends the holds of an owner after a person ended the delay of one of its steps (`ledger retry
+    /// STEP`), or answered the question about a step that met a limit. Returns whether any hold
+    /// ended. The state of a ledger on another machine is not read.
     pub(super) fn end_retried_holds(&mut self) -> Result<bool, Failure> {
         if self.is_remote() {
             return Ok(false);
@@ -92,7 +94,8 @@ impl Worker<'_> {
         Ok(self.guard.end_retried(status, &*self.clock))
     }
 
-    /// The steps that met the limit of an owner that is to be tried: another step of it is tried first.
+    /// The steps that met the limit of an owner before it is probed: another step of this owner is
+    /// tried first.
     pub(super) fn steps_at_limits(&self) -> Vec<RunStep> {
         self.guard.steps_at_limits(&*self.clock).filter_map(step_of_run).collect()
     }

@@ -1,4 +1,4 @@
-//! `ledger work --judge-only`: checks what other processes reported, and dispatches nothing.
+//! `ledger work --judge-only`: checks the reports of other processes, and dispatches nothing.
 //!
 //! An agent session reports its steps itself, so no runner checks them. This process checks them, in its own
 //! environment.
@@ -6,7 +6,7 @@
 //! Invariants:
 //! - It runs a command only if a person approved the commands of the active version: the same state that
 //!   names the command has the approval.
-//! - It works in the plan's folder, which is that in which its commands were approved, or in a worktree of its
+//! - It works in the plan's folder, where its commands were approved, or in a worktree of its
 //!   repository.
 //! - It never starts inside an attempt or an agent session.
 
@@ -24,10 +24,10 @@ use plan_ledger_views::{approve_version, commands_of_active};
 use super::answers::text_in;
 use super::worker::Worker;
 
-/// Rejects a run of which no person approved the commands.
+/// Rejects a run without approved commands.
 ///
 /// # Errors
-/// Why no command may run, for people.
+/// The reason why no command may run, for people.
 fn expect_approved(run: &Run) -> Result<(), String> {
     if unapproved_commands(run).is_none() {
         return Ok(());
@@ -35,10 +35,10 @@ fn expect_approved(run: &Run) -> Result<(), String> {
     Err(format!("no person approved its commands: {}", commands_of_active(run).join("; ")))
 }
 
-/// The folder in which criteria of a run are checked.
+/// The folder for the checks of a run's criteria.
 ///
 /// # Errors
-/// Why no command may run, for people.
+/// The reason why no command may run, for people.
 pub(super) fn may_check(run: &Run, criteria: Criteria) -> Result<PathBuf, String> {
     expect_approved(run)?;
     let approved_in = approval_of(run).and_then(|approval| approval.folder.as_ref());
@@ -61,7 +61,7 @@ pub(super) fn may_check(run: &Run, criteria: Criteria) -> Result<PathBuf, String
     check_folder(&here, claimed.as_deref())
 }
 
-/// What one look at the runs found.
+/// The findings of one look at the runs.
 #[derive(Debug, Default)]
 struct Look {
     /// Whether a verdict was recorded.
@@ -92,7 +92,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Says that this process checks what others report.
+    /// Marks this process as a judge.
     fn judge_mark(&self) -> Result<Option<JudgeMark>, Failure> {
         let run = if self.serves_every_run() {
             None
@@ -153,10 +153,10 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Rejects a run whose commands this worker does not check.
+    /// Rejects a run with commands that this worker does not check.
     ///
     /// # Errors
-    /// Why no command may run, for people.
+    /// The reason why no command may run, for people.
     pub(super) fn expect_checked_here(&self, run: &Run) -> Result<(), String> {
         if self.is_inside {
             return Err("nothing is checked inside an attempt or an agent session".to_owned());
@@ -174,7 +174,7 @@ impl Worker<'_> {
         false
     }
 
-    /// Why a step or the plan stays unchecked, and what helps.
+    /// The reason why a step or the plan stays unchecked, and the remedy.
     fn unchecked_text(&self, run: &Run, criteria: Criteria, why: &str) -> String {
         let what = match criteria {
             Criteria::OfStep(number) => format!("{} stays reported", StepName::of(run, number)),

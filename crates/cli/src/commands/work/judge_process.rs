@@ -87,7 +87,7 @@ fn start(ledger: &Path, json: bool) -> Result<Child, Failure> {
     place.push(ledger);
     command.args(["work", "--judge-only", "--wait", "--until-eof"]).arg(place);
     command.args(json.then_some("--json"));
-    // Its ledger is this folder, whatever the environment names.
+    // Its ledger is this folder, regardless of the environment.
     command.env_remove("LEDGER_SERVER").stdin(Stdio::piped());
     Ok(command.spawn().map_err(|error| Error::io("start the judge of", ledger, error))?)
 }

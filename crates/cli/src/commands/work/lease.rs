@@ -28,12 +28,12 @@ const LEFT_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 /// How long at most until a renewal, if the end of the lease was compared with another machine's clock.
 const REMOTE_PAUSE_MAX: Duration = Duration::from_secs(20);
 
-/// The time in which the end of a lease is given.
+/// The clock of a lease's end.
 #[derive(Debug, Clone)]
 pub(super) enum LedgerTime {
-    /// That of the ledger in a folder.
+    /// The clock of the ledger in a folder.
     Of(PathBuf),
-    /// That of this machine, which may differ from that of the ledger.
+    /// The clock of this machine, which may differ from the ledger's clock.
     ThisMachine,
 }
 

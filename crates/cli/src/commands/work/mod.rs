@@ -6,7 +6,7 @@
 //!   the command is stopped, because the step may be dispatched to another worker.
 //! - An attempt that has begun is never reported as not begun.
 //! - The worker's files are removed once the ledger has the receipt, not before.
-//! - The guards of a runner hold here, too (`guard`).
+//! - The guards of a runner apply here, too (`guard`).
 //! - Criteria that are commands are run here, as `ledger run` runs them: never by the worker's
 //!   command, and by one process at a time. The next worker of the same name runs the checks that a
 //!   crash prevented.
@@ -84,7 +84,7 @@ pub(crate) fn work(args: &WorkArgs) -> Result<Code, Failure> {
 /// The next action of a worker.
 enum NextAction {
     Claim,
-    /// Handle a response: it has a task, or reports that there is none.
+    /// Handle a response with a task, or without one.
     Handle(Answer),
     /// End with this response.
     End(Answer),
@@ -139,7 +139,7 @@ impl Worker<'_> {
         let Some(omitted) = task.get("omitted").cloned() else { return Ok(task) };
         let attempt = ClaimedAttempt::of(&task, &self.time());
         if omitted != json!(["inputs"]) || self.is_remote() {
-            return Err((attempt, "its task is longer than a message may be".to_owned()));
+            return Err((attempt, "its task exceeds the limit of a message".to_owned()));
         }
         let names: Vec<String> = task
             .pointer("/step/inputs")

@@ -110,7 +110,7 @@ impl Worker<'_> {
     }
 }
 
-/// The reason why the ledger can never record a receipt, if there is one.
+/// The reason why the ledger can never record a receipt, if any.
 fn permanent_rejection(outcome: &Result<Answer, Failure>) -> Option<String> {
     let (_, line) = error_of(outcome)?;
     let is = |member: &str, text: &str| line.get(member).is_some_and(|it| it == text);

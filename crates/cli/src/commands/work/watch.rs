@@ -14,7 +14,7 @@ use crate::runner::{ClaimsLook, FolderState};
 pub(super) struct FileWatch<'a> {
     ledger: &'a Path,
     before: FolderState,
-    /// The files of its step and of the steps beside it; `None` once any file may change.
+    /// The files of its step and of concurrent steps; `None` if any file may change.
     allowed: Option<BTreeSet<String>>,
     look: ClaimsLook,
 }

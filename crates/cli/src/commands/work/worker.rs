@@ -110,7 +110,7 @@ impl<'a> Worker<'a> {
         if self.is_remote() { LedgerTime::ThisMachine } else { LedgerTime::Of(self.ledger.clone()) }
     }
 
-    /// Whether it takes the steps of every run.
+    /// Whether the worker takes the steps of every run.
     pub(super) fn serves_every_run(&self) -> bool {
         self.args.run.name().is_none()
     }

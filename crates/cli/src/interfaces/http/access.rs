@@ -1,8 +1,8 @@
 //! Access control: tokens of roles, names of the server, origins of pages.
 //!
-//! A request has a bearer token, and the token has a role. `Host` must be a name of this server, and `Origin`, if there
-//! is one, must be this server too. So the server refuses a page of another site, and another site's name that points
-//! to this server, before it does anything else.
+//! A request has a bearer token, and the token has a role. `Host` must be a name of this server,
+//! and `Origin`, if present, must be this server too. So the server first refuses pages of other
+//! sites, and names of other sites that point to this server.
 
 use std::path::Path;
 
@@ -91,7 +91,7 @@ impl Access {
         Self { tokens, hosts }
     }
 
-    /// Checks that the request is meant for this server and comes from no page of another one.
+    /// Checks that the request is for this server and does not come from a page of another one.
     pub(super) fn expect_own(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
         let host = headers.get(HOST).and_then(|host| host.to_str().ok());
         let host = host.or_else(|| uri.authority().map(Authority::as_str));
@@ -113,7 +113,7 @@ impl Access {
         Err(Problem::new(StatusCode::FORBIDDEN, "wrong_origin", detail))
     }
 
-    /// Whether that is a name of this server, with or without a port.
+    /// Whether `name` is a name of this server, with or without a port.
     fn is_own(&self, host: &str) -> bool {
         let name = match host.strip_prefix('[') {
             Some(rest) => rest.split_once(']').map_or(host, |(name, _)| name),
@@ -135,7 +135,7 @@ impl Access {
         let header = header.to_str().unwrap_or_default();
         let (scheme, token) = header.split_once(' ').unwrap_or_default();
         if !scheme.eq_ignore_ascii_case("bearer") {
-            return Err(refused("the token is no bearer token"));
+            return Err(refused("the token is not a bearer token"));
         }
         let hash = token_hash(token.trim());
         let found = self.tokens.iter().filter(|(_, own)| *own == hash).map(|(role, _)| *role).max();

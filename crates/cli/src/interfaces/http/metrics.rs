@@ -175,7 +175,7 @@ pub(super) fn register_store(registry: &mut Registry, health: &StoreHealthLine) 
     );
     let roles = Family::<RoleLabels, Gauge>::default();
     roles.get_or_create(&RoleLabels { role: health.role.word().to_owned() }).set(1);
-    registry.register("store_role", "1 for what the process does", roles);
+    registry.register("store_role", "1 for the state of the process", roles);
 }
 
 fn gauge(family: &Family<StatusLabels, Gauge>, status: String) -> Gauge {

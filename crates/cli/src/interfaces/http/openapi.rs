@@ -47,7 +47,7 @@ fn openapi() -> Value {
         ("/", "text/html", "The live page for a browser, which asks for a token"),
         ("/v1/health", "text/plain", "Whether the server runs"),
         ("/v1/ready", "text/plain", "Whether records can be written"),
-        ("/metrics", "application/openmetrics-text", "What a monitor asks for"),
+        ("/metrics", "application/openmetrics-text", "The metrics for a monitor"),
         ("/openapi.json", "application/json", "This document"),
     ] {
         let ok = json!({ "description": what, "content": { kind: { "schema": {} } } });
@@ -97,12 +97,12 @@ fn described(operation: &Write, bodies: &Map<String, Value>) -> Value {
             "`wait=30`: wait up to this many seconds, at most 50, for a step",
         )),
         "set" => parameters.push(header("If-Match", "The version of the variable")),
-        "review" => parameters.push(header("If-Match", "The hash of the plan that was seen")),
+        "review" => parameters.push(header("If-Match", "The hash of the reviewed plan")),
         _ => {}
     }
     let responses = match operation.act {
         "claim" => responses(&[
-            ("200", answer("No step comes any more")),
+            ("200", answer("No more steps follow")),
             ("201", answer("A step")),
             ("204", json!({ "description": "No step is ready now" })),
         ]),
@@ -169,10 +169,7 @@ fn described_page() -> Value {
 }
 
 fn key_header() -> Value {
-    header(
-        "Idempotency-Key",
-        "The key of the request: a repetition under it is answered as the first was",
-    )
+    header("Idempotency-Key", "The key of the request: a repetition under it gets the first answer")
 }
 
 /// The members of each request.
@@ -217,7 +214,7 @@ fn answer_schema() -> Value {
             "said": { "type": "array", "items": { "type": "string" }, "description": "Messages for people" },
             "acked_by": {
                 "enum": ["store", "local"],
-                "description": "Only if the log is in a store: whether the store has everything that was recorded when the answer was made",
+                "description": "Only if the log is in a store: whether the store has everything that was recorded before the answer",
             },
         },
         "required": ["code", "lines"],

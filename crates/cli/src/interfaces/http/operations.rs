@@ -42,7 +42,7 @@ pub(super) struct Read {
 pub(super) enum AtRecord {
     /// As its option `--at`.
     Option,
-    /// Not at all: the view is about the files, or about records that its words name.
+    /// No run: the view is about the files, or about records that its words name.
     None,
 }
 
@@ -192,7 +192,7 @@ pub(super) const READS: &[Read] = &[
         "/v1/runs/{run}/questions",
         &["questions", "--run={run}", "--decided"],
         &[],
-        "What waits for a person, and what people decided",
+        "Items that wait for a person, and decisions of people",
     ),
     view("/v1/runs/{run}/steps/{step}", &["step", "--run={run}", "--", "{step}"], &[], "One step"),
     view(

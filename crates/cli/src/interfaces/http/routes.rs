@@ -143,7 +143,7 @@ async fn arrived(parameters: &RawPathParams, request: Request) -> Result<Arrived
     let query = request.uri().query().unwrap_or_default();
     named.extend(form_urlencoded::parse(query.as_bytes()).into_owned());
     if let Some((name, _)) = named.iter().find(|(_, value)| value.contains('\0')) {
-        return Err(invalid(format!("{name}: a text has no null characters")));
+        return Err(invalid(format!("{name}: null characters are not allowed")));
     }
     let (parts, body) = request.into_parts();
     let role = parts.extensions.get::<Role>().copied().unwrap_or(Role::Viewer);
@@ -174,7 +174,7 @@ pub(super) fn text(kind: &'static str, body: String) -> HttpResponse {
     response
 }
 
-/// That the server runs.
+/// The answer that the server runs.
 pub(super) async fn health() -> HttpResponse {
     text("text/plain; charset=utf-8", "ok\n".to_owned())
 }

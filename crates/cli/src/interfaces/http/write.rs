@@ -101,7 +101,7 @@ fn members(app: &App, operation: &Write, arrived: &Arrived) -> Result<Map<String
     }
     if operation.act == "claim" && !members.contains_key("secret") {
         if is_keyed(arrived, &members) {
-            let detail = "secret: a claim under a key needs one, so that its repetition has the same: 32 \
+            let detail = "secret: a claim with a key needs a secret, which its repetition sends again: 32 \
                           hexadecimal digits, from 16 random bytes";
             return Err(usage(detail));
         }
@@ -220,7 +220,7 @@ fn response(answer: &Answer, act: &str) -> HttpResponse {
         |word: &str| answer.lines.iter().any(|line| line.get("type").is_some_and(|it| it == word));
     match act {
         "claim" if has("task") => json(StatusCode::CREATED, answer),
-        // No step is ready now. After the end of the run none will ever be: then this is a response.
+        // No step is ready now. After the end of the run, this would be a response.
         "claim" if Code::of(answer.code) == Code::Waiting => {
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::NO_CONTENT;

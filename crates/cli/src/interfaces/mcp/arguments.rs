@@ -1,5 +1,5 @@
-//! The arguments of the tools. Their descriptions are what a model reads, so they are short, and the
-//! schemas are flat: texts, numbers, and lists of texts.
+//! The arguments of the tools. A model reads their descriptions, so they are short, and the schemas
+//! are flat: texts, numbers, and lists of texts.
 
 #[cfg(test)]
 use schemars::JsonSchema;
@@ -16,7 +16,9 @@ fn token<'de, D: Deserializer<'de>>(from: D) -> Result<Token, D::Error> {
     let value = Value::deserialize(from)?;
     let token = value.as_str().and_then(|text| text.trim().parse().ok());
     token.ok_or_else(|| {
-        D::Error::custom("token: expected the whole text that the claim answered, `412-9f2c...`")
+        D::Error::custom(
+            "token: expected the whole token in the answer to the claim, such as `412-9f2c...`",
+        )
     })
 }
 
@@ -187,7 +189,7 @@ pub(super) struct ShowArguments {
     pub(super) cursor: Option<String>,
 }
 
-/// What is shown.
+/// The subject to show.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -226,7 +228,7 @@ pub(super) struct PlanArguments {
     pub(super) acceptance: Vec<String>,
 }
 
-/// What is done with a plan.
+/// The action on a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -277,7 +279,7 @@ pub(super) struct ControlArguments {
     pub(super) by: String,
 }
 
-/// What is done with a run.
+/// The action on a run.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -293,7 +295,7 @@ pub(super) enum ControlAction {
 }
 
 impl ControlAction {
-    /// What it does, for the user.
+    /// The effect of the action, for the user.
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::Pause => "pause it",

@@ -39,13 +39,13 @@ pub(super) struct ToolServer {
     nonce: String,
     /// The secrets of claims follow from it.
     pub(super) seed: String,
-    /// The client is gone: no call may claim for it any longer.
+    /// The client has disconnected: its calls may no longer claim.
     is_closed: AtomicBool,
-    /// The process or the lease to which its claims are bound.
+    /// The process or the lease that its claims are bound to.
     pub(super) bound_to: BoundTo,
 }
 
-/// The answer of a tool, or why there is none.
+/// The answer of a tool, or the refusal.
 pub(super) type ToolOutcome = Result<Map<String, Value>, ToolRefusal>;
 
 /// Why a call was rejected. A model reads the text, and can call again.
@@ -124,7 +124,7 @@ impl ToolServer {
         deciding_client(&self.dir)
     }
 
-    /// Notes that the client is gone.
+    /// Notes that the client has disconnected.
     pub(super) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
     }
@@ -201,8 +201,9 @@ impl ToolCall<'_> {
         }
     }
 
-    /// The request with the name of the person or agent who decides, if it is a decision of a person: the user, who
-    /// decided in a form; otherwise the agent, whose decision counts only if the owner of the ledger allowed it.
+    /// The request with the name of its author, if it is a decision of a person: the user, who
+    /// decided in a form; otherwise the agent, whose decision counts only if the owner of the
+    /// ledger allowed it.
     fn attributed(&self, request: Request) -> Result<Request, ToolRefusal> {
         let named = request.author().map_or(Ok(()), |by| Actor::expect_own_name(&by));
         named.map_err(|why| ToolRefusal::arguments(&why))?;
@@ -213,12 +214,12 @@ impl ToolCall<'_> {
             Some(host) => Ok(request.of_actor(&Actor::Agent(host.to_owned()))?),
             None if self.can_ask => Err(ToolRefusal::new(
                 "agent_session",
-                "nothing that waits for the user is decided by this call\nhint: `ledger_show` with \
+                "this call decides nothing that waits for the user\nhint: `ledger_show` with \
                  `questions` lists what waits",
             )),
             None => Err(ToolRefusal::new(
                 "agent_session",
-                "only a person decides this, and this client shows the user no form\nhint: tell the user \
+                "only a person decides this, and this client cannot show a form\nhint: tell the user \
                  what waits: `ledger questions` in a shell of the user's own has the commands for it, and \
                  `ledger setup HOST --agents-decide` there lets the agents of a host decide",
             )),

@@ -92,7 +92,7 @@ fn propose(call: &ToolCall<'_>, arguments: PlanArguments) -> ToolOutcome {
     let Some(run) = run else {
         return Err(ToolRefusal::arguments("run: a new run needs a name"));
     };
-    // As for `ledger run`: the texts of other tools' files are not meant as criteria.
+    // As for `ledger run`: the texts in files of other tools are not criteria.
     let text = if file.format.is_native() { TextPolicy::Judge } else { TextPolicy::Trust };
     let policy = RunPolicy { text, ..RunPolicy::default() };
     let hash = plan_hash(&file.plan).to_string();
@@ -298,7 +298,7 @@ pub(super) fn control(call: &ToolCall<'_>, arguments: ControlArguments) -> ToolO
     Ok(line(answer.lines.into_iter().next()))
 }
 
-/// Asks the user, in a client that shows forms, whether to do what the model proposed.
+/// Asks the user, in a client with forms, whether to do the proposed action of the model.
 fn confirm_control(
     call: &ToolCall<'_>,
     run: &str,

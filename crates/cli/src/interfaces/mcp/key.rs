@@ -1,8 +1,8 @@
 //! Idempotency keys of tool calls.
 //!
-//! The protocol has no keys, and hosts repeat calls whose answer was lost. A key that the client chooses comes first.
-//! Otherwise the content of the call is the key, if the same call never means something new. Otherwise the identifier
-//! of the call within this process is the key.
+//! The protocol has no keys, and hosts repeat calls after a lost answer. A key that the client
+//! chooses comes first. Otherwise the content of the call is the key, if the same call never means
+//! something new. Otherwise the identifier of the call within this process is the key.
 
 use std::fs;
 use std::io::Write as _;
@@ -35,7 +35,7 @@ pub(super) fn secret_of(parts: &[&str]) -> Secret {
     secret
 }
 
-/// The secret of this user from which the secrets of claims are derived; `None` if the user has no home.
+/// The secret of this user for deriving the secrets of claims; `None` if the user has no home.
 pub(super) fn user_seed(new: &Secret) -> Option<String> {
     let folder = state_folder("mcp")?;
     private_files::create_folders(&folder).ok()?;

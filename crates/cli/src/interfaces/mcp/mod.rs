@@ -3,8 +3,8 @@
 //!
 //! A tool call becomes a request, as a command does, and goes the same way: to the server of the
 //! ledger, or to the ledger itself. `tools` lists the tools with their types, `work`, `read` and
-//! `control` execute them, `forms` asks the user, `result` fits what they answer to a limit, and `service` answers the
-//! protocol, both the one with `initialize` and the stateless one.
+//! `control` execute them, `forms` asks the user, `result` fits answers to a limit, and `service`
+//! implements the protocol, both with `initialize` and stateless.
 //!
 //! Invariants:
 //! - No lock is held between two calls, and no other process runs.
@@ -119,7 +119,7 @@ pub(crate) fn tools_over_http(
     environment: plan_ledger::Environment,
     role: Role,
 ) -> LedgerService {
-    // Only the client knows the person who answers, so an answer that names no person has this name.
+    // Only the client knows its user, so an answer without a person has this name.
     let person = "http".to_owned();
     let server = ToolServer::new(dir, environment, role, None, None, person).over_http();
     LedgerService::new(std::sync::Arc::new(server))

@@ -34,7 +34,7 @@ pub(super) const TEMPLATES: [LedgerResource; 4] = [
     },
 ];
 
-/// The text of a resource; `None` if there is none at that address.
+/// The text of a resource; `None` if the address is unknown.
 pub(super) fn read_resource(server: &ToolServer, uri: &str) -> Option<Result<String, ToolRefusal>> {
     let path = uri.strip_prefix("ledger://")?;
     let parts: Vec<String> = path.split('/').map(decoded).collect();

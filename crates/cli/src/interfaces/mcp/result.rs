@@ -5,10 +5,10 @@ use serde_json::{Map, Value, json};
 /// The most bytes of an answer.
 pub(super) const RESULT_LENGTH_MAX: usize = 8 << 10;
 
-/// The lengths to which texts are cut, one after the other, until an answer fits.
+/// The lengths for cutting texts, one after the other, until an answer fits.
 const TEXT_LENGTHS: [usize; 6] = [4096, 2048, 1024, 512, 200, 80];
 
-/// The numbers of items to which lists are cut.
+/// The numbers of items for cutting lists.
 const LIST_LENGTHS: [usize; 3] = [20, 5, 2];
 
 /// The answer, cut to the limit. A member `cut` states that something is missing.
@@ -66,7 +66,7 @@ fn cut(value: &mut Value, text_max: usize, list_max: usize) {
     }
 }
 
-/// How many of the earlier attempts a task has.
+/// The number of earlier attempts in a task.
 const ATTEMPTS_KEPT: usize = 1;
 
 /// The longest end of a log in a task.
@@ -113,8 +113,8 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// The lines of a text from a line on, as many as a page holds; and the line with which the next page
-/// begins. A line that is longer than a page is cut.
+/// The lines of one page of a text, from a line on; and the first line of the next page. A line
+/// that is longer than a page is cut.
 pub(super) fn page(text: &str, from: usize, length_max: usize) -> (String, Option<usize>) {
     let (mut page, mut next) = (String::new(), from);
     for line in text.split_inclusive('\n').skip(from) {

@@ -37,7 +37,7 @@ pub(super) fn serve(server: ToolServer) -> Result<(), Failure> {
         .name("read".to_owned())
         .spawn(move || {
             read_lines(&mut io::stdin().lock(), &sender);
-            // The client is gone: waiting calls must not claim for it.
+            // The client has disconnected: waiting calls must not claim for it.
             of_reader.close();
         })
         .map_err(failed)?;

@@ -156,7 +156,7 @@ mod tests {
         let published: Value =
             serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
         assert!(published == list, "format/mcp-tools.json is stale; run with UPDATE_GOLDEN=1");
-        // The program was built with the file as it was before.
+        // The program was built with an earlier version of the file.
         if std::env::var_os("UPDATE_GOLDEN").is_none() {
             assert_eq!(json!({ "tools": tool_list(Role::Operator) }), published);
         }

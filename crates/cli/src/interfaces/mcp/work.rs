@@ -235,7 +235,7 @@ pub(super) fn value_of(value: Value) -> Value {
     }
 }
 
-/// A task, or why there is none.
+/// A task, or the reason for none.
 fn task_or_nothing(line: Map<String, Value>) -> Map<String, Value> {
     let got = line.get("type").is_some_and(|it| it == "task");
     let mut line = if got { task(line) } else { line };

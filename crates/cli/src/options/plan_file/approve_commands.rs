@@ -1,9 +1,9 @@
 //! Asks before a run may execute commands of a file of another tool: criteria that were read as commands,
 //! and commands in the native form.
 //!
-//! The form of a native plan says what is a command, so only the files of other tools are asked
-//! about. A command is asked about once in a ledger: it is approved with the plan version that has it.
-//! In the shell of an agent session nothing is approved, unless the owner of the ledger allowed it.
+//! A native plan marks its commands as such, so the question is only about files of other tools.
+//! Each command needs one approval in a ledger, together with the plan version that has it. In the
+//! shell of an agent session nothing is approved, unless the owner of the ledger allowed it.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -17,12 +17,12 @@ use crate::protocol::counted;
 use crate::runner::approved_commands;
 use crate::server::{AgentSession, agents_may_decide};
 
-/// What is to be approved, and where.
+/// The commands to approve, and their context.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CommandApproval<'a> {
     /// The plan file, for messages.
     pub(crate) plan: &'a Path,
-    /// The ledger whose approved commands need no question.
+    /// The ledger with commands that are approved already and need no question.
     pub(crate) ledger: &'a Path,
     /// Whether the command line approves all of them.
     pub(crate) yes: bool,
@@ -45,7 +45,8 @@ pub(crate) fn approve_commands(
     if commands.is_empty() {
         return Ok(());
     }
-    // The approval is a person's: an agent that may start a run may not approve what it executes.
+    // The approval must come from a person: an agent that may start a run may not approve its
+    // commands.
     let session = AgentSession::of_environment();
     if let Some(session) = session.filter(|it| !agents_may_decide(approval.ledger, it.host)) {
         return Err(Failure::AgentSession { session: session.name });

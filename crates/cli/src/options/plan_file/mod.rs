@@ -50,7 +50,7 @@ impl ReadPlanArgs {
         read.map_err(|error| with_near_file(Failure::of_input(error), file))
     }
 
-    /// Where a plan that was read from this file comes from.
+    /// The source of a plan that was read from this file.
     pub(crate) fn provenance(file: &Path) -> Provenance {
         let bytes = std::fs::read(file).ok();
         Provenance {
@@ -87,13 +87,13 @@ impl ReadPlanArgs {
     }
 }
 
-/// The most names of a folder among which a near one is looked for.
+/// Maximum number of names of a folder in the search for a similar one.
 const NAMES_MAX: usize = 4096;
 
 /// How the names of plan files end.
 const EXTENSIONS: [&str; 4] = ["yaml", "yml", "json", "md"];
 
-/// The failure to read a file that does not exist, with the name of the one that is probably meant.
+/// The failure to read a file that does not exist, with the name of a similar file.
 fn with_near_file(failure: Failure, file: &Path) -> Failure {
     match (failure, near_file(file)) {
         (Failure::Usage(message), Some(near)) => {
@@ -103,7 +103,8 @@ fn with_near_file(failure: Failure, file: &Path) -> Failure {
     }
 }
 
-/// The plan file beside a path that does not exist, whose name is nearly the same, or the same without its end.
+/// The plan file with a similar name beside a path that does not exist, or with the same name and
+/// another extension.
 fn near_file(file: &Path) -> Option<PathBuf> {
     if file.exists() {
         return None;

@@ -1,11 +1,12 @@
-//! What a plan lacks if agents work on it and no person watches: a time limit, attempts, criteria, a budget.
+//! The settings that a plan lacks if agents work on it without a person: a time limit, attempts,
+//! criteria, a budget.
 
 use plan_ledger::{Plan, Step};
 
 use crate::output::is_for_agent;
 use crate::protocol::counted;
 
-/// What the command line of a run gives, if there is one.
+/// The settings from the command line of a run, if any.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Given {
     /// `--output-timeout` or `--progress-timeout`.
@@ -16,7 +17,7 @@ pub(crate) struct Given {
     pub(crate) criteria: bool,
 }
 
-/// What a plan lacks, one line each, with what gives it.
+/// The settings that a plan lacks, one line each, with the fix.
 pub(crate) fn lacks(plan: &Plan, given: Given) -> Vec<String> {
     // Commands are programs that their author knows.
     let agents = || plan.steps.iter().filter(|step| plan.with_defaults(step).command.is_none());
@@ -45,7 +46,7 @@ pub(crate) fn lacks(plan: &Plan, given: Given) -> Vec<String> {
         say(count(&|step| plan.with_defaults(step).retry.is_none()), text);
     }
     if !given.criteria {
-        let text = "no criterion: the agent's word alone is taken; `acceptance: [{command: CHECK}]` \
+        let text = "no criterion: the agent's word alone accepts the step; `acceptance: [{command: CHECK}]` \
                     in the plan, or text criteria and --judge CMD";
         say(count(&|step| step.acceptance.is_empty()), text);
     }

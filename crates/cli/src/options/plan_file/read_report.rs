@@ -1,5 +1,4 @@
-//! What was read of a plan file of another tool, and what was not: printed before a step is
-//! dispatched.
+//! Reports the read and unread parts of a plan file of another tool, before a step is dispatched.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -56,7 +55,7 @@ struct CommandJson {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 struct KeptJson {
-    /// How many tasks, or the file itself, have it.
+    /// The number of places: tasks, or the file itself.
     count: usize,
     /// Its name.
     name: String,
@@ -107,7 +106,7 @@ struct UnreadJson {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 struct CorrectionJson {
-    /// What was changed.
+    /// The kind of the change.
     kind: &'static str,
     /// The line of the step.
     line: Option<u64>,
@@ -161,7 +160,7 @@ impl From<&PlanFile> for ReadLine {
 
 /// Gives the steps of a file without ids those that the run's plan has for the same texts.
 pub(crate) fn keep_ids(file: &mut PlanFile, ledger: &Path, run: &str) {
-    // Without a ledger or a run, the ids of the file are as good.
+    // Without a ledger or a run, the ids of the file are used.
     let view = LedgerView::open(ledger, &Environment::system()).ok();
     let fold = view.and_then(|view| view.fold_recent().ok());
     let run = fold.as_ref().and_then(|fold| fold.state.run_named(run));
@@ -170,7 +169,7 @@ pub(crate) fn keep_ids(file: &mut PlanFile, ledger: &Path, run: &str) {
     }
 }
 
-/// Prints what was read, and each kind of correction.
+/// Prints the read parts, and each kind of correction.
 pub(crate) fn print_read_report(path: &Path, file: &PlanFile) {
     let name = path.display();
     print_message(&format!("{name}: {}", file.read_summary()));

@@ -16,8 +16,8 @@ pub(crate) struct GuardArgs {
     /// first time, the second and the third; then quick failures pause the run
     #[arg(long, value_name = "DURATIONS", default_value = "5m,15m,1h", value_parser = parse_waits)]
     limit_waits: [u64; 3],
-    /// Start work by itself only in these hours of the day, where the machine is, such as 23:00-07:00; what
-    /// was started continues
+    /// Start work by itself only in these hours of the day, in the time zone of the machine, such
+    /// as 23:00-07:00; work that has started continues
     #[arg(long, value_name = "FROM-TO", value_parser = Hours::parse)]
     hours: Option<Hours>,
     /// Pause the run while the ledger's disk has less room than this many MB [default: 64, or

@@ -20,7 +20,7 @@ pub(crate) struct WorkerLimitArgs {
     /// End a worker that prints the same lines this often in a row; a `repeat_limit` in the plan comes first
     #[arg(long, value_name = "TIMES", value_parser = clap::value_parser!(u32).range(2..))]
     repeat_limit: Option<u32>,
-    /// How long a worker may take to end after SIGTERM, when the runner is told to stop
+    /// How long a worker may take to end after SIGTERM, when the runner must stop
     #[arg(long, value_name = "DURATION", value_parser = parse_timespan, default_value = "10s")]
     grace: Duration,
 }

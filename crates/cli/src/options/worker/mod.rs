@@ -38,7 +38,7 @@ fn default_worker() -> String {
     AgentSession::of_this_process().map_or_else(|| "worker".to_owned(), |session| session.name)
 }
 
-/// Which steps a worker takes.
+/// The steps that a worker takes.
 #[derive(Debug, Args)]
 pub(crate) struct RouteArgs {
     /// Only steps of this owner, or without an owner; may be repeated. `human` is a person

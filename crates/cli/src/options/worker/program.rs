@@ -9,13 +9,13 @@ use rustix::fs::{Access, access};
 
 use crate::output::Failure;
 
-/// Characters with which a word means something else to a shell.
+/// Characters that give a word another meaning in a shell.
 const SPECIAL: &[char] = &[
     '$', '`', '\'', '"', '\\', '(', ')', '{', '}', '<', '>', '|', '&', ';', '*', '?', '[', ']',
     '~', '#', '!', '=',
 ];
 
-/// Rejects a shell command whose program does not exist or is not executable.
+/// Rejects a shell command with a program that does not exist or is not executable.
 pub(crate) fn check(command: &str) -> Result<(), Failure> {
     let word = command.split_whitespace().find(|word| !is_assignment(word) && *word != "exec");
     match word.filter(|word| !word.contains(SPECIAL)) {
@@ -49,7 +49,7 @@ fn problem_of_file(path: &Path) -> Option<&'static str> {
     }
 }
 
-/// Whether a shell knows a command of this name: a program, or one of its own words.
+/// Whether a shell knows a command of this name: a program, or a builtin.
 fn is_known_to_shell(program: &str) -> bool {
     let mut shell = Command::new("sh");
     shell.args(["-c", "command -v \"$1\"", "sh", program]);
@@ -69,7 +69,7 @@ fn is_assignment(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: a program that is certainly missing is rejected, and nothing else.
+    //! Goal: only a program that is certainly missing is rejected.
 
     use super::*;
 

@@ -23,7 +23,7 @@ impl LeftOut {
     #[cfg(not(feature = "tls"))]
     pub(crate) const TLS: Self = Self { name: "TLS", feature: "tls" };
 
-    /// How to get a program that has it.
+    /// Instructions for getting a program with the feature.
     pub(crate) fn hint(self) -> String {
         let build = "cargo build --release -p plan-ledger-cli --features";
         format!("build it with `{build} {}`, or install a release package", self.feature)

@@ -98,7 +98,7 @@ pub enum Failure {
     Usage(String),
     /// It names something that does not exist.
     Missing {
-        /// What it is.
+        /// The kind of thing.
         what: Missing,
         /// The name, and the names that there are.
         message: String,
@@ -126,7 +126,7 @@ pub enum Failure {
     OptionInAgentSession {
         /// The host, and the session if it is known.
         session: String,
-        /// The option, with its value if only that one is meant.
+        /// The option, with its value if only this value is refused.
         option: &'static str,
     },
     /// It starts a judge, and comes from the shell of an agent session.
@@ -197,8 +197,8 @@ impl Failure {
         }
     }
 
-    /// The failure of a command whose input file cannot be read. A missing or invalid file is wrong
-    /// usage; a refusal of the operating system is not, as everywhere else.
+    /// The failure of a command with an input file that cannot be read. A missing or invalid file
+    /// is wrong usage; a refusal of the operating system is not, as everywhere else.
     #[must_use]
     pub fn of_input(error: Error) -> Self {
         let source =
@@ -296,7 +296,7 @@ pub(crate) struct ErrorLine {
     pub(super) several: Option<ActiveRuns>,
 }
 
-/// The runs of which a command or request must name one.
+/// The active runs, if a command or request must name one of them.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ActiveRuns {
@@ -445,8 +445,8 @@ impl fmt::Display for Failure {
             ),
             Self::JudgeInAgentSession { session } => write!(
                 f,
-                "this is an agent session ({session}), and no judge starts here: it checks in an \
-                 environment of its own\nhint: tell the user; a person starts the judge in a shell that no \
+                "this is an agent session ({session}), and no judge starts here, because the \
+                 agent controls this environment\nhint: tell the user; a person starts the judge in a shell that no \
                  agent host started"
             ),
             Self::AuthorInAgentSession { session } => write!(
@@ -517,7 +517,7 @@ pub(crate) fn expect_short_numbers(text: &str) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: an error of the operating system says what a person can do.
+    //! Goal: an error of the operating system has a hint for a person.
 
     use super::*;
 

@@ -21,7 +21,7 @@ pub const DONE_BYTES_MAX: usize = 8 << 10;
 /// The longest title in a summary, in characters.
 const TITLE_LENGTH_MAX: usize = 120;
 
-/// What was done in the run before the step.
+/// The work of the run before the step.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct DoneSummary<'a> {
@@ -47,7 +47,7 @@ pub struct DoneStep<'a> {
     pub title: String,
     /// Whether it was skipped instead of accepted.
     pub skipped: bool,
-    /// The JSON text of its output, at most 1000 bytes; empty if there is none.
+    /// The JSON text of its output, at most 1000 bytes; empty without an output.
     pub output: &'a str,
     /// The length of the whole text in bytes.
     pub output_bytes: u64,
@@ -103,7 +103,7 @@ impl<'a> DoneStep<'a> {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: the summary keeps its limit, and what is nearest.
+    //! Goal: the summary keeps its limit and the nearest steps.
 
     use super::*;
 

@@ -1,8 +1,8 @@
 //! Files that a plan names: their current state, and whether a worker changed other files.
 //!
-//! Paths are relative to the folder in which the runner and its workers run. An entry of `changes`
-//! is a file, a folder (with everything below it), or a pattern: `*` matches any part of one name,
-//! `**` any number of names. Files that no step names are not examined.
+//! Paths are relative to the working folder of the runner and its workers. An entry of `changes` is
+//! a file, a folder (with everything below it), or a pattern: `*` matches any part of one name,
+//! `**` any number of names. Files without a step that names them are not examined.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
@@ -38,8 +38,8 @@ pub struct ChangedFile {
     pub hash: Option<ContentHash>,
     /// Its hash when the plan was made.
     pub planned_hash: Option<ContentHash>,
-    /// Whether it changed since the plan was made; `None` if no hash was recorded, or if it is not
-    /// a regular file.
+    /// Whether the file changed since the plan was made; `None` without a recorded hash, or if it
+    /// is not a regular file.
     pub changed: Option<bool>,
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn changed_files(changes: &[String], planned: &[PlannedFile]) -> Vec<
         if !is_pattern(entry) {
             return BTreeSet::from([entry.clone()]);
         }
-        // Files that are gone are among the planned ones.
+        // Lost files are among the planned ones.
         let planned: Vec<String> = planned_in(entry);
         files_like(entry).into_iter().chain(planned).collect()
     };
@@ -109,11 +109,13 @@ const COMPARED_BYTES_MAX: u64 = 256 << 20;
 /// The most changed files that a view looks up in the plan.
 const CHANGED_FILES_MAX: usize = 100;
 
-/// The files of steps that did not begin, or of one of them, that changed since the plan was made
-/// although no other step may change them: what a runner would report before it starts them.
+/// The steps that have not begun with files that changed since the plan was made, although no other
+/// step may change them; or the files of one of these steps. A runner reports them before it starts
+/// the steps.
 ///
-/// `None` if that is not known: no file was recorded for the active version, the files are too many or
-/// too long, or none of the recorded ones is in this folder, which is probably not that of the plan.
+/// `None` if this is not known: no file was recorded for the active version, the files are too many
+/// or too long, or none of the recorded ones is in this folder, which is probably not that of the
+/// plan.
 pub(crate) fn stale_steps(
     run: &Run,
     only: Option<StepNumber>,
@@ -148,7 +150,7 @@ pub(crate) fn stale_steps(
     Some(stale.into_iter().collect())
 }
 
-/// The recorded files that are no longer as they were; `None` if that is not known.
+/// The recorded files that changed; `None` if this is not known.
 fn changed_among<'a>(files: &[(&'a String, &Option<ContentHash>)]) -> Option<Vec<&'a str>> {
     let length = |(path, _): &(&String, _)| fs::metadata(path).map_or(0, |found| found.len());
     if files.len() > COMPARED_FILES_MAX
@@ -239,8 +241,8 @@ fn look(path: &str) -> (FileState, Option<ContentHash>) {
     (if hash.is_some() { FileState::File } else { other }, hash)
 }
 
-/// The longest file of which the hash is computed, in bytes: a few seconds. A sparse file can be far
-/// longer than its disk.
+/// The maximum length of a file for computing its hash, in bytes: a few seconds. A sparse file can
+/// be far longer than its disk.
 const HASHED_LENGTH_MAX: u64 = 4 << 30;
 
 /// The hash of a file, unless it is too long or grows without end.

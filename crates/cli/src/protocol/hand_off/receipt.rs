@@ -26,7 +26,7 @@ pub struct ReceiptFile {
     /// The reason for a failure or for a new plan version.
     #[serde(default)]
     pub message: Option<String>,
-    /// The id of the step from which work should be done again; only with the outcome
+    /// The id of the step from which work should be redone; only with the outcome
     /// `replan_requested`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,

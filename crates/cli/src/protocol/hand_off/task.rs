@@ -43,7 +43,7 @@ pub struct HandOff<'a> {
     pub run: &'a str,
     /// The part of the plan that every worker gets.
     pub plan: PlanBrief<'a>,
-    /// What was done in the run before the step.
+    /// The work of the run before the step.
     pub done: DoneSummary<'a>,
     /// The step as in the plan, with defaults filled in.
     pub step: &'a Step,
@@ -51,7 +51,7 @@ pub struct HandOff<'a> {
     pub number: u32,
     /// The attempt, from 1.
     pub attempt: u32,
-    /// The token with which the worker reports.
+    /// The token for the reports of the worker.
     pub token: Token,
     /// The values of the variables that the step reads; null for a variable that is not set.
     #[cfg_attr(test, schemars(with = "BTreeMap<String, crate::json::AnyJson>"))]
@@ -104,17 +104,17 @@ pub struct PreviousAttempt<'a> {
     pub failed_criteria: Vec<FailedCriterion<'a>>,
     /// The end of its standard error.
     pub log_tail: &'a str,
-    /// What a person or a decider decided about it; null if the rules decided.
+    /// The decision of a person or a decider about it; null if the rules decided.
     pub decision: Option<AttemptDecision<'a>>,
 }
 
-/// What was decided about a previous attempt.
+/// The decision about a previous attempt.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct AttemptDecision<'a> {
     /// The answer to the question about it, or the decision.
     pub decision: &'a str,
-    /// Who decided.
+    /// The author of the decision.
     pub by: &'a str,
     /// The reason, at most 1000 characters.
     pub note: String,

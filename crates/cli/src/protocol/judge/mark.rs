@@ -1,4 +1,5 @@
-//! Whether a process checks what others report: while a judge is at work, it has a lock on a file.
+//! Shows that a judge is at work: it has a lock on a file while it checks the reports of other
+//! processes.
 //!
 //! A runner and a judge of one run have a shared lock on the file of that run, a judge of every run on a file for
 //! all of them; a worker that checks its own step has the check lock of that step. A lock ends with its process, even by a kill,
@@ -28,7 +29,7 @@ pub(crate) fn step_lock(ledger: &Path, run: RunId, step: StepNumber) -> PathBuf 
     checks_folder(ledger).join(format!("run-{run}-step-{step}.lock"))
 }
 
-/// Whether a process checks what is reported in a run.
+/// Whether a process checks the reports in a run.
 pub(crate) fn has_judge(ledger: &Path, run: RunId) -> bool {
     [Some(run), None].iter().any(|of| is_locked(&judge_mark(ledger, *of)))
 }

@@ -1,5 +1,6 @@
-//! What a judge needs to check the reports of others: an approval of the commands, by a person, and a folder; the mark
-//! that shows that a judge is at work; and the reason why none checks a step.
+//! The conditions for checking the reports of other processes: an approval of the commands by a
+//! person, and a folder; the mark that shows that a judge is at work; and the reason why none
+//! checks a step.
 
 mod mark;
 mod unchecked;

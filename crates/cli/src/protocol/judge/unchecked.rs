@@ -1,4 +1,4 @@
-//! Why no process checks the commands of a reported step, and what helps.
+//! The reason why no process checks the commands of a reported step, and the remedy.
 
 use std::path::Path;
 
@@ -9,17 +9,17 @@ use plan_ledger_views::{approval_of, is_unapproved, quoted};
 use super::mark::{has_judge, is_locked, step_lock};
 use super::work_folder::check_folder;
 
-/// A claim that was made in another folder than that in which the commands were approved.
+/// A claim that was made outside of the folder of the approved commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WorkElsewhere {
-    /// Where the commands were approved.
+    /// The folder of the approval.
     pub(crate) approved: String,
-    /// Where the step was claimed.
+    /// The folder of the claim.
     pub(crate) work: String,
 }
 
 impl WorkElsewhere {
-    /// That of a step with command criteria without a verdict.
+    /// The claim of a step with command criteria without a verdict, if it was made elsewhere.
     pub(crate) fn of(run: &Run, number: StepNumber) -> Option<Self> {
         let work = run.step(number)?.attempt()?.process.as_ref()?.folder.as_ref()?;
         if !has_open_command(run, number) {
@@ -41,7 +41,8 @@ impl WorkElsewhere {
     }
 }
 
-/// What may keep a reported step from being checked, as far as it is known without a look at its folder.
+/// Reasons that may keep a reported step from being checked, as far as they are known without
+/// reading its folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unchecked {
     run: String,
@@ -51,7 +52,7 @@ pub(crate) struct Unchecked {
 }
 
 impl Unchecked {
-    /// That of a step; `None` if there is nothing to check, or a process checks it.
+    /// The reasons for a step; `None` if there is nothing to check, or a process checks it.
     pub(crate) fn of(ledger: &Path, run: &Run, number: StepNumber) -> Option<Self> {
         run.step(number).filter(|step| step.status == StepStatus::Reported)?;
         if !has_open_command(run, number) || is_locked(&step_lock(ledger, run.id, number)) {
@@ -61,7 +62,7 @@ impl Unchecked {
         Some(Self { run: run.name.clone(), elsewhere, no_judge })
     }
 
-    /// Why no process checks the step, and what helps; `None` if a judge is at work.
+    /// The reason why no process checks the step, and the remedy; `None` if a judge is at work.
     pub(crate) fn text(self) -> Option<String> {
         let problem = self.elsewhere.and_then(|elsewhere| elsewhere.problem());
         let misplaced = problem.map(|problem| {
@@ -75,8 +76,8 @@ impl Unchecked {
     }
 }
 
-/// Why no process checks the commands of a reported step, and what helps; `None` if there is nothing to check, or
-/// a process does.
+/// The reason why no process checks the commands of a reported step, and the remedy; `None` if
+/// there is nothing to check, or a process does.
 pub(crate) fn unchecked_text(ledger: &Path, run: &Run, number: StepNumber) -> Option<String> {
     Unchecked::of(ledger, run, number)?.text()
 }
@@ -90,7 +91,8 @@ fn has_open_command(run: &Run, number: StepNumber) -> bool {
     open.any(|(_, criterion)| matches!(criterion, Criterion::Command(_)))
 }
 
-/// Why no process runs the commands that check a run, and what helps; `None` if a judge is at work.
+/// The reason why no process runs the commands that check a run, and the remedy; `None` if a judge
+/// is at work.
 pub(crate) fn no_judge_text(ledger: &Path, run: &Run) -> Option<String> {
     let name = quoted(&run.name);
     if is_unapproved(run) {

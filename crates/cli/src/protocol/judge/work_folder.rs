@@ -1,8 +1,8 @@
 //! The folder in which a judge checks the work of a claim.
 //!
-//! A claim names the folder of its process, so the folder is only a hint. It chooses between the worktrees of the
-//! repository of the plan's folder, and no folder within one: commands run in the plan's folder, or in the same
-//! place of another worktree that the repository lists, and nowhere else.
+//! A claim names the folder of its process, so the folder is only a hint. It only selects a
+//! worktree of the repository with the plan's folder, and no folder inside a worktree: commands run
+//! in the plan's folder, or in the same place of another worktree that the repository lists.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -74,8 +74,8 @@ impl Worktrees {
     }
 }
 
-/// Whether a folder names the repository as its own, and the repository names the folder. Git lists what the
-/// repository names, also where nothing names the repository.
+/// Whether a folder and the repository name each other. Git lists the folders that the repository
+/// names, even if they do not name the repository.
 fn is_linked(tree: &Path, common: &Path) -> bool {
     let link = tree.join(".git");
     let Some(folder) = target(&link, tree) else { return false };
@@ -86,7 +86,7 @@ fn is_linked(tree: &Path, common: &Path) -> bool {
 
 /// The folder or file that a file of a repository names; a folder names itself.
 fn target(link: &Path, base: &Path) -> Option<PathBuf> {
-    // A link of the file system is none of Git's.
+    // A link of the file system is not a link of Git.
     let kind = fs::symlink_metadata(link).ok()?.file_type();
     if kind.is_dir() {
         return link.canonicalize().ok();
@@ -101,7 +101,7 @@ fn path_of(line: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(line.strip_suffix(b"\n").unwrap_or(line)))
 }
 
-/// What Git prints in a folder.
+/// The output of Git in a folder.
 fn git(folder: &Path, words: &[&str]) -> Option<Vec<u8>> {
     let mut git = Command::new("git");
     git.args(words).current_dir(folder);

@@ -85,7 +85,7 @@ impl Clock for Moved {
 }
 
 /// A worker that takes 30 seconds. From second 2 to second 6 the disk has no room for a record, and
-/// at the end another process records what is due.
+/// at the end another process records due events.
 struct Slow<'a> {
     inner: Scripted,
     ledger: &'a Ledger,

@@ -104,7 +104,7 @@ pub(crate) enum Consequence {
     Hold(HeldOwner),
 }
 
-/// An owner whose steps are held.
+/// An owner with held steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HeldOwner {
     pub(crate) owner: Option<String>,
@@ -113,7 +113,7 @@ pub(crate) struct HeldOwner {
     pub(crate) reason: String,
     /// Whether its workers fail, and why is not known.
     pub(crate) is_unexplained: bool,
-    /// Whether it is the first one at a usage limit.
+    /// Whether it is the first owner at a usage limit.
     pub(crate) is_first_limit: bool,
 }
 
@@ -253,7 +253,7 @@ impl GuardState {
                 LimitsOfStep { owner: owner.clone(), is_asked: true, ..LimitsOfStep::default() };
             self.limits.insert(step, asked);
             state.quick = (0, BTreeSet::new());
-            let reason = format!("a limit that no waiting ends: {first_line}");
+            let reason = format!("a limit that waiting does not end: {first_line}");
             let hold = Hold::until_answer(now.ledger, reason.clone());
             let earlier = state.hold.replace(hold);
             let is_first_limit = earlier.is_none_or(|hold| !hold.is_for_person);
@@ -268,7 +268,7 @@ impl GuardState {
                 || LimitsOfStep { owner: owner.clone(), successes, ..LimitsOfStep::default() };
             let limits = self.limits.entry(step.clone()).or_insert_with(first);
             if limits.owner != owner {
-                // Its second owner met one, too, or its own one again.
+                // Its second owner met a limit, too, or its own owner met one again.
                 *limits = first();
             }
             limits.is_own |= limits.count >= LIMITS_MAX && state.successes > limits.successes;
@@ -333,8 +333,8 @@ impl GuardState {
         }
     }
 
-    /// The owners of which no step is dispatched now: they are held, or their probe is at work. `running` has the
-    /// owners of the attempts at work, and when those began.
+    /// The owners that get no step now: they are held, or their probe is at work. `running` has the
+    /// owners of the attempts at work, and the start times of these.
     pub(crate) fn held_owners<'a>(
         &self,
         clock: &dyn Clock,
@@ -545,7 +545,7 @@ fn reason_with_owner(owner: Option<&str>, hold: &Hold) -> String {
     }
 }
 
-/// A hold until a time of the ledger, for another reason than a limit.
+/// A hold until a time of the ledger, for a reason other than a limit.
 fn timed_hold(since: Timestamp, until: Timestamp, reason: String) -> Hold {
     Hold { since, until, wall: None, reason, is_limit: false, is_for_person: false }
 }

@@ -42,8 +42,8 @@ impl Drive<'_> {
             Ruling::Fail => ResolvedOutcome::DidNotHappen,
         });
         if finding == Some(ResolvedOutcome::DidNotHappen) && !self.has_attempts_left(&step) {
-            // Without this limit, a step whose attempts are lost repeatedly would be retried
-            // forever.
+            // Without this limit, a step would be retried forever if its attempts are lost
+            // repeatedly.
             finding = None;
             evidence.push_str("; it did not happen, and no attempt is left: a person must decide");
         }
@@ -85,8 +85,7 @@ impl Drive<'_> {
     }
 }
 
-/// The probe of an `outcome_unknown` step with the attempt to examine; `None` if there is no probe
-/// to run.
+/// The probe of an `outcome_unknown` step with the attempt to examine; `None` without a probe.
 fn probe_of(
     run: &Run,
     number: StepNumber,

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - The runner deletes an attempt's local files only after the end of the attempt is durable.
-//! - The runner stops a worker whose attempt is over (its lease expired, or a new plan version
+//! - The runner stops a worker when its attempt is over (its lease expired, or a new plan version
 //!   removed its step): the result would be rejected, and another worker may already have the step.
 
 use plan_ledger::internals::ledger::PLANNED_FILES;
@@ -30,7 +30,7 @@ use crate::runner::workers::Report;
 /// How long to wait before retrying a failed lease renewal.
 const RENEW_AGAIN: Micros = 1_000_000;
 
-/// The pause between two checks for claims of processes that are gone.
+/// The pause between two checks for claims of dead processes.
 const DEAD_CLAIMS_EVERY: Micros = 2_000_000;
 
 /// The actor of the records that the runner writes.
@@ -135,7 +135,8 @@ impl Drive<'_> {
         disk_problem(self.options.guards, self.workers.shared_folder()?)
     }
 
-    /// Why a step whose worker succeeded is not accepted; empty if it is, or is not judged yet.
+    /// The reason why a step is not accepted after its worker succeeded; empty if it is accepted,
+    /// or not judged yet.
     fn why_not(&mut self, step: &StepName, status: StepStatus) -> String {
         if matches!(status, StepStatus::Accepted | StepStatus::Reported) {
             return String::new();
@@ -236,8 +237,8 @@ impl Drive<'_> {
         }
     }
 
-    /// From time to time, take over the claims of other workers whose processes are gone: their leases may last for
-    /// hours.
+    /// From time to time, take over the claims of dead processes of other workers: their leases may
+    /// last for hours.
     pub(crate) fn release_dead_claims(&mut self) -> Result<()> {
         let Some(take_over) = self.options.take_over else { return Ok(()) };
         let Some(dir) = self.workers.shared_folder().map(ToOwned::to_owned) else { return Ok(()) };
@@ -263,7 +264,7 @@ impl Drive<'_> {
         }
     }
 
-    /// Stop the workers whose attempts are over.
+    /// Stop the workers with attempts that are over.
     pub(crate) fn end_revoked(&mut self) {
         let Some(state) = self.state() else { return };
         let is_over = |token: &AttemptToken| !state.in_flight.contains_key(token);

@@ -5,9 +5,9 @@
 //!   twice: after a kill the outcome would be unknown. If its supervisor is gone, the worker cannot be taken over, and
 //!   the runner waits for it.
 //! - A result that a worker left is recorded, and its files are deleted only then.
-//! - An attempt is recorded as lost only after its worker is known to be dead. Attempts of workers without a runner
-//!   keep their leases, and so do those that the runner of another machine may host. A stub worker is part of its
-//!   runner, which can no longer write.
+//! - An attempt is recorded as lost only after its worker is known to be dead. Attempts of workers
+//!   without a runner keep their leases, and so do attempts that a runner on another machine may
+//!   host. A stub worker is part of its runner, which can no longer write.
 
 use std::path::Path;
 use std::thread;
@@ -33,7 +33,7 @@ pub struct Recovered {
     pub lost: u32,
     /// Receipts that were recorded for it.
     pub receipts: u32,
-    /// The attempts whose workers were taken over.
+    /// The attempts with workers that were taken over.
     pub adopted: Vec<AttemptToken>,
 }
 
@@ -211,9 +211,9 @@ const KEPT_LEASE: Micros = 60_000_000;
 /// A lease that ends sooner than this is renewed.
 const KEPT_MARGIN: Micros = 10_000_000;
 
-/// Keep the results of the workers of a runner that is gone, without taking the workers over: a result is recorded, and
-/// the lease of a worker that is at work does not end. The caller has the lock of the ledger, and is no runner, except
-/// of that run.
+/// Keep the results of the workers of a dead runner without taking the workers over: a result is
+/// recorded, and the lease of a worker at work does not end. The caller has the lock of the ledger,
+/// and is not a runner, except of that run.
 pub(crate) fn keep_left(ledger: &Ledger, dir: &Path, except: Option<RunId>) -> Result<()> {
     plan_ledger::mutant!(LeftWorkerExpires => return Ok(()));
     let state = ledger.state()?;
@@ -281,8 +281,8 @@ fn unrepeatable_at_work(
         .collect())
 }
 
-/// Wait for the workers of an earlier runner whose steps must not be done twice, up to the time limit
-/// of each step.
+/// Wait for the workers of an earlier runner that must not be interrupted, because their steps must
+/// not be repeated, up to the time limit of each step.
 fn wait_for_unrepeatable(
     ledger: &Ledger,
     run: RunId,

@@ -207,7 +207,7 @@ impl Drive<'_> {
         } else {
             self.guard.holds(hours, |owner| self.second_of(owner))
         };
-        // A moved folder is not made anew.
+        // A moved folder is not created again.
         if holds == self.noted_holds || self.fatal.is_some() {
             return;
         }
@@ -233,7 +233,7 @@ impl Drive<'_> {
         Route { held, limited, last, ..self.options.route.clone() }
     }
 
-    /// The second owner whose workers now take the steps of an owner.
+    /// The second owner that now provides workers for the steps of an owner.
     pub(crate) fn second_of(&self, owner: Option<&str>) -> Option<String> {
         let state = self.ledger.state().ok()?;
         let owners = &state.runs.get(&self.run)?.plan()?.header().owners;
@@ -243,8 +243,8 @@ impl Drive<'_> {
         }
     }
 
-    /// Report the skipped steps whose condition cannot be evaluated: their author meant something
-    /// else.
+    /// Report the skipped steps with a condition that cannot be evaluated: it is probably a
+    /// mistake.
     fn note_conditions(&mut self) {
         let Some(state) = self.state() else { return };
         let Some(run) = state.runs.get(&self.run) else { return };
@@ -321,8 +321,8 @@ impl Drive<'_> {
                 Ok(Some(task)) => task,
                 Ok(None) if self.prepare_version()? => continue,
                 Ok(None) => break,
-                // A run that has ended, or whose plan is not approved yet, has nothing to dispatch:
-                // its summary reports why.
+                // A run that has ended, or has no approved plan yet, has nothing to dispatch: its
+                // summary reports the reason.
                 Err(error) if error.rejection().is_some() && !self.is_running() => break,
                 Err(error) => return Err(error),
             };
@@ -390,16 +390,16 @@ impl Drive<'_> {
         Ok(())
     }
 
-    /// The second owner for whose worker a task was dispatched.
+    /// The second owner if its worker gets the task.
     fn second_owner_of(&mut self, task: &Task) -> Option<String> {
         let state = self.state()?;
         let attempt = state.runs.get(&self.run)?.step(task.number)?.attempt()?;
         attempt.second_owner.clone().filter(|_| attempt.token == task.token.seq)
     }
 
-    /// Reads the working folder before a worker starts whose step lists the files that it may change. Workers at work
-    /// at the same time share the folder: a file that one of them may change is not reported for another, and if one of
-    /// them has no list, no file is.
+    /// Reads the working folder before a worker starts, if the step lists the files that it may
+    /// change. Workers at work at the same time share the folder: a file that one of them may
+    /// change is not reported for another, and no file is reported if one of them has no list.
     fn watch_files(&mut self, changes: &[String]) -> Option<FileWatch> {
         let folder = self.workers.shared_folder()?.to_owned();
         for running in self.running.values_mut() {

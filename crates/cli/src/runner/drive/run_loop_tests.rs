@@ -329,7 +329,8 @@ fn answer_deadline_is_applied_without_waiting() {
     }
 }
 
-/// Workers of which a test says what they report, from the attempts that are at work and those that were ended.
+/// Workers with reports that a test chooses, from the attempts that are at work and those that were
+/// ended.
 struct Directed<N> {
     working: Vec<AttemptToken>,
     ended: Vec<AttemptToken>,
@@ -377,7 +378,8 @@ impl<N: FnMut(&mut Vec<AttemptToken>, &[AttemptToken]) -> Option<Report>> Worker
     }
 }
 
-/// Regression: a worker whose attempt was revoked kept running beside the new worker of its step.
+/// Regression: a worker kept running after its attempt was revoked, beside the new worker of its
+/// step.
 #[test]
 fn worker_of_a_revoked_attempt_is_ended() {
     let bench = Bench::new(&plan(1), TextPolicy::Judge);
@@ -410,7 +412,7 @@ fn deadline_passes_while_every_slot_is_taken() {
     let join = Barrier { id: "join".to_owned(), members, ..Barrier::default() };
     plan.barriers.push(Barrier { deadline_seconds: Some(1), ..join });
     let bench = Bench::new(&plan, TextPolicy::Trust);
-    // They run until the barrier is late, or until they have looked many times in vain.
+    // They run until the barrier is late, or until they have looked many times without success.
     let mut looks_left = 500_u32;
     let mut workers = Directed::new(|working: &mut Vec<AttemptToken>, _: &[AttemptToken]| {
         let state = bench.ledger.state().unwrap();

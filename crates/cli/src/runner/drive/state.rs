@@ -37,15 +37,16 @@ pub struct Options<'a> {
     pub checks: CommandChecks,
     /// When to pause the run.
     pub guards: Guards,
-    /// What happens before a step whose files changed since its plan was made, if not what the plan says.
+    /// The action before a step whose files changed since its plan was made; `None` for the plan's
+    /// setting.
     pub on_stale: Option<OnStale>,
     /// The treatment of the workers of an earlier runner that are still at work.
     pub left_workers: LeftWorkers,
-    /// How claims of processes that are gone are taken over, if they are.
+    /// The function that takes over claims of dead processes, if any.
     pub take_over: Option<TakeOver>,
 }
 
-/// Takes over the claims of processes that are gone, in the ledger of that folder. Returns notes for people.
+/// Takes over the claims of dead processes, in the ledger of that folder. Returns notes for people.
 pub type TakeOver = fn(&Ledger, &Path) -> Result<Vec<String>>;
 
 /// A running worker.
@@ -109,7 +110,7 @@ pub(crate) struct Drive<'a> {
     pub(crate) locked_checks: BTreeSet<Subject>,
     /// The checking commands that it executes.
     pub(crate) gate: CommandGate,
-    /// When the loop next checks for claims of processes that are gone.
+    /// When the loop next checks for claims of dead processes.
     pub(crate) dead_claims_at: Timestamp,
     /// The record of the guards.
     pub(crate) guard: GuardState,
@@ -147,7 +148,7 @@ pub(crate) struct Planning {
     pub(crate) watch: Option<PlannerWatch>,
 }
 
-/// The state that a planner must not change, as it was when the planner started.
+/// The state when the planner started; the planner must not change it.
 #[derive(Debug)]
 pub(crate) struct PlannerWatch {
     /// The files of the working folder.

@@ -24,7 +24,7 @@ pub(crate) fn approval_here(hash: ContentHash, by: &str) -> CommandsApproval {
     CommandsApproval { hash, by: by.to_owned(), folder: folder_here() }
 }
 
-/// The folder of this process, in which an approval lets a judge run commands.
+/// The folder of this process: an approval allows a judge to run commands there.
 pub(crate) fn folder_here() -> Option<String> {
     let folder = std::env::current_dir().and_then(|folder| folder.canonicalize()).ok();
     folder.and_then(|folder| folder.into_os_string().into_string().ok())

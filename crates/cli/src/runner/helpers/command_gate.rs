@@ -1,8 +1,9 @@
-//! Decides which checking commands a runner executes: criteria and probes.
+//! Selects the checking commands that a runner executes: criteria and probes.
 //!
-//! A runner is a judge, so it executes a command only if a person approved the commands of the active version. In the
-//! shell of an agent session it executes none, because there the agent chooses the environment in which its own work is
-//! checked. The steps then stay reported, and the runner reports this once.
+//! A runner is a judge, so it executes a command only if a person approved the commands of the
+//! active version. In the shell of an agent session it executes none, because the agent chooses the
+//! environment of the checks of its own work there. The steps then stay reported, and the runner
+//! reports this once.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -26,7 +27,7 @@ pub enum CommandChecks {
 #[derive(Debug)]
 pub(crate) struct CommandGate {
     checks: CommandChecks,
-    /// Whether the commands of a version are unapproved, as it was found last.
+    /// Whether the commands of a version are unapproved, according to the last check.
     seen: Cell<Option<SeenApproval>>,
     /// The version for which it reported that it does not run the commands.
     told: Option<u32>,
@@ -74,7 +75,7 @@ impl CommandGate {
         let text = no_judge_text(ledger, run)?;
         self.told = Some(run.active);
         let why = match self.checks {
-            CommandChecks::Never => "a runner in an agent session runs no command that checks; ",
+            CommandChecks::Never => "a runner in an agent session runs no checking commands; ",
             CommandChecks::Simulated | CommandChecks::Approved => "",
         };
         Some(format!("{why}{text}"))

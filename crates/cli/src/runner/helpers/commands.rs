@@ -50,7 +50,7 @@ pub struct Planner {
     pub read: fn(&[u8]) -> Result<PlannedWork, String>,
     /// Whether the commands of its plans, in a form of another tool, are approved.
     pub commands_approved: bool,
-    /// The registry of tools from which its plans are completed.
+    /// The registry of tools that completes its plans.
     pub tools: Option<ToolRegistry>,
 }
 

@@ -102,7 +102,7 @@ fn named(mut changed: Vec<String>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: each changed file is noticed, and no other.
+    //! Goal: exactly the changed files are noticed.
 
     use super::*;
 

@@ -79,7 +79,7 @@ enum Word {
     Fail,
 }
 
-/// Parse a judge's output into a verdict and its evidence, or the reason why there is none.
+/// Parse a judge's output into a verdict and its evidence, or the reason for none.
 pub(crate) fn verdict(printed: &[u8]) -> Result<(Ruling, String), String> {
     let JudgeReply { verdict, evidence } = serde_json::from_slice(printed)
         .map_err(|error| format!("it printed no verdict: {error}"))?;

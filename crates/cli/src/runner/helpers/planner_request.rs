@@ -27,7 +27,8 @@ pub(crate) struct PlannerRequest<'a> {
     run: &'a str,
     /// Why another plan is requested.
     request: RequestReason<'a>,
-    /// The requests of workers that are recorded once this one is resolved, unless the plan does their steps again.
+    /// The requests of workers that are recorded after this one is resolved, unless the plan redoes
+    /// their steps.
     waiting_requests: Vec<WaitingRequest<'a>>,
     /// For the first plan of a run: its goal.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,7 +75,7 @@ struct RequestReason<'a> {
     seq: u64,
     /// The event that caused it; null for the first plan.
     trigger: Option<&'a ReplanTrigger>,
-    /// The id of the first step whose work should be done again, if known.
+    /// The id of the first step to redo, if known.
     from: Option<&'a str>,
     /// The reason, for people and planners.
     reason: &'a str,
@@ -86,7 +87,7 @@ struct RequestReason<'a> {
 struct WaitingRequest<'a> {
     /// The id of the worker's step.
     step: &'a str,
-    /// The id of the first step whose work should be done again.
+    /// The id of the first step to redo.
     from: &'a str,
     /// The reason, for people and planners.
     reason: &'a str,
@@ -134,7 +135,7 @@ struct Replans {
 struct PlannerBudget {
     /// The limits; null is no limit.
     limits: Limits,
-    /// What it spent.
+    /// The spending of the run.
     spent: Cost,
 }
 

@@ -1,4 +1,4 @@
-//! Exit records: how a command ended, written by its supervisor.
+//! Exit records: the end of a command, written by its supervisor.
 //!
 //! The runner creates the file and fills it with spaces before the command starts, so that a full
 //! disk cannot prevent the record. The supervisor writes the record, syncs it and renames the file.
@@ -106,7 +106,7 @@ impl ExitRecord {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: a record is read as it was written, and nothing else is a record.
+    //! Goal: a record can be read back, and no other text is a record.
 
     use super::*;
 

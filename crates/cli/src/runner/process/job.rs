@@ -165,7 +165,7 @@ impl Job {
             if let Some(pid) = pid {
                 while matches!(waitid(WaitId::Pid(pid), options), Err(Errno::INTR)) {}
             }
-            // While the runner exits there is no receiver.
+            // The receiver no longer exists while the runner exits.
             let _ = ended.send(key);
             for work in works {
                 work();

@@ -1,13 +1,13 @@
 //! Orphans: processes that outlive their job. They are found by their environment, killed, and
 //! reported.
 //!
-//! Where there is no `/proc`, no orphan is found. A process that deliberately clears
-//! [`JOB_VARIABLE`] and leaves the process group no longer belongs to the job.
+//! Without `/proc`, no orphan is found. A process that deliberately clears [`JOB_VARIABLE`] and
+//! leaves the process group no longer belongs to the job.
 //!
 //! Invariants:
-//! - A process is killed only if its environment names the job, or if it is in the process group of a job whose leader
-//!   is not reaped yet. A process id alone may have been reused, so the process is checked again through the descriptor
-//!   by which it is killed.
+//! - A process is killed only if its environment names the job, or if it is in the process group of
+//!   a job with a leader that is not reaped yet. A process id alone may have been reused, so the
+//!   process is checked again through the descriptor that is used for the kill.
 //! - The search repeats until it finds nothing, since a process may fork while it is being killed.
 
 use std::collections::BTreeMap;

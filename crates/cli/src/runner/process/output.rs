@@ -33,7 +33,7 @@ pub(crate) const EXIT_TRY_AGAIN: i32 = 75;
 /// The exit statuses of a shell that cannot execute, or cannot find, the command.
 const EXIT_NOT_EXECUTABLE: [i32; 2] = [126, 127];
 
-/// The result of a worker: its receipt, and what the runner notes about it.
+/// The result of a worker: its receipt, and the runner's notes about it.
 #[derive(Debug, Default)]
 pub(crate) struct Worked {
     pub(crate) receipt: Receipt,

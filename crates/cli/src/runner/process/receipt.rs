@@ -177,7 +177,7 @@ pub(crate) fn left(
             let ending = WorkerEnd { status, ended_by, is_disk_full };
             result(scratch, stem, ending, idempotence)
         }
-        // It was killed; only a receipt shows what it did.
+        // The worker was killed; only a receipt shows its work.
         None => {
             let mut worked = complete_receipt(scratch, stem)?;
             find_limit(&mut worked.receipt.outcome, (scratch, stem), None, idempotence);

@@ -10,8 +10,8 @@ use crate::runner::process::output::{
     OUTPUT_LENGTH_MAX, Worked, WorkerOutput, read_limited, unusable,
 };
 
-/// The result in the file; `None` if there is no file. If the file has no output, the standard output of the worker is
-/// used.
+/// The result in the file; `None` without a file. If the file has no output, the standard output of
+/// the worker is used.
 pub(crate) fn read(
     path: &Path,
     printed: impl FnOnce() -> Result<WorkerOutput, String>,
@@ -43,7 +43,7 @@ pub(crate) fn read(
 
 #[cfg(test)]
 mod tests {
-    //! Goal: a full receipt is parsed, and anything else gives a message with the reason.
+    //! Goal: a complete receipt is parsed, and any other text gives a message with the reason.
 
     use super::*;
     use crate::runner::process::output::read_output;

@@ -187,7 +187,7 @@ impl ProcessWorkers {
         let heard = self.heard.0.clone();
         wait_thread.run(move || {
             notes.extend(files::examine(&mut receipt.artifacts, &places));
-            // While the runner exits there is no receiver.
+            // The receiver no longer exists while the runner exits.
             let _ = heard.send(WorkerMessage::Examined(token, receipt, notes));
         });
         None

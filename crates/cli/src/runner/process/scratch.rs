@@ -44,7 +44,7 @@ const ERRORS_RESERVED: u64 = 4 << 10;
 /// The time between two tries to get the lock.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The suffix of the file in which a judge or a planner reports its cost.
+/// The suffix of the file for the reported cost of a judge or a planner.
 pub(crate) const COST: &str = "cost";
 
 /// The suffix of the file with the repetition of a job.
@@ -98,8 +98,8 @@ impl Scratch {
         self.outputs.join(format!("{stem}.out"))
     }
 
-    /// The folders in which the artifacts of a step with these `changes` may be: kept outputs do not count as changes
-    /// of the worker.
+    /// The folders that may have the artifacts of a step with these `changes`: kept outputs do not
+    /// count as changes of the worker.
     pub(crate) fn artifact_places(&self, mut changes: Vec<String>) -> Vec<String> {
         if !changes.is_empty() {
             changes.push(self.outputs.to_string_lossy().into_owned());
@@ -136,8 +136,9 @@ impl Scratch {
         Some(format!("{} {}", place(&self.folder)?, place(self.folder.parent()?)?))
     }
 
-    /// Whether a job's files are in this folder, under whatever path. A ledger that was made at the path of a moved one
-    /// has none of its jobs; a folder that was created again in its ledger keeps those of the path.
+    /// Whether a job's files are in this folder, under any path. A ledger that was made at the path
+    /// of a moved one has none of its jobs; a folder that was created again in its ledger keeps
+    /// those of the path.
     fn contains(&self) -> impl Fn(&JobName) -> bool {
         let identity = self.identity();
         move |job| {
@@ -295,7 +296,7 @@ impl Scratch {
     pub(crate) fn process_at_work(&self, stem: &str) -> Option<u32> {
         let process = self.noted_process(stem).filter(|_| self.is_at_work(stem))?;
         let job = orphans::job_of_living(process)?;
-        // Where the ledger was moved, the job writes its receipt to the old place.
+        // After a move of the ledger, the job writes its receipt to the old place.
         let folder = job.path.parent().and_then(|folder| folder.canonicalize().ok())?;
         let is_here = self.folder.canonicalize().is_ok_and(|own| own == folder);
         (is_here && job.stem().is_some_and(|it| it == stem)).then_some(process)

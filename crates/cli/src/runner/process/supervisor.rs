@@ -31,7 +31,7 @@ use crate::runner::own_folder::OwnFolder;
 use crate::runner::process::exit_record::{CommandEnd, ExitRecord};
 use crate::runner::process::orphans::{self, JOB_VARIABLE, SUPERVISOR};
 
-/// The exit status of a supervisor whose command did not start.
+/// The exit status of a supervisor if its command did not start.
 const NOT_STARTED: u8 = 126;
 
 /// The pause between two checks whether the runner is gone.

@@ -70,7 +70,7 @@ pub struct ProcessWorkers {
     fence: Fence,
     /// When to check the limits of running jobs next.
     next_check: Instant,
-    /// Where criteria are checked, if not in the folder of this process.
+    /// The folder for checks of criteria, if it is not the folder of this process.
     checked_in: Option<PathBuf>,
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn no_servers() -> Option<(&'static str, OsString)> {
     std::env::var_os("LEDGER_SERVER").map(|_| ("LEDGER_SERVER", OsString::new()))
 }
 
-/// The remains of the worker of an attempt whose runner is gone.
+/// The remains of an attempt's worker after its runner ended.
 #[derive(Debug)]
 pub(crate) enum LeftBehind {
     AtWork,
@@ -209,7 +209,8 @@ impl ProcessWorkers {
         self
     }
 
-    /// The remains of the worker of an attempt whose runner is gone. A worker at work is not changed.
+    /// Finds the remains of an attempt's worker after its runner ended. A worker at work is not
+    /// changed.
     pub(crate) fn left_behind(&mut self, attempt: LeftAttempt) -> LeftBehind {
         let token = attempt.token;
         let stem = stem(Key::Work(token));
@@ -602,7 +603,7 @@ pub(crate) fn stem(key: Key) -> String {
     }
 }
 
-/// The attempt whose files have this stem; `None` for a check.
+/// The attempt of files with this stem; `None` for a check.
 fn token_of(stem: &str) -> Option<AttemptToken> {
     stem.parse().ok().map(AttemptToken)
 }

@@ -1,5 +1,5 @@
-//! Goal: every way in which a process can end becomes a receipt with the reason, and the runner
-//! neither hangs nor kills processes of others.
+//! Goal: every possible end of a process becomes a receipt with the reason, and the runner neither
+//! hangs nor kills processes of others.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -183,7 +183,7 @@ fn receipt_file_takes_precedence_and_garbage_fails() {
     assert_eq!(receipt.outcome, Outcome::Succeeded);
     assert_eq!(receipt.output.inline().unwrap().as_str(), r#"{"a":1}"#);
     assert_eq!(receipt.cost.tokens, 5);
-    // An agent may write it right the next time; what it printed is kept.
+    // An agent may write it correctly the next time; its output is kept.
     let receipt = bench.receipt_of("echo rubbish > \"$LEDGER_RECEIPT\"; echo said");
     let (class, message) = failure(&receipt);
     assert_eq!(class, FailureClass::Transient);

@@ -43,7 +43,7 @@ impl Backoff {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: the default never replaces what a worker or the plan says.
+    //! Goal: the default never replaces a value of a worker or the plan.
 
     use super::*;
 

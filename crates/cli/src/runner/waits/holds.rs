@@ -1,7 +1,7 @@
 //! The holds of a run's runner, in a file of the ledger's `work` folder: other processes read there why the runner
 //! waits, and the next runner continues with them.
 //!
-//! The file is derived data: without it, a limit is met once more.
+//! The file is derived data: without it, a worker meets the limit once more.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,18 +17,18 @@ use super::hold::{Hold, Now};
 use super::{nearest_second, wall_now};
 use crate::runner::own_folder::{OwnFolder, create_own_folder, expect_no_link};
 
-/// What a runner waits for, and what it has counted for that.
+/// The waits of a runner, with their counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Holds {
     /// Until its hours begin, no step is dispatched.
     pub(crate) hours: Option<Hold>,
-    /// The owners whose steps are held.
+    /// The owners with held steps.
     pub(crate) owners: Vec<OwnerHold>,
     /// By step: the failures in a row that were taken as limits.
     pub(crate) steps: BTreeMap<String, LimitsOfStep>,
 }
 
-/// An owner whose steps are held.
+/// An owner with held steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OwnerHold {
     pub(crate) owner: Option<String>,
@@ -37,7 +37,7 @@ pub(crate) struct OwnerHold {
     pub(crate) quick_holds: usize,
     /// The usage limits without a time in a row.
     pub(crate) untimed: usize,
-    /// The second owner, whose workers take its steps meanwhile.
+    /// The second owner: its workers take the steps meanwhile.
     pub(crate) second: Option<String>,
 }
 
@@ -72,7 +72,7 @@ impl Holds {
         text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
     }
 
-    /// Write the holds of the runner of a run. Without holds, there is no file.
+    /// Write the holds of a run's runner. Without holds, there is no file.
     pub(crate) fn write(&self, ledger: &Path, run: RunId) -> Result<()> {
         let (folder, name) = (folder(ledger), file_name(run));
         if *self == Self::default() {
@@ -144,7 +144,7 @@ pub(crate) fn runner_waits(
 
 #[cfg(test)]
 mod tests {
-    //! Goal: the next runner reads what was written, and a file that cannot be read holds nothing.
+    //! Goal: the next runner reads the written holds, and an unreadable file holds nothing.
 
     use super::*;
 

@@ -1,9 +1,10 @@
-//! Hours in which work may start by itself, such as `23:00-07:00`, in the time zone of the machine.
+//! Hours for starting work without a person, such as `23:00-07:00`, in the time zone of the
+//! machine.
 
 use jiff::Zoned;
 use jiff::civil::Time;
 
-/// The part of each day in which work may start.
+/// The part of each day for starting work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hours {
     from: Time,

@@ -36,9 +36,9 @@ pub(crate) struct Limit {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LimitEnd {
-    /// That time of the wall clock.
+    /// At this time of the wall clock.
     At(Timestamp),
-    /// That time: the worker named a duration.
+    /// At this time: the worker named a duration.
     After(Timestamp),
     /// A time that the worker did not name ends it.
     Later,

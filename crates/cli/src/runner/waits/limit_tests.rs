@@ -1,4 +1,4 @@
-//! Goal: every sentence by which a host states a limit gives the time at which it ends, and no other last
+//! Goal: every sentence of a host about a limit gives the end of the limit, and no other last
 //! output is a limit.
 
 use jiff::SignedDuration;
@@ -225,7 +225,7 @@ fn structured_sign_comes_before_the_sentence() {
     assert_eq!((of_code(173), of_code(1)), (Some(LimitEnd::Later), None));
 }
 
-/// The same words stand in code and texts that an agent reads, and in the output of tests.
+/// The same words occur in code and texts that an agent reads, and in the output of tests.
 #[test]
 fn words_of_a_limit_elsewhere_are_no_limit() {
     let sentence = "You've hit your session limit \u{b7} resets 3:34am (Asia/Kolkata)";
@@ -284,7 +284,7 @@ fn unknown_zone_gives_no_time() {
     ]);
 }
 
-/// A limit so far ahead is one that has just passed, by another clock.
+/// A limit so far in the future has just passed, by another clock.
 #[test]
 fn date_without_a_year_is_not_almost_a_year_ahead() {
     expect_ends(&[
@@ -328,7 +328,7 @@ fn delay_is_told_from_a_time_of_a_clock() {
     }
 }
 
-/// A night in which the clocks change: the time of day counts, not the number of hours.
+/// A night with a change of the clocks: the time of day counts, not the number of hours.
 #[test]
 fn time_of_day_follows_the_zone_when_clocks_change() {
     let zone = TimeZone::get("Europe/Berlin").unwrap();

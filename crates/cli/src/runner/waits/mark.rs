@@ -13,8 +13,8 @@ use super::sentence::without_escapes;
 /// The member of a payload with the time at which the limit ends, if the worker named a time of a clock.
 const RESETS_AT: &str = "resets_at";
 
-/// The wait for a limit whose time has passed, in microseconds: the agent's clock may differ. Without a wait, the
-/// attempts would follow each other without an end.
+/// The wait for a limit with a time in the past, in microseconds: the agent's clock may differ.
+/// Without a wait, the attempts would follow each other endlessly.
 const PASSED_WAIT: Micros = 60_000_000;
 
 /// Mark a failure of an attempt that met this limit.
@@ -75,7 +75,7 @@ fn add_sentence(message: &mut String, sentence: &str) {
     *message = format!("{start}: {sentence}");
 }
 
-/// Mark a failure of an attempt whose worker named a time to try again.
+/// Mark the failure of an attempt after its worker named a time for the next try.
 pub(crate) fn mark_said(outcome: &mut Outcome) {
     let Some(mut members) = members(outcome) else { return };
     members.insert(USAGE_LIMIT.to_owned(), UsageLimit::Worker.word().into());

@@ -1,5 +1,5 @@
-//! Times that a sentence about a limit names: `3:34am (Asia/Kolkata)`, `Dec 2nd, 2026 1:34 AM`,
-//! `5 days 22 hours 11 minutes`, `4h28m20s`, or seconds since the Unix epoch after `|`.
+//! Times in a sentence about a limit: `3:34am (Asia/Kolkata)`, `Dec 2nd, 2026 1:34 AM`, `5 days 22
+//! hours 11 minutes`, `4h28m20s`, or seconds since the Unix epoch after `|`.
 //!
 //! A time of day without a date is the next one, and so is a date without a year, if it is not too far ahead. A time
 //! without a zone is in the zone of the machine. An unknown zone gives no time, because a wrong one would be worse.

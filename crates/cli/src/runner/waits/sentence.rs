@@ -1,4 +1,4 @@
-//! The sentences by which agent hosts and their providers state a usage limit.
+//! The sentences of agent hosts and their providers about a usage limit.
 //!
 //! A sentence must begin a line, after a time and words such as `error:`, and be among the last lines. Colours do not
 //! count, and text that a carriage return overwrites counts as a separate line.
@@ -6,10 +6,10 @@
 /// The number of last lines that are read.
 const LINES_MAX: usize = 3;
 
-/// The length up to which a line is read, in characters.
+/// The length limit for reading a line, in characters.
 const LINE_LENGTH_MAX: usize = 1000;
 
-/// The beginning of a sentence, and words of which the sentence must contain one.
+/// The beginning of a sentence, and words of which it must contain at least one.
 const SENTENCES: &[(&str, &[&str])] = &[
     ("you've hit your", &["limit", "quota"]),
     ("you have hit your", &["limit", "quota"]),
@@ -76,7 +76,7 @@ fn plain(text: &str) -> String {
     straight(text).to_lowercase()
 }
 
-/// The text without the escape sequences by which a terminal colours it and moves its cursor.
+/// The text without escape sequences for colours and cursor movements.
 pub(super) fn without_escapes(text: &str) -> String {
     let mut found = String::with_capacity(text.len());
     let mut rest = text;
@@ -164,7 +164,8 @@ fn without_time(line: &str) -> Option<&str> {
     is_time.then_some(rest)
 }
 
-/// The line after `attempt 3 failed: `, with which the Gemini CLI announces that it tries again by itself.
+/// The line after `attempt 3 failed: `: with these words, the Gemini CLI announces that it tries
+/// again by itself.
 fn without_attempt(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("attempt ")?;
     rest.trim_start_matches(|digit: char| digit.is_ascii_digit()).strip_prefix(" failed:")

@@ -1,16 +1,17 @@
 //! The last record of each ledger that this user wrote to, kept outside of the ledger.
 //!
-//! A ledger that was rolled back, by `git checkout` or by a copy of an older folder, is consistent: nothing in it shows
-//! that records are missing. Their work would be dispatched again. So each process that writes keeps the last record
-//! and its chain value in the user's state folder, and compares them when a ledger is opened for writing. A ledger that
-//! is gone, by `git clean` or `rm`, is an extreme case: a new one would begin at the first step. If the folder around
-//! it has been replaced, as in a script that creates its folder again, the command warns and makes the new ledger; the
-//! same applies below a folder whose ledger is gone.
+//! A ledger that was rolled back, by `git checkout` or by a copy of an older folder, is consistent:
+//! it does not show that records are missing. Their work would be dispatched again. So each process
+//! that writes keeps the last record and its chain value in the user's state folder, and compares
+//! them when a ledger is opened for writing. A ledger that is gone, by `git clean` or `rm`, is an
+//! extreme case: a new one would begin at the first step. If the folder around it has been
+//! replaced, as in a script that creates its folder again, the command warns and makes the new
+//! ledger; the same applies below a folder whose ledger is gone.
 //!
 //! Invariants:
 //! - A root belongs to one folder and one ledger: a copy in another folder, and a new ledger in the
 //!   same folder, have roots of their own.
-//! - It is never a precondition: without a state folder, a ledger works as well.
+//! - The root is never a precondition: a ledger also works without a state folder.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
@@ -31,7 +32,7 @@ use crate::protocol::{Failure, OWN_LEDGER, counted, hex};
 
 use super::state_folder;
 
-/// How long the root of a folder that is gone is kept after its last record: 90 days, in microseconds.
+/// How long the root of a lost folder is kept after its last record: 90 days, in microseconds.
 const FORGET_AFTER: Timestamp = 90 * 24 * 60 * 60 * 1_000_000;
 
 /// Whether the command line has `--accept-rollback`.
@@ -63,7 +64,7 @@ struct KnownRoot {
     time: Timestamp,
 }
 
-/// What tells a folder from one that is made later under the same path.
+/// The identity of a folder; a later folder under the same path has another one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct FolderIdentity {
     inode: u64,
@@ -72,7 +73,7 @@ struct FolderIdentity {
 }
 
 impl FolderIdentity {
-    /// That of the folder around a folder.
+    /// The identity of the folder around a folder.
     fn around(folder: &Path) -> Option<Self> {
         let found = fs::metadata(folder.parent()?).ok()?;
         Some(Self { inode: found.ino(), created: found.created().ok() })
@@ -147,8 +148,8 @@ pub(crate) fn check_root_of_folder(dir: &Path, environment: &Environment) -> Res
     refused(dir, rollback_text(dir, environment))
 }
 
-/// Checks before a ledger is created that this user wrote to none in its folder. If the folder around it has been
-/// replaced, returns a warning for people.
+/// Checks, before a ledger is created, that this user has never written to a ledger in its folder.
+/// If the folder around it has been replaced, returns a warning for people.
 ///
 /// # Errors
 /// `Rejected` if there was one in the same folder, unless that is accepted.
@@ -166,13 +167,13 @@ pub(crate) fn expect_not_gone(dir: &Path) -> Result<Option<String>, Failure> {
     }
 }
 
-/// The error for a folder without a ledger, or about a folder that was removed, with what is known of the ledger that
-/// was there.
+/// The error for a folder without a ledger, or about a folder that was removed, with the known
+/// facts about the former ledger.
 pub(crate) fn with_gone(error: Error) -> Error {
     gone_error(&error).unwrap_or(error)
 }
 
-/// The same; `None` if no ledger is gone.
+/// The same; `None` if no ledger is lost.
 pub(crate) fn gone_error(error: &Error) -> Option<Error> {
     if !matches!(error.kind(), ErrorKind::NotALedger | ErrorKind::Io) {
         return None;
@@ -184,8 +185,8 @@ pub(crate) fn gone_error(error: &Error) -> Option<Error> {
     Some(Error::new(error.kind(), &gone.text).with_hint(gone.hint()).at_path(&folder))
 }
 
-/// The nearest ledger that is gone in a folder above that of a ledger which is found, not named. A command below it
-/// would have found it.
+/// The nearest lost ledger in a folder above that of a ledger that was found, not named. A command
+/// below it would have found it.
 fn gone_above(dir: &Path) -> Option<(PathBuf, Gone)> {
     let (_, ledger) = file_of(dir)?;
     let name = ledger.file_name().filter(|name| *name == OWN_LEDGER)?;
@@ -194,8 +195,8 @@ fn gone_above(dir: &Path) -> Option<(PathBuf, Gone)> {
     gone(&found).filter(|gone| gone.is_folder_there).map(|gone| (found, gone))
 }
 
-/// The known facts about a ledger that is gone, and the remedy, in one line; `None` if none is gone. For an agent the
-/// line states that a person decides.
+/// The known facts about a lost ledger, and the remedy, in one line; `None` if none is lost. For an
+/// agent the line states that a person decides.
 pub(crate) fn gone_ledger_text(dir: &Path, is_for_agent: bool) -> Option<String> {
     let gone = gone(dir)?;
     let help = if is_for_agent {
@@ -257,8 +258,8 @@ fn refused(dir: &Path, rollback: Option<String>) -> Result<(), Failure> {
     match rollback {
         Some(text) if !ROLLBACK_ACCEPTED.load(Ordering::Relaxed) => {
             Err(Failure::Rejected(format!(
-                "{}: {text}\nhint: restore the newer state, or add --accept-rollback to continue from \
-                 this one: what was done since then is done again",
+                "{}: {text}\nhint: restore the newer state, or add --accept-rollback to continue \
+                 from this one: work since then is done again",
                 dir.display()
             )))
         }
@@ -313,7 +314,7 @@ fn file_of(dir: &Path) -> Option<(PathBuf, PathBuf)> {
     Some((state_folder("roots")?.join(name), folder))
 }
 
-/// The absolute path that a folder which is gone had.
+/// The former absolute path of a lost folder.
 fn absolute_if_missing(dir: &Path) -> io::Result<PathBuf> {
     let name = dir.file_name().ok_or(io::ErrorKind::NotFound)?;
     let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -337,7 +338,8 @@ fn write(path: &Path, root: &KnownRoot) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes the roots of folders that are gone for long: one that is moved or not mounted may come back.
+/// Removes the roots of folders that were lost long ago: a folder that was moved or is not mounted
+/// may come back.
 fn forget_removed_folders(folder: &Path, now: Timestamp) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {

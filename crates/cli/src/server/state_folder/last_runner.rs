@@ -43,8 +43,8 @@ pub(crate) struct LastRunner {
     /// When the process started, in clock ticks after the boot: a later process with the same number
     /// started at another time.
     process_start: Option<u64>,
-    /// The boot, and the namespace of processes, in which the number means something; `None` if the runner
-    /// was started where processes cannot be seen.
+    /// The boot and the process namespace in which the number is valid; `None` if the runner could
+    /// not see processes.
     machine: Option<String>,
     /// When it was started.
     pub(crate) started: Timestamp,
@@ -52,7 +52,7 @@ pub(crate) struct LastRunner {
     agent: Option<String>,
 }
 
-/// Options that say what is accepted, and how failures and plans are handled.
+/// Options about acceptance, failures and plans.
 const DECIDING: [&str; 4] = ["--decider", "--judge", "--planner", "--text"];
 
 impl LastRunner {
@@ -80,7 +80,7 @@ impl LastRunner {
         digest(&(&self.arguments, &self.working_dir, &self.ledger, &self.run))
     }
 
-    /// A digest of its ledger and its run, whatever the command line is.
+    /// A digest of its ledger and its run, independent of the command line.
     pub(crate) fn place_digest(&self) -> String {
         digest(&(&self.ledger, &self.run))
     }
@@ -126,7 +126,7 @@ impl LastRunner {
             .then(|| format!("an agent session ({agent}) chose {}", names.join(", ")))
     }
 
-    /// Whether it was a runner of a copy of this ledger, which is still in another folder.
+    /// Whether it was a runner of a copy of this ledger that still exists in another folder.
     pub(crate) fn is_of_copy(&self, ledger: &str, dir: &Path) -> bool {
         self.ledger != dir && id_of_folder(&self.ledger).as_deref() == Some(ledger)
     }
@@ -183,8 +183,9 @@ impl LastRunners {
         text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
     }
 
-    /// Those of a ledger in a folder. Of each run it is the one that was started there; else one of a folder that
-    /// is gone, from which the ledger was moved; else one of a copy in another folder. The newest of several.
+    /// The last runners of a ledger in a folder. For each run it is one that was started there;
+    /// else one of a folder that no longer exists, because the ledger was moved; else one of a copy
+    /// in another folder. Of several, it is the newest.
     pub(crate) fn at(ledger: &str, dir: &Path) -> Self {
         let dir = dir.canonicalize().unwrap_or_default();
         let mut best: Vec<(u8, LastRunner)> = Vec::new();
@@ -229,7 +230,7 @@ pub(crate) enum RunnerStatus {
 }
 
 impl RunnerStatus {
-    /// The status for a ledger, whose log was opened.
+    /// The status for a ledger with an open log.
     pub(crate) fn of(dir: &Path, log: &LogReader) -> Self {
         let id = ledger_id(log).unwrap_or_default();
         let last = LastRunners::at(&id, dir);
@@ -319,7 +320,7 @@ pub(crate) fn ledger_id(log: &LogReader) -> Option<String> {
     log.uids().map(|(uid, _)| hex(&uid))
 }
 
-/// The identifier of the ledger in a folder; `None` if there is none.
+/// The identifier of the ledger in a folder; `None` without a ledger.
 fn id_of_folder(dir: &Path) -> Option<String> {
     ledger_id(LedgerView::open(dir, &Environment::system()).ok()?.log())
 }
@@ -351,7 +352,8 @@ pub(crate) fn record_path(ledger: &str) -> Option<PathBuf> {
     Some(state_folder("runners")?.join(format!("{ledger}.json")))
 }
 
-/// For this many microseconds after a start, the record of a ledger that is gone is kept: it may have been moved.
+/// The record of a lost ledger is kept for this many microseconds after a start: the ledger may
+/// have been moved.
 const GONE_MAX: Timestamp = 7 * 86_400_000_000;
 
 /// Removes the records of ledgers that have been gone for long.
@@ -401,7 +403,7 @@ fn lasting(arguments: Vec<String>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: a command line is started again as it was, without what counts only once.
+    //! Goal: a command line is started again as it was, without the options that apply only once.
 
     use super::*;
 
@@ -421,8 +423,8 @@ mod tests {
         assert_eq!(process_start(u32::MAX), None);
     }
 
-    /// A runner that was started in another container of this machine, or where there is no `/proc`, is
-    /// neither alive nor gone. One of an earlier boot is gone.
+    /// A runner in another container of this machine, or on a system without `/proc`, is neither
+    /// alive nor gone. A runner of an earlier boot is gone.
     #[test]
     fn runner_is_alive_or_gone_only_where_it_can_be_seen() {
         let process = std::process::id();

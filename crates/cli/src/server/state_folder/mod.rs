@@ -1,4 +1,4 @@
-//! The user's state folder: what the program keeps about ledgers outside of them.
+//! The user's state folder: data that the program keeps about ledgers outside of them.
 
 pub(crate) mod known_root;
 pub(crate) mod last_runner;

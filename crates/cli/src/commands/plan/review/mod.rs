@@ -115,10 +115,11 @@ fn show_proposal(args: &PlanReviewArgs, run: &Run) -> Result<Code, Failure> {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ReviewLine<'a> {
-    /// The folder in which a judge runs the commands of the active version; null if no person approved them, or
-    /// that is not known.
+    /// The folder in which a judge runs the commands of the active version; null if no person
+    /// approved them, or the folder is not known.
     approved_in: Option<&'a str>,
-    /// The folder in which a judge may run the commands that are approved here; null if that is not known.
+    /// The folder in which a judge may run the commands after the approval here; null if it is not
+    /// known.
     approves_in: Option<String>,
     #[serde(flatten)]
     proposal: Option<ProposalJson<'a>>,
@@ -129,7 +130,7 @@ pub(crate) struct ReviewLine<'a> {
 }
 
 impl<'a> ReviewLine<'a> {
-    /// That of a run without a version that waits.
+    /// The line of a run without a waiting version.
     fn of(run: &'a Run) -> Self {
         let approved_in = approval_of(run).and_then(|approved| approved.folder.as_deref());
         let (approves_in, run) = (folder_here(), run.name.as_str());
@@ -149,17 +150,17 @@ struct ProposalJson<'a> {
     diff: NestedDiff<'a>,
     /// The last drill of the plan on this machine.
     drill: Option<&'a LastDrill>,
-    /// What it executes, asks and may spend: the commands come first.
+    /// Everything that it executes, asks and may spend: the commands come first.
     executes: Vec<ExecutedPart>,
     /// Its hash.
     hash: ContentHash,
     /// The plan, as in a plan file.
     plan: &'a Plan,
-    /// Where it comes from.
+    /// The source of the version.
     provenance: Option<&'a Provenance>,
     /// The reason for it.
     reason: &'a str,
-    /// The ids of steps whose work it discards.
+    /// The ids of steps that it redoes.
     redone: &'a [String],
     /// The number of its steps.
     steps: u32,
@@ -185,7 +186,7 @@ enum DiffWord {
     Diff,
 }
 
-/// The differences from the active version; empty if there is none.
+/// The differences from the active version; empty without an active version.
 fn compared_text(active: u32, difference: &PlanDiff) -> String {
     match active {
         0 => String::new(),
@@ -237,7 +238,8 @@ fn approve_by(args: &PlanReviewArgs, run: &Run, hash: ContentHash) -> String {
     format!("{} --by WHO", approve_version(&run.name, args.ledger.dir(), hash))
 }
 
-/// Where a judge runs the commands of the active version, and who approved them.
+/// The folder in which a judge runs the commands of the active version, and the person who approved
+/// them.
 fn approved_text(run: &Run, approved: &CommandsApproval) -> String {
     let place = approved.folder.as_ref().map(|folder| format!(" in {folder}")).unwrap_or_default();
     let text = format!(
@@ -247,7 +249,7 @@ fn approved_text(run: &Run, approved: &CommandsApproval) -> String {
     escape_control(&text)
 }
 
-/// Where a judge runs the commands that are approved here.
+/// The folder in which a judge runs the commands that are approved here.
 fn here_text() -> String {
     let folder = folder_here().map(|folder| format!(" (a judge then runs commands in {folder})"));
     escape_control(&folder.unwrap_or_default())

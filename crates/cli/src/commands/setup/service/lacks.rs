@@ -12,7 +12,7 @@ pub(super) const KEYS_HEADER: &str = "\
 # Only you can read this file; it must stay so.
 ";
 
-/// Where systemd notes the users whose units start at the boot.
+/// The folder in which systemd notes the users with units that start at the boot.
 const LINGER: &str = "/var/lib/systemd/linger";
 
 /// Ends of the names of variables that hold keys.

@@ -73,9 +73,9 @@ pub(crate) struct ServiceArgs {
 pub(crate) struct ServiceLine {
     /// The change of the unit.
     action: SetupAction,
-    /// The command line that it starts, and the folder in which it does.
+    /// The command line of the unit, with its folder.
     command: String,
-    /// The line for cron, if there is no systemd.
+    /// The line for cron, for systems without systemd.
     cron: String,
     /// The command that enables the unit.
     enable: String,
@@ -102,7 +102,7 @@ pub(crate) fn setup_service(args: &ServiceArgs) -> Result<Code, Failure> {
     let last = last_runner(&args.place, args.run.name())?;
     if let Some(choice) = last.choice_of_agent() {
         return Err(Failure::Rejected(format!(
-            "{choice}, and no person has started that\nhint: `ledger resume --show` prints the command line, and \
+            "{choice}, and no person has started this command line\nhint: `ledger resume --show` prints the command line, and \
              `ledger resume --yes` starts it"
         )));
     }
@@ -154,7 +154,8 @@ fn unit_of(last: &LastRunner, config: &Path) -> Result<Unit, Failure> {
     let digest = last.digest();
     let readable = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' };
     let run: String = last.run.chars().map(readable).collect();
-    // The ledger's folder tells runs of one name apart; a new command line changes the text, not the name.
+    // The ledger's folder distinguishes runs of the same name; a new command line changes the text,
+    // not the name.
     let of = last.place_digest();
     let own = std::path::absolute(own_program()).ok();
     let text = |path: Option<&Path>| path.and_then(Path::to_str).map(str::to_owned);
@@ -232,7 +233,7 @@ fn create_keys(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Removes the link that enables a unit, if there is one.
+/// Removes the link that enables a unit, if it exists.
 fn unlink(link: &Path) -> Result<(), Failure> {
     match fs::remove_file(link) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -27,7 +27,7 @@ pub(super) struct Unit {
     pub(super) folder: String,
     /// The ledger's folder.
     pub(super) ledger: String,
-    /// Variables of the shell in which it was set up: where programs are found, and the command line.
+    /// Variables of the user's shell: the search path for programs, and those of the command line.
     pub(super) variables: Vec<(&'static str, String)>,
     /// The file with keys.
     pub(super) environment_file: PathBuf,

@@ -106,7 +106,7 @@ mod tests {
         StoreDamage { object, what, state, is_derived: false }
     }
 
-    /// Goal: damage is told once, again when it changes, and when it is gone.
+    /// Goal: damage is reported once, again when it changes, and when it has ended.
     #[test]
     fn damage_is_told_when_it_changes() {
         let findings = Findings::default();

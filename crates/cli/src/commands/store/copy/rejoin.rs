@@ -45,7 +45,7 @@ pub(crate) struct RejoinArgs {
     store: StoreOption,
     #[command(flatten)]
     place: LedgerOption,
-    /// Do it; without this, only show what the folder has that the store lacks
+    /// Rejoin; without this, only show the records that the store lacks
     #[arg(long)]
     yes: bool,
     /// Print one line of JSON
@@ -97,7 +97,7 @@ fn compare(args: &RejoinArgs, environment: &Environment) -> Result<RejoinLine, F
     let place = Path::new(&url);
     let other = read(&storage_at(place, environment, Extent::Whole)?, place)?;
     if own.uids() != other.uids() {
-        let message = "the store has the log of another ledger than the folder";
+        let message = "the store and the folder have the logs of different ledgers";
         return Err(Error::new(ErrorKind::Rejected, message).at_path(dir).into());
     }
     let (own_end, other_end) = (last_seq(&own)?, last_seq(&other)?);
@@ -127,7 +127,7 @@ fn last_seq(reader: &LogReader) -> Result<u64, Error> {
     Ok(last.map_or(reader.first_seq().saturating_sub(1), |record| record.seq))
 }
 
-/// The last record that both have, up to one. Where two chains are equal, so is everything before.
+/// The last common record up to a limit. If two chain values are equal, so are all earlier records.
 fn last_common(own: &LogReader, other: &LogReader, last: u64) -> Result<u64, Error> {
     let (mut common, mut different) = (own.first_seq().saturating_sub(1), last.saturating_add(1));
     while different - common > 1 {

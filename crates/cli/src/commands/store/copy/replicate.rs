@@ -1,4 +1,4 @@
-//! `ledger replicate`: copies to a store what another process writes to a folder.
+//! `ledger replicate`: copies the records that another process writes to a folder into a store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -127,12 +127,12 @@ fn stopped_early(args: &ReplicateArgs, url: &str, shipped_seq: u64) -> Result<Co
         return Ok(Code::Success);
     }
     let message = match shipped_seq {
-        0 => format!("stopped by a signal before {url} has everything"),
+        0 => format!("stopped by a signal before {url} had everything"),
         seq => format!(
-            "stopped by a signal before {url} has everything: it has the records up to {seq} of {durable_seq}"
+            "stopped by a signal before {url} had everything: it has the records up to {seq} of {durable_seq}"
         ),
     };
-    let hint = "what is not copied is safe in the folder; start this command again: it continues";
+    let hint = "the other records are safe in the folder; start this command again to continue";
     Err(Error::new(ErrorKind::Io, message).with_hint(hint).at_path(dir).into())
 }
 
@@ -291,7 +291,7 @@ fn behind(error: Error, lag: &StoreLag, url: &str) -> Failure {
         age.as_secs(),
         error.without_hint()
     );
-    let again = "start this command again: it continues";
+    let again = "start this command again to continue";
     let hint = error.hint().map_or_else(|| again.to_owned(), |hint| format!("{hint}; {again}"));
     Error::new(ErrorKind::Io, message).with_hint(hint).into()
 }

@@ -47,7 +47,7 @@ pub(super) fn refused(damage: &StoreDamage, count: u64, url: &str) -> Error {
             "this folder has its content: move that object out of the prefix with the tool of the store, keep it, and start again"
         }
         _ => {
-            "this folder does not have it whole: bring that object back from a copy of the store, or start with a folder that has \
+            "this folder does not have all of it: bring that object back from a copy of the store, or start with a folder that has \
              these records"
         }
     };
@@ -122,7 +122,8 @@ struct Turn {
     left: u64,
     /// All objects were read.
     is_scrubbed: bool,
-    /// Whether a failure other than an outage of the store was reported, without a success since then.
+    /// Whether a failure that is not an outage of the store was reported, without a success since
+    /// then.
     is_failing: bool,
     /// The number of checks in a row that failed.
     failed: u32,
@@ -213,7 +214,7 @@ mod tests {
         StoreDamage { object, what, state, is_derived: false }
     }
 
-    /// Goal: an opening that is refused names the object, and what to do.
+    /// Goal: a refused opening names the object and the next action.
     #[test]
     fn refused_opening_says_what_to_do() {
         let error = refused(&damage("seg/a", DamageState::Deletable), 3, "s3://b/n");
@@ -222,10 +223,10 @@ mod tests {
         assert!(error.to_string().contains(message), "{error}");
         assert!(error.hint().unwrap().contains("move that object out of the prefix"), "{error:?}");
         let error = refused(&damage("seg/a", DamageState::Lost), 1, "s3://b/n");
-        assert!(error.hint().unwrap().contains("does not have it whole"), "{error:?}");
+        assert!(error.hint().unwrap().contains("does not have all of it"), "{error:?}");
     }
 
-    /// Goal: a file that cannot be read is no outage of the store, and is told once.
+    /// Goal: a file that cannot be read is not an outage of the store, and is reported once.
     #[test]
     fn unreadable_file_is_no_outage() {
         let outage = Error::new(ErrorKind::Io, "the store does not answer");

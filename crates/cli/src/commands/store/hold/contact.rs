@@ -107,7 +107,7 @@ mod tests {
         }
     }
 
-    /// Goal: an answer is a contact, and a call without one is none.
+    /// Goal: an answer is a contact, and a call without an answer is not.
     #[test]
     fn only_answers_are_contacts() {
         let contact = Contact::new();

@@ -1,6 +1,6 @@
-//! `store-health.json` in the folder of a ledger: what its owner or standby knows about the store. `ledger status`
-//! reads it, and so do clients that find a standby here. The process writes it every two seconds, and removes it at an
-//! orderly end.
+//! `store-health.json` in the folder of a ledger: the view of its owner or standby about the store.
+//! `ledger status` reads it, and so do clients that find a standby here. The process writes it
+//! every two seconds, and removes it at an orderly end.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -49,7 +49,8 @@ impl Drop for HealthFile {
     }
 }
 
-/// The health that a process of this machine wrote for the ledger in a folder; `None` if there is none.
+/// The health that a process of this machine wrote for the ledger in a folder; `None` without a
+/// file.
 pub(crate) fn store_health(dir: &Path) -> Option<StoreHealthLine> {
     serde_json::from_str(&store_health_text(dir)?).ok()
 }
@@ -66,7 +67,7 @@ mod tests {
         StoreHealthLine::of_standby(7, None)
     }
 
-    /// Goal: what a live process says is read; what a dead one said is not.
+    /// Goal: the file of a live process is read, and the file of a dead one is not.
     #[test]
     fn stale_file_says_nothing() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Holds a ledger whose log is in a store: opens it there, or stands by until its owner is gone, and shows signs of
-//! life.
+//! Holds a ledger with its log in a store: opens it there, or stands by until its owner is gone,
+//! and shows signs of life.
 //!
 //! `signs` has the hints that a process writes about itself, `watch` decides whether the owner is gone, `standby`
 //! follows and waits, and `life`, `shipper` and `check` are the threads of an owner. `contact` records when the store
@@ -70,7 +70,7 @@ const LEASE_MIN: u64 = 5;
 /// The pause between two checks of an owner that may be alive.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
-/// The hint of the process that last served a ledger; `None` if there is none.
+/// The hint of the process that last served a ledger; `None` without a hint.
 pub(super) fn owner_of(objects: &dyn Objects) -> Result<Option<StoreOwnerJson>, Unclear> {
     let owner = Seen::owner(objects)?.owner;
     Ok(owner.map(|owner| StoreOwnerJson {
@@ -201,8 +201,8 @@ struct HeldInStore {
     health: HealthFile,
 }
 
-/// Hold a ledger whose log is in a store, after standing by with `--standby`. `news` receives reports. `None` if the
-/// process is asked to stop first.
+/// Hold a ledger with its log in a store, after standing by with `--standby`. `news` receives
+/// reports. `None` if the process is asked to stop first.
 pub(crate) fn hold(
     (options, before): (&HoldOptions, Before),
     dir: &Path,

@@ -26,7 +26,7 @@ pub(super) enum OwnerState {
 pub(super) struct Owner {
     /// When it acknowledges a result.
     pub(super) ack: String,
-    /// The address for HTTP to which a standby sends clients.
+    /// The HTTP address that a standby gives to clients.
     pub(super) clients: Option<String>,
     /// The epoch that it opened.
     pub(super) epoch: u64,
@@ -34,7 +34,7 @@ pub(super) struct Owner {
     pub(super) folder: String,
     /// Its address for HTTP.
     pub(super) http: Option<String>,
-    /// The boot and the process namespace in which it runs.
+    /// The boot and the process namespace of the process.
     pub(super) machine: Option<String>,
     /// The process, as in its slots.
     pub(super) node: String,
@@ -119,8 +119,8 @@ pub(super) struct Successor {
 }
 
 impl Successor {
-    /// The process that opened a later epoch at the next record; `None` if there is none, or the store gives no clear
-    /// answer.
+    /// The process that opened a later epoch at the next record; `None` if there is none, or the
+    /// store gives no clear answer.
     pub(super) fn after(
         objects: &dyn Objects,
         identity: &LedgerIdentity,

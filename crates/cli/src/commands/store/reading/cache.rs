@@ -319,8 +319,8 @@ mod tests {
         }
     }
 
-    /// Goal: hints, ranges that are no blocks, and missing objects come from the store each time, and another
-    /// ledger at the same address has entries of its own.
+    /// Goal: hints, ranges that are not blocks, and missing objects come from the store each time,
+    /// and another ledger at the same address has its own entries.
     #[test]
     fn what_may_change_is_not_cached() {
         let place = Place::new();
@@ -395,7 +395,7 @@ mod tests {
         assert!(cache.folder.join("other").exists());
     }
 
-    /// Goal: a folder that cannot be written costs the cache, and nothing else.
+    /// Goal: without write access to its folder, only the cache is lost.
     #[test]
     fn cache_that_cannot_be_written_is_no_failure() {
         let place = Place::new();

@@ -1,4 +1,5 @@
-//! Where a command reads a ledger: `source` knows its folder, an archive and a store, and `storage` reads a store.
+//! The place from which a command reads a ledger: `source` handles folders, archives and stores,
+//! and `storage` reads a store.
 
 #[cfg(feature = "store")]
 mod cache;

@@ -1,8 +1,8 @@
-//! Where a command reads a ledger: in its folder, in an archive's file, or in a store.
+//! The place from which a command reads a ledger: its folder, an archive file, or a store.
 //!
 //! Invariants:
 //! - A store is only read: a command that writes to a ledger refuses an address before it does anything.
-//! - A program without the feature `store` names it.
+//! - The error of a program without the feature `store` names the feature.
 
 use std::path::{Path, PathBuf};
 
@@ -63,7 +63,7 @@ fn bound_folder(place: &Path) -> Option<&Path> {
     place.ancestors().take(3).find(|dir| dir.join("STORE.json").is_file())
 }
 
-/// The environment in which `path` is a ledger: its folder, an archive's file, or the address of a store.
+/// The environment for a ledger at `path`: its folder, an archive file, or the address of a store.
 ///
 /// # Errors
 /// `Usage` for a wrong address, or without the feature `store`; the errors of reading an archive or a
@@ -160,7 +160,7 @@ pub(crate) fn expect_readable(program: &Command, matches: &ArgMatches) -> Result
 
 #[cfg(test)]
 mod tests {
-    //! Goal: an address is told from a folder.
+    //! Goal: an address is not mistaken for a folder.
 
     use super::*;
 

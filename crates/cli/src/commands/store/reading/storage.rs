@@ -1,4 +1,4 @@
-//! The storage in which a ledger in a store has its address as its path.
+//! The storage for a ledger in a store; the address is the path.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +25,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// A larger ledger is put together in temporary files.
 const MEMORY_MAX: u64 = 256 << 20;
 
-/// The folder that caches objects, if there is one.
+/// The folder that caches objects, if any.
 static CACHE: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 /// Keep the objects that this process reads in a folder.
@@ -42,8 +42,7 @@ pub(crate) enum Extent {
     Parts,
 }
 
-/// The storage in which the ledger in a store has the path `path`, which is its address. A command reads it
-/// once.
+/// The storage for a ledger in a store, with its address as `path`. A command reads it once.
 ///
 /// # Errors
 /// `Usage` for a wrong address or a place without a ledger, and the errors of reading the store.

@@ -109,14 +109,14 @@ impl CallFailure {
         Self { reason, detail: printable(&last.unwrap_or(text)), is_answer }
     }
 
-    /// The failure as a call without a clear outcome; `what` names the call.
+    /// The failure of a call without a clear outcome; `what` names the call.
     pub(super) fn unclear(&self, what: &str, engine: Engine) -> Unclear {
         let why = format!("{what}: {self}");
         let unclear = if self.is_answer { Unclear::answered(why) } else { Unclear::no_answer(why) };
         unclear.with_hint(hint(self.reason, engine))
     }
 
-    /// The failure of a command: what happened, where, and a hint.
+    /// The failure of a command: the event, the place, and a hint.
     pub(crate) fn of_command(&self, url: &StoreUrl, endpoint: Option<&str>) -> Failure {
         let place = match endpoint {
             Some(endpoint) => format!("{url} at {endpoint}"),
@@ -241,7 +241,7 @@ fn reason_of(status: &str, code: &str) -> Reason {
     }
 }
 
-/// The word between two texts, if it is one: letters and digits.
+/// The word between two texts, if it consists of letters and digits.
 fn between(text: &str, start: &str, end: &str) -> Option<String> {
     let (_, rest) = text.split_once(start)?;
     let (word, _) = rest.split_once(end)?;
@@ -253,7 +253,7 @@ fn digits(status: &str) -> String {
     status.chars().take_while(char::is_ascii_digit).collect()
 }
 
-/// The first line of a text, without addresses, whose query may contain secrets.
+/// The first line of a text, without addresses, because their queries may contain secrets.
 fn printable(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     let words = line.split(' ').map(|word| if word.contains("://") { "(address)" } else { word });

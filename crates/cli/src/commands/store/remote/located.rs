@@ -34,7 +34,7 @@ pub(crate) fn failure_at_store(failure: Failure, url: &str) -> Failure {
     }
 }
 
-/// The failure of a command whose call has no clear answer.
+/// The failure of a command after a call without a clear answer.
 pub(crate) fn unanswered(why: &Unclear, url: &str) -> Failure {
     at_store(why.error(), url).into()
 }

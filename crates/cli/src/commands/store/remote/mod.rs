@@ -1,9 +1,11 @@
 //! The adapter between the library's port and the clients of S3, Azure and Google Cloud Storage.
 //!
-//! One thread carries out the requests of all threads, which wait for their answers. It sends each request once: the
-//! protocol decides what follows an unclear answer. The store may still execute a request after its caller gave up.
+//! One thread carries out the requests of all threads, which wait for their answers. It sends each
+//! request once: the protocol decides how to continue after an unclear answer. The store may still
+//! execute a request after its caller gave up.
 //!
-//! `transport` sends the requests and reads the store's clock, `failure` words what went wrong, `located` where.
+//! `transport` sends the requests and reads the store's clock, `failure` words errors, and
+//! `located` adds their place.
 
 mod failure;
 mod located;
@@ -49,7 +51,7 @@ pub(super) struct RemoteObjects {
     store: Arc<dyn ObjectStore>,
     prefix: Vec<String>,
     timeout: Duration,
-    /// The provider whose names the hints use.
+    /// The provider; hints use its names.
     engine: Engine,
     reactor: Reactor,
 }
@@ -67,7 +69,7 @@ impl Reactor {
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("store".to_owned()).spawn(move || {
-            // Either way the owner is gone.
+            // In both cases the owner is gone.
             let _ = runtime.block_on(stopped);
         })?;
         Ok(Self { handle, stop: Some(stop), thread: Some(thread) })
@@ -172,7 +174,7 @@ impl RemoteObjects {
         loop {
             match next.recv_timeout(self.timeout) {
                 Ok(None) => return Ok(objects),
-                // Some servers list a folder whose objects were deleted as an object of its name.
+                // Some servers list a folder with deleted objects as an object of its name.
                 Ok(Some(Ok(meta))) => objects.extend(listed_in(folder, path, after, &meta)),
                 Ok(Some(Err(error))) => match CallFailure::of(&error) {
                     CallFailure { reason: Reason::Missing, .. } if objects.is_empty() => {

@@ -34,7 +34,7 @@ const SERVER_NAME_MAX: usize = 64;
 impl Transport {
     pub(crate) fn new(allow_http: bool) -> Self {
         static PROVIDER: Once = Once::new();
-        // It fails only if there is one already, which is as good.
+        // It fails only if a provider is installed already, which is fine.
         PROVIDER.call_once(|| drop(ring::default_provider().install_default()));
         Self { allow_http, server: Arc::default() }
     }

@@ -1,5 +1,5 @@
-//! `ledger store gc`: deletes slots whose records are in segment objects, and what longer objects and later snapshots
-//! replaced.
+//! `ledger store gc`: deletes slots with records in segment objects, and objects that longer ones
+//! and later snapshots replaced.
 
 use std::fmt::Write as _;
 
@@ -37,7 +37,7 @@ no ledger, 4 if an object is damaged, and 7 if the store does not answer.";
 pub(crate) struct GcArgs {
     #[command(flatten)]
     store: StoreOption,
-    /// Do it; without this, only show what would be deleted
+    /// Delete; without this, only show what would be deleted
     #[arg(long)]
     yes: bool,
     /// Print one line of JSON

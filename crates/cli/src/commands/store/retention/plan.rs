@@ -82,7 +82,7 @@ pub(super) fn headline(url: &str, is_done: bool, objects: u64, bytes: u64) -> St
 /// Deleting stopped before its end.
 pub(super) fn interrupted(error: &Error, deleted: u64, all: usize) -> Error {
     let message = format!("{}; {deleted} of {all} objects were deleted", error.message());
-    let repeat = "repeat the command: it continues";
+    let repeat = "repeat the command to continue";
     let hint = error.hint().map_or_else(|| repeat.to_owned(), |hint| format!("{hint}; {repeat}"));
     let stopped = Error::new(error.kind(), message).with_hint(hint);
     match error.location().path.clone() {

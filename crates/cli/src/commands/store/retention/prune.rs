@@ -38,10 +38,10 @@ store does not answer.";
 pub(crate) struct PruneArgs {
     #[command(flatten)]
     store: StoreOption,
-    /// A folder of the ledger, with the snapshots from which the log then starts
+    /// A folder of the ledger that has the snapshots at the new start of the log
     #[arg(long, value_name = "DIR")]
     ledger: Option<PathBuf>,
-    /// Do it; without this, only show what would be deleted
+    /// Delete; without this, only show what would be deleted
     #[arg(long)]
     yes: bool,
     /// Print one line of JSON
@@ -86,7 +86,7 @@ fn carry_out(args: &PruneArgs, environment: &Environment) -> Result<StorePruneLi
     Ok(line)
 }
 
-/// Whether there is something to do: segments to delete, or snapshots of a log that begins later to create.
+/// Whether there are segments to delete, or snapshots to create for a log that begins later.
 fn is_needed(plan: &StorePrune) -> bool {
     let is_pruned = plan.is_pruned && !(plan.missing.is_empty() && plan.unkept.is_empty());
     is_pruned || !plan.objects.is_empty()
@@ -158,7 +158,7 @@ fn text(line: &StorePruneLine) -> String {
         &mut text,
         "segments",
         ("segment object", "segment objects"),
-        "the ledger gave their records up",
+        "the ledger pruned their records",
     );
     Sum { objects: line.snapshots, bytes: line.snapshot_bytes }.line(
         &mut text,

@@ -158,8 +158,8 @@ fn bind(
         _ if is_local => None,
         _ => {
             let message = format!(
-                "{address} can be reached from other machines, and tokens would cross the network as \
-                 they are\nhint: {}, or listen at 127.0.0.1",
+                "{address} can be reached from other machines, and tokens would cross the network \
+                 unencrypted\nhint: {}, or listen at 127.0.0.1",
                 advice()
             );
             return Err(Failure::Usage(message));
@@ -338,7 +338,7 @@ where
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_WAIT);
     let connection = http.serve_connection(stream, TowerToHyperService::new(router));
-    // An error is the client's: it sent no HTTP, was too slow, or is gone.
+    // An error is the client's fault: it sent invalid HTTP, was too slow, or disconnected.
     let _ = watcher.watch(connection).await;
     drop(permit);
 }

@@ -97,7 +97,7 @@ impl Front {
         self.access.role(request.headers()).map(drop)
     }
 
-    /// Where the ledger is, or when to ask again.
+    /// The address of the ledger, or the time for the next try.
     fn elsewhere(&self, request: &Request) -> HttpResponse {
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
         let location = self.store.owner().map(|owner| format!("{owner}{path}"));
@@ -110,8 +110,7 @@ impl Front {
             response.headers_mut().insert(LOCATION, header);
             return response;
         }
-        let detail =
-            "this process is a standby, and knows no address of the process that holds the ledger";
+        let detail = "this process is a standby, and does not know the address of the process that holds the ledger";
         let mut problem = problem(StatusCode::SERVICE_UNAVAILABLE, "no_owner", detail.to_owned());
         problem.members.insert("retry_after".to_owned(), RETRY_AFTER_SECONDS.into());
         let mut response = problem.response();
@@ -129,7 +128,8 @@ fn problem(status: StatusCode, kind: &str, detail: String) -> Problem {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: a standby tells clients with a valid token where the ledger is, and executes nothing until it holds it.
+    //! Goal: a standby gives clients with a valid token the address of the ledger, and executes no
+    //! request until it holds the ledger.
 
     use std::sync::Mutex;
 

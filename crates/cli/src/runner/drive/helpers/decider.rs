@@ -1,8 +1,8 @@
-//! Deciders: commands that classify a failed attempt and choose what happens next, for plans with
+//! Deciders: commands that classify a failed attempt and choose the next action, for plans with
 //! `failure: {decider: external}` (`format/hand-off.md`).
 //!
-//! Invariants: a loop asks about each failed attempt once. A reply that is not exactly one decision that the ledger
-//! accepts has no effect, and the failure waits for a person.
+//! Invariants: a loop asks about each failed attempt once. A reply has no effect unless it is
+//! exactly one decision that the ledger accepts; otherwise the failure waits for a person.
 
 use std::collections::BTreeMap;
 
@@ -81,7 +81,7 @@ struct FailureJson<'a> {
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeciderReply {
-    /// What happens next.
+    /// The next action.
     decision: Word,
     /// The class of the failure, if the decider knows better.
     #[serde(default)]
@@ -97,7 +97,7 @@ pub(crate) struct DeciderReply {
     reason: String,
 }
 
-/// What happens after a failure.
+/// The action after a failure.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -150,7 +150,7 @@ impl Drive<'_> {
         }
     }
 
-    /// Record the decision that the decider printed, or note why there is none.
+    /// Record the decision that the decider printed, or note the reason for none.
     pub(crate) fn handle_decider_reply(
         &mut self,
         step: StepName,

@@ -260,7 +260,7 @@ fn may_be_asked(run: &Run, request: &ReplanRequest) -> bool {
     run.status == RunStatus::Running && is_free && run.newest_proposal().is_none()
 }
 
-/// Why a planner made its plan as it is, if the plan says so: `extra.rationale`.
+/// The planner's explanation of its plan, if the plan has one: `extra.rationale`.
 pub(crate) fn rationale(plan: &Plan) -> Option<&str> {
     let rationale = plan.extra.get("rationale")?.as_str()?.trim();
     Some(rationale).filter(|rationale| !rationale.is_empty())

@@ -57,7 +57,8 @@ impl Cycles {
         let cycles = (1..)
             .zip(self.equal)
             .map(|(lines, equal)| Cycle { lines, times: (equal / lines).saturating_add(1) });
-        // A cycle of two lines is one of four, too, half as often: the shortest has the most.
+        // A cycle of two lines is also one of four, half as often: the shortest has the highest
+        // count.
         let most = cycles.reduce(|most, each| if each.times > most.times { each } else { most })?;
         Some(most).filter(|cycle| cycle.times >= times_min.max(2))
     }

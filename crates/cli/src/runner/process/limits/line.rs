@@ -1,4 +1,4 @@
-//! The part of a line that counts when lines are compared: times, durations and identifiers differ each time that the
+//! The part of a line that is compared: times, durations and identifiers differ each time that the
 //! same line is printed.
 //!
 //! A *word* is a run of ASCII letters, digits and `-`, `:`, `.`, `,`, `_`. All words that begin with a date or a time
@@ -56,7 +56,8 @@ fn is_ignored(word: &[u8], is_event: bool) -> bool {
         || is_duration(word)
 }
 
-/// Whether a word begins with a shape, in which `0` is any digit and `#` any hexadecimal digit.
+/// Whether a word begins with a shape: in the shape, `0` is any digit and `#` any hexadecimal
+/// digit.
 fn has_shape(word: &[u8], shape: &[u8]) -> bool {
     let fits = |(byte, of): (&u8, &u8)| match of {
         b'0' => byte.is_ascii_digit(),

@@ -32,7 +32,7 @@ const EXAMINE_INTERVAL: Duration = Duration::from_millis(500);
 /// The maximum number of files that are examined for changes.
 const EXAMINED_MAX: usize = 10_000;
 
-/// How often the count of a repetition is written anew.
+/// The number of repetitions after which the count is written again.
 const REPEAT_WRITE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A usage limit is searched in this many bytes at the end of a stream.
@@ -41,7 +41,8 @@ pub(crate) const LAST_OUTPUT_LENGTH_MAX: u64 = 64 << 10;
 /// A worker that states a limit without a time waits for it if it has printed nothing for this long.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// A worker whose owner is at a usage limit may also wait for that limit if it has printed nothing for this long.
+/// While its owner is at a usage limit, a worker that has printed nothing for this long may also
+/// wait for that limit.
 const SILENT: Duration = Duration::from_secs(10 * 60);
 
 /// How long a worker may take to end after it was asked to, by default.
@@ -73,9 +74,9 @@ pub(crate) struct JobLimits {
     /// The output limit of each stream in bytes.
     pub(crate) stream_length_max: u64,
     pub(crate) worker: WorkerLimits,
-    /// The files whose changes are progress. Without any, progress is not checked.
+    /// The files that count for progress. Without any, progress is not checked.
     pub(crate) progress: Vec<String>,
-    /// Whether it is noted if it prints the same lines over and over.
+    /// Whether repeated output is noted.
     pub(crate) notes_repeats: bool,
 }
 
@@ -188,7 +189,7 @@ pub(crate) struct LimitWatch {
     written: [PathBuf; 2],
     /// The length of its output, and since when it has not changed.
     output: Unchanged<u64>,
-    /// The newest change of its files, and since when there was no other.
+    /// The newest change of its files, and the time since which there was no other.
     files: Unchanged<Option<SystemTime>>,
     /// When to examine the files next.
     examine_at: Instant,
@@ -315,8 +316,8 @@ impl LimitWatch {
         is_stalled.then_some(EndedBy::Stalled(stalled))
     }
 
-    /// Whether the job waits in its process for a limit whose end it names, or did so until less than this many seconds
-    /// ago.
+    /// Whether the job waits in its process for a limit with a known end, or did so until less than
+    /// this many seconds ago.
     fn waits_for_limit(&mut self, length: u64, seconds: u32) -> bool {
         let until = match self.waits {
             Some((known, until)) if known == length => until,

@@ -44,7 +44,7 @@ impl Repeat {
     }
 }
 
-/// As what the job prints: `the same 3 lines 40 times in a row: no route to host`.
+/// Describes the repeated output: `the same 3 lines 40 times in a row: no route to host`.
 impl fmt::Display for Repeat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} times in a row: {}", Self::what(self.lines), self.times, self.line)
