@@ -9,7 +9,7 @@ use crate::worker_kind::WorkerKind;
 pub enum RunnerPresence {
     /// Unknown: the state that is shown is an older one, or the caller did not look.
     Unknown,
-    /// Unknown as well: this place does not show whether the last runner, a process of that number, has ended.
+    /// It cannot be seen from here whether the last runner, a process with this number, has ended.
     Unseen(u32),
     /// A runner is at work.
     AtWork,
@@ -25,7 +25,7 @@ impl RunnerPresence {
             Self::Unknown | Self::AtWork => None,
             Self::Absent => Some("no runner is at work".to_owned()),
             Self::Unseen(process) => Some(format!(
-                "this place does not show whether the last runner, process {process}, has ended"
+                "it cannot be seen from here whether the last runner, process {process}, has ended"
             )),
         }
     }

@@ -16,7 +16,7 @@ impl WorkerKind {
         [Self::Process, Self::Stub].iter().any(|kind| kind.has_hosted(worker))
     }
 
-    /// Whether this or an earlier runner hosted a worker of that name, as one of this type.
+    /// Whether this or an earlier runner hosted a worker with this name and type.
     #[must_use]
     pub fn has_hosted(self, worker: &str) -> bool {
         worker.strip_prefix(self.as_str()).is_some_and(|rest| rest.starts_with('/'))
