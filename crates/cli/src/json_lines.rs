@@ -22,9 +22,6 @@ use crate::commands::inspect::json::views::{
     ExecutionStateLine, OperatorViewLine, TracedLine, UnavailableLine, UserViewLine,
 };
 use crate::commands::inspect::ledger_at::AsOfLine;
-#[cfg(test)]
-use crate::commands::inspect::record_content::BatchKeyJson;
-use crate::commands::inspect::record_content::RecordLine;
 use crate::commands::inspect::views;
 use crate::commands::plan::review::ReviewLine;
 use crate::commands::prune::PrunePlanLine;
@@ -43,6 +40,9 @@ use crate::json::event_definition;
 use crate::options::plan_file::ReadLine;
 use crate::output::{PlanDiffLine, ProgressLine, SummaryLine, WaitsLine};
 use crate::protocol::{ErrorLine, RolledBackLine, TrustsLine};
+#[cfg(test)]
+use plan_ledger_views::BatchKeyJson;
+use plan_ledger_views::RecordLine;
 
 /// Gives each line its `type`, and adds all of them to the published schema.
 macro_rules! json_lines {

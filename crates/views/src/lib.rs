@@ -13,6 +13,7 @@ mod criteria;
 mod json;
 mod layout;
 mod progress;
+mod records;
 mod render;
 mod runner;
 mod shell;
@@ -34,11 +35,19 @@ pub use json::{
     AnyJson, BlockingAttemptJson, FailureJson, ProposedJson, QuestionLine, ReasonJson,
     ReplanRequestJson, StepReasonsJson, StepStateLine, TimeJson,
 };
+#[cfg(feature = "schema")]
+pub use json::{EventSchema, event_definition};
 pub use layout::{
     Bar, Block, Document, Paint, Series, Span, Table, Text, Timeline, TimelineCell, TimelineRow,
     Tree, TreeRow, scaled,
 };
 pub use progress::RunProgress;
+pub use records::{
+    BatchKeyJson, FrameFieldJson, RecordContent, RecordLine, RecordRow, RecordStatusWord,
+    basis_text, blob_text, content_text, cost_correction_text, decision_text, event_subject,
+    event_text, fork_text, frame_document, kind_name, meaning, note_text, outcome_text,
+    record_document, step_event_text, verdict_text,
+};
 pub use render::{
     Style, cut, escape_control, escape_json, escape_lines, escape_path, html, is_printable,
     text_lines, width, wrap,
@@ -63,7 +72,7 @@ pub use waiting::{
 };
 pub use words::{
     StepName, barrier_paint, barrier_word, cost_text, count, counted, hex, legend, limits_text,
-    moment, money_text, paused_text, question_subject_text, seconds, size, span, status_mark,
-    status_paint, step_name, step_title, text_of, title_line, variant_words,
+    moment, money_text, paused_text, phrase, question_subject_text, seconds, size,
+    span, status_mark, status_paint, step_name, step_title, text_of, title_line, variant_words,
 };
 pub use worker_kind::WorkerKind;

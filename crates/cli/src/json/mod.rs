@@ -6,15 +6,13 @@
 //!
 //! Members are printed in alphabetical order, whatever the order of the fields.
 
-#[cfg(test)]
-mod event;
 mod line;
 #[cfg(test)]
 mod schema;
 
-#[cfg(test)]
-pub(crate) use event::{EventSchema, event_definition};
 pub(crate) use line::{JsonLine, line_text, line_value};
+#[cfg(test)]
+pub(crate) use plan_ledger_views::event_definition;
 pub(crate) use plan_ledger_views::{AnyJson, ReplanRequestJson, TimeJson};
 #[cfg(test)]
 pub(crate) use schema::PublishedSchema;

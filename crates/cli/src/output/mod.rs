@@ -25,7 +25,6 @@ pub(crate) mod render;
 mod reporter;
 mod run_json;
 mod run_text;
-mod word;
 
 pub(crate) use atomic_file::{AtomicFile, expect_absent, output_file};
 pub(crate) use budget::{cost_text, limits_text, money_text, paused_text, warning_text};
@@ -38,6 +37,7 @@ pub(crate) use print::{
 pub(crate) use progress_bar::{LongTask, ProgressUnit, progress_bar};
 pub(crate) use question::question_subject_text;
 
+pub(crate) use plan_ledger_views::phrase;
 #[cfg(feature = "mcp")]
 pub(crate) use reader::for_agents;
 pub(crate) use reader::{is_for_agent, is_for_reader, write_for_agents};
@@ -49,7 +49,6 @@ pub(crate) use run_json::{PendingJson, ProgressLine, SummaryLine, WaitsLine};
 pub(crate) use run_text::{
     disk_text, held_text, lines_of, pending_commands, pending_text, summary_text,
 };
-pub(crate) use word::phrase;
 
 pub(crate) use crate::protocol::{
     Code, Failure, code_of, option, quoted, quoted_folder, shell_command,

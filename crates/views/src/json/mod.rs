@@ -1,5 +1,7 @@
 //! The parts of JSON that several views share.
 
+#[cfg(feature = "schema")]
+mod event;
 mod failure;
 mod reason;
 mod replan;
@@ -7,6 +9,8 @@ mod state;
 mod time;
 mod value;
 
+#[cfg(feature = "schema")]
+pub use event::{EventSchema, event_definition};
 pub use failure::FailureJson;
 pub use reason::{BlockingAttemptJson, ProposedJson, ReasonJson, StepReasonsJson};
 pub use replan::ReplanRequestJson;

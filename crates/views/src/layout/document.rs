@@ -18,13 +18,15 @@ pub enum Block {
         /// Its text.
         text: Text,
     },
-    /// A line that is cut where it is too long, but for its end.
+    /// A line whose middle is cut where it is too long.
     Cut {
         /// Columns before it.
         indent: usize,
-        /// Its text.
+        /// Its start.
+        start: Text,
+        /// Its middle.
         text: Text,
-        /// Its end, which is never cut.
+        /// Its end.
         end: Text,
     },
     /// An empty line.
@@ -92,7 +94,8 @@ impl Document {
 
     /// Adds a line that is cut where it is too long.
     pub fn cut(&mut self, indent: usize, text: impl Into<Text>) {
-        self.push(Block::Cut { indent, text: text.into(), end: Text::default() });
+        let (start, end) = (Text::default(), Text::default());
+        self.push(Block::Cut { indent, start, text: text.into(), end });
     }
 
     /// Adds an empty line.

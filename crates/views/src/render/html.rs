@@ -20,7 +20,9 @@ fn part(block: &Block) -> Markup {
     match block {
         Block::Heading(heading) => html! { h3 { (text(heading)) } },
         Block::Line { text: line, .. } => html! { p { (text(line)) } },
-        Block::Cut { text: line, end, .. } => html! { p { (text(line)) (text(end)) } },
+        Block::Cut { start, text: line, end, .. } => {
+            html! { p { (text(start)) (text(line)) (text(end)) } }
+        }
         Block::Gap => PreEscaped(String::new()),
         Block::Table { table, .. } => table_of(table),
         Block::Command { line, .. } => {

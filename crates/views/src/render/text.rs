@@ -20,9 +20,11 @@ pub fn text_lines(document: &Document, style: Style) -> Vec<String> {
             Block::Line { indent, text } => {
                 lines.push(format!("{:indent$}{}", "", painted(text, style)));
             }
-            Block::Cut { indent, text, end } => {
-                let start = fitted(text, indent + width(&unpainted(end)), style);
-                lines.push(format!("{:indent$}{start}{}", "", painted(end, style)));
+            Block::Cut { indent, start, text, end } => {
+                let used = indent + width(&unpainted(start)) + width(&unpainted(end));
+                let (start, end) = (painted(start, style), painted(end, style));
+                let line = format!("{:indent$}{start}{}{end}", "", fitted(text, used, style));
+                lines.push(line.trim_end().to_owned());
             }
             Block::Gap => lines.push(String::new()),
             Block::Table { indent, table } => lines.extend(table_lines(table, style, *indent)),

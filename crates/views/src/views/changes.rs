@@ -118,7 +118,8 @@ fn field(path: &[String], changed: &ChangedField) -> Block {
     let more = if changed.by.len() > BY_MAX { ", ..." } else { "" };
     let by = format!("  (record {}{more})", by.join(", "));
     let text = format!("{name}: {before} -> {after}");
-    Block::Cut { indent: 4, text: text.into(), end: Text::painted(Paint::Faint, by) }
+    let (start, end) = (Text::default(), Text::painted(Paint::Faint, by));
+    Block::Cut { indent: 4, start, text: text.into(), end }
 }
 
 /// The maximum number of records in a line.

@@ -15,7 +15,7 @@ use crate::output::escape_control;
 use crate::protocol::WorkerKind;
 
 use super::lookup::step_name;
-use super::text::event::event_subject;
+use plan_ledger_views::event_subject;
 
 /// A question that another person answered than the one whom it was for.
 #[derive(Debug, Clone, Serialize)]

@@ -23,7 +23,6 @@ pub(crate) mod ledger_at;
 pub(crate) mod lookup;
 mod next_action;
 mod output;
-pub(crate) mod record_content;
 pub(crate) mod text;
 pub(crate) mod views;
 
@@ -35,12 +34,12 @@ pub(super) use health::newest_state;
 pub(super) use health::read_state::{read_state, run_name};
 pub(super) use lookup::name_and_title;
 pub(super) use next_action::{Surroundings, next_action};
-pub(super) use record_content::meaning;
-#[cfg(feature = "store")]
-pub(crate) use record_content::record_json;
+pub(super) use plan_ledger_views::meaning;
 pub(crate) use views::budget::BudgetViewArgs;
 pub(crate) use views::logs::LogsArgs;
 pub(crate) use views::next::{NextArgs, QuestionsArgs};
 #[cfg(feature = "mcp")]
 pub(crate) use views::next::{OpenDecision, open_decisions};
+#[cfg(feature = "store")]
+pub(crate) use views::record::record_json;
 pub(crate) use views::view::StatusArgs;

@@ -18,7 +18,6 @@ use crate::commands::inspect::health::damage_text;
 use crate::commands::inspect::health::overtaken::beside_prune;
 use crate::commands::inspect::json::activity::RunActivityJson;
 use crate::commands::inspect::name_and_title;
-use crate::commands::inspect::record_content::{RecordContent, content_text};
 use crate::commands::inspect::text::waits::wait_text;
 use crate::output::pending_commands;
 use crate::protocol::{Failure, is_unapproved, unchecked_text};
@@ -30,6 +29,7 @@ use plan_ledger_views::{
     KnownRunner, RunActivity, RunProgress, WaitingItem, gone_steps, hosted_steps, steps_in_flight,
     waiting_items, waits_of,
 };
+use plan_ledger_views::{RecordContent, content_text};
 
 /// How many items of each kind a prime has.
 const LISTED_MAX: usize = 5;

@@ -13,13 +13,13 @@ use plan_ledger::{
 use plan_ledger_views::RunActivity;
 
 use crate::commands::inspect::health::{Health, damage_text, derived_text, lost_text};
-use crate::commands::inspect::record_content::RecordContent;
-use crate::commands::inspect::text::event::{event_subject, event_text, note_text};
 use crate::output::{Code, Failure};
 use crate::protocol::{OWN_LEDGER, size};
 use crate::requests::run_or_only;
 use crate::runner::{gone_claims, runner_waits};
 use crate::server::RunnerStatus;
+use plan_ledger_views::RecordContent;
+use plan_ledger_views::{event_subject, event_text, note_text};
 
 use super::decisions::{Decision, decision};
 use super::facts::{AttemptFacts, Facts, QuestionFacts};

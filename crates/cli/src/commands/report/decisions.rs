@@ -4,7 +4,7 @@ use plan_ledger::plan::{Origin, PauseCause, ReplanTrigger, StepEvent};
 use plan_ledger::{Event, StepNumber, Timestamp};
 
 use crate::commands::inspect::is_program;
-use crate::commands::inspect::text::event::event_text;
+use plan_ledger_views::event_text;
 
 /// A decision, and its author.
 pub(super) struct Decision {

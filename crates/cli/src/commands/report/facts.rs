@@ -11,11 +11,9 @@ use plan_ledger::{
     ResolvedOutcome, Ruling, Run, StepNumber, Timestamp, Verdict,
 };
 
-use crate::commands::inspect::text::event::{
-    blob_text, cost_correction_text, decision_text, outcome_text,
-};
 use crate::commands::inspect::text::units::span;
 use crate::output::{cost_text, phrase};
+use plan_ledger_views::{blob_text, cost_correction_text, decision_text, outcome_text};
 
 /// The longest text of a fact, in bytes.
 const TEXT_MAX: usize = 16 * 1024;

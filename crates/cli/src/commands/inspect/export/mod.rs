@@ -26,8 +26,8 @@ use plan_ledger::log::RecordStatus;
 use plan_ledger::{Environment, Error, LedgerView};
 
 use crate::commands::inspect::health::Health;
-use crate::commands::inspect::record_content::meaning;
 use otlp::OtlpExporter;
+use plan_ledger_views::meaning;
 use rows::TableExporter;
 use table::TableWriter;
 

@@ -15,8 +15,8 @@ use plan_ledger::plan::{StepEvent, StepRecord};
 use plan_ledger::{Cost, Event, Outcome, RunId, Timestamp};
 
 use crate::commands::inspect::output::escaped;
-use crate::commands::inspect::record_content::RecordContent;
 use crate::protocol::{SpanId, TraceId};
+use plan_ledger_views::RecordContent;
 
 use super::open_attempts::{OpenAttempt, OpenAttempts};
 

@@ -23,9 +23,9 @@ use crate::commands::inspect::health::any_header;
 use crate::commands::inspect::json::event::event_json;
 use crate::commands::inspect::json::run::status_word;
 use crate::commands::inspect::lookup::text_of;
-use crate::commands::inspect::record_content::{RecordContent, RecordStatusWord, kind_name};
-use crate::commands::inspect::text::event::event_subject;
 use crate::protocol::hex;
+use plan_ledger_views::event_subject;
+use plan_ledger_views::{RecordContent, RecordStatusWord, kind_name};
 
 /// The version of the tables.
 const SCHEMA: u64 = 1;

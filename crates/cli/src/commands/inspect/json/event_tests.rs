@@ -10,7 +10,7 @@ use plan_ledger::internals::ledger::{Kind, decode};
 use plan_ledger::log::LoggedRecord;
 
 use super::event::event_json;
-use crate::commands::inspect::text::event::event_text;
+use plan_ledger_views::event_text;
 
 fn root(name: &str) -> String {
     let path = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))

@@ -341,7 +341,7 @@ pub(crate) struct TracedLine<'a> {
     /// The changes; null if they are not known.
     changes: Option<&'a [ValueChange]>,
     /// What the record says.
-    #[cfg_attr(test, schemars(with = "crate::json::EventSchema"))]
+    #[cfg_attr(test, schemars(with = "plan_ledger_views::EventSchema"))]
     event: &'a Event,
     /// For an activation: the differences from the previous version, for people.
     replan: Option<String>,

@@ -1,6 +1,5 @@
 //! The text forms that several views share.
 
-pub(crate) mod event;
 pub(crate) mod run;
 pub(crate) mod units;
 pub(crate) mod waits;

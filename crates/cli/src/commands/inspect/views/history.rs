@@ -11,11 +11,11 @@ use plan_ledger::{Run, RunId, StepNumber, StepState, Timestamp};
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::record_content::{RecordLine, content_text};
 use crate::commands::inspect::text::units::{seconds, span};
 use crate::options::StepArg;
 use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure};
+use plan_ledger_views::{RecordLine, content_text};
 
 use super::step::{HistoryEntry, history as step_entries};
 

@@ -28,13 +28,13 @@ use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::lookup::{numbered_steps, step_name};
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::record_content::RecordContent;
-use crate::commands::inspect::text::event::step_event_text;
 use crate::commands::inspect::text::units::moment;
 use crate::options::{LedgerOption, RunOption};
 use crate::output::render::Paint;
 use crate::output::{Code, Failure, escape_control, time_of_day};
 use crate::runner::{claimed_files, scratch_folder};
+use plan_ledger_views::RecordContent;
+use plan_ledger_views::step_event_text;
 
 use super::step::{AttemptHistory, StepHistory, history, pretty};
 

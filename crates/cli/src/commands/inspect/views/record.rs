@@ -2,22 +2,18 @@
 
 use clap::Args;
 
-use plan_ledger::internals::format::frame_fields;
-use plan_ledger::internals::ledger::time_text;
 use plan_ledger::internals::storage::Access;
 use plan_ledger::log::{Damage, LogItem, LoggedRecord, RecordStatus};
 use plan_ledger::{Environment, Error, ErrorKind, LedgerView};
+use plan_ledger_views::{RecordContent, RecordLine, frame_document, record_document};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::health::{DamageLine, Health, damage_text};
-use crate::commands::inspect::json::event::event_json;
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::record_content::{
-    RecordContent, RecordLine, content_text, kind_name,
-};
-use crate::output::render::{Paint, Table};
-use crate::output::{Code, Failure, escape_control};
-use crate::protocol::hex;
+#[cfg(feature = "store")]
+use crate::json::line_value;
+use crate::output::render::Paint;
+use crate::output::{Code, Failure};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -86,8 +82,8 @@ pub(crate) fn record(
             })?;
         }
         Form::Text => {
-            print(&record, status, &content, out)?;
-            bytes.map_or(Ok(()), |bytes| print_frame(&record, &bytes, out))?;
+            out.document(&record_document(&record, status, &content))?;
+            bytes.map_or(Ok(()), |bytes| out.document(&frame_document(&record, &bytes)))?;
         }
     }
     let is_read = !matches!(content, RecordContent::Unreadable(_));
@@ -131,87 +127,9 @@ fn frame(
     Ok(bytes)
 }
 
-fn print(
-    record: &LoggedRecord,
-    status: RecordStatus,
-    content: &RecordContent,
-    out: &mut Output<'_>,
-) -> Result<(), Failure> {
-    let kind = kind_name(record.kind);
-    out.painted(Paint::Heading, &format!("record {}: {kind}", record.seq))?;
-    let (paint, text) = content_text(record, content);
-    let text = out.style.paint(paint, &text);
-    out.line(&format!("  {text}"))?;
-    let mut table = Table::default();
-    let mut add = |name: &str, text: String| {
-        table.row([(Paint::Faint, name.to_owned()), (Paint::None, text)]);
-    };
-    add("time", time_text(record.time));
-    let payload = record.payload.len();
-    add(
-        "kind",
-        format!("{:#06x}, schema {}, payload of {payload} bytes", record.kind, record.schema),
-    );
-    let end = record.offset.saturating_add(record.size);
-    add("place", format!("segment {}, bytes {} to {end}", record.segment, record.offset));
-    add(
-        "batch",
-        match record.batch_left {
-            0 => "the last of its batch".to_owned(),
-            left => format!("{left} of its batch follow"),
-        },
-    );
-    add("chain", record.chain.to_string());
-    add(
-        "status",
-        match status {
-            RecordStatus::Durable => "durable, and continues the previous record".to_owned(),
-            RecordStatus::AfterDamage => {
-                "intact, but the previous record is damaged or missing".to_owned()
-            }
-            RecordStatus::Unacknowledged => "intact, but after the durable end in HEAD".to_owned(),
-        },
-    );
-    out.table(&table, 2)?;
-    let fields = match content {
-        RecordContent::Event(event) => event_json(event),
-        _ => return Ok(()),
-    };
-    let text = serde_json::to_string_pretty(&fields).unwrap_or_default();
-    out.line("")?;
-    text.lines().try_for_each(|line| out.line(&format!("  {}", escape_control(line))))
-}
-
-/// Bytes of a line of the dump.
-const ROW: usize = 16;
-
-fn print_frame(record: &LoggedRecord, bytes: &[u8], out: &mut Output<'_>) -> Result<(), Failure> {
-    out.line("")?;
-    for field in frame_fields(bytes) {
-        let content = bytes.get(field.start..field.end).unwrap_or_default();
-        for (number, row) in content.chunks(ROW).enumerate() {
-            let start = field.start.saturating_add(number.saturating_mul(ROW));
-            let at = u64::try_from(start).unwrap_or(u64::MAX).saturating_add(record.offset);
-            let name = if number == 0 { field.name } else { "" };
-            let digits: Vec<String> = row.iter().map(|byte| hex(&[*byte])).collect();
-            let is_shown = |byte: &u8| byte.is_ascii_graphic() || *byte == b' ';
-            let text: String = row
-                .iter()
-                .map(|byte| if is_shown(byte) { char::from(*byte) } else { '.' })
-                .collect();
-            let meaning = match field.number {
-                Some(number) if field.name == "time" => time_text(number),
-                Some(number) if field.name == "kind" => {
-                    format!("{number} {}", kind_name(record.kind))
-                }
-                Some(number) if field.name.ends_with("crc") => format!("{number:#010x}"),
-                Some(number) => number.to_string(),
-                None => text,
-            };
-            let digits = digits.join(" ");
-            let line = format!("  {at:>10}  {name:<14}  {digits:<47}  {meaning}");
-            out.line(line.trim_end())?;
-        }
-    }
-    Ok(())
+/// The line of a durable record, as `ledger inspect ... records --json` prints it, without a newline.
+#[cfg(feature = "store")]
+pub(crate) fn record_json(record: &LoggedRecord) -> String {
+    let content = RecordContent::of(record);
+    line_value(&RecordLine::of(record, RecordStatus::Durable, &content)).to_string()
 }

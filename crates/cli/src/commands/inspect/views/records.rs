@@ -12,10 +12,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::format::FrameFault;
-use plan_ledger::internals::ledger::{Kind, LedgerTime, RUN_STREAMS, expect_valid, time_text};
+use plan_ledger::internals::ledger::{Kind, LedgerTime, RUN_STREAMS, expect_valid};
 use plan_ledger::log::{Damage, LogItem, LoggedRecord, RecordStatus};
 use plan_ledger::plan::{Micros, parse_number};
 use plan_ledger::{Event, LedgerView, Result as LedgerResult, RunId, StepNumber, Timestamp};
+
+use plan_ledger_views::{RecordContent, RecordLine, RecordRow, event_subject};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::health::{
@@ -23,11 +25,7 @@ use crate::commands::inspect::health::{
 };
 use crate::commands::inspect::lookup::{no_run, not_found, step_of};
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::record_content::{
-    RecordContent, RecordLine, content_text, kind_name,
-};
-use crate::commands::inspect::text::event::event_subject;
-use crate::output::render::{Paint, width};
+use crate::output::render::Paint;
 use crate::output::{Code, Failure, escape_control, escape_path, parse_since};
 use crate::protocol::{Missing, OpeningJson, counted};
 use crate::requests::default_run;
@@ -210,39 +208,14 @@ impl RecordList {
         match form {
             Form::Json => out.json(&RecordLine::of(record, status, &content))?,
             Form::Text => {
-                let line = self.line(record, status, &content, out);
-                out.line(&line)?;
+                let of = match &content {
+                    RecordContent::Event(event) => self.subject_text(event),
+                    _ => String::new(),
+                };
+                out.document(&RecordRow::of(record, status, &content, &of).document())?;
             }
         }
         Ok(if self.shown >= filter.limit { ScanControl::Stop } else { ScanControl::More })
-    }
-
-    fn line(
-        &self,
-        record: &LoggedRecord,
-        status: RecordStatus,
-        content: &RecordContent,
-        out: &Output<'_>,
-    ) -> String {
-        let style = out.style;
-        let of = match content {
-            RecordContent::Event(event) => self.subject_text(event),
-            _ => String::new(),
-        };
-        let (paint, text) = content_text(record, content);
-        let mark = match status {
-            RecordStatus::Durable => ' ',
-            RecordStatus::AfterDamage => '!',
-            RecordStatus::Unacknowledged => '?',
-        };
-        let start = format!(
-            "{:>7}{mark} {}  {:<16}  {of:<OF_WIDTH$}",
-            record.seq,
-            time_text(record.time),
-            kind_name(record.kind)
-        );
-        let columns = width(&start) + 2;
-        format!("{start}  {}", style.paint(paint, &style.fit(&text, columns))).trim_end().to_owned()
     }
 
     fn subject_text(&self, event: &Event) -> String {
@@ -257,9 +230,6 @@ impl RecordList {
         }
     }
 }
-
-/// Columns that run and step usually take.
-const OF_WIDTH: usize = 12;
 
 /// Bytes after the last record of the active segment.
 #[derive(Debug, Serialize)]

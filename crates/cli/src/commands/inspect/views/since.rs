@@ -11,12 +11,12 @@ use crate::commands::inspect::context::Form;
 use crate::commands::inspect::ledger_at::LedgerAt;
 use crate::commands::inspect::lookup::step_name;
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::text::event::{outcome_text, verdict_text};
 use crate::commands::inspect::text::units::moment;
 use crate::json::TimeJson;
 use crate::output::render::Paint;
 use crate::output::{Failure, cost_text, escape_control, time_of_day};
 use crate::protocol::counted;
+use plan_ledger_views::{outcome_text, verdict_text};
 
 /// How many events are listed: the last ones.
 const LISTED_MAX: usize = 15;

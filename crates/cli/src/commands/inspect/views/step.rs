@@ -25,8 +25,6 @@ use crate::commands::inspect::json::step::StepLine;
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::lookup::{step_name, text_of};
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::record_content::{RecordContent, RecordLine, content_text};
-use crate::commands::inspect::text::event::{basis_text, blob_text, outcome_text};
 use crate::commands::inspect::text::units::{span, words};
 use crate::json::TimeJson;
 use crate::options::StepArg;
@@ -34,6 +32,8 @@ use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, code_of, cost_text, escape_control};
 use crate::protocol::counted;
 use crate::protocol::hand_off::files::{stale_steps, stale_text};
+use plan_ledger_views::{RecordContent, RecordLine, content_text};
+use plan_ledger_views::{basis_text, blob_text, outcome_text};
 
 use super::why::reasons_text;
 

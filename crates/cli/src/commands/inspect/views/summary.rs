@@ -24,7 +24,6 @@ use crate::commands::inspect::json::run::RunLine;
 use crate::commands::inspect::lookup::{barrier_word, missing_members, numbered_steps, step_name};
 use crate::commands::inspect::next_action::{actions, limited};
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::text::event::fork_text;
 use crate::commands::inspect::text::run::{
     activity_text, progress_text, run_status_text, spent_text,
 };
@@ -34,6 +33,7 @@ use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, cost_text, escape_control, quoted_folder};
 use crate::protocol::hex;
 use crate::protocol::{count, counted, size, trusted_text};
+use plan_ledger_views::fork_text;
 
 use super::view::report_rollback;
 

@@ -17,7 +17,6 @@ use crate::commands::inspect::json::views::{
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::lookup::{barrier_word, step_name};
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::text::event::event_text;
 use crate::commands::inspect::text::run::{progress_text, spent_text};
 use crate::commands::inspect::text::units::{moment, span, words};
 #[cfg(feature = "store")]
@@ -30,6 +29,7 @@ use crate::output::{
 };
 use crate::protocol::{RolledBackLine, counted, error_line};
 use crate::server::rollback_text;
+use plan_ledger_views::event_text;
 use plan_ledger_views::{Costs, barrier_paint};
 
 use super::execution_state::{print_execution_state, print_finished, remaining_text};

@@ -17,7 +17,6 @@ use crate::commands::inspect::next_action::{
     NextAction, Surroundings, failed_step, item_actions, next_dispatch, resume_action,
 };
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::record_content::RecordContent;
 use crate::commands::inspect::text::units::moment;
 use crate::commands::inspect::text::waits::wait_text;
 use crate::options::StepArg;
@@ -29,6 +28,7 @@ use plan_ledger_views::{
     WaitingItem, hosted_steps, question_item, show_step, status_paint, waiting_items, waits_of,
     wrap,
 };
+use plan_ledger_views::RecordContent;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -13,10 +13,10 @@ use crate::commands::inspect::answers::{answered, asked_person, author};
 use crate::commands::inspect::context::Form;
 use crate::commands::inspect::ledger_at::LedgerAt;
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::text::event::{event_subject, event_text};
 use crate::json::TimeJson;
 use crate::output::render::{Paint, Table};
 use crate::output::{Failure, escape_control};
+use plan_ledger_views::{event_subject, event_text};
 
 /// A decision of a person.
 #[derive(Debug, Serialize)]
@@ -27,7 +27,7 @@ pub(crate) struct DecisionLine<'a> {
     /// The person.
     by: &'a str,
     /// The decision.
-    #[cfg_attr(test, schemars(with = "crate::json::EventSchema"))]
+    #[cfg_attr(test, schemars(with = "plan_ledger_views::EventSchema"))]
     event: &'a Event,
     /// The number of the step; null if it is about the run.
     number: Option<StepNumber>,

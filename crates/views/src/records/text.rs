@@ -15,15 +15,15 @@ use plan_ledger::{
     StepNumber, Verdict,
 };
 
-use crate::commands::inspect::text::units::{seconds, span};
-use crate::output::render::cut;
-use crate::output::{
-    cost_text, escape_control, limits_text, paused_text, phrase, question_subject_text,
+use crate::render::{cut, escape_control};
+use crate::words::{
+    cost_text, count, counted, limits_text, paused_text, phrase, question_subject_text, seconds,
+    size, span,
 };
-use crate::protocol::{count, counted, size};
 
 /// The run and the step of an event.
-pub(crate) fn event_subject(event: &Event) -> (Option<RunId>, Option<StepNumber>) {
+#[must_use]
+pub fn event_subject(event: &Event) -> (Option<RunId>, Option<StepNumber>) {
     let run = match event {
         Event::RunStarted(event) => event.run,
         Event::PlanProposed(event) => event.run,
@@ -49,7 +49,9 @@ pub(crate) fn event_subject(event: &Event) -> (Option<RunId>, Option<StepNumber>
     (Some(run), None)
 }
 
-pub(crate) fn event_text(event: &Event) -> String {
+/// An event in one line.
+#[must_use]
+pub fn event_text(event: &Event) -> String {
     match event {
         Event::RunStarted(event) => format!(
             "run {} started: approval {}, text criteria {}, on failure {}",
@@ -147,7 +149,9 @@ pub(crate) fn event_text(event: &Event) -> String {
     }
 }
 
-pub(crate) fn step_event_text(event: &StepEvent) -> String {
+/// An event of a step in one line.
+#[must_use]
+pub fn step_event_text(event: &StepEvent) -> String {
     match event {
         StepEvent::Dispatched(event) => format!(
             "attempt {} dispatched to {}{}, lease until {}",
@@ -235,7 +239,8 @@ pub(crate) fn step_event_text(event: &StepEvent) -> String {
     }
 }
 
-pub(crate) fn receipt_text(receipt: &Receipt) -> String {
+/// A receipt in one line.
+fn receipt_text(receipt: &Receipt) -> String {
     let mut text = outcome_text(&receipt.outcome);
     if receipt.duration > 0 {
         text = format!("{text} in {}", span(receipt.duration));
@@ -250,11 +255,15 @@ pub(crate) fn receipt_text(receipt: &Receipt) -> String {
     text
 }
 
-pub(crate) fn blob_text(blob: &BlobOutput) -> String {
+/// An output in a blob.
+#[must_use]
+pub fn blob_text(blob: &BlobOutput) -> String {
     format!("{} in blob {}", size(blob.length), blob.hash.short())
 }
 
-pub(crate) fn outcome_text(outcome: &Outcome) -> String {
+/// An outcome in one line.
+#[must_use]
+pub fn outcome_text(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Succeeded => "succeeded".to_owned(),
         Outcome::Failed { class, message, .. } => {
@@ -272,7 +281,9 @@ pub(crate) fn outcome_text(outcome: &Outcome) -> String {
     }
 }
 
-pub(crate) fn verdict_text(verdict: &Verdict) -> String {
+/// A verdict in one line.
+#[must_use]
+pub fn verdict_text(verdict: &Verdict) -> String {
     let ruling = match verdict.ruling {
         Ruling::Pass => "passes",
         Ruling::Fail => "fails",
@@ -286,7 +297,8 @@ pub(crate) fn verdict_text(verdict: &Verdict) -> String {
 }
 
 /// The basis on which a step was accepted.
-pub(crate) fn basis_text(basis: &AcceptedBasis) -> String {
+#[must_use]
+pub fn basis_text(basis: &AcceptedBasis) -> String {
     match basis {
         AcceptedBasis::Receipt => "the step has no criteria; its receipt suffices".to_owned(),
         AcceptedBasis::Verdicts => "every criterion was judged".to_owned(),
@@ -321,19 +333,23 @@ fn variable_text(event: &VariableSet) -> String {
     )
 }
 
-pub(crate) fn snapshot_text(note: &SnapshotNote) -> String {
+/// A note of a snapshot.
+pub(super) fn snapshot_text(note: &SnapshotNote) -> String {
     let SnapshotNote { projection, version, seq, state_hash, .. } = note;
     let hash = cut(&escape_control(state_hash), SHORT);
     format!("snapshot of {} v{version} at record {seq}: {hash}", escape_control(projection))
 }
 
-pub(crate) fn note_text(note: &Note) -> String {
+/// A note of a person.
+#[must_use]
+pub fn note_text(note: &Note) -> String {
     let step = note.step.map(|step| format!(" about step #{step}")).unwrap_or_default();
     let text = escape_control(&note.text);
     format!("{} notes{step}: {text}", escape_control(&note.by))
 }
 
-pub(crate) fn erasure_text(note: &ErasureNote) -> String {
+/// A note of an erasure.
+pub(super) fn erasure_text(note: &ErasureNote) -> String {
     let count = |list: &[String]| u64::try_from(list.len()).unwrap_or(u64::MAX);
     let records: Vec<String> = note.records.iter().map(ToString::to_string).collect();
     format!(
@@ -345,7 +361,8 @@ pub(crate) fn erasure_text(note: &ErasureNote) -> String {
     )
 }
 
-pub(crate) fn pruned_text(note: &RetentionNote) -> String {
+/// A note of a retention.
+pub(super) fn pruned_text(note: &RetentionNote) -> String {
     let kept = match &note.archive {
         Some(archive) => format!("in the archive {}", escape_control(&archive.file)),
         None => "given up".to_owned(),
@@ -355,7 +372,7 @@ pub(crate) fn pruned_text(note: &RetentionNote) -> String {
 }
 
 /// The process that writes from here on to a log in a store, and why.
-pub(crate) fn writer_text(note: &WriterNote) -> String {
+pub(super) fn writer_text(note: &WriterNote) -> String {
     let WriterNote { epoch, node, why, before, lost, .. } = note;
     let why = match why {
         WriterReason::Create => "the log there is new",
@@ -377,7 +394,7 @@ pub(crate) fn writer_text(note: &WriterNote) -> String {
 }
 
 /// Records that were lost before this ledger was salvaged.
-pub(crate) fn gap_text(gap: &GapNote) -> String {
+pub(super) fn gap_text(gap: &GapNote) -> String {
     match &gap.range {
         Some(range) if gap.no_loss => format!("not taken over: {}", escape_control(&range.what)),
         Some(range) => format!(
@@ -392,7 +409,8 @@ pub(crate) fn gap_text(gap: &GapNote) -> String {
     }
 }
 
-pub(crate) fn recovery_text(note: &RecoveryNote) -> String {
+/// A note of a recovery.
+pub(super) fn recovery_text(note: &RecoveryNote) -> String {
     let bytes: u64 = note.discarded.iter().map(|range| range.length).sum();
     let survivors = note.survivors.map_or("none".to_owned(), |survivors| {
         format!("{} to {}", survivors.first, survivors.last)
@@ -407,7 +425,7 @@ pub(crate) fn recovery_text(note: &RecoveryNote) -> String {
 }
 
 /// A colon and the shortened reason; empty if there is no reason.
-pub(crate) fn reason_suffix(text: &str) -> String {
+fn reason_suffix(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(": {}", cut(&escape_control(text), LONG)) }
 }
 
@@ -416,11 +434,13 @@ const SHORT: usize = 60;
 /// Maximum width of a reason, in columns.
 const LONG: usize = 200;
 
-pub(crate) fn pause_event_text(event: &RunPaused) -> String {
+/// A pause.
+fn pause_event_text(event: &RunPaused) -> String {
     format!("run {}{}", paused_text(&event.cause), reason_suffix(&event.reason))
 }
 
-pub(crate) fn budget_text(event: &BudgetChanged) -> String {
+/// A change of a budget.
+fn budget_text(event: &BudgetChanged) -> String {
     let whose = if event.run.is_some() { "the run" } else { "the ledger" };
     let by = escape_control(&event.by);
     match event.limits {
@@ -429,14 +449,16 @@ pub(crate) fn budget_text(event: &BudgetChanged) -> String {
     }
 }
 
-pub(crate) fn question_text(asked: &QuestionBody) -> String {
+/// A question that is asked.
+fn question_text(asked: &QuestionBody) -> String {
     let about = question_subject_text(&asked.subject);
     let who = asked.to.as_ref().map_or("a person".to_owned(), |who| escape_control(who));
     let until = asked.deadline.map(|time| format!(", until {}", seconds(time))).unwrap_or_default();
     format!("{who} is asked {about}{until}{}", reason_suffix(&asked.text))
 }
 
-pub(crate) fn answer_text(answered: &QuestionAnswer) -> String {
+/// An answer.
+fn answer_text(answered: &QuestionAnswer) -> String {
     let QuestionAnswer { question, answer, by, note, .. } = answered;
     let note = reason_suffix(note);
     format!(
@@ -447,7 +469,8 @@ pub(crate) fn answer_text(answered: &QuestionAnswer) -> String {
     )
 }
 
-pub(crate) fn question_timeout_text(expired: &QuestionExpiry) -> String {
+/// A question that timed out.
+fn question_timeout_text(expired: &QuestionExpiry) -> String {
     let then = match &expired.then {
         Some(OnTimeout::EscalateTo(who)) => format!("{} is asked", escape_control(who)),
         Some(OnTimeout::Answer(answer)) => format!("taken as {}", escape_control(answer)),
@@ -457,7 +480,8 @@ pub(crate) fn question_timeout_text(expired: &QuestionExpiry) -> String {
     format!("question @{} timed out: {then}", expired.question.0)
 }
 
-pub(crate) fn replan_request_text(event: &ReplanRequested) -> String {
+/// A request for a new plan.
+fn replan_request_text(event: &ReplanRequested) -> String {
     let why = match &event.trigger {
         ReplanTrigger::PreconditionFalse { step, precondition } => {
             let number = u64::from(*precondition) + 1;
@@ -489,13 +513,16 @@ fn failure_settings_text(event: &FailureSettingsChanged) -> String {
     format!("unknown failures: {unknown}{replans}, by {by}")
 }
 
-pub(crate) fn fork_text(event: &RunForked) -> String {
+/// The fork of a run.
+#[must_use]
+pub fn fork_text(event: &RunForked) -> String {
     let RunForked { parent, at_seq, chain, by, .. } = event;
     let by = if by.is_empty() { String::new() } else { format!(", by {}", escape_control(by)) };
     format!("forked from run {parent} at record {at_seq}, chain {}{by}", chain.short())
 }
 
-pub(crate) fn condition_text(event: &ConditionJudged) -> String {
+/// A condition that was judged.
+fn condition_text(event: &ConditionJudged) -> String {
     let which = match event.which {
         Condition::RunIf => "its condition".to_owned(),
         Condition::Pre(place) => format!("precondition {}", u64::from(place) + 1),
@@ -507,14 +534,17 @@ pub(crate) fn condition_text(event: &ConditionJudged) -> String {
     format!("{which} {ruling}{}", reason_suffix(&event.evidence))
 }
 
-pub(crate) fn cost_correction_text(event: &CostCorrected) -> String {
+/// A correction of a cost.
+#[must_use]
+pub fn cost_correction_text(event: &CostCorrected) -> String {
     let CostCorrected { token, cost, charged, by } = event;
     let (cost, charged, by) = (cost_text(*cost), cost_text(*charged), escape_control(by));
     format!("@{token} cost {cost}, not {charged}, corrected by {by}")
 }
 
 /// The decision about a failed attempt.
-pub(crate) fn decision_text(decision: &Decision) -> String {
+#[must_use]
+pub fn decision_text(decision: &Decision) -> String {
     match decision {
         Decision::Retry => "to be retried".to_owned(),
         Decision::Fail => "failed permanently".to_owned(),

@@ -12,7 +12,8 @@ fn word(variant: &impl Serialize) -> String {
 }
 
 /// The word of a variant in a sentence: `lease expired`.
-pub(crate) fn phrase(variant: &impl Serialize) -> String {
+#[must_use]
+pub fn phrase(variant: &impl Serialize) -> String {
     word(variant).replace('_', " ")
 }
 

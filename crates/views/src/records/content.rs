@@ -1,6 +1,6 @@
 //! The decoded payload of a record, as text and as JSON.
 
-#[cfg(test)]
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -13,30 +13,33 @@ use plan_ledger::log::{
 };
 use plan_ledger::{BatchKey, Event, Note, RunId};
 
-use crate::json::TimeJson;
-#[cfg(feature = "store")]
-use crate::json::line_value;
-use crate::output::escape_control;
-
-use super::text::event::{
+use super::text::{
     erasure_text, event_subject, event_text, gap_text, note_text, pruned_text, recovery_text,
     snapshot_text, writer_text,
 };
-use crate::output::render::Paint;
-use crate::protocol::hex;
+use crate::json::TimeJson;
+use crate::layout::Paint;
+use crate::render::escape_control;
+use crate::words::hex;
 
 /// The decoded payload of a record.
 #[derive(Debug)]
-pub(crate) enum RecordContent {
+pub enum RecordContent {
+    /// An event.
     Event(Event),
+    /// A recovery.
     Recovery(RecoveryNote),
     /// A record that a salvage could not copy.
     Gap(GapNote),
+    /// A snapshot.
     Snapshot(SnapshotNote),
+    /// Records that were pruned.
     Pruned(RetentionNote),
     /// The idempotency key of a batch.
     Key(String),
+    /// A note of a person.
     Note(Note),
+    /// An erasure.
     Erasure(ErasureNote),
     /// A process began to write to a log in a store.
     Writer(WriterNote),
@@ -47,7 +50,9 @@ pub(crate) enum RecordContent {
 }
 
 impl RecordContent {
-    pub(crate) fn of(record: &LoggedRecord) -> Self {
+    /// The content of a record.
+    #[must_use]
+    pub fn of(record: &LoggedRecord) -> Self {
         match decode(record) {
             Ok(Some(event)) => Self::Event(event),
             Ok(None) if record.kind == Kind::RecoveryNote.number() => {
@@ -105,7 +110,9 @@ impl RecordContent {
         })
     }
 
-    pub(crate) fn run(&self) -> Option<RunId> {
+    /// The run that it is about.
+    #[must_use]
+    pub fn run(&self) -> Option<RunId> {
         match self {
             Self::Event(event) => event_subject(event).0,
             Self::Note(comment) => comment.run,
@@ -116,25 +123,22 @@ impl RecordContent {
 
 /// The decoded content of a record by the name of its kind, for exports; `None` if it cannot be
 /// decoded.
-pub(crate) fn meaning(record: &LoggedRecord) -> Option<Value> {
+///
+/// # Panics
+/// Never: a record consists of JSON values.
+#[must_use]
+pub fn meaning(record: &LoggedRecord) -> Option<Value> {
     let content = RecordContent::of(record);
     let fields = serde_json::to_value(content.form()?).expect("a record consists of JSON values");
     Some(Value::Object([(kind_name(record.kind), fields)].into_iter().collect()))
 }
 
-/// The line of a durable record, as `ledger inspect ... records --json` prints it, without a newline.
-#[cfg(feature = "store")]
-pub(crate) fn record_json(record: &LoggedRecord) -> String {
-    let content = RecordContent::of(record);
-    line_value(&RecordLine::of(record, RecordStatus::Durable, &content)).to_string()
-}
-
 /// What a record holds: an event, or a note that changes no state.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(untagged)]
 enum ContentJson<'a> {
-    Event(#[cfg_attr(test, schemars(with = "crate::json::EventSchema"))] &'a Event),
+    Event(#[cfg_attr(feature = "schema", schemars(with = "crate::json::EventSchema"))] &'a Event),
     Recovery(&'a RecoveryNote),
     Gap(&'a GapNote),
     Snapshot(&'a SnapshotNote),
@@ -147,22 +151,23 @@ enum ContentJson<'a> {
 
 /// The idempotency key of a batch.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct BatchKeyJson<'a> {
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct BatchKeyJson<'a> {
     /// The key.
     key: &'a str,
 }
 
 /// A kind's name, or its number if it is unknown.
-pub(crate) fn kind_name(number: u16) -> String {
+#[must_use]
+pub fn kind_name(number: u16) -> String {
     Kind::from_number(number)
         .map_or_else(|| format!("{number:#06x}"), |kind| kind.name().to_owned())
 }
 
 /// A record.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct RecordLine<'a> {
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct RecordLine<'a> {
     /// The number of later records in the same batch.
     batch_left: u16,
     /// Its chain value.
@@ -198,11 +203,9 @@ pub(crate) struct RecordLine<'a> {
 }
 
 impl<'a> RecordLine<'a> {
-    pub(crate) fn of(
-        record: &LoggedRecord,
-        status: RecordStatus,
-        content: &'a RecordContent,
-    ) -> Self {
+    /// The line of a record.
+    #[must_use]
+    pub fn of(record: &LoggedRecord, status: RecordStatus, content: &'a RecordContent) -> Self {
         let unreadable = match content {
             RecordContent::Unreadable(why) => Some(why.as_str()),
             _ => None,
@@ -227,7 +230,8 @@ impl<'a> RecordLine<'a> {
     }
 
     /// Adds the bytes of the frame, field by field.
-    pub(crate) fn with_frame(mut self, bytes: &[u8]) -> Self {
+    #[must_use]
+    pub fn with_frame(mut self, bytes: &[u8]) -> Self {
         let field = |field: &FrameField| FrameFieldJson::of(field, bytes);
         self.fields = Some(frame_fields(bytes).iter().map(field).collect());
         self.frame = Some(hex(bytes));
@@ -237,8 +241,8 @@ impl<'a> RecordLine<'a> {
 
 /// A field of a frame.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct FrameFieldJson {
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct FrameFieldJson {
     /// Its end, from the start of the frame.
     end: usize,
     /// Its bytes in hexadecimal.
@@ -260,9 +264,9 @@ impl FrameFieldJson {
 
 /// What proves a record.
 #[derive(Debug, Clone, Copy, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum RecordStatusWord {
+pub enum RecordStatusWord {
     /// It is durable and continues the record before it.
     Durable,
     /// It is intact, but a record before it is damaged.
@@ -272,7 +276,9 @@ pub(crate) enum RecordStatusWord {
 }
 
 impl RecordStatusWord {
-    pub(crate) fn word(self) -> &'static str {
+    /// The word of it in JSON.
+    #[must_use]
+    pub fn word(self) -> &'static str {
         match self {
             Self::Durable => "durable",
             Self::AfterDamage => "after_damage",
@@ -292,7 +298,8 @@ impl From<RecordStatus> for RecordStatusWord {
 }
 
 /// The text of a record, and its paint.
-pub(crate) fn content_text(record: &LoggedRecord, content: &RecordContent) -> (Paint, String) {
+#[must_use]
+pub fn content_text(record: &LoggedRecord, content: &RecordContent) -> (Paint, String) {
     match content {
         RecordContent::Event(event) => (Paint::None, event_text(event)),
         RecordContent::Recovery(recovery) => (Paint::Notice, recovery_text(recovery)),

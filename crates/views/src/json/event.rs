@@ -9,10 +9,11 @@ use plan_ledger::Event;
 
 /// The schema of an event: one of the definitions `event_KIND`.
 #[derive(Debug)]
-pub(crate) struct EventSchema;
+pub struct EventSchema;
 
 /// The name of the definition of a kind of event.
-pub(crate) fn event_definition(kind: &str) -> String {
+#[must_use]
+pub fn event_definition(kind: &str) -> String {
     format!("event_{kind}")
 }
 
