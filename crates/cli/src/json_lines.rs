@@ -77,7 +77,7 @@ json_lines! {
     "budget_part" of budget, inspect => views::budget::BudgetLine;
     "change" of inspect => plan_ledger_views::ChangeLine<'_>;
     "check" of drill => drill::kill_report::DrillCheck;
-    "comparison" of inspect => views::compare::ComparisonLine<'_>;
+    "comparison" of inspect => plan_ledger_views::ComparisonLine<'_>;
     "comparison" of verify => verify::comparison::ComparisonLine;
     "damage" of budget, inspect, logs, next, questions, status => DamageLine<'_>;
     "decision" of questions => views::next::decisions::DecisionLine<'_>;
@@ -109,15 +109,15 @@ json_lines! {
     "metrics" of inspect => plan_ledger_views::MetricsLine<'_>;
     "milestone" of budget, inspect => views::budget::MilestoneLine;
     "next" of next, questions => views::next::NextLine<'_>;
-    "node" of inspect => views::graph::NodeLine<'_>;
+    "node" of inspect => plan_ledger_views::NodeLine;
     "open_end" of inspect => views::records::OpenEndLine;
     "opened" of run => run::OpenedLine<'_>;
     "operator_view" of status => OperatorViewLine<'_>;
-    "plan" of inspect => views::plan::PlanLine<'_>;
-    "plan_diff" of inspect => views::plan::VersionDiffLine<'_>;
-    "plan_step" of inspect => views::plan::PlanStepLine<'_>;
+    "plan" of inspect => plan_ledger_views::PlanLine<'_>;
+    "plan_diff" of inspect => plan_ledger_views::VersionDiffLine<'_>;
+    "plan_step" of inspect => plan_ledger_views::PlanStepLine<'_>;
     "prime" of prime => prime::PrimeLine;
-    "replan_record" of inspect => views::plan::ReplanRecordLine<'_>;
+    "replan_record" of inspect => plan_ledger_views::ReplanRecordLine<'_>;
     "erase_plan" of erase => erase::ErasePlanLine;
     "erased" of erase => erase::ErasedLine;
     "prune_plan" of archive, prune => PrunePlanLine;
@@ -136,7 +136,7 @@ json_lines! {
     "run" of inspect => RunLine<'_>;
     "run_cost" of inspect, status => plan_ledger_views::RunCostLine;
     "run_row" of inspect => views::runs::RunRowLine<'_>;
-    "run_state" of inspect => views::run_state::RunStateLine<'_>;
+    "run_state" of inspect => plan_ledger_views::RunStateLine<'_>;
     "salvaged" of recover => recover::SalvagedLine<'_>;
     "segment" of inspect => plan_ledger_views::SegmentLine;
     "service" of setup => setup::service::ServiceLine;
@@ -147,7 +147,7 @@ json_lines! {
     "snapshot_file" of inspect => plan_ledger_views::SnapshotFileLine<'_>;
     "snapshots" of inspect => plan_ledger_views::SnapshotsLine<'_>;
     "standby" of serve => StandbyLine;
-    "state" of inspect => views::run_state::StateLine<'_>;
+    "state" of inspect => plan_ledger_views::StateLine<'_>;
     "step" of inspect => StepLine<'_>;
     "step_cost" of inspect, status => plan_ledger_views::StepCostLine<'_>;
     "step_state" of inspect => StepStateLine<'_>;

@@ -33,7 +33,8 @@ pub use criteria::{
 };
 pub use json::{
     AnyJson, BlockingAttemptJson, FailureJson, ProposedJson, QuestionLine, ReasonJson,
-    ReplanRequestJson, StepReasonsJson, StepStateLine, TimeJson,
+    ReplanRequestJson, RunStatusJson, StaleFilesJson, StepReasonsJson, StepStateLine, TimeJson,
+    status_word,
 };
 #[cfg(feature = "schema")]
 pub use json::{EventSchema, event_definition};
@@ -61,10 +62,13 @@ pub use shell::{
     shell_command, takes_ledger,
 };
 pub use views::{
-    BarrierLine, Barriers, ChangeLine, Changes, Costs, DelayedLine, HeadSlotLine, HeadView,
-    HolderLine, IntervalLine, Mark, MetricsLine, QueueView, ReadyLine, RunCostLine, SegmentLine,
-    Segments, SnapshotFileLine, Snapshots, SnapshotsLine, StepCostLine, StepTimelines,
-    VariableHistory, VariableStateLine, VariableValueLine, Variables, origin_text,
+    BarrierLine, Barriers, ChangeLine, Changes, ComparisonLine, Costs, DelayedLine, GraphView,
+    HeadSlotLine, HeadView, HolderLine, IntervalLine, Mark, MetricsLine, NodeLine, NodeStatus,
+    NodeWord, PlanDiffJson, PlanDiffLine, PlanLine, PlanStepLine, PlanView, QueueView, ReadyLine,
+    ReplanRecordLine, Replans, RunCostLine, RunState, RunStateLine, SegmentLine, Segments,
+    SnapshotFileLine, Snapshots, SnapshotsLine, StateLine, StepCostLine, StepTimelines,
+    VariableHistory, VariableStateLine, VariableValueLine, Variables, VersionDiffLine,
+    comparison_document, origin_text, plan_diff_text, redone_steps, redone_text, step_definition,
 };
 pub use waiting::{
     WaitingItem, WaitsFor, approve_version, decide_failure, perform, plan_file, question_item,
@@ -72,7 +76,8 @@ pub use waiting::{
 };
 pub use words::{
     StepName, barrier_paint, barrier_word, cost_text, count, counted, hex, legend, limits_text,
-    moment, money_text, paused_text, phrase, question_subject_text, seconds, size,
-    span, status_mark, status_paint, step_name, step_title, text_of, title_line, variant_words,
+    moment, money_text, paused_text, phrase, question_subject_text,
+    run_status_text, seconds, size, span, status_mark, status_paint, step_name, step_title,
+    text_of, title_line, variant_words,
 };
 pub use worker_kind::WorkerKind;

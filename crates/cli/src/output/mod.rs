@@ -15,7 +15,6 @@ pub(crate) const DAMAGE_HINT: &str = "restore a backup, or save what can be read
 mod atomic_file;
 mod budget;
 mod export;
-mod plan_diff;
 mod print;
 mod printer;
 mod progress_bar;
@@ -29,7 +28,9 @@ mod run_text;
 pub(crate) use atomic_file::{AtomicFile, expect_absent, output_file};
 pub(crate) use budget::{cost_text, limits_text, money_text, paused_text, warning_text};
 pub(crate) use export::{ExportRange, write_export};
-pub(crate) use plan_diff::{PlanDiffJson, PlanDiffLine, plan_diff_text, redone_steps, redone_text};
+pub(crate) use plan_ledger_views::{
+    PlanDiffJson, PlanDiffLine, plan_diff_text, redone_steps, redone_text,
+};
 pub(crate) use print::{
     name_ledger, print_answer, print_answer_aside, print_error, print_json, print_line,
     print_message, print_raw, print_raw_to, print_result, print_text, with_ledger, wrapped_text,

@@ -67,6 +67,12 @@ pub struct Document {
 }
 
 impl Document {
+    /// A document of one part.
+    #[must_use]
+    pub fn of(block: Block) -> Self {
+        Self { blocks: vec![block] }
+    }
+
     /// Adds a part.
     pub fn push(&mut self, block: Block) {
         self.blocks.push(block);

@@ -93,7 +93,9 @@ pub fn record_document(
     );
     document.table(2, table);
     if let RecordContent::Event(event) = content {
-        let fields = serde_json::to_string_pretty(event).unwrap_or_default();
+        // The members of an object are in alphabetical order, as in JSON output.
+        let fields = serde_json::to_value(event).unwrap_or_default();
+        let fields = format!("{fields:#}");
         document.gap();
         fields.lines().for_each(|line| document.indented(2, line));
     }

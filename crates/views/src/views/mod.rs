@@ -5,23 +5,37 @@
 
 mod barriers;
 mod changes;
+mod comparison;
 mod cost;
+mod graph;
 mod head;
 mod metrics;
+mod plan;
+mod plan_diff;
 mod queue;
+mod replans;
 mod segments;
 mod snapshots;
+mod state;
+mod step_definition;
 mod timeline;
 mod variables;
 
 pub use barriers::{BarrierLine, Barriers};
 pub use changes::{ChangeLine, Changes};
+pub use comparison::{ComparisonLine, comparison_document};
 pub use cost::{Costs, RunCostLine, StepCostLine};
+pub use graph::{GraphView, NodeLine, NodeStatus, NodeWord};
 pub use head::{HeadSlotLine, HeadView, HolderLine};
 pub use metrics::{Mark, MetricsLine};
+pub use plan::{PlanLine, PlanStepLine, PlanView, VersionDiffLine};
+pub use plan_diff::{PlanDiffJson, PlanDiffLine, plan_diff_text, redone_steps, redone_text};
 pub use queue::{DelayedLine, QueueView, ReadyLine};
+pub use replans::{ReplanRecordLine, Replans};
 pub use segments::{SegmentLine, Segments};
 pub use snapshots::{SnapshotFileLine, Snapshots, SnapshotsLine};
+pub use state::{RunState, RunStateLine, StateLine};
+pub use step_definition::step_definition;
 pub use timeline::{IntervalLine, StepTimelines};
 pub use variables::{
     VariableHistory, VariableStateLine, VariableValueLine, Variables, origin_text,

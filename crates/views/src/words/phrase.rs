@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 /// The JSON word of a variant without fields: `lease_expired`.
-fn word(variant: &impl Serialize) -> String {
+pub(crate) fn word(variant: &impl Serialize) -> String {
     match serde_json::to_value(variant) {
         Ok(Value::String(word)) => word,
         _ => String::new(),

@@ -1,8 +1,9 @@
 //! The status of a step or barrier: its paint, and a mark for terminals without colour.
 
-use plan_ledger::StepStatus;
 use plan_ledger::plan::BarrierStatus;
+use plan_ledger::{Ending, RunStatus, StepStatus};
 
+use super::parts::variant_words;
 use crate::layout::Paint;
 
 /// The paint of a step's status.
@@ -63,5 +64,18 @@ pub fn barrier_word(status: BarrierStatus) -> &'static str {
         BarrierStatus::Closed => "closed",
         BarrierStatus::Released => "released",
         BarrierStatus::Broken => "broken",
+    }
+}
+
+/// The status of a run, and its paint.
+#[must_use]
+pub fn run_status_text(status: RunStatus) -> (Paint, String) {
+    match status {
+        RunStatus::Proposed => (Paint::Notice, "proposed".to_owned()),
+        RunStatus::Running => (Paint::None, "running".to_owned()),
+        RunStatus::Ended(ending) => {
+            let paint = if ending == Ending::Done { Paint::Good } else { Paint::Bad };
+            (paint, variant_words(&ending, ' '))
+        }
     }
 }

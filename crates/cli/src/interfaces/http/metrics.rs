@@ -13,10 +13,10 @@ use prometheus_client::registry::Registry;
 
 use plan_ledger::{Error, ErrorKind, Ledger};
 
-use crate::commands::inspect::json::run::status_word;
 #[cfg(feature = "store")]
 use crate::commands::store::lines::StoreHealthLine;
 use crate::protocol::Failure;
+use plan_ledger_views::status_word;
 
 /// Upper bounds of the buckets of durations, in seconds: from below a sync to the longest wait.
 const BUCKETS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0];

@@ -13,5 +13,5 @@ pub use files::{ChangedFile, FileState};
 pub use nearby::{Nearby, Neighbour};
 pub use receipt::{ArtifactEntry, OutcomeWord, ReceiptFile};
 pub use task::{FailedCriterion, HandOff, PlanBrief, PlanContext, PreviousAttempt};
-pub(crate) use task::{SCHEMA, class_word, lost_word};
+pub(crate) use task::{SCHEMA, class_word};
 pub(crate) use text::{describe, title};

@@ -12,8 +12,8 @@ use plan_ledger::plan::{
     QuestionBody, RunForked,
 };
 use plan_ledger::{
-    AttemptToken, ContentHash, Cost, Ending, Limits, Question, QuestionId, Run, RunId, RunPolicy,
-    RunStatus, StepNumber, StepState, StepStatus,
+    AttemptToken, ContentHash, Cost, Limits, Question, QuestionId, Run, RunId, RunPolicy,
+    StepNumber, StepState, StepStatus,
 };
 use plan_ledger_views::steps_in_flight;
 
@@ -23,6 +23,7 @@ use crate::commands::inspect::lookup::{missing_members, steps_in_status};
 use crate::commands::inspect::next_action::{NextActionJson, actions, limited};
 use crate::json::{ReplanRequestJson, TimeJson};
 use crate::protocol::TrustedCheckJson;
+use plan_ledger_views::RunStatusJson;
 
 /// A run.
 #[derive(Debug, Serialize)]
@@ -150,50 +151,6 @@ const COUNTED: [StepStatus; 11] = [
     StepStatus::Delayed,
     StepStatus::Cancelled,
 ];
-
-/// The status of a run.
-#[derive(Debug, Clone, Copy, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum RunStatusJson {
-    /// No version of its plan is active yet.
-    Proposed,
-    /// It is running.
-    Running,
-    /// It is complete.
-    Done,
-    /// It cannot complete.
-    Failed,
-    /// A person or a program cancelled it.
-    Cancelled,
-    /// A failure rule or an answer aborted it.
-    Aborted,
-}
-
-impl From<RunStatus> for RunStatusJson {
-    fn from(status: RunStatus) -> Self {
-        match status {
-            RunStatus::Proposed => Self::Proposed,
-            RunStatus::Running => Self::Running,
-            RunStatus::Ended(Ending::Done) => Self::Done,
-            RunStatus::Ended(Ending::Failed) => Self::Failed,
-            RunStatus::Ended(Ending::Cancelled) => Self::Cancelled,
-            RunStatus::Ended(Ending::Aborted) => Self::Aborted,
-        }
-    }
-}
-
-/// The status of a run as a word.
-pub(crate) fn status_word(status: RunStatus) -> &'static str {
-    match status.into() {
-        RunStatusJson::Proposed => "proposed",
-        RunStatusJson::Running => "running",
-        RunStatusJson::Done => "done",
-        RunStatusJson::Failed => "failed",
-        RunStatusJson::Cancelled => "cancelled",
-        RunStatusJson::Aborted => "aborted",
-    }
-}
 
 /// A step.
 #[derive(Debug, Serialize)]

@@ -33,8 +33,9 @@ use plan_ledger_views::{
     waiting_items,
 };
 
-use super::run::{FlightJson, RunStatusJson};
-use plan_ledger_views::QuestionLine;
+use super::run::FlightJson;
+use plan_ledger_views::RunStatusJson;
+use plan_ledger_views::{QuestionLine, StaleFilesJson};
 
 /// A run for its user.
 #[derive(Debug, Serialize)]
@@ -133,23 +134,6 @@ impl<'a> UserViewLine<'a> {
     /// The same with the files that changed since the plan was made.
     pub(crate) fn with_stale_files(self, stale: Option<Vec<(StepNumber, Vec<String>)>>) -> Self {
         Self { stale_files: StaleFilesJson::of(stale), ..self }
-    }
-}
-
-/// A step with files that changed since the plan was made.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct StaleFilesJson {
-    /// Their paths.
-    files: Vec<String>,
-    /// The step.
-    step: StepNumber,
-}
-
-impl StaleFilesJson {
-    pub(crate) fn of(stale: Option<Vec<(StepNumber, Vec<String>)>>) -> Option<Vec<Self>> {
-        let json = |(step, files)| Self { files, step };
-        stale.map(|stale| stale.into_iter().map(json).collect())
     }
 }
 

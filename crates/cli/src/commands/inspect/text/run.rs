@@ -2,25 +2,14 @@
 
 use std::fmt::Write as _;
 
-use plan_ledger::{Cost, Ending, Limits, Run, RunStatus, StepStatus};
+use plan_ledger::{Cost, Ending, Limits, Run, StepStatus};
 use plan_ledger_views::{Activity, RunActivity};
 
-use crate::commands::inspect::text::units::words;
 use crate::output::render::{Paint, Style};
 use crate::output::{cost_text, escape_control, limits_text};
 use crate::protocol::{count, counted};
 
-/// The status of a run, and its paint.
-pub(crate) fn run_status_text(status: RunStatus) -> (Paint, String) {
-    match status {
-        RunStatus::Proposed => (Paint::Notice, "proposed".to_owned()),
-        RunStatus::Running => (Paint::None, "running".to_owned()),
-        RunStatus::Ended(ending) => {
-            let paint = if ending == Ending::Done { Paint::Good } else { Paint::Bad };
-            (paint, words(&ending, ' '))
-        }
-    }
-}
+pub(crate) use plan_ledger_views::run_status_text;
 
 /// How a run stands, in one sentence.
 pub(crate) fn activity_text(stands: &RunActivity, style: Style) -> String {

@@ -9,7 +9,6 @@ use plan_ledger::plan::{RunOverview, RunSummary};
 use plan_ledger::{ContentHash, Cost, RunId, RunStatus, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
-use crate::commands::inspect::json::run::RunStatusJson;
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::run::run_status_text;
@@ -18,8 +17,10 @@ use crate::json::TimeJson;
 use crate::options::OneRunArg;
 use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, cost_text, escape_control};
+use plan_ledger_views::RunStatusJson;
 
-use super::run_state::{print_state, print_state_json, run_state};
+use super::run_state::run_state;
+use plan_ledger_views::StateLine;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -211,7 +212,7 @@ pub(crate) fn runs(
     match context.form {
         Form::Json => {
             rows.iter().try_for_each(|row| out.json(&row.line()))?;
-            print_state_json(&ledger.state, out)?;
+            out.json(&StateLine::of(&ledger.state))?;
         }
         Form::Text => {
             ledger.print_past(out)?;
@@ -228,7 +229,7 @@ pub(crate) fn runs(
                 }
                 out.table(&table, 0)?;
             }
-            print_state(&ledger.state, out)?;
+            out.document(&StateLine::of(&ledger.state).document())?;
         }
     }
     ledger.finish(out)

@@ -13,7 +13,6 @@ use plan_ledger::plan::ExecutedPart;
 use plan_ledger::{Run, RunId, RunStatus, StepNumber, StepState, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
-use crate::commands::inspect::json::views::StaleFilesJson;
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::lookup::not_found;
 use crate::commands::inspect::next_action::{
@@ -25,6 +24,7 @@ use crate::output::render::Paint;
 use crate::output::{Code, Failure, PendingJson, escape_control, is_for_agent};
 use crate::protocol::Missing;
 use plan_ledger_views::waits_of;
+use plan_ledger_views::StaleFilesJson;
 
 use super::status::{stale_files, stale_lines};
 use super::view::report_rollback;

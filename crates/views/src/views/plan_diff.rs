@@ -1,6 +1,6 @@
 //! The difference between two plans, as JSON and as text.
 
-#[cfg(test)]
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -10,12 +10,12 @@ use plan_ledger::plan::{
     ChangedStep, ExecutedChange, FieldChange, PlanActivated, PlanDiff, WorkChange,
 };
 
-use super::render::escape_control;
+use crate::render::escape_control;
 
 /// The differences between two plans.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct PlanDiffJson<'a> {
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct PlanDiffJson<'a> {
     /// The ids of steps that only the new plan has.
     added: &'a [String],
     /// The ids of barriers that were added, removed or changed.
@@ -50,7 +50,7 @@ impl<'a> From<&'a PlanDiff> for PlanDiffJson<'a> {
 
 /// A step that both plans have, with differences.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 struct ChangedStepJson<'a> {
     /// The fields that differ.
     fields: Vec<FieldChangeJson<'a>>,
@@ -73,7 +73,7 @@ impl<'a> From<&'a ChangedStep> for ChangedStepJson<'a> {
 
 /// Whether the work of a step changed.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum WorkWord {
     /// The work is the same; when, how or by whom it is done changed.
@@ -84,7 +84,7 @@ enum WorkWord {
 
 /// A field that differs.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 struct FieldChangeJson<'a> {
     /// Whether the field was added, removed or changed.
     change: FieldChangeWord,
@@ -106,17 +106,19 @@ impl<'a> From<&'a FieldChange> for FieldChangeJson<'a> {
 
 /// The differences between two plans, and what the change would cost a run.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct PlanDiffLine<'a> {
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct PlanDiffLine<'a> {
+    /// The differences.
     #[serde(flatten)]
-    pub(crate) differences: PlanDiffJson<'a>,
+    pub differences: PlanDiffJson<'a>,
     /// The ids of steps whose work the new plan would discard or have done again, in the run whose plan is
     /// the old one; null for two files.
-    pub(crate) redone: Option<Vec<String>>,
+    pub redone: Option<Vec<String>>,
 }
 
 /// The ids of the steps whose work an activation discards or has done again.
-pub(crate) fn redone_steps(run: &Run, activated: &PlanActivated) -> Vec<String> {
+#[must_use]
+pub fn redone_steps(run: &Run, activated: &PlanActivated) -> Vec<String> {
     let PlanActivated { invalidated, removed, .. } = activated;
     let worked = removed.iter().filter(|number| {
         run.step(**number).is_some_and(|step| step.attempts > 0 || step.status.is_closed())
@@ -126,7 +128,8 @@ pub(crate) fn redone_steps(run: &Run, activated: &PlanActivated) -> Vec<String> 
 }
 
 /// One line about the work that a new version discards; empty if it discards none.
-pub(crate) fn redone_text(steps: &[String]) -> String {
+#[must_use]
+pub fn redone_text(steps: &[String]) -> String {
     match steps {
         [] => String::new(),
         steps => {
@@ -138,7 +141,7 @@ pub(crate) fn redone_text(steps: &[String]) -> String {
 
 /// What happened to a field.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum FieldChangeWord {
     /// Only the new plan has it.
@@ -158,7 +161,8 @@ fn change(field: &FieldChange) -> (FieldChangeWord, &'static str) {
 }
 
 /// What is executed differently, a summary of the differences, and the old and new value of each field.
-pub(crate) fn plan_diff_text(difference: &PlanDiff) -> String {
+#[must_use]
+pub fn plan_diff_text(difference: &PlanDiff) -> String {
     let mut lines = vec![difference.to_string()];
     lines.extend(difference.fields.iter().map(|field| field_text("plan", field)));
     for step in &difference.changed {

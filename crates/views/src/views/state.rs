@@ -1,0 +1,223 @@
+//! The state of a ledger after one record, and one run of it in full.
+
+use plan_ledger::plan::{Account, CapScope};
+use plan_ledger::{ContentHash, Run, RunId, State, StepNumber, Timestamp, state_hash};
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::barriers::BarrierLine;
+use super::variables::{VariableStateLine, origin_text};
+use crate::json::{QuestionLine, RunStatusJson, StepStateLine, TimeJson};
+use crate::layout::{Document, Paint, Table};
+use crate::words::{
+    barrier_paint, barrier_word, counted, moment, status_paint, step_name, variant_words,
+};
+
+/// The state after a record.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct StateLine<'a> {
+    /// The accounts of all runs together.
+    account: Account,
+    /// The caps that were set by a record.
+    caps: Vec<CapJson<'a>>,
+    /// The hash of the state.
+    hash: ContentHash,
+    /// The number of attempts in flight.
+    in_flight: usize,
+    /// The time of the next timer.
+    next_due: Option<TimeJson>,
+    /// The number of complete runs in the state.
+    runs: usize,
+    /// The record.
+    seq: u64,
+    /// The number of runs of which only totals are kept.
+    summaries: usize,
+    /// The time of the record.
+    time: TimeJson,
+}
+
+/// A cap on the number of attempts in flight.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+struct CapJson<'a> {
+    /// The maximum number.
+    limit: u32,
+    /// The scope of the cap.
+    scope: &'a CapScope,
+}
+
+/// The state of a run.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct RunStateLine<'a> {
+    /// The hash of the active version.
+    hash: Option<ContentHash>,
+    /// The number of attempts in flight.
+    in_flight: u32,
+    /// Its name.
+    name: &'a str,
+    /// Whether it is paused.
+    paused: bool,
+    /// The steps that may be dispatched, in the order of dispatch.
+    queue: Vec<StepNumber>,
+    /// The number of later active versions that count towards the plan's limit.
+    replans: u32,
+    /// Its number.
+    run: RunId,
+    /// The start time.
+    started: TimeJson,
+    /// Its status.
+    status: RunStatusJson,
+    /// Why no more steps are dispatched although the run continues.
+    stopping: Option<String>,
+    /// The active version of the plan; 0 before the first.
+    version: u32,
+    /// The number of plan versions.
+    versions: usize,
+}
+
+impl<'a> RunStateLine<'a> {
+    /// The state of a run.
+    #[must_use]
+    pub fn of(run: &'a Run) -> Self {
+        Self {
+            hash: run.active_version().map(|version| version.hash),
+            in_flight: run.in_flight,
+            name: &run.name,
+            paused: run.pause.is_some(),
+            queue: run.ready().map(|(_, number)| number).collect(),
+            replans: run.replans,
+            run: run.id,
+            started: run.started.into(),
+            status: run.status.into(),
+            stopping: run.why_stopping().map(String::from),
+            version: run.active,
+            versions: run.versions.len(),
+        }
+    }
+}
+
+impl<'a> StateLine<'a> {
+    /// That state.
+    #[must_use]
+    pub fn of(state: &'a State) -> Self {
+        let cap = |(scope, limit): (&'a CapScope, &u32)| CapJson { limit: *limit, scope };
+        Self {
+            account: state.account,
+            caps: state.caps.iter().map(cap).collect(),
+            hash: state_hash(state),
+            in_flight: state.in_flight.len(),
+            next_due: state.next_due().map(TimeJson::from),
+            runs: state.runs.len(),
+            seq: state.seq,
+            summaries: state.summaries.len(),
+            time: state.time.into(),
+        }
+    }
+
+    /// What it shows.
+    #[must_use]
+    pub fn document(&self) -> Document {
+        let mut document = Document::default();
+        let in_flight = counted(u64::try_from(self.in_flight).unwrap_or(u64::MAX), "attempt");
+        let text = format!("state {} after record {}; {in_flight} in flight", self.hash, self.seq);
+        document.painted(Paint::Faint, text);
+        for CapJson { limit, scope } in &self.caps {
+            document.line(format!("cap of {limit} for {scope}"));
+        }
+        document
+    }
+}
+
+/// A run in full: its steps, variables, barriers and questions.
+#[derive(Debug)]
+pub struct RunState<'a> {
+    /// The run.
+    pub run: RunStateLine<'a>,
+    /// Its steps.
+    pub steps: Vec<StepStateLine<'a>>,
+    /// Its variables.
+    pub variables: Vec<VariableStateLine<'a>>,
+    /// Its barriers.
+    pub barriers: Vec<BarrierLine<'a>>,
+    /// Its open questions.
+    pub questions: Vec<QuestionLine>,
+    of: &'a Run,
+    now: Timestamp,
+}
+
+impl<'a> RunState<'a> {
+    /// The run at that time.
+    #[must_use]
+    pub fn of(run: &'a Run, now: Timestamp) -> Self {
+        let steps = (1..).map(StepNumber).zip(&run.steps);
+        let steps = steps.map(|(number, step)| StepStateLine::of(run.id, number, step));
+        let variables = run.variables.iter();
+        let barriers = run.barriers.iter();
+        let questions = run.questions.iter();
+        Self {
+            run: RunStateLine::of(run),
+            steps: steps.collect(),
+            variables: variables.map(|(name, it)| VariableStateLine::of(run, name, it)).collect(),
+            barriers: barriers.map(|(id, it)| BarrierLine::of(run, id, it)).collect(),
+            questions: questions.map(|(id, it)| QuestionLine::of(run.id, *id, it)).collect(),
+            of: run,
+            now,
+        }
+    }
+
+    /// What it shows below the run's line.
+    #[must_use]
+    pub fn document(&self) -> Document {
+        let run = self.of;
+        let mut document = Document::default();
+        let headings = ["step", "status", "attempts", "worker", "last failure"];
+        let mut table = Table::with_headings(&headings);
+        for (number, step) in (1..).map(StepNumber).zip(&run.steps) {
+            let worker = step.attempt().map_or("-", |attempt| attempt.worker.as_str());
+            let failure = step
+                .last_failure()
+                .map(|(class, message)| format!("{}: {message}", variant_words(class, ' ')));
+            table.row([
+                (Paint::None, step_name(run, number)),
+                (status_paint(step.status), step.status.to_string()),
+                (Paint::None, step.attempts.to_string()),
+                (Paint::None, worker.to_owned()),
+                (Paint::None, failure.unwrap_or_else(|| "-".to_owned())),
+            ]);
+        }
+        document.table(2, table);
+        self.describe_rest(&mut document);
+        document
+    }
+
+    fn describe_rest(&self, document: &mut Document) {
+        let run = self.of;
+        if !run.variables.is_empty() {
+            let mut table = Table::with_headings(&["variable", "set by", "value"]);
+            for (name, variable) in &run.variables {
+                let author = origin_text(run, &variable.origin);
+                table.row([name.clone(), author, variable.value.as_str().to_owned()]);
+            }
+            document.table(2, table);
+        }
+        if !run.barriers.is_empty() {
+            let mut table = Table::with_headings(&["barrier", "status", "arrived"]);
+            for (id, barrier) in &run.barriers {
+                table.row([
+                    (Paint::None, id.clone()),
+                    (barrier_paint(barrier.status), barrier_word(barrier.status).to_owned()),
+                    (Paint::None, format!("{}/{}", barrier.arrived.len(), barrier.needed)),
+                ]);
+            }
+            document.table(2, table);
+        }
+        for (id, question) in &run.questions {
+            let due = question.asked.deadline.map(|at| format!(", until {}", moment(at, self.now)));
+            let (text, due) = (&question.asked.text, due.unwrap_or_default());
+            document.indented(2, (Paint::Notice, format!("question {}{due}: {text}", id.0)));
+        }
+    }
+}
