@@ -11,8 +11,6 @@ use plan_ledger::log::{
     ErasureNote, GapNote, RecoveryNote, RetentionNote, SnapshotNote, WriterNote,
 };
 
-use plan_ledger_views::{BarrierLine, QuestionLine, StepStateLine, VariableStateLine};
-
 use crate::commands::get::VariableLine;
 use crate::commands::inspect::health::{DamageLine, DerivedDamageLine, HealthLine, LostLine};
 use crate::commands::inspect::json::explanation::WhyLine;
@@ -42,7 +40,6 @@ use crate::output::{PlanDiffLine, ProgressLine, SummaryLine, WaitsLine};
 use crate::protocol::{ErrorLine, RolledBackLine, TrustsLine};
 #[cfg(test)]
 use plan_ledger_views::BatchKeyJson;
-use plan_ledger_views::RecordLine;
 
 /// Gives each line its `type`, and adds all of them to the published schema.
 macro_rules! json_lines {
@@ -61,6 +58,7 @@ macro_rules! json_lines {
         #[cfg(test)]
         pub(crate) fn add_all(schema: &mut crate::json::PublishedSchema) {
             crate::requests::add_answers(schema);
+            views::add_lines(schema);
             $($(schema.add::<$line>(stringify!($command));)+)*
             $(schema.add::<$tagged>(stringify!($tagged_command));)*
             add_events(schema);
@@ -71,17 +69,12 @@ macro_rules! json_lines {
 json_lines! {
     "archive" of archive => archive::ArchiveLine<'_>;
     "as_of" of budget, inspect, logs, next, questions, status => AsOfLine<'_>;
-    "attempt" of inspect => views::step::AttemptLine<'_>;
-    "barrier" of inspect => BarrierLine<'_>;
     "blob" of blobs => blobs::BlobLine;
     "budget_part" of budget, inspect => views::budget::BudgetLine;
-    "change" of inspect => plan_ledger_views::ChangeLine<'_>;
     "check" of drill => drill::kill_report::DrillCheck;
-    "comparison" of inspect => plan_ledger_views::ComparisonLine<'_>;
     "comparison" of verify => verify::comparison::ComparisonLine;
     "damage" of budget, inspect, logs, next, questions, status => DamageLine<'_>;
     "decision" of questions => views::next::decisions::DecisionLine<'_>;
-    "delayed" of inspect => plan_ledger_views::DelayedLine<'_>;
     "derived_damage" of inspect => DerivedDamageLine<'_>;
     "diff" of plan_diff => PlanDiffLine<'_>;
     "error" of any => ErrorLine;
@@ -91,41 +84,24 @@ json_lines! {
     "every_crash" of drill => drill::every_crash_report::EveryCrashLine<'_>;
     "execution_state" of status => ExecutionStateLine<'_>;
     "expectation" of verify => verify::ExpectationLine;
-    "explanation" of inspect => views::explain::ExplanationLine<'_>;
     "fault" of lab => lab::FaultLine<'_>;
     "faults" of lab => lab::FaultsLine;
     "fenced" of recover => recover::FencedLine;
-    "head_slot" of inspect => plan_ledger_views::HeadSlotLine;
     "health" of inspect => HealthLine<'_>;
-    "history" of inspect => views::history::HistoryLine<'_>;
-    "holder" of inspect => plan_ledger_views::HolderLine;
     "holding" of run => HeldStoreJson;
     "initialized" of init => init::InitializedLine;
-    "interval" of inspect => plan_ledger_views::IntervalLine<'_>;
     "lab" of lab => lab::LabLine;
     "ledger" of inspect => views::summary::LedgerLine<'_>;
     "log" of logs => views::logs::LogLine<'_>;
     "lost" of budget, inspect, logs, next, questions, status => LostLine;
-    "metrics" of inspect => plan_ledger_views::MetricsLine<'_>;
     "milestone" of budget, inspect => views::budget::MilestoneLine;
     "next" of next, questions => views::next::NextLine<'_>;
-    "node" of inspect => plan_ledger_views::NodeLine;
-    "open_end" of inspect => views::records::OpenEndLine;
     "opened" of run => run::OpenedLine<'_>;
     "operator_view" of status => OperatorViewLine<'_>;
-    "plan" of inspect => plan_ledger_views::PlanLine<'_>;
-    "plan_diff" of inspect => plan_ledger_views::VersionDiffLine<'_>;
-    "plan_step" of inspect => plan_ledger_views::PlanStepLine<'_>;
     "prime" of prime => prime::PrimeLine;
-    "replan_record" of inspect => plan_ledger_views::ReplanRecordLine<'_>;
     "erase_plan" of erase => erase::ErasePlanLine;
     "erased" of erase => erase::ErasedLine;
     "prune_plan" of archive, prune => PrunePlanLine;
-    "progress" of inspect => views::progress::ProgressLine;
-    "question" of inspect => QuestionLine;
-    "ready" of inspect => plan_ledger_views::ReadyLine<'_>;
-    "record" of inspect => RecordLine<'_>;
-    "region" of inspect => views::regions::RegionLine<'_>;
     "rejoin" of store => RejoinLine;
     "replicated" of replicate => ReplicatedLine;
     "report" of report => report::ReportLine;
@@ -135,22 +111,15 @@ json_lines! {
     "root" of root => RootLine;
     "run" of inspect => RunLine<'_>;
     "run_cost" of inspect, status => plan_ledger_views::RunCostLine;
-    "run_row" of inspect => views::runs::RunRowLine<'_>;
-    "run_state" of inspect => plan_ledger_views::RunStateLine<'_>;
     "salvaged" of recover => recover::SalvagedLine<'_>;
-    "segment" of inspect => plan_ledger_views::SegmentLine;
     "service" of setup => setup::service::ServiceLine;
     "setup" of setup => setup::SetupLine;
     "since" of status => views::since::SinceLine;
     "read" of run, plan_lint => ReadLine;
     "serving" of serve => serve::ServingLine;
-    "snapshot_file" of inspect => plan_ledger_views::SnapshotFileLine<'_>;
-    "snapshots" of inspect => plan_ledger_views::SnapshotsLine<'_>;
     "standby" of serve => StandbyLine;
-    "state" of inspect => plan_ledger_views::StateLine<'_>;
     "step" of inspect => StepLine<'_>;
     "step_cost" of inspect, status => plan_ledger_views::StepCostLine<'_>;
-    "step_state" of inspect => StepStateLine<'_>;
     "store_damage" of replicate, run, serve => StoreDamageLine;
     "store_gc" of store => StoreGcLine;
     "store_health" of serve, status => StoreHealthLine;
@@ -160,7 +129,6 @@ json_lines! {
     "store_status" of store => StoreStatusLine;
     "summary" of blobs => blobs::BlobsLine;
     "summary" of drill => drill::kill_report::DrillLine;
-    "summary" of inspect => views::records::RecordsLine<'_>;
     "summary" of plan_lint => plan::lint::LintLine;
     "summary" of next, questions => views::next::NextSummaryLine;
     "summary" of run => SummaryLine<'_>;
@@ -170,8 +138,6 @@ json_lines! {
     "trusts" of run => TrustsLine<'_>;
     "user_view" of status => UserViewLine<'_>;
     "variable" of get => VariableLine;
-    "variable" of inspect => VariableStateLine<'_>;
-    "variable_value" of inspect => plan_ledger_views::VariableValueLine<'_>;
     "waits" of run => WaitsLine<'_>;
     "why" of inspect => WhyLine<'_>;
     "worked" of work => work::WorkedLine<'_>;

@@ -61,15 +61,7 @@ pub use shell::{
     OWN_LEDGER, end_of_command, in_ledger, ledger_option, option, quoted, quoted_folder, sh_word,
     shell_command, takes_ledger,
 };
-pub use views::{
-    BarrierLine, Barriers, ChangeLine, Changes, ComparisonLine, Costs, DelayedLine, GraphView,
-    HeadSlotLine, HeadView, HolderLine, IntervalLine, Mark, MetricsLine, NodeLine, NodeStatus,
-    NodeWord, PlanDiffJson, PlanDiffLine, PlanLine, PlanStepLine, PlanView, QueueView, ReadyLine,
-    ReplanRecordLine, Replans, RunCostLine, RunState, RunStateLine, SegmentLine, Segments,
-    SnapshotFileLine, Snapshots, SnapshotsLine, StateLine, StepCostLine, StepTimelines,
-    VariableHistory, VariableStateLine, VariableValueLine, Variables, VersionDiffLine,
-    comparison_document, origin_text, plan_diff_text, redone_steps, redone_text, step_definition,
-};
+pub use views::*;
 pub use waiting::{
     WaitingItem, WaitsFor, approve_version, decide_failure, perform, plan_file, question_item,
     raise_by, rejected_text, resolve_outcome, show_step, start_judge, start_runner, waiting_items,

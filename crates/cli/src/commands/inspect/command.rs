@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 
 use plan_ledger::{Environment, LedgerView};
 
@@ -17,11 +17,12 @@ use crate::output::{Code, Failure, escape_control, escape_path, option};
 use super::context::{Form, InspectContext};
 use super::health::overtaken::{beside_prune, print_beside_prune};
 use super::output::Output;
+use super::views;
+use super::views::InspectCommand;
 use super::views::budget::BudgetViewArgs;
 use super::views::logs::LogsArgs;
 use super::views::next::{NextArgs, QuestionsArgs};
 use super::views::view::StatusArgs;
-use super::{export, views};
 use crate::output::render::{Style, stdout_style};
 
 const EXAMPLES: &str = "\
@@ -58,48 +59,7 @@ impl InspectArgs {
     }
 }
 
-// The doc comment of each argument struct is the help of its subcommand.
-#[derive(Debug, Subcommand)]
-enum InspectCommand {
-    Records(views::records::RecordsArgs),
-    Record(views::record::RecordArgs),
-    Segments(views::segments::SegmentsArgs),
-    Head(views::head::HeadArgs),
-    Snapshots(views::snapshots::SnapshotsArgs),
-    Export(export::ExportArgs),
-    Explain(views::explain::ExplainArgs),
-    Step(views::step::StepArgs),
-    Runs(views::runs::RunsArgs),
-    Plan(views::plan::PlanArgs),
-    Queue(views::queue::QueueArgs),
-    Variables(views::variables::VariablesArgs),
-    Barriers(views::barriers::BarriersArgs),
-    Cost(views::cost::CostArgs),
-    Metrics(views::metrics::MetricsArgs),
-    Diff(views::diff::DiffArgs),
-    Why(views::why::WhyArgs),
-    History(views::history::HistoryArgs),
-    Timeline(views::timeline::TimelineArgs),
-    Graph(views::graph::GraphArgs),
-    Progress(views::progress::ProgressArgs),
-}
-
 impl InspectCommand {
-    /// Whether the view shows runs, not only the log.
-    fn is_of_runs(&self) -> bool {
-        use InspectCommand as Of;
-        !matches!(
-            self,
-            Of::Records(_)
-                | Of::Record(_)
-                | Of::Segments(_)
-                | Of::Head(_)
-                | Of::Snapshots(_)
-                | Of::Export(_)
-                | Of::Explain(_)
-        )
-    }
-
     /// Whether the view reads few records of a long log.
     fn reads_few_records(&self) -> bool {
         match self {
@@ -134,29 +94,7 @@ pub(crate) fn inspect(
     };
     let show = |context: InspectContext<'_>, out: &mut Output<'_>| match &args.view {
         None => views::summary::summary(context, out),
-        Some(InspectCommand::Records(args)) => views::records::records(args, context, out),
-        Some(InspectCommand::Record(args)) => views::record::record(args, context, out),
-        Some(InspectCommand::Segments(_)) => views::segments::segments(context, out),
-        Some(InspectCommand::Head(_)) => views::head::head(context, out),
-        Some(InspectCommand::Snapshots(_)) => views::snapshots::snapshots(context, out),
-        Some(InspectCommand::Export(args)) => {
-            export::export(context.dir, args, context.environment, out.writer())
-        }
-        Some(InspectCommand::Explain(args)) => views::explain::explain(args, context, out),
-        Some(InspectCommand::Step(args)) => views::step::step(args, context, out),
-        Some(InspectCommand::Runs(args)) => views::runs::runs(args, context, out),
-        Some(InspectCommand::Plan(args)) => views::plan::plan(args, context, out),
-        Some(InspectCommand::Queue(args)) => views::queue::queue(args, context, out),
-        Some(InspectCommand::Variables(args)) => views::variables::variables(args, context, out),
-        Some(InspectCommand::Barriers(args)) => views::barriers::barriers(args, context, out),
-        Some(InspectCommand::Cost(args)) => views::cost::cost(args, context, out),
-        Some(InspectCommand::Metrics(args)) => views::metrics::metrics(args, context, out),
-        Some(InspectCommand::Diff(args)) => views::diff::diff(args, context, out),
-        Some(InspectCommand::Why(args)) => views::why::why(args, context, out),
-        Some(InspectCommand::History(args)) => views::history::history(args, context, out),
-        Some(InspectCommand::Timeline(args)) => views::timeline::timeline(args, context, out),
-        Some(InspectCommand::Graph(args)) => views::graph::graph(args, context, out),
-        Some(InspectCommand::Progress(args)) => views::progress::progress(args, context, out),
+        Some(view) => view.show(context, out),
     };
     with_output(&dir, args.json, environment, out, |context, out| {
         report(context, out)?;

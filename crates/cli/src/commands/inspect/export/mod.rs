@@ -23,9 +23,11 @@ use crate::output::{AtomicFile, ExportRange, LongTask, ProgressUnit, print_messa
 use crate::output::{Code, Failure, output_file};
 use plan_ledger::internals::ledger::Fold;
 use plan_ledger::log::RecordStatus;
-use plan_ledger::{Environment, Error, LedgerView};
+use plan_ledger::{Error, LedgerView};
 
+use crate::commands::inspect::context::InspectContext;
 use crate::commands::inspect::health::Health;
+use crate::commands::inspect::output::Output;
 use otlp::OtlpExporter;
 use plan_ledger_views::meaning;
 use rows::TableExporter;
@@ -71,11 +73,12 @@ enum Exporter<'a> {
 }
 
 pub(super) fn export(
-    dir: &Path,
     args: &ExportArgs,
-    environment: &Environment,
-    out: &mut dyn Write,
+    context: InspectContext<'_>,
+    out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
+    let InspectContext { dir, environment, .. } = context;
+    let out = out.writer();
     let to = output_file(args.to.as_ref());
     if args.format == Format::Jsonl {
         let open = || LedgerView::open(dir, environment);

@@ -22,7 +22,11 @@ HEAD is the witness of what was acknowledged: format/head.md.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct HeadArgs {}
 
-pub(crate) fn head(context: InspectContext<'_>, out: &mut Output<'_>) -> Result<Code, Failure> {
+pub(crate) fn head(
+    _args: &HeadArgs,
+    context: InspectContext<'_>,
+    out: &mut Output<'_>,
+) -> Result<Code, Failure> {
     let InspectContext { dir, form, environment } = context;
     let view = LedgerView::open(dir, environment)?;
     let health = Health::of(view.log(), dir, environment)?;

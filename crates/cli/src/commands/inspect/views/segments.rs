@@ -22,7 +22,11 @@ Records are not read: `map` and `verify` do that.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SegmentsArgs {}
 
-pub(crate) fn segments(context: InspectContext<'_>, out: &mut Output<'_>) -> Result<Code, Failure> {
+pub(crate) fn segments(
+    _args: &SegmentsArgs,
+    context: InspectContext<'_>,
+    out: &mut Output<'_>,
+) -> Result<Code, Failure> {
     let InspectContext { dir, form, environment } = context;
     let view = LedgerView::open(dir, environment)?;
     let health = Health::of(view.log(), dir, environment)?;

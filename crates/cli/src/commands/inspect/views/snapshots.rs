@@ -27,6 +27,7 @@ were pruned: then the exit code is 4.";
 pub(crate) struct SnapshotsArgs {}
 
 pub(crate) fn snapshots(
+    _args: &SnapshotsArgs,
     context: InspectContext<'_>,
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
