@@ -13,8 +13,8 @@ use plan_ledger::{Ending, Run, RunStatus, State, StepNumber, StepStatus, Timesta
 use crate::advice::Advice;
 use crate::runner::{KnownRunner, RunnerPresence, gone_steps, steps_in_flight};
 use crate::waiting::{WaitingItem, WaitsFor, start_runner, waiting_items};
+use crate::words::WorkerKind;
 use crate::words::{counted_of, paused_text};
-use crate::worker_kind::WorkerKind;
 
 /// One thing that a run does, or waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]

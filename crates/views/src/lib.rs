@@ -20,7 +20,6 @@ mod shell;
 mod views;
 mod waiting;
 mod words;
-mod worker_kind;
 
 pub use activity::{Activity, RunActivity, start_or_resume};
 pub use advice::{Advice, Audience};
@@ -67,9 +66,8 @@ pub use waiting::{
     raise_by, rejected_text, resolve_outcome, show_step, start_judge, start_runner, waiting_items,
 };
 pub use words::{
-    StepName, barrier_paint, barrier_word, cost_text, count, counted, hex, legend, limits_text,
-    moment, money_text, paused_text, phrase, question_subject_text,
-    run_status_text, seconds, size, span, status_mark, status_paint, step_name, step_title,
-    text_of, title_line, variant_words,
+    StepName, WorkerKind, barrier_paint, barrier_word, cost_text, count, counted, hex, legend,
+    limits_text, moment, money_text, paused_text, phrase, question_subject_text, run_status_text,
+    seconds, size, span, status_mark, status_paint, step_name, step_title, text_of, title_line,
+    variant_words,
 };
-pub use worker_kind::WorkerKind;

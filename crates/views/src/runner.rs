@@ -2,7 +2,7 @@
 
 use plan_ledger::{AttemptToken, Run, RunId, State, StepNumber, StepState, Timestamp};
 
-use crate::worker_kind::WorkerKind;
+use crate::words::WorkerKind;
 
 /// Whether a runner is at work on the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -79,7 +79,7 @@ impl GraphView {
             let also =
                 if also.is_empty() { String::new() } else { format!(" (also after {also})") };
             TreeRow {
-                follows: branch.follows.to_vec(),
+                follows: branch.follows.clone(),
                 children: branch.children,
                 label: Text::painted(paint, mark).plain(" ").and(paint, name),
                 rest: Text::painted(Paint::Faint, format!("{also}{}", title(&plan, branch))),

@@ -23,7 +23,7 @@ pub(crate) fn compare(
         Form::Text => {
             let name = |id: RunId| {
                 let known = ledger.state.names.iter().find(|(_, run)| **run == id);
-                known.map_or_else(|| id.to_string(), |(name, _)| name.to_string())
+                known.map_or_else(|| id.to_string(), |(name, _)| name.clone())
             };
             out.document(&comparison_document(&found, &runs.map(name)))?;
         }

@@ -24,11 +24,11 @@ use crate::output::render::{Paint, Style};
 use crate::output::{Code, Failure, escape_control, pending_commands, warning_text};
 use crate::protocol::StepName;
 use crate::runner::RepeatingAttempt;
+use plan_ledger_views::RecordContent;
 use plan_ledger_views::{
     WaitingItem, hosted_steps, question_item, show_step, status_paint, waiting_items, waits_of,
     wrap,
 };
-use plan_ledger_views::RecordContent;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -23,8 +23,8 @@ use crate::options::{LedgerArgs, OneRunArg};
 use crate::output::render::Paint;
 use crate::output::{Code, Failure, PendingJson, escape_control, is_for_agent};
 use crate::protocol::Missing;
-use plan_ledger_views::waits_of;
 use plan_ledger_views::StaleFilesJson;
+use plan_ledger_views::waits_of;
 
 use super::status::{stale_files, stale_lines};
 use super::view::report_rollback;
