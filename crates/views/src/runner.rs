@@ -97,7 +97,7 @@ pub struct GoneClaim {
     pub process: u32,
 }
 
-/// The steps of a run whose workers claimed them and are gone.
+/// The steps of a run that dead workers have claimed.
 #[must_use]
 pub fn gone_steps<'a>(
     state: &State,
@@ -120,7 +120,7 @@ pub fn steps_in_flight<'a>(
     of_run.filter_map(move |(_, number)| Some((*number, run.step(*number)?)))
 }
 
-/// The steps in flight whose workers a runner hosts: they end with it.
+/// The steps in flight with workers of a runner: the workers end with it.
 pub fn hosted_steps<'a>(
     state: &'a State,
     run: &'a Run,
@@ -169,7 +169,7 @@ impl RunnerWait {
     }
 }
 
-/// What the runner of a run waits for.
+/// The waits of a run's runner.
 pub fn waits_of<'a>(
     waits: &'a [RunnerWait],
     run: &Run,

@@ -42,7 +42,7 @@ impl AtomicFile {
         private_files::create_new(&self.temporary)
     }
 
-    /// The path to which the content is written.
+    /// The path of the new content.
     pub(crate) fn temporary_path(&self) -> &Path {
         &self.temporary
     }

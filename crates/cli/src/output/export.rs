@@ -27,7 +27,7 @@ pub(crate) struct ExportRange {
     pub(crate) to: Option<u64>,
 }
 
-/// How often an export begins again because a prune removed what it was reading.
+/// How often an export begins again after a prune removed files during the read.
 const ATTEMPTS_MAX: u32 = 16;
 
 /// Writes records into a new file or to standard output. `open` opens the ledger, again if a prune

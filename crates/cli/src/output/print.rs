@@ -21,12 +21,12 @@ pub(crate) fn name_ledger(ledger: PathBuf) {
     let _ = LEDGER.set(ledger);
 }
 
-/// A message whose commands name the ledger of this command.
+/// A message in which the commands name the ledger of this command.
 pub(crate) fn with_ledger(message: &str) -> String {
     in_ledger(message, LEDGER.get().map_or(Path::new(OWN_LEDGER), PathBuf::as_path))
 }
 
-/// A line whose message, if it is an error, names the ledger of this command.
+/// A line; the message of an error names the ledger of this command.
 fn line_with_ledger(line: &Value) -> Value {
     let mut line = line.clone();
     if line.get("type").is_some_and(|tag| tag == "error")

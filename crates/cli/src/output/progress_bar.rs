@@ -43,7 +43,7 @@ pub(super) fn bar(template: &str) -> ProgressBar {
 pub(crate) struct WorkingSteps(Arc<Mutex<Vec<(StepNumber, String, Instant)>>>);
 
 impl WorkingSteps {
-    /// Adds the step that was dispatched, or removes the one whose worker is done.
+    /// Adds the dispatched step, or removes it after its worker is done.
     pub(super) fn follow(&self, progress: &Progress) {
         let mut steps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match progress {

@@ -1,4 +1,4 @@
-//! Whom the output of a process is for: a person, or an agent.
+//! The reader of a process's output: a person, or an agent.
 //!
 //! A text for an agent has no command that decides for a person: an agent that follows it would type it.
 
@@ -33,7 +33,7 @@ pub(crate) fn is_for_agent() -> bool {
     PROCESS_FOR_AGENTS.load(Ordering::Relaxed) || THREAD_FOR_AGENTS.get()
 }
 
-/// Who reads the output.
+/// The reader of the output.
 pub(crate) fn reader() -> Audience {
     if is_for_agent() { Audience::Agent } else { Audience::Person }
 }

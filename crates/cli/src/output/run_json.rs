@@ -41,7 +41,8 @@ pub(crate) enum ProgressLine<'a> {
         attempt: u32,
         /// The number of the step.
         number: StepNumber,
-        /// The second owner whose worker it is, or null: one of the step's own owner.
+        /// The second owner, if its worker has the attempt; null for a worker of the step's own
+        /// owner.
         second_owner: Option<&'a str>,
         /// The id of the step.
         step: &'a str,
@@ -103,7 +104,7 @@ pub(crate) enum ProgressLine<'a> {
     Probed {
         /// The evidence, for people.
         evidence: &'a str,
-        /// What it found; null if it is inconclusive.
+        /// The finding; null if it is inconclusive.
         finding: Option<ResolvedOutcome>,
         /// The number of the step.
         number: StepNumber,
@@ -125,7 +126,7 @@ pub(crate) enum ProgressLine<'a> {
         owner: Option<&'a str>,
         /// The reason, for people.
         reason: &'a str,
-        /// The second owner, whose workers take the steps meanwhile, or null.
+        /// The second owner: its workers take the steps meanwhile; or null.
         second_owner: Option<&'a str>,
         /// The end of the wait; null: no time ends it, but the answer to the question about the step that met the limit.
         until_micros: Option<Timestamp>,
@@ -143,7 +144,7 @@ pub(crate) enum ProgressLine<'a> {
     Proposed {
         /// The planner.
         by: &'a str,
-        /// Whether it is active; otherwise it waits for approval.
+        /// Whether the version is active; otherwise it waits for approval.
         is_active: bool,
         /// The version.
         version: u32,
@@ -295,7 +296,7 @@ pub(crate) struct SummaryLine<'a> {
     /// With the outcome `stopped`: the receipts that could not be recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     unrecorded: Option<Vec<UnrecordedJson<'a>>>,
-    /// With the outcome `waiting`: what the run waits for.
+    /// With the outcome `waiting`: the items that the run waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     waiting_for: Option<Vec<PendingJson>>,
 }
@@ -457,7 +458,7 @@ impl<'a> From<&'a Unrecorded> for UnrecordedJson<'a> {
 pub(crate) struct WaitsLine<'a> {
     /// The run, which releases the ledger until something changes.
     pub(super) run: &'a str,
-    /// The end of the wait, if there is one.
+    /// The end of the wait, if known.
     pub(super) until_micros: Option<Timestamp>,
     /// The items.
     pub(super) waiting_for: Vec<PendingJson>,
@@ -529,18 +530,18 @@ pub(crate) enum PendingJson {
         /// The id of the step.
         step: String,
     },
-    /// The approval of what the active version executes.
+    /// The approval of the active version's commands.
     Commands {
         /// Its commands.
         commands: Vec<String>,
         /// The version.
         version: u32,
     },
-    /// The approval of what the active version executes, for the folder of the work of a step.
+    /// The approval of the active version's commands, for the folder of a step's work.
     Misplaced {
-        /// The folder in which the commands were approved.
+        /// The folder of the approval.
         approved_in: String,
-        /// The folder in which the step was claimed.
+        /// The folder of the claim.
         claimed_in: String,
         /// The number of the step.
         number: StepNumber,

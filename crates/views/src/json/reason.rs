@@ -130,11 +130,11 @@ pub enum ReasonJson<'a> {
         options: &'a [String],
         /// Its number.
         question: QuestionId,
-        /// What it is about.
+        /// The subject.
         subject: &'a QuestionSubject,
         /// Its text.
         text: &'a str,
-        /// The person who is asked; null for any person.
+        /// The addressee; null for any person.
         to: Option<&'a str>,
     },
     /// An open request for a new plan holds the step, since the next version may change it.
@@ -162,7 +162,7 @@ pub enum ReasonJson<'a> {
     },
     /// The step is only a fallback, and no step needs it.
     FallbackFor {
-        /// The steps whose fallback it is.
+        /// The steps that use it as their fallback.
         steps: &'a [StepNumber],
     },
     /// A cap is reached.
@@ -173,7 +173,7 @@ pub enum ReasonJson<'a> {
         limit: u32,
         /// The scope of the cap.
         scope: &'a CapScope,
-        /// The run to which the plan limits it; null for the whole ledger.
+        /// The run that the cap of the plan applies to; null for the whole ledger.
         within: Option<RunId>,
     },
     /// A budget does not cover another attempt.
@@ -338,7 +338,7 @@ pub struct BlockingAttemptJson<'a> {
     lease_until: TimeJson,
     /// The run.
     run: RunId,
-    /// The second owner whose worker it is; null: one of the step's own owner.
+    /// The second owner, if its worker has the attempt; null for a worker of the step's own owner.
     second_owner: Option<&'a str>,
     /// The number of its step.
     step: StepNumber,

@@ -33,7 +33,8 @@ pub struct StepStateLine<'a> {
     priority: i32,
     /// The run.
     run: RunId,
-    /// The second owner whose worker does the current attempt; null: one of its own owner.
+    /// The second owner, if its worker has the current attempt; null for a worker of the step's own
+    /// owner.
     second_owner: Option<&'a str>,
     /// Its status.
     status: StepStatus,
@@ -76,7 +77,7 @@ impl<'a> StepStateLine<'a> {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct QuestionLine {
-    /// What is asked.
+    /// The text of the question.
     asked: QuestionBody,
     /// Its number.
     question: QuestionId,

@@ -2,12 +2,12 @@
 
 use plan_ledger::Timestamp;
 
-/// A bar: what is used and what is reserved of a limit.
+/// A bar: the used and the reserved part of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bar {
-    /// What is used.
+    /// The used part.
     pub used: u64,
-    /// What is reserved.
+    /// The reserved part.
     pub reserved: u64,
     /// The limit.
     pub of: u64,

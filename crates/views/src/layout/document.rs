@@ -52,7 +52,7 @@ pub enum Block {
         /// The labels at the top and at the bottom of the axis.
         labels: (String, String),
     },
-    /// What steps did over time.
+    /// The attempts of steps over time.
     Timeline(Timeline),
     /// A graph, drawn as a tree.
     Tree(Tree),
@@ -60,7 +60,7 @@ pub enum Block {
     Verbatim(String),
 }
 
-/// What a view shows, from top to bottom.
+/// The contents of a view, from top to bottom.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Document {
     blocks: Vec<Block>,
@@ -132,7 +132,7 @@ impl Document {
         &self.blocks
     }
 
-    /// Whether it shows nothing.
+    /// Whether the document is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()

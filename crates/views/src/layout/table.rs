@@ -18,7 +18,7 @@ impl Table {
         Self { headings, ..Self::default() }
     }
 
-    /// A table without headings whose long lines are wrapped instead of cut.
+    /// A table without headings. Its long lines are wrapped instead of cut.
     #[must_use]
     pub fn wrapped() -> Self {
         Self { is_wrapped: true, ..Self::default() }

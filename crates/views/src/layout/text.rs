@@ -77,7 +77,7 @@ impl Text {
         &self.spans
     }
 
-    /// Whether it has no text.
+    /// Whether the text is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()

@@ -1,4 +1,4 @@
-//! Timelines: what each row did over time.
+//! Timelines: the intervals of each row over time.
 
 use plan_ledger::Timestamp;
 
@@ -28,9 +28,9 @@ pub struct TimelineRow {
     pub mark: Text,
     /// Its name.
     pub name: String,
-    /// What it did, in the order of time.
+    /// Its intervals, in the order of time.
     pub cells: Vec<TimelineCell>,
-    /// What stands after it.
+    /// The text after it.
     pub sum: String,
 }
 
@@ -43,6 +43,6 @@ pub struct Timeline {
     pub until: Timestamp,
     /// The rows.
     pub rows: Vec<TimelineRow>,
-    /// What the characters mean, in lines.
+    /// The meanings of the characters, in lines.
     pub legend: Vec<String>,
 }

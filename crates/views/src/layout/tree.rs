@@ -11,7 +11,7 @@ pub struct TreeRow {
     pub children: usize,
     /// Its mark and name.
     pub label: Text,
-    /// What is cut where it is too long.
+    /// The text that is cut if it is too long.
     pub rest: Text,
 }
 

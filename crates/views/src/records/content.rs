@@ -133,7 +133,7 @@ pub fn meaning(record: &LoggedRecord) -> Option<Value> {
     Some(Value::Object([(kind_name(record.kind), fields)].into_iter().collect()))
 }
 
-/// What a record holds: an event, or a note that changes no state.
+/// The content of a record: an event, or a note that changes no state.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(untagged)]
@@ -172,7 +172,7 @@ pub struct RecordLine<'a> {
     batch_left: u16,
     /// Its chain value.
     chain: String,
-    /// What it holds; null for a kind that is skipped or cannot be read.
+    /// Its content; null for a kind that is skipped or cannot be read.
     event: Option<ContentJson<'a>>,
     /// The fields of its frame, with `--hex`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -262,7 +262,7 @@ impl FrameFieldJson {
     }
 }
 
-/// What proves a record.
+/// The proofs of a record.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]

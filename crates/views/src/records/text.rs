@@ -1,4 +1,4 @@
-//! Every event as one line of text.
+//! Each event as a single line of text.
 
 use plan_ledger::log::{
     ErasureNote, GapNote, LostRecords, RecoveryNote, RetentionNote, SnapshotNote, WriterNote,
@@ -557,7 +557,8 @@ pub fn decision_text(decision: &Decision) -> String {
     }
 }
 
-/// A failure by its class. Work that lacks a declared output or a criterion is no failure of its worker.
+/// A failure by its class. Work that lacks a declared output or a criterion is not a failure of its
+/// worker.
 fn failure_text(class: FailureClass) -> String {
     match class {
         FailureClass::CriterionFailed => "rejected work".to_owned(),

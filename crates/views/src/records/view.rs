@@ -41,7 +41,7 @@ impl RecordRow {
         Self { start, text: content_text(record, content) }
     }
 
-    /// What it shows.
+    /// Its document.
     #[must_use]
     pub fn document(self) -> Document {
         let (start, text) = (self.start.into(), self.text.into());

@@ -26,8 +26,8 @@ pub fn escape_lines(text: &str) -> String {
     out
 }
 
-/// Escapes the strings of a JSON text, whose values stay the same. Control characters of JSON itself,
-/// such as line breaks between values, are kept.
+/// Escapes the strings of a JSON text; their values stay the same. Control characters of JSON
+/// itself, such as line breaks between values, are kept.
 #[must_use]
 pub fn escape_json(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -60,8 +60,8 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// Wraps each line of a text between words; the rest of a line is indented two columns more. A command
-/// to type is one line, however long: a part of it may do something else.
+/// Wraps each line of a text between words; the rest of a line is indented two columns more. A
+/// command to type is never wrapped: a part of it may have another effect.
 pub(crate) fn wrap_lines(text: &str, columns: usize) -> String {
     let mut out = Vec::new();
     for line in text.split('\n') {

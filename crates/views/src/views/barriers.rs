@@ -35,7 +35,7 @@ pub struct BarrierLine<'a> {
     missing: Vec<StepNumber>,
     /// The number of members that must arrive.
     needed: u32,
-    /// What happens if too few members can still arrive.
+    /// The action if too few members can still arrive.
     on_break: OnBreak,
     /// The open question about it.
     question: Option<QuestionId>,
@@ -128,7 +128,7 @@ impl<'a> Barriers<'a> {
         Self { lines: lines.collect() }
     }
 
-    /// What it shows at that time.
+    /// Its document at that time.
     #[must_use]
     pub fn document(&self, now: Timestamp) -> Document {
         let mut document = Document::default();

@@ -1,4 +1,4 @@
-//! What changed in a ledger between two records, field by field, and the records that changed it.
+//! The changes of a ledger between two records, field by field, with the records that made them.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ impl<'a> Changes<'a> {
         })
     }
 
-    /// What it shows.
+    /// Its document.
     #[must_use]
     pub fn document(&self) -> Document {
         let mut document = Document::default();

@@ -71,14 +71,14 @@ enum DivergenceJson<'a> {
     Attempt {
         /// The number of the attempt.
         attempt: u32,
-        /// The records; null if there is none.
+        /// The records; null without any.
         seqs: PairJson<Option<u64>>,
         /// The id of the step.
         step: &'a str,
     },
     /// A version of the plan differs.
     Version {
-        /// The records; null if there is none.
+        /// The records; null without any.
         seqs: PairJson<Option<u64>>,
         /// The version.
         version: u32,
@@ -144,7 +144,7 @@ struct StepDifferenceJson<'a> {
     attempts: PairJson<u32>,
     /// Its cost.
     cost: PairJson<Cost>,
-    /// Its status; null if there is no such step.
+    /// Its status; null if the step does not exist.
     status: PairJson<Option<StepStatus>>,
     /// Its id.
     step: &'a str,

@@ -100,7 +100,7 @@ impl<'a> Costs<'a> {
         Self { steps: rows.into_iter().map(line).collect(), whole }
     }
 
-    /// What it shows, with so many steps at most.
+    /// Its document, with at most this many steps.
     #[must_use]
     pub fn document(&self, steps_max: usize) -> Document {
         let mut document = Document::default();

@@ -17,7 +17,7 @@ use crate::words::{barrier_paint, legend, status_mark, status_paint};
 pub struct NodeLine {
     /// Its id.
     pub id: String,
-    /// Whether it is a step or a barrier.
+    /// The kind: a step or a barrier.
     is: NodeWord,
     /// The run.
     run: RunId,
@@ -90,7 +90,7 @@ impl GraphView {
         Self { nodes, tree, legend: legend(&statuses) }
     }
 
-    /// What it shows.
+    /// Its document.
     #[must_use]
     pub fn document(&self) -> Document {
         let mut document = Document::default();

@@ -86,7 +86,8 @@ pub struct HeadView {
 }
 
 impl HeadView {
-    /// The slots of HEAD; `newest` is the one that counts. `holder`: what the last writer stored.
+    /// The slots of HEAD; `newest` is the valid one. `holder`: the value that the last writer
+    /// stored.
     #[must_use]
     pub fn of(slots: &[Option<Head>], newest: Option<usize>, holder: Option<String>) -> Self {
         let line = |(number, slot): (usize, &Option<Head>)| HeadSlotLine {
@@ -99,7 +100,7 @@ impl HeadView {
         Self { slots: slots.iter().enumerate().map(line).collect(), holder: HolderLine { holder } }
     }
 
-    /// What it shows.
+    /// Its document.
     #[must_use]
     pub fn document(&self) -> Document {
         let mut document = Document::default();

@@ -24,7 +24,7 @@ pub enum Mark {
     Broken,
 }
 
-/// A metric: its name, its value, what is counted, and its mark.
+/// A metric: its name, its value, the counted items, and its mark.
 #[derive(Debug)]
 struct Metric {
     name: String,
@@ -68,7 +68,7 @@ impl<'a> MetricsLine<'a> {
         Self { metrics, run, marks: rows.iter().filter_map(mark).collect(), rows }
     }
 
-    /// What it shows.
+    /// Its document.
     #[must_use]
     pub fn document(&self) -> Document {
         let headings = ["metric", "share", "mark", "counts", "what is counted"];

@@ -1,4 +1,5 @@
-//! One file for each view: a struct whose serialization is its JSON, and whose document is its text and HTML.
+//! One file for each view: a struct. Its serialization is the JSON, and its document becomes text
+//! and HTML.
 //!
 //! A view is built from the state of a run and from records. Its lines are those of `format/inspect-json.md`; members
 //! that only its document shows are not serialized.

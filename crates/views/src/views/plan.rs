@@ -108,7 +108,7 @@ impl<'a> PlanView<'a> {
         Self { version: line, steps: steps.collect(), run, content: version }
     }
 
-    /// What it shows.
+    /// Its document.
     #[must_use]
     pub fn document(&self) -> Document {
         let Self { run, content: version, .. } = self;
@@ -148,7 +148,7 @@ fn describe_versions(run: &Run, document: &mut Document) {
     }
 }
 
-/// Where a version comes from, as part of a line.
+/// The source of a version, as part of a line.
 fn provenance_text(provenance: &Provenance) -> String {
     let Provenance { author, file, file_hash, confidence } = provenance;
     let author = author.as_ref().map(|author| format!(", by {author}"));

@@ -22,7 +22,7 @@ pub struct PlanDiffJson<'a> {
     barriers: &'a [String],
     /// The steps that both plans have, with differences.
     changed: Vec<ChangedStepJson<'a>>,
-    /// What the plans execute, ask and may spend differently: the commands come first.
+    /// The differences in the commands, questions and costs of the plans: the commands come first.
     executes: &'a [ExecutedChange],
     /// Other fields of the plan that differ.
     fields: Vec<FieldChangeJson<'a>>,
@@ -76,7 +76,7 @@ impl<'a> From<&'a ChangedStep> for ChangedStepJson<'a> {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum WorkWord {
-    /// The work is the same; when, how or by whom it is done changed.
+    /// The work is the same; only its time, manner or worker changed.
     Same,
     /// The work itself changed.
     Other,
@@ -104,19 +104,19 @@ impl<'a> From<&'a FieldChange> for FieldChangeJson<'a> {
     }
 }
 
-/// The differences between two plans, and what the change would cost a run.
+/// The differences between two plans, and the cost of the change for a run.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PlanDiffLine<'a> {
     /// The differences.
     #[serde(flatten)]
     pub differences: PlanDiffJson<'a>,
-    /// The ids of steps whose work the new plan would discard or have done again, in the run whose plan is
-    /// the old one; null for two files.
+    /// The ids of the steps that the new plan would discard or redo in the run of the old plan;
+    /// null for two files.
     pub redone: Option<Vec<String>>,
 }
 
-/// The ids of the steps whose work an activation discards or has done again.
+/// The ids of the steps that an activation discards or redoes.
 #[must_use]
 pub fn redone_steps(run: &Run, activated: &PlanActivated) -> Vec<String> {
     let PlanActivated { invalidated, removed, .. } = activated;
@@ -139,7 +139,7 @@ pub fn redone_text(steps: &[String]) -> String {
     }
 }
 
-/// What happened to a field.
+/// The change of a field.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -160,7 +160,8 @@ fn change(field: &FieldChange) -> (FieldChangeWord, &'static str) {
     }
 }
 
-/// What is executed differently, a summary of the differences, and the old and new value of each field.
+/// The differences in the executed commands, a summary of all differences, and the old and new
+/// value of each field.
 #[must_use]
 pub fn plan_diff_text(difference: &PlanDiff) -> String {
     let mut lines = vec![difference.to_string()];

@@ -1,4 +1,5 @@
-//! The ready steps of a run in the order of dispatch, what still blocks them, and the steps that wait after a failure.
+//! The ready steps of a run in the order of dispatch, the reasons that still block them, and the
+//! steps that wait after a failure.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -114,7 +115,7 @@ impl<'a> QueueView<'a> {
         }
     }
 
-    /// What it shows.
+    /// Its document.
     #[must_use]
     pub fn document(&self) -> Document {
         let mut document = Document::default();

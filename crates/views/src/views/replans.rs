@@ -15,7 +15,7 @@ use crate::words::counted;
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ReplanRecordLine<'a> {
-    /// Steps whose work was discarded, and steps that are gone.
+    /// Steps with discarded work, and removed steps.
     invalidated_steps: Vec<&'a str>,
     /// The new version.
     new_plan_version: u32,
@@ -23,7 +23,7 @@ pub struct ReplanRecordLine<'a> {
     new_steps: Vec<&'a str>,
     /// The version before.
     old_plan_version: u32,
-    /// Steps whose work was kept.
+    /// Steps with kept work.
     preserved_steps: Vec<&'a str>,
     /// The run.
     run: RunId,
@@ -97,7 +97,7 @@ impl<'a> Replans<'a> {
         Self { lines, counted: run.replans, max: run.max_replans() }
     }
 
-    /// What it shows.
+    /// Its document.
     #[must_use]
     pub fn document(&self) -> Document {
         let mut document = Document::default();

@@ -70,9 +70,9 @@ impl From<&SegmentInfo> for SegmentLine {
 struct SegmentHeaderJson {
     /// Its first record.
     base_seq: u64,
-    /// The end of the records with which it was created.
+    /// The end of the records that it had when it was created.
     born_end: u64,
-    /// The last record with which it was created.
+    /// The last record that it had when it was created.
     born_last: u64,
     /// The time of its creation.
     created_at: TimeJson,
@@ -157,7 +157,7 @@ impl From<&Footer> for FooterJson {
     }
 }
 
-/// The row of a segment whose header is valid.
+/// The row of a segment with a valid header.
 #[derive(Debug)]
 struct SegmentRow {
     cells: Vec<Text>,
@@ -206,7 +206,7 @@ impl Segments {
         Self { lines: all.iter().map(SegmentLine::from).collect() }
     }
 
-    /// What it shows.
+    /// Its document.
     #[must_use]
     pub fn document(&self) -> Document {
         let headings = ["segment", "stage", "records", "data", "file", "made", "why", "epoch", ""];

@@ -1,4 +1,4 @@
-//! The snapshots of a ledger, each with what checking it found.
+//! The snapshots of a ledger, each with the result of its check.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ use crate::words::{hex, seconds, size};
 pub struct SnapshotFileLine<'a> {
     /// Whether a pruned log begins with it.
     anchor: bool,
-    /// The snapshot of which it has the differences; null if it is complete.
+    /// The base of a snapshot that has only differences; null for a complete one.
     base: Option<String>,
     /// The length of its body, not compressed.
     body_bytes: Option<u64>,
@@ -49,7 +49,7 @@ pub struct SnapshotFileLine<'a> {
 }
 
 impl<'a> SnapshotFileLine<'a> {
-    /// The snapshot of that name at that path, and what checking it found.
+    /// The snapshot of that name at that path, with the result of its check.
     #[must_use]
     pub fn of(
         name: &'a SnapshotName,
@@ -99,7 +99,7 @@ pub struct Snapshots<'a> {
 }
 
 impl Snapshots<'_> {
-    /// What it shows.
+    /// Its document.
     #[must_use]
     pub fn document(&self) -> Document {
         let mut document = Document::default();

@@ -32,7 +32,7 @@ pub struct StateLine<'a> {
     runs: usize,
     /// The record.
     seq: u64,
-    /// The number of runs of which only totals are kept.
+    /// The number of runs that are only kept as totals.
     summaries: usize,
     /// The time of the record.
     time: TimeJson,
@@ -58,7 +58,7 @@ pub struct RunStateLine<'a> {
     in_flight: u32,
     /// Its name.
     name: &'a str,
-    /// Whether it is paused.
+    /// Whether the run is paused.
     paused: bool,
     /// The steps that may be dispatched, in the order of dispatch.
     queue: Vec<StepNumber>,
@@ -117,7 +117,7 @@ impl<'a> StateLine<'a> {
         }
     }
 
-    /// What it shows.
+    /// Its document.
     #[must_use]
     pub fn document(&self) -> Document {
         let mut document = Document::default();

@@ -1,6 +1,7 @@
-//! What each step of a run did over time: its attempts and its waits.
+//! The attempts and waits of each step of a run over time.
 //!
-//! Invariant: how an attempt ended is a character of its own, so that no color is needed to see it.
+//! Invariant: each way in which an attempt can end has its own character, so that it is visible
+//! without color.
 
 use plan_ledger::internals::ledger::{IntervalKind, StepTimeline, TimelineInterval};
 use plan_ledger::plan::Micros;
@@ -37,7 +38,7 @@ pub struct IntervalLine<'a> {
     worker: Option<&'a str>,
 }
 
-/// What the steps of a run did, the step that began first at the top.
+/// The attempts of a run's steps, with the step that began first at the top.
 #[derive(Debug)]
 pub struct StepTimelines<'a> {
     run: &'a Run,
@@ -78,7 +79,7 @@ impl<'a> StepTimelines<'a> {
         })
     }
 
-    /// What it shows.
+    /// Its document.
     #[must_use]
     pub fn document(&self) -> Document {
         let mut document = Document::default();

@@ -72,7 +72,7 @@ impl<'a> Variables<'a> {
         Self { lines: lines.collect() }
     }
 
-    /// What it shows.
+    /// Its document.
     #[must_use]
     pub fn document(&self) -> Document {
         let mut document = Document::default();
@@ -164,7 +164,7 @@ impl<'a> VariableHistory<'a> {
         Self { lines: values.iter().map(line).collect() }
     }
 
-    /// What it shows.
+    /// Its document.
     #[must_use]
     pub fn document(&self) -> Document {
         let mut document = Document::default();

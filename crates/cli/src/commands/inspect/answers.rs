@@ -1,4 +1,4 @@
-//! Answers to questions: whom a question was for, and who answered it.
+//! Answers to questions: the addressee of each question, and the author of the answer.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +17,11 @@ use crate::protocol::WorkerKind;
 use super::lookup::step_name;
 use plan_ledger_views::event_subject;
 
-/// A question that another person answered than the one whom it was for.
+/// A question that was answered by a person other than its addressee.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct AnswerOfAnother {
-    /// The person whom it was for.
+    /// The addressee.
     asked: String,
     /// The person who answered.
     by: String,
@@ -35,7 +35,7 @@ impl AnswerOfAnother {
     /// Those of all runs, oldest first. Only the records of questions and of answers are read, and the records of
     /// each kind once.
     pub(crate) fn by_run(log: &LogReader) -> BTreeMap<RunId, Vec<Self>> {
-        // What cannot be read is reported as damage.
+        // Unreadable records are reported as damage.
         let read = |kinds: [Kind; 2]| {
             let records = kinds.map(|kind| log.records_of_kind(kind.number(), log.first_seq()));
             let records = records.into_iter().flatten().filter_map(Result::ok);
@@ -81,7 +81,7 @@ impl AnswerOfAnother {
     }
 }
 
-/// The question that an event asks, and the person whom it is for.
+/// The question that an event asks, and its addressee.
 pub(super) fn asked_person(seq: u64, event: &Event) -> Option<(QuestionId, &str)> {
     let body = match event {
         Event::QuestionAsked(event) => &event.asked,

@@ -25,7 +25,7 @@ use crate::output::Failure;
 pub(crate) enum RegionClass {
     /// The header of the segment.
     Header,
-    /// Durable records whose chain continues the records before them.
+    /// Durable records that continue the chain.
     Records,
     /// Intact records after damage.
     AfterDamage,

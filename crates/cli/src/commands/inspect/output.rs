@@ -67,7 +67,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Writes an object as one line. Its first member is the type.
+/// Writes an object as a single line. The first member is the type.
 fn write_tagged(out: &mut dyn Write, kind: &str, fields: &Value) -> io::Result<()> {
     let fields = fields.to_string();
     let fields = fields.strip_prefix('{').unwrap_or("}");

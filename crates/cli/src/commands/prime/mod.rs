@@ -1,8 +1,8 @@
-//! `ledger prime`: what an agent must know to continue, in at most 2 KiB.
+//! `ledger prime`: the facts that an agent needs to continue, in at most 2 KiB.
 //!
 //! An agent loses its context when a session starts, resumes or is compacted. The prime is the text
-//! that gives the plan back: where the run is, what is claimed, what waits for a person, what is next,
-//! and how to work on it.
+//! that gives the plan back: the progress of the run, the claims, the items for a person, the next
+//! steps, and how to work on them.
 //!
 //! Invariants:
 //! - It takes no lock and writes nothing, so a lock holder that hangs delays no session.

@@ -56,7 +56,7 @@ fn micros(time: &Zoned) -> Option<Timestamp> {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: a time means what a person means by it, in every time zone.
+    //! Goal: a time has its local meaning in every time zone.
 
     use super::*;
 

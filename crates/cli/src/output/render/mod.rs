@@ -1,4 +1,4 @@
-//! What this process knows of its terminal: colors, width, pager, and times of day where the user is.
+//! The terminal of this process: colors, width, pager, and the time zone of the user.
 //!
 //! The layout of text itself is in `plan_ledger_views`.
 

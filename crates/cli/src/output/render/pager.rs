@@ -1,8 +1,8 @@
 //! Long output on a terminal goes through a pager, as with git: `LEDGER_PAGER`, else `PAGER`, else
 //! `less`. An empty value, or `cat`, disables it.
 //!
-//! Where no person can press a key, there is none: without a terminal that a pager can use (`TERM`), and in the
-//! shell of an agent.
+//! There is no pager where no person can press a key: without a terminal that a pager can use
+//! (`TERM`), and in the shell of an agent.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::process::{Command, Stdio};

@@ -23,7 +23,7 @@ fn style(is_terminal: bool, columns: impl FnOnce() -> Option<usize>) -> Style {
     Style { is_colored: is_colored(is_terminal), columns }
 }
 
-/// The width of a terminal: `COLUMNS`, else what the terminal says.
+/// The width of a terminal: `COLUMNS`, else the width that the terminal reports.
 #[cfg(unix)]
 fn terminal_columns(terminal: impl rustix::fd::AsFd) -> Option<usize> {
     let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());

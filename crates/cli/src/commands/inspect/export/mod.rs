@@ -103,7 +103,7 @@ pub(super) fn export(
     let part = AtomicFile::beside(to)?;
     let code = match args.format {
         Format::Sqlite => {
-            // The library that writes it would let the umask decide who can read it.
+            // The library that writes it would leave the file mode to the umask.
             part.create().map_err(|error| Error::io("write the export", to, error))?;
             export_to(&view, &health, Target::Database(part.temporary_path()), dir)?
         }

@@ -157,7 +157,7 @@ impl OtlpExporter {
         write_span(&mut self.spans, &span, out)
     }
 
-    /// What has not ended reaches to the last record.
+    /// An item that has not ended reaches to the last record.
     pub(super) fn end(mut self, fold: &Fold, out: &mut dyn Write) -> io::Result<()> {
         let time = self.last;
         let open = || SpanEnd {
@@ -201,7 +201,7 @@ struct Span<'a> {
     status: Status<'a>,
 }
 
-/// Whether it succeeded.
+/// Whether the attempt succeeded.
 #[derive(Debug, Serialize)]
 struct Status<'a> {
     code: u8,

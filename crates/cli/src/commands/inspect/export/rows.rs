@@ -210,7 +210,7 @@ const DECISION: &[&str] = &[
     "/then",
 ];
 
-/// Writes the row of an event in the table of its kind, if there is one.
+/// Writes the row of an event in the table of its kind, if it has a table.
 fn event_row(
     record: &LoggedRecord,
     event: &Event,
@@ -314,7 +314,7 @@ fn run_rows(run: &Run, sink: &mut TableWriter) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The row of a run of which only a summary is left, unless its final state was already written.
+/// The row of a run that is only kept as a summary, unless its final state was already written.
 fn summary_row(number: RunId, summary: &RunSummary, sink: &mut TableWriter) -> Result<(), Failure> {
     sink.put_missing(
         "runs",

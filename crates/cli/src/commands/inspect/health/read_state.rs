@@ -39,8 +39,8 @@ pub(crate) fn read_state<T>(
     Err(Error::new(ErrorKind::Corrupt, message).into())
 }
 
-/// The name of the run that a command changes: the one that is named, else the only active one. It
-/// is looked up before the request, so that the request is about the run that the user sees.
+/// The name of the run that a command changes: the named one, else the only active one. It is
+/// looked up before the request, so that the request affects the run that the user sees.
 pub(crate) fn run_name(ledger: &LedgerArgs, named: Option<&str>) -> Result<String, Failure> {
     match named {
         Some(name) => Ok(name.to_owned()),

@@ -50,7 +50,7 @@ impl From<&RunActivity> for RunActivityJson {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ActivityJson {
-    /// What it is.
+    /// The activity.
     is: ActivityWord,
     /// The number of attempts, steps or items; null where there is none.
     count: Option<u32>,

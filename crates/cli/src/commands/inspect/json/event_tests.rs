@@ -1,5 +1,5 @@
 //! Goal: every kind of event, in every schema, has a phrase for people and the members that the
-//! published page names. The events are those whose bytes are fixed.
+//! published page names. The events are those of the golden ledgers.
 
 use std::collections::BTreeSet;
 
@@ -49,7 +49,7 @@ fn documented(page: &str, kind: &str, number: u16) -> BTreeSet<String> {
     names.chain(of_step.iter().copied()).map(str::to_owned).collect()
 }
 
-/// Asserts that an event is what the schema says of its kind, with no member more.
+/// Asserts that an event matches the schema of its kind, without further members.
 fn expect_published(schema: &Value, kind: &str, event: &Value) {
     let name = format!("event_{kind}");
     let members = |of: &Value| of.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();

@@ -19,9 +19,9 @@ use plan_ledger_views::RunnerWait;
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct WhyLine<'a> {
-    /// Whether it may be dispatched.
+    /// Whether the step may be dispatched.
     may_be_dispatched: bool,
-    /// What the workers of the step, and of those that it waits for, print over and over.
+    /// Repeated output of the workers of the step, and of the steps that it waits for.
     repeats: Vec<RepeatJson>,
     /// The time for which the answer is valid.
     time: TimeJson,
@@ -39,7 +39,7 @@ pub(crate) struct WhyLine<'a> {
     step: StepNumber,
     /// The step and all steps that it waits for.
     steps: Vec<StepReasonsJson<'a>>,
-    /// What the runner waits for before it dispatches the step, if that is ready.
+    /// The wait of the runner before it dispatches the step, if the step is ready.
     waits: Vec<WaitJson>,
 }
 

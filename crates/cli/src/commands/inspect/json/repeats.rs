@@ -1,4 +1,4 @@
-//! What the workers of attempts in flight print over and over.
+//! Repeated output of the workers of attempts in flight.
 
 #[cfg(test)]
 use schemars::JsonSchema;
@@ -8,7 +8,7 @@ use plan_ledger::{AttemptToken, RunId, StepNumber};
 
 use crate::runner::RepeatingAttempt;
 
-/// An attempt whose worker prints the same lines over and over.
+/// An attempt with a worker that prints the same lines over and over.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct RepeatJson {

@@ -33,9 +33,9 @@ pub(crate) struct RunLine<'a> {
     barriers: Vec<RunBarrierJson<'a>>,
     /// How it stands.
     activity: RunActivityJson,
-    /// The limits of its budget, and what is used of them.
+    /// The limits of its budget, and their used parts.
     budget: BudgetJson,
-    /// What it spent.
+    /// The spending.
     cost: Cost,
     /// The number of steps by status.
     counts: BTreeMap<StepStatus, u32>,
@@ -257,7 +257,7 @@ impl<'a> From<&'a AttemptSummary> for FlightJson<'a> {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 struct RunQuestionJson<'a> {
-    /// What is asked.
+    /// The text of the question.
     asked: &'a QuestionBody,
     /// Its number.
     question: QuestionId,
@@ -274,7 +274,7 @@ impl<'a> RunQuestionJson<'a> {
     }
 }
 
-/// The budget of a run, and what is used of it.
+/// The budget of a run, and its used part.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 struct BudgetJson {
@@ -286,7 +286,7 @@ struct BudgetJson {
     limits: Limits,
     /// The cost reserved for attempts in flight.
     reserved: Cost,
-    /// What it spent.
+    /// The spending.
     spent: Cost,
 }
 
@@ -311,7 +311,7 @@ struct RunBarrierJson<'a> {
     missing: Vec<StepNumber>,
     /// The number of members that must arrive.
     needed: u32,
-    /// What happens if too few members can still arrive.
+    /// The action if too few members can still arrive.
     on_break: OnBreak,
     /// Its status.
     status: BarrierStatus,

@@ -47,7 +47,7 @@ pub(crate) struct StepLine<'a> {
     version: Option<u32>,
     /// The dependencies for which it waits.
     waiting_for: Vec<DependencyJson<'a>>,
-    /// Why it is not done, and what would change that: texts for people.
+    /// The reasons why it is not done, and the remedies: texts for people.
     why: Vec<String>,
 }
 
@@ -100,7 +100,7 @@ struct HoldJson<'a> {
     preconditions: Vec<PreconditionJson>,
     /// The open question about it.
     question: Option<QuestionId>,
-    /// Whether it is only a fallback of other steps.
+    /// Whether the step is only a fallback of other steps.
     standby: bool,
 }
 
@@ -110,7 +110,7 @@ struct HoldJson<'a> {
 struct AnswerJson<'a> {
     /// The answer.
     answer: &'a str,
-    /// The person who gave it.
+    /// The author of the verdict.
     by: &'a str,
 }
 
@@ -120,7 +120,7 @@ struct AnswerJson<'a> {
 struct PreconditionJson {
     /// The precondition, from 0.
     precondition: u32,
-    /// Whether it holds.
+    /// Whether the criterion holds.
     ruling: Ruling,
 }
 

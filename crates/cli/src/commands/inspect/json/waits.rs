@@ -1,4 +1,5 @@
-//! What the runner of a run waits for before it dispatches ready steps: the end of a limit, or its hours.
+//! The waits of a run's runner before it dispatches ready steps: for the end of a limit, or for its
+//! hours.
 
 #[cfg(test)]
 use schemars::JsonSchema;
@@ -15,13 +16,13 @@ use plan_ledger_views::{RunnerWait, waits_of};
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct WaitJson {
-    /// Whose steps; null: those without an owner, or all of the run.
+    /// The owner of the steps; null: steps without an owner, or all of the run.
     owner: Option<String>,
     /// The ready steps that wait.
     ready: Vec<StepNumber>,
     /// The reason, for people.
     reason: String,
-    /// The second owner, whose workers take the steps meanwhile; null if there is none.
+    /// The second owner: its workers take the steps meanwhile; null if there is none.
     second_owner: Option<String>,
     /// When the wait ends; then one of the steps is tried. Null: when a person answers.
     until: Option<TimeJson>,
@@ -42,7 +43,7 @@ impl WaitJson {
         }
     }
 
-    /// What the runner of a run waits for.
+    /// The waits of a run's runner.
     pub(crate) fn of_run(waits: &[RunnerWait], run: &Run) -> Vec<Self> {
         waits_of(waits, run).map(|wait| Self::of(wait, run)).collect()
     }
@@ -52,7 +53,8 @@ impl WaitJson {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct InsideWaitJson {
-    /// What it printed, for people; null: nothing. It has been silent for long, and its owner is at a limit.
+    /// Its output, for people; null: none. The worker has printed nothing for long, and its owner
+    /// is at a limit.
     said: Option<String>,
     /// Since when.
     since: TimeJson,

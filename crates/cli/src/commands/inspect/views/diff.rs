@@ -14,7 +14,7 @@ use super::compare;
 const EXAMPLES: &str = "\
 Examples:
   ledger inspect .ledger diff 1200 1300            what changed, and which records changed it
-  ledger inspect .ledger diff monday tuesday       where two runs part, and what came of it
+  ledger inspect .ledger diff monday tuesday       the first difference of two runs, and its effects
   ledger inspect .ledger diff '#1' '#2'            the same, by the runs' numbers";
 
 /// The changes between two records, field by field; or the differences between two runs

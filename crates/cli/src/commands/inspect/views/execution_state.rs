@@ -47,7 +47,7 @@ fn listed(steps: &BTreeMap<StepNumber, String>) -> String {
     format!("[{}]", ids.join(", "))
 }
 
-/// What is left of each part of the budget that has a limit: `$0.18 of $0.25`.
+/// The rest of each part of the budget with a limit: `$0.18 of $0.25`.
 pub(crate) fn remaining_text(run: &Run, remaining: &Remaining) -> String {
     let limits = run.limits();
     let pair = |left: Option<u64>, limit: Option<u64>| Some((left?, limit?));

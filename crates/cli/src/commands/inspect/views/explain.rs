@@ -184,7 +184,7 @@ pub(crate) struct ExplanationLine<'a> {
 struct EvidenceBitJson {
     /// The letter.
     bit: String,
-    /// Whether it was observed.
+    /// Whether the value was observed.
     observed: bool,
     /// Its meaning, for people.
     what: &'static str,

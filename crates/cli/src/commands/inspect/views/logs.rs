@@ -1,4 +1,4 @@
-//! `ledger logs`: what the workers print, while they work and afterwards.
+//! `ledger logs`: the output of workers, during their work and afterwards.
 //!
 //! While an attempt is in flight, its output is read from the files that its process writes. When it
 //! has ended, its receipt has the output, and the end of its standard error.
@@ -49,7 +49,7 @@ A line of a worker's standard output begins with `|`, one of its standard error 
 attempt runs, its output is shown as far as it is written; afterwards, the receipt has the output, and
 the last 4 KiB of standard error. One word is the name of a run, if there is such a run, else a step.";
 
-/// What the workers print
+/// The output of workers
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct LogsArgs {
@@ -77,7 +77,7 @@ impl LogsArgs {
         &self.place.dir
     }
 
-    /// Whether it continues until the run ends.
+    /// Whether the view continues until the run ends.
     pub(crate) fn is_endless(&self) -> bool {
         self.follow
     }
@@ -95,7 +95,7 @@ impl LogsArgs {
     }
 }
 
-/// What an attempt printed.
+/// The output of an attempt.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct LogLine<'a> {
@@ -111,7 +111,7 @@ pub(crate) struct LogLine<'a> {
     step: StepNumber,
     /// The stream.
     stream: Stream,
-    /// What was printed. The output in a receipt is printed as JSON, unless it is a text.
+    /// The printed text. The output in a receipt is printed as JSON, unless it is a text.
     text: String,
     /// Its token.
     token: AttemptToken,
@@ -202,7 +202,7 @@ fn print_attempt(
     streams.print(&name, (ledger.context.form, LineStyle::Plain), Reading::Whole, out)
 }
 
-/// Prints what a receipt has of the output.
+/// Prints the output in a receipt.
 fn print_receipt(
     name: &AttemptName,
     receipt: &Receipt,
@@ -294,7 +294,7 @@ enum Reading {
     Whole,
 }
 
-/// The files to which the process of an attempt writes.
+/// The output files of an attempt's process.
 #[derive(Debug)]
 struct Streams {
     streams: [OpenStream; 2],
@@ -303,13 +303,13 @@ struct Streams {
 #[derive(Debug)]
 struct OpenStream {
     stream: Stream,
-    /// Where a runner keeps it.
+    /// The place where a runner keeps it.
     path: PathBuf,
-    /// The ledger and the attempt, whose claim names the files of `ledger work`.
+    /// The ledger and the attempt; its claim names the files of `ledger work`.
     claimed: Option<(PathBuf, AttemptToken)>,
     /// `None` until it exists.
     file: Option<File>,
-    /// The begin of a line whose end is not written yet.
+    /// The beginning of an incomplete line.
     begun: Vec<u8>,
     has_printed: bool,
 }
@@ -335,7 +335,7 @@ impl Streams {
         self.streams.iter().any(|stream| stream.has_printed)
     }
 
-    /// Prints what was written since the last call.
+    /// Prints the text that was written since the last call.
     fn print(
         &mut self,
         name: &AttemptName,
@@ -390,7 +390,7 @@ impl OpenStream {
 /// How often `--follow` looks for more.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Prints what the workers of a run print, as they print it.
+/// Prints the output of a run's workers as it arrives.
 #[derive(Debug)]
 struct Follower<'a> {
     context: InspectContext<'a>,

@@ -1,6 +1,6 @@
 //! The views of `ledger inspect`, one file for each, and the table of them.
 //!
-//! Views of runs print what the library's pure functions return for one state (`explain`, the
+//! Views of runs print the results of the library's pure functions for one state (`explain`, the
 //! views, the history): they decide nothing themselves, and they print the record of that state.
 //! They read a snapshot, the links between a step's records and the postings of a run, never the
 //! whole log, so they do not prove that every byte is intact; `ledger verify` does.

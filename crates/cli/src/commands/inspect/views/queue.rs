@@ -19,7 +19,7 @@ Examples:
 /// Number of steps listed in text.
 const SHOWN: usize = 40;
 
-/// The ready steps in the order of dispatch, and what still blocks them
+/// The ready steps in the order of dispatch, and the reasons that still block them
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct QueueArgs {

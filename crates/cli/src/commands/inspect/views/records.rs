@@ -243,7 +243,7 @@ pub(crate) struct OpenEndLine {
     what: &'static str,
 }
 
-/// The last line: what was read.
+/// The last line: the records that were read.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct RecordsLine<'a> {
@@ -263,7 +263,7 @@ struct RecordsHealthJson<'a> {
     damage: u64,
     /// Unusual facts that are not damage, for people.
     notes: &'a [String],
-    /// What opening the ledger for writing would find.
+    /// The result of opening the ledger for writing now.
     opening: OpeningJson,
     /// Whether everything that was acknowledged can be read.
     status: HealthWord,
@@ -314,7 +314,7 @@ Examples:
   ledger inspect .ledger records --kind dispatched --kind attempt_lost
   ledger inspect .ledger records --run my-plan --step build
   ledger inspect .ledger records --since 2h --reverse --limit 20
-  ledger inspect .ledger records --follow          and what comes, until Ctrl-C
+  ledger inspect .ledger records --follow          and new ones, until Ctrl-C
   ledger inspect .ledger records --run my-plan --json | jq -c .event
 
 Times are in UTC (2026-11-21T03:38:36Z), or how long ago (90m, 2d).";
@@ -478,7 +478,7 @@ impl Filter {
     }
 }
 
-/// The names of the runs whose first record may have been pruned.
+/// The names of the runs that may have lost their first record in a prune.
 pub(crate) fn known_runs(view: &LedgerView) -> Result<BTreeMap<RunId, String>, Failure> {
     if view.log().first_seq() == 1 {
         return Ok(BTreeMap::new());

@@ -44,7 +44,7 @@ pub(crate) fn regions(
     Ok(if is_good { Code::Success } else { Code::Damaged })
 }
 
-/// The diagnosis of an open for writing; `None` if there is none, as for an archive.
+/// The diagnosis of opening for writing; `None` for an archive.
 pub(crate) fn diagnosed(context: InspectContext<'_>) -> Option<Diagnosis> {
     Diagnosis::of(&*context.environment.storage, context.dir).ok()
 }
@@ -53,7 +53,7 @@ pub(crate) fn diagnosed(context: InspectContext<'_>) -> Option<Diagnosis> {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct RegionLine<'a> {
-    /// What the bytes are.
+    /// The kind of the bytes.
     class: RegionClass,
     /// The end of the range.
     end: u64,

@@ -1,4 +1,4 @@
-//! The state after one record, and one run of it in full: what `ledger inspect DIR runs RUN` shows.
+//! The state after one record, and one complete run: the view `ledger inspect DIR runs RUN`.
 
 use plan_ledger::{Run, RunId};
 use plan_ledger_views::{RunState, StateLine};

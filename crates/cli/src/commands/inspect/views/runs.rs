@@ -81,13 +81,13 @@ pub(crate) struct RunRowLine<'a> {
     hash: Option<ContentHash>,
     /// Its name.
     name: &'a str,
-    /// Whether it is paused.
+    /// Whether the run is paused.
     paused: bool,
     /// Its number.
     run: RunId,
     /// The number of skipped steps.
     skipped: u32,
-    /// What it spent.
+    /// The spending.
     spent: Cost,
     /// The start time.
     started: TimeJson,

@@ -319,7 +319,7 @@ pub(crate) struct AttemptLine<'a> {
     dispatched_at: Option<TimeJson>,
     /// The time of the record that decided the outcome.
     ended: Option<TimeJson>,
-    /// That record.
+    /// The record.
     ended_seq: Option<u64>,
     /// Its idempotency key.
     idempotency_key: Option<&'a str>,

@@ -99,7 +99,7 @@ fn print_json(
 pub(crate) struct LedgerLine<'a> {
     /// The last record that HEAD says was acknowledged.
     acknowledged: Option<u64>,
-    /// Whether it is an archive.
+    /// Whether the ledger is an archive.
     archive: bool,
     /// The total size of the segments.
     bytes: u64,
@@ -107,7 +107,7 @@ pub(crate) struct LedgerLine<'a> {
     dir: String,
     /// The first record in the log: 1, unless earlier records were pruned or are in another archive.
     first_seq: u64,
-    /// The record of the snapshot from which the state was folded; null without a snapshot.
+    /// The record of the snapshot at the start of the fold; null without a snapshot.
     folded_from: Option<u64>,
     /// The last intact record.
     head: Option<LastRecordJson>,
@@ -123,7 +123,7 @@ pub(crate) struct LedgerLine<'a> {
     segments: usize,
     /// The state that is shown.
     state: StateHashJson,
-    /// The number of runs of which only totals are kept.
+    /// The number of runs that are only kept as totals.
     summaries: usize,
     /// The names in the folder `log` that do not belong there.
     unknown_files: &'a [String],
@@ -428,7 +428,7 @@ fn print_barriers(run: &Run, out: &mut Output<'_>) -> Result<(), Failure> {
     out.table(&table, 2)
 }
 
-/// Prints one line for each run of which only the summary is kept.
+/// Prints one line for each run that is only kept as a summary.
 fn print_ended(state: &State, out: &mut Output<'_>) -> Result<(), Failure> {
     if state.summaries.is_empty() {
         return Ok(());
@@ -476,7 +476,7 @@ fn ended_text(summary: &RunSummary) -> String {
     )
 }
 
-/// Prints the runs of which only the summary is kept, as JSON.
+/// Prints the runs that are only kept as a summary, as JSON.
 fn print_ended_json(state: &State, out: &mut Output<'_>) -> Result<(), Failure> {
     state.summaries.iter().try_for_each(|(run, summary)| out.json(&EndedRunLine::of(*run, summary)))
 }
@@ -503,7 +503,7 @@ pub(crate) struct EndedRunLine<'a> {
     seq: u64,
     /// The number of skipped steps.
     skipped: u32,
-    /// What it spent.
+    /// The spending.
     spent: Cost,
     /// The start time.
     started: TimeJson,

@@ -75,7 +75,7 @@ pub(crate) struct StatusArgs {
     /// Print JSON Lines, as format/inspect-json.md describes them
     #[arg(long)]
     pub(crate) json: bool,
-    /// Also show what happened since then: a time of day, a date and time, or how long ago (8h)
+    /// Also show the events since then: a time of day, a date and time, or how long ago (8h)
     #[arg(long, value_name = "TIME", conflicts_with = "at")]
     since: Option<String>,
     #[command(flatten)]
@@ -86,7 +86,7 @@ pub(crate) struct StatusArgs {
 }
 
 impl StatusArgs {
-    /// Whether it continues until it is stopped.
+    /// Whether the view continues until it is stopped.
     pub(crate) fn is_endless(&self) -> bool {
         self.watch
     }
@@ -179,7 +179,7 @@ fn ended_since(state: &State, since: Timestamp) -> Vec<RunId> {
     summaries.map(|(id, _)| *id).chain(runs.copied()).collect()
 }
 
-/// Shows a run, and what happened since the time of the arguments.
+/// Shows a run, and its events since the time of the arguments.
 fn show_status(
     ledger: &mut LedgerAt<'_>,
     id: RunId,
@@ -230,7 +230,7 @@ fn show(
 
 /// The records of a run for the debug view.
 struct DebugTrace {
-    /// The last record whose changes are not shown, because earlier records were pruned.
+    /// The last record without its changes, because earlier records were pruned.
     pruned_seq: u64,
     /// Records and their changes.
     traced: Vec<TracedRecord>,

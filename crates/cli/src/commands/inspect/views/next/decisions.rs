@@ -22,7 +22,8 @@ use plan_ledger_views::{event_subject, event_text};
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct DecisionLine<'a> {
-    /// The person whom the question was for; null if that person answered, or it was for any person.
+    /// The addressee of the question; null if the addressee answered, or the question was for any
+    /// person.
     asked: Option<&'a str>,
     /// The person.
     by: &'a str,

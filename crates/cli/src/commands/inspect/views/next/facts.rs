@@ -1,4 +1,4 @@
-//! What a person needs to know for the answer to a question.
+//! The facts that a person needs to answer a question.
 
 #[cfg(test)]
 use schemars::JsonSchema;
@@ -15,7 +15,7 @@ use crate::protocol::StepName;
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct QuestionFact {
-    /// What it is.
+    /// The name of the fact.
     pub(super) name: String,
     /// The fact, in one line.
     pub(super) value: String,
@@ -24,8 +24,8 @@ pub(crate) struct QuestionFact {
 /// The longest value of a fact, in characters.
 const FACT_LENGTH_MAX: usize = 400;
 
-/// What a person needs to know for the answer, as text: what it lets the run execute, and the facts about the
-/// step.
+/// The facts that a person needs for the answer, as text: the commands that it lets the run
+/// execute, and the facts about the step.
 pub(super) fn facts(run: &Run, item: Option<&WaitingItem>) -> Vec<QuestionFact> {
     let Some(item) = item else { return Vec::new() };
     let executes = item.executes(run).into_iter();
@@ -33,8 +33,8 @@ pub(super) fn facts(run: &Run, item: Option<&WaitingItem>) -> Vec<QuestionFact> 
     executes.chain(step_context(run, item)).collect()
 }
 
-/// What a person needs to know about the step of a question: its goal, the variables that it reads, and for a
-/// failure its class, its output, its log and its cost.
+/// The facts about the step of a question: its goal, the variables that it reads, and for a failure
+/// its class, its output, its log and its cost.
 pub(super) fn step_context(run: &Run, item: &WaitingItem) -> Vec<QuestionFact> {
     let (WaitingItem::Question { step: Some(step), .. }
     | WaitingItem::Decision { step, .. }

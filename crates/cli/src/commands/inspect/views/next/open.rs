@@ -22,11 +22,11 @@ pub(crate) struct OpenDecision {
     /// The id of its step, if it is about one.
     pub(crate) step: Option<String>,
     pub(crate) text: String,
-    /// What a person needs to know for the answer, in lines.
+    /// The facts that a person needs for the answer, in lines.
     pub(crate) facts: Vec<String>,
     /// The possible answers; empty for a value.
     pub(crate) options: Vec<String>,
-    /// The hash of what the question shows.
+    /// The hash of the content that the question shows.
     pub(crate) shown: String,
 }
 
