@@ -52,7 +52,7 @@ pub(crate) struct AnswerArgs {
     #[arg(required = true, num_args = 1..=3, value_name = "WHAT ANSWER")]
     words: Vec<String>,
     /// Answer all open questions that take the answer, of a run or of all runs; versions of a plan, values, amounts and
-    /// what another person was asked are left open
+    /// questions to another person stay open
     #[arg(long, conflicts_with = "shown")]
     all: bool,
     /// As --all, but only questions about failures of this class

@@ -13,7 +13,7 @@ use super::inspect::{self, BudgetViewArgs};
 const EXAMPLES: &str = "\
 Examples:
   ledger budget my-plan                                   limits, what is spent, what is left
-  ledger budget my-plan --chart                           how what is left went down over time
+  ledger budget my-plan --chart                           the rest of the budget over time
   ledger budget my-plan --json | jq 'select(.left == 0)'
   ledger budget my-plan --money 0.50 --by ana             $0.50 in total, spent money included
   ledger budget my-plan --tokens none --by ana            no limit on tokens

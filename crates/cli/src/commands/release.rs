@@ -16,7 +16,7 @@ Examples:
   ledger release --step deploy --by ana            if its worker is gone: without its token
 
 Without --begun the step can be dispatched again at once. With --begun the attempt is lost: if the
-step must not be done twice, a person has to say what it did. --step always means that it has begun.";
+step must not be done twice, a person must find out whether it did its work. --step always means that it has begun.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

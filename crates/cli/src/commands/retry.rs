@@ -18,7 +18,7 @@ Examples:
   ledger retry                                     all of them
   ledger retry my-plan build --by ana              a step of one of several runs
   ledger retry my-plan test                        one that is delayed, before its time
-  ledger retry build --reason 'wrong version'      an accepted step, and what follows from it
+  ledger retry build --reason 'wrong version'      an accepted step, and its dependents
 
 A run that failed because of them continues. The question about a failure is answered with retry.";
 

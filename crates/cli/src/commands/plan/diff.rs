@@ -25,9 +25,8 @@ Examples:
   ledger plan diff old.yaml new.yaml               two files
   ledger plan diff old.yaml new.yaml --json | jq .reordered
 
-With one plan file, the old plan is the active version of the run, and the last line names the steps whose
-work the file would discard or have done again. A second word is a plan file if there is such a file, else a
-run.";
+With one plan file, the old plan is the active version of the run, and the last line names the steps
+that the run would do again. A second word is a plan file if that file exists, else a run.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

@@ -36,7 +36,7 @@ const EXAMPLES: &str = "\
 Examples:
   ledger plan make --goal 'Move the users to the new API' --planner ./planner.sh
   ledger plan make --goal 'Process a loan' --planner ./planner.sh --tools tools.yaml --run loan
-  ledger plan review loan                          what it made
+  ledger plan review loan                          the plan that it made
   ledger plan approve loan --by ana
   ledger run loan --worker ./agent.sh              does it; so does `ledger work`
   ledger plan make --goal 'Process a loan' --planner ./planner.sh -o loan.yaml

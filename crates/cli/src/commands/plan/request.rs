@@ -15,16 +15,16 @@ Examples:
   ledger plan request my-plan --kind scope-change --reason 'also check business credit'
   ledger plan request --kind new-evidence --from score --reason 'a fraud signal' --by ana
 
-The step of --from is done again, and what follows from it; its worker gets the reason. A planner
+The step of --from and its dependents are done again; the worker of the step gets the reason. A planner
 (`ledger run --planner`) or a person (`ledger plan propose`) answers with a new version, or rejects
-the request (`ledger plan withdraw`). Until then the run does not end, and the step of --from and
-what follows from it are not dispatched; without --from, no step that is not idempotent is. In a
-worker, the request belongs to its attempt: $LEDGER_RUN, $LEDGER_TOKEN.";
+the request (`ledger plan withdraw`). Until then the run does not end, and the step of --from and its
+dependents are not dispatched; without --from, only idempotent steps are. In a worker, the request
+belongs to its attempt: $LEDGER_RUN, $LEDGER_TOKEN.";
 
 /// Why a version is requested.
 const KINDS: &[(&str, &str)] = &[
     ("replan", "The plan does not work"),
-    ("new-evidence", "Something was found out that the plan does not know"),
+    ("new-evidence", "There is evidence that the plan does not take into account"),
     ("scope-change", "The goal changed; it does not count as a replan"),
 ];
 

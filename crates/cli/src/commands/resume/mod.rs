@@ -58,8 +58,8 @@ pub(crate) struct ResumeArgs {
     /// Retry the failed steps first, and unpause the run if its runner paused it
     #[arg(long)]
     retry_failed: bool,
-    /// Kill the workers that the last runner left at work, instead of taking them over; one whose step has
-    /// `idempotent: no` is taken over nevertheless
+    /// Kill the workers that the last runner left at work, instead of taking them over; a worker of a step
+    /// with `idempotent: no` is always taken over
     #[arg(long)]
     kill_orphans: bool,
     /// For a service: start it only if its command line and folders have this digest, and give up after

@@ -141,8 +141,8 @@ pub(crate) struct RunArgs {
     /// Retry failed steps, and unpause the run if its runner paused it
     #[arg(long)]
     pub(super) retry_failed: bool,
-    /// Kill the workers that an earlier runner left at work, instead of taking them over; one whose step has
-    /// `idempotent: no` is taken over nevertheless
+    /// Kill the workers that an earlier runner left at work, instead of taking them over; a worker of a step
+    /// with `idempotent: no` is always taken over
     #[arg(long)]
     pub(super) kill_orphans: bool,
     /// Wait for people and deadlines, instead of ending with exit code 3; answer from another shell

@@ -43,9 +43,9 @@ Examples:
 
 The unit starts the run as its last runner was started: with its command line, in its folder. After another
 `ledger run` with other options, set it up again. It gives up after three starts that finish no
-step; one whose runner only waited, for its hours, the end of a limit or a person, does not count. With
+step; a start does not count if the runner only waited for its hours, the end of a limit or a person. With
 `ledger run --hours 23:00-07:00` it works at these hours only. Without systemd, use the line for cron, which
-starts the run after a reboot, and not after a crash.
+starts the run after a reboot, but not after a crash.
 
 A unit has no keys of your shell. Put them into the file that is printed, one line NAME=VALUE for each.";
 
