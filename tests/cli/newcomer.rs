@@ -157,7 +157,7 @@ fn errors_of_the_first_hour_name_a_way_on() {
     expect("top", 2, &["did you mean `ledger status`?"]);
     // Words of which there are several are named once.
     let answer = place.ledger("answer").code(2);
-    assert!(answer.err.contains("  <WHAT ANSWER>\n"), "{answer:?}");
+    assert!(answer.err.contains("  <WHAT ANSWER>...\n"), "{answer:?}");
     // A file that is prepared under another name.
     let name = "missing/x.html: cannot write the page";
     expect("report --html missing/x.html", 7, &[name]);
