@@ -70,7 +70,7 @@ json_lines! {
     "archive" of archive => archive::ArchiveLine<'_>;
     "as_of" of budget, inspect, logs, next, questions, status => AsOfLine<'_>;
     "blob" of blobs => blobs::BlobLine;
-    "budget_part" of budget, inspect => views::budget::BudgetLine;
+    "budget_part" of budget, inspect => plan_ledger_views::BudgetLine;
     "check" of drill => drill::kill_report::DrillCheck;
     "comparison" of verify => verify::comparison::ComparisonLine;
     "damage" of budget, inspect, logs, next, questions, status => DamageLine<'_>;
@@ -94,7 +94,7 @@ json_lines! {
     "ledger" of inspect => views::summary::LedgerLine<'_>;
     "log" of logs => views::logs::LogLine<'_>;
     "lost" of budget, inspect, logs, next, questions, status => LostLine;
-    "milestone" of budget, inspect => views::budget::MilestoneLine;
+    "milestone" of budget, inspect => plan_ledger_views::MilestoneLine;
     "next" of next, questions => views::next::NextLine<'_>;
     "opened" of run => run::OpenedLine<'_>;
     "operator_view" of status => OperatorViewLine<'_>;

@@ -65,9 +65,4 @@ pub use waiting::{
     WaitingItem, WaitsFor, approve_version, decide_failure, perform, plan_file, question_item,
     raise_by, rejected_text, resolve_outcome, show_step, start_judge, start_runner, waiting_items,
 };
-pub use words::{
-    StepName, WorkerKind, barrier_paint, barrier_word, cost_text, count, counted, hex, legend,
-    limits_text, moment, money_text, paused_text, phrase, question_subject_text, run_status_text,
-    seconds, size, span, status_mark, status_paint, step_name, step_title, text_of, title_line,
-    variant_words,
-};
+pub use words::*;

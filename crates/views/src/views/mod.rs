@@ -5,16 +5,22 @@
 //! that only its document shows are not serialized.
 
 mod barriers;
+mod budget;
 mod changes;
 mod comparison;
 mod cost;
+mod explanation;
 mod graph;
 mod head;
+mod history;
 mod metrics;
 mod plan;
 mod plan_diff;
+mod progress;
 mod queue;
+mod regions;
 mod replans;
+mod runs;
 mod segments;
 mod snapshots;
 mod state;
@@ -23,16 +29,22 @@ mod timeline;
 mod variables;
 
 pub use barriers::{BarrierLine, Barriers};
+pub use budget::{BudgetLine, BudgetRow, MilestoneLine, budget_charts, budget_document, elapsed};
 pub use changes::{ChangeLine, Changes};
 pub use comparison::{ComparisonLine, comparison_document};
 pub use cost::{Costs, RunCostLine, StepCostLine};
+pub use explanation::{ByteExplanation, ExplanationLine};
 pub use graph::{GraphView, NodeLine, NodeStatus, NodeWord};
 pub use head::{HeadSlotLine, HeadView, HolderLine};
+pub use history::{History, HistoryEntry, HistoryLine};
 pub use metrics::{Mark, MetricsLine};
 pub use plan::{PlanLine, PlanStepLine, PlanView, VersionDiffLine};
 pub use plan_diff::{PlanDiffJson, PlanDiffLine, plan_diff_text, redone_steps, redone_text};
+pub use progress::{ProgressLine, ProgressView};
 pub use queue::{DelayedLine, QueueView, ReadyLine};
+pub use regions::{Region, RegionClass, RegionLine, regions_document};
 pub use replans::{ReplanRecordLine, Replans};
+pub use runs::{RunRowLine, Runs};
 pub use segments::{SegmentLine, Segments};
 pub use snapshots::{SnapshotFileLine, Snapshots, SnapshotsLine};
 pub use state::{RunState, RunStateLine, StateLine};

@@ -6,77 +6,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-#[cfg(test)]
-use schemars::JsonSchema;
-use serde::Serialize;
-
 use plan_ledger::internals::storage::Access;
 use plan_ledger::log::{
     Damage, DerivedDamage, Diagnosis, LogItem, RecordStatus, SegmentInfo, SegmentState,
 };
 use plan_ledger::{Environment, Error, LedgerView};
+use plan_ledger_views::{Region, RegionClass};
 
 use crate::output::Failure;
-
-/// The class of a region.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum RegionClass {
-    /// The header of the segment.
-    Header,
-    /// Durable records that continue the chain.
-    Records,
-    /// Intact records after damage.
-    AfterDamage,
-    /// Intact records after the durable end in HEAD.
-    Unacknowledged,
-    /// Acknowledged bytes that cannot be read, or a file that is missing.
-    Damaged,
-    /// An incomplete write that was not acknowledged.
-    Torn,
-    /// Bytes after the logical end of a fenced segment.
-    Dead,
-    /// Preallocated space.
-    Free,
-    /// The index of a sealed segment.
-    Index,
-    /// The footer of a sealed segment.
-    Footer,
-    /// Bytes that were not read, because the bytes before them are damaged.
-    Unread,
-}
-
-impl RegionClass {
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Header => "header",
-            Self::Records => "records",
-            Self::AfterDamage => "after_damage",
-            Self::Unacknowledged => "unacknowledged",
-            Self::Damaged => "damaged",
-            Self::Torn => "torn",
-            Self::Dead => "dead",
-            Self::Free => "free",
-            Self::Index => "index",
-            Self::Footer => "footer",
-            Self::Unread => "unread",
-        }
-    }
-}
-
-/// Contiguous bytes of one class.
-#[derive(Debug, Clone)]
-pub(crate) struct Region {
-    pub(crate) path: PathBuf,
-    pub(crate) ordinal: Option<u64>,
-    pub(crate) offset: u64,
-    pub(crate) end: u64,
-    pub(crate) class: RegionClass,
-    /// The first and last record in the region, or the missing ones.
-    pub(crate) records: Option<(u64, u64)>,
-    pub(crate) what: String,
-}
 
 /// The regions of all segments, file by file.
 pub(crate) fn regions(

@@ -1,22 +1,17 @@
 //! `ledger inspect DIR explain`: the class of each byte of the log, or of one byte with the reason.
 
 use clap::Args;
-#[cfg(test)]
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use plan_ledger::LedgerView;
-use plan_ledger::log::{Diagnosis, Evidence, EvidenceBit, RecoveryRow};
+use plan_ledger_views::{ByteExplanation, ExplanationLine, Region, RegionClass};
 
-use crate::commands::inspect::byte_map::{self, Region, RegionClass};
+use crate::commands::inspect::byte_map;
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::health::Health;
 use crate::commands::inspect::output::Output;
-use crate::output::render::{Paint, Table};
-use crate::output::{Code, Failure, escape_control, escape_path};
-use crate::protocol::count;
+use crate::output::{Code, Failure};
 
-use super::regions::{self, RegionLine, diagnosed, paint, records};
+use super::regions::{self, diagnosed};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,15 +36,6 @@ pub(crate) struct ExplainArgs {
     /// The segment of this number [default: all; with OFFSET the newest one]
     #[arg(long, value_name = "ORDINAL")]
     segment: Option<u64>,
-}
-
-#[derive(Debug)]
-struct ByteExplanation<'a> {
-    offset: u64,
-    region: &'a Region,
-    /// The evidence about the bytes and the matching row, if the recovery table applies to them.
-    asked: Option<(Evidence, &'static RecoveryRow)>,
-    why: String,
 }
 
 pub(crate) fn explain(
@@ -77,7 +63,7 @@ pub(crate) fn explain(
             _ => "there is no segment that can be read".to_owned(),
         }));
     };
-    let explained = explained(offset, region, diagnosis.as_ref());
+    let explained = ByteExplanation::of(offset, region, diagnosis.as_ref());
     let is_good = health.is_good() && region.class != RegionClass::Damaged;
     match form {
         Form::Json => {
@@ -85,180 +71,9 @@ pub(crate) fn explain(
             health.json_line(is_good, out)?;
         }
         Form::Text => {
-            print(&explained, out)?;
+            out.document(&explained.document())?;
             health.print(out)?;
         }
     }
     Ok(if is_good { Code::Success } else { Code::Damaged })
-}
-
-fn explained<'a>(
-    offset: u64,
-    region: &'a Region,
-    diagnosis: Option<&Diagnosis>,
-) -> ByteExplanation<'a> {
-    let end = diagnosis.and_then(|diagnosis| diagnosis.end.as_ref());
-    let is_end = |region: &Region| {
-        end.is_some_and(|end| end.path == region.path && region.end > end.batch_end)
-            && matches!(
-                region.class,
-                RegionClass::Damaged
-                    | RegionClass::Torn
-                    | RegionClass::Free
-                    | RegionClass::Unacknowledged
-            )
-    };
-    let (asked, why) = match region.class {
-        _ if is_end(region) => {
-            let asked = diagnosis.map(|diagnosis| (diagnosis.evidence, diagnosis.row));
-            let end = end.map(|end| {
-                format!(
-                    "the newest segment's records end at X = {}, where record n = {} is due: {}",
-                    end.offset,
-                    end.seq,
-                    end.fault.describe()
-                )
-            });
-            (asked, end.unwrap_or_default())
-        }
-        RegionClass::Damaged if region.records.is_some() => {
-            let evidence = Evidence::default().with(EvidenceBit::SuccessorReachesFurther);
-            let why = "the bytes after it show that records were here".to_owned();
-            (Some((evidence, evidence.row())), why)
-        }
-        class => (None, class_text(class).to_owned()),
-    };
-    ByteExplanation { offset, region, asked, why }
-}
-
-/// The reason why the recovery table does not apply to a region.
-fn class_text(class: RegionClass) -> &'static str {
-    match class {
-        RegionClass::Header => "the segment's header, with a valid checksum and hash",
-        RegionClass::Records => {
-            "records with valid checksums and order, whose chain continues the previous records"
-        }
-        RegionClass::AfterDamage => {
-            "intact records, but the records before them are damaged or missing"
-        }
-        RegionClass::Unacknowledged => "intact records after the durable end in HEAD",
-        RegionClass::Dead => {
-            "the header of the next segment ends this one before these bytes, which a crash left: \
-             they are dead"
-        }
-        RegionClass::Free => "preallocated zeros, not used yet",
-        RegionClass::Index => "the index of a sealed segment: derived, and checked",
-        RegionClass::Footer => "the footer of a sealed segment",
-        RegionClass::Damaged | RegionClass::Torn => "the bytes differ from what was written",
-        RegionClass::Unread => "not read: the bytes before it are damaged",
-    }
-}
-
-/// Why a byte has its class.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct ExplanationLine<'a> {
-    /// The action of an open, for people.
-    action: Option<&'static str>,
-    /// Every letter of the evidence; empty if the recovery table does not apply.
-    bits: Vec<EvidenceBitJson>,
-    /// The letters of the evidence that were observed (recovery.md, section 2); this and the members
-    /// `row`, `verdict` and `action` are null if the recovery table does not apply.
-    evidence: Option<String>,
-    /// The byte.
-    offset: u64,
-    /// The range of the byte.
-    region: RegionLine<'a>,
-    /// The row of the recovery table that the evidence selects.
-    row: Option<RecoveryRowJson>,
-    /// The verdict of that row: clean, `unacknowledged_tail`, torn, corrupt, `acknowledged_tail_missing`, tampered,
-    /// ambiguous or version.
-    verdict: Option<&'static str>,
-    /// The reason for the class, for people.
-    why: &'a str,
-}
-
-/// A letter of the evidence.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-struct EvidenceBitJson {
-    /// The letter.
-    bit: String,
-    /// Whether the value was observed.
-    observed: bool,
-    /// Its meaning, for people.
-    what: &'static str,
-}
-
-/// A row of the recovery table.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-struct RecoveryRowJson {
-    /// The letters that it excludes.
-    excludes: String,
-    /// Its name.
-    label: &'static str,
-    /// The letters that it needs.
-    needs: String,
-}
-
-impl<'a> From<&'a ByteExplanation<'_>> for ExplanationLine<'a> {
-    fn from(explained: &'a ByteExplanation<'_>) -> Self {
-        let ByteExplanation { offset, region, asked, why } = explained;
-        let bit = |evidence: Evidence, bit: EvidenceBit| EvidenceBitJson {
-            bit: bit.letter().to_string(),
-            observed: evidence.has(bit),
-            what: bit.describe(),
-        };
-        let bits =
-            asked.map(|(evidence, _)| EvidenceBit::all().map(|each| bit(evidence, each)).collect());
-        Self {
-            action: asked.map(|(_, row)| row.verdict.describe()),
-            bits: bits.unwrap_or_default(),
-            evidence: asked.map(|(evidence, _)| evidence.letters()),
-            offset: *offset,
-            region: RegionLine::from(*region),
-            row: asked.map(|(_, row)| RecoveryRowJson {
-                excludes: row.excludes().letters(),
-                label: row.label,
-                needs: row.requires().letters(),
-            }),
-            verdict: asked.map(|(_, row)| row.verdict.word()),
-            why,
-        }
-    }
-}
-
-fn print(explained: &ByteExplanation<'_>, out: &mut Output<'_>) -> Result<(), Failure> {
-    let ByteExplanation { offset, region, asked, why } = explained;
-    out.painted(Paint::Heading, &format!("{}: byte {offset}", escape_path(&region.path)))?;
-    let class = out.style.paint(paint(region.class), &region.class.word().replace('_', " "));
-    let records = match records(region) {
-        text if text.is_empty() => text,
-        text => format!(", {text}"),
-    };
-    let (from, to) = (count(region.offset), count(region.end));
-    out.line(&format!("  {class}: bytes {from} to {to}{records}"))?;
-    if !region.what.is_empty() {
-        out.line(&format!("  {}", escape_control(&region.what)))?;
-    }
-    out.line(&format!("  {why}"))?;
-    let Some((evidence, row)) = asked else { return Ok(()) };
-    let mut table = Table::with_headings(&["bit", "observed", ""]);
-    for bit in EvidenceBit::all() {
-        let (paint, word) =
-            if evidence.has(bit) { (Paint::Notice, "yes") } else { (Paint::Faint, "no") };
-        table.row([
-            (paint, bit.letter().to_string()),
-            (paint, word.to_owned()),
-            (paint, bit.describe().to_owned()),
-        ]);
-    }
-    out.table(&table, 2)?;
-    let (needs, excludes) = (row.requires().letters(), row.excludes().letters());
-    let needs = if needs.is_empty() { "nothing".to_owned() } else { needs };
-    let but = if excludes.is_empty() { String::new() } else { format!(", without {excludes}") };
-    out.line(&format!("  row {} of the recovery table (needs {needs}{but})", row.label))?;
-    let verdict = row.verdict;
-    out.line(&format!("  {}: {}", verdict.word().replace('_', " "), verdict.describe()))
 }

@@ -118,12 +118,12 @@ inspect_views! {
     }
     Log Export(export::ExportArgs) by export::export {}
     Log Explain(explain::ExplainArgs) by explain::explain {
-        "explanation" => explain::ExplanationLine<'_>,
-        "region" => regions::RegionLine<'_>
+        "explanation" => shown::ExplanationLine<'_>,
+        "region" => shown::RegionLine<'_>
     }
     Runs Step(step::StepArgs) by step::step { "attempt" => step::AttemptLine<'_> }
     Runs Runs(runs::RunsArgs) by runs::runs {
-        "run_row" => runs::RunRowLine<'_>,
+        "run_row" => shown::RunRowLine,
         "run_state" => shown::RunStateLine<'_>,
         "state" => shown::StateLine<'_>,
         "step_state" => shown::StepStateLine<'_>,
@@ -154,13 +154,13 @@ inspect_views! {
     }
     Runs Why(why::WhyArgs) by why::why {}
     Runs History(history::HistoryArgs) by history::history {
-        "history" => history::HistoryLine<'_>
+        "history" => shown::HistoryLine<'_>
     }
     Runs Timeline(timeline::TimelineArgs) by timeline::timeline {
         "interval" => shown::IntervalLine<'_>
     }
     Runs Graph(graph::GraphArgs) by graph::graph { "node" => shown::NodeLine }
     Runs Progress(progress::ProgressArgs) by progress::progress {
-        "progress" => progress::ProgressLine
+        "progress" => shown::ProgressLine
     }
 }

@@ -1,7 +1,7 @@
 //! The state after one record, and one complete run: the view `ledger inspect DIR runs RUN`.
 
 use plan_ledger::{Run, RunId};
-use plan_ledger_views::{RunState, StateLine};
+use plan_ledger_views::{BudgetRow, RunState, StateLine, elapsed};
 
 use crate::commands::inspect::context::Form;
 use crate::commands::inspect::ledger_at::LedgerAt;
@@ -9,8 +9,6 @@ use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::run::{progress_text, run_status_text, spent_text};
 use crate::output::render::Paint;
 use crate::output::{Failure, escape_control};
-
-use super::budget::{BudgetRow, elapsed};
 
 /// Shows one run in full, and the state that it belongs to.
 pub(crate) fn run_state(

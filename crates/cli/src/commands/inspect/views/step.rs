@@ -31,7 +31,7 @@ use crate::options::StepArg;
 use crate::output::render::Paint;
 use crate::output::{Code, Failure, code_of, cost_text, escape_control};
 use crate::protocol::hand_off::files::{stale_steps, stale_text};
-use plan_ledger_views::{RecordContent, RecordLine, content_text};
+use plan_ledger_views::{HistoryEntry, RecordContent, RecordLine, content_text};
 use plan_ledger_views::{basis_text, blob_text, outcome_text, status_paint, step_definition};
 
 use super::why::reasons_text;
@@ -63,24 +63,6 @@ pub(crate) struct StepHistory<'a> {
     pub(crate) number: StepNumber,
     /// Its events, in order.
     pub(crate) history: Vec<HistoryEntry>,
-}
-
-/// One entry of a step's history.
-#[derive(Debug)]
-pub(crate) struct HistoryEntry {
-    pub(crate) record: LoggedRecord,
-    pub(crate) status: RecordStatus,
-    pub(crate) content: RecordContent,
-}
-
-impl HistoryEntry {
-    /// The step event. Every entry has one.
-    pub(crate) fn event(&self) -> Option<&StepEvent> {
-        match &self.content {
-            RecordContent::Event(Event::Step(record)) => Some(&record.event),
-            _ => None,
-        }
-    }
 }
 
 pub(crate) fn step(
