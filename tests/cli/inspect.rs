@@ -253,7 +253,7 @@ fn the_summary_tells_people_what_is_going_on() {
     assert_eq!(look.code, 0, "{look:?}");
     look.has("health  good")
         .has("writer  closed cleanly; last opened by the test")
-        .has("run small (1): running")
+        .has("run small (1): waiting for people: 2 items")
         .has("): Small \\u{1b}[31mplan")
         .has("] 1/6 accepted, 1 failed, 1 waiting for verdicts, 1 outcome unknown, 2 waiting")
         .has("1 variable, cost $0.00")
@@ -527,7 +527,7 @@ fn a_flipped_bit_is_located_and_the_rest_is_shown() {
         .has(&format!(": bytes {offset} to {}: record 10 is missing", offset + size))
         .has("intact records after the damage")
         .has("it cannot be opened for writing")
-        .has("run small (1): running")
+        .has("run small (1): unknown: not all records can be read")
         .has("#1 flaky   2        worker-1");
     let records = look(&place.dir, &["records"]);
     assert_eq!(records.code, 4);
@@ -584,7 +584,9 @@ fn missing_files_are_named() {
         fs::write(path, content).unwrap();
     }
     fs::remove_file(&all[1]).unwrap();
-    look(&place.dir, &[]).has("is missing").has("run large (1): running");
+    look(&place.dir, &[])
+        .has("is missing")
+        .has("run large (1): unknown: not all records can be read");
     fs::write(&all[1], &keep[1]).unwrap();
     // Without HEAD nothing says what was acknowledged, but what is there is shown.
     fs::remove_file(place.dir.join("HEAD")).unwrap();

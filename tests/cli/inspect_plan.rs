@@ -64,6 +64,39 @@ fn refs(words: &[String]) -> Vec<&str> {
     words.iter().map(String::as_str).collect()
 }
 
+/// The words of letters in a text.
+fn letters(text: &str) -> BTreeSet<&str> {
+    text.split(|c: char| !c.is_alphabetic()).filter(|word| word.len() > 2).collect()
+}
+
+/// The text of HTML, without elements and their attributes.
+fn text_of_html(html: &str) -> String {
+    let parts = html.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text));
+    let text: String = parts.collect::<Vec<_>>().join(" ");
+    let entities = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&amp;", "&")];
+    entities.iter().fold(text, |text, (entity, c)| text.replace(entity, c))
+}
+
+/// Goal: the HTML of each view says what its text says, loads nothing, and no text of a plan becomes an element.
+#[test]
+fn html_of_each_view_says_what_its_text_says() {
+    let place = small();
+    let is_inspect =
+        |words: &&Vec<String>| !["budget", "questions", "status"].contains(&words[0].as_str());
+    for words in commands("small").iter().filter(is_inspect) {
+        let mut args = refs(words);
+        let text = look(&place.dir, &args);
+        args.push("--html");
+        let html = look(&place.dir, &args);
+        assert_eq!((html.code, text.code), (0, 0), "{args:?}: {html:?}");
+        assert!(html.out.starts_with("<!doctype html>"), "{args:?}");
+        assert!(!html.out.contains("<script") && !html.out.contains("src="), "{args:?}");
+        let shown = text_of_html(&html.out);
+        let missing: Vec<_> = letters(&text.out).difference(&letters(&shown)).copied().collect();
+        assert_eq!(missing, [""; 0], "{args:?}: {}", html.out);
+    }
+}
+
 /// Goal: each command answers people and programs, with the same exit code; for programs with
 /// nothing but lines of the published form, the last of which says which record it is about.
 #[test]

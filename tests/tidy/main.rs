@@ -58,6 +58,12 @@ struct Rules {
     log_crates_max: usize,
     /// Files and folders that may use more of the library than the documented names.
     internals_users: Vec<String>,
+    /// Files and folders that may name standard output or standard error. All others return what they show.
+    printing: Vec<String>,
+    /// The types of one view, which stands for all.
+    sample_view: Vec<String>,
+    /// The most hand-written files that name them: so many does a new view touch.
+    sample_view_files_max: usize,
 }
 
 fn root() -> &'static Path {
@@ -203,6 +209,44 @@ fn dependencies_are_named_only_in_their_homes() {
         }
     }
     report(&problems);
+}
+
+#[test]
+fn printing_has_few_homes() {
+    let rules = rules();
+    let mut problems = Vec::new();
+    for package in &packages() {
+        for (name, text) in package.files().filter(|(name, _)| !is_test(name)) {
+            let code = code(text);
+            if ["print!(", "println!("].iter().any(|word| code.contains(word)) {
+                problems.push(format!("{name} prints past `output`"));
+            }
+            let names = ["stdout()", "stderr()"].iter().any(|word| contains_word(&code, word));
+            if names && !is_below(name, &rules.printing) {
+                problems.push(format!("{name} names standard output or standard error"));
+            }
+        }
+    }
+    report(&problems);
+}
+
+#[test]
+fn a_new_view_touches_few_files() {
+    let rules = rules();
+    let is_hand_written = |name: &str| {
+        let is_code = name.starts_with("crates/") && name.ends_with(".rs") && !is_test(name);
+        is_code || (name.starts_with("format/") && name.ends_with(".md"))
+    };
+    let names_it = |text: &str| rules.sample_view.iter().any(|word| contains_word(text, word));
+    let files: Vec<String> = repository()
+        .into_iter()
+        .filter(|(name, text)| is_hand_written(name) && names_it(text))
+        .map(|(name, _)| name)
+        .collect();
+    let least = files.iter().filter(|name| name.ends_with("/queue.rs")).count();
+    assert_eq!(least, 2, "the sample is another view now: {files:?}");
+    let is_too_many = files.len() > rules.sample_view_files_max;
+    report(&if is_too_many { files } else { Vec::new() });
 }
 
 #[test]

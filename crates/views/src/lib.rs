@@ -48,10 +48,7 @@ pub use records::{
     event_text, fork_text, frame_document, kind_name, meaning, note_text, outcome_text,
     record_document, step_event_text, verdict_text,
 };
-pub use render::{
-    Style, cut, escape_control, escape_json, escape_lines, escape_path, html, is_printable,
-    text_lines, width, wrap,
-};
+pub use render::*;
 pub use runner::{
     GoneClaim, KnownRunner, RunnerPresence, RunnerWait, gone_steps, hosted_steps, steps_in_flight,
     waits_of,

@@ -9,6 +9,25 @@ use super::style::Style;
 use super::text::text_lines;
 use crate::layout::{Block, Document, Paint, Span, Table, Text};
 
+/// The start of a page that shows documents. It loads nothing, and no script runs in it.
+#[must_use]
+pub fn html_start(title: &str) -> String {
+    let page = html! {
+        (PreEscaped("<!doctype html>"))
+        meta charset="utf-8";
+        meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
+        meta name="viewport" content="width=device-width";
+        title { (title) }
+        style { (PreEscaped(STYLE)) }
+    };
+    page.into_string()
+}
+
+const STYLE: &str = "body{font:14px/1.4 system-ui,sans-serif;margin:1em}p{margin:.1em 0;white-space:pre-wrap}\
+table{border-collapse:collapse;margin:.5em 0}td,th{text-align:left;padding:.1em .8em .1em 0;vertical-align:top}\
+th,.faint{color:#666}.name{font-weight:600}.good{color:#2e7d32}.notice{color:#8a6100}.bad{color:#c62828;font-weight:600}\
+pre{margin:.5em 0;overflow-x:auto}";
+
 /// The elements of a document.
 #[must_use]
 pub fn html(document: &Document) -> String {

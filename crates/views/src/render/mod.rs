@@ -10,7 +10,7 @@ mod text;
 mod width;
 
 pub use escape::{escape_control, escape_json, escape_lines, escape_path, is_printable};
-pub use html::html;
+pub use html::{html, html_start};
 pub use style::Style;
 pub use text::text_lines;
 pub use width::{cut, width, wrap};

@@ -24,6 +24,7 @@ use super::views::logs::LogsArgs;
 use super::views::next::{NextArgs, QuestionsArgs};
 use super::views::view::StatusArgs;
 use crate::output::render::{Style, stdout_style};
+use plan_ledger_views::html_start;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,6 +35,7 @@ Examples:
   ledger inspect .ledger why my-plan deploy        what it waits for, and what to type
   ledger inspect .ledger timeline my-plan          which worker did what, and when
   ledger inspect old.tar records                   what is in an archive
+  ledger inspect .ledger plan --html > plan.html   a view for a browser; it loads nothing
   ledger inspect .ledger --json | jq -c 'select(.type == \"run\") | .next'
 
 The first argument is a folder, unless it is one of the commands: write ./records for a folder of
@@ -48,6 +50,9 @@ pub(crate) struct InspectArgs {
     /// Print JSON Lines, as format/inspect-json.md describes them
     #[arg(long, global = true)]
     json: bool,
+    /// Print HTML, for a browser
+    #[arg(long, global = true, conflicts_with = "json")]
+    html: bool,
     #[command(subcommand)]
     view: Option<InspectCommand>,
 }
@@ -96,7 +101,8 @@ pub(crate) fn inspect(
         None => views::summary::summary(context, out),
         Some(view) => view.show(context, out),
     };
-    with_output(&dir, args.json, environment, out, |context, out| {
+    let shape = if args.html { Shape::Html } else { args.json.into() };
+    with_output(&dir, shape, environment, out, |context, out| {
         report(context, out)?;
         show(context, out)
     })
@@ -189,7 +195,7 @@ pub(crate) fn status(
     let dir = args.folder.dir()?;
     expect_no_run(&dir, environment)?;
     let print = |out: &mut dyn Write| {
-        with_output(&dir, args.json, environment, out, |context, out| {
+        with_output(&dir, args.json.into(), environment, out, |context, out| {
             views::view::status(args, context, out)
         })
     };
@@ -234,7 +240,7 @@ pub(crate) fn next(
 ) -> Result<Code, Failure> {
     let print =
         |context: InspectContext<'_>, out: &mut Output<'_>| views::next::next(args, context, out);
-    with_output(args.ledger.dir(), args.ledger.json, environment, out, print)
+    with_output(args.ledger.dir(), args.ledger.json.into(), environment, out, print)
 }
 
 /// `ledger questions`: prints what waits for a person.
@@ -249,7 +255,7 @@ pub(crate) fn questions(
     let print = |context: InspectContext<'_>, out: &mut Output<'_>| {
         views::next::questions(args, context, out)
     };
-    with_output(args.ledger.dir(), args.ledger.json, environment, out, print)
+    with_output(args.ledger.dir(), args.ledger.json.into(), environment, out, print)
 }
 
 /// `ledger budget`: prints the budget of the named run and of the ledger, or that of the ledger alone.
@@ -265,7 +271,7 @@ pub(crate) fn budget(
     let print = |context: InspectContext<'_>, out: &mut Output<'_>| {
         views::budget::budget(args, run, context, out)
     };
-    with_output(args.ledger.dir(), args.ledger.json, environment, out, print)
+    with_output(args.ledger.dir(), args.ledger.json.into(), environment, out, print)
 }
 
 /// `ledger logs`: prints what the workers of a run print.
@@ -279,7 +285,7 @@ pub(crate) fn logs(
 ) -> Result<Code, Failure> {
     let print =
         |context: InspectContext<'_>, out: &mut Output<'_>| views::logs::logs(args, context, out);
-    with_output(args.dir(), args.json, environment, out, print)
+    with_output(args.dir(), args.json.into(), environment, out, print)
 }
 
 /// How often `ledger status --watch` looks for new records.
@@ -288,20 +294,40 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(250);
 /// Moves the cursor home and clears the screen.
 const CLEAR_SCREEN: &[u8] = b"\x1b[H\x1b[2J";
 
+/// What a view is printed as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Text,
+    Html,
+    Json,
+}
+
+impl From<bool> for Shape {
+    fn from(as_json: bool) -> Self {
+        if as_json { Self::Json } else { Self::Text }
+    }
+}
+
 /// Runs a view with buffered output in the style of the terminal.
 fn with_output(
     dir: &Path,
-    as_json: bool,
+    shape: Shape,
     environment: &Environment,
     out: &mut dyn Write,
     view: impl Fn(InspectContext<'_>, &mut Output<'_>) -> Result<Code, Failure>,
 ) -> Result<Code, Failure> {
     let environment = &environment_for(dir, environment)?;
-    let style = if as_json { Style::PLAIN } else { stdout_style() };
-    let form = if as_json { Form::Json } else { Form::Text };
+    let style = if shape == Shape::Text { stdout_style() } else { Style::PLAIN };
+    let form = if shape == Shape::Json { Form::Json } else { Form::Text };
     let result = print_beside_prune(out, |out| {
         let mut writer = BufWriter::new(out);
-        let mut out = Output::new(&mut writer, style);
+        if shape == Shape::Html {
+            writeln!(writer, "{}", html_start("ledger inspect")).map_err(Failure::Output)?;
+        }
+        let mut out = match shape {
+            Shape::Html => Output::html(&mut writer),
+            Shape::Text | Shape::Json => Output::new(&mut writer, style),
+        };
         let code = view(InspectContext { dir, form, environment }, &mut out)?;
         out.flush()?;
         Ok(code)

@@ -1,4 +1,4 @@
-//! Writes the output of a view: styled lines and tables for people, or JSON Lines for programs.
+//! Writes the output of a view: text or HTML for people, or JSON Lines for programs.
 //!
 //! Control characters in JSON strings are escaped, so that no line can drive a terminal.
 
@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::io::Write;
 
-use plan_ledger_views::{Document, text_lines};
+use plan_ledger_views::{Block, Document, html, text_lines};
 use serde_json::Value;
 
 use crate::json::{JsonLine, line_value};
@@ -15,19 +15,28 @@ use crate::output::{Failure, is_printable};
 
 use crate::output::render::{Paint, Style, Table};
 
-/// Writes lines, tables and JSON Lines.
+/// Writes documents as text or HTML, and JSON Lines.
 pub(crate) struct Output<'a> {
     out: &'a mut dyn Write,
     pub(crate) style: Style,
+    is_html: bool,
 }
 
 impl<'a> Output<'a> {
     pub(crate) fn new(out: &'a mut dyn Write, style: Style) -> Self {
-        Self { out, style }
+        Self { out, style, is_html: false }
+    }
+
+    /// Writes documents as HTML.
+    pub(crate) fn html(out: &'a mut dyn Write) -> Self {
+        Self { out, style: Style::PLAIN, is_html: true }
     }
 
     /// Writes a line. The text must already be escaped.
     pub(crate) fn line(&mut self, text: &str) -> Result<(), Failure> {
+        if self.is_html {
+            return self.document(&Document::of(Block::Line { indent: 0, text: text.into() }));
+        }
         writeln!(self.out, "{}", self.style.wrap(text)).map_err(Failure::Output)
     }
 
@@ -37,8 +46,11 @@ impl<'a> Output<'a> {
         self.line(&text)
     }
 
-    /// Writes the text of a document.
+    /// Writes a document.
     pub(crate) fn document(&mut self, document: &Document) -> Result<(), Failure> {
+        if self.is_html {
+            return writeln!(self.out, "{}", html(document)).map_err(Failure::Output);
+        }
         let lines = text_lines(document, self.style);
         lines.iter().try_for_each(|line| writeln!(self.out, "{line}").map_err(Failure::Output))
     }
