@@ -66,7 +66,7 @@ fn why_agrees_with_the_rules_at_every_record() {
     }
     let waits = look(&place.dir, &["why", "small", "last"]);
     waits
-        .has("why #5 of run small (1): running")
+        .has("why #5 of run small (1): waiting for people: 2 items")
         .has("  step 5 (last) is waiting")
         .has("barrier gate is not released: 1 of 2 arrived, missing step 2 (slow), step 3 (mail)")
         .has("to continue, type:")
