@@ -83,8 +83,10 @@ fn status_since_a_time_counts_what_happened() {
     let (place, run) = begun();
     place.write("go", "");
     run.end().code(1);
-    let expected = "1 step accepted, 1 failed check, cost $0.00";
-    place.ledger("status --since 00:00").code(0).says(&[expected, "#1 slow: accepted"]);
+    let expected = "1 failed check, 1 step accepted, cost $0.00";
+    let status =
+        place.ledger("status --since 00:00").code(0).says(&[expected, "#2 bad: criterion"]);
+    assert!(!status.out.contains("#1 slow: accepted"), "what went well is counted: {}", status.out);
     place.ledger("status --since 1h").code(0).says(&[expected]);
     place.ledger("status --since 2099-01-01").code(0).says(&["0 steps accepted, cost"]);
     place.ledger("status --since noon").code(2).complains(&["expected a time (22:00"]);

@@ -7,7 +7,7 @@ use plan_ledger::plan::{
 };
 use plan_ledger::{ContentHash, Run};
 
-use super::answers::raise_by;
+use super::answers::{effect_of_answer, effect_of_decision, raise_by};
 use super::item::WaitingItem;
 use crate::advice::Advice;
 use crate::words::StepName;
@@ -82,28 +82,6 @@ impl WaitingItem {
         let words = [run, "--reason", "WHY"];
         commands.push(Advice::new("plan withdraw", ledger, &words, "withdraws the request"));
         commands
-    }
-}
-
-/// The effect of an answer to a question.
-fn effect_of_answer(asked: &QuestionBody, answer: &str) -> String {
-    match &asked.subject {
-        QuestionSubject::Failure { .. } => effect_of_decision(answer).to_owned(),
-        _ => format!("answers {answer}"),
-    }
-}
-
-/// The effect of a decision about a failure.
-fn effect_of_decision(decision: &str) -> &'static str {
-    match decision {
-        "retry" => "tries the step once more",
-        "skip" => "continues without the step",
-        "fail" => "leaves the step failed",
-        "fallback" => "uses the fallback of the step",
-        "replan" => "requests a new version of the plan",
-        "escalate" => "asks a person",
-        "abort" => "ends the run",
-        _ => "answers the question",
     }
 }
 

@@ -1,11 +1,12 @@
-//! `ledger status --since TIME`: what happened in a run since then.
+//! `ledger status --since TIME`: what happened in a run since then. What went wrong is listed: failures, limits, hangs,
+//! lost attempts and claims that a check rejected. What went well is counted.
 
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::plan::{StepEvent, StepRecord, UsageLimit};
-use plan_ledger::{Cost, Event, Outcome, RecordedEvent, Ruling, Run, RunId, Timestamp};
+use plan_ledger::{Cost, Event, Outcome, RecordedEvent, Ruling, Run, RunId, StepStatus, Timestamp};
 
 use crate::commands::inspect::context::Form;
 use crate::commands::inspect::ledger_at::LedgerAt;
@@ -18,8 +19,8 @@ use crate::output::{Failure, cost_text, escape_control, time_of_day};
 use crate::protocol::counted;
 use plan_ledger_views::{outcome_text, verdict_text};
 
-/// How many events are listed: the last ones.
-const LISTED_MAX: usize = 15;
+/// How many events that went wrong are listed: the last ones.
+const LISTED_MAX: usize = 10;
 
 /// What happened in a run since a time.
 #[derive(Debug, Serialize)]
@@ -109,15 +110,16 @@ impl SinceLine {
     }
 
     fn text(&self) -> String {
-        let mut parts = vec![format!("{} accepted", counted(self.accepted, "step"))];
-        let more = [
-            (self.skipped, "skipped step"),
-            (self.limited_attempts, "usage limit"),
+        let problems = [
             (self.failed_attempts, "failed attempt"),
             (self.rejected, "failed check"),
             (self.lost_attempts, "lost attempt"),
+            (self.limited_attempts, "usage limit"),
+            (self.skipped, "skipped step"),
         ];
-        parts.extend(more.iter().filter(|it| it.0 > 0).map(|(count, what)| counted(*count, what)));
+        let problems = problems.iter().filter(|it| it.0 > 0);
+        let mut parts: Vec<String> = problems.map(|(count, what)| counted(*count, what)).collect();
+        parts.push(format!("{} accepted", counted(self.accepted, "step")));
         parts.push(format!("cost {}", cost_text(self.cost)));
         parts.join(", ")
     }
@@ -133,11 +135,10 @@ fn first_line(outcome: &Outcome) -> &str {
     message.lines().next().unwrap_or_default()
 }
 
-/// The text of an event that a person wants to see in the morning; `None` for the others.
+/// The text of an event that went wrong, and whether its step was done since; `None` for the others.
 fn shown(run: &Run, record: &RecordedEvent) -> Option<(Paint, String)> {
     let Some(Event::Step(StepRecord { step, event, .. })) = &record.event else { return None };
     let (paint, text) = match event {
-        StepEvent::Accepted(_) => (Paint::Good, "accepted".to_owned()),
         StepEvent::Skipped(event) => {
             (Paint::None, format!("skipped by {}", escape_control(&event.by)))
         }
@@ -154,5 +155,8 @@ fn shown(run: &Run, record: &RecordedEvent) -> Option<(Paint, String)> {
         }
         _ => return None,
     };
-    Some((paint, format!("    {}  {}: {text}", time_of_day(record.time), step_name(run, *step))))
+    let is_done = run.step(*step).is_some_and(|step| step.status == StepStatus::Accepted);
+    let (paint, since) = if is_done { (Paint::None, "; accepted since") } else { (paint, "") };
+    let (time, name) = (time_of_day(record.time), step_name(run, *step));
+    Some((paint, format!("    {time}  {name}: {text}{since}")))
 }
