@@ -1,42 +1,166 @@
-//! Goal: all interfaces give the same answer to how a run stands: `status`, `inspect`, the prime, and the headings of
-//! their texts; with and without a runner, with damage, and with several runs.
+//! Goal: all interfaces give the same answer to how a run stands, what waits and what comes next: `status`, `next`,
+//! `questions`, `inspect`, the prime, the hook of an agent host, MCP, HTTP and the page; with and without a runner, with
+//! damage, and with several runs.
 
-use std::fs;
+use std::fs::{self, File};
 
 use plan_ledger::{Environment, Ledger};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::command::{Place, start, wait_until};
+use crate::command::{Place, Running, start, wait_until};
+use crate::http::{Address, stop};
+use crate::mcp::Client;
 use crate::random_commands::play;
 
-/// How a run stands, by each interface that says it.
-fn answers(place: &Place, run: &str) -> Vec<(&'static str, Value)> {
-    let of = |line: &[&str], kind: &str, name: &str| {
-        let lines = place.ledger_with(line).lines();
-        let mut lines = lines.into_iter().filter(|line| line["type"] == kind);
-        let line = lines.find(|line| name.is_empty() || line["name"] == name);
-        line.unwrap_or_else(|| panic!("no {kind} of {run}"))["activity"].clone()
-    };
-    let status = of(&["status", "--run", run, "--json"], "user_view", "");
-    let text = status["text"].as_str().unwrap().to_owned();
-    let heading = format!("status of run {run} (");
-    let said = place.ledger_with(&["status", "--run", run]).out;
-    let first = said.lines().find(|line| line.starts_with(&heading)).unwrap_or_default();
-    assert!(first.ends_with(&format!("): {text}")), "{first:?} is not {text:?}");
-    vec![
-        ("status", status),
-        ("inspect", of(&["inspect", ".ledger", "--json"], "run", run)),
-        ("prime", of(&["prime", run, "--json"], "prime", "")),
-    ]
+/// What one interface says about a run, without the folder of the ledger and without distances in time.
+#[derive(Debug, Clone, PartialEq)]
+struct Answer {
+    /// How the run stands.
+    activity: Value,
+    /// What comes next: the kind, the sentence and the commands.
+    next: Vec<[String; 3]>,
 }
 
-fn expect_one_answer(place: &Place, run: &str) -> Value {
-    let answers = answers(place, run);
-    let (_, first) = &answers[0];
-    for (interface, answer) in &answers {
-        assert_eq!(answer, first, "{interface} about {run}: {answers:?}");
+/// The servers of a place.
+struct Servers {
+    server: Running,
+    http: Address,
+    agent: Client,
+}
+
+impl Servers {
+    fn of(place: &Place) -> Self {
+        let server = start(&mut place.command(&["serve", "--http"]));
+        let http = Address::of(place);
+        Self { server, http, agent: Client::of_session(place, &["--role", "viewer"]) }
     }
-    first.clone()
+
+    fn end(self) {
+        stop(self.server).code(0);
+    }
+}
+
+/// A text without distances from now, such as `(in 5s)`, and without the folder of the ledger.
+fn lasting(place: &Place, text: &str) -> String {
+    let folder = place.path(".ledger").canonicalize().unwrap();
+    let mut text = text.replace(&format!(" --ledger {}", folder.display()), "");
+    while let Some((from, end)) = text.match_indices(" (").find_map(|(from, _)| {
+        let end = from + text[from..].find(')')?;
+        let inside = &text[from + 2..end];
+        (inside.starts_with("in ") || inside.ends_with(" ago")).then_some((from, end))
+    }) {
+        text.replace_range(from..=end, "");
+    }
+    text
+}
+
+fn answer(place: &Place, activity: &Value, next: &Value, text: &str) -> Answer {
+    let activity = serde_json::from_str(&lasting(place, &activity.to_string())).unwrap();
+    let word = |value: &Value| lasting(place, value.as_str().unwrap_or_default());
+    let commands = |value: &Value| {
+        let lines = value.as_array().unwrap().iter().map(&word);
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let next = next.as_array().unwrap().iter();
+    let next = next
+        .map(|item| [word(&item["action"]), word(&item[text]), commands(&item["commands"])])
+        .collect();
+    Answer { activity, next }
+}
+
+fn lines_of(place: &Place, line: &[&str], kind: &str) -> Vec<Value> {
+    let lines = place.ledger_with(line).lines();
+    lines.into_iter().filter(|line| line["type"] == kind).collect()
+}
+
+/// A text as it stands in a page.
+fn in_page(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// What the hook of an agent host tells a session that starts.
+fn told_by_hook(place: &Place) -> String {
+    let input = json!({ "session_id": "4f2c1d3e-aaaa-bbbb", "cwd": place.path("") });
+    let input = place.write("hook-input", input.to_string());
+    let mut command = place.command(&["hook", "claude-code", "SessionStart"]);
+    command.env_remove("CLAUDE_ENV_FILE").stdin(File::open(input).unwrap());
+    let told: Value = serde_json::from_str(&start(&mut command).end().code(0).out).unwrap();
+    told["hookSpecificOutput"]["additionalContext"].as_str().unwrap().to_owned()
+}
+
+/// Asks every interface about a run, and expects one answer.
+#[track_caller]
+fn one_answer(place: &Place, run: &str, servers: Option<&mut Servers>) -> Answer {
+    let status = lines_of(place, &["status", "--run", run, "--json"], "user_view").remove(0);
+    let said = answer(place, &status["activity"], &status["actions"], "text");
+    let text = said.activity["text"].as_str().unwrap();
+
+    let heading = format!("status of run {run} (");
+    let shown = place.ledger_with(&["status", "--run", run]).out;
+    let first = shown.lines().find(|line| line.starts_with(&heading)).unwrap_or_default();
+    assert!(first.ends_with(&format!("): {text}")), "{first:?} is not {text:?}");
+
+    let next = Value::from(lines_of(place, &["next", run, "--json"], "next"));
+    let found = answer(place, &status["activity"], &next, "why");
+    assert_eq!(found, said, "next about {run}");
+
+    let runs = lines_of(place, &["inspect", ".ledger", "--json"], "run");
+    let line = runs.iter().find(|line| line["name"] == run).unwrap();
+    assert_eq!(answer(place, &line["activity"], &line["next"], "text"), said, "inspect of {run}");
+
+    // What waits for people is not limited in `questions` and `status`, and the same.
+    let questions = lines_of(place, &["questions", run, "--json"], "next");
+    let texts = |items: &[Value], member: &str| -> Vec<String> {
+        items.iter().map(|item| lasting(place, item[member].as_str().unwrap())).collect()
+    };
+    let needs = texts(status["needs"].as_array().unwrap(), "text");
+    assert_eq!(texts(&questions, "why"), needs, "questions of {run}");
+    assert_eq!(said.activity["for_people"], needs.len(), "{said:?}");
+
+    let prime = lines_of(place, &["prime", run, "--json"], "prime").remove(0);
+    assert_eq!(answer(place, &prime["activity"], &json!([]), "text").activity, said.activity);
+    let waiting = texts(prime["waiting"].as_array().unwrap(), "text");
+    let own = waiting.iter().filter(|text| !text.contains(" is reported, and "));
+    let shown: Vec<_> = needs.iter().take(5).collect();
+    assert_eq!(own.collect::<Vec<_>>(), shown, "prime of {run}");
+
+    place.ledger_with(&["report", run, "--html", "page.html"]);
+    let page = place.read("page.html");
+    fs::remove_file(place.path("page.html")).unwrap();
+    assert!(lasting(place, &page).contains(&in_page(text)), "the page of {run} lacks {text:?}");
+
+    let head = lasting(place, place.ledger_with(&["prime", run]).out.lines().next().unwrap());
+    if let Some(servers) = servers {
+        let Servers { http, agent, .. } = servers;
+        let told = agent.call("ledger_status", &json!({ "run": run }));
+        let told = lasting(place, told["status"].as_str().unwrap());
+        assert!(told.starts_with(&head), "{told} is not {head:?}");
+        let name = run.replace(' ', "%20");
+        let lines = http.lines("viewer", &format!("GET /v1/runs/{name}"), &[], &Value::Null);
+        let view = lines.iter().find(|line| line["type"] == "user_view").unwrap();
+        assert_eq!(answer(place, &view["activity"], &view["actions"], "text"), said, "HTTP");
+    }
+    if runs.len() == 1 {
+        let told = lasting(place, &told_by_hook(place));
+        assert!(told.starts_with(&head), "{told} is not {head:?}");
+    }
+    said
+}
+
+/// The answer while no record comes in between.
+#[track_caller]
+fn agreed(place: &Place, run: &str, mut servers: Option<&mut Servers>) -> Answer {
+    loop {
+        let before = place.state().seq;
+        let asked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            one_answer(place, run, servers.as_deref_mut())
+        }));
+        match asked {
+            Ok(answer) => return answer,
+            Err(_) if place.state().seq != before => {}
+            Err(problem) => std::panic::resume_unwind(problem),
+        }
+    }
 }
 
 #[test]
@@ -47,13 +171,16 @@ fn interfaces_agree_about_random_runs() {
         play(&ledger, seed, 40 + 20 * seed);
         ledger.close().unwrap();
         let names: Vec<String> = place.state().runs.values().map(|run| run.name.clone()).collect();
+        let mut servers = Servers::of(&place);
         // `inspect` shows some runs in full.
         for name in names.iter().rev().take(4) {
-            expect_one_answer(&place, name);
+            agreed(&place, name, Some(&mut servers));
         }
+        servers.end();
     }
 }
 
+/// Story: the page and HTTP said that a run was running, whose runner was gone.
 #[test]
 fn interfaces_agree_about_a_runner_that_is_gone() {
     let place = Place::new();
@@ -64,11 +191,21 @@ fn interfaces_agree_about_a_runner_that_is_gone() {
     place.write("plan.yaml", steps);
     let runner = start(&mut place.command(&["run", "plan.yaml"]));
     wait_until("the step is at work", || place.ledger("status").out.contains("working on: #1 a"));
-    assert_eq!(expect_one_answer(&place, "plan")["is"], "working");
+    let working = agreed(&place, "plan", None);
+    assert_eq!(working.activity["is"], "working");
     assert!(runner.kill().was_killed());
-    let gone = expect_one_answer(&place, "plan");
-    assert_eq!((&gone["is"], &gone["start"]), (&"stopped".into(), &"ledger resume".into()));
-    assert_eq!(gone["absence"], "no runner is at work");
+    let mut servers = Servers::of(&place);
+    let gone = agreed(&place, "plan", Some(&mut servers));
+    assert_eq!(gone.activity["is"], "stopped");
+    assert_eq!(gone.activity["start"], "ledger resume");
+    assert_eq!(gone.activity["absence"], "no runner is at work");
+    assert_eq!(gone.next[0][2], "ledger resume");
+    // The answer changes without a record, so it has no tag.
+    let tag = |path: &str| servers.http.tag_of(path);
+    assert_eq!(tag("/v1/runs/plan"), "");
+    assert_ne!(tag("/v1/runs/plan/state"), "");
+    assert_ne!(tag("/v1/runs/plan?at=3"), "");
+    servers.end();
     fs::remove_file(place.path("hold")).unwrap();
 }
 
@@ -78,10 +215,31 @@ fn runs_that_wait_for_people_say_that_no_runner_is_at_work() {
     let place = Place::new();
     place.write("plan.yaml", "steps: [{id: a, command: 'true', gate: {question: now?}}]");
     place.ledger("run plan.yaml").code(3);
-    let stands = expect_one_answer(&place, "plan");
-    assert_eq!((&stands["is"], &stands["for_people"]), (&"waiting_for_people".into(), &1.into()));
-    assert_eq!(stands["start"], "ledger resume");
+    let mut servers = Servers::of(&place);
+    let Answer { activity, next } = agreed(&place, "plan", Some(&mut servers));
+    assert_eq!(
+        (&activity["is"], &activity["for_people"]),
+        (&"waiting_for_people".into(), &1.into())
+    );
+    assert_eq!(activity["start"], "ledger resume");
+    assert_eq!(next[1][2], "ledger resume");
     place.ledger("status").code(0).says(&["waiting for a person; no runner is at work"]);
+    servers.end();
+}
+
+#[test]
+fn interfaces_agree_about_two_runs() {
+    let place = Place::planned("steps: [{id: a}, {id: b, acceptance: [it is good]}]\n");
+    place.write("other.yaml", "steps: [{id: c, gate: {question: now?}}]");
+    place.ledger("plan propose other.yaml").code(0);
+    let token = place.ledger("claim plan --worker w --step b").code(0).token();
+    place.ledger(&format!("receipt {token} --output done")).code(0);
+    let mut servers = Servers::of(&place);
+    let (plan, other) =
+        (agreed(&place, "plan", Some(&mut servers)), agreed(&place, "other", Some(&mut servers)));
+    assert_eq!((&plan.activity["is"], &plan.activity["for_people"]), (&"ready".into(), &1.into()));
+    assert_eq!(other.activity["is"], "waiting_for_people");
+    servers.end();
 }
 
 /// Nothing is concluded from records that cannot be read.
@@ -96,5 +254,11 @@ fn damage_makes_the_activity_of_a_run_unknown() {
     let last = bytes.iter().rposition(|byte| *byte != 0).unwrap();
     bytes[last - 40] ^= 1;
     fs::write(&segment, bytes).unwrap();
-    assert_eq!(expect_one_answer(&place, "plan")["is"], "unknown");
+    let Answer { activity, next } = one_answer(&place, "plan", None);
+    assert_eq!((&activity["is"], &activity["for_people"]), (&"unknown".into(), &0.into()));
+    assert_eq!(next.len(), 1);
+    assert_eq!((next[0][0].as_str(), next[0][2].as_str()), ("verify", "ledger verify"));
+    place.ledger("prime").code(0).says(&["unknown: not all records can be read", "Damage: "]);
+    let prime = place.ledger("prime").out;
+    assert!(!prime.contains("Next:") && !prime.contains("steps are done"), "{prime}");
 }

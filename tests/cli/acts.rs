@@ -554,7 +554,8 @@ fn next_names_the_ways_out_of_a_failure() {
     let (line, text) = next();
     let retries = ["ledger retry plan a", "ledger retry plan 'b c'"];
     let skips = ["ledger skip plan a --reason WHY", "ledger skip plan 'b c' --reason WHY"];
-    let ways = [retries[0], retries[1], "ledger retry plan", skips[0], skips[1]];
+    let all = ["ledger retry plan", "ledger resume --retry-failed"];
+    let ways = [retries[0], retries[1], all[0], skips[0], skips[1], all[1]];
     let ways = serde_json::json!(ways);
     assert_eq!((&line["action"], &line["commands"]), (&"retry".into(), &ways), "{line}");
     assert_eq!(line["command"], retries[0]);

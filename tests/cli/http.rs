@@ -119,6 +119,11 @@ impl Address {
         self.ask("viewer", &format!("GET {path}"), &[], "")
     }
 
+    /// The tag of a view; empty if it has none.
+    pub(super) fn tag_of(&self, path: &str) -> String {
+        self.view(path).header("etag").to_owned()
+    }
+
     /// The lines of a response that must succeed.
     #[track_caller]
     pub(super) fn lines(
@@ -187,7 +192,7 @@ fn served(plan: &str) -> (Place, Running, Address) {
     (place, server, address)
 }
 
-fn stop(server: Running) -> super::command::Ended {
+pub(super) fn stop(server: Running) -> super::command::Ended {
     let pid = Pid::from_raw(i32::try_from(server.id()).unwrap()).unwrap();
     kill_process(pid, Signal::TERM).unwrap();
     server.end()

@@ -88,6 +88,13 @@ impl Advice {
         self
     }
 
+    /// The command with another word.
+    #[must_use]
+    pub fn with_word(mut self, word: &str) -> Self {
+        self.arguments.push(word.to_owned());
+        self
+    }
+
     /// The command, typed in another folder.
     #[must_use]
     pub fn in_folder(self, folder: &str) -> Self {

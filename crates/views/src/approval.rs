@@ -17,7 +17,7 @@ pub fn commands_of(run: &Run) -> Option<ContentHash> {
 #[must_use]
 pub fn approval_of(run: &Run) -> Option<&CommandsApproval> {
     // Without an approval no plan is read.
-    run.versions.iter().find(|version| version.commands.is_some())?;
+    run.numbered_versions().find(|(_, version)| version.commands.is_some())?;
     run.approved_commands(commands_of(run)?)
 }
 
@@ -36,7 +36,7 @@ pub fn is_unapproved(run: &Run) -> bool {
     if run.active_version().is_some_and(|version| version.commands.is_some()) {
         return false;
     }
-    run.versions.iter().all(|version| version.commands.is_none())
+    run.numbered_versions().all(|(_, version)| version.commands.is_none())
         || unapproved_commands(run).is_some()
 }
 

@@ -14,7 +14,7 @@ pub fn open_steps(run: &Run) -> u32 {
 /// The plan's own criteria that have no verdict yet: texts and commands.
 #[must_use]
 pub fn open_plan_criteria(run: &Run) -> (Vec<String>, Vec<String>) {
-    let open = plan_criteria(run).filter(|(index, _)| !run.plan_verdicts.contains_key(index));
+    let open = plan_criteria(run).filter(|(index, _)| run.plan_verdict(*index).is_none());
     texts_and_commands(open.map(|(_, criterion)| criterion.clone()))
 }
 
@@ -34,7 +34,7 @@ pub fn texts_and_commands(criteria: impl Iterator<Item = Criterion>) -> (Vec<Str
 pub fn failed_criteria(run: &Run) -> Vec<(String, String)> {
     plan_criteria(run)
         .filter_map(|(index, criterion)| {
-            let verdict = run.plan_verdicts.get(&index)?;
+            let verdict = run.plan_verdict(index)?;
             (verdict.ruling == Ruling::Fail)
                 .then(|| (criterion.body().to_owned(), verdict.evidence.to_string()))
         })

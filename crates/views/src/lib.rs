@@ -2,9 +2,9 @@
 //!
 //! A view is built from the engine's state and the caller's knowledge of processes. The package prints nothing and
 //! reads no files, so that all interfaces give the same answer. [`RunActivity`] says how a run stands,
-//! [`waiting_items`] lists the items that a run waits for, and [`Advice`] is a command that resolves one. A view
-//! serializes itself as JSON and describes itself as a [`Document`]; [`text_lines`] and [`html()`] turn it into text
-//! and HTML.
+//! [`waiting_items`] lists the items that a run waits for, [`next_items`] also the next steps, and [`Advice`] is a
+//! command that resolves one. A view serializes itself as JSON and describes itself as a [`Document`]; [`text_lines`]
+//! and [`html()`] turn it into text and HTML.
 
 mod activity;
 mod advice;
@@ -12,7 +12,7 @@ mod approval;
 mod criteria;
 mod json;
 mod layout;
-mod progress;
+mod next;
 mod records;
 mod render;
 mod runner;
@@ -21,7 +21,7 @@ mod views;
 mod waiting;
 mod words;
 
-pub use activity::{Activity, RunActivity, start_or_resume};
+pub use activity::{Activity, RunActivity, RunProgress, start_or_resume};
 pub use advice::{Advice, Audience};
 pub use approval::{
     approval_of, commands_of, commands_of_active, commands_of_version, is_unapproved,
@@ -41,7 +41,7 @@ pub use layout::{
     Bar, Block, Document, Paint, Series, Span, Table, Text, Timeline, TimelineCell, TimelineRow,
     Tree, TreeRow, scaled,
 };
-pub use progress::RunProgress;
+pub use next::{NextGroup, NextItem, next_dispatch, next_items};
 pub use records::{
     BatchKeyJson, FrameFieldJson, RecordContent, RecordLine, RecordRow, RecordStatusWord,
     basis_text, blob_text, content_text, cost_correction_text, decision_text, event_subject,
@@ -59,7 +59,7 @@ pub use shell::{
 };
 pub use views::*;
 pub use waiting::{
-    WaitingItem, WaitsFor, approve_version, decide_failure, perform, plan_file, question_item,
-    raise_by, rejected_text, resolve_outcome, show_step, start_judge, start_runner, waiting_items,
+    WaitingItem, WaitsFor, approve_version, decide_failure, perform, plan_file, raise_by,
+    rejected_text, resolve_outcome, show_step, start_judge, start_runner, waiting_items,
 };
 pub use words::*;

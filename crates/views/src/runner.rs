@@ -2,7 +2,7 @@
 
 use plan_ledger::{AttemptToken, Run, RunId, State, StepNumber, StepState, Timestamp};
 
-use crate::words::WorkerKind;
+use crate::words::{WorkerKind, counted, moment};
 
 /// Whether a runner is at work on the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,8 +105,8 @@ pub fn gone_steps<'a>(
     gone: &'a [GoneClaim],
 ) -> Vec<(StepNumber, &'a GoneClaim)> {
     let step = |claim: &'a GoneClaim| {
-        let (of, number) = state.in_flight.get(&claim.token)?;
-        (*of == run.id).then_some((*number, claim))
+        let (of, number) = state.attempt_in_flight(claim.token)?;
+        (of == run.id).then_some((number, claim))
     };
     gone.iter().filter_map(step).collect()
 }
@@ -116,8 +116,8 @@ pub fn steps_in_flight<'a>(
     state: &'a State,
     run: &'a Run,
 ) -> impl Iterator<Item = (StepNumber, &'a StepState)> {
-    let of_run = state.in_flight.values().filter(move |(of, _)| *of == run.id);
-    of_run.filter_map(move |(_, number)| Some((*number, run.step(*number)?)))
+    let of_run = state.steps_in_flight(run.id);
+    of_run.filter_map(|number| Some((number, run.step(number)?)))
 }
 
 /// The steps in flight with workers of a runner: the workers end with it.
@@ -160,6 +160,27 @@ impl RunnerWait {
             owner.map(str::to_owned) == self.owner && !goes_on()
         };
         self.run == run.id && (self.is_whole_run || is_own())
+    }
+
+    /// What the runner waits for, at that time, with the number of ready steps that wait.
+    #[must_use]
+    pub fn text(&self, ready: u32, now: Timestamp) -> String {
+        let until = match self.until {
+            Some(until) => format!("until {}", moment(until, now)),
+            None => "for an answer".to_owned(),
+        };
+        let reason = self.reason.lines().next().unwrap_or_default();
+        let who = match (&self.owner, self.is_whole_run) {
+            (_, true) => "the runner waits".to_owned(),
+            (Some(owner), _) => format!("owner {owner} waits"),
+            (None, _) => "the steps without an owner wait".to_owned(),
+        };
+        let ready = match ready {
+            0 => String::new(),
+            ready => format!(", {}", counted(ready.into(), "ready step")),
+        };
+        let second = self.second.as_ref().map(|owner| format!(", its steps go to {owner}"));
+        format!("{who} {until}{}{ready}: {reason}", second.unwrap_or_default())
     }
 
     /// How many steps could be dispatched without it.

@@ -1,7 +1,27 @@
-//! What views of other packages ask of a run.
+//! What views of other packages ask of a state and of a run: they know no collection of it.
 
-use crate::plan::state::run::{Run, RunStatus, Timer};
-use crate::plan::value::ids::{StepNumber, Timestamp};
+use crate::plan::event::question::{Question, QuestionId};
+use crate::plan::event::step_event::Verdict;
+use crate::plan::event::step_status::StepStatus;
+use crate::plan::state::State;
+use crate::plan::state::run::{PlanVersion, ReplanRequest, Run, RunStatus, Timer};
+use crate::plan::state::step_state::StepState;
+use crate::plan::value::ids::{AttemptToken, RunId, StepNumber, Timestamp};
+
+#[doc(hidden)]
+impl State {
+    /// The run and the step of an attempt in flight.
+    #[must_use]
+    pub fn attempt_in_flight(&self, token: AttemptToken) -> Option<(RunId, StepNumber)> {
+        self.in_flight.get(&token).copied()
+    }
+
+    /// The steps of a run that are in flight, in the order of their dispatch.
+    pub fn steps_in_flight(&self, run: RunId) -> impl Iterator<Item = StepNumber> {
+        let of_run = self.in_flight.values().filter(move |(of, _)| *of == run);
+        of_run.map(|(_, number)| *number)
+    }
+}
 
 #[doc(hidden)]
 impl Run {
@@ -19,5 +39,68 @@ impl Run {
             Timer::Delay(number) => Some((*until, *number)),
             _ => None,
         })
+    }
+
+    /// All steps, also those that later versions removed, by their number.
+    pub fn numbered_steps(&self) -> impl Iterator<Item = (StepNumber, &StepState)> {
+        (1..).map(StepNumber).zip(&self.steps)
+    }
+
+    /// The steps with a status.
+    pub fn steps_in(&self, status: StepStatus) -> impl Iterator<Item = StepNumber> {
+        let steps = self.numbered_steps().filter(move |(_, step)| step.status == status);
+        steps.map(|(number, _)| number)
+    }
+
+    /// The steps that are ready, by the owner of their lane.
+    pub fn ready_by_owner(&self) -> impl Iterator<Item = (Option<&str>, StepNumber)> {
+        self.lanes.iter().flat_map(|((owner, _), queue)| {
+            queue.iter().map(move |(_, number)| (owner.as_deref(), *number))
+        })
+    }
+
+    /// The steps that workers reported and that have no result yet.
+    pub fn reported_steps(&self) -> impl Iterator<Item = StepNumber> {
+        self.reported.iter().copied()
+    }
+
+    /// The steps of which a lost attempt may have done the work.
+    pub fn steps_of_unknown_outcome(&self) -> impl Iterator<Item = StepNumber> {
+        self.outcome_unknown.iter().copied()
+    }
+
+    /// The questions that wait for an answer.
+    pub fn asked_questions(&self) -> impl Iterator<Item = (QuestionId, &Question)> {
+        self.questions.iter().map(|(id, question)| (*id, question))
+    }
+
+    /// The request for a new version of the plan.
+    #[must_use]
+    pub fn plan_request(&self) -> Option<&ReplanRequest> {
+        self.request.as_ref()
+    }
+
+    /// The versions of the plan, by their number.
+    #[must_use]
+    pub fn numbered_versions(&self) -> impl DoubleEndedIterator<Item = (u32, &PlanVersion)> {
+        let number = |place: usize| u32::try_from(place + 1).unwrap_or(u32::MAX);
+        self.versions.iter().enumerate().map(move |(place, version)| (number(place), version))
+    }
+
+    /// The version of the plan with that number.
+    #[must_use]
+    pub fn version(&self, number: u32) -> Option<&PlanVersion> {
+        self.versions.get(usize::try_from(number.checked_sub(1)?).ok()?)
+    }
+
+    /// The verdict on a criterion of the plan, counted from 0.
+    #[must_use]
+    pub fn plan_verdict(&self, criterion: u32) -> Option<&Verdict> {
+        self.plan_verdicts.get(&criterion)
+    }
+
+    /// The verdicts on the criteria of the plan.
+    pub fn verdicts_on_plan(&self) -> impl Iterator<Item = &Verdict> {
+        self.plan_verdicts.values()
     }
 }

@@ -10,9 +10,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::budget::{MilestoneLine, elapsed};
-use crate::activity::RunActivity;
+use crate::activity::{RunActivity, RunProgress};
 use crate::layout::{Bar, Block, Document, Paint, Series, Table, Text};
-use crate::progress::RunProgress;
 use crate::words::{counted, progress_text, span};
 
 /// Steps of a phase: closed, failed, all.

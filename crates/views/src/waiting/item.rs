@@ -237,8 +237,7 @@ impl WaitingItem {
             },
             _ => return Vec::new(),
         };
-        let place = version.checked_sub(1).and_then(|place| usize::try_from(place).ok());
-        let Some(version) = place.and_then(|place| run.versions.get(place)) else {
+        let Some(version) = run.version(version) else {
             return Vec::new();
         };
         let mut found = version.plan.decode().executed();

@@ -23,7 +23,7 @@ pub fn waiting_items(run: &Run, route: &Route) -> Vec<WaitingItem> {
     let mut items: Vec<WaitingItem> = questions(run).chain(reviews(run)).collect();
     items.extend(run.pause.clone().map(|cause| WaitingItem::Paused { cause }));
     // The version that waits for approval answers it.
-    let request = run.request.as_ref().filter(|_| run.newest_proposal().is_none());
+    let request = run.plan_request().filter(|_| run.newest_proposal().is_none());
     items.extend(request.map(|request| {
         WaitingItem::Replan {
             trigger: request.trigger.clone(),
@@ -40,14 +40,15 @@ pub fn waiting_items(run: &Run, route: &Route) -> Vec<WaitingItem> {
         }
     }));
     items.extend(run.waiting_requests().map(|(number, from)| waiting_request(run, number, from)));
-    let others = run.reported.iter().filter(|number| !run.waits_to_request(**number));
-    items.extend(others.flat_map(|number| reported(run, *number)));
+    let others = run.reported_steps().filter(|number| !run.waits_to_request(*number));
+    items.extend(others.flat_map(|number| reported(run, number)));
     if items.iter().any(|item| matches!(item, WaitingItem::Checks { .. })) {
         items.extend(unapproved(run));
     }
-    for number in &run.outcome_unknown {
-        items.push(WaitingItem::OutcomeUnknown { step: StepName::of(run, *number) });
-    }
+    let unknown = run.steps_of_unknown_outcome();
+    items.extend(
+        unknown.map(|number| WaitingItem::OutcomeUnknown { step: StepName::of(run, number) }),
+    );
     items.extend(held(run));
     if run.pause.is_none() && run.why_stopping().is_none() {
         items.extend(elsewhere(run, route));
@@ -71,23 +72,16 @@ fn elsewhere(run: &Run, route: &Route) -> Vec<WaitingItem> {
     let (mut items, mut owners, mut ready) = (Vec::new(), BTreeSet::new(), 0);
     let hold = run.replan_hold();
     let is_held = |number: StepNumber| hold.as_ref().is_some_and(|hold| hold.holds(number));
-    for ((owner, _), queue) in &run.lanes {
-        let owner = owner.as_deref();
+    for (owner, number) in run.ready_by_owner().filter(|(_, number)| !is_held(*number)) {
         let is_admitted = route.admits_owner(owner);
-        let person = owner.filter(|owner| is_person(owner) && !is_admitted);
-        for (_, number) in queue {
-            if is_held(*number) {
-                continue;
-            }
-            if let Some(owner) = person {
-                let step = StepName::of(run, *number);
-                items.push(WaitingItem::Person { step, owner: owner.to_owned() });
-            } else if !is_admitted
-                || run.step(*number).is_some_and(|step| !route.admits_tags(step.tags()))
-            {
-                ready += 1;
-                owners.extend(owner.map(str::to_owned));
-            }
+        if let Some(owner) = owner.filter(|owner| is_person(owner) && !is_admitted) {
+            let step = StepName::of(run, number);
+            items.push(WaitingItem::Person { step, owner: owner.to_owned() });
+        } else if !is_admitted
+            || run.step(number).is_some_and(|step| !route.admits_tags(step.tags()))
+        {
+            ready += 1;
+            owners.extend(owner.map(str::to_owned));
         }
     }
     if ready > 0 {
@@ -97,8 +91,7 @@ fn elsewhere(run: &Run, route: &Route) -> Vec<WaitingItem> {
 }
 
 /// The item of an open question.
-#[must_use]
-pub fn question_item(run: &Run, id: QuestionId, question: &Question) -> WaitingItem {
+fn question_item(run: &Run, id: QuestionId, question: &Question) -> WaitingItem {
     let asked = question.asked.clone();
     let short = match &run.pause {
         Some(PauseCause::RunBudget { part } | PauseCause::LedgerBudget { part })
@@ -117,16 +110,16 @@ pub fn question_item(run: &Run, id: QuestionId, question: &Question) -> WaitingI
 }
 
 fn questions(run: &Run) -> impl Iterator<Item = WaitingItem> {
-    run.questions.iter().map(|(id, question)| question_item(run, *id, question))
+    run.asked_questions().map(|(id, question)| question_item(run, id, question))
 }
 
 /// Proposed versions that may still become active and that no open question covers.
 fn reviews(run: &Run) -> impl Iterator<Item = WaitingItem> {
     let asked = |version: u32| {
         let subject = QuestionSubject::Plan { version };
-        run.questions.values().any(|question| question.asked.subject == subject)
+        run.asked_questions().any(|(_, question)| question.asked.subject == subject)
     };
-    let proposed = (1..).zip(&run.versions).filter(move |(number, version)| {
+    let proposed = run.numbered_versions().filter(move |(number, version)| {
         version.review.is_none() && *number > run.active && !asked(*number)
     });
     proposed.map(|(version, proposed)| WaitingItem::Review { version, hash: proposed.hash })
@@ -220,7 +213,7 @@ fn waiting_request(run: &Run, number: StepNumber, from: Option<StepNumber>) -> W
 /// The file of the newest version that came from a file, for command lines.
 #[must_use]
 pub fn plan_file(run: &Run) -> String {
-    let mut files = run.versions.iter().rev().filter_map(|version| {
+    let mut files = run.numbered_versions().rev().filter_map(|(_, version)| {
         version.provenance.as_ref()?.file.as_ref().filter(|file| !file.is_empty())
     });
     files.next().map_or_else(|| "PLAN".to_owned(), Clone::clone)
@@ -242,19 +235,16 @@ fn failure(attempt: &Attempt) -> String {
 
 /// Attempts of workers outside the loop.
 fn held(run: &Run) -> Vec<WaitingItem> {
-    let held = |(index, step): (usize, &StepState)| {
+    let held = |(number, step): (StepNumber, &StepState)| {
         let attempt = step.attempt()?;
         (step.status == StepStatus::Dispatched).then(|| WaitingItem::Held {
-            step: StepName {
-                number: StepNumber(u32::try_from(index + 1).unwrap_or(u32::MAX)),
-                id: step.id().to_owned(),
-            },
+            step: StepName { number, id: step.id().to_owned() },
             worker: attempt.worker.clone(),
             lease_until: attempt.lease_until,
         })
     };
-    if run.in_flight == 0 {
+    if run.count(StepStatus::Dispatched) == 0 {
         return Vec::new();
     }
-    run.steps.iter().enumerate().filter_map(held).collect()
+    run.numbered_steps().filter_map(held).collect()
 }

@@ -8,7 +8,8 @@ mod text;
 
 pub use answers::raise_by;
 pub use item::{WaitingItem, WaitsFor};
-pub use list::{plan_file, question_item, rejected_text, waiting_items};
+pub use list::{plan_file, rejected_text, waiting_items};
+pub(crate) use resolve::retry_or_skip;
 pub use resolve::{
     approve_version, decide_failure, perform, resolve_outcome, show_step, start_judge, start_runner,
 };

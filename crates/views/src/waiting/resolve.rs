@@ -166,7 +166,7 @@ pub fn perform(step: &StepName, owner: &str, run: &str, ledger: &Path) -> Vec<Ad
 }
 
 /// The commands that try a failed step again, or continue without it.
-pub(super) fn retry_or_skip(step: &StepName, run: &str, ledger: &Path) -> Vec<Advice> {
+pub(crate) fn retry_or_skip(step: &StepName, run: &str, ledger: &Path) -> Vec<Advice> {
     let step = step.argument();
     let retry = Advice::new("retry", ledger, &[run, &step], effect_of_decision("retry"));
     vec![retry, skip(&step, run, ledger)]

@@ -28,6 +28,12 @@ impl StepName {
         Self { number, id }
     }
 
+    /// The step in few words: `#37 build`.
+    #[must_use]
+    pub fn short(&self) -> String {
+        format!("#{} {}", self.number, self.id)
+    }
+
     /// The step as an argument of a command: its id, or its number if the id looks like an option or a number, or
     /// is too long to type.
     #[must_use]
@@ -61,9 +67,9 @@ pub fn text_of(run: &Run, number: StepNumber) -> Option<(u32, CompactStep<'_>)> 
     if let Some(step) = run.plan_step(number) {
         return Some((run.active, step));
     }
-    run.versions.iter().enumerate().rev().find_map(|(place, version)| {
+    run.numbered_versions().rev().find_map(|(of, version)| {
         let step = version.numbers.iter().position(|each| *each == number)?;
-        Some((u32::try_from(place + 1).ok()?, version.plan.step(step)?))
+        Some((of, version.plan.step(step)?))
     })
 }
 

@@ -204,12 +204,13 @@ impl<'a> LedgerAt<'a> {
     /// What the next actions depend on.
     pub(crate) fn surroundings(&self) -> Surroundings<'_> {
         let Self { context, now, runner, dead, waits, .. } = self;
-        Surroundings { dir: context.dir, now: *now, runner, dead, waits }
+        let is_damaged = self.code() == Code::Damaged;
+        Surroundings { dir: context.dir, now: *now, runner, dead, waits, is_damaged }
     }
 
     /// How a run stands.
     pub(crate) fn activity(&self, run: &Run) -> RunActivity {
-        self.surroundings().activity(&self.state, run, self.code() == Code::Damaged)
+        self.surroundings().activity(&self.state, run)
     }
 
     /// What the workers of some steps of a run print over and over.

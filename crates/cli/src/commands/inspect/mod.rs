@@ -33,7 +33,7 @@ pub(crate) use command::{InspectArgs, budget, inspect, logs, next, questions, st
 pub(super) use health::newest_state;
 pub(super) use health::read_state::{read_state, run_name};
 pub(super) use lookup::name_and_title;
-pub(super) use next_action::{Surroundings, next_action};
+pub(super) use next_action::{Surroundings, items, next_action};
 pub(super) use plan_ledger_views::meaning;
 pub(crate) use views::budget::BudgetViewArgs;
 pub(crate) use views::logs::LogsArgs;

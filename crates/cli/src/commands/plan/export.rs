@@ -203,8 +203,9 @@ impl Notes {
         let now = environment.time_of(dir, state.time)?;
         let dead = &gone_claims(dir, state);
         let waits = &runner_waits(dir, state, now, || runner.is_absent());
-        let next = next_action(state, run, Surroundings { dir, now, runner, dead, waits });
-        let title = next.step.map(|number| name_and_title(run, number).1).unwrap_or_default();
+        let at = Surroundings { dir, now, runner, dead, waits, is_damaged: false };
+        let next = next_action(state, run, at);
+        let title = next.step().map(|number| name_and_title(run, number).1).unwrap_or_default();
         let mut notes = Self {
             next_action: one_line(&next.text),
             next_title: one_line(title.lines().next().unwrap_or_default()),

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use plan_ledger::internals::ledger::{Fold, LedgerTime};
-use plan_ledger::plan::{CompactPlan, Route};
+use plan_ledger::plan::{CompactPlan, QuestionAnswer, StepEvent, StepRecord};
 use plan_ledger::{
     Environment, Event, LedgerView, Limits, Run, State, StepNumber, StepState, Timestamp,
 };
@@ -17,8 +17,8 @@ use plan_ledger::{
 use crate::commands::inspect::health::damage_text;
 use crate::commands::inspect::health::overtaken::beside_prune;
 use crate::commands::inspect::json::activity::RunActivityJson;
-use crate::commands::inspect::name_and_title;
 use crate::commands::inspect::text::waits::wait_text;
+use crate::commands::inspect::{items, name_and_title};
 use crate::output::pending_commands;
 use crate::protocol::{Failure, is_unapproved, unchecked_text};
 use crate::requests::{default_run, run_of, run_status};
@@ -27,7 +27,7 @@ use crate::server::RunnerStatus;
 use crate::server::rollback_text;
 use plan_ledger_views::{
     KnownRunner, RunActivity, RunProgress, WaitingItem, gone_steps, hosted_steps, steps_in_flight,
-    waiting_items, waits_of,
+    waits_of,
 };
 use plan_ledger_views::{RecordContent, content_text};
 
@@ -45,6 +45,8 @@ pub(crate) struct PrimeLine {
     pub(super) activity: Option<RunActivityJson>,
     /// The active runs, if there are several and none was named.
     pub(super) active_runs: Vec<String>,
+    /// What people answered about the steps in `claimed` and `ready`, with a note: the last answer for each.
+    pub(super) answers: Vec<AnswerNoteJson>,
     /// What is left of the run's budget; absent limits are unlimited.
     pub(super) budget_left: Limits,
     /// The last changes of the run, newest first.
@@ -107,6 +109,22 @@ pub(crate) struct RejectionJson {
     pub(super) note: String,
     /// The version.
     pub(super) version: u32,
+}
+
+/// An answer of a person about a step.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct AnswerNoteJson {
+    /// The answer.
+    pub(super) answer: String,
+    /// The person.
+    pub(super) by: String,
+    /// What the person noted.
+    pub(super) note: String,
+    /// The step number.
+    pub(super) number: StepNumber,
+    /// The step's id.
+    pub(super) step: String,
 }
 
 /// A change of a run.
@@ -215,6 +233,22 @@ impl<'a> ReadFrom<'a> {
         gone
     }
 
+    /// The last answer of a person about a step, if it has a note.
+    fn answer(&self, run: &Run, number: StepNumber) -> Option<AnswerNoteJson> {
+        let records = self.view.step_records(run, number).ok()?;
+        let answer = records.iter().rev().find_map(|record| match RecordContent::of(record) {
+            RecordContent::Event(Event::Step(StepRecord {
+                event: StepEvent::StepAnswered(event),
+                ..
+            })) => Some(event),
+            _ => None,
+        })?;
+        let step = run.step(number)?.id().to_owned();
+        let QuestionAnswer { answer, by, note, .. } = answer;
+        let is_noted = !note.is_empty();
+        is_noted.then_some(AnswerNoteJson { answer, by, note, number, step })
+    }
+
     /// The last changes of a run, newest first.
     fn changes(&self, run: &Run) -> Vec<ChangeJson> {
         let records = self.view.log().records_reverse(self.state().seq);
@@ -271,12 +305,12 @@ impl PrimeLine {
         let claims = gone_claims(from.dir, state);
         let waits = runner_waits(from.dir, state, from.now, || status.is_absent());
         let runner = status.known(run, from.dir, &claims, &waits);
-        let stands = RunActivity::of((state, run), &runner, self.damage.is_some(), from.dir);
+        // Nothing is concluded from records that are missing.
+        let items = self.damage.is_none().then(|| items(run, from.dir));
+        let stands = RunActivity::of((state, run), &runner, items.as_deref(), from.dir);
         let progress = RunProgress::of(run, &stands, from.now);
-        let waiting: Vec<WaitingItem> = waiting_items(run, &Route::default())
-            .into_iter()
-            .filter(WaitingItem::needs_person)
-            .collect();
+        let waiting: Vec<WaitingItem> =
+            items.unwrap_or_default().into_iter().filter(WaitingItem::needs_person).collect();
         let gone = from.gone_steps(run, &runner);
         let claimed = |(number, step): (StepNumber, &StepState)| {
             let attempt = step.attempt()?;
@@ -312,8 +346,12 @@ impl PrimeLine {
         // What is not approved is an item of its own.
         let unchecked: Vec<WaitingJson> =
             if is_unapproved(run) { Vec::new() } else { unchecked(from.dir, run) };
+        let claims = steps_in_flight(state, run).map(|(number, _)| number).take(LISTED_MAX);
+        let open = claims.chain(free.iter().copied().take(LISTED_MAX));
+        let answers = open.filter_map(|number| from.answer(run, number)).collect();
         Self {
             activity: Some((&stands).into()),
+            answers,
             budget_left: budget_left(run, from.now),
             changes: from.changes(run),
             claimed: steps_in_flight(state, run).filter_map(claimed).take(LISTED_MAX).collect(),

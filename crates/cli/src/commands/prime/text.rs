@@ -10,7 +10,7 @@ use plan_ledger::internals::ledger::time_text;
 use crate::output::render::cut;
 use crate::output::{escape_control, limits_text};
 
-use super::brief::PrimeLine;
+use super::brief::{AnswerNoteJson, PrimeLine};
 
 /// The most bytes of a prime.
 pub(crate) const PRIME_LENGTH_MAX: usize = 2048;
@@ -76,6 +76,9 @@ pub(crate) fn prime_text(line: &PrimeLine, length_max: usize) -> String {
 
 fn head(line: &PrimeLine) -> String {
     let mut head = match (&line.run, &line.activity) {
+        (Some(run), Some(stands)) if line.damage.is_some() => {
+            format!("plan-ledger: run {run}: {}.", stands.text)
+        }
         (Some(run), Some(stands)) => format!(
             "plan-ledger: run {run} ({}): {}. {} of {} steps are done{}.{}",
             line.title,
@@ -107,12 +110,20 @@ fn head(line: &PrimeLine) -> String {
     head
 }
 
+/// The sections of what is known. Nothing is concluded from records that are missing.
 fn sections(line: &PrimeLine) -> Vec<Section> {
+    if line.damage.is_some() {
+        return Vec::new();
+    }
     let claimed = line.claimed.iter().map(|step| {
         let until = whole_seconds(&time_text(step.lease_until_micros));
         let (number, id, worker) = (step.number, &step.step, &step.worker);
         let gone = if step.is_gone { ", which is gone" } else { "" };
         format!("#{number} {id}: by {worker}{gone}, lease until {until}: {}", step.title)
+    });
+    let answered = line.answers.iter().map(|answer| {
+        let AnswerNoteJson { answer, by, note, number, step } = answer;
+        format!("#{number} {step}: {answer}, by {by}: {note}")
     });
     let waiting = line.waiting.iter().map(|item| item.text.clone());
     let waits = line.waits.iter().map(|item| item.text.clone());
@@ -133,6 +144,7 @@ fn sections(line: &PrimeLine) -> Vec<Section> {
         noted("Outcome:", one(&plan.outcome).as_slice()),
         Section::new("Rejected by a person:", rejected.collect(), line.rejections.len()),
         Section::new("Claimed:", claimed.collect(), line.claimed_count),
+        Section::new("Answered by a person:", answered.collect(), line.answers.len()),
         Section::new("Waits for a person:", waiting.collect(), line.waiting_count),
         Section::new("Waits until a time or an answer:", waits.collect(), line.waits.len()),
         Section::new("Next:", ready.collect(), line.ready_count),
@@ -144,13 +156,12 @@ fn sections(line: &PrimeLine) -> Vec<Section> {
 }
 
 fn end(line: &PrimeLine) -> String {
+    if line.damage.is_some() {
+        return STOP.to_owned();
+    }
     let mut end = String::new();
     if line.budget_left != Limits::default() {
         end.extend(["Budget left: ", &limits_text(line.budget_left), "\n"]);
-    }
-    if line.damage.is_some() {
-        end.push_str(STOP);
-        return end;
     }
     let has_work = line.status.as_ref().is_some_and(|status| status == "running");
     if has_work || !line.active_runs.is_empty() {

@@ -13,6 +13,7 @@ use plan_ledger::{
 use plan_ledger_views::RunActivity;
 
 use crate::commands::inspect::health::{Health, damage_text, derived_text, lost_text};
+use crate::commands::inspect::items;
 use crate::output::{Code, Failure};
 use crate::protocol::{OWN_LEDGER, size};
 use crate::requests::run_or_only;
@@ -181,7 +182,8 @@ fn stands_now(
     let waits = runner_waits(dir, state, now, || status.is_absent());
     let runner = status.known(run, dir, &claims, &waits);
     // The reader of a page is in another folder than its writer.
-    RunActivity::of((state, run), &runner, !is_good, Path::new(OWN_LEDGER))
+    let waiting = is_good.then(|| items(run, dir));
+    RunActivity::of((state, run), &runner, waiting.as_deref(), Path::new(OWN_LEDGER))
 }
 
 /// The run that is meant.

@@ -2,7 +2,7 @@
 (() => {
   const $ = (id) => document.getElementById(id);
   const KEY = "plan-ledger-token", AUTHOR = "plan-ledger-author", RUN = "plan-ledger-run";
-  const REFRESH_MIN = 200, RECONNECT_MAX = 10_000, SILENCE_MAX = 40_000, LOAD_MAX = 60_000;
+  const REFRESH_MIN = 200, RECONNECT_MAX = 10_000, SILENCE_MAX = 40_000, LOAD_MAX = 60_000, WATCH = 15_000;
   // The address names the run, so that it can be kept and sent: `#run=NAME`, or `?run=NAME`.
   const named = () => new URLSearchParams(location.hash.slice(1)).get("run") ?? new URLSearchParams(location.search).get("run");
   let token = null, run = named() ?? sessionStorage.getItem(RUN), last = 0, session = 0, took = 0, timer = null, sources = new WeakMap();
@@ -170,6 +170,17 @@
     last = Math.max(last, Number(found.seq));
     took = performance.now() - begun;
   };
+
+  // Whether a runner is at work is in no record: the view of the run says it, and the page is loaded again if it changed.
+  const watch = async () => {
+    const own = session, main = $("main"), stands = main && document.querySelector("p.stands");
+    if (!token || !stands || document.hidden || document.body.classList.contains("past")) return;
+    const response = await fetch(`/v1/runs/${encodeURIComponent(main.dataset.run)}`, { headers: headers(), cache: "no-store", signal: AbortSignal.timeout(LOAD_MAX) });
+    if (own !== session || !response.ok) return;
+    const view = (await response.json()).lines.find((line) => line.type === "user_view");
+    if (own === session && view && view.activity.text !== stands.dataset.text) await load();
+  };
+  setInterval(() => watch().catch(() => { /* The stream finds out, too. */ }), WATCH);
 
   // Loads soon, but leaves the browser and the server time for other work.
   const refresh = () => {

@@ -156,7 +156,7 @@ fn header(of: &Collected, title: &str, audience: Audience) -> Markup {
                 (run_forms(run, audience))
             }
             @if let Some(stands) = &of.stands {
-                p.stands {
+                p.stands data-text=(stands) {
                     (stands) @if let Some(start) = &stands.start { ": " code { (start) } " starts it" }
                 }
             }

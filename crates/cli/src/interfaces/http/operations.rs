@@ -42,6 +42,8 @@ pub(super) struct Read {
 pub(super) enum AtRecord {
     /// As its option `--at`.
     Option,
+    /// As its option `--at`; without it, the view is about now: also about the runner, of which no record says anything.
+    Now,
     /// No run: the view is about the files, or about records that its words name.
     None,
 }
@@ -94,6 +96,14 @@ const fn view(
     Read { path, words, query, at: AtRecord::Option, summary }
 }
 
+const fn view_of_now(
+    path: &'static str,
+    words: &'static [&'static str],
+    summary: &'static str,
+) -> Read {
+    Read { path, words, query: &[], at: AtRecord::Now, summary }
+}
+
 const fn of_files(
     path: &'static str,
     words: &'static [&'static str],
@@ -112,7 +122,7 @@ pub(super) const READS: &[Read] = &[
         &["after", "limit"],
         "Every run, or a page of them: status, progress, cost; and the state as a whole",
     ),
-    view("/v1/runs/{run}", &["status", "--run={run}"], &[], "A run for its user"),
+    view_of_now("/v1/runs/{run}", &["status", "--run={run}"], "A run for its user"),
     view(
         "/v1/runs/{run}/operator",
         &["status", "--view=operator", "--run={run}"],
@@ -188,17 +198,19 @@ pub(super) const READS: &[Read] = &[
         &[],
         "Every value that a variable had",
     ),
-    view(
+    view_of_now(
         "/v1/runs/{run}/questions",
         &["questions", "--run={run}", "--decided"],
-        &[],
         "Items that wait for a person, and decisions of people",
     ),
-    view("/v1/runs/{run}/steps/{step}", &["step", "--run={run}", "--", "{step}"], &[], "One step"),
-    view(
+    view_of_now(
+        "/v1/runs/{run}/steps/{step}",
+        &["step", "--run={run}", "--", "{step}"],
+        "One step",
+    ),
+    view_of_now(
         "/v1/runs/{run}/steps/{step}/why",
         &["why", "--run={run}", "--", "{step}"],
-        &[],
         "Why it is not dispatched",
     ),
     view(

@@ -1,7 +1,7 @@
 //! Prints a view of `ledger inspect`, about one record.
 //!
 //! The record is `?at=SEQ`, or else the newest one, which is fixed before the view is read: the tag of the response
-//! names it. Reading takes no lock.
+//! names it. A view of now has no tag: it changes with the processes at work, without a record. Reading takes no lock.
 
 use std::sync::Arc;
 
@@ -40,10 +40,7 @@ pub(super) fn usage(detail: impl Into<String>) -> Problem {
 
 fn look(app: &App, operation: &Read, arrived: &Arrived) -> Result<HttpResponse, Problem> {
     let (seq, words) = words(app, operation, &arrived.parameters)?;
-    let tag = match operation.at {
-        AtRecord::None => None,
-        AtRecord::Option => Some(app.tag(seq)?),
-    };
+    let tag = seq.map(|seq| app.tag(seq)).transpose()?;
     if let Some(tag) = tag.as_deref().filter(|tag| is_known(&arrived.headers, tag)) {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -91,12 +88,12 @@ pub(super) fn inspect(
     })
 }
 
-/// The record that a view is about, and the words of the view.
+/// The record that a view is about, if it is about one, and the words of the view.
 fn words(
     app: &App,
     operation: &Read,
     parameters: &[(String, String)],
-) -> Result<(u64, Vec<String>), Problem> {
+) -> Result<(Option<u64>, Vec<String>), Problem> {
     let (mut seq, mut options) = (None, Vec::new());
     for (name, value) in parameters {
         match name.as_str() {
@@ -108,17 +105,17 @@ fn words(
             _ => return Err(unknown_parameter(operation, name)),
         }
     }
-    let seq = seq.unwrap_or_else(|| app.head());
+    let seq = match operation.at {
+        AtRecord::Option => Some(seq.unwrap_or_else(|| app.head())),
+        AtRecord::Now | AtRecord::None => seq,
+    };
     let filled = operation.words.iter().skip(1).map(|word| fill(word, parameters));
     let mut words: Vec<String> =
         operation.words.iter().take(1).map(|&word| word.to_owned()).collect();
     words.push("--json".to_owned());
     words.extend(options);
-    match operation.at {
-        // An empty ledger has no record that could be named.
-        AtRecord::Option if seq > 0 => words.push(format!("--at={seq}")),
-        AtRecord::Option | AtRecord::None => {}
-    }
+    // An empty ledger has no record that could be named.
+    words.extend(seq.filter(|seq| *seq > 0).map(|seq| format!("--at={seq}")));
     words.extend(filled);
     Ok((seq, words))
 }

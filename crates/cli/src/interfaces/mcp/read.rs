@@ -23,20 +23,27 @@ pub(super) fn status(call: &ToolCall<'_>, arguments: StatusArguments) -> ToolOut
 
 pub(super) fn show(call: &ToolCall<'_>, arguments: ShowArguments) -> ToolOutcome {
     let ShowArguments { what, id, run, at, cursor } = arguments;
-    let (from, cursor_seq) = match cursor.as_deref() {
-        Some(cursor) => parse_cursor(cursor)?,
-        None => (0, None),
-    };
     // A page continues the answer of the first one: both are of the same record.
     let last = ReadFrom::open(&call.server.dir, &call.server.environment)?.state().seq;
     if last == 0 {
         return Err(ToolRefusal::new("no_such_run", "the ledger has no run yet"));
     }
+    let is_now = at.is_none() && cursor.is_none();
+    let (from, cursor_seq) = match cursor.as_deref() {
+        Some(cursor) => parse_cursor(cursor)?,
+        None => (0, None),
+    };
     let at = at.or(cursor_seq).unwrap_or(last);
     let run = call.run(run);
-    let words = words_of((what, id), run.as_deref(), at)?;
-    let text = inspect_text(call.server, &words)?;
-    let (text, next) = page(&text, from, PAGE_LENGTH_MAX);
+    let shown = |past: Option<u64>| -> Result<_, ToolRefusal> {
+        let words = words_of((what, id.clone()), run.as_deref(), (past, at))?;
+        Ok(page(&inspect_text(call.server, &words)?, from, PAGE_LENGTH_MAX))
+    };
+    let (mut text, mut next) = shown(Some(at).filter(|_| !is_now))?;
+    // A view of now says whether a runner is at work, but is never the same again.
+    if is_now && next.is_some() {
+        (text, next) = shown(Some(at))?;
+    }
     let mut answer = text_answer("text", &text);
     answer.insert("seq".to_owned(), at.into());
     if let Some(next) = next {
@@ -55,11 +62,11 @@ pub(super) fn inspect_text(server: &ToolServer, words: &[String]) -> Result<Stri
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// The words of the view that shows it.
+/// The words of the view that shows it: as it was after a record, or as it is; records up to `at`.
 fn words_of(
     (what, id): (ShowWhat, Option<String>),
     run: Option<&str>,
-    at: u64,
+    (past, at): (Option<u64>, u64),
 ) -> Result<Vec<String>, ToolRefusal> {
     let view = match what {
         ShowWhat::Step => "step",
@@ -78,7 +85,7 @@ fn words_of(
     match (what, id) {
         (ShowWhat::Step | ShowWhat::Why | ShowWhat::History, Some(id)) => {
             words.extend(run.map(|run| format!("--run={run}")));
-            words.push(format!("--at={at}"));
+            words.extend(past.map(|at| format!("--at={at}")));
             words.extend(["--".to_owned(), id]);
         }
         (ShowWhat::Step | ShowWhat::Why | ShowWhat::History, None) => {
@@ -94,7 +101,7 @@ fn words_of(
         }
         (_, None) => {
             words.extend(run.map(|run| format!("--run={run}")));
-            words.push(format!("--at={at}"));
+            words.extend(past.map(|at| format!("--at={at}")));
         }
     }
     Ok(words)

@@ -82,12 +82,12 @@ impl LedgerOverview {
     /// What the next actions depend on.
     pub(crate) fn surroundings<'a>(&'a self, dir: &'a Path) -> Surroundings<'a> {
         let Self { now, runner, dead, waits, .. } = self;
-        Surroundings { dir, now: *now, runner, dead, waits }
+        Surroundings { dir, now: *now, runner, dead, waits, is_damaged: !self.is_good() }
     }
 
     /// How a run stands.
     pub(crate) fn activity(&self, run: &Run, dir: &Path) -> RunActivity {
-        self.surroundings(dir).activity(&self.fold.state, run, !self.is_good())
+        self.surroundings(dir).activity(&self.fold.state, run)
     }
 
     /// Whether everything that was acknowledged can be read.

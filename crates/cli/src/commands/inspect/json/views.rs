@@ -8,12 +8,11 @@ use serde::Serialize;
 
 use plan_ledger::internals::ledger::{TracedRecord, ValueChange};
 use plan_ledger::plan::{
-    Account, BarrierSummary, ExecutionState, Micros, OperatorView, PauseCause, Remaining, Route,
+    Account, BarrierSummary, ExecutionState, Micros, OperatorView, PauseCause, Remaining,
     RunCounters, VersionSummary, Warning,
 };
 use plan_ledger::{
-    AttemptToken, Event, FailureClass, RecordedEvent, Run, RunId, RunStatus, StepNumber, StepState,
-    StepStatus,
+    AttemptToken, Event, FailureClass, RecordedEvent, Run, RunId, StepNumber, StepState, StepStatus,
 };
 
 use crate::commands::inspect::answers::AnswerOfAnother;
@@ -22,15 +21,14 @@ use crate::commands::inspect::json::checks::CheckJson;
 use crate::commands::inspect::json::repeats::RepeatJson;
 use crate::commands::inspect::json::waits::{InsideWaitJson, WaitJson};
 use crate::commands::inspect::ledger_at::LedgerAt;
-use crate::commands::inspect::next_action::{NextAction, NextActionJson};
+use crate::commands::inspect::next_action::{NextAction, NextActionJson, items_of_persons};
 use crate::commands::inspect::text::units::span;
 use crate::json::{ReplanRequestJson, TimeJson};
-use crate::output::{PendingJson, lines_of};
+use crate::output::PendingJson;
 use crate::protocol::TrustedCheckJson;
 use crate::server::RunnerStatus;
 use plan_ledger_views::{
-    GoneClaim, RunActivity, RunProgress, WaitingItem, WaitsFor, gone_steps, steps_in_flight,
-    waiting_items,
+    GoneClaim, RunActivity, RunProgress, WaitsFor, gone_steps, steps_in_flight,
 };
 
 use super::run::FlightJson;
@@ -184,21 +182,18 @@ struct NeedJson {
 
 impl NeedJson {
     fn of_run(ledger: &LedgerAt<'_>, run: &Run) -> Vec<Self> {
-        if matches!(run.status, RunStatus::Ended(_)) {
-            return Vec::new();
-        }
-        let items = waiting_items(run, &Route::default()).into_iter();
-        let item = |item: WaitingItem| {
+        let need = |action: NextAction| {
+            let item = action.waiting()?;
             let WaitsFor::Person(to) = item.waits_for() else { return None };
             Some(Self {
-                advice: lines_of(&item.resolve(&run.name, ledger.context.dir)),
                 deadline: item.deadline().map(TimeJson::from),
-                text: item.to_string(),
                 to: to.map(str::to_owned),
-                item: (&item).into(),
+                item: item.into(),
+                advice: action.commands,
+                text: action.text,
             })
         };
-        items.filter_map(item).collect()
+        items_of_persons(run, ledger.surroundings()).into_iter().filter_map(need).collect()
     }
 }
 

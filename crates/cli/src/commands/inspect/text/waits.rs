@@ -6,30 +6,13 @@ use plan_ledger::{Run, StepNumber, Timestamp};
 
 use crate::commands::inspect::text::units::moment;
 use crate::output::escape_control;
-use crate::protocol::counted;
 use crate::runner::{InsideWait, inside_wait};
 use plan_ledger_views::{RunnerWait, waits_of};
 
 /// What a runner waits for, for people.
 pub(crate) fn wait_text(wait: &RunnerWait, run: &Run, now: Timestamp) -> String {
-    let until = match wait.until {
-        Some(until) => format!("until {}", moment(until, now)),
-        None => "for an answer".to_owned(),
-    };
-    let reason = escape_control(wait.reason.lines().next().unwrap_or_default());
-    let who = match (&wait.owner, wait.is_whole_run) {
-        (_, true) => "the runner waits".to_owned(),
-        (Some(owner), _) => format!("owner {} waits", escape_control(owner)),
-        (None, _) => "the steps without an owner wait".to_owned(),
-    };
-    let ready = wait.ready_count(run);
-    let ready = match u64::try_from(ready).unwrap_or(u64::MAX) {
-        0 => String::new(),
-        ready => format!(", {}", counted(ready, "ready step")),
-    };
-    let second =
-        wait.second.as_ref().map(|owner| format!(", its steps go to {}", escape_control(owner)));
-    format!("{who} {until}{}{ready}: {reason}", second.unwrap_or_default())
+    let ready = u32::try_from(wait.ready_count(run)).unwrap_or(u32::MAX);
+    escape_control(&wait.text(ready, now))
 }
 
 /// The wait of the worker of a step in its process, for the end of a usage limit, in the ledger of that folder.

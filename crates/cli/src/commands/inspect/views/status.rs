@@ -12,7 +12,7 @@ use crate::commands::inspect::context::Form;
 use crate::commands::inspect::json::views::UserViewLine;
 use crate::commands::inspect::ledger_at::LedgerAt;
 use crate::commands::inspect::lookup::{step_name, steps_in_status};
-use crate::commands::inspect::next_action::{ActionGroup, NextAction, actions, limited};
+use crate::commands::inspect::next_action::{NextAction, actions, limited};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::units::{span, words};
 use crate::commands::inspect::text::waits::{inside_wait_of, inside_wait_text, wait_text};
@@ -22,8 +22,8 @@ use crate::protocol::hand_off::files::{stale_steps, stale_text};
 use crate::protocol::trusted_text;
 use crate::runner::{CheckAtWork, checks_at_work, is_at_work_alone, worker_at_work};
 use plan_ledger_views::{
-    Activity, RunActivity, RunProgress, gone_steps, hosted_steps, rejected_text, steps_in_flight,
-    title_line, waits_of,
+    Activity, NextGroup, RunActivity, RunProgress, gone_steps, hosted_steps, rejected_text,
+    steps_in_flight, title_line, waits_of,
 };
 
 use super::why::repeated_texts;
@@ -297,7 +297,7 @@ fn print_failed(run: &Run, out: &mut Output<'_>) -> Result<(), Failure> {
 }
 
 fn needs_person(action: &NextAction) -> bool {
-    action.group() == ActionGroup::Person
+    action.item.group() == NextGroup::Person
 }
 
 fn print_actions(

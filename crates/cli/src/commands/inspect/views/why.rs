@@ -5,17 +5,14 @@ use std::collections::BTreeSet;
 use clap::Args;
 
 use plan_ledger::plan::{
-    BlockReason, Explanation, ExplanationLine, Route, StepEvent, StepRecord, Warning, explain,
-    is_person,
+    BlockReason, Explanation, ExplanationLine, StepEvent, StepRecord, Warning, explain, is_person,
 };
-use plan_ledger::{Event, Run, State, StepNumber, StepStatus, Timestamp};
+use plan_ledger::{Ending, Event, Run, RunStatus, State, StepNumber, StepStatus, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::explanation::WhyLine;
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
-use crate::commands::inspect::next_action::{
-    NextAction, Surroundings, failed_step, item_actions, next_dispatch, resume_action,
-};
+use crate::commands::inspect::next_action::{NextAction, Surroundings, items};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::units::moment;
 use crate::commands::inspect::text::waits::wait_text;
@@ -26,8 +23,8 @@ use crate::protocol::StepName;
 use crate::runner::RepeatingAttempt;
 use plan_ledger_views::RecordContent;
 use plan_ledger_views::{
-    WaitingItem, hosted_steps, question_item, show_step, status_paint, waiting_items, waits_of,
-    wrap,
+    NextItem, RunnerPresence, WaitingItem, hosted_steps, next_dispatch, show_step, status_paint,
+    waits_of, wrap,
 };
 
 const EXAMPLES: &str = "\
@@ -173,10 +170,17 @@ fn skipped_by(ledger: &LedgerAt<'_>, run: &Run, number: StepNumber) -> Option<(S
 
 /// Starts the runner again, if it is gone and a step of the explanation was in flight.
 fn resume(ledger: &LedgerAt<'_>, run: &Run, found: &Explanation) -> Option<NextAction> {
+    let at = ledger.surroundings();
     let is_concerned = |(number, _): &(StepNumber, _)| found.steps.contains_key(number);
-    let abandoned = hosted_steps(&ledger.state, run).filter(is_concerned).count();
-    (ledger.runner.absence().is_some() && abandoned > 0)
-        .then(|| resume_action(run, abandoned, ledger.surroundings()))
+    let steps = hosted_steps(&ledger.state, run).filter(is_concerned).count();
+    let steps = u32::try_from(steps).unwrap_or(u32::MAX);
+    let runner = at.known(run);
+    let unseen = match runner.presence {
+        RunnerPresence::Unseen(process) => Some(process),
+        _ => None,
+    };
+    let is_abandoned = runner.absence().is_some() && steps > 0;
+    is_abandoned.then(|| NextAction::of(NextItem::Abandoned { steps, unseen }, run, at))
 }
 
 /// The commands that unblock the step, without duplicates.
@@ -198,7 +202,7 @@ fn commands(
         let (_, person) = pending_commands(&WaitingItem::Person { step, owner }, &run.name, at.dir);
         commands.extend(person.iter().map(|command| escape_control(command)));
     }
-    let waiting = item_actions(run, at);
+    let waiting = items(run, at.dir);
     for (number, reason) in reasons.chain(found.run_reasons.iter().map(|reason| (None, reason))) {
         for command in reason_commands(run, number, reason, &waiting, at) {
             if seen.insert(command.clone()) {
@@ -213,40 +217,40 @@ fn reason_commands(
     run: &Run,
     number: Option<StepNumber>,
     reason: &BlockReason,
-    waiting: &[NextAction],
+    waiting: &[WaitingItem],
     at: Surroundings<'_>,
 ) -> Vec<String> {
-    let dir = at.dir;
-    let of_pending = |item: &WaitingItem| {
-        let (_, commands) = pending_commands(item, &run.name, dir);
-        commands.iter().map(|command| escape_control(command)).collect()
+    let of_item = |item: NextItem| NextAction::of(item, run, at).commands;
+    let those = |is_meant: &dyn Fn(&WaitingItem) -> bool| -> Vec<String> {
+        let items = waiting.iter().filter(|item| is_meant(item)).cloned();
+        items.flat_map(|item| of_item(NextItem::Waiting(item))).collect()
     };
     match (reason, number) {
         (BlockReason::Question { question, .. }, _) => {
-            let Some(open) = run.questions.get(question) else { return Vec::new() };
-            of_pending(&question_item(run, *question, open))
+            those(&|item| matches!(item, WaitingItem::Question { id, .. } if id == question))
         }
         (BlockReason::Reported { .. } | BlockReason::OutcomeUnknown(_), Some(number)) => {
-            let is_about = |action: &&NextAction| {
-                let is_meant = matches!(action.action, "accept" | "decide" | "judge" | "answer");
-                is_meant && action.step == Some(number)
-            };
-            waiting.iter().filter(is_about).flat_map(|action| action.commands.clone()).collect()
+            those(&|item| {
+                let is_result = matches!(
+                    item,
+                    WaitingItem::Decision { .. }
+                        | WaitingItem::Verdicts { .. }
+                        | WaitingItem::Checks { .. }
+                        | WaitingItem::OutcomeUnknown { .. }
+                );
+                is_result && item.step().is_some_and(|step| step.number == number)
+            })
         }
-        (BlockReason::Failed(_), Some(number)) => failed_step(run, number, dir).commands,
+        (BlockReason::Failed(_), Some(number)) => {
+            let is_over = matches!(run.status, RunStatus::Ended(it) if it != Ending::Failed);
+            of_item(NextItem::Failed { step: StepName::of(run, number), is_over })
+        }
         (BlockReason::Replan { .. }, _) => {
-            let mut items = waiting_items(run, &Route::default()).into_iter();
-            let item = items.find(|item| matches!(item, WaitingItem::Replan { .. }));
-            item.map_or_else(Vec::new, |item| of_pending(&item))
+            those(&|item| matches!(item, WaitingItem::Replan { .. }))
         }
-        (BlockReason::Paused(cause), _) => {
-            of_pending(&WaitingItem::Paused { cause: cause.clone() })
-        }
-        (BlockReason::NoActivePlan { proposed }, _) => {
-            let reviews = proposed
-                .iter()
-                .map(|(version, hash)| WaitingItem::Review { version: *version, hash: *hash });
-            reviews.flat_map(|item| -> Vec<String> { of_pending(&item) }).collect()
+        (BlockReason::Paused(_), _) => those(&|item| matches!(item, WaitingItem::Paused { .. })),
+        (BlockReason::NoActivePlan { .. }, _) => {
+            those(&|item| matches!(item, WaitingItem::Review { .. }))
         }
         _ => Vec::new(),
     }

@@ -15,16 +15,13 @@ use plan_ledger::{Run, RunId, RunStatus, StepNumber, StepState, Timestamp};
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::lookup::not_found;
-use crate::commands::inspect::next_action::{
-    ActionGroup, NextAction, actions, items_of_persons, limited,
-};
+use crate::commands::inspect::next_action::{NextAction, actions, items_of_persons, limited};
 use crate::commands::inspect::output::Output;
 use crate::options::{LedgerArgs, OneRunArg};
 use crate::output::render::Paint;
 use crate::output::{Code, Failure, PendingJson, escape_control, is_for_agent};
 use crate::protocol::Missing;
-use plan_ledger_views::StaleFilesJson;
-use plan_ledger_views::waits_of;
+use plan_ledger_views::{NextGroup, StaleFilesJson, waits_of};
 
 use super::status::{stale_files, stale_lines};
 use super::view::report_rollback;
@@ -133,7 +130,7 @@ pub(crate) fn questions(
         Form::Text if waiting(&of_runs) == 0 && ledger.code() == Code::Success => {
             out.line("nothing waits for a person")?;
         }
-        Form::Text => of_runs.iter().try_for_each(|of| of.print(ActionGroup::Person, 0, out))?,
+        Form::Text => of_runs.iter().try_for_each(|of| of.print(NextGroup::Person, 0, out))?,
     }
     drop(of_runs);
     if args.decided {
@@ -180,38 +177,33 @@ impl<'a> RunActions<'a> {
     fn lines(&self) -> impl Iterator<Item = NextLine<'_>> {
         let Self { run, actions, next_due, stale } = self;
         actions.iter().map(move |action| NextLine {
-            action: action.action,
+            action: action.item.word(),
             command: action.command(),
             commands: &action.commands,
-            context: action.item.as_ref().map(|item| step_context(run, item)).unwrap_or_default(),
-            executes: action.item.as_ref().map(|item| item.executes(run)).unwrap_or_default(),
-            group: action.group(),
-            item: action.item.as_ref().map(Into::into),
+            context: action.waiting().map(|item| step_context(run, item)).unwrap_or_default(),
+            executes: action.waiting().map(|item| item.executes(run)).unwrap_or_default(),
+            group: action.item.group(),
+            item: action.waiting().map(Into::into),
             next_due_micros: *next_due,
-            number: action.step,
+            number: action.step(),
             run: &run.name,
             stale_files: StaleFilesJson::of(stale.clone()),
-            step: action.step.and_then(|step| run.step(step)).map(StepState::id),
+            step: action.step().and_then(|step| run.step(step)).map(StepState::id),
             why: &action.text,
         })
     }
 
     /// Prints the actions of a group, and what a person needs to know for them.
-    fn print(
-        &self,
-        group: ActionGroup,
-        indent: usize,
-        out: &mut Output<'_>,
-    ) -> Result<(), Failure> {
+    fn print(&self, group: NextGroup, indent: usize, out: &mut Output<'_>) -> Result<(), Failure> {
         let indent = " ".repeat(indent);
         let name = escape_control(&self.run.name);
-        for action in self.actions.iter().filter(|action| action.group() == group) {
+        for action in self.actions.iter().filter(|action| action.item.group() == group) {
             let text = action.text.replace('\n', &format!("\n{indent}      "));
             out.line(&format!("{indent}run {name}: {text}"))?;
             for command in &action.commands {
                 out.line(&format!("{indent}      {command}"))?;
             }
-            for QuestionFact { name, value } in facts(self.run, action.item.as_ref()) {
+            for QuestionFact { name, value } in facts(self.run, action.waiting()) {
                 let (name, value) = (escape_control(&name), escape_control(&value));
                 out.line(&format!("{indent}      {name}: {value}"))?;
             }
@@ -223,7 +215,7 @@ impl<'a> RunActions<'a> {
 /// The number of items that wait for a person.
 fn waiting(of_runs: &[RunActions<'_>]) -> usize {
     let actions = of_runs.iter().flat_map(|of| &of.actions);
-    actions.filter(|action| action.is_item_of_person()).count()
+    actions.filter(|action| action.item.is_item_of_person()).count()
 }
 
 fn print_json(of_runs: &[RunActions<'_>], out: &mut Output<'_>) -> Result<(), Failure> {
@@ -235,20 +227,17 @@ fn print_json(of_runs: &[RunActions<'_>], out: &mut Output<'_>) -> Result<(), Fa
 
 fn print_groups(of_runs: &[RunActions<'_>], out: &mut Output<'_>) -> Result<(), Failure> {
     let of_person = if is_for_agent() { "waits for a person" } else { "needs you" };
-    let groups = [
-        (ActionGroup::Person, of_person),
-        (ActionGroup::Next, "next"),
-        (ActionGroup::Wait, "waits"),
-    ];
+    let groups =
+        [(NextGroup::Person, of_person), (NextGroup::Next, "next"), (NextGroup::Wait, "waits")];
     for (group, heading) in groups {
-        let is_in = |action: &NextAction| action.group() == group;
+        let is_in = |action: &NextAction| action.item.group() == group;
         if !of_runs.iter().flat_map(|of| &of.actions).any(is_in) {
             continue;
         }
         out.painted(Paint::Heading, heading)?;
         for of in of_runs {
             of.print(group, 2, out)?;
-            let due = of.next_due.filter(|_| group == ActionGroup::Wait);
+            let due = of.next_due.filter(|_| group == NextGroup::Wait);
             if let Some(due) = due.filter(|_| of.actions.iter().any(is_in)) {
                 out.line(&format!("        until {}", time_text(due)))?;
             }
@@ -266,7 +255,7 @@ fn code_of(of_runs: &[RunActions<'_>]) -> Code {
         return Code::Failed;
     }
     let mut actions = of_runs.iter().flat_map(|of| &of.actions);
-    if actions.any(NextAction::is_possible_now) { Code::Success } else { Code::Waiting }
+    if actions.any(|action| action.item.is_possible_now()) { Code::Success } else { Code::Waiting }
 }
 
 /// A next action of a run.
@@ -284,7 +273,7 @@ pub(crate) struct NextLine<'a> {
     /// What the answer lets the run execute: the commands come first.
     executes: Vec<ExecutedPart>,
     /// For a person, for a runner or a worker, or for the time to pass.
-    group: ActionGroup,
+    group: NextGroup,
     /// The item that the run waits for; null for another action.
     item: Option<PendingJson>,
     /// The time of the run's next timer, or the end of what its runner waits for.

@@ -3,7 +3,7 @@
 use plan_ledger::plan::Micros;
 use plan_ledger::{Run, RunStatus, StepStatus, Timestamp};
 
-use crate::activity::RunActivity;
+use super::run::RunActivity;
 
 /// How far a run is.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,14 +7,13 @@ use std::fmt;
 use std::path::Path;
 
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::plan::{PauseCause, Route, is_person};
+use plan_ledger::plan::{PauseCause, is_person};
 use plan_ledger::{Ending, Run, RunStatus, State, StepNumber, StepStatus, Timestamp};
 
 use crate::advice::Advice;
 use crate::runner::{KnownRunner, RunnerPresence, gone_steps, steps_in_flight};
-use crate::waiting::{WaitingItem, WaitsFor, start_runner, waiting_items};
-use crate::words::WorkerKind;
-use crate::words::{counted_of, paused_text};
+use crate::waiting::{WaitingItem, WaitsFor, start_runner};
+use crate::words::{WorkerKind, counted_of, paused_text};
 
 /// One thing that a run does, or waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,20 +89,18 @@ pub struct RunActivity {
 }
 
 impl RunActivity {
-    /// How a run stands. `is_damaged`: not all of its records can be read.
+    /// How a run stands. `waiting`: all that it waits for; `None` if not all of its records can be read.
     #[must_use]
     pub fn of(
         (state, run): (&State, &Run),
         runner: &KnownRunner<'_>,
-        is_damaged: bool,
+        waiting: Option<&[WaitingItem]>,
         ledger: &Path,
     ) -> Self {
-        let items = match run.status {
-            RunStatus::Ended(_) => Vec::new(),
-            RunStatus::Proposed | RunStatus::Running => waiting_items(run, &Route::default()),
-        };
+        let is_damaged = waiting.is_none();
+        let items = waiting.unwrap_or_default();
         let mut all =
-            if is_damaged { vec![Activity::Unknown] } else { all(state, run, runner, &items) };
+            if is_damaged { vec![Activity::Unknown] } else { all(state, run, runner, items) };
         let activity = all.remove(0);
         let is_open = !matches!(run.status, RunStatus::Ended(_)) && !is_damaged;
         let is_for_runner = matches!(
