@@ -98,7 +98,7 @@ pub(super) fn progress_text(progress: &Progress) -> Option<String> {
     })
 }
 
-/// What is said when a disk is nearly full no longer.
+/// The message when a disk is no longer nearly full.
 pub(super) const ROOM_AGAIN: &str = "the disk has room again: the run continues";
 
 /// Why nothing is dispatched, or that there is room again.
@@ -109,7 +109,8 @@ pub(crate) fn disk_text(problem: Option<&str>) -> String {
     )
 }
 
-/// Whose steps wait, until when, and why; or which second owner takes them meanwhile.
+/// The owner of the waiting steps, the end and the reason of the wait; or the second owner that
+/// takes the steps meanwhile.
 pub(crate) fn held_text(
     (owner, second): (Option<&str>, Option<&str>),
     until: Option<Timestamp>,
@@ -248,7 +249,7 @@ pub(crate) fn pending_text(item: &WaitingItem, run: &str, ledger: &Path) -> Stri
     std::iter::once(text).chain(lines).collect()
 }
 
-/// An item that a run waits for, and the commands with which its reader resolves it.
+/// An item that a run waits for, and the commands that resolve it, for its reader.
 pub(crate) fn pending_commands(
     item: &WaitingItem,
     run: &str,

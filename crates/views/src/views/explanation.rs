@@ -26,7 +26,7 @@ impl<'a> ByteExplanation<'a> {
         explained(offset, region, diagnosis)
     }
 
-    /// What it shows.
+    /// Its document.
     #[must_use]
     pub fn document(&self) -> Document {
         let mut document = Document::default();
@@ -127,7 +127,7 @@ pub struct ExplanationLine<'a> {
 struct EvidenceBitJson {
     /// The letter.
     bit: String,
-    /// Whether it was observed.
+    /// Whether the value was observed.
     observed: bool,
     /// Its meaning, for people.
     what: &'static str,

@@ -73,7 +73,7 @@ impl<'a> History<'a> {
         self.entries.iter().map(line)
     }
 
-    /// What it shows.
+    /// Its document.
     #[must_use]
     pub fn document(&self) -> Document {
         let mut document = Document::default();

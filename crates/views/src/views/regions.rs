@@ -16,7 +16,7 @@ use crate::words::{count, size};
 pub enum RegionClass {
     /// The header of the segment.
     Header,
-    /// Durable records whose chain continues the records before them.
+    /// Durable records that continue the chain.
     Records,
     /// Intact records after damage.
     AfterDamage,
@@ -69,7 +69,7 @@ pub struct Region {
     pub offset: u64,
     /// The end of the range.
     pub end: u64,
-    /// What the bytes are.
+    /// The kind of the bytes.
     pub class: RegionClass,
     /// The first and last record in the region, or the missing ones.
     pub records: Option<(u64, u64)>,
@@ -81,7 +81,7 @@ pub struct Region {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RegionLine<'a> {
-    /// What the bytes are.
+    /// The kind of the bytes.
     class: RegionClass,
     /// The end of the range.
     end: u64,

@@ -26,13 +26,13 @@ pub struct RunRowLine {
     hash: Option<ContentHash>,
     /// Its name.
     name: String,
-    /// Whether it is paused.
+    /// Whether the run is paused.
     paused: bool,
     /// Its number.
     pub run: RunId,
     /// The number of skipped steps.
     skipped: u32,
-    /// What it spent.
+    /// The spending.
     spent: Cost,
     /// The start time.
     started: TimeJson,

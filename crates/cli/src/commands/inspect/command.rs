@@ -75,7 +75,7 @@ impl InspectCommand {
     }
 }
 
-/// Prints what a ledger contains.
+/// Prints the contents of a ledger.
 ///
 /// # Errors
 /// `Usage` for an unknown run or step, and the errors of opening and reading the ledger. Damage is
@@ -108,11 +108,12 @@ pub(crate) fn inspect(
     })
 }
 
-/// Prints what these words of a command line ask about a ledger on any storage: `status`, `questions`, `budget`,
-/// `verify` or `blobs` with their options, or a view of `ledger inspect`.
+/// Prints the view that these words of a command line select, for a ledger on any storage:
+/// `status`, `questions`, `budget`, `verify` or `blobs` with their options, or a view of `ledger
+/// inspect`.
 ///
 /// # Errors
-/// As [`inspect`]; `Usage` for words that name no view.
+/// As [`inspect`]; `Usage` for words that do not name a view.
 pub(crate) fn inspect_words(
     dir: &str,
     words: &[String],
@@ -243,7 +244,7 @@ pub(crate) fn next(
     with_output(args.ledger.dir(), args.ledger.json.into(), environment, out, print)
 }
 
-/// `ledger questions`: prints what waits for a person.
+/// `ledger questions`: prints the items that wait for a person.
 ///
 /// # Errors
 /// As [`inspect`].
@@ -274,7 +275,7 @@ pub(crate) fn budget(
     with_output(args.ledger.dir(), args.ledger.json.into(), environment, out, print)
 }
 
-/// `ledger logs`: prints what the workers of a run print.
+/// `ledger logs`: prints the output of a run's workers.
 ///
 /// # Errors
 /// As [`inspect`].

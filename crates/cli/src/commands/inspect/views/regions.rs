@@ -39,7 +39,7 @@ pub(crate) fn regions(
     Ok(if is_good { Code::Success } else { Code::Damaged })
 }
 
-/// The diagnosis of an open for writing; `None` if there is none, as for an archive.
+/// The diagnosis of opening for writing; `None` for an archive.
 pub(crate) fn diagnosed(context: InspectContext<'_>) -> Option<Diagnosis> {
     Diagnosis::of(&*context.environment.storage, context.dir).ok()
 }

@@ -1,5 +1,6 @@
-//! `ledger status --since TIME`: what happened in a run since then. What went wrong is listed: failures, limits, hangs,
-//! lost attempts and claims that a check rejected. What went well is counted.
+//! `ledger status --since TIME`: the events of a run since then. What went wrong is listed:
+//! failures, limits, hangs, lost attempts and claims that a check rejected. What went well is
+//! counted.
 
 #[cfg(test)]
 use schemars::JsonSchema;
@@ -22,13 +23,13 @@ use plan_ledger_views::{outcome_text, verdict_text};
 /// How many events that went wrong are listed: the last ones.
 const LISTED_MAX: usize = 10;
 
-/// What happened in a run since a time.
+/// The events of a run since a time.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct SinceLine {
     /// The number of steps that were accepted.
     accepted: u64,
-    /// What the attempts cost that reported.
+    /// The cost of the attempts that reported.
     cost: Cost,
     /// The number of attempts that reported a failure.
     failed_attempts: u64,
@@ -46,7 +47,7 @@ pub(crate) struct SinceLine {
     skipped: u64,
 }
 
-/// Prints what happened in a run since a time.
+/// Prints the events of a run since a time.
 pub(crate) fn show_since(
     ledger: &mut LedgerAt<'_>,
     id: RunId,
