@@ -212,6 +212,82 @@ esac
 touch "done-${LEDGER_STEP#s}"
 "#;
 
+/// The status of the morning fits one screen: what went wrong is there, before what comes next, and what went well is
+/// counted.
+fn expect_one_screen(place: &Place) {
+    let status = place.ledger("status --since 9h").code(0).says(&[
+        "7 questions are about failures: one answer for all of them, or for each one by its number",
+        "ledger answer --all night retry   # dispatches the steps again",
+        "and 2 more of these",
+        "8 failed attempts, 1 failed check, ",
+        " steps accepted, cost $0.00",
+        "#17 s17: criterion 1 fails",
+        "; accepted since",
+        "#36 s36: failed (unknown): exit status 1: no such model",
+    ]);
+    let lines: Vec<&str> = status.out.lines().collect();
+    assert!((24..=40).contains(&lines.len()), "{} lines:\n{}", lines.len(), status.out);
+    assert!(!status.out.contains(": accepted\n"), "{}", status.out);
+    let place_of = |text: &str| lines.iter().position(|line| line.contains(text)).unwrap();
+    assert!(place_of("--all night retry") < place_of("question ") + 5);
+    assert!(place_of("and 2 more of these") < place_of("ledger resume"));
+}
+
+/// Where several failures wait for a person, one command for all of them comes first; then each failure, and then what is
+/// no problem. Each answer says what it does, for people and for programs.
+#[test]
+fn next_offers_one_answer_to_many_failures_first() {
+    let place = failed();
+    let next = place.ledger("next").code(0).says(&[
+        "run plan: 5 questions are about failures: ",
+        "ledger answer --all plan retry   # dispatches the steps again\n",
+        "ledger answer --all plan skip    # continues without the steps\n",
+        "ledger answer --all plan abort   # ends the run\n",
+        " yes   # dispatches the step\n",
+        " no    # fails the step, which is not dispatched\n",
+    ]);
+    assert!(
+        !next.out.contains("retry  # dispatches the step again"),
+        "once is enough: {}",
+        next.out
+    );
+    let lines = place.ledger("next --json").code(0).lines();
+    let of_person: Vec<&Value> = lines.iter().filter(|line| line["group"] == "person").collect();
+    let actions: Vec<_> = of_person.iter().map(|line| line["action"].as_str().unwrap()).collect();
+    assert_eq!(
+        actions,
+        ["answer_all", "question", "question", "question", "question", "question", "question"]
+    );
+    assert_eq!((&of_person[1]["step"], &of_person[6]["step"]), (&json!("a"), &json!("deploy")));
+    assert_eq!(of_person[0]["commands"][0], "ledger answer --all plan retry");
+    assert_eq!(of_person[1]["commands"].as_array().unwrap().len(), 5, "programs get each one");
+    for line in of_person {
+        let count = |member: &str| line[member].as_array().unwrap().len();
+        assert_eq!(count("commands"), count("effects"), "{line}");
+    }
+    let agent = start(place.command(&["next"]).env("CLAUDECODE", "1")).end();
+    assert!(!agent.out.contains("ledger answer"), "{}", agent.out);
+}
+
+/// A single failure says what each of its answers does.
+#[test]
+fn each_answer_to_a_failure_says_what_it_does() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a, command: 'false'}]");
+    let effects = [
+        "retry   # dispatches the step again\n",
+        "skip    # continues without the step\n",
+        "fail    # fails the step permanently, which blocks its dependents\n",
+        "replan  # requests a new version of the plan\n",
+        "abort   # ends the run\n",
+    ];
+    let of_run = place.ledger("run plan.yaml").code(3);
+    of_run.says(&effects);
+    for view in ["status", "next", "questions"] {
+        place.ledger(view).code(0).says(&effects);
+    }
+}
+
 /// The runner is killed in the night, and seven steps wait for a decision: two commands are typed in the morning.
 #[test]
 fn morning_after_a_night_of_failures_takes_two_commands() {
@@ -223,6 +299,7 @@ fn morning_after_a_night_of_failures_takes_two_commands() {
     assert!(place.ledger_with(&evening).was_killed());
     let open = place.ledger("questions --json").lines();
     assert_eq!(steps(&open, "next"), ["s6", "s12", "s13", "s18", "s24", "s30", "s36"]);
+    expect_one_screen(&place);
     let mut typed = Vec::new();
     let mut person = |line: &str| {
         typed.push(line.to_owned());

@@ -405,8 +405,13 @@ fn escalated_failure_takes_each_answer() {
 steps: [{id: a, command: 'echo broken >&2; false'}]
 ",
         );
-        let words =
-            ["what to do about the failure of @", "for ana", "broken", "retry\n", "abort\n"];
+        let words = [
+            "what to do about the failure of @",
+            "for ana",
+            "broken",
+            " retry   # dispatches the step again\n",
+            " abort   # ends the run\n",
+        ];
         place.ledger("run plan.yaml").code(3).says(&words);
         place.ledger(&format!("answer plan a {answer} --by ana")).code(0);
         place.ledger("run plan.yaml").code(code);

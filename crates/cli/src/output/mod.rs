@@ -48,7 +48,8 @@ pub(crate) use render::{
 pub(crate) use reporter::{Audience, RunReporter};
 pub(crate) use run_json::{PendingJson, ProgressLine, SummaryLine, WaitsLine};
 pub(crate) use run_text::{
-    disk_text, held_text, lines_of, pending_commands, pending_text, summary_text,
+    disk_text, effects_of, held_text, lines_of, lines_with_effects, pending_commands, pending_text,
+    summary_text,
 };
 
 pub(crate) use crate::protocol::{

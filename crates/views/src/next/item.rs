@@ -28,6 +28,13 @@ pub enum NextGroup {
 pub enum NextItem {
     /// The run waits for it.
     Waiting(WaitingItem),
+    /// One answer to several questions about failures, which follow one by one.
+    AnswerAll {
+        /// How many questions.
+        questions: u32,
+        /// The answers that all of them take.
+        answers: Vec<String>,
+    },
     /// Start a runner: the last one is gone, or may be, and left steps in flight.
     Abandoned {
         /// How many steps.
@@ -140,6 +147,7 @@ impl NextItem {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Waiting(item) => word_of(item),
+            Self::AnswerAll { .. } => "answer_all",
             Self::Abandoned { .. }
             | Self::Planner { .. }
             | Self::Runner { .. }
@@ -176,6 +184,7 @@ impl NextItem {
             | Self::Stuck { .. } => NextGroup::Next,
             Self::Limit { .. } | Self::Delayed { .. } | Self::InFlight { .. } => NextGroup::Wait,
             Self::Waiting(_)
+            | Self::AnswerAll { .. }
             | Self::Failed { .. }
             | Self::RunFailed { .. }
             | Self::Proposal { .. } => NextGroup::Person,
@@ -192,8 +201,16 @@ impl NextItem {
     #[must_use]
     pub fn is_decision(&self) -> bool {
         let word = self.word();
-        let decisions =
-            ["question", "person", "answer", "decide", "accept", "accept_plan", "replan"];
+        let decisions = [
+            "question",
+            "person",
+            "answer",
+            "answer_all",
+            "decide",
+            "accept",
+            "accept_plan",
+            "replan",
+        ];
         decisions.contains(&word)
     }
 
@@ -210,6 +227,16 @@ impl NextItem {
     #[must_use]
     pub fn is_item_of_person(&self) -> bool {
         self.waiting().is_some_and(WaitingItem::needs_person)
+    }
+
+    /// Its place among the items of a person.
+    #[must_use]
+    pub(super) fn urgency(&self) -> u8 {
+        match self {
+            Self::Waiting(item) => item.urgency(),
+            Self::Proposal { .. } => 2,
+            _ => 1,
+        }
     }
 
     /// The step that it is about.

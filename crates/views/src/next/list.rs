@@ -10,7 +10,7 @@ use plan_ledger::{
     StepStatus, Timestamp,
 };
 
-use super::item::NextItem;
+use super::item::{NextGroup, NextItem};
 use crate::runner::{KnownRunner, RunnerPresence, gone_steps, hosted_steps};
 use crate::waiting::{WaitingItem, plan_file, rejected_text};
 use crate::words::StepName;
@@ -25,12 +25,44 @@ pub fn next_items(
     now: Timestamp,
 ) -> Vec<NextItem> {
     let Some(waiting) = waiting else { return vec![NextItem::Damaged] };
-    match run.status {
+    let items = match run.status {
         RunStatus::Proposed => proposed(run, waiting),
         RunStatus::Ended(Ending::Failed) => vec![failed_run(run)],
         RunStatus::Ended(_) => vec![NextItem::Over],
         RunStatus::Running => running((state, run), runner, waiting, now),
+    };
+    with_answer_to_all(by_urgency(items))
+}
+
+/// The same items, those of persons with failures before what is no problem. Other items keep their places.
+fn by_urgency(mut items: Vec<NextItem>) -> Vec<NextItem> {
+    let is_of_person = |item: &NextItem| item.group() == NextGroup::Person;
+    let mut of_person: Vec<NextItem> =
+        items.iter().filter(|it| is_of_person(it)).cloned().collect();
+    of_person.sort_by_key(NextItem::urgency);
+    let mut sorted = of_person.into_iter();
+    for item in items.iter_mut().filter(|it| is_of_person(it)) {
+        if let Some(next) = sorted.next() {
+            *item = next;
+        }
     }
+    items
+}
+
+/// The same items, with one answer to all questions about failures before them, if there are several.
+fn with_answer_to_all(mut items: Vec<NextItem>) -> Vec<NextItem> {
+    let answers_of = |item: &NextItem| {
+        item.waiting().and_then(WaitingItem::answers_to_failure).map(<[_]>::to_vec)
+    };
+    let of_failures: Vec<Vec<String>> = items.iter().filter_map(answers_of).collect();
+    let first = items.iter().position(|item| answers_of(item).is_some());
+    let (Some(first), [one, others @ ..]) = (first, of_failures.as_slice()) else { return items };
+    let mut answers = one.clone();
+    answers.retain(|answer| others.iter().all(|other| other.contains(answer)));
+    if !others.is_empty() && !answers.is_empty() {
+        items.insert(first, NextItem::AnswerAll { questions: number(of_failures.len()), answers });
+    }
+    items
 }
 
 fn proposed(run: &Run, waiting: Vec<WaitingItem>) -> Vec<NextItem> {

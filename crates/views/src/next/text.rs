@@ -12,6 +12,10 @@ impl NextItem {
     pub fn text(&self, now: Timestamp) -> String {
         match self {
             Self::Waiting(item) => item.to_string(),
+            Self::AnswerAll { questions, .. } => format!(
+                "{} about failures: one answer for all of them, or for each one by its number",
+                counted_of(*questions, "question is", "questions are")
+            ),
             Self::Abandoned { steps, unseen: Some(process) } => {
                 let steps = counted_of(*steps, "step is", "steps are");
                 let unseen = RunnerPresence::Unseen(*process).absence().unwrap_or_default();

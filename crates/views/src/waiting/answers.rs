@@ -40,6 +40,16 @@ pub(super) fn effect_of_decision(decision: &str) -> &'static str {
     }
 }
 
+/// What the same decision about several failures does.
+pub(crate) fn effect_on_all(decision: &str) -> &'static str {
+    match decision {
+        RETRY => "dispatches the steps again",
+        SKIP => "continues without the steps",
+        FAIL => "fails the steps permanently, which blocks their dependents",
+        other => effect_of_decision(other),
+    }
+}
+
 /// The option that raises a part of a budget, and an amount as an example.
 #[must_use]
 pub fn raise_by(part: BudgetPart) -> [&'static str; 2] {

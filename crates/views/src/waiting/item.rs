@@ -214,6 +214,40 @@ impl WaitingItem {
         }
     }
 
+    /// The answers that a question about a failure takes; `None` for another item.
+    #[must_use]
+    pub fn answers_to_failure(&self) -> Option<&[String]> {
+        match self {
+            Self::Question { asked, .. }
+                if matches!(asked.subject, QuestionSubject::Failure { .. }) =>
+            {
+                Some(&asked.options)
+            }
+            _ => None,
+        }
+    }
+
+    /// Its place among the items of a person: what stops the run, failures, versions of the plan, and then what is no
+    /// problem.
+    #[must_use]
+    pub fn urgency(&self) -> u8 {
+        match self {
+            Self::Paused { .. } | Self::OutcomeUnknown { .. } => 0,
+            Self::Question { asked, .. } => match asked.subject {
+                QuestionSubject::Budget | QuestionSubject::Barrier { .. } => 0,
+                QuestionSubject::Failure { .. } => 1,
+                QuestionSubject::Plan { .. } => 2,
+                QuestionSubject::Gate => 3,
+            },
+            Self::Decision { .. } => 1,
+            Self::Commands { .. }
+            | Self::Misplaced { .. }
+            | Self::Review { .. }
+            | Self::Replan { .. } => 2,
+            _ => 3,
+        }
+    }
+
     /// When it resolves itself, if it does.
     #[must_use]
     pub fn deadline(&self) -> Option<Timestamp> {

@@ -6,6 +6,7 @@ mod list;
 mod resolve;
 mod text;
 
+pub(crate) use answers::effect_on_all;
 pub use answers::raise_by;
 pub use item::{WaitingItem, WaitsFor};
 pub use list::{plan_file, rejected_text, waiting_items};

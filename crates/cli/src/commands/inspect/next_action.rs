@@ -15,7 +15,10 @@ use plan_ledger_views::{
     waiting_items,
 };
 
-use crate::output::{Failure, escape_control, escape_lines, is_for_agent, lines_of, shell_command};
+use crate::output::{
+    Failure, effects_of, escape_control, escape_lines, is_for_agent, lines_of, lines_with_effects,
+    shell_command,
+};
 use crate::runner::{may_ask_planner, misplaced};
 use crate::server::RunnerStatus;
 
@@ -29,15 +32,23 @@ pub(crate) struct NextAction {
     pub(crate) text: String,
     /// Commands, one of which is enough.
     pub(crate) commands: Vec<String>,
+    /// What each command does.
+    pub(crate) effects: Vec<String>,
+    /// The commands as people read them; none if an earlier action has them.
+    pub(crate) lines: Vec<String>,
     /// Whether it only counts more of its kind.
-    is_rest: bool,
+    pub(crate) is_rest: bool,
 }
 
 impl NextAction {
     pub(crate) fn of(item: NextItem, run: &Run, at: Surroundings<'_>) -> Self {
         let runner = at.known(run);
-        let commands = lines_of(&item.advice(run, &runner, at.dir));
-        let commands = commands.iter().map(|line| escape_control(line)).collect();
+        let advice = item.advice(run, &runner, at.dir);
+        let escaped = |lines: Vec<String>| -> Vec<String> {
+            lines.iter().map(|line| escape_control(line)).collect()
+        };
+        let (commands, effects) = (escaped(lines_of(&advice)), effects_of(&advice));
+        let lines = escaped(lines_with_effects(&advice));
         let text = escape_lines(&item.text(at.now));
         let is_check = matches!(
             item.waiting(),
@@ -48,7 +59,8 @@ impl NextAction {
             true if is_for_agent() => "; none is at work until a person starts one",
             true => "; none is at work",
         };
-        Self { item, text: format!("{text}{missing}"), commands, is_rest: false }
+        let text = format!("{text}{missing}");
+        Self { item, text, commands, effects, lines, is_rest: false }
     }
 
     /// The item that the run waits for; `None` for another action.
@@ -71,7 +83,7 @@ impl NextAction {
     pub(crate) fn print(&self, indent: &str, out: &mut Output<'_>) -> Result<(), Failure> {
         let text = self.text.replace('\n', &format!("\n{indent}  "));
         out.line(&format!("{indent}{text}"))?;
-        self.commands.iter().try_for_each(|command| out.line(&format!("{indent}  {command}")))
+        self.lines.iter().try_for_each(|line| out.line(&format!("{indent}  {line}")))
     }
 }
 
@@ -85,6 +97,8 @@ pub(crate) struct NextActionJson {
     command: Option<String>,
     /// Commands, one of which is enough.
     commands: Vec<String>,
+    /// What each command does, in the order of `commands`.
+    effects: Vec<String>,
     /// The step concerned.
     step: Option<StepNumber>,
     /// The action, for people.
@@ -94,7 +108,8 @@ pub(crate) struct NextActionJson {
 impl From<NextAction> for NextActionJson {
     fn from(next: NextAction) -> Self {
         let (action, step, command) = (next.item.word(), next.step(), next.command().cloned());
-        Self { action, command, commands: next.commands, step, text: next.text }
+        let NextAction { text, commands, effects, .. } = next;
+        Self { action, command, commands, effects, step, text }
     }
 }
 
@@ -141,7 +156,15 @@ pub(crate) fn next_action(state: &State, run: &Run, at: Surroundings<'_>) -> Nex
 /// The next actions of a run, most urgent first.
 pub(crate) fn actions(state: &State, run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
     let items = next_items((state, run), &at.known(run), at.waiting(run), at.now);
-    let mut actions: Vec<_> = items.into_iter().map(|item| NextAction::of(item, run, at)).collect();
+    let is_of_failure =
+        |item: &NextItem| item.waiting().is_some_and(|item| item.answers_to_failure().is_some());
+    let are_many = items.iter().any(|item| matches!(item, NextItem::AnswerAll { .. }));
+    let action = |item: NextItem| {
+        let is_told = are_many && is_of_failure(&item);
+        let action = NextAction::of(item, run, at);
+        if is_told { NextAction { lines: Vec::new(), ..action } } else { action }
+    };
+    let mut actions: Vec<_> = items.into_iter().map(action).collect();
     if let (Some(first), Some(begin)) = (actions.first_mut(), first_action(run)) {
         first.text = format!("{}; the plan begins with: {}", first.text, escape_control(&begin));
     }
@@ -187,7 +210,8 @@ const LISTED_MAX: usize = 5;
 
 /// The first actions of each type, and how many more there are.
 pub(crate) fn limited(actions: &[NextAction], run: &Run, dir: &Path) -> Vec<NextAction> {
-    let types = actions.chunk_by(|one, other| one.item.word() == other.item.word());
+    let type_of = |action: &NextAction| (action.item.word(), action.lines.is_empty());
+    let types = actions.chunk_by(|one, other| type_of(one) == type_of(other));
     let limit = |actions: &[NextAction]| {
         let mut shown: Vec<_> = actions.iter().take(LISTED_MAX).cloned().collect();
         let rest = actions.len().saturating_sub(LISTED_MAX);
@@ -200,7 +224,8 @@ pub(crate) fn limited(actions: &[NextAction], run: &Run, dir: &Path) -> Vec<Next
             };
             let text = format!("and {rest} more of these{list}");
             let item = first.item.clone();
-            shown.push(NextAction { item, text, commands: Vec::new(), is_rest: true });
+            let (commands, effects, lines) = (Vec::new(), Vec::new(), Vec::new());
+            shown.push(NextAction { item, text, commands, effects, lines, is_rest: true });
         }
         shown
     };

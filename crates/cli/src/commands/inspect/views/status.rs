@@ -306,9 +306,9 @@ fn print_actions(
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
     // Without a command, the lines above say it; but an agent is told what waits for a person, without the
-    // command.
+    // command, and a person how much more there is.
     let is_shown = |action: &&&NextAction| {
-        !action.commands.is_empty() || is_for_agent() && needs_person(action)
+        !action.commands.is_empty() || (is_for_agent() || action.is_rest) && needs_person(action)
     };
     let actions: Vec<_> = actions.iter().filter(is_shown).collect();
     if actions.is_empty() {

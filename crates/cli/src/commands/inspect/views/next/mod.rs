@@ -180,6 +180,7 @@ impl<'a> RunActions<'a> {
             action: action.item.word(),
             command: action.command(),
             commands: &action.commands,
+            effects: &action.effects,
             context: action.waiting().map(|item| step_context(run, item)).unwrap_or_default(),
             executes: action.waiting().map(|item| item.executes(run)).unwrap_or_default(),
             group: action.item.group(),
@@ -200,10 +201,12 @@ impl<'a> RunActions<'a> {
         for action in self.actions.iter().filter(|action| action.item.group() == group) {
             let text = action.text.replace('\n', &format!("\n{indent}      "));
             out.line(&format!("{indent}run {name}: {text}"))?;
-            for command in &action.commands {
-                out.line(&format!("{indent}      {command}"))?;
+            for line in &action.lines {
+                out.line(&format!("{indent}      {line}"))?;
             }
-            for QuestionFact { name, value } in facts(self.run, action.waiting()) {
+            // Of many failures, each one is a line.
+            let item = action.waiting().filter(|_| !action.lines.is_empty() || is_for_agent());
+            for QuestionFact { name, value } in facts(self.run, item) {
                 let (name, value) = (escape_control(&name), escape_control(&value));
                 out.line(&format!("{indent}      {name}: {value}"))?;
             }
@@ -268,6 +271,8 @@ pub(crate) struct NextLine<'a> {
     command: Option<&'a String>,
     /// Commands, one of which is enough. The first shows what the answer lets the run execute, if it does.
     commands: &'a [String],
+    /// What each command does, in the order of `commands`.
+    effects: &'a [String],
     /// What a person needs to know about the step.
     context: Vec<QuestionFact>,
     /// What the answer lets the run execute: the commands come first.
