@@ -89,7 +89,7 @@ fn events(place: &Place, kind: &str) -> Vec<Value> {
 
 /// The commands in a text that decide for a person.
 pub(crate) fn commands_of_persons(text: &str) -> Vec<String> {
-    let pattern = r"ledger (--ledger \S+ )?(accept|reject|answer|plan approve|plan reject|decide|retry|skip|budget|cap|erase|unpause|cancel|plan withdraw|resume --retry-failed)\b[^\n]*";
+    let pattern = r"ledger (--ledger \S+ )?(accept|reject|answer|plan approve|plan reject|decide|retry|skip|budget|cap|erase|unpause|cancel|plan withdraw|resume [^\n`]*--retry-failed|work [^\n`]*--judge-only)\b[^\n]*";
     let pattern = Regex::new(pattern).unwrap();
     pattern.find_iter(text).map(|found| found.as_str().to_owned()).collect()
 }
@@ -419,7 +419,13 @@ fn verdict_of_a_judge_is_no_decision_of_a_person() {
     let judged = events(&place, "verdict_recorded");
     let judge = |it: &Value| it["verdict"]["by"].as_str().unwrap().to_owned();
     let judges: Vec<String> = judged.iter().map(judge).collect();
-    assert_eq!(judges, ["judge:judge.sh"], "{judged:?}");
+    assert_eq!(judges, ["judge:judge.sh (chosen by claude-code/4f2c1d3e)"], "{judged:?}");
+    // That of a person has no such mark.
+    place.ledger("run plan.yaml --run other --yes --judge").code(2);
+    let run = ["run", "plan.yaml", "--run", "other", "--yes", "--judge", "sh judge.sh"];
+    place.ledger_with(&run).code(0);
+    let judges: Vec<String> = events(&place, "verdict_recorded").iter().map(judge).collect();
+    assert!(judges[1..].contains(&"judge:judge.sh".to_owned()), "{judges:?}");
     place.ledger("questions --decided").code(0).says(&["no decision by a person"]);
     let lines = place.ledger("questions --decided --json").code(0).lines();
     assert!(lines.iter().all(|line| line["type"] != "decision"), "{lines:?}");
@@ -632,5 +638,24 @@ fn texts_for_agents_have_no_command_of_a_person() {
     }
     for text in texts {
         assert_eq!(commands_of_persons(&text), Vec::<String>::new(), "{text}");
+    }
+}
+
+/// Regression: an agent whose run had spent its budget forked it, and the fork had the whole budget again.
+#[test]
+fn agent_forks_no_run_with_a_budget() {
+    for (budget, code) in [("budget: {attempts: 1}\n", 6), ("", 0)] {
+        let steps = "steps: [{id: a, command: 'true'}, {id: b, command: 'true'}]";
+        let place = Place::planned(&format!("{budget}{steps}"));
+        place.ledger("run plan.yaml");
+        let fork = |name: &str| format!("fork plan --step a --name {name}");
+        for (number, (marks, ..)) in SHELLS.into_iter().enumerate() {
+            let forked = as_agent(&place, marks, &fork(&format!("of-agent-{number}"))).code(code);
+            assert_eq!(forked.err.contains("only a person gives"), code == 6, "{}", forked.err);
+        }
+        let serving = place.serve();
+        as_agent(&place, SHELLS[0].0, &fork("served")).code(code);
+        serving.dismiss();
+        place.ledger(&fork("of-person")).code(0);
     }
 }

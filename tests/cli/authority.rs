@@ -273,7 +273,7 @@ fn token_with_another_secret_is_rejected() {
         let rejected = place.ledger(&command.replace("TOKEN", &guessed)).code(6);
         rejected.complains(&["is not active", "with this token"]);
         let number_alone = place.ledger(&command.replace("TOKEN", number)).code(2);
-        number_alone.complains(&["expected a token as `ledger claim` prints it"]);
+        number_alone.complains(&["expected a token as a claim prints it"]);
     }
     place.ledger(&format!("effect mail --token {token}")).code(0);
     place.ledger(&format!("renew {token}")).code(0);

@@ -47,6 +47,11 @@ fn folder_is_optional() {
     for line in ["inspect .ledger --ledger .ledger", "verify .ledger --ledger records"] {
         place.ledger(line).code(2).complains(&["the ledger is given twice"]);
     }
+    // The folder that has the ledger is not the ledger.
+    for line in ["inspect . step plan a", "status .", "verify .", "next --ledger ."] {
+        place.ledger(line).code(2).complains(&["no ledger at .", "did you mean ./.ledger?"]);
+    }
+    place.ledger("inspect ./.ledger step plan a").code(0);
     // An existing file is never overwritten.
     for line in ["export -o plan.yaml", "inspect export --to plan.yaml", "archive --to plan.yaml"] {
         place.ledger(line).code(2).complains(&["plan.yaml already exists"]);

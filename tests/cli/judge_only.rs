@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
 
+use super::agents::commands_of_persons;
 use super::command::{Place, start, wait_until};
 use super::socket::asked;
 
@@ -352,8 +353,8 @@ fn answer_of_a_person_approves_the_commands_of_a_version() {
     assert_eq!(status_of(&place, "build"), "accepted");
 }
 
-const NO_JUDGE: &str = "nothing checks it until a person starts a judge: `ledger work plan \
-                        --judge-only --wait` or `ledger serve --checks`";
+const NO_JUDGE: &str =
+    "nothing checks it until a person starts a judge: `ledger next plan` tells a person how";
 
 /// The agent would choose the environment of the commands, such as their `PATH`.
 #[test]
@@ -370,8 +371,9 @@ fn runner_in_an_agent_session_leaves_the_commands_to_a_judge() {
             start(&mut command).end()
         };
         let ran = of_agent(&["run", "plan", "--worker", "true"]).code(3);
-        let said = if is_approved { "ledger work plan --judge-only" } else { "ledger plan review" };
-        ran.complains(&["a runner in an agent session runs no checking commands", said]);
+        let said = if is_approved { NO_JUDGE } else { "ledger plan review" };
+        let ran = ran.complains(&["a runner in an agent session runs no checking commands", said]);
+        assert_eq!(commands_of_persons(&ran.err), Vec::<String>::new());
         assert!(!place.path("ran").exists());
         assert_eq!(status_of(&place, "build"), "reported");
         // As it is continued, too.

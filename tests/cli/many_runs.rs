@@ -87,3 +87,48 @@ fn list_of_runs_has_pages_over_http() {
     assert_eq!(page("").len(), 5);
     server.dismiss();
 }
+
+#[test]
+fn lists_of_questions_and_variables_have_pages() {
+    let place = place_with(5);
+    for name in ["b", "d", "a", "c"] {
+        place.ledger(&format!("set {name} 1 --run r1 --ledger x.ledger")).code(0);
+    }
+    let question = |run: &str| {
+        let state = super::command::state_of(&place.path("x.ledger"));
+        state.run_named(run).unwrap().questions.keys().next().unwrap().0
+    };
+    place.ledger(&format!("answer {} no --by ana --ledger x.ledger", question("r2"))).code(0);
+    let of = |lines: &[Value], kind: &str, member: &str| -> Vec<String> {
+        let of_kind = lines.iter().filter(|line| line["type"] == kind);
+        of_kind.map(|line| line[member].as_str().unwrap().to_owned()).collect()
+    };
+    let asked = |options: &str| {
+        let lines = place.ledger(&format!("questions --json --ledger x.ledger{options}")).lines();
+        let waiting = lines.iter().find_map(|line| line["waiting"].as_u64()).unwrap();
+        assert_eq!(waiting, 4, "it is the number of all");
+        [of(&lines, "next", "run"), of(&lines, "decision", "run")].concat()
+    };
+    assert_eq!(asked(""), ["r1", "r3", "r4", "r5"]);
+    assert_eq!(asked(" --limit 3"), ["r1", "r3", "r4"]);
+    assert_eq!(asked(" --after 3 --limit 3"), ["r5"]);
+    assert_eq!(asked(" --after 4"), [""; 0]);
+    assert_eq!(asked(" --decided --after 3 --limit 3"), ["r5", "r2"]);
+    let variables = |options: &str| {
+        let line = format!("inspect x.ledger variables r1 --json{options}");
+        of(&place.ledger(&line).code(0).lines(), "variable", "name")
+    };
+    assert_eq!(variables(""), ["a", "b", "c", "d"]);
+    assert_eq!(variables(" --limit 2"), ["a", "b"]);
+    assert_eq!(variables(" --after b --limit 3"), ["c", "d"]);
+    place.ledger("inspect x.ledger variables r1 --history a --limit 1").code(2);
+    let mut serving = place.command(&["serve", "--http", "--ledger", "x.ledger"]);
+    let server = start(&mut serving);
+    wait_until("it serves", || server.said("serving"));
+    let http = Address::of_ledger(&place.path("x.ledger"));
+    let get = |path: &str| http.lines("viewer", &format!("GET /v1/runs/{path}"), &[], &Value::Null);
+    assert_eq!(of(&get("r1/variables?after=a&limit=2"), "variable", "name"), ["b", "c"]);
+    assert_eq!(of(&get("r1/questions?limit=1"), "next", "run"), ["r1"]);
+    assert_eq!(of(&get("r1/questions?after=1&limit=1"), "next", "run"), [""; 0]);
+    server.dismiss();
+}

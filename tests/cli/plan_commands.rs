@@ -5,7 +5,7 @@ use std::path::Path;
 use plan_ledger::plan::Review;
 use plan_ledger::{RunStatus, TextPolicy};
 
-use super::command::{Place, start};
+use super::command::{PROGRAM, Place, start};
 
 const ROUGH: &str = "title: rough
 steps:
@@ -329,6 +329,47 @@ fn plan_of_a_planner_is_kept_if_the_ledger_refuses_it() {
     ];
     place.ledger_with(&make).code(6).complains(&["input count"]);
     assert!(place.read("work.yaml").contains("count"), "{}", place.read("work.yaml"));
+    // Without a name for it, too, and no file is overwritten.
+    place.write("plan-loan-1.yaml", "");
+    let words = ["plan", "make", "--goal", "Do it", "--planner", "cat made.txt", "--run", "loan/1"];
+    let propose = "`ledger plan propose plan-loan-1-2.yaml --run loan/1`";
+    place.ledger_with(&[&words[..], &["--set", "count=many"]].concat()).code(6).complains(&[
+        "input count",
+        "the plan that was refused",
+        propose,
+    ]);
+    assert!(place.read("plan-loan-1-2.yaml").contains("count"));
+    assert_eq!(place.read("plan-loan-1.yaml"), "");
+}
+
+/// A judge executes commands in the folder of the approval, so a folder without the ledger or a claim is named.
+#[test]
+fn approval_in_an_unrelated_folder_warns() {
+    let place = Place::new();
+    let judged = "steps: [{id: a, acceptance: [{command: 'true'}]}]";
+    place.write("plan.yaml", judged);
+    place.ledger("init").code(0);
+    place.ledger("plan propose plan.yaml --approval required").code(0);
+    let dir = place.path(".ledger");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let approve = |folder: &std::path::Path| {
+        let mut command = place.command(&["plan", "approve", "plan", "--by", "ana", "--ledger"]);
+        start(command.arg(&dir).current_dir(folder)).end().code(0)
+    };
+    let warned = approve(elsewhere.path()).complains(&["warning: a judge runs the commands in"]);
+    // The command that it names moves the checks to the ledger's folder.
+    let again = warned.err.split('`').nth(1).unwrap().to_owned();
+    let again = again.replacen("ledger plan", &format!("{PROGRAM} plan"), 1);
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &again]).env("XDG_STATE_HOME", place.state_home());
+    let said = start(shell.current_dir(elsewhere.path())).end().code(0);
+    assert!(!said.err.contains("warning"), "{}", said.err);
+    let folder = std::fs::canonicalize(place.path("")).unwrap();
+    place.ledger("plan review plan").says(&[&format!("in {}", folder.display())]);
+    // A step that was claimed there is a reason for that folder.
+    let mut claim = place.command(&["claim", "plan", "--ledger"]);
+    start(claim.arg(&dir).current_dir(elsewhere.path())).end().code(0);
+    assert!(!approve(elsewhere.path()).err.contains("warning"));
 }
 
 /// What a plan lacks for a night is named by `plan lint` and at the start of a run with agents, with what gives it.

@@ -28,7 +28,7 @@ const NAMES: [&str; 12] = [
 ];
 
 /// The commands in a text: in backquotes, or on a line of their own.
-fn commands(text: &str) -> Vec<String> {
+pub(crate) fn commands(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for line in text.lines() {
         let line = line.trim();

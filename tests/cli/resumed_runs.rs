@@ -512,7 +512,7 @@ fn retry_in_a_paused_run_names_what_continues_it() {
     place.ledger("run plan.yaml").code(3);
     place.ledger("pause plan --by ana").code(0);
     let retried = place.ledger("retry a").code(0).says(&["retried; the run is paused"]);
-    retried.complains(&["nothing is dispatched until `ledger unpause plan`"]);
+    retried.complains(&["nothing is dispatched: `ledger next plan` says what continues it"]);
     place.ledger("prime").code(0).says(&["paused by"]);
     place.ledger("unpause plan").code(0);
     // Nothing is left to retry: the step is ready.

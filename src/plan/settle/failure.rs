@@ -17,6 +17,7 @@ use super::fallback::may_fall_back;
 use super::outcome::decision_events;
 use super::reported::{ClassSource, given_class, is_decided_by_rules};
 use crate::plan::event::Event;
+use crate::plan::event::question::QuestionSubject;
 use crate::plan::event::receipt::{Outcome, UsageLimit};
 use crate::plan::event::run_event::Origin;
 use crate::plan::event::step_event::{AfterFailure, Decision, FailureDecided, Ruling};
@@ -218,10 +219,33 @@ impl<'a> FailedAttempt<'a> {
         UsageLimit::of(&self.attempt.receipt.as_ref()?.outcome).filter(|_| self.is_idempotent())
     }
 
+    /// Whether a person is asked about the usage limit of another step of the same owner.
+    fn is_limit_asked(&self) -> bool {
+        let run = self.run;
+        let owner = |number: StepNumber| run.step(number).and_then(|step| step.owner());
+        let met_limit = |number: StepNumber| {
+            let receipt = run.step(number)?.attempt()?.receipt.as_ref()?;
+            UsageLimit::of(&receipt.outcome).filter(|limit| *limit == UsageLimit::Person)
+        };
+        let mut asked = run.questions.values().filter_map(|question| {
+            let is_failure = matches!(question.asked.subject, QuestionSubject::Failure { .. });
+            question.step.filter(|_| is_failure)
+        });
+        asked.any(|number| {
+            number != self.number
+                && owner(number) == owner(self.number)
+                && met_limit(number).is_some()
+        })
+    }
+
     /// The decision about an attempt that met a usage limit: it is repeated when the limit ends, and a
-    /// person is asked if no time ends it.
+    /// person is asked if no time ends it, once for all steps of an owner.
     fn limit_decision(&self, limit: UsageLimit, time: Timestamp) -> RuleDecision {
         let rule = |decision, rule| RuleDecision::new(decision, rule, self.message.clone());
+        if limit == UsageLimit::Person && self.is_limit_asked() {
+            let due = time.saturating_add(USAGE_LIMIT_WAIT);
+            return rule(Decision::RetryAt { due }, "retry.usage_limit");
+        }
         if limit == UsageLimit::Person {
             let fallback = self.fallback_decision("fallback.usage_limit", time);
             return fallback.unwrap_or_else(|| rule(Decision::Escalate, "escalate.usage_limit"));

@@ -68,7 +68,7 @@ impl FromStr for Token {
             Some(Self { seq, secret: Secret(parse_hex(secret)?) })
         };
         parse().ok_or_else(|| {
-            "expected a token as `ledger claim` prints it: a number, a hyphen, and 32 hexadecimal \
+            "expected a token as a claim prints it: a number, a hyphen, and 32 hexadecimal \
              digits"
                 .to_owned()
         })

@@ -1,14 +1,19 @@
 //! `ledger budget`: shows or changes the budget of a run or of the ledger.
 
+use std::path::Path;
+
 use clap::Args;
+
+use plan_ledger::plan::Limits;
+use plan_ledger::{Run, RunStatus};
 
 use crate::options::{ByOption, RUN_TWICE, environment, parse_money, parse_seconds};
 use crate::output::{Code, Failure, print_message};
 use crate::protocol::shell_command;
-use crate::requests::{BudgetChange, BudgetRequest};
+use crate::requests::{BudgetChange, BudgetRequest, run_of};
 use crate::server::expect_person;
 
-use super::inspect::{self, BudgetViewArgs};
+use super::inspect::{self, BudgetViewArgs, read_state};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -77,6 +82,29 @@ fn parse_wall_limit(text: &str) -> Result<Amount, String> {
 /// The word before the run's name that adds the amounts to the limits.
 const RAISE: &str = "raise";
 
+/// The failure of a raise that names no amount, with the limits that the run has.
+fn no_amount(run: &Run, dir: &Path) -> Failure {
+    let Run { name, status, .. } = run;
+    if matches!(status, RunStatus::Ended(_)) {
+        return Failure::Rejected(format!("run {name} is over, and its budget with it"));
+    }
+    let Limits { money_micros, tokens, attempts, wall_seconds } = run.limits();
+    let parts = [
+        ("--money", "2.00", money_micros.is_some()),
+        ("--tokens", "100000", tokens.is_some()),
+        ("--attempts", "10", attempts.is_some()),
+        ("--wall", "1h", wall_seconds.is_some()),
+    ];
+    let limited: Vec<_> = parts.iter().filter(|(.., is_limited)| *is_limited).collect();
+    let Some(((option, amount, _), others)) = limited.split_first() else {
+        let set = shell_command("budget", dir, &[name, "--money", "5.00"]);
+        return Failure::Usage(format!("run {name} has no limit to raise\nhint: `{set}` sets one"));
+    };
+    let raise = shell_command("budget", dir, &[RAISE, name, option, amount]);
+    let others: String = others.iter().map(|(option, ..)| format!(", or {option}")).collect();
+    Failure::Usage(format!("`budget raise {name}` names no amount\nhint: `{raise}`{others}"))
+}
+
 pub(crate) fn budget(args: &BudgetArgs) -> Result<Code, Failure> {
     let (named, is_raise) = match args.words.as_slice() {
         [raise, rest @ ..] if raise == RAISE && args.amounts().next().is_some() => {
@@ -85,11 +113,7 @@ pub(crate) fn budget(args: &BudgetArgs) -> Result<Code, Failure> {
         [raise, run] if raise == RAISE => {
             let dir = args.view.ledger.dir();
             expect_person(dir, "")?;
-            let command = shell_command("budget", dir, &[RAISE, run, "--money", "2.00"]);
-            let message = format!(
-                "`budget raise {run}` names no amount\nhint: `{command}`, or --tokens, --attempts, --wall"
-            );
-            return Err(Failure::Usage(message));
+            return Err(read_state(dir, |state| Ok(no_amount(run_of(state, run)?, dir)))?);
         }
         [run] => (Some(run), false),
         [] => (None, false),

@@ -41,5 +41,12 @@ pub(crate) struct ForkArgs {
 pub(crate) fn fork(args: &ForkArgs) -> Result<Code, Failure> {
     let (run, name, step) =
         (run_name(&args.ledger, args.run.name())?, args.name.clone(), args.step.clone());
-    args.ledger.execute(ForkRequest { run, name, at: args.at, step, by: args.author.by.clone() })
+    args.ledger.execute(ForkRequest {
+        run,
+        name,
+        at: args.at,
+        step,
+        by: args.author.by.clone(),
+        is_of_agent: false,
+    })
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::plan::NameKind;
+use plan_ledger::plan::{Limits, NameKind};
 use plan_ledger::{ForkPoint, Run};
 
 use crate::protocol::Failure;
@@ -38,6 +38,9 @@ pub struct ForkRequest {
     #[serde(deserialize_with = "super::author::author")]
     #[cfg_attr(test, schemars(length(min = 1)))]
     pub by: String,
+    /// Whether an agent makes it that decides for no person: it gives no run a new budget.
+    #[serde(skip)]
+    pub is_of_agent: bool,
 }
 
 /// A run was forked.
@@ -72,6 +75,14 @@ impl RequestKind for ForkRequest {
             Some(run) => Ok(*run),
             None => run_of(state, &self.run).map(|run| run.id),
         })??;
+        if self.is_of_agent && ledger.run(parent)?.limits() != Limits::default() {
+            let message = format!(
+                "run {} has a budget, and a fork would have it once more, which only a person gives\nhint: tell the user \
+                 what it is for; a person forks it in a shell that no agent host started",
+                self.run
+            );
+            return Err(Failure::Rejected(message));
+        }
         let point = match (&self.step, self.at) {
             (Some(step), None) => ForkPoint::Before(step_of(&ledger.run(parent)?, step)?),
             (None, Some(at)) => ForkPoint::After(at),

@@ -172,8 +172,10 @@ impl AnswerLine for RetryAnswer {
     fn messages(&self) -> Vec<String> {
         let request = self.open_request.map(|seq| open_request_text(&self.run, seq));
         let pause = self.paused.as_ref().map(|cause| {
-            let unpause = request_command("unpause", &[&self.run]);
-            format!("the run is {cause}; nothing is dispatched until `{unpause}`")
+            let next = request_command("next", &[&self.run]);
+            format!(
+                "the run is {cause}, and nothing is dispatched: `{next}` says what continues it"
+            )
         });
         request.into_iter().chain(pause).collect()
     }

@@ -117,8 +117,10 @@ pub(super) fn made_by(
         if !plan_ledger::mutant!(AgentVersionRuns) {
             made.wait_for_approval();
         }
-        if let Request::ReleaseStep(request) = &mut made {
-            request.is_of_agent = true;
+        match &mut made {
+            Request::ReleaseStep(request) => request.is_of_agent = true,
+            Request::Fork(request) => request.is_of_agent = true,
+            _ => {}
         }
     }
     Ok(Some(made))

@@ -72,6 +72,14 @@ impl<'a> Variables<'a> {
         Self { lines: lines.collect() }
     }
 
+    /// Those after a name, and no more than a number of them.
+    #[must_use]
+    pub fn page(mut self, after: Option<&str>, limit: usize) -> Self {
+        self.lines.retain(|line| after.is_none_or(|after| line.name > after));
+        self.lines.truncate(limit);
+        self
+    }
+
     /// Its document.
     #[must_use]
     pub fn document(&self) -> Document {

@@ -9,6 +9,7 @@ use plan_ledger::{ContentHash, Run};
 
 use super::answers::{effect_of_answer, effect_of_decision, raise_by};
 use super::item::WaitingItem;
+use super::list::plan_file;
 use crate::advice::Advice;
 use crate::words::StepName;
 
@@ -119,16 +120,18 @@ pub fn start_judge(run: &str, ledger: &Path) -> Advice {
 }
 
 /// The command that starts a runner of a run whose last runner is not known: with the plan in the ledger, and with a
-/// worker if a step needs one.
+/// worker if a step needs one. A run without a plan needs one first.
 #[must_use]
 pub fn start_runner(run: &Run, ledger: &Path) -> Advice {
     let proposal = || run.newest_proposal().map(|(_, version)| version);
-    let plan = run.active_version().or_else(proposal).map(|version| version.plan.decode());
-    let needs_worker = plan.is_some_and(|plan| {
-        plan.steps.iter().any(|step| {
-            let owner = plan.owner_of(step);
-            plan.with_defaults(step).command.is_none() && !owner.is_some_and(is_person)
-        })
+    let Some(version) = run.active_version().or_else(proposal) else {
+        let words = [&plan_file(run), "--run", &run.name];
+        return Advice::new("plan propose", ledger, &words, "proposes a plan");
+    };
+    let plan = version.plan.decode();
+    let needs_worker = plan.steps.iter().any(|step| {
+        let owner = plan.owner_of(step);
+        plan.with_defaults(step).command.is_none() && !owner.is_some_and(is_person)
     });
     let start = Advice::new("run", ledger, &[&run.name], "starts a runner");
     if needs_worker { start.with_option("--worker", "CMD") } else { start }

@@ -460,6 +460,29 @@ fn usage_limit_uses_up_no_attempt() {
     assert_eq!((decision, &*rule, failures), (Decision::Fail, "any", 1));
 }
 
+/// Parallel workers that meet a limit which only a person ends ask one question.
+#[test]
+fn limit_of_an_owner_is_asked_about_once() {
+    let owned = |id: &str, owner: &str| Step { owner: Some(owner.to_owned()), ..step(id, &[]) };
+    let steps = vec![owned("a", "claude"), owned("b", "claude"), owned("c", "codex")];
+    let mut ledger = TestLedger::with(&plan(steps), RunPolicy::default());
+    let tokens = ["a", "b", "c"].map(|id| ledger.dispatch(id));
+    let decisions = tokens.map(|token| {
+        let outcome = Outcome::Failed {
+            class: FailureClass::Transient,
+            message: "spend limit".to_owned(),
+            payload: Json::new(&serde_json::json!({USAGE_LIMIT: "person"})),
+        };
+        let events = ledger.report(token, Receipt { outcome, ..Receipt::default() });
+        decided(&events).decision
+    });
+    let due = ledger.now + 300 * SECOND;
+    let [first, second, third] = decisions;
+    assert_eq!((first, second), (Decision::Escalate, Decision::RetryAt { due }));
+    assert_eq!(third, Decision::Escalate, "it is another account");
+    assert_eq!(ledger.state.runs.get(&RunId(1)).unwrap().questions.len(), 2);
+}
+
 /// A delay may end before it is due, once.
 #[test]
 fn delay_ends_before_it_is_due() {

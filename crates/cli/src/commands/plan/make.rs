@@ -106,10 +106,18 @@ pub(super) fn make(args: &PlanMakeArgs) -> Result<Code, Failure> {
     }
     let made = PlanFile::of_run(plan.clone(), BTreeMap::new(), BTreeMap::new());
     let proposed = propose(args, &run, plan, planner_use);
-    // The plan cost money: it is kept in the file even if the ledger refused it.
-    let Some(file) = &args.output else { return proposed };
-    match (write_plan(file, &made, (dir, &run)), &proposed) {
-        (Ok(()), _) => proposed,
+    // The plan cost money: it is kept in a file even if the ledger refused it.
+    let is_proposed = matches!(proposed, Ok(Code::Success));
+    let file = match &args.output {
+        Some(file) => file.clone(),
+        None if is_proposed => return proposed,
+        None => free_name(&run),
+    };
+    match (write_new_plan(&file, &made), &proposed) {
+        (Ok(()), _) => {
+            print_message(&next_of(&file, (dir, &run), is_proposed));
+            proposed
+        }
         (Err(failure), Ok(Code::Success)) => {
             let export = shell_command("plan export", dir, &[&run]);
             print_message(&format!("the plan is in the ledger, and not in the file: `{export}`"));
@@ -151,12 +159,30 @@ fn propose(
 }
 
 /// Writes the plan into a new file.
-fn write_plan(file: &Path, made: &PlanFile, (dir, run): (&Path, &str)) -> Result<(), Failure> {
-    write_new(file, &converted(file, made, form_of_name(file))?)?;
-    let shown = file.display().to_string();
-    let run_it = shell_command("run", dir, &[&shown, "--run", run]);
-    print_message(&format!("{shown}: the plan of run {run}; once it is approved: {run_it}"));
-    Ok(())
+fn write_new_plan(file: &Path, made: &PlanFile) -> Result<(), Failure> {
+    write_new(file, &converted(file, made, form_of_name(file))?)
+}
+
+/// What a person does with the file.
+fn next_of(file: &Path, (dir, run): (&Path, &str), is_proposed: bool) -> String {
+    let file = file.display().to_string();
+    let verb = if is_proposed { "run" } else { "plan propose" };
+    let command = shell_command(verb, dir, &[&file, "--run", run]);
+    if is_proposed {
+        format!("{file}: the plan of run {run}; once it is approved: `{command}`")
+    } else {
+        format!("{file}: the plan that was refused; change it, and propose it: `{command}`")
+    }
+}
+
+/// A new file in the current folder for the plan of a run.
+fn free_name(run: &str) -> PathBuf {
+    let is_plain = |c: &char| c.is_alphanumeric() || *c == '_';
+    let name: String = run.chars().map(|c| if is_plain(&c) { c } else { '-' }).collect();
+    let name = format!("plan-{name}");
+    let numbered = (2..1_000).map(|number| PathBuf::from(format!("{name}-{number}.yaml")));
+    let mut names = std::iter::once(PathBuf::from(format!("{name}.yaml"))).chain(numbered);
+    names.find(|file| file.symlink_metadata().is_err()).unwrap_or_else(|| PathBuf::from(name))
 }
 
 /// Rejects a file that cannot be created.

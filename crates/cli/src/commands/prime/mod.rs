@@ -18,7 +18,7 @@ pub(crate) use text::{PRIME_LENGTH_MAX, prime_text};
 use clap::Args;
 
 use crate::options::{LedgerArgs, RunArg, environment};
-use crate::output::{Code, Failure, is_for_agent, print_line, print_text};
+use crate::output::{Code, Failure, is_for_agent, print_line, print_text, shell_command};
 use crate::server::gone_ledger_text;
 
 const EXAMPLES: &str = "\
@@ -59,7 +59,10 @@ pub(crate) fn prime(args: &PrimeArgs) -> Result<Code, Failure> {
         (Some(line), true) => print_line(line)?,
         (None, true) => print_line(&PrimeLine::default())?,
         (Some(line), false) => print_text(&prime_text(line, PRIME_LENGTH_MAX))?,
-        (None, false) => print_text("there is no ledger here; `ledger init` creates one\n")?,
+        (None, false) => {
+            let init = shell_command("init", dir, &[]);
+            print_text(&format!("there is no ledger here; `{init}` creates one\n"))?;
+        }
     }
     Ok(Code::Success)
 }

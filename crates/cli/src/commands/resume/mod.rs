@@ -10,7 +10,7 @@ use std::process::Command;
 
 use clap::Args;
 
-use plan_ledger::{Error, ErrorKind, LedgerView, State, StepStatus};
+use plan_ledger::{Error, ErrorKind, LedgerView, Run, State, StepStatus};
 use plan_ledger_views::start_runner;
 
 use crate::commands::inspect::health::lost_text;
@@ -203,15 +203,21 @@ fn unknown_runner(dir: &Path, run: Option<&str>, state: &State) -> Failure {
         Some(name) => run_of(state, name).ok(),
         None => active.next().and_then(|(id, _)| state.runs.get(&id)),
     };
-    let start = named.map_or_else(
-        || shell_command("run", dir, &["PLAN"]),
-        |run| start_runner(run, dir).to_string(),
-    );
-    Failure::Usage(format!(
-        "no earlier runner of {of}{} is known to this user\nhint: start one with `{start}`, with the \
-         options that the earlier one had",
-        escape_path(dir)
-    ))
+    let has_plan = |run: &Run| run.active > 0 || run.newest_proposal().is_some();
+    let hint = match named {
+        Some(run) if !has_plan(run) => {
+            format!("first propose a plan: `{}`", start_runner(run, dir))
+        }
+        Some(run) => {
+            format!(
+                "start one with `{}`, with the options that the earlier one had",
+                start_runner(run, dir)
+            )
+        }
+        None => format!("start one with `{}`", shell_command("run", dir, &["PLAN"])),
+    };
+    let dir = escape_path(dir);
+    Failure::Usage(format!("no earlier runner of {of}{dir} is known to this user\nhint: {hint}"))
 }
 
 /// The runner of the named run, else of the only active run, else the newest runner.

@@ -11,6 +11,7 @@ use plan_ledger_files::{PlanFile, Programs, ReadOptions, read_tools};
 use crate::output::Failure;
 use crate::protocol::PlanContext;
 use crate::runner::{FailureDecider, Helpers, Judge, PlannedWork, Planner};
+use crate::server::AgentSession;
 
 /// The name of a planner's answer in error messages.
 const ANSWER_NAME: &str = "its answer";
@@ -61,7 +62,9 @@ impl HelperArgs {
     /// The judge, the planner and the decider. With `commands_approved`, commands in the plans of
     /// the planner need no question.
     pub(super) fn helpers(&self, commands_approved: bool) -> Result<Helpers, Failure> {
-        let judge = self.judge.clone().map(|command| Judge { command });
+        let chosen_by = AgentSession::of_environment().map(|session| session.name);
+        let judge = self.judge.clone();
+        let judge = judge.map(|command| Judge { command, chosen_by: chosen_by.clone() });
         let approval = match self.approve {
             PlannerApproval::Ask => ApprovalPolicy::Required,
             PlannerApproval::Auto => ApprovalPolicy::Automatic,
@@ -75,7 +78,8 @@ impl HelperArgs {
             commands_approved,
             tools,
         });
-        let decider = self.decider.clone().map(|command| FailureDecider { command });
+        let decider = self.decider.clone();
+        let decider = decider.map(|command| FailureDecider { command, chosen_by });
         Ok(Helpers { judge, planner, decider })
     }
 

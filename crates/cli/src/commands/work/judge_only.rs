@@ -182,8 +182,8 @@ impl Worker<'_> {
         };
         let dir = self.args.ledger.dir();
         let hint = if self.is_inside {
-            let judge = shell_command("work", dir, &[&run.name]);
-            format!("\nhint: a person starts `{judge} --judge-only --wait`")
+            let next = shell_command("next", dir, &[&run.name]);
+            format!("\nhint: a person starts a judge elsewhere: `{next}` tells a person how")
         } else if unapproved_commands(run).is_some() {
             let review = shell_command("plan review", dir, &[&run.name]);
             let hash = run.active_version().map(|active| active.hash).unwrap_or_default();

@@ -189,8 +189,8 @@ pub(super) const READS: &[Read] = &[
     view(
         "/v1/runs/{run}/variables",
         &["variables", "--run={run}"],
-        &[],
-        "Values, versions and origins",
+        &["after", "limit"],
+        "Values, versions and origins, or a page of them",
     ),
     view(
         "/v1/runs/{run}/variables/{name}",
@@ -198,11 +198,14 @@ pub(super) const READS: &[Read] = &[
         &[],
         "Every value that a variable had",
     ),
-    view_of_now(
-        "/v1/runs/{run}/questions",
-        &["questions", "--run={run}", "--decided"],
-        "Items that wait for a person, and decisions of people",
-    ),
+    Read {
+        query: &["after", "limit"],
+        ..view_of_now(
+            "/v1/runs/{run}/questions",
+            &["questions", "--run={run}", "--decided"],
+            "Items that wait for a person, and decisions of people, or a page of them",
+        )
+    },
     view_of_now(
         "/v1/runs/{run}/steps/{step}",
         &["step", "--run={run}", "--", "{step}"],

@@ -53,7 +53,7 @@ pub(crate) fn lacks(plan: &Plan, given: Given) -> Vec<String> {
     let budget = plan.budget;
     if budget.money_micros.is_none() && budget.tokens.is_none() && budget.attempts.is_none() {
         let text = "the plan has no budget: nothing limits what agents spend; `budget: {attempts: N}` in the plan";
-        let later = ", or `ledger budget RUN --money 5.00` once the run has started";
+        let later = ", or `ledger budget --help` for a run that is open";
         lines.push(format!("{text}{}", if is_for_agent() { "" } else { later }));
     }
     lines

@@ -12,6 +12,7 @@
 )))]
 pub(crate) mod left_out;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -29,7 +30,7 @@ use plan_ledger::{Error, ErrorKind, Rejection, Timestamp};
 
 use crate::json::line_value;
 
-use plan_ledger_views::{option, quoted};
+use plan_ledger_views::{OWN_LEDGER, ledger_option, option, quoted, quoted_folder};
 
 /// The exit codes, as `ledger --help` lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -325,7 +326,7 @@ impl From<Error> for Failure {
 /// The error of the library, with the commands and options that a person can use.
 fn with_commands(error: Error) -> Error {
     match hint_of(&error) {
-        Some(hint) => error.with_hint(hint),
+        Some(hint) => error.with_hint(hint.into_owned()),
         None => error,
     }
 }
@@ -339,22 +340,28 @@ pub(crate) fn error_line(error: &Error) -> String {
 }
 
 /// The hint about an error of the library, if it has none.
-fn hint_of(error: &Error) -> Option<&'static str> {
+fn hint_of(error: &Error) -> Option<Cow<'static, str>> {
     if let Some(advice) = error.advice() {
-        let is_taken = || error.location().path.as_deref().is_some_and(is_taken);
-        return Some(match advice {
-            Advice::CreateLedger if is_taken() => TAKEN_HINT,
-            advice => commands(advice),
+        let path = error.location().path.as_deref().filter(|_| advice == Advice::CreateLedger);
+        return Some(match path {
+            Some(path) if path.join(OWN_LEDGER).join("log").is_dir() => {
+                format!("did you mean {}?", quoted_folder(&path.join(OWN_LEDGER))).into()
+            }
+            Some(path) if is_taken(path) => TAKEN_HINT.into(),
+            Some(path) if path != Path::new(OWN_LEDGER) => {
+                format!("run `ledger init {}`, or set LEDGER_DIR", ledger_option(path)).into()
+            }
+            _ => commands(advice).into(),
         });
     }
     if let Some(Rejection::NoSuchQuestion(_)) = error.rejection() {
-        return Some("`ledger questions` lists what waits for a person");
+        return Some("`ledger questions` lists what waits for a person".into());
     }
     let source = std::error::Error::source(error).and_then(|it| it.downcast_ref::<io::Error>());
     match source.map(io::Error::kind) {
         _ if error.hint().is_some() => None,
-        Some(io::ErrorKind::PermissionDenied) => Some(DENIED_HINT),
-        Some(io::ErrorKind::ReadOnlyFilesystem) => Some(READ_ONLY_HINT),
+        Some(io::ErrorKind::PermissionDenied) => Some(DENIED_HINT.into()),
+        Some(io::ErrorKind::ReadOnlyFilesystem) => Some(READ_ONLY_HINT.into()),
         _ => None,
     }
 }

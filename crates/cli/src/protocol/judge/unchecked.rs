@@ -103,8 +103,7 @@ pub(crate) fn no_judge_text(ledger: &Path, run: &Run) -> Option<String> {
     }
     (!has_judge(ledger, run.id)).then(|| {
         format!(
-            "nothing checks it until a person starts a judge: `ledger work {name} --judge-only --wait` or \
-             `ledger serve --checks`"
+            "nothing checks it until a person starts a judge: `ledger next {name}` tells a person how"
         )
     })
 }

@@ -22,13 +22,15 @@ pub struct Helpers {
 pub struct FailureDecider {
     /// The shell command.
     pub command: String,
+    /// The agent session that started its runner, and so chose it.
+    pub chosen_by: Option<String>,
 }
 
 impl FailureDecider {
     /// The name under which its decisions are recorded.
     #[must_use]
     pub fn name(&self) -> String {
-        format!("decider:{}", program(&self.command))
+        name_of("decider:", &self.command, self.chosen_by.as_deref())
     }
 }
 
@@ -37,6 +39,8 @@ impl FailureDecider {
 pub struct Judge {
     /// The shell command.
     pub command: String,
+    /// The agent session that started its runner, and so chose it.
+    pub chosen_by: Option<String>,
 }
 
 /// A command that writes a new plan version on request.
@@ -66,7 +70,7 @@ impl Judge {
     /// The name under which its verdicts are recorded.
     #[must_use]
     pub fn name(&self) -> String {
-        format!("judge:{}", program(&self.command))
+        name_of("judge:", &self.command, self.chosen_by.as_deref())
     }
 }
 
@@ -94,6 +98,12 @@ impl Planner {
     pub(crate) fn environment(&self, run: &str) -> Vec<(String, String)> {
         vec![("LEDGER_RUN".to_owned(), run.to_owned()), ("LEDGER_BY".to_owned(), self.name())]
     }
+}
+
+/// The name of a helper: its program, and the agent that chose it, since its decisions then are those of an agent.
+fn name_of(prefix: &str, command: &str, chosen_by: Option<&str>) -> String {
+    let by = chosen_by.map(|agent| format!(" (chosen by {agent})")).unwrap_or_default();
+    format!("{prefix}{}{by}", program(command))
 }
 
 /// The time limit of a judge or a planner in seconds, if the plan has no timeout for its steps.
@@ -131,7 +141,7 @@ mod tests {
 
     #[test]
     fn helper_name_is_its_program() {
-        let name = |command: &str| Judge { command: command.to_owned() }.name();
+        let name = |command: &str| Judge { command: command.to_owned(), chosen_by: None }.name();
         assert_eq!(name("./bin/judge.sh --strict"), "judge:judge.sh");
         assert_eq!(name("MODEL=small 'my/judge' x"), "judge:judge");
         assert_eq!(name("sh -e bin/judge.sh"), "judge:judge.sh");

@@ -223,8 +223,8 @@ impl Gone {
     /// The hint for a person.
     fn hint(&self) -> &'static str {
         if self.is_folder_there {
-            "restore a backup; or to start a new ledger, add --accept-rollback to `ledger run` or `ledger init`: finished \
-             work is done again"
+            "restore a backup; or to start a new ledger, add --accept-rollback to `run` or `init`: finished work is done \
+             again"
         } else {
             "restore a backup; or start a new ledger with `ledger run` or `ledger init`: finished work is done again"
         }

@@ -18,7 +18,8 @@ const EXAMPLES: &str = "\
 Examples:
   ledger inspect .ledger variables
   ledger inspect .ledger variables my-plan --at 900
-  ledger inspect .ledger variables --history score every value that it had, and its origin";
+  ledger inspect .ledger variables --history score every value that it had, and its origin
+  ledger inspect .ledger variables --after m --limit 100   a page of a long list";
 
 /// The variables of a run: values, versions and origins; or the history of one
 #[derive(Debug, Args)]
@@ -27,8 +28,14 @@ pub(crate) struct VariablesArgs {
     #[command(flatten)]
     run: RunArg,
     /// Every value that this variable had
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["after", "limit"])]
     history: Option<String>,
+    /// Only variables after this name; they are in the order of their names
+    #[arg(long, value_name = "NAME")]
+    after: Option<String>,
+    /// At most this many variables
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
     #[command(flatten)]
     at: AtArg,
 }
@@ -44,7 +51,8 @@ pub(crate) fn variables(
         return ledger.finish(out);
     }
     let run = ledger.run(id)?;
-    let view = Variables::of(run);
+    let limit = args.limit.and_then(|limit| limit.try_into().ok()).unwrap_or(usize::MAX);
+    let view = Variables::of(run).page(args.after.as_deref(), limit);
     match context.form {
         Form::Json => view.lines.iter().try_for_each(|line| out.json(line))?,
         Form::Text => {

@@ -196,7 +196,11 @@ fn commands(
     let reasons = entries.flat_map(|(number, entry)| {
         entry.reasons.iter().map(move |reason| (Some(*number), reason))
     });
-    let ready = run.step(found.step).filter(|step| step.status == StepStatus::Ready);
+    // What holds the run names its own commands.
+    let is_free = run.pause.is_none()
+        && run.replan_hold().is_none_or(|hold| !hold.holds(found.step))
+        && run.why_stopping().is_none();
+    let ready = run.step(found.step).filter(|it| it.status == StepStatus::Ready && is_free);
     if let Some(owner) = ready.and_then(|step| step.owner()).filter(|owner| is_person(owner)) {
         let (step, owner) = (StepName::of(run, found.step), owner.to_owned());
         let (_, person) = pending_commands(&WaitingItem::Person { step, owner }, &run.name, at.dir);

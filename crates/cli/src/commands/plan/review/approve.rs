@@ -1,13 +1,17 @@
 //! `ledger plan approve` and `ledger plan reject`: the review of a plan version.
 
+use std::path::Path;
+
 use clap::Args;
 
 use plan_ledger::plan::Review;
+use plan_ledger_views::{approval_of, approve_version};
 
-use crate::commands::inspect::run_name;
+use crate::commands::inspect::{read_state, run_name};
 use crate::options::{ByOption, LedgerArgs, RunArg};
-use crate::output::{Code, Failure};
-use crate::requests::ReviewRequest;
+use crate::output::{Code, Failure, print_message};
+use crate::requests::{ReviewRequest, run_of};
+use crate::runner::folder_here;
 
 use crate::commands::plan::planned_files::execute_and_note;
 
@@ -49,5 +53,37 @@ fn review(args: &PlanApproveArgs, review: Review) -> Result<Code, Failure> {
     let PlanApproveArgs { ledger, run, author, note, shown } = args;
     let (run, by, note, shown) =
         (run_name(ledger, run.name())?, author.by.clone(), note.clone(), shown.clone());
-    execute_and_note(ledger, ReviewRequest { run, review, by, note, shown })
+    let request = ReviewRequest { run: run.clone(), review, by, note, shown };
+    let code = execute_and_note(ledger, request)?;
+    if code == Code::Success && review == Review::Approved {
+        warn_of_folder(ledger.dir(), &run)?;
+    }
+    Ok(code)
+}
+
+/// Warns if a judge runs the commands that were approved in a folder that seems to have nothing to do with the run.
+fn warn_of_folder(dir: &Path, run: &str) -> Result<(), Failure> {
+    let Some(here) = folder_here() else { return Ok(()) };
+    let ledger = dir.canonicalize().ok();
+    let Some(beside) =
+        ledger.as_deref().and_then(Path::parent).filter(|it| *it != Path::new(&here))
+    else {
+        return Ok(());
+    };
+    let found = read_state(dir, |state| {
+        let run = run_of(state, run)?;
+        let is_here = approval_of(run).is_some_and(|it| it.folder.as_ref() == Some(&here));
+        let claims = run.steps.iter().filter_map(|step| step.attempt()?.process.as_ref());
+        let mut folders = claims.filter_map(|process| process.folder.as_ref());
+        let is_claimed = folders.any(|folder| Path::new(folder).starts_with(&here));
+        let hash = run.active_version().map(|version| version.hash);
+        Ok(hash.filter(|_| is_here && !is_claimed).map(|hash| (run.name.clone(), hash)))
+    })?;
+    let (Some((run, hash)), Some(ledger)) = (found, &ledger) else { return Ok(()) };
+    let again = approve_version(&run, ledger, hash).in_folder(&beside.display().to_string());
+    print_message(&format!(
+        "warning: a judge runs the commands in {here}, but neither is the ledger there nor was a step claimed there; \
+         beside the ledger: `{again}`"
+    ));
+    Ok(())
 }

@@ -13,7 +13,7 @@ use plan_ledger::plan::{
     CommandsApproval, CompactPlan, ExecutedPart, PlanDiff, PlanVersion, Provenance, QuestionBody,
     diff,
 };
-use plan_ledger::{ContentHash, Plan, Question, Run};
+use plan_ledger::{ContentHash, Plan, Question, Run, RunStatus};
 use plan_ledger_views::approve_version;
 
 use crate::commands::drill::LastDrill;
@@ -52,12 +52,13 @@ pub(super) fn review(args: &PlanReviewArgs) -> Result<Code, Failure> {
 }
 
 fn show_proposal(args: &PlanReviewArgs, run: &Run) -> Result<Code, Failure> {
-    let Some((number, version)) = run.newest_proposal() else {
+    let is_open = !matches!(run.status, RunStatus::Ended(_));
+    let Some((number, version)) = run.newest_proposal().filter(|_| is_open) else {
         let mut text = format!("run {}: no plan version waits for approval", run.name);
         if let Some(approved) = approval_of(run) {
             text = format!("{text}; {}", approved_text(run, approved));
         }
-        if let (Some(plan), Some(_)) = (run.plan(), unapproved_commands(run)) {
+        if let (Some(plan), Some(_), true) = (run.plan(), unapproved_commands(run), is_open) {
             let hash = run.active_version().map(|active| active.hash).unwrap_or_default();
             let approve = approve_by(args, run, hash);
             let executes = plan.decode().executed_text();

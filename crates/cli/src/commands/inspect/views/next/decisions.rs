@@ -18,6 +18,8 @@ use crate::output::render::{Paint, Table};
 use crate::output::{Failure, escape_control};
 use plan_ledger_views::{event_subject, event_text};
 
+use super::page::Page;
+
 /// A decision of a person.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
@@ -68,18 +70,20 @@ fn decisions<'a>(run: &'a Run, history: &'a RunHistory) -> Vec<DecisionLine<'a>>
 
 pub(super) fn print_decisions(
     ledger: &LedgerAt<'_>,
-    run: &Run,
-    history: &RunHistory,
+    (run, history): (&Run, &RunHistory),
+    page: &mut Page,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
-    let decisions = decisions(run, history);
+    let mut decisions = decisions(run, history);
+    let is_empty = decisions.is_empty();
+    decisions.retain(|_| page.takes());
     if ledger.context.form == Form::Json {
         return decisions.iter().try_for_each(|decision| out.json(decision));
     }
     out.line("")?;
     out.painted(Paint::Heading, &format!("decided in run {}", escape_control(&run.name)))?;
     ledger.print_first_record(out)?;
-    if decisions.is_empty() {
+    if is_empty {
         return out.line("no decision by a person");
     }
     let time_of = |seq| history.records.iter().find(|it| it.seq == seq).map(|it| it.time);

@@ -30,11 +30,13 @@ pub(crate) mod decisions;
 mod facts;
 #[cfg(feature = "mcp")]
 mod open;
+mod page;
 
 use decisions::print_decisions;
 use facts::{QuestionFact, facts, step_context};
 #[cfg(feature = "mcp")]
 pub(crate) use open::{OpenDecision, open_decisions};
+use page::PageArgs;
 
 const NEXT_EXAMPLES: &str = "\
 Examples:
@@ -51,6 +53,7 @@ Examples:
   ledger questions --ledger other --json
   ledger questions my-plan --decided               also what people decided, and whom it was for
   ledger questions --at 900                        what waited after record 900
+  ledger questions --at 900 --after 100 --limit 50   a page of a long list
 
 It takes no lock, and may be used while a run is active. `ledger next` lists the other actions, too.";
 
@@ -76,6 +79,8 @@ pub(crate) struct QuestionsArgs {
     #[arg(long)]
     decided: bool,
     #[command(flatten)]
+    page: PageArgs,
+    #[command(flatten)]
     at: AtArg,
 }
 
@@ -100,7 +105,7 @@ pub(crate) fn next(
         of_runs.push(RunActions::of(&ledger, run, limited(&actions, run, context.dir)));
     }
     match context.form {
-        Form::Json => print_json(&of_runs, out)?,
+        Form::Json => print_json(&of_runs, waiting(&of_runs), out)?,
         Form::Text => print_groups(&of_runs, out)?,
     }
     match ledger.finish(out)? {
@@ -121,13 +126,17 @@ pub(crate) fn questions(
     }
     ledger.announce_problems(out)?;
     let mut of_runs = Vec::new();
+    let (mut page, mut count) = (args.page.begin(), 0);
     for id in &shown {
         let run = ledger.run(*id)?;
-        of_runs.push(RunActions::of(&ledger, run, items_of_persons(run, ledger.surroundings())));
+        let mut items = items_of_persons(run, ledger.surroundings());
+        count += items.len();
+        items.retain(|_| page.takes());
+        of_runs.push(RunActions::of(&ledger, run, items));
     }
     match context.form {
-        Form::Json => print_json(&of_runs, out)?,
-        Form::Text if waiting(&of_runs) == 0 && ledger.code() == Code::Success => {
+        Form::Json => print_json(&of_runs, count, out)?,
+        Form::Text if count == 0 && ledger.code() == Code::Success => {
             out.line("nothing waits for a person")?;
         }
         Form::Text => of_runs.iter().try_for_each(|of| of.print(NextGroup::Person, 0, out))?,
@@ -136,7 +145,7 @@ pub(crate) fn questions(
     if args.decided {
         for id in shown {
             let history = ledger.run_history(id)?;
-            print_decisions(&ledger, ledger.run(id)?, &history, out)?;
+            print_decisions(&ledger, (ledger.run(id)?, &history), &mut page, out)?;
         }
     }
     ledger.finish(out)
@@ -221,11 +230,15 @@ fn waiting(of_runs: &[RunActions<'_>]) -> usize {
     actions.filter(|action| action.item.is_item_of_person()).count()
 }
 
-fn print_json(of_runs: &[RunActions<'_>], out: &mut Output<'_>) -> Result<(), Failure> {
+fn print_json(
+    of_runs: &[RunActions<'_>],
+    waiting: usize,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
     for line in of_runs.iter().flat_map(RunActions::lines) {
         out.json(&line)?;
     }
-    out.json(&NextSummaryLine { waiting: waiting(of_runs) })
+    out.json(&NextSummaryLine { waiting })
 }
 
 fn print_groups(of_runs: &[RunActions<'_>], out: &mut Output<'_>) -> Result<(), Failure> {
@@ -300,6 +313,6 @@ pub(crate) struct NextLine<'a> {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct NextSummaryLine {
-    /// The number of items that wait for a person.
+    /// The number of items that wait for a person, also on other pages.
     waiting: usize,
 }
