@@ -143,9 +143,10 @@ pub(crate) struct CheckAtWork {
 pub(crate) fn checks_at_work(ledger: &Path, state: &State, run: RunId) -> Vec<CheckAtWork> {
     let of_others = checks_folder(ledger);
     let start = format!("run-{run}-");
+    // The name is checked first: a ledger of many runs has files of all of them.
     let is_of_run = |path: &PathBuf| {
-        path.is_dir()
-            && path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&start))
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&start))
+            && path.is_dir()
     };
     let others = paths(&of_others).into_iter().filter(is_of_run);
     let folders = others.chain([scratch_folder(ledger, run)]);

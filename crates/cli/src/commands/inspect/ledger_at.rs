@@ -3,8 +3,8 @@
 //! Invariants:
 //! - The state comes from the newest valid snapshot and the records after it; nothing else is read.
 //! - If damage prevents that, the state before the damage is shown, and the exit code reports it.
-//! - A run of which only the summary is kept is shown in its state at the record that ended it;
-//!   other runs may be absent from that state.
+//! - A run that is only kept as a summary is shown in its state at the record that ended it; other
+//!   runs may be absent from that state.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -57,9 +57,9 @@ pub(crate) struct LedgerAt<'a> {
     pub(crate) runner: RunnerStatus,
     /// The claims of processes that are gone; none for a past state.
     pub(crate) dead: Vec<GoneClaim>,
-    /// What runners wait for; nothing for a past state.
+    /// The waits of runners; empty for a past state.
     pub(crate) waits: Vec<RunnerWait>,
-    /// What workers print over and over; nothing for a past state.
+    /// Repeated output of workers; empty for a past state.
     pub(crate) repeats: Vec<RepeatingAttempt>,
     /// The reason why the state is not the newest one; `None` if it is.
     past: Option<String>,
@@ -170,7 +170,7 @@ impl<'a> LedgerAt<'a> {
         let Some(summary) = self.state.summaries.get(&id).cloned() else {
             return Err(not_found(Missing::Run, format!("there is no run {id}"), self.code()));
         };
-        // The records of one run do not show what was lost before them.
+        // The records of one run do not show earlier losses.
         let alone = if self.state.lost.is_empty() {
             self.view.state_of_run(id, summary.seq)?
         } else {
@@ -201,7 +201,7 @@ impl<'a> LedgerAt<'a> {
         run.ok_or_else(missing)
     }
 
-    /// What the next actions depend on.
+    /// The inputs of the next actions.
     pub(crate) fn surroundings(&self) -> Surroundings<'_> {
         let Self { context, now, runner, dead, waits, .. } = self;
         let is_damaged = self.code() == Code::Damaged;
@@ -213,7 +213,7 @@ impl<'a> LedgerAt<'a> {
         self.surroundings().activity(&self.state, run)
     }
 
-    /// What the workers of some steps of a run print over and over.
+    /// Repeated output of the workers of some steps of a run.
     pub(crate) fn repeats_of<'b>(
         &'b self,
         run: &Run,
@@ -276,9 +276,20 @@ impl<'a> LedgerAt<'a> {
         run: &Run,
         out: &mut Output<'_>,
     ) -> Result<(), Failure> {
+        self.heading_of(what, run, &self.activity(run), out)
+    }
+
+    /// Prints the heading of a view of a run that stands like that.
+    pub(crate) fn heading_of(
+        &self,
+        what: &str,
+        run: &Run,
+        stands: &RunActivity,
+        out: &mut Output<'_>,
+    ) -> Result<(), Failure> {
         let name = format!("{what} of run {}", escape_control(&run.name));
         let name = out.style.paint(Paint::Heading, &name);
-        let status = activity_text(&self.activity(run), out.style);
+        let status = activity_text(stands, out.style);
         out.line(&format!("{name} ({}): {status}", run.id))?;
         self.print_past(out)
     }
@@ -296,7 +307,7 @@ impl<'a> LedgerAt<'a> {
         out.painted(Paint::Notice, &format!("{past}, {time}"))
     }
 
-    /// Prints what is wrong with the ledger before the view, since it decides how the view is read.
+    /// Prints the damage of the ledger before the view, since it affects the meaning of the view.
     pub(crate) fn announce_problems(&mut self, out: &mut Output<'_>) -> Result<(), Failure> {
         if self.context.form == Form::Json {
             return Ok(());
@@ -312,7 +323,7 @@ impl<'a> LedgerAt<'a> {
         out.line("")
     }
 
-    /// Prints what could not be read and, in JSON, the record of the state.
+    /// Prints the unreadable parts and, in JSON, the record of the state.
     pub(crate) fn finish(&self, out: &mut Output<'_>) -> Result<Code, Failure> {
         expect_valid(&self.state)?;
         match self.context.form {
@@ -380,7 +391,7 @@ fn is_damage(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Tampered | ErrorKind::Unsupported)
 }
 
-/// The error for a run of which only the summary is left.
+/// The error for a run that is only kept as a summary.
 fn summary_only_error(summary: &RunSummary, error: &Error) -> Error {
     let RunSummary { name, ending, seq, steps, accepted, skipped, attempts, .. } = summary;
     let message = format!(

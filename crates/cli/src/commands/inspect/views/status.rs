@@ -1,5 +1,5 @@
-//! The status of a run for its user: what is done, what happens now, what a person must do, and the
-//! commands that move the run forward.
+//! The status of a run for its user: progress, current activities, required actions, and the
+//! commands that continue the run.
 //!
 //! Invariant: what the run does and what waits is computed once, by the package of views; this module prints it.
 
@@ -44,7 +44,7 @@ pub(crate) fn show_user(
         let line = line.with_stale_files(stale_files(ledger, run));
         return out.json(&line.with_answers(ledger.answers_of_others(run.id)));
     }
-    ledger.heading("status", run, out)?;
+    ledger.heading_of("status", run, &stands, out)?;
     print_progress(run, &progress, out)?;
     print_now(ledger, run, &stands, out)?;
     print_failed(run, out)?;
@@ -71,7 +71,7 @@ pub(crate) fn show_user(
     print_actions("next", &next, out)
 }
 
-/// Prints what a person may want to look at.
+/// Prints the warnings for a person.
 pub(crate) fn print_warnings(
     ledger: &LedgerAt<'_>,
     run: &Run,
@@ -83,14 +83,14 @@ pub(crate) fn print_warnings(
     all.try_for_each(|text| out.painted(Paint::Notice, &format!("  warning: {text}")))
 }
 
-/// Prints the steps whose files changed since the plan was made.
+/// Prints the steps with files that changed since the plan was made.
 fn print_stale(ledger: &LedgerAt<'_>, run: &Run, out: &mut Output<'_>) -> Result<(), Failure> {
     let stale = stale_files(ledger, run).unwrap_or_default();
     let mut lines = stale_lines(run, &stale).into_iter();
     lines.try_for_each(|line| out.painted(Paint::Notice, &format!("  {line}")))
 }
 
-/// A line for each of the first steps whose files changed since the plan was made.
+/// A line for each of the first steps with files that changed since the plan was made.
 pub(crate) fn stale_lines(run: &Run, stale: &[(StepNumber, Vec<String>)]) -> Vec<String> {
     let line = |(number, files): &(StepNumber, Vec<String>)| {
         let text = escape_control(&stale_text(files));
@@ -186,7 +186,7 @@ fn criterion_of(run: &Run, step: Option<StepNumber>, criterion: u32) -> Option<S
     }
 }
 
-/// What became of the worker of a step whose runner is gone.
+/// The state of a step's worker after its runner ended.
 fn left_at_work(ledger: &LedgerAt<'_>, run: &Run, number: StepNumber) -> WorkerEnd {
     let dir = ledger.surroundings().dir;
     let Some(attempt) = run.step(number).and_then(|step| step.attempt()) else {
