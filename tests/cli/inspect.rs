@@ -295,7 +295,7 @@ fn the_summary_as_json() {
     assert_eq!(run["outcome_unknown"], json!([{"step": 3, "id": "mail"}]));
     let actions: Vec<_> =
         run["next"].as_array().unwrap().iter().map(|next| next["action"].clone()).collect();
-    assert_eq!(actions, ["accept", "answer", "retry"]);
+    assert_eq!(actions, ["answer", "retry", "accept"]);
     let ledger = &look.of_type("ledger")[0];
     assert_eq!(ledger["health"]["status"], "good");
     assert_eq!(ledger["health"]["opening"]["verdict"], "clean");

@@ -128,7 +128,7 @@ fn what_is_left_goes_down_to_what_the_books_say() {
         json.of_type("budget_part").into_iter().find(|part| part["part"] == "tokens").unwrap();
     assert_eq!((&tokens["left"], &tokens["limit"]), (&json!(400), &json!(1000)));
     let text = look(&place.dir, &["budget", "dear", "--chart"]);
-    text.has("tokens    600    -          -          1,000     400")
+    text.has("tokens    600    -         -          1,000     400")
         .has("[#########-------]")
         .has("remaining tokens")
         .has("remaining attempts")

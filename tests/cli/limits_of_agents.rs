@@ -317,8 +317,8 @@ fn status_says_until_when_a_limit_is_waited_for() {
     let worker = "echo 'rate limit reached, try again in 2 hours' >&2; exit 1";
     let run = start(&mut place.command(&["run", "plan.yaml", "--worker", worker]));
     wait_until("the run waits", || run.complained("waiting until "));
-    let text = "2 steps are delayed before their retries, the first one until 2";
-    place.ledger("status").code(0).says(&[text, "Z: exit status 1: rate limit reached"]);
+    let words = ["status of run plan (1): waiting until 2", "Z: exit status 1: rate limit reached"];
+    place.ledger("status").code(0).says(&words);
     run.signal("TERM");
     run.end();
 }

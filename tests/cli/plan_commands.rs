@@ -144,7 +144,7 @@ fn plan_waits_for_its_reviewer() {
     let place = Place::new();
     place.write("plan.yaml", ASKED);
     let words = ["Is this the plan?", "for ana", "whether to activate version 1"];
-    place.ledger("run plan.yaml").code(3).says(&words).says(&["yes\n", "abort\n"]);
+    place.ledger("run plan.yaml").code(3).says(&words).says(&["yes ", "abort "]);
     place.ledger("run plan.yaml").code(3).says(&words);
     let shown = place.ledger("plan review plan --json").code(3).lines()[0]["hash"].clone();
     let shown = shown.as_str().unwrap().get(..12).unwrap().to_owned();

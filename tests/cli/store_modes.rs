@@ -671,7 +671,7 @@ fn side_car_stops_where_a_recovery_wrote_records_again() {
     log.close().unwrap();
     let error = side_car(&disk).and_then(|mut side_car| side_car.ship()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Diverged, "{error}");
-    assert!(error.to_string().contains("other segments"), "{error}");
+    assert!(error.to_string().contains("different segments"), "{error}");
     let own = whole(&reader(&disk));
     let common = restored(&store).unwrap().1.len();
     let joined = join_again(&disk, &store.handle()).unwrap();

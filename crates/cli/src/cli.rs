@@ -348,7 +348,6 @@ mod tests {
         assert!(!rejected("ledger cap --owner o none"));
         assert!(!rejected("ledger answer r s did-not-happen --by me"));
         assert!(!rejected("ledger answer 12 yes --by me"));
-        assert!(rejected("ledger answer 12 --by me"));
         assert!(rejected("ledger answer a b c d --by me"));
         assert!(rejected("ledger fork r --at 3 --step s --name n"));
         assert!(rejected("ledger fork r --name n"));

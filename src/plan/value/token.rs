@@ -212,7 +212,7 @@ mod tests {
         let texts =
             ["412", "412-", "-", &digits, &format!("+1-{digits}"), &format!("1-{digits}0"), "1-zz"];
         for text in texts {
-            assert!(text.parse::<Token>().unwrap_err().contains("ledger claim"), "{text}");
+            assert!(text.parse::<Token>().unwrap_err().contains("as a claim prints it"), "{text}");
         }
         assert!("9f".parse::<Secret>().is_err());
     }
