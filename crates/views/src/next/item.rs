@@ -165,7 +165,7 @@ impl NextItem {
         }
     }
 
-    /// For whom it is.
+    /// The addressee.
     #[must_use]
     pub fn group(&self) -> NextGroup {
         match self {
@@ -191,7 +191,7 @@ impl NextItem {
         }
     }
 
-    /// Whether it can be done now.
+    /// Whether the action can be taken now.
     #[must_use]
     pub fn is_possible_now(&self) -> bool {
         !matches!(self.word(), "wait" | "none" | "capped" | "stop")

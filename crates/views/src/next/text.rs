@@ -96,6 +96,6 @@ fn failed_text(steps: &[StepName], more: u32) -> String {
     steps.iter().map(StepName::short).chain(more).collect::<Vec<_>>().join(", ")
 }
 
-/// What is missing where a broken assumption failed a run.
+/// The missing parts after a broken assumption failed a run.
 const NO_REPLANS: &str = "; an assumption of the plan is broken, and it allows no other plan: set \
                           `max_replans` in its `failure`, or run it with --planner";

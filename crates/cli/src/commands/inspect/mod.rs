@@ -1,4 +1,4 @@
-//! `ledger inspect` and `ledger status`: print what a ledger contains, as text or as JSON Lines.
+//! `ledger inspect` and `ledger status`: print the contents of a ledger, as text or as JSON Lines.
 //!
 //! Each subcommand is a view in `views`. Views of the log read its files directly. Views of runs
 //! start from a [`ledger_at::LedgerAt`]: the state after one record, the newest by default. `json`

@@ -30,7 +30,7 @@ pub(crate) struct NextAction {
     /// The item; for the rest of a long list, the first one of it.
     pub(crate) item: NextItem,
     pub(crate) text: String,
-    /// Commands, one of which is enough.
+    /// Alternative commands: one of them is enough.
     pub(crate) commands: Vec<String>,
     /// What each command does.
     pub(crate) effects: Vec<String>,
@@ -93,9 +93,9 @@ impl NextAction {
 pub(crate) struct NextActionJson {
     /// The kind of the action.
     action: &'static str,
-    /// The first of the commands; null if there is none, or if a person decides among them.
+    /// The first of the commands; null without a command, or if a person chooses one.
     command: Option<String>,
-    /// Commands, one of which is enough.
+    /// Alternative commands: one of them is enough.
     commands: Vec<String>,
     /// What each command does, in the order of `commands`.
     effects: Vec<String>,
@@ -113,7 +113,7 @@ impl From<NextAction> for NextActionJson {
     }
 }
 
-/// What the next actions depend on, beside the state.
+/// The inputs of the next actions, beside the state.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Surroundings<'a> {
     /// The ledger's folder, for commands.
@@ -122,7 +122,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) runner: &'a RunnerStatus,
     /// The claims of processes that are gone.
     pub(crate) dead: &'a [GoneClaim],
-    /// What runners wait for.
+    /// The waits of runners.
     pub(crate) waits: &'a [RunnerWait],
     /// Whether not all records can be read.
     pub(crate) is_damaged: bool,

@@ -37,7 +37,8 @@ const LISTED_MAX: usize = 5;
 /// How many records before the last one are looked at for changes of the run.
 const CHANGES_READ_MAX: usize = 64;
 
-/// What an agent must know to continue. Without a ledger, or without a run, most members are empty.
+/// The facts that an agent needs to continue. Without a ledger, or without a run, most members are
+/// empty.
 #[derive(Debug, Default, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct PrimeLine {
@@ -47,7 +48,7 @@ pub(crate) struct PrimeLine {
     pub(super) active_runs: Vec<String>,
     /// What people answered about the steps in `claimed` and `ready`, with a note: the last answer for each.
     pub(super) answers: Vec<AnswerNoteJson>,
-    /// What is left of the run's budget; absent limits are unlimited.
+    /// The rest of the run's budget; absent limits are unlimited.
     pub(super) budget_left: Limits,
     /// The last changes of the run, newest first.
     pub(super) changes: Vec<ChangeJson>,
@@ -63,11 +64,11 @@ pub(crate) struct PrimeLine {
     pub(super) ready: Vec<ReadyStepJson>,
     /// The number of steps that can be dispatched.
     pub(super) ready_count: usize,
-    /// What the plan says about the work.
+    /// The plan's description of the work.
     pub(super) plan: PlanNotes,
     /// The versions that a person rejected since the active one became active.
     pub(super) rejections: Vec<RejectionJson>,
-    /// The run; null if there is none, or if several are active and none was named.
+    /// The run; null without a run, or if several are active and none was named.
     pub(super) run: Option<String>,
     /// The last record of the ledger.
     pub(super) seq: u64,
@@ -79,7 +80,7 @@ pub(crate) struct PrimeLine {
     pub(super) continues: bool,
     /// The plan's title.
     pub(super) title: String,
-    /// What the runner waits for before it dispatches ready steps.
+    /// The waits of the runner before it dispatches ready steps.
     pub(super) waits: Vec<WaitingJson>,
     /// The items that wait for a person: the first five.
     pub(super) waiting: Vec<WaitingJson>,
@@ -87,7 +88,7 @@ pub(crate) struct PrimeLine {
     pub(super) waiting_count: usize,
 }
 
-/// What a plan says about the work, apart from its steps.
+/// A plan's description of the work, apart from its steps.
 #[derive(Debug, Default, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct PlanNotes {
@@ -186,7 +187,7 @@ pub(crate) struct ReadFrom<'a> {
     view: LedgerView,
     fold: Fold,
     now: Timestamp,
-    /// Which records it lacks that it had before.
+    /// The records that it had before and now lacks.
     rollback: Option<String>,
 }
 
@@ -222,7 +223,8 @@ impl<'a> ReadFrom<'a> {
         first.or_else(|| self.fold.unreadable.clone())
     }
 
-    /// The steps in flight whose workers are gone: the processes that claimed them, or the runner that started them.
+    /// The steps in flight with dead workers: the processes that claimed them, or the runner that
+    /// started them, have ended.
     fn gone_steps(&self, run: &Run, runner: &KnownRunner<'_>) -> BTreeSet<StepNumber> {
         let state = self.state();
         let claimed = gone_steps(state, run, runner.gone).into_iter().map(|(number, _)| number);
@@ -333,7 +335,7 @@ impl PrimeLine {
                 title: name_and_title(run, number).1,
             })
         };
-        // What a pause or a request for a new plan holds is not offered.
+        // Steps that a pause or a request for a new plan holds are not offered.
         let hold = run.replan_hold();
         let is_free = |number: &StepNumber| {
             run.pause.is_none() && hold.as_ref().is_none_or(|hold| !hold.holds(*number))
@@ -343,7 +345,7 @@ impl PrimeLine {
             text: pending_commands(item, &run.name, from.dir).0,
         };
         let wait = |wait| WaitingJson { text: wait_text(wait, run, from.now) };
-        // What is not approved is an item of its own.
+        // Unapproved commands are a separate item.
         let unchecked: Vec<WaitingJson> =
             if is_unapproved(run) { Vec::new() } else { unchecked(from.dir, run) };
         let claims = steps_in_flight(state, run).map(|(number, _)| number).take(LISTED_MAX);
@@ -411,7 +413,7 @@ fn rejections(run: &Run) -> Vec<RejectionJson> {
     rejected.map(|(version, note)| RejectionJson { note: note.to_owned(), version }).collect()
 }
 
-/// What is left of a run's budget, without what attempts in flight may still spend.
+/// The rest of a run's budget, without the possible costs of attempts in flight.
 fn budget_left(run: &Run, now: Timestamp) -> Limits {
     let (limits, account) = (run.limits(), &run.account);
     let left = |limit: Option<u64>, spent: u64| limit.map(|limit| limit.saturating_sub(spent));

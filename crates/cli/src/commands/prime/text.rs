@@ -1,8 +1,8 @@
 //! The text of a prime, which never exceeds its limit.
 //!
 //! Each section lists a few items. If the text is too long, items are left out from the end: first
-//! changes, then open questions, risks and steps that can be dispatched, then what waits for a person, then
-//! what is claimed, and last what a person rejected and the outcome.
+//! changes, then open questions, risks and steps that can be dispatched, then items that wait for a
+//! person, then claims, and last rejections by a person and the outcome.
 
 use plan_ledger::Limits;
 use plan_ledger::internals::ledger::time_text;
@@ -25,7 +25,7 @@ report it (`ledger_report`, or `ledger receipt TOKEN`). A step is done when the 
 when it is reported. Release a claim that you do not finish (`ledger_release`, or `ledger release TOKEN`).
 ";
 
-/// What an agent does about a ledger that lacks records.
+/// The instruction to an agent about a ledger that lacks records.
 const STOP: &str = "Stop: claim and propose nothing, and tell the user.\n";
 
 /// A heading with the lines below it.
@@ -222,7 +222,6 @@ mod tests {
             changes: many(5).map(change).collect(),
             claimed: claimed.collect(),
             claimed_count: 40,
-            damage: Some(words.to_owned()),
             ready: ready.collect(),
             ready_count: 400,
             run: Some(words.to_owned()),
@@ -243,7 +242,11 @@ mod tests {
                 assert!(text.len() <= limit, "{} bytes of {limit}", text.len());
             }
             let text = prime_text(&line, PRIME_LENGTH_MAX);
-            assert!(text.contains("Stop:") && text.contains("Claimed:"), "{text}");
+            assert!(text.contains("Claimed:"), "{text}");
+            assert!(!text.contains('\u{1b}'), "{text}");
+            let damaged = PrimeLine { damage: Some(words.to_owned()), ..line };
+            let text = prime_text(&damaged, PRIME_LENGTH_MAX);
+            assert!(text.contains("Stop:") && !text.contains("Claimed:"), "{text}");
             assert!(!text.contains('\u{1b}'), "{text}");
         }
     }

@@ -39,7 +39,7 @@ pub(crate) struct LedgerOverview {
     pub(crate) runner: RunnerStatus,
     /// The claims of processes that are gone.
     pub(crate) dead: Vec<GoneClaim>,
-    /// What runners wait for.
+    /// The waits of runners.
     waits: Vec<RunnerWait>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn newest_state(
 /// The health of the log apart from the damage that a scan reports.
 #[derive(Debug)]
 pub(crate) struct Health {
-    /// The verdict with which a writer would open the log, or the error.
+    /// The verdict of opening the log for writing, or the error.
     pub(crate) end: Result<TailVerdict, Error>,
     /// Notes that are not damage.
     pub(crate) notes: Vec<String>,
@@ -79,7 +79,7 @@ impl LedgerOverview {
         Ok(Self { view, fold, health, now, runner, dead, waits })
     }
 
-    /// What the next actions depend on.
+    /// The inputs of the next actions.
     pub(crate) fn surroundings<'a>(&'a self, dir: &'a Path) -> Surroundings<'a> {
         let Self { now, runner, dead, waits, .. } = self;
         Surroundings { dir, now: *now, runner, dead, waits, is_damaged: !self.is_good() }
@@ -385,7 +385,7 @@ pub(crate) struct LedgerHealthJson<'a> {
     damage: usize,
     /// Unusual facts that are not damage, for people.
     notes: &'a [String],
-    /// What opening the ledger for writing would find.
+    /// The result of opening the ledger for writing now.
     opening: OpeningJson,
     /// The first record that was read.
     read_from: u64,
@@ -403,7 +403,7 @@ pub(crate) struct LedgerHealthJson<'a> {
 pub(crate) struct HealthLine<'a> {
     /// Unusual facts that are not damage, for people.
     notes: &'a [String],
-    /// What opening the ledger for writing would find.
+    /// The result of opening the ledger for writing now.
     opening: OpeningJson,
     /// Whether everything that was acknowledged can be read.
     status: HealthWord,

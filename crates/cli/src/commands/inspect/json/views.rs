@@ -59,13 +59,13 @@ pub(crate) struct UserViewLine<'a> {
     needs: Vec<NeedJson>,
     /// What happens at the moment, the most important first.
     now: Vec<ActivityJson>,
-    /// What workers print over and over; none for a past state.
+    /// Repeated output of workers; empty for a past state.
     repeats: Vec<RepeatJson>,
     /// The run.
     run: RunId,
     /// Whether a runner is at work on the ledger; null for a past state, or if it is unknown.
     runner_at_work: Option<bool>,
-    /// The questions that another person answered than the one whom they were for.
+    /// The questions that were answered by a person other than their addressee.
     answers_of_others: Vec<AnswerOfAnother>,
     /// The steps that did not begin and have files that changed since the plan was made although no
     /// other step may change them; null if that is not known.
@@ -76,11 +76,11 @@ pub(crate) struct UserViewLine<'a> {
     title: &'a str,
     /// The checks that were taken on the worker's word.
     trusted_checks: Vec<TrustedCheckJson>,
-    /// What the runner waits for before it dispatches ready steps; none for a past state.
+    /// The waits of the runner before it dispatches ready steps; empty for a past state.
     waits: Vec<WaitJson>,
     /// The workers that wait in their processes for the end of a usage limit; none for a past state.
     waits_inside: Vec<InsideWaitJson>,
-    /// What a person may want to look at.
+    /// Warnings for a person.
     warnings: Vec<Warning>,
 }
 
@@ -201,7 +201,7 @@ impl NeedJson {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct OperatorViewLine<'a> {
-    /// What it spent, and the limits that a record set.
+    /// The spending, and the limits that a record set.
     account: Account,
     /// The active version.
     active: u32,
@@ -227,7 +227,7 @@ pub(crate) struct OperatorViewLine<'a> {
     pause: Option<&'a PauseCause>,
     /// The open questions.
     questions: Vec<QuestionLine>,
-    /// What is left of the budget.
+    /// The rest of the budget.
     remaining: Remaining,
     /// The open request for another plan.
     request: Option<ReplanRequestJson>,
@@ -285,7 +285,7 @@ struct LastFailureJson<'a> {
     step: StepNumber,
 }
 
-/// The execution state of a run: its steps by progress, and what it used.
+/// The execution state of a run: its steps by progress, and the used budget.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ExecutionStateLine<'a> {
@@ -313,13 +313,13 @@ pub(crate) struct UnavailableLine {
     pub(crate) through: u64,
 }
 
-/// A record of a run, and what it changed.
+/// A record of a run with its changes.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct TracedLine<'a> {
     /// The changes; null if they are not known.
     changes: Option<&'a [ValueChange]>,
-    /// What the record says.
+    /// The event of the record as text.
     #[cfg_attr(test, schemars(with = "plan_ledger_views::EventSchema"))]
     event: &'a Event,
     /// For an activation: the differences from the previous version, for people.
@@ -342,7 +342,7 @@ impl<'a> TracedLine<'a> {
         }
     }
 
-    /// A record whose changes cannot be computed.
+    /// A record with changes that cannot be computed.
     pub(crate) fn without_changes(record: &RecordedEvent, event: &'a Event) -> Self {
         Self { changes: None, event, replan: None, seq: record.seq, time: record.time.into() }
     }

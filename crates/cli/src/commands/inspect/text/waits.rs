@@ -1,4 +1,4 @@
-//! What the runner of a run waits for before it dispatches ready steps, for people.
+//! The waits of a run's runner before it dispatches ready steps, for people.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::output::escape_control;
 use crate::runner::{InsideWait, inside_wait};
 use plan_ledger_views::{RunnerWait, waits_of};
 
-/// What a runner waits for, for people.
+/// The waits of a runner, for people.
 pub(crate) fn wait_text(wait: &RunnerWait, run: &Run, now: Timestamp) -> String {
     let ready = u32::try_from(wait.ready_count(run)).unwrap_or(u32::MAX);
     escape_control(&wait.text(ready, now))

@@ -157,7 +157,7 @@ fn verdict(ledger: &LedgerAt<'_>, run: &Run, found: &Explanation) -> Option<Stri
     }
 }
 
-/// Who skipped a step and why, from its last record about that; `None` if it cannot be read.
+/// The author and the reason of a skip, from its last record; `None` if it cannot be read.
 fn skipped_by(ledger: &LedgerAt<'_>, run: &Run, number: StepNumber) -> Option<(String, String)> {
     let records = ledger.view.step_records(run, number).ok()?;
     records.iter().rev().find_map(|record| match RecordContent::of(record) {
@@ -260,7 +260,7 @@ fn reason_commands(
     }
 }
 
-/// What the workers of some steps print over and over.
+/// Repeated output of the workers of some steps.
 pub(crate) fn repeated_texts(
     ledger: &LedgerAt<'_>,
     run: &Run,

@@ -170,7 +170,7 @@ fn opened<'a>(
 struct RunActions<'a> {
     run: &'a Run,
     actions: Vec<NextAction>,
-    /// The time of its next timer, or the end of what its runner waits for.
+    /// The time of its next timer, or the end of its runner's wait.
     next_due: Option<Timestamp>,
     stale: Option<Vec<(StepNumber, Vec<String>)>>,
 }
@@ -203,7 +203,7 @@ impl<'a> RunActions<'a> {
         })
     }
 
-    /// Prints the actions of a group, and what a person needs to know for them.
+    /// Prints the actions of a group, and the facts that a person needs for them.
     fn print(&self, group: NextGroup, indent: usize, out: &mut Output<'_>) -> Result<(), Failure> {
         let indent = " ".repeat(indent);
         let name = escape_control(&self.run.name);
@@ -280,21 +280,22 @@ fn code_of(of_runs: &[RunActions<'_>]) -> Code {
 pub(crate) struct NextLine<'a> {
     /// The kind of the action.
     action: &'static str,
-    /// The first of the commands; null if there is none, or if a person decides among them.
+    /// The first of the commands; null without a command, or if a person chooses one.
     command: Option<&'a String>,
-    /// Commands, one of which is enough. The first shows what the answer lets the run execute, if it does.
+    /// Alternative commands: one of them is enough. The first shows the commands that the answer
+    /// lets the run execute, if any.
     commands: &'a [String],
     /// What each command does, in the order of `commands`.
     effects: &'a [String],
-    /// What a person needs to know about the step.
+    /// The facts about the step for a person.
     context: Vec<QuestionFact>,
-    /// What the answer lets the run execute: the commands come first.
+    /// Everything that the answer lets the run execute: the commands come first.
     executes: Vec<ExecutedPart>,
     /// For a person, for a runner or a worker, or for the time to pass.
     group: NextGroup,
     /// The item that the run waits for; null for another action.
     item: Option<PendingJson>,
-    /// The time of the run's next timer, or the end of what its runner waits for.
+    /// The time of the run's next timer, or the end of its runner's wait.
     next_due_micros: Option<Timestamp>,
     /// The number of the step concerned.
     number: Option<StepNumber>,
