@@ -139,16 +139,24 @@ pub(crate) struct CheckAtWork {
     pub(crate) since: Timestamp,
 }
 
-/// The checks of the criteria of a run that run now on this machine.
-pub(crate) fn checks_at_work(ledger: &Path, state: &State, run: RunId) -> Vec<CheckAtWork> {
-    let of_others = checks_folder(ledger);
+/// The folders of checks, of all runs of a ledger.
+pub(crate) fn check_folders(ledger: &Path) -> Vec<PathBuf> {
+    let is_folder = |path: &PathBuf| path.is_dir();
+    paths(&checks_folder(ledger)).into_iter().filter(is_folder).collect()
+}
+
+/// The checks of the criteria of a run that run now on this machine; `folders`: [`check_folders`].
+pub(crate) fn checks_at_work(
+    ledger: &Path,
+    folders: &[PathBuf],
+    state: &State,
+    run: RunId,
+) -> Vec<CheckAtWork> {
     let start = format!("run-{run}-");
-    // The name is checked first: a ledger of many runs has files of all of them.
-    let is_of_run = |path: &PathBuf| {
+    let is_of_run = |path: &&PathBuf| {
         path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&start))
-            && path.is_dir()
     };
-    let others = paths(&of_others).into_iter().filter(is_of_run);
+    let others = folders.iter().filter(is_of_run).cloned();
     let folders = others.chain([scratch_folder(ledger, run)]);
     let mut found: Vec<_> = folders.flat_map(|folder| checks_in(folder, state, run)).collect();
     found.sort_unstable();

@@ -35,7 +35,9 @@ mod workers;
 
 pub(crate) use check::Criteria;
 pub use check::{Check, CheckAnswer, Checked, Subject};
-pub(crate) use check_lock::{CheckAtWork, CheckLock, JudgeMark, checks_at_work, end_left_checks};
+pub(crate) use check_lock::{
+    CheckAtWork, CheckLock, JudgeMark, check_folders, checks_at_work, end_left_checks,
+};
 pub(crate) use claims::{
     ClaimsLook, DeadClaim, KeptClaim, RepeatingAttempt, claimed_files, gone_claims,
     release_dead_claims, take_over_dead_claims,

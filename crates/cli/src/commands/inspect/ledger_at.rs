@@ -8,6 +8,7 @@
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use clap::Args;
 #[cfg(test)]
@@ -24,7 +25,9 @@ use crate::json::TimeJson;
 use crate::output::{Code, Failure, escape_control};
 use crate::protocol::{Missing, error_line};
 use crate::requests::default_run;
-use crate::runner::{RepeatingAttempt, gone_claims, runner_waits};
+use crate::runner::{
+    CheckAtWork, RepeatingAttempt, check_folders, checks_at_work, gone_claims, runner_waits,
+};
 use crate::server::RunnerStatus;
 use plan_ledger_views::{GoneClaim, RunActivity, RunnerWait};
 
@@ -65,6 +68,8 @@ pub(crate) struct LedgerAt<'a> {
     past: Option<String>,
     /// The questions that another person answered, in all of the log; read when a view needs them.
     answers: OnceCell<BTreeMap<RunId, Vec<AnswerOfAnother>>>,
+    /// The folders of checks of all runs; listed when a view needs them.
+    check_folders: OnceCell<Vec<PathBuf>>,
     damage: Vec<Damage>,
     /// Other problems that made records unreadable.
     unread: Vec<String>,
@@ -124,6 +129,7 @@ impl<'a> LedgerAt<'a> {
             repeats,
             past,
             answers: OnceCell::new(),
+            check_folders: OnceCell::new(),
             damage,
             unread,
             announced: None,
@@ -206,6 +212,13 @@ impl<'a> LedgerAt<'a> {
         let Self { context, now, runner, dead, waits, .. } = self;
         let is_damaged = self.code() == Code::Damaged;
         Surroundings { dir: context.dir, now: *now, runner, dead, waits, is_damaged }
+    }
+
+    /// The checks of a run that run now; none for a past state.
+    pub(crate) fn checks_at_work(&self, run: &Run) -> Vec<CheckAtWork> {
+        let Some(dir) = self.present_dir() else { return Vec::new() };
+        let folders = self.check_folders.get_or_init(|| check_folders(dir));
+        checks_at_work(dir, folders, &self.state, run.id)
     }
 
     /// How a run stands.

@@ -8,7 +8,7 @@ use plan_ledger::{Run, StepNumber};
 
 use crate::commands::inspect::ledger_at::LedgerAt;
 use crate::json::TimeJson;
-use crate::runner::{CheckAtWork, checks_at_work};
+use crate::runner::CheckAtWork;
 
 /// A check of a criterion that runs now.
 #[derive(Debug, Serialize)]
@@ -32,7 +32,6 @@ impl CheckJson {
             since: since.into(),
             step,
         };
-        let found = ledger.present_dir().map(|dir| checks_at_work(dir, &ledger.state, run.id));
-        found.unwrap_or_default().into_iter().map(json).collect()
+        ledger.checks_at_work(run).into_iter().map(json).collect()
     }
 }

@@ -20,7 +20,7 @@ use crate::output::render::Paint;
 use crate::output::{Failure, cost_text, escape_control, is_for_agent, warning_text};
 use crate::protocol::hand_off::files::{stale_steps, stale_text};
 use crate::protocol::trusted_text;
-use crate::runner::{CheckAtWork, checks_at_work, is_at_work_alone, worker_at_work};
+use crate::runner::{CheckAtWork, is_at_work_alone, worker_at_work};
 use plan_ledger_views::{
     Activity, NextGroup, RunActivity, RunProgress, gone_steps, hosted_steps, rejected_text,
     steps_in_flight, title_line, waits_of,
@@ -162,8 +162,7 @@ fn print_now(
 
 /// Prints the checks that run now.
 fn print_checks(ledger: &LedgerAt<'_>, run: &Run, out: &mut Output<'_>) -> Result<(), Failure> {
-    let found = ledger.present_dir().map(|dir| checks_at_work(dir, &ledger.state, run.id));
-    found.unwrap_or_default().iter().try_for_each(|check| {
+    ledger.checks_at_work(run).iter().try_for_each(|check| {
         let CheckAtWork { step, criterion, process, since } = *check;
         let place = u64::from(criterion) + 1;
         let what = step.map_or_else(|| "the plan".to_owned(), |step| step_name(run, step));
