@@ -95,6 +95,8 @@ fn html_of_each_view_says_what_its_text_says() {
         let missing: Vec<_> = letters(&text.out).difference(&letters(&shown)).copied().collect();
         assert_eq!(missing, [""; 0], "{args:?}: {}", html.out);
     }
+    let unknown = look(&place.dir, &["why", "small", "#99", "--html"]);
+    assert_eq!((unknown.code == 0, unknown.out.as_str()), (false, ""), "an error leaves no page");
 }
 
 /// Goal: each command answers people and programs, with the same exit code; for programs with

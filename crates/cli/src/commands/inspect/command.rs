@@ -24,7 +24,6 @@ use super::views::logs::LogsArgs;
 use super::views::next::{NextArgs, QuestionsArgs};
 use super::views::view::StatusArgs;
 use crate::output::render::{Style, stdout_style};
-use plan_ledger_views::html_start;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -322,9 +321,6 @@ fn with_output(
     let form = if shape == Shape::Json { Form::Json } else { Form::Text };
     let result = print_beside_prune(out, |out| {
         let mut writer = BufWriter::new(out);
-        if shape == Shape::Html {
-            writeln!(writer, "{}", html_start("ledger inspect")).map_err(Failure::Output)?;
-        }
         let mut out = match shape {
             Shape::Html => Output::html(&mut writer),
             Shape::Text | Shape::Json => Output::new(&mut writer, style),

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::io::Write;
 
-use plan_ledger_views::{Block, Document, html, text_lines};
+use plan_ledger_views::{Block, Document, html, html_start, text_lines};
 use serde_json::Value;
 
 use crate::json::{JsonLine, line_value};
@@ -20,16 +20,18 @@ pub(crate) struct Output<'a> {
     out: &'a mut dyn Write,
     pub(crate) style: Style,
     is_html: bool,
+    /// Whether the start of the page is written: an error before the view leaves no page.
+    is_page_begun: bool,
 }
 
 impl<'a> Output<'a> {
     pub(crate) fn new(out: &'a mut dyn Write, style: Style) -> Self {
-        Self { out, style, is_html: false }
+        Self { out, style, is_html: false, is_page_begun: false }
     }
 
     /// Writes documents as HTML.
     pub(crate) fn html(out: &'a mut dyn Write) -> Self {
-        Self { out, style: Style::PLAIN, is_html: true }
+        Self { out, style: Style::PLAIN, is_html: true, is_page_begun: false }
     }
 
     /// Writes a line. The text must already be escaped.
@@ -49,7 +51,9 @@ impl<'a> Output<'a> {
     /// Writes a document.
     pub(crate) fn document(&mut self, document: &Document) -> Result<(), Failure> {
         if self.is_html {
-            return writeln!(self.out, "{}", html(document)).map_err(Failure::Output);
+            let is_first = !std::mem::replace(&mut self.is_page_begun, true);
+            let start = if is_first { html_start("ledger inspect") } else { String::new() };
+            return writeln!(self.out, "{start}{}", html(document)).map_err(Failure::Output);
         }
         let lines = text_lines(document, self.style);
         lines.iter().try_for_each(|line| writeln!(self.out, "{line}").map_err(Failure::Output))
