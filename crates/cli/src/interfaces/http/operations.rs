@@ -163,7 +163,7 @@ pub(super) const READS: &[Read] = &[
     view(
         "/v1/runs/{run}/timeline",
         &["timeline", "--run={run}"],
-        &["last"],
+        &[],
         "Attempts and waits over time",
     ),
     view(
