@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 
-use crate::options::{ByOption, LedgerArgs, RunOption, parse_money, parse_seconds, parse_words};
+use crate::options::{
+    ANSWERED_CLASSES, ByOption, LedgerArgs, RunOption, parse_money, parse_seconds, parse_words,
+};
 use crate::output::{Code, Failure};
 use crate::requests::{AnswerAllRequest, AnswerRequest, AnswerStepRequest, Request};
 
@@ -25,17 +27,6 @@ Examples:
   ledger answer 12 raise --money 1.00                      raise the exhausted budget by $1.00
 
 `ledger questions` lists what is open, and the possible answers.";
-
-/// The classes that `--class` takes.
-const CLASSES: &[(&str, &str)] = &[
-    ("transient", "A retry may succeed"),
-    ("deterministic", "A retry would fail again"),
-    ("assumption-broken", "An assumption of the plan is wrong"),
-    ("budget-exhausted", "Its money, tokens or time ran out"),
-    ("criterion-failed", "The work is done, and a check of it failed"),
-    ("unknown", "The cause is unknown"),
-    ("usage-limit", "The worker met a usage limit"),
-];
 
 #[derive(Debug, Args)]
 #[command(
@@ -57,7 +48,7 @@ pub(crate) struct AnswerArgs {
     all: bool,
     /// As --all, but only questions about failures of this class
     #[arg(long, value_name = "CLASS", conflicts_with = "shown")]
-    #[arg(value_parser = parse_words::<String>(CLASSES))]
+    #[arg(value_parser = parse_words::<String>(&ANSWERED_CLASSES))]
     class: Option<String>,
     #[command(flatten)]
     run: RunOption,

@@ -6,8 +6,9 @@ use serde_json::Value;
 use plan_ledger::{Cost, FailureClass};
 
 use crate::options::{
-    RouteArgs, TokenArg, WaitLimit, WorkerLedgerArgs, claim_with_wait, environment, parse_money,
-    parse_seconds, parse_wait_limit, parse_words, read_json_value, read_text,
+    FAILURE_CLASSES, RouteArgs, TokenArg, WaitLimit, WorkerLedgerArgs, claim_with_wait,
+    environment, parse_money, parse_seconds, parse_wait_limit, parse_words, read_json_value,
+    read_text,
 };
 use crate::output::{Code, Failure};
 use crate::protocol::{Answer, OutcomeWord, ReceiptFile};
@@ -24,15 +25,6 @@ Examples:
 
 With --next the exit codes are those of `ledger claim`: 1 means that there is no more work. The
 receipt is recorded even then; only exit code 6 means that it came too late.";
-
-const FAILURE_CLASSES: &[(&str, &str)] = &[
-    ("transient", "A retry may succeed"),
-    ("deterministic", "A retry would fail again"),
-    ("assumption-broken", "An assumption of the plan is wrong"),
-    ("budget-exhausted", "Its money, tokens or time ran out"),
-    ("criterion-failed", "The work is done, and a check of it failed"),
-    ("unknown", "The cause is unknown"),
-];
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

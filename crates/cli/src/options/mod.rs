@@ -30,7 +30,7 @@ pub(crate) use ledger::{
 pub(crate) use plan_file::ReadPlanArgs;
 pub(crate) use run::{OneRunArg, RUN_TWICE, RunArg, RunOption, StepArg, parse_name};
 pub(crate) use wait::{WaitLimit, WaitLoop, WaitNotice, claim_with_wait, parse_wait_limit};
-pub(crate) use words::{parse_text_policy, parse_words};
+pub(crate) use words::{ANSWERED_CLASSES, FAILURE_CLASSES, parse_text_policy, parse_words};
 #[cfg(feature = "store")]
 pub(crate) use worker::prefer_folder;
 pub(crate) use worker::program as worker_program;

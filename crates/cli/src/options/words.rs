@@ -20,6 +20,20 @@ where
         .try_map(|word| T::deserialize(StrDeserializer::<Error>::new(&word.replace('-', "_"))))
 }
 
+/// The classes of failures about which questions are answered at once: those of receipts, and usage limits.
+pub(crate) const ANSWERED_CLASSES: [(&str, &str); 7] = [
+    ("transient", "A retry may succeed"),
+    ("deterministic", "A retry would fail again"),
+    ("assumption-broken", "An assumption of the plan is wrong"),
+    ("budget-exhausted", "Its money, tokens or time ran out"),
+    ("criterion-failed", "The work is done, and a check of it failed"),
+    ("unknown", "The cause is unknown"),
+    ("usage-limit", "The worker met a usage limit"),
+];
+
+/// The classes of failures that a receipt reports.
+pub(crate) const FAILURE_CLASSES: &[(&str, &str)] = ANSWERED_CLASSES.split_at(6).0;
+
 /// A parser for the policy of text criteria.
 pub(crate) fn parse_text_policy() -> impl TypedValueParser<Value = TextPolicy> {
     parse_words(&[
