@@ -64,14 +64,10 @@ impl Story {
                     return;
                 }
                 Err(error) => {
-                    let done = self.disk.injected();
-                    // A range that cannot be read twice counts as unreadable: opening leaves it to a person, and
-                    // succeeds when the disk reads it again.
-                    let is_read = |fault: &&InjectedFault| fault.operation == Some(Operation::Read);
-                    let is_unreadable = done[earlier..].iter().filter(is_read).count() > 1;
                     assert!(
-                        is_of_the_disk(&error) || is_unreadable,
-                        "refused: {error}, after {done:#?}"
+                        is_of_the_disk(&error) || self.is_unreadable(earlier),
+                        "refused: {error}, after {:#?}",
+                        self.disk.injected()
                     );
                     self.disk.kill_process();
                 }
@@ -80,13 +76,23 @@ impl Story {
         panic!("it never opens");
     }
 
+    /// Whether reads failed twice since `earlier` faults had been injected. A range that cannot be read twice
+    /// counts as unreadable: the engine leaves it to a person, and goes on when the disk reads it again.
+    fn is_unreadable(&self, earlier: usize) -> bool {
+        let is_read = |fault: &&InjectedFault| fault.operation == Some(Operation::Read);
+        self.disk.injected()[earlier..].iter().filter(is_read).count() > 1
+    }
+
     /// Compare the records with the model, and adopt them: they were returned.
     fn take(&mut self, log: &Log) {
-        let found = (0..64).find_map(|_| match payloads(log) {
-            Ok(found) => Some(found),
-            // An injected fault may apply to this reader.
-            Err(error) if is_of_the_disk(&error) => None,
-            Err(error) => panic!("what was opened cannot be read: {error}"),
+        let found = (0..64).find_map(|_| {
+            let earlier = self.disk.injected().len();
+            match payloads(log) {
+                Ok(found) => Some(found),
+                // Injected faults may apply to this reader.
+                Err(error) if is_of_the_disk(&error) || self.is_unreadable(earlier) => None,
+                Err(error) => panic!("what was opened cannot be read: {error}"),
+            }
         });
         let found = found.expect("it can be read in the end");
         let is_same = |count: &usize| self.batches[..*count].concat() == found;
