@@ -16,9 +16,7 @@ use crate::commands::inspect::health::{DamageLine, DerivedDamageLine, HealthLine
 use crate::commands::inspect::json::explanation::WhyLine;
 use crate::commands::inspect::json::run::RunLine;
 use crate::commands::inspect::json::step::StepLine;
-use crate::commands::inspect::json::views::{
-    ExecutionStateLine, OperatorViewLine, TracedLine, UnavailableLine, UserViewLine,
-};
+use crate::commands::inspect::json::views::UserViewLine;
 use crate::commands::inspect::ledger_at::AsOfLine;
 use crate::commands::inspect::views;
 use crate::commands::plan::review::ReviewLine;
@@ -82,7 +80,7 @@ json_lines! {
     "ended_run" of inspect => views::summary::EndedRunLine<'_>;
     "endured" of lab => lab::EnduredLine;
     "every_crash" of drill => drill::every_crash_report::EveryCrashLine<'_>;
-    "execution_state" of status => ExecutionStateLine<'_>;
+    "execution_state" of status => plan_ledger_views::ExecutionStateLine;
     "expectation" of verify => verify::ExpectationLine;
     "fault" of lab => lab::FaultLine<'_>;
     "faults" of lab => lab::FaultsLine;
@@ -97,7 +95,7 @@ json_lines! {
     "milestone" of budget, inspect => plan_ledger_views::MilestoneLine;
     "next" of next, questions => views::next::NextLine<'_>;
     "opened" of run => run::OpenedLine<'_>;
-    "operator_view" of status => OperatorViewLine<'_>;
+    "operator_view" of status => plan_ledger_views::OperatorViewLine<'_>;
     "prime" of prime => prime::PrimeLine;
     "erase_plan" of erase => erase::ErasePlanLine;
     "erased" of erase => erase::ErasedLine;
@@ -114,7 +112,7 @@ json_lines! {
     "salvaged" of recover => recover::SalvagedLine<'_>;
     "service" of setup => setup::service::ServiceLine;
     "setup" of setup => setup::SetupLine;
-    "since" of status => views::since::SinceLine;
+    "since" of status => plan_ledger_views::SinceLine;
     "read" of run, plan_lint => ReadLine;
     "serving" of serve => serve::ServingLine;
     "standby" of serve => StandbyLine;
@@ -133,8 +131,8 @@ json_lines! {
     "summary" of next, questions => views::next::NextSummaryLine;
     "summary" of run => SummaryLine<'_>;
     "summary" of verify => verify::VerifiedLine;
-    "traced" of status => TracedLine<'_>;
-    "unavailable" of status => UnavailableLine;
+    "traced" of status => plan_ledger_views::TracedLine<'_>;
+    "unavailable" of status => plan_ledger_views::UnavailableLine;
     "trusts" of run => TrustsLine<'_>;
     "user_view" of status => UserViewLine<'_>;
     "variable" of get => VariableLine;

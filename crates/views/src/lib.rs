@@ -31,7 +31,7 @@ pub use criteria::{
     failed_criteria, may_hold, open_criteria, open_plan_criteria, open_steps, texts_and_commands,
 };
 pub use json::{
-    AnyJson, BlockingAttemptJson, FailureJson, ProposedJson, QuestionLine, ReasonJson,
+    AnyJson, BlockingAttemptJson, FailureJson, FlightJson, ProposedJson, QuestionLine, ReasonJson,
     ReplanRequestJson, RunStatusJson, StaleFilesJson, StepReasonsJson, StepStateLine, TimeJson,
     status_word,
 };

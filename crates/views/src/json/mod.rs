@@ -3,6 +3,7 @@
 #[cfg(feature = "schema")]
 mod event;
 mod failure;
+mod flight;
 mod reason;
 mod replan;
 mod run_status;
@@ -14,6 +15,7 @@ mod value;
 #[cfg(feature = "schema")]
 pub use event::{EventSchema, event_definition};
 pub use failure::FailureJson;
+pub use flight::FlightJson;
 pub use reason::{BlockingAttemptJson, ProposedJson, ReasonJson, StepReasonsJson};
 pub use replan::ReplanRequestJson;
 pub use run_status::{RunStatusJson, status_word};

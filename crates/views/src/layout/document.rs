@@ -73,6 +73,12 @@ impl Document {
         Self { blocks: vec![block] }
     }
 
+    /// A document of one line.
+    #[must_use]
+    pub fn of_line(text: impl Into<Text>) -> Self {
+        Self::of(Block::Line { indent: 0, text: text.into() })
+    }
+
     /// Adds a part.
     pub fn push(&mut self, block: Block) {
         self.blocks.push(block);

@@ -1,19 +1,11 @@
-//! The lines of the views of a run.
-
-use std::collections::BTreeMap;
+//! The line of a run for its user.
 
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::ledger::{TracedRecord, ValueChange};
-use plan_ledger::plan::{
-    Account, BarrierSummary, ExecutionState, Micros, OperatorView, PauseCause, Remaining,
-    RunCounters, VersionSummary, Warning,
-};
-use plan_ledger::{
-    AttemptToken, Event, FailureClass, RecordedEvent, Run, RunId, StepNumber, StepState, StepStatus,
-};
+use plan_ledger::plan::{Micros, Warning};
+use plan_ledger::{AttemptToken, Run, RunId, StepNumber, StepState};
 
 use crate::commands::inspect::answers::AnswerOfAnother;
 use crate::commands::inspect::json::activity::{ActivityJson, RunActivityJson};
@@ -22,18 +14,14 @@ use crate::commands::inspect::json::repeats::RepeatJson;
 use crate::commands::inspect::json::waits::{InsideWaitJson, WaitJson};
 use crate::commands::inspect::ledger_at::LedgerAt;
 use crate::commands::inspect::next_action::{NextAction, NextActionJson, items_of_persons};
-use crate::commands::inspect::text::units::span;
-use crate::json::{ReplanRequestJson, TimeJson};
+use crate::json::TimeJson;
 use crate::output::PendingJson;
 use crate::protocol::TrustedCheckJson;
 use crate::server::RunnerStatus;
 use plan_ledger_views::{
-    GoneClaim, RunActivity, RunProgress, WaitsFor, gone_steps, steps_in_flight,
+    FlightJson, GoneClaim, RunActivity, RunProgress, StaleFilesJson, WaitsFor, gone_steps,
+    steps_in_flight,
 };
-
-use super::run::FlightJson;
-use plan_ledger_views::RunStatusJson;
-use plan_ledger_views::{QuestionLine, StaleFilesJson};
 
 /// A run for its user.
 #[derive(Debug, Serialize)]
@@ -194,156 +182,5 @@ impl NeedJson {
             })
         };
         items_of_persons(run, ledger.surroundings()).into_iter().filter_map(need).collect()
-    }
-}
-
-/// A run for its operator.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct OperatorViewLine<'a> {
-    /// The spending, and the limits that a record set.
-    account: Account,
-    /// The active version.
-    active: u32,
-    /// The barriers that are not released.
-    barriers: &'a [BarrierSummary],
-    /// The number of steps by status, without zeros.
-    counts: &'a BTreeMap<StepStatus, u32>,
-    /// The time of its next timer.
-    due: Option<TimeJson>,
-    /// The time since its start, until its end.
-    elapsed_micros: Micros,
-    /// The attempts in flight, by the end of their lease.
-    in_flight: Vec<FlightJson<'a>>,
-    /// The last failure of a step.
-    last_failure: Option<LastFailureJson<'a>>,
-    /// Its name.
-    name: &'a str,
-    /// The first few steps that may be dispatched.
-    next: &'a [StepNumber],
-    /// The attempts with an unknown outcome.
-    outcome_unknown: Vec<FlightJson<'a>>,
-    /// Why it is paused; null if it is not.
-    pause: Option<&'a PauseCause>,
-    /// The open questions.
-    questions: Vec<QuestionLine>,
-    /// The rest of the budget.
-    remaining: Remaining,
-    /// The open request for another plan.
-    request: Option<ReplanRequestJson>,
-    /// Its number.
-    run: RunId,
-    /// Its status.
-    status: RunStatusJson,
-    /// Why no more steps are dispatched although the run continues.
-    stopping: Option<&'a str>,
-    /// Counters since its start.
-    tally: RunCounters,
-    /// The versions of its plan.
-    versions: &'a [VersionSummary],
-}
-
-impl<'a> From<&'a OperatorView> for OperatorViewLine<'a> {
-    fn from(view: &'a OperatorView) -> Self {
-        let questions = view.questions.iter();
-        Self {
-            account: view.account,
-            active: view.active,
-            barriers: &view.barriers,
-            counts: &view.counts,
-            due: view.due.map(TimeJson::from),
-            elapsed_micros: view.elapsed,
-            in_flight: view.in_flight.iter().map(FlightJson::from).collect(),
-            last_failure: view.last_failure.as_ref().map(|(step, class, message)| {
-                LastFailureJson { class: *class, message, step: *step }
-            }),
-            name: &view.name,
-            next: &view.next,
-            outcome_unknown: view.outcome_unknown.iter().map(FlightJson::from).collect(),
-            pause: view.pause.as_ref(),
-            questions: questions.map(|(id, each)| QuestionLine::of(view.run, *id, each)).collect(),
-            remaining: view.remaining,
-            request: view.request.as_ref().map(ReplanRequestJson::from),
-            run: view.run,
-            status: view.status.into(),
-            stopping: view.stopping.as_deref(),
-            tally: view.counters,
-            versions: &view.versions,
-        }
-    }
-}
-
-/// The last failure of a run.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-struct LastFailureJson<'a> {
-    /// The class of the failure.
-    class: FailureClass,
-    /// The reason, for people.
-    message: &'a str,
-    /// The step.
-    step: StepNumber,
-}
-
-/// The execution state of a run: its steps by progress, and the used budget.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct ExecutionStateLine<'a> {
-    /// The time since its start, until its end, as people read it.
-    elapsed: String,
-    /// The run.
-    run: RunId,
-    #[serde(flatten)]
-    state: &'a ExecutionState,
-}
-
-impl<'a> ExecutionStateLine<'a> {
-    pub(crate) fn of(run: RunId, state: &'a ExecutionState) -> Self {
-        Self { elapsed: span(state.elapsed), run, state }
-    }
-}
-
-/// The last record of a run without information about its changes.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct UnavailableLine {
-    /// The run.
-    pub(crate) run: RunId,
-    /// The record.
-    pub(crate) through: u64,
-}
-
-/// A record of a run with its changes.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct TracedLine<'a> {
-    /// The changes; null if they are not known.
-    changes: Option<&'a [ValueChange]>,
-    /// The event of the record as text.
-    #[cfg_attr(test, schemars(with = "plan_ledger_views::EventSchema"))]
-    event: &'a Event,
-    /// For an activation: the differences from the previous version, for people.
-    replan: Option<String>,
-    /// The record.
-    seq: u64,
-    /// Its time.
-    time: TimeJson,
-}
-
-impl<'a> TracedLine<'a> {
-    pub(crate) fn of(traced: &'a TracedRecord) -> Self {
-        let TracedRecord { seq, time, event, changes, replan } = traced;
-        Self {
-            changes: Some(changes),
-            event,
-            replan: replan.as_ref().map(ToString::to_string),
-            seq: *seq,
-            time: (*time).into(),
-        }
-    }
-
-    /// A record with changes that cannot be computed.
-    pub(crate) fn without_changes(record: &RecordedEvent, event: &'a Event) -> Self {
-        Self { changes: None, event, replan: None, seq: record.seq, time: record.time.into() }
     }
 }

@@ -1,40 +1,27 @@
 //! `ledger status`: a run for its user, its operator or debugging, or its execution state.
 //!
-//! Invariant: the library computes the views; this module only prints them.
+//! Invariant: the views are values of `plan_ledger_views`; this module reads what they need, and prints them.
 
 use clap::{Args, ValueEnum};
 
-use plan_ledger::internals::ledger::{LedgerTime, PartialTrace, TracedRecord, time_text};
-use plan_ledger::plan::{
-    Account, AttemptSummary, BarrierSummary, OperatorView, RunCounters, StepEvent, StepRecord,
+use plan_ledger::internals::ledger::{LedgerTime, PartialTrace};
+use plan_ledger::{RunId, State, Timestamp};
+use plan_ledger_views::{
+    Block, Costs, Document, ExecutionStateLine, OperatorStatus, Since, Trace, finished_steps,
 };
-use plan_ledger::{Cost, Event, Outcome, Receipt, RecordedEvent, Run, RunId, State, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
-use crate::commands::inspect::json::views::{
-    ExecutionStateLine, OperatorViewLine, TracedLine, UnavailableLine,
-};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
-use crate::commands::inspect::lookup::{barrier_word, step_name};
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::text::run::{progress_text, spent_text};
-use crate::commands::inspect::text::units::{moment, span, words};
 #[cfg(feature = "store")]
 use crate::commands::store::store_health;
 use crate::options::LedgerFolder;
-use crate::output::render::{Paint, Table};
-use crate::output::{
-    Code, Failure, cost_text, escape_control, paused_text, print_error, print_message,
-    question_subject_text,
-};
-use crate::protocol::{RolledBackLine, counted, error_line};
+use crate::output::render::Paint;
+use crate::output::{Code, Failure, print_error, print_message, time_of_day};
+use crate::protocol::{RolledBackLine, error_line};
 use crate::server::rollback_text;
-use plan_ledger_views::event_text;
-use plan_ledger_views::{Costs, barrier_paint};
 
-use super::execution_state::{print_execution_state, print_finished, remaining_text};
 use super::records::time;
-use super::since::show_since;
 use super::status::{print_warnings, show_user};
 
 /// The audience of a view.
@@ -122,11 +109,11 @@ pub(crate) fn status(
         shown.extend(ledger.state.runs.keys().last());
     }
     if shown.is_empty() && context.form == Form::Text {
-        out.line("no run has been started")?;
+        out.document(&Document::of_line("no run has been started"))?;
     }
     for (place, id) in shown.into_iter().enumerate() {
         if place > 0 && context.form == Form::Text {
-            out.line("")?;
+            out.document(&Document::of(Block::Gap))?;
         }
         if ledger.state.runs.contains_key(&id) {
             show_status(&mut ledger, id, args, out)?;
@@ -145,7 +132,7 @@ fn report_store(context: InspectContext<'_>, out: &mut Output<'_>) -> Result<(),
     let Some(health) = store_health(context.dir) else { return Ok(()) };
     match context.form {
         Form::Json => out.json(&health),
-        Form::Text => out.line(&escape_control(&health.text())),
+        Form::Text => out.document(&Document::of_line(health.text())),
     }
 }
 
@@ -188,7 +175,7 @@ fn show_status(
 ) -> Result<(), Failure> {
     show(ledger, id, args.view.unwrap_or(View::User), out)?;
     if args.view == Some(View::User) && ledger.context.form == Form::Text {
-        print_finished(ledger.run(id)?, out)?;
+        out.document(&finished_steps(ledger.run(id)?))?;
     }
     match time(args.since.as_ref(), ledger.now)? {
         Some(since) => show_since(ledger, id, since, out),
@@ -202,293 +189,79 @@ fn show(
     view: View,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
-    let (form, now) = (ledger.context.form, ledger.now);
-    match (view, form) {
-        (View::User, _) => show_user(ledger, ledger.run(id)?, out),
-        (View::Operator, Form::Json) => {
-            let run = ledger.run(id)?;
-            out.json(&OperatorViewLine::from(&run.operator_view(now)))
-        }
-        (View::Operator, Form::Text) => {
-            let run = ledger.run(id)?;
+    if view == View::Debug {
+        return debug(ledger, id, out);
+    }
+    let (form, now, run) = (ledger.context.form, ledger.now, ledger.run(id)?);
+    match view {
+        View::User | View::Debug => show_user(ledger, run, out),
+        View::Operator => {
+            let status = OperatorStatus::of(run, now);
+            if form == Form::Json {
+                return out.json(&status.line());
+            }
             ledger.heading("status", run, out)?;
-            print_operator(run, &run.operator_view(now), now, out)?;
+            out.document(&status.document())?;
             print_warnings(ledger, run, out)
         }
-        (View::Debug, _) => debug(ledger, id, out),
-        (View::ExecutionState, Form::Json) => {
-            let run = ledger.run(id)?;
-            out.json(&ExecutionStateLine::of(id, &run.execution_state(now)))
-        }
-        (View::ExecutionState, Form::Text) => {
-            let run = ledger.run(id)?;
+        View::ExecutionState => {
+            let state = ExecutionStateLine::of(run, now);
+            if form == Form::Json {
+                return out.json(&state);
+            }
             ledger.heading("execution state", run, out)?;
-            print_execution_state(run, &run.execution_state(now), out)
+            out.document(&state.document())
         }
     }
 }
 
-/// The records of a run for the debug view.
-struct DebugTrace {
-    /// The last record without its changes, because earlier records were pruned.
-    pruned_seq: u64,
-    /// Records and their changes.
-    traced: Vec<TracedRecord>,
-    /// Records after the unreadable ones: their changes are not known.
-    after_cut: Vec<RecordedEvent>,
-}
-
-impl DebugTrace {
-    /// The records up to the record of the state. Gaps are reported through `ledger`.
-    fn of(ledger: &mut LedgerAt<'_>, id: RunId) -> Result<Self, Failure> {
-        let last = ledger.state.seq;
-        let PartialTrace { after: pruned_seq, records: mut traced, cut } =
-            ledger.view.partial_trace(id)?;
-        traced.retain(|record| record.seq <= last);
-        let Some(cut) = cut else { return Ok(Self { pruned_seq, traced, after_cut: Vec::new() }) };
+/// Shows every record of a run up to the record of the state, and the cost of each step.
+fn debug(ledger: &mut LedgerAt<'_>, id: RunId, out: &mut Output<'_>) -> Result<(), Failure> {
+    let costs = ledger.run_history(id)?.costs();
+    let last = ledger.state.seq;
+    let PartialTrace { after, records: mut traced, cut } = ledger.view.partial_trace(id)?;
+    traced.retain(|record| record.seq <= last);
+    let mut after_damage = Vec::new();
+    if let Some(cut) = cut {
         ledger.add_unread(format!(
             "changes are known only up to the end of the fold: {}",
             error_line(&cut)
         ));
-        let traced_seq = traced.last().map_or(pruned_seq, |record| record.seq);
-        let mut after_cut = ledger.run_history(id)?.records;
-        after_cut.retain(|record| record.seq > traced_seq);
-        Ok(Self { pruned_seq, traced, after_cut })
+        let traced_seq = traced.last().map_or(after, |record| record.seq);
+        after_damage = ledger.run_history(id)?.records;
+        after_damage.retain(|record| record.seq > traced_seq);
     }
-}
-
-fn debug(ledger: &mut LedgerAt<'_>, id: RunId, out: &mut Output<'_>) -> Result<(), Failure> {
-    let costs = ledger.run_history(id)?.costs();
-    let DebugTrace { pruned_seq, traced, after_cut } = DebugTrace::of(ledger, id)?;
     let run = ledger.run(id)?;
+    let state = ExecutionStateLine::of(run, ledger.now);
+    let trace = Trace::of(id, after, &traced, &after_damage);
     let costs = Costs::of(run, costs);
-    let after_cut = after_cut.iter().filter_map(|record| Some((record, record.event.as_ref()?)));
     if ledger.context.form == Form::Json {
-        out.json(&ExecutionStateLine::of(id, &run.execution_state(ledger.now)))?;
-        if pruned_seq > 0 {
-            out.json(&UnavailableLine { run: id, through: pruned_seq })?;
-        }
-        traced.iter().try_for_each(|record| out.json(&TracedLine::of(record)))?;
-        let mut after_cut = after_cut;
-        after_cut.try_for_each(|(record, event)| {
-            out.json(&TracedLine::without_changes(record, event))
-        })?;
+        out.json(&state)?;
+        trace.unavailable.iter().try_for_each(|line| out.json(line))?;
+        trace.records.iter().try_for_each(|line| out.json(line))?;
         costs.steps.iter().try_for_each(|line| out.json(line))?;
         return out.json(&costs.whole);
     }
     ledger.heading("every record", run, out)?;
-    print_execution_state(run, &run.execution_state(ledger.now), out)?;
+    out.document(&state.document())?;
     ledger.print_first_record(out)?;
-    if pruned_seq > 0 {
-        let text = format!("changes are shown from record {} on", pruned_seq.saturating_add(1));
-        out.painted(Paint::Notice, &text)?;
-    }
-    for TracedRecord { seq, time, event, changes, replan } in &traced {
-        print_record(*seq, *time, event, out)?;
-        for change in changes {
-            let text = format!("           {}", escape_control(&change.to_string()));
-            out.painted(Paint::Faint, &out.style.fit(&text, 0))?;
-        }
-        let replan = replan.as_ref().map(ToString::to_string).unwrap_or_default();
-        for line in replan.lines() {
-            out.painted(Paint::Notice, &format!("           {}", escape_control(line)))?;
-        }
-    }
-    for (record, event) in after_cut {
-        print_record(record.seq, record.time, event, out)?;
-    }
-    out.painted(Paint::Heading, "cost of each step")?;
-    out.document(&costs.document(usize::MAX))
+    let mut document = trace.document();
+    document.painted(Paint::Heading, "cost of each step");
+    document.append(costs.document(usize::MAX));
+    out.document(&document)
 }
 
-fn print_record(
-    seq: u64,
-    time: Timestamp,
-    event: &Event,
+/// Shows the events of a run since a time.
+fn show_since(
+    ledger: &mut LedgerAt<'_>,
+    id: RunId,
+    since: Timestamp,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
-    let text = format!("{seq:>7}  {}  {}", time_text(time), event_text(event));
-    out.line(&out.style.fit(&text, 0))?;
-    let Event::Step(StepRecord { event: StepEvent::ReceiptRecorded(recorded), .. }) = event else {
-        return Ok(());
-    };
-    let Receipt { outcome, output, cost, log_tail, .. } = &recorded.receipt;
-    let mut payloads = Vec::new();
-    if let Outcome::Failed { payload, .. } = outcome
-        && payload.as_str() != "null"
-    {
-        payloads.push(("payload", payload.as_str().to_owned()));
+    let records = ledger.run_history(id)?.records;
+    let events = Since::of(ledger.run(id)?, since, &records);
+    match ledger.context.form {
+        Form::Json => out.json(&events.line),
+        Form::Text => out.document(&events.document(ledger.now, time_of_day)),
     }
-    if let Some(output) = output.inline().filter(|output| output.as_str() != "null") {
-        payloads.push(("output", output.as_str().to_owned()));
-    }
-    if !log_tail.is_empty() {
-        payloads.push(("log", log_tail.to_string()));
-    }
-    if *cost != Cost::default() {
-        payloads.push(("cost", cost_text(*cost)));
-    }
-    // The whole payload: a post-mortem needs its end, too.
-    payloads.iter().try_for_each(|(name, text)| {
-        let text = escape_control(text.trim_end());
-        out.painted(Paint::Faint, &format!("           {name}: {text}"))
-    })
-}
-
-pub(crate) fn print_operator(
-    run: &Run,
-    view: &OperatorView,
-    now: Timestamp,
-    out: &mut Output<'_>,
-) -> Result<(), Failure> {
-    out.line(&format!("  {}", out.style.fit(&progress_text(run), 2)))?;
-    print_numbers(run, view, out)?;
-    print_stuck(view, now, out)?;
-    print_flights("in flight", &view.in_flight, now, out)?;
-    print_flights("outcome unknown", &view.outcome_unknown, now, out)?;
-    print_questions(run, view, now, out)?;
-    print_barriers(&view.barriers, out)?;
-    if !view.next.is_empty() {
-        let names: Vec<_> = view.next.iter().map(|number| step_name(run, *number)).collect();
-        let text = format!("  next  {}", names.join(", "));
-        out.line(&out.style.fit(&text, 0))?;
-    }
-    if let Some(due) = view.due {
-        out.line(&format!("  next timer  {}", moment(due, now)))?;
-    }
-    Ok(())
-}
-
-fn print_numbers(run: &Run, view: &OperatorView, out: &mut Output<'_>) -> Result<(), Failure> {
-    let RunCounters { failures, retries, exhausted, invalidated, preserved } = view.counters;
-    let Account { attempts, .. } = view.account;
-    let elapsed = span(view.elapsed / 1_000_000 * 1_000_000);
-    let mut table = Table::default();
-    let mut add = |name: &str, text: String| {
-        table.row([(Paint::Faint, name.to_owned()), (Paint::None, text)]);
-    };
-    add("elapsed", elapsed);
-    let replans = match run.replans {
-        0 => "no replans".to_owned(),
-        count => counted(count.into(), "replan"),
-    };
-    add("plan", format!("version {} of {}, {replans}", view.active, view.versions.len()));
-    add(
-        "attempts",
-        format!(
-            "{attempts}; {failures} failed, {retries} retried, {exhausted} steps out of attempts"
-        ),
-    );
-    add("spent", spent_text(run));
-    add("remaining", remaining_text(run, &view.remaining));
-    if view.last_failure.is_none() {
-        add("last failure", "none".to_owned());
-    }
-    if invalidated + preserved > 0 {
-        add("replans", format!("invalidated {invalidated} steps, preserved {preserved}"));
-    }
-    out.table(&table, 2)
-}
-
-fn print_stuck(view: &OperatorView, now: Timestamp, out: &mut Output<'_>) -> Result<(), Failure> {
-    if let Some(cause) = &view.pause {
-        out.painted(Paint::Notice, &format!("  {}", paused_text(cause)))?;
-    }
-    if let Some(reason) = &view.stopping {
-        out.painted(
-            Paint::Notice,
-            &format!("  no more steps are dispatched: {}", escape_control(reason)),
-        )?;
-    }
-    if let Some(request) = &view.request {
-        let (seq, since) = (request.seq, moment(request.time, now));
-        let text = format!("  replan requested by record {seq}, {since}: ");
-        out.painted(Paint::Notice, &format!("{text}{}", escape_control(&request.reason)))?;
-    }
-    if let Some((step, class, message)) = &view.last_failure {
-        let text =
-            format!("  last failure  #{step} {}: {}", words(class, ' '), escape_control(message));
-        out.painted(Paint::Bad, &out.style.fit(&text, 0))?;
-    }
-    Ok(())
-}
-
-fn print_flights(
-    what: &str,
-    flights: &[AttemptSummary],
-    now: Timestamp,
-    out: &mut Output<'_>,
-) -> Result<(), Failure> {
-    if flights.is_empty() {
-        return Ok(());
-    }
-    let headings = [what, "attempt", "token", "worker", "reserved", "since", "lease"];
-    let mut table = Table::with_headings(&headings);
-    for flight in flights {
-        let AttemptSummary { step, id, token, attempt, max_attempts, worker, .. } = flight;
-        let AttemptSummary { dispatched, lease_until, reserved, .. } = flight;
-        let (paint, lease) = if *lease_until <= now {
-            (Paint::Bad, format!("expired {}", moment(*lease_until, now)))
-        } else {
-            (Paint::None, format!("until {}", moment(*lease_until, now)))
-        };
-        let reserved = if *reserved == plan_ledger::Cost::default() {
-            "-".to_owned()
-        } else {
-            cost_text(*reserved)
-        };
-        table.row([
-            (Paint::None, format!("#{step} {}", escape_control(id))),
-            (Paint::None, format!("{attempt}/{max_attempts}")),
-            (Paint::None, format!("@{token}")),
-            (Paint::None, escape_control(worker)),
-            (Paint::None, reserved),
-            (Paint::None, moment(*dispatched, now)),
-            (paint, lease),
-        ]);
-    }
-    out.table(&table, 2)
-}
-
-fn print_questions(
-    run: &Run,
-    view: &OperatorView,
-    now: Timestamp,
-    out: &mut Output<'_>,
-) -> Result<(), Failure> {
-    if view.questions.is_empty() {
-        return Ok(());
-    }
-    let mut table = Table::with_headings(&["question", "about", "of whom", "due", "asked"]);
-    for (id, question) in &view.questions {
-        let about = match question.step {
-            Some(step) => step_name(run, step),
-            None => question_subject_text(&question.asked.subject),
-        };
-        let due = question.asked.deadline.map(|at| moment(at, now));
-        table.row([
-            (Paint::Notice, id.0.to_string()),
-            (Paint::None, about),
-            (Paint::None, escape_control(question.asked.to.as_deref().unwrap_or("any person"))),
-            (Paint::None, due.unwrap_or_else(|| "-".to_owned())),
-            (Paint::None, escape_control(&question.asked.text)),
-        ]);
-    }
-    out.table(&table, 2)
-}
-
-fn print_barriers(barriers: &[BarrierSummary], out: &mut Output<'_>) -> Result<(), Failure> {
-    if barriers.is_empty() {
-        return Ok(());
-    }
-    let mut table = Table::with_headings(&["barrier", "status", "arrived", "failed"]);
-    for BarrierSummary { id, status, arrived, needed, failed } in barriers {
-        table.row([
-            (Paint::None, escape_control(id)),
-            (barrier_paint(*status), barrier_word(*status).to_owned()),
-            (Paint::None, format!("{arrived}/{needed}")),
-            (Paint::None, failed.to_string()),
-        ]);
-    }
-    out.table(&table, 2)
 }

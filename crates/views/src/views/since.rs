@@ -1,32 +1,24 @@
-//! `ledger status --since TIME`: the events of a run since then. What went wrong is listed:
-//! failures, limits, hangs, lost attempts and claims that a check rejected. What went well is
-//! counted.
-
-#[cfg(test)]
-use schemars::JsonSchema;
-use serde::Serialize;
+//! The events of a run since a time. What went wrong is listed: failures, limits, hangs, lost attempts
+//! and claims that a check rejected. What went well is counted.
 
 use plan_ledger::plan::{StepEvent, StepRecord, UsageLimit};
 use plan_ledger::{Cost, Event, Outcome, RecordedEvent, Ruling, Run, RunId, StepStatus, Timestamp};
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use crate::commands::inspect::context::Form;
-use crate::commands::inspect::ledger_at::LedgerAt;
-use crate::commands::inspect::lookup::step_name;
-use crate::commands::inspect::output::Output;
-use crate::commands::inspect::text::units::moment;
 use crate::json::TimeJson;
-use crate::output::render::Paint;
-use crate::output::{Failure, cost_text, escape_control, time_of_day};
-use crate::protocol::counted;
-use plan_ledger_views::{outcome_text, verdict_text};
+use crate::layout::{Document, Paint};
+use crate::records::{outcome_text, verdict_text};
+use crate::words::{cost_text, counted, moment, step_name};
 
 /// How many events that went wrong are listed: the last ones.
 const LISTED_MAX: usize = 10;
 
 /// The events of a run since a time.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct SinceLine {
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct SinceLine {
     /// The number of steps that were accepted.
     accepted: u64,
     /// The cost of the attempts that reported.
@@ -47,32 +39,68 @@ pub(crate) struct SinceLine {
     skipped: u64,
 }
 
-/// Prints the events of a run since a time.
-pub(crate) fn show_since(
-    ledger: &mut LedgerAt<'_>,
-    id: RunId,
-    since: Timestamp,
-    out: &mut Output<'_>,
-) -> Result<(), Failure> {
-    let mut records = ledger.run_history(id)?.records;
-    records.retain(|record| record.time >= since);
-    let line = SinceLine::of(id, since, &records);
-    if ledger.context.form == Form::Json {
-        return out.json(&line);
+/// The records of a run since a time.
+#[derive(Debug)]
+pub struct Since<'a> {
+    /// The line of them.
+    pub line: SinceLine,
+    run: &'a Run,
+    records: Vec<&'a RecordedEvent>,
+}
+
+impl<'a> Since<'a> {
+    /// Those of a run since that time.
+    #[must_use]
+    pub fn of(run: &'a Run, since: Timestamp, records: &'a [RecordedEvent]) -> Self {
+        let records: Vec<_> = records.iter().filter(|record| record.time >= since).collect();
+        Self { line: SinceLine::of(run.id, since, &records), run, records }
     }
-    let heading = format!("  since {}", moment(since, ledger.now));
-    out.line(&format!("{heading}: {}", line.text()))?;
-    let run = ledger.run(id)?;
-    let events: Vec<_> = records.iter().filter_map(|record| shown(run, record)).collect();
-    let hidden = events.len().saturating_sub(LISTED_MAX);
-    if hidden > 0 {
-        out.painted(Paint::Faint, &format!("    {hidden} earlier ones: ledger inspect records"))?;
+
+    /// Its document at that time. `time_of_day` says when an event was, where the reader is.
+    #[must_use]
+    pub fn document(&self, now: Timestamp, time_of_day: fn(Timestamp) -> String) -> Document {
+        let mut document = Document::default();
+        let since = moment(self.line.since.micros, now);
+        document.indented(2, format!("since {since}: {}", self.line.text()));
+        let shown = |record: &&'a RecordedEvent| Some((record.time, self.shown(record)?));
+        let events: Vec<_> = self.records.iter().filter_map(shown).collect();
+        let hidden = events.len().saturating_sub(LISTED_MAX);
+        if hidden > 0 {
+            let text = format!("{hidden} earlier ones: ledger inspect records");
+            document.indented(4, (Paint::Faint, text));
+        }
+        for (time, (paint, text)) in events.into_iter().skip(hidden) {
+            document.indented(4, (paint, format!("{}  {text}", time_of_day(time))));
+        }
+        document
     }
-    events.iter().skip(hidden).try_for_each(|(paint, text)| out.painted(*paint, text))
+
+    /// The text of an event that went wrong, and whether its step was done since; `None` for the others.
+    fn shown(&self, record: &RecordedEvent) -> Option<(Paint, String)> {
+        let Some(Event::Step(StepRecord { step, event, .. })) = &record.event else { return None };
+        let (paint, text) = match event {
+            StepEvent::Skipped(event) => (Paint::None, format!("skipped by {}", event.by)),
+            StepEvent::AttemptLost(_) => (Paint::Notice, "attempt lost".to_owned()),
+            StepEvent::ReceiptRecorded(event) => match &event.receipt.outcome {
+                Outcome::Succeeded => return None,
+                outcome if has_met_limit(outcome) => {
+                    (Paint::Notice, format!("usage limit: {}", first_line(outcome)))
+                }
+                outcome => (Paint::Bad, outcome_text(outcome)),
+            },
+            StepEvent::VerdictRecorded(event) if event.verdict.ruling == Ruling::Fail => {
+                (Paint::Bad, verdict_text(&event.verdict))
+            }
+            _ => return None,
+        };
+        let is_done = self.run.step(*step).is_some_and(|step| step.status == StepStatus::Accepted);
+        let (paint, since) = if is_done { (Paint::None, "; accepted since") } else { (paint, "") };
+        Some((paint, format!("{}: {text}{since}", step_name(self.run, *step))))
+    }
 }
 
 impl SinceLine {
-    fn of(run: RunId, since: Timestamp, records: &[RecordedEvent]) -> Self {
+    fn of(run: RunId, since: Timestamp, records: &[&RecordedEvent]) -> Self {
         let (cost, since) = (Cost::default(), since.into());
         let mut line = Self {
             accepted: 0,
@@ -134,30 +162,4 @@ fn has_met_limit(outcome: &Outcome) -> bool {
 fn first_line(outcome: &Outcome) -> &str {
     let Outcome::Failed { message, .. } = outcome else { return "" };
     message.lines().next().unwrap_or_default()
-}
-
-/// The text of an event that went wrong, and whether its step was done since; `None` for the others.
-fn shown(run: &Run, record: &RecordedEvent) -> Option<(Paint, String)> {
-    let Some(Event::Step(StepRecord { step, event, .. })) = &record.event else { return None };
-    let (paint, text) = match event {
-        StepEvent::Skipped(event) => {
-            (Paint::None, format!("skipped by {}", escape_control(&event.by)))
-        }
-        StepEvent::AttemptLost(_) => (Paint::Notice, "attempt lost".to_owned()),
-        StepEvent::ReceiptRecorded(event) => match &event.receipt.outcome {
-            Outcome::Succeeded => return None,
-            outcome if has_met_limit(outcome) => {
-                (Paint::Notice, format!("usage limit: {}", escape_control(first_line(outcome))))
-            }
-            outcome => (Paint::Bad, outcome_text(outcome)),
-        },
-        StepEvent::VerdictRecorded(event) if event.verdict.ruling == Ruling::Fail => {
-            (Paint::Bad, verdict_text(&event.verdict))
-        }
-        _ => return None,
-    };
-    let is_done = run.step(*step).is_some_and(|step| step.status == StepStatus::Accepted);
-    let (paint, since) = if is_done { (Paint::None, "; accepted since") } else { (paint, "") };
-    let (time, name) = (time_of_day(record.time), step_name(run, *step));
-    Some((paint, format!("    {time}  {name}: {text}{since}")))
 }
