@@ -15,7 +15,6 @@ use crate::commands::get::VariableLine;
 use crate::commands::inspect::health::{DamageLine, DerivedDamageLine, HealthLine, LostLine};
 use crate::commands::inspect::json::explanation::WhyLine;
 use crate::commands::inspect::json::run::RunLine;
-use crate::commands::inspect::json::step::StepLine;
 use crate::commands::inspect::json::views::UserViewLine;
 use crate::commands::inspect::ledger_at::AsOfLine;
 use crate::commands::inspect::views;
@@ -90,7 +89,7 @@ json_lines! {
     "initialized" of init => init::InitializedLine;
     "lab" of lab => lab::LabLine;
     "ledger" of inspect => views::summary::LedgerLine<'_>;
-    "log" of logs => views::logs::LogLine<'_>;
+    "log" of logs => plan_ledger_views::LogLine<'_>;
     "lost" of budget, inspect, logs, next, questions, status => LostLine;
     "milestone" of budget, inspect => plan_ledger_views::MilestoneLine;
     "next" of next, questions => views::next::NextLine<'_>;
@@ -116,7 +115,7 @@ json_lines! {
     "read" of run, plan_lint => ReadLine;
     "serving" of serve => serve::ServingLine;
     "standby" of serve => StandbyLine;
-    "step" of inspect => StepLine<'_>;
+    "step" of inspect => plan_ledger_views::StepLine<'_>;
     "step_cost" of inspect, status => plan_ledger_views::StepCostLine<'_>;
     "store_damage" of replicate, run, serve => StoreDamageLine;
     "store_gc" of store => StoreGcLine;

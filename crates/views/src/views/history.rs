@@ -2,7 +2,7 @@
 
 use plan_ledger::log::{LoggedRecord, RecordStatus};
 use plan_ledger::plan::{Micros, StepEvent};
-use plan_ledger::{Event, Run, RunId, StepNumber, StepState, Timestamp};
+use plan_ledger::{Event, Receipt, Run, RunId, StepNumber, StepState, Timestamp};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -28,6 +28,16 @@ impl HistoryEntry {
     pub fn event(&self) -> Option<&StepEvent> {
         match &self.content {
             RecordContent::Event(Event::Step(record)) => Some(&record.event),
+            _ => None,
+        }
+    }
+
+    /// The receipt of a worker, also one that was refused.
+    #[must_use]
+    pub fn receipt(&self) -> Option<&Receipt> {
+        match self.event()? {
+            StepEvent::ReceiptRecorded(event) => Some(&event.receipt),
+            StepEvent::ReceiptRefused(event) => Some(&event.receipt),
             _ => None,
         }
     }

@@ -4,6 +4,7 @@
 //! A view is built from the state of a run and from records. Its lines are those of `format/inspect-json.md`; members
 //! that only its document shows are not serialized.
 
+mod attempts;
 mod barriers;
 mod budget;
 mod changes;
@@ -14,6 +15,7 @@ mod explanation;
 mod graph;
 mod head;
 mod history;
+mod logs;
 mod metrics;
 mod operator;
 mod plan;
@@ -26,12 +28,15 @@ mod runs;
 mod segments;
 mod since;
 mod snapshots;
+mod stale;
 mod state;
+mod step;
 mod step_definition;
 mod timeline;
 mod trace;
 mod variables;
 
+pub use attempts::{AttemptHistory, AttemptLine, KnownBlob, KnownBlobs};
 pub use barriers::{BarrierLine, Barriers};
 pub use budget::{BudgetLine, BudgetRow, MilestoneLine, budget_charts, budget_document, elapsed};
 pub use changes::{ChangeLine, Changes};
@@ -42,6 +47,7 @@ pub use explanation::{ByteExplanation, ExplanationLine};
 pub use graph::{GraphView, NodeLine, NodeStatus, NodeWord};
 pub use head::{HeadSlotLine, HeadView, HolderLine};
 pub use history::{History, HistoryEntry, HistoryLine};
+pub use logs::{LogLine, LogSource, Stream, event_among_logs};
 pub use metrics::{Mark, MetricsLine};
 pub use operator::{OperatorStatus, OperatorViewLine};
 pub use plan::{PlanLine, PlanStepLine, PlanView, VersionDiffLine};
@@ -54,7 +60,9 @@ pub use runs::{RunRowLine, Runs};
 pub use segments::{SegmentLine, Segments};
 pub use since::{Since, SinceLine};
 pub use snapshots::{SnapshotFileLine, Snapshots, SnapshotsLine};
+pub use stale::{stale_document, stale_text};
 pub use state::{RunState, RunStateLine, StateLine};
+pub use step::{KnownStep, StepLine, StepView};
 pub use step_definition::step_definition;
 pub use timeline::{IntervalLine, StepTimelines};
 pub use trace::{Trace, TracedLine, UnavailableLine};

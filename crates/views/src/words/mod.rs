@@ -7,6 +7,7 @@ mod run;
 mod status;
 mod step_name;
 mod times;
+mod value;
 mod worker_kind;
 
 pub use amounts::{cost_text, count, counted, hex, limits_text, money_text, size};
@@ -18,6 +19,7 @@ pub use run::{progress_text, spent_text};
 pub use status::{barrier_paint, barrier_word, legend, run_status_text, status_mark, status_paint};
 pub use step_name::{StepName, step_name, step_title, text_of, title_line};
 pub use times::{moment, seconds, span};
+pub use value::value_text;
 pub use worker_kind::WorkerKind;
 
 #[cfg(test)]

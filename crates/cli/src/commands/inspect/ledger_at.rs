@@ -307,6 +307,11 @@ impl<'a> LedgerAt<'a> {
         self.print_past(out)
     }
 
+    /// Whether records were lost before the ledger was salvaged.
+    pub(crate) fn has_losses(&self) -> bool {
+        !self.state.lost.is_empty()
+    }
+
     /// Whether the state is not the newest one.
     pub(crate) fn is_past(&self) -> bool {
         self.past.is_some()

@@ -171,11 +171,6 @@ fn changed_among<'a>(files: &[(&'a String, &Option<ContentHash>)]) -> Option<Vec
     (found || !had).then_some(changed)
 }
 
-/// The text about files that changed.
-pub(crate) fn stale_text(files: &[String]) -> String {
-    format!("changed since the plan was made: {}", files.join(", "))
-}
-
 fn is_pattern(entry: &str) -> bool {
     entry.contains('*')
 }

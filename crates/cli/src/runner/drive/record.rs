@@ -14,7 +14,6 @@ use plan_ledger::{
 
 use crate::protocol::StepName;
 use crate::protocol::hand_off::describe;
-use crate::protocol::hand_off::files::stale_text;
 use crate::runner::drive::guard::{
     Consequence, EndedAttempt, HeldOwner, disk_problem, would_dispatch,
 };
@@ -26,6 +25,7 @@ use crate::runner::imported_status::import_statuses;
 use crate::runner::process::output;
 use crate::runner::progress::Progress;
 use crate::runner::workers::Report;
+use plan_ledger_views::stale_text;
 
 /// How long to wait before retrying a failed lease renewal.
 const RENEW_AGAIN: Micros = 1_000_000;

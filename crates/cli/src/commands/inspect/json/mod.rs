@@ -10,6 +10,5 @@ mod event_tests;
 pub(crate) mod explanation;
 pub(crate) mod repeats;
 pub(crate) mod run;
-pub(crate) mod step;
 pub(crate) mod views;
 pub(crate) mod waits;

@@ -13,30 +13,22 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-#[cfg(test)]
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use plan_ledger::log::{LogItem, RecordStatus};
 use plan_ledger::plan::{StepEvent, StepRecord};
-use plan_ledger::{
-    AttemptToken, Event, LedgerView, Receipt, Ruling, Run, RunId, RunStatus, StepNumber,
+use plan_ledger::{AttemptToken, Event, LedgerView, Receipt, Run, RunId, RunStatus, StepNumber};
+use plan_ledger_views::{
+    AttemptHistory, Document, LogSource, RecordContent, Stream, event_among_logs, value_text,
 };
-use plan_ledger_views::steps_in_flight;
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
-use crate::commands::inspect::lookup::{numbered_steps, step_name};
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::text::units::moment;
 use crate::options::{LedgerOption, RunOption};
-use crate::output::render::Paint;
-use crate::output::{Code, Failure, escape_control, time_of_day};
+use crate::output::{Code, Failure, time_of_day};
 use crate::runner::{claimed_files, scratch_folder};
-use plan_ledger_views::RecordContent;
-use plan_ledger_views::step_event_text;
 
-use super::step::{AttemptHistory, StepHistory, history, pretty};
+use super::step::history;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -95,52 +87,6 @@ impl LogsArgs {
     }
 }
 
-/// The output of an attempt.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct LogLine<'a> {
-    /// The number of the attempt at its step, from 1; null if its dispatch cannot be read.
-    attempt: Option<u32>,
-    /// The id of its step.
-    id: &'a str,
-    /// Whether the attempt was in flight when it was read.
-    is_live: bool,
-    /// The run.
-    run: RunId,
-    /// The number of its step.
-    step: StepNumber,
-    /// The stream.
-    stream: Stream,
-    /// The printed text. The output in a receipt is printed as JSON, unless it is a text.
-    text: String,
-    /// Its token.
-    token: AttemptToken,
-    /// Its worker.
-    worker: Option<&'a str>,
-}
-
-/// A stream of a worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "snake_case")]
-enum Stream {
-    /// Standard output.
-    Output,
-    /// Standard error.
-    Error,
-}
-
-/// The attempt that a line is about.
-#[derive(Debug, Clone)]
-struct AttemptName {
-    run: RunId,
-    step: StepNumber,
-    id: String,
-    attempt: Option<u32>,
-    token: AttemptToken,
-    worker: Option<String>,
-}
-
 pub(crate) fn logs(
     args: &LogsArgs,
     context: InspectContext<'_>,
@@ -156,55 +102,48 @@ pub(crate) fn logs(
     let numbers: Vec<StepNumber> = match step {
         Some(number) => vec![number],
         None => {
-            let run = ledger.run(id)?;
-            numbered_steps(run).filter(|it| it.1.attempts > 0).map(|it| it.0).collect()
+            let steps = ledger.run(id)?.numbered_steps();
+            steps.filter(|it| it.1.attempts > 0).map(|it| it.0).collect()
         }
     };
     let mut is_empty = true;
     for number in numbers {
-        let history = history(&mut ledger, id, number)?;
-        let step = StepHistory { ledger: &ledger, run: ledger.run(id)?, number, history };
-        for attempt in step.attempts() {
+        let entries = history(&mut ledger, id, number)?;
+        let run = ledger.run(id)?;
+        for attempt in AttemptHistory::all(run, number, &entries, ledger.has_losses()) {
             is_empty = false;
-            print_attempt(&step, &attempt, out)?;
+            print_attempt(&ledger, run, number, &attempt, out)?;
         }
     }
     if is_empty && context.form == Form::Text {
-        out.line("no attempt yet")?;
+        out.document(&Document::of_line("no attempt yet"))?;
     }
     ledger.finish(out)
 }
 
 fn print_attempt(
-    step: &StepHistory<'_>,
+    ledger: &LedgerAt<'_>,
+    run: &Run,
+    number: StepNumber,
     attempt: &AttemptHistory<'_>,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
-    let StepHistory { ledger, run, number, .. } = step;
-    let name = AttemptName {
-        attempt: attempt.dispatch.map(|(_, event)| event.attempt),
-        worker: attempt.dispatch.map(|(_, event)| event.worker.clone()),
-        ..AttemptName::of(run, *number, attempt.token)
-    };
+    let dispatch = attempt.dispatch.map(|(_, dispatch)| dispatch);
+    let source = LogSource::of(run, number, attempt.token, dispatch);
     if ledger.context.form == Form::Text {
-        let time = attempt
-            .dispatch
-            .map_or(String::new(), |(time, _)| format!(", {}", moment(time, ledger.now)));
-        let outcome = attempt.outcome().replace('_', " ");
-        out.painted(Paint::Heading, &format!("{}{time}: {outcome}", name.text(run)))?;
+        out.document(&source.heading_of(run, attempt, ledger.now))?;
     }
+    let form = (ledger.context.form, LineStyle::Plain);
     if let Some((_, receipt)) = attempt.receipt {
-        let form = (ledger.context.form, LineStyle::Plain);
-        return print_receipt(&name, receipt, &ledger.view, form, out);
+        return print_receipt(&source, receipt, &ledger.view, form, out);
     }
     // The files of a lost attempt stay until the next runner starts.
-    let mut streams = Streams::of(ledger.context.dir, &name);
-    streams.print(&name, (ledger.context.form, LineStyle::Plain), Reading::Whole, out)
+    Streams::of(ledger.context.dir, &source).print(&source, form, Reading::Whole, out)
 }
 
 /// Prints the output in a receipt.
 fn print_receipt(
-    name: &AttemptName,
+    source: &LogSource,
     receipt: &Receipt,
     view: &LedgerView,
     form: (Form, LineStyle),
@@ -212,14 +151,11 @@ fn print_receipt(
 ) -> Result<(), Failure> {
     let output = match view.output(&receipt.output) {
         Ok(output) if output.as_str() == "null" => String::new(),
-        Ok(output) => pretty(&output),
+        Ok(output) => value_text(&output),
         Err(error) => format!("[the output cannot be read: {error}]"),
     };
-    for (stream, text) in [(Stream::Output, output), (Stream::Error, receipt.log_tail.to_string())]
-    {
-        name.print(stream, &text, form, false, out)?;
-    }
-    Ok(())
+    print(source, Stream::Output, output, form, false, out)?;
+    print(source, Stream::Error, receipt.log_tail.to_string(), form, false, out)
 }
 
 /// Whether lines name their step: several steps print at the same time.
@@ -229,59 +165,22 @@ enum LineStyle {
     Named,
 }
 
-impl AttemptName {
-    fn of(run: &Run, step: StepNumber, token: AttemptToken) -> Self {
-        let id = run.step(step).map_or_else(String::new, |step| step.id().to_owned());
-        Self { run: run.id, step, id, attempt: None, token, worker: None }
+/// Prints whole lines of a stream.
+fn print(
+    source: &LogSource,
+    stream: Stream,
+    text: String,
+    (form, style): (Form, LineStyle),
+    is_live: bool,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    if text.is_empty() {
+        return Ok(());
     }
-
-    fn text(&self, run: &Run) -> String {
-        let attempt = self.attempt.map_or(String::new(), |number| format!(", attempt {number}"));
-        let worker = self
-            .worker
-            .as_ref()
-            .map_or(String::new(), |worker| format!(" by {}", escape_control(worker)));
-        format!("{}{attempt}{worker}", step_name(run, self.step))
-    }
-
-    /// Prints whole lines of a stream.
-    fn print(
-        &self,
-        stream: Stream,
-        text: &str,
-        (form, style): (Form, LineStyle),
-        is_live: bool,
-        out: &mut Output<'_>,
-    ) -> Result<(), Failure> {
-        if text.is_empty() {
-            return Ok(());
-        }
-        if form == Form::Json {
-            let Self { run, step, id, attempt, token, worker } = self;
-            let (id, worker, text) = (id.as_str(), worker.as_deref(), text.to_owned());
-            let (run, step, attempt, token) = (*run, *step, *attempt, *token);
-            return out.json(&LogLine {
-                attempt,
-                id,
-                is_live,
-                run,
-                step,
-                stream,
-                text,
-                token,
-                worker,
-            });
-        }
-        let named = match style {
-            LineStyle::Plain => String::new(),
-            LineStyle::Named => format!("#{} {} ", self.step, escape_control(&self.id)),
-        };
-        let mark = match stream {
-            Stream::Output => '|',
-            Stream::Error => '!',
-        };
-        text.lines()
-            .try_for_each(|line| out.line(&format!("{named}{mark} {}", escape_control(line))))
+    let line = source.line(stream, text, is_live);
+    match form {
+        Form::Json => out.json(&line),
+        Form::Text => out.document(&line.document(style == LineStyle::Named)),
     }
 }
 
@@ -318,12 +217,12 @@ struct OpenStream {
 const CHUNK_LENGTH: u64 = 1 << 16;
 
 impl Streams {
-    fn of(dir: &Path, name: &AttemptName) -> Self {
-        let folder = scratch_folder(dir, name.run);
+    fn of(dir: &Path, source: &LogSource) -> Self {
+        let folder = scratch_folder(dir, source.run);
         let open = |stream, suffix| OpenStream {
             stream,
-            path: folder.join(format!("{}.{suffix}", name.token)),
-            claimed: Some((dir.to_owned(), name.token)),
+            path: folder.join(format!("{}.{suffix}", source.token)),
+            claimed: Some((dir.to_owned(), source.token)),
             file: None,
             begun: Vec::new(),
             has_printed: false,
@@ -338,14 +237,14 @@ impl Streams {
     /// Prints the text that was written since the last call.
     fn print(
         &mut self,
-        name: &AttemptName,
+        source: &LogSource,
         form: (Form, LineStyle),
         reading: Reading,
         out: &mut Output<'_>,
     ) -> Result<(), Failure> {
         for stream in &mut self.streams {
             while let Some(text) = stream.read(reading) {
-                name.print(stream.stream, &text, form, true, out)?;
+                print(source, stream.stream, text, form, true, out)?;
             }
         }
         Ok(())
@@ -399,38 +298,31 @@ struct Follower<'a> {
     step: Option<StepNumber>,
     /// The last record that was looked at.
     seq: u64,
-    live: BTreeMap<AttemptToken, (AttemptName, Streams)>,
+    live: BTreeMap<AttemptToken, (LogSource, Streams)>,
 }
 
 impl<'a> Follower<'a> {
     fn new(ledger: &LedgerAt<'a>, id: RunId, step: Option<StepNumber>) -> Result<Self, Failure> {
         let (context, run) = (ledger.context, ledger.run(id)?);
-        let mut live = BTreeMap::new();
-        for (number, state) in steps_in_flight(&ledger.state, run) {
-            let Some(attempt) = state.attempt().filter(|_| step.is_none_or(|it| it == number))
-            else {
-                continue;
-            };
-            let name = AttemptName {
-                attempt: Some(state.attempts),
-                worker: Some(attempt.worker.clone()),
-                ..AttemptName::of(run, number, attempt.token)
-            };
-            let streams = Streams::of(context.dir, &name);
-            live.insert(attempt.token, (name, streams));
-        }
+        let steps = ledger.state.steps_in_flight(id);
+        let steps = steps.filter(|number| step.is_none_or(|it| it == *number));
+        let live = steps.filter_map(|number| {
+            let source = LogSource::in_flight(run, number)?;
+            let streams = Streams::of(context.dir, &source);
+            Some((source.token, (source, streams)))
+        });
+        let live = live.collect();
         Ok(Self { context, run: run.clone(), step, seq: ledger.state.seq, live })
     }
 
     fn follow(mut self, out: &mut Output<'_>) -> Result<Code, Failure> {
-        let names: Vec<String> = self.live.values().map(|(name, _)| name.text(&self.run)).collect();
-        for name in names {
-            self.say(Paint::Heading, &name, out)?;
+        for (source, _) in self.live.values() {
+            self.tell(&source.heading(&self.run), out)?;
         }
+        let form = (self.context.form, LineStyle::Named);
         loop {
-            for (name, streams) in self.live.values_mut() {
-                let form = (self.context.form, LineStyle::Named);
-                streams.print(name, form, Reading::Lines, out)?;
+            for (source, streams) in self.live.values_mut() {
+                streams.print(source, form, Reading::Lines, out)?;
             }
             out.flush()?;
             if matches!(self.run.status, RunStatus::Ended(_)) {
@@ -479,48 +371,41 @@ impl<'a> Follower<'a> {
         view: &LedgerView,
         out: &mut Output<'_>,
     ) -> Result<(), Failure> {
-        let mut paint = Paint::Heading;
         match event {
             StepEvent::Dispatched(dispatch) => {
-                let name = AttemptName {
-                    attempt: Some(dispatch.attempt),
-                    worker: Some(dispatch.worker.clone()),
-                    ..AttemptName::of(&self.run, step, token)
-                };
-                let streams = Streams::of(self.context.dir, &name);
-                self.live.insert(token, (name, streams));
+                let source = LogSource::of(&self.run, step, token, Some(dispatch));
+                let streams = Streams::of(self.context.dir, &source);
+                self.live.insert(token, (source, streams));
             }
             StepEvent::ReceiptRecorded(event) => {
-                if !self.end(event.token, out)? {
-                    let name = AttemptName::of(&self.run, step, event.token);
+                let has_printed = self.end(event.token, out)?;
+                if !has_printed {
+                    let source = LogSource::of(&self.run, step, event.token, None);
                     let form = (self.context.form, LineStyle::Named);
-                    print_receipt(&name, &event.receipt, view, form, out)?;
+                    print_receipt(&source, &event.receipt, view, form, out)?;
                 }
             }
             StepEvent::AttemptLost(event) => {
                 self.end(event.token, out)?;
-                paint = Paint::Notice;
             }
-            StepEvent::VerdictRecorded(event) if event.verdict.ruling == Ruling::Fail => {
-                paint = Paint::Bad;
-            }
-            StepEvent::Accepted(_) => paint = Paint::Good,
-            StepEvent::FailureDecided(_) | StepEvent::Skipped(_) => paint = Paint::Notice,
-            _ => return Ok(()),
+            _ => {}
         }
-        let text = format!("{time} {}: {}", step_name(&self.run, step), step_event_text(event));
-        self.say(paint, &text, out)
+        match event_among_logs(&self.run, step, event, time) {
+            Some(document) => self.tell(&document, out),
+            None => Ok(()),
+        }
     }
 
     /// Prints the rest of an attempt that has ended. Returns whether it printed anything at all.
     fn end(&mut self, token: AttemptToken, out: &mut Output<'_>) -> Result<bool, Failure> {
-        let Some((name, mut streams)) = self.live.remove(&token) else { return Ok(false) };
-        streams.print(&name, (self.context.form, LineStyle::Named), Reading::Whole, out)?;
+        let Some((source, mut streams)) = self.live.remove(&token) else { return Ok(false) };
+        streams.print(&source, (self.context.form, LineStyle::Named), Reading::Whole, out)?;
         Ok(streams.has_printed())
     }
 
-    fn say(&self, paint: Paint, text: &str, out: &mut Output<'_>) -> Result<(), Failure> {
-        if self.context.form == Form::Json { Ok(()) } else { out.painted(paint, text) }
+    /// Prints what is not output of a worker, for people.
+    fn tell(&self, document: &Document, out: &mut Output<'_>) -> Result<(), Failure> {
+        if self.context.form == Form::Json { Ok(()) } else { out.document(document) }
     }
 }
 

@@ -119,7 +119,7 @@ inspect_views! {
         "explanation" => shown::ExplanationLine<'_>,
         "region" => shown::RegionLine<'_>
     }
-    Runs Step(step::StepArgs) by step::step { "attempt" => step::AttemptLine<'_> }
+    Runs Step(step::StepArgs) by step::step { "attempt" => shown::AttemptLine<'_> }
     Runs Runs(runs::RunsArgs) by runs::runs {
         "run_row" => shown::RunRowLine,
         "run_state" => shown::RunStateLine<'_>,

@@ -18,9 +18,10 @@ use crate::commands::inspect::text::units::{span, words};
 use crate::commands::inspect::text::waits::{inside_wait_of, inside_wait_text, wait_text};
 use crate::output::render::Paint;
 use crate::output::{Failure, cost_text, escape_control, is_for_agent, warning_text};
-use crate::protocol::hand_off::files::{stale_steps, stale_text};
+use crate::protocol::hand_off::files::stale_steps;
 use crate::protocol::trusted_text;
 use crate::runner::{CheckAtWork, is_at_work_alone, worker_at_work};
+use plan_ledger_views::stale_text;
 use plan_ledger_views::{
     Activity, NextGroup, RunActivity, RunProgress, gone_steps, hosted_steps, rejected_text,
     steps_in_flight, title_line, waits_of,
