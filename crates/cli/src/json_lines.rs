@@ -12,11 +12,8 @@ use plan_ledger::log::{
 };
 
 use crate::commands::get::VariableLine;
-use crate::commands::inspect::health::{DamageLine, DerivedDamageLine, HealthLine, LostLine};
-use crate::commands::inspect::json::explanation::WhyLine;
-use crate::commands::inspect::json::run::RunLine;
-use crate::commands::inspect::json::views::UserViewLine;
 use crate::commands::inspect::ledger_at::AsOfLine;
+#[cfg(test)]
 use crate::commands::inspect::views;
 use crate::commands::plan::review::ReviewLine;
 use crate::commands::prune::PrunePlanLine;
@@ -70,13 +67,13 @@ json_lines! {
     "budget_part" of budget, inspect => plan_ledger_views::BudgetLine;
     "check" of drill => drill::kill_report::DrillCheck;
     "comparison" of verify => verify::comparison::ComparisonLine;
-    "damage" of budget, inspect, logs, next, questions, status => DamageLine<'_>;
-    "decision" of questions => views::next::decisions::DecisionLine<'_>;
-    "derived_damage" of inspect => DerivedDamageLine<'_>;
+    "damage" of budget, inspect, logs, next, questions, status => plan_ledger_views::DamageLine<'_>;
+    "decision" of questions => plan_ledger_views::DecisionLine<'_>;
+    "derived_damage" of inspect => plan_ledger_views::DerivedDamageLine<'_>;
     "diff" of plan_diff => PlanDiffLine<'_>;
     "error" of any => ErrorLine;
     "ended" of run => run::EndedLine<'_>;
-    "ended_run" of inspect => views::summary::EndedRunLine<'_>;
+    "ended_run" of inspect => plan_ledger_views::EndedRunLine<'_>;
     "endured" of lab => lab::EnduredLine;
     "every_crash" of drill => drill::every_crash_report::EveryCrashLine<'_>;
     "execution_state" of status => plan_ledger_views::ExecutionStateLine;
@@ -84,15 +81,15 @@ json_lines! {
     "fault" of lab => lab::FaultLine<'_>;
     "faults" of lab => lab::FaultsLine;
     "fenced" of recover => recover::FencedLine;
-    "health" of inspect => HealthLine<'_>;
+    "health" of inspect => plan_ledger_views::HealthLine<'_>;
     "holding" of run => HeldStoreJson;
     "initialized" of init => init::InitializedLine;
     "lab" of lab => lab::LabLine;
-    "ledger" of inspect => views::summary::LedgerLine<'_>;
+    "ledger" of inspect => plan_ledger_views::LedgerLine<'_>;
     "log" of logs => plan_ledger_views::LogLine<'_>;
-    "lost" of budget, inspect, logs, next, questions, status => LostLine;
+    "lost" of budget, inspect, logs, next, questions, status => plan_ledger_views::LostLine;
     "milestone" of budget, inspect => plan_ledger_views::MilestoneLine;
-    "next" of next, questions => views::next::NextLine<'_>;
+    "next" of next, questions => plan_ledger_views::NextLine<'_>;
     "opened" of run => run::OpenedLine<'_>;
     "operator_view" of status => plan_ledger_views::OperatorViewLine<'_>;
     "prime" of prime => prime::PrimeLine;
@@ -106,7 +103,7 @@ json_lines! {
     "rolled_back" of budget, inspect, next, questions, status, verify => RolledBackLine;
     "restored" of restore => RestoredLine;
     "root" of root => RootLine;
-    "run" of inspect => RunLine<'_>;
+    "run" of inspect => plan_ledger_views::RunLine<'_>;
     "run_cost" of inspect, status => plan_ledger_views::RunCostLine;
     "salvaged" of recover => recover::SalvagedLine<'_>;
     "service" of setup => setup::service::ServiceLine;
@@ -127,16 +124,16 @@ json_lines! {
     "summary" of blobs => blobs::BlobsLine;
     "summary" of drill => drill::kill_report::DrillLine;
     "summary" of plan_lint => plan::lint::LintLine;
-    "summary" of next, questions => views::next::NextSummaryLine;
+    "summary" of next, questions => plan_ledger_views::NextSummaryLine;
     "summary" of run => SummaryLine<'_>;
     "summary" of verify => verify::VerifiedLine;
     "traced" of status => plan_ledger_views::TracedLine<'_>;
     "unavailable" of status => plan_ledger_views::UnavailableLine;
     "trusts" of run => TrustsLine<'_>;
-    "user_view" of status => UserViewLine<'_>;
+    "user_view" of status => plan_ledger_views::UserViewLine<'_>;
     "variable" of get => VariableLine;
     "waits" of run => WaitsLine<'_>;
-    "why" of inspect => WhyLine<'_>;
+    "why" of inspect => plan_ledger_views::WhyLine<'_>;
     "worked" of work => work::WorkedLine<'_>;
 
     tagged:

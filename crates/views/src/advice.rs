@@ -108,6 +108,38 @@ impl Advice {
         Audience::of(&words)
     }
 
+    /// The lines of the commands that a reader may type.
+    #[must_use]
+    pub fn lines(of: &[Self], reader: Audience) -> Vec<String> {
+        of.iter().filter(|advice| advice.is_for(reader)).map(Self::to_string).collect()
+    }
+
+    /// What each command of [`Self::lines`] does.
+    #[must_use]
+    pub fn effects(of: &[Self], reader: Audience) -> Vec<String> {
+        let advice = of.iter().filter(|advice| advice.is_for(reader));
+        advice.map(|advice| advice.effect.clone()).collect()
+    }
+
+    /// The lines of the commands that a reader may type. Where there are several answers, each line says what its
+    /// answer does, as a comment of a shell.
+    #[must_use]
+    pub fn lines_with_effects(of: &[Self], reader: Audience) -> Vec<String> {
+        const ANSWERS: [&str; 3] = ["answer", "retry", "skip"];
+        let is_answer = |advice: &Self| {
+            advice.arguments.first().is_some_and(|verb| ANSWERS.contains(&verb.as_str()))
+        };
+        let shown = || of.iter().filter(|advice| advice.is_for(reader));
+        let answers = shown().filter(|advice| is_answer(advice)).map(Self::to_string);
+        let widths: Vec<usize> = answers.map(|line| line.chars().count()).collect();
+        let width = widths.iter().max().copied().filter(|_| widths.len() > 1);
+        let line = |advice: &Self| match width.filter(|_| is_answer(advice)) {
+            None => advice.to_string(),
+            Some(width) => format!("{:<width$}  # {}", advice.to_string(), advice.effect),
+        };
+        shown().map(line).collect()
+    }
+
     /// Whether a reader may type it: an agent decides for no person and starts no judge.
     #[must_use]
     pub fn is_for(&self, reader: Audience) -> bool {

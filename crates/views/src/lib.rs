@@ -21,14 +21,17 @@ mod views;
 mod waiting;
 mod words;
 
-pub use activity::{Activity, RunActivity, RunProgress, start_or_resume};
+pub use activity::{
+    Activity, ActivityJson, RunActivity, RunActivityJson, RunProgress, start_or_resume,
+};
 pub use advice::{Advice, Audience};
 pub use approval::{
     approval_of, commands_of, commands_of_active, commands_of_version, is_unapproved,
     unapproved_commands,
 };
 pub use criteria::{
-    failed_criteria, may_hold, open_criteria, open_plan_criteria, open_steps, texts_and_commands,
+    TrustedCheckJson, TrustsLine, failed_criteria, may_hold, open_criteria, open_plan_criteria,
+    open_steps, texts_and_commands, trusted_text,
 };
 pub use json::{
     AnyJson, BlockingAttemptJson, FailureJson, FlightJson, ProposedJson, QuestionLine, ReasonJson,
@@ -41,17 +44,20 @@ pub use layout::{
     Bar, Block, Document, Paint, Series, Span, Table, Text, Timeline, TimelineCell, TimelineRow,
     Tree, TreeRow, scaled,
 };
-pub use next::{NextGroup, NextItem, next_dispatch, next_items};
+pub use next::{
+    KnownRun, NextAction, NextActionJson, NextGroup, NextItem, next_dispatch, next_items,
+};
 pub use records::{
-    BatchKeyJson, FrameFieldJson, RecordContent, RecordLine, RecordRow, RecordStatusWord,
-    basis_text, blob_text, content_text, cost_correction_text, decision_text, event_subject,
-    event_text, fork_text, frame_document, kind_name, meaning, note_text, outcome_text,
-    record_document, step_event_text, verdict_text,
+    AnswerOfAnother, BatchKeyJson, FrameFieldJson, RecordContent, RecordLine, RecordRow,
+    RecordStatusWord, answered, asked_person, basis_text, blob_text, content_text,
+    cost_correction_text, decided_by, decision_text, event_subject, event_text, fork_text,
+    frame_document, kind_name, meaning, note_text, outcome_text, record_document, step_event_text,
+    verdict_text,
 };
 pub use render::*;
 pub use runner::{
-    GoneClaim, KnownRunner, RunnerPresence, RunnerWait, gone_steps, hosted_steps, steps_in_flight,
-    waits_of,
+    AtWork, CheckAtWork, GoneClaim, InsideWait, KnownRunner, LeftWorker, Repeat, RepeatingAttempt,
+    RunnerPresence, RunnerWait, gone_steps, hosted_steps, steps_in_flight, waits_of,
 };
 pub use shell::{
     OWN_LEDGER, end_of_command, in_ledger, ledger_option, option, quoted, quoted_folder, sh_word,
@@ -59,7 +65,7 @@ pub use shell::{
 };
 pub use views::*;
 pub use waiting::{
-    WaitingItem, WaitsFor, approve_version, decide_failure, perform, plan_file, raise_by,
-    rejected_text, resolve_outcome, show_step, start_judge, start_runner, waiting_items,
+    PendingJson, WaitingItem, WaitsFor, approve_version, decide_failure, perform, plan_file,
+    raise_by, rejected_text, resolve_outcome, show_step, start_judge, start_runner, waiting_items,
 };
 pub use words::*;

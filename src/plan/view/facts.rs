@@ -4,9 +4,18 @@ use crate::plan::event::question::{Question, QuestionId};
 use crate::plan::event::step_event::Verdict;
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::state::State;
+use crate::plan::state::barrier_state::BarrierState;
 use crate::plan::state::run::{PlanVersion, ReplanRequest, Run, RunStatus, Timer};
 use crate::plan::state::step_state::StepState;
 use crate::plan::value::ids::{AttemptToken, RunId, StepNumber, Timestamp};
+
+#[doc(hidden)]
+impl BarrierState {
+    /// The members that have not arrived.
+    pub fn missing(&self) -> impl Iterator<Item = StepNumber> {
+        self.members.difference(&self.arrived).copied()
+    }
+}
 
 #[doc(hidden)]
 impl State {
@@ -39,6 +48,12 @@ impl Run {
             Timer::Delay(number) => Some((*until, *number)),
             _ => None,
         })
+    }
+
+    /// The time of the next timer.
+    #[must_use]
+    pub fn next_timer(&self) -> Option<Timestamp> {
+        self.timers.first().map(|(due, _)| *due)
     }
 
     /// All steps, also those that later versions removed, by their number.

@@ -13,6 +13,6 @@ mod schema;
 pub(crate) use line::{JsonLine, line_text, line_value};
 #[cfg(test)]
 pub(crate) use plan_ledger_views::event_definition;
-pub(crate) use plan_ledger_views::{AnyJson, ReplanRequestJson, TimeJson};
+pub(crate) use plan_ledger_views::{AnyJson, TimeJson};
 #[cfg(test)]
 pub(crate) use schema::PublishedSchema;

@@ -26,7 +26,7 @@ mod run_json;
 mod run_text;
 
 pub(crate) use atomic_file::{AtomicFile, expect_absent, output_file};
-pub(crate) use budget::{cost_text, limits_text, money_text, paused_text, warning_text};
+pub(crate) use budget::{cost_text, limits_text, money_text, paused_text};
 pub(crate) use export::{ExportRange, write_export};
 pub(crate) use plan_ledger_views::{
     PlanDiffJson, PlanDiffLine, plan_diff_text, redone_steps, redone_text,
@@ -41,16 +41,13 @@ pub(crate) use question::question_subject_text;
 pub(crate) use plan_ledger_views::phrase;
 #[cfg(feature = "mcp")]
 pub(crate) use reader::for_agents;
-pub(crate) use reader::{is_for_agent, is_for_reader, write_for_agents};
+pub(crate) use reader::{is_for_agent, is_for_reader, reader, write_for_agents};
 pub(crate) use render::{
     escape_control, escape_lines, escape_path, is_printable, local_moment, parse_since, time_of_day,
 };
 pub(crate) use reporter::{Audience, RunReporter};
-pub(crate) use run_json::{PendingJson, ProgressLine, SummaryLine, WaitsLine};
-pub(crate) use run_text::{
-    disk_text, effects_of, held_text, lines_of, lines_with_effects, pending_commands, pending_text,
-    summary_text,
-};
+pub(crate) use run_json::{ProgressLine, SummaryLine, WaitsLine};
+pub(crate) use run_text::{disk_text, held_text, pending_commands, pending_text, summary_text};
 
 pub(crate) use crate::protocol::{
     Code, Failure, code_of, option, quoted, quoted_folder, shell_command,

@@ -14,13 +14,13 @@ use plan_ledger::{Result, Ruling, StepNumber, StepStatus, Timestamp};
 use crate::json::{JsonLine, line_text};
 use crate::runner::{Observer, Progress, StopRequest, end_all_workers};
 use crate::signals::StopSignals;
-use plan_ledger_views::WaitingItem;
+use plan_ledger_views::{PendingJson, WaitingItem};
 
 use super::print::print_message;
 use super::printer::Printer;
 use super::progress_bar::{WorkingSteps, run_bar};
 use super::render::time_of_day_now;
-use super::run_json::{PendingJson, ProgressLine, WaitsLine};
+use super::run_json::{ProgressLine, WaitsLine};
 use super::run_text::{pending_text, progress_text};
 
 /// The destination of progress reports.

@@ -244,7 +244,7 @@ fn next_actions(summary: &RunSummary, ledger: &Path) -> Vec<String> {
 
 /// An item that a run waits for, followed by the commands that resolve it.
 pub(crate) fn pending_text(item: &WaitingItem, run: &str, ledger: &Path) -> String {
-    let lines = lines_with_effects(&item.resolve(run, ledger));
+    let lines = Advice::lines_with_effects(&item.resolve(run, ledger), reader());
     let lines = lines.iter().map(|line| format!("\n      {line}"));
     std::iter::once(item.to_string()).chain(lines).collect()
 }
@@ -255,37 +255,7 @@ pub(crate) fn pending_commands(
     run: &str,
     ledger: &Path,
 ) -> (String, Vec<String>) {
-    (item.to_string(), lines_of(&item.resolve(run, ledger)))
-}
-
-/// The lines of the commands that the reader of this process may type.
-pub(crate) fn lines_of(advice: &[Advice]) -> Vec<String> {
-    let advice = advice.iter().filter(|advice| advice.is_for(reader()));
-    advice.map(Advice::to_string).collect()
-}
-
-/// What each command of `lines_of` does.
-pub(crate) fn effects_of(advice: &[Advice]) -> Vec<String> {
-    let advice = advice.iter().filter(|advice| advice.is_for(reader()));
-    advice.map(|advice| advice.effect.clone()).collect()
-}
-
-/// The lines of the commands that the reader of this process may type. Where there are several answers, each line says
-/// what its answer does, as a comment of a shell.
-pub(crate) fn lines_with_effects(advice: &[Advice]) -> Vec<String> {
-    const ANSWERS: [&str; 3] = ["answer", "retry", "skip"];
-    let is_answer = |advice: &Advice| {
-        advice.arguments.first().is_some_and(|verb| ANSWERS.contains(&verb.as_str()))
-    };
-    let shown = || advice.iter().filter(|advice| advice.is_for(reader()));
-    let answers = shown().filter(|advice| is_answer(advice)).map(Advice::to_string);
-    let widths: Vec<usize> = answers.map(|line| line.chars().count()).collect();
-    let width = widths.iter().max().copied().filter(|_| widths.len() > 1);
-    let line = |advice: &Advice| match width.filter(|_| is_answer(advice)) {
-        None => advice.to_string(),
-        Some(width) => format!("{:<width$}  # {}", advice.to_string(), advice.effect),
-    };
-    shown().map(line).collect()
+    (item.to_string(), Advice::lines(&item.resolve(run, ledger), reader()))
 }
 
 fn push_list(text: &mut String, items: Vec<String>) {

@@ -12,8 +12,6 @@ pub(crate) mod private_files;
 mod process;
 mod signed_note;
 mod trace_context;
-mod trusted;
-mod units;
 
 pub use answer::{AckedBy, Answer};
 pub use failure::{Code, Failure, Missing, code_of};
@@ -30,20 +28,21 @@ pub(crate) use judge::{
 };
 pub use message::MESSAGE_LENGTH_MAX;
 pub(crate) use message::{encode, receive};
-pub(crate) use opening::{OpeningJson, OpeningWord, RolledBackLine};
+pub(crate) use opening::{RolledBackLine, opening};
 #[cfg(all(test, not(feature = "store")))]
 pub(crate) use plan_ledger_views::takes_ledger;
+pub use plan_ledger_views::{BudgetUse, StepName, WorkerKind};
 pub(crate) use plan_ledger_views::{
     OWN_LEDGER, approval_of, commands_of, in_ledger, is_unapproved, ledger_option, option, quoted,
     quoted_folder, sh_word, shell_command, unapproved_commands,
 };
-pub use plan_ledger_views::{StepName, WorkerKind};
+pub(crate) use plan_ledger_views::{
+    OpeningJson, OpeningWord, TrustedCheckJson, TrustsLine, count, counted, hex, lost_records_text,
+    size, slow_text,
+};
 pub(crate) use process::{
     MACHINE_LENGTH_MAX, Peer, ProcessStatus, is_gone, named_process, not_ignored, process_start,
     this_machine,
 };
 pub(crate) use signed_note::{NoteError, NoteSigner, NoteVerifier};
 pub(crate) use trace_context::{SpanId, TraceId, traceparent};
-pub(crate) use trusted::{TrustedCheckJson, TrustsLine, trusted_text};
-pub use units::BudgetUse;
-pub(crate) use units::{count, counted, hex, lost_records_text, size, slow_text};

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 use sha2::{Digest as _, Sha256};
 
-use super::units::hex;
+use plan_ledger_views::hex;
 
 /// The number of the algorithm Ed25519.
 const ED25519: u8 = 1;

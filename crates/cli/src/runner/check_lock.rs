@@ -20,7 +20,8 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-use plan_ledger::{AttemptToken, Error, Result, RunId, State, StepNumber, Timestamp};
+use plan_ledger::{AttemptToken, Error, Result, RunId, State};
+use plan_ledger_views::CheckAtWork;
 
 use crate::protocol::{checks_folder, judge_mark, private_files, step_lock};
 use crate::runner::check::Criteria;
@@ -124,19 +125,6 @@ pub(crate) fn end_left_checks(ledger: &Path) -> Vec<String> {
         Err(error) => Some(error.to_string()),
     };
     folders.filter_map(note).collect()
-}
-
-/// A check of a criterion that runs now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct CheckAtWork {
-    /// The step; `None` for a criterion of the plan.
-    pub(crate) step: Option<StepNumber>,
-    /// The criterion's 0-based index in its list.
-    pub(crate) criterion: u32,
-    /// Its process.
-    pub(crate) process: u32,
-    /// Since when, by the wall clock.
-    pub(crate) since: Timestamp,
 }
 
 /// The folders of checks, of all runs of a ledger.

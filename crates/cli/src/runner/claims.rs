@@ -23,13 +23,13 @@ use serde_json::Value;
 
 use plan_ledger::plan::Token;
 use plan_ledger::{AttemptToken, ErrorKind, Ledger, LostCause, Result, RunId, State, StepNumber};
-use plan_ledger_views::GoneClaim;
+use plan_ledger_views::{GoneClaim, RepeatingAttempt};
 
 use crate::protocol::private_files;
 use crate::protocol::{CLAIM_EXTENSION, claim_record, claims_folder, gone_attempts, gone_text};
 use crate::runner::external_worker::{LeftResult, forget_external, left_result};
 use crate::runner::own_folder::{create_own_folder, expect_no_link, share};
-use crate::runner::process::{Repeat, repeated_by, scratch_folder, unusable};
+use crate::runner::process::{repeated_by, scratch_folder, unusable};
 use crate::runner::progress::{Observer, Progress};
 
 /// The process that works on a claimed step.
@@ -280,25 +280,19 @@ pub(crate) fn claimed_files(ledger: &Path, token: AttemptToken) -> Option<PathBu
     Some(claim.files)
 }
 
-/// An attempt in flight with repeated output, as its runner noted it.
-#[derive(Debug)]
-pub(crate) struct RepeatingAttempt {
-    pub(crate) run: RunId,
-    pub(crate) step: StepNumber,
-    pub(crate) token: AttemptToken,
-    pub(crate) repeat: Repeat,
-}
-
-impl RepeatingAttempt {
-    pub(crate) fn all(ledger: &Path, state: &State) -> Vec<Self> {
-        let of_attempt = |(token, (run, step)): (&AttemptToken, &(RunId, StepNumber))| {
-            let (run, step, token) = (*run, *step, *token);
-            let claimed = || repeated_by(claimed_files(ledger, token)?, token);
-            let repeat = repeated_by(scratch_folder(ledger, run), token).or_else(claimed)?;
-            Some(Self { run, step, token, repeat })
-        };
-        state.in_flight.iter().filter_map(of_attempt).collect()
-    }
+/// The attempts in flight of a run with repeated output, as their runner noted it.
+pub(crate) fn repeating_attempts(
+    ledger: &Path,
+    state: &State,
+    run: RunId,
+) -> Vec<RepeatingAttempt> {
+    let of_attempt = |(token, (of, step)): (&AttemptToken, &(RunId, StepNumber))| {
+        let (token, step) = (*token, *step);
+        let claimed = || repeated_by(claimed_files(ledger, token)?, token);
+        let repeat = repeated_by(scratch_folder(ledger, *of), token).or_else(claimed)?;
+        Some(RepeatingAttempt { run, step, token, repeat })
+    };
+    state.in_flight.iter().filter(|(_, (of, _))| *of == run).filter_map(of_attempt).collect()
 }
 
 /// Take over the claims of dead processes. The caller has the lock of the ledger. Returns notes for

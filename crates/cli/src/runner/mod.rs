@@ -35,12 +35,10 @@ mod workers;
 
 pub(crate) use check::Criteria;
 pub use check::{Check, CheckAnswer, Checked, Subject};
-pub(crate) use check_lock::{
-    CheckAtWork, CheckLock, JudgeMark, check_folders, checks_at_work, end_left_checks,
-};
+pub(crate) use check_lock::{CheckLock, JudgeMark, check_folders, checks_at_work, end_left_checks};
 pub(crate) use claims::{
-    ClaimsLook, DeadClaim, KeptClaim, RepeatingAttempt, claimed_files, gone_claims,
-    release_dead_claims, take_over_dead_claims,
+    ClaimsLook, DeadClaim, KeptClaim, claimed_files, gone_claims, release_dead_claims,
+    repeating_attempts, take_over_dead_claims,
 };
 pub(crate) use drive::{
     Consequence, EndedAttempt, GuardState, HeldOwner, closed_until, disk_problem, is_by_planner,
@@ -61,11 +59,11 @@ pub(crate) use helpers::folder_state::FolderState;
 pub(crate) use helpers::planner_request::first_request;
 pub use imported_status::{ImportResult, ImportedStatuses, import_statuses};
 pub(crate) use own_folder::{OwnFolder, create_own_folder};
-pub(crate) use process::{
-    InsideWait, act_or_enable, end_all_workers, end_workers, inside_wait, is_at_work_alone,
-    unusable, worker_at_work,
-};
 pub use process::{ProcessOptions, ProcessWorkers, WorkerLimits, scratch_folder};
+pub(crate) use process::{
+    act_or_enable, end_all_workers, end_workers, inside_wait, is_at_work_alone, unusable,
+    worker_at_work,
+};
 pub(crate) use progress::STOPPING;
 pub use progress::{Fence, Observer, Progress, StopRequest};
 pub use stub::StubWorkers;

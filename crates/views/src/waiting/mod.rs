@@ -2,6 +2,7 @@
 
 mod answers;
 mod item;
+mod json;
 mod list;
 mod resolve;
 mod text;
@@ -9,6 +10,7 @@ mod text;
 pub(crate) use answers::effect_on_all;
 pub use answers::raise_by;
 pub use item::{WaitingItem, WaitsFor};
+pub use json::PendingJson;
 pub use list::{plan_file, rejected_text, waiting_items};
 pub(crate) use resolve::retry_or_skip;
 pub use resolve::{

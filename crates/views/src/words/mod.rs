@@ -8,6 +8,7 @@ mod status;
 mod step_name;
 mod times;
 mod value;
+mod warning;
 mod worker_kind;
 
 pub use amounts::{cost_text, count, counted, hex, limits_text, money_text, size};
@@ -20,6 +21,7 @@ pub use status::{barrier_paint, barrier_word, legend, run_status_text, status_ma
 pub use step_name::{StepName, step_name, step_title, text_of, title_line};
 pub use times::{moment, seconds, span};
 pub use value::value_text;
+pub use warning::{BudgetUse, slow_text, warning_text};
 pub use worker_kind::WorkerKind;
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 #[cfg(test)]
@@ -26,18 +26,22 @@ use crate::output::{Code, Failure, escape_control};
 use crate::protocol::{Missing, error_line};
 use crate::requests::default_run;
 use crate::runner::{
-    CheckAtWork, RepeatingAttempt, check_folders, checks_at_work, gone_claims, runner_waits,
+    check_folders, checks_at_work, gone_claims, inside_wait, is_at_work_alone, repeating_attempts,
+    runner_waits, worker_at_work,
 };
 use crate::server::RunnerStatus;
-use plan_ledger_views::{GoneClaim, RunActivity, RunnerWait};
+use plan_ledger_views::{
+    AnswerOfAnother, AtWork, Block, DamageLine, Document, GoneClaim, InsideWait, KnownRun,
+    LeftWorker, RepeatingAttempt, RunActivity, RunnerWait, hosted_steps, lost_lines, lost_text,
+    run_heading, steps_in_flight, unread_document, waits_of,
+};
 
-use super::answers::AnswerOfAnother;
+use super::answers::answers_of_others;
 use super::context::{Form, InspectContext};
-use super::health::{DamageLine, Health, damage_text, lost_lines, lost_text};
+use super::health::Health;
 use super::lookup::{no_run, not_found, step_of};
-use super::next_action::Surroundings;
 use super::output::Output;
-use super::text::run::activity_text;
+use super::surroundings::Surroundings;
 use crate::commands::inspect::text::units::{moment, words};
 use crate::output::render::Paint;
 
@@ -62,8 +66,6 @@ pub(crate) struct LedgerAt<'a> {
     pub(crate) dead: Vec<GoneClaim>,
     /// The waits of runners; empty for a past state.
     pub(crate) waits: Vec<RunnerWait>,
-    /// Repeated output of workers; empty for a past state.
-    pub(crate) repeats: Vec<RepeatingAttempt>,
     /// The reason why the state is not the newest one; `None` if it is.
     past: Option<String>,
     /// The questions that another person answered, in all of the log; read when a view needs them.
@@ -116,8 +118,6 @@ impl<'a> LedgerAt<'a> {
         } else {
             runner_waits(context.dir, &state, now, || runner.is_absent())
         };
-        let repeats =
-            if past.is_some() { Vec::new() } else { RepeatingAttempt::all(context.dir, &state) };
         Ok(Self {
             context,
             view,
@@ -126,7 +126,6 @@ impl<'a> LedgerAt<'a> {
             runner,
             dead,
             waits,
-            repeats,
             past,
             answers: OnceCell::new(),
             check_folders: OnceCell::new(),
@@ -137,7 +136,7 @@ impl<'a> LedgerAt<'a> {
     }
 
     /// The folder of the ledger; `None` for a past state, about which it says nothing.
-    pub(crate) fn present_dir(&self) -> Option<&std::path::Path> {
+    pub(crate) fn present_dir(&self) -> Option<&Path> {
         self.past.is_none().then_some(self.context.dir)
     }
 
@@ -214,11 +213,9 @@ impl<'a> LedgerAt<'a> {
         Surroundings { dir: context.dir, now: *now, runner, dead, waits, is_damaged }
     }
 
-    /// The checks of a run that run now; none for a past state.
-    pub(crate) fn checks_at_work(&self, run: &Run) -> Vec<CheckAtWork> {
-        let Some(dir) = self.present_dir() else { return Vec::new() };
-        let folders = self.check_folders.get_or_init(|| check_folders(dir));
-        checks_at_work(dir, folders, &self.state, run.id)
+    /// A run, and all that its views know of it.
+    pub(crate) fn known<'b>(&'b self, run: &'b Run) -> KnownRun<'b> {
+        self.surroundings().known(&self.state, run)
     }
 
     /// How a run stands.
@@ -226,19 +223,46 @@ impl<'a> LedgerAt<'a> {
         self.surroundings().activity(&self.state, run)
     }
 
-    /// Repeated output of the workers of some steps of a run.
-    pub(crate) fn repeats_of<'b>(
-        &'b self,
-        run: &Run,
-        is_meant: impl Fn(StepNumber) -> bool + 'b,
-    ) -> impl Iterator<Item = &'b RepeatingAttempt> {
-        let id = run.id;
-        self.repeats.iter().filter(move |attempt| attempt.run == id && is_meant(attempt.step))
+    /// The processes of a run that are at work; none for a past state.
+    pub(crate) fn at_work(&self, run: &Run) -> AtWork {
+        let Some(dir) = self.present_dir() else { return AtWork::default() };
+        let folders = self.check_folders.get_or_init(|| check_folders(dir));
+        let token = |step: StepNumber| Some(run.step(step)?.attempt()?.token);
+        let left = |step: StepNumber| match worker_at_work(dir, run.id, token(step)?) {
+            Some(process) => Some((step, LeftWorker::Process(process))),
+            None => {
+                is_at_work_alone(dir, run.id, token(step)?).then_some((step, LeftWorker::Alone))
+            }
+        };
+        let hosted = hosted_steps(&self.state, run).filter(|_| self.runner.is_absent());
+        AtWork {
+            checks: checks_at_work(dir, folders, &self.state, run.id),
+            repeats: self.repeats(run),
+            inside: steps_in_flight(&self.state, run)
+                .filter_map(|(step, _)| Some((step, self.inside_wait(dir, run, step)?)))
+                .collect(),
+            left: hosted.filter_map(|(step, _)| left(step)).collect(),
+        }
+    }
+
+    /// The wait of the worker of a step in its process, for the end of a usage limit.
+    fn inside_wait(&self, dir: &Path, run: &Run, number: StepNumber) -> Option<InsideWait> {
+        let step = run.step(number)?;
+        let owner = step.owner_at_work().map(str::to_owned);
+        let is_limited = waits_of(&self.waits, run)
+            .any(|wait| wait.is_limit && !wait.is_whole_run && wait.owner == owner);
+        inside_wait(dir, run.id, step.attempt()?.token, is_limited)
+    }
+
+    /// Repeated output of the workers of a run; none for a past state.
+    pub(crate) fn repeats(&self, run: &Run) -> Vec<RepeatingAttempt> {
+        let dir = self.present_dir();
+        dir.map_or_else(Vec::new, |dir| repeating_attempts(dir, &self.state, run.id))
     }
 
     /// The questions of a run that another person answered, up to the record of this state.
     pub(crate) fn answers_of_others(&self, run: RunId) -> Vec<AnswerOfAnother> {
-        let all = self.answers.get_or_init(|| AnswerOfAnother::by_run(self.view.log()));
+        let all = self.answers.get_or_init(|| answers_of_others(self.view.log()));
         let of_run = all.get(&run).into_iter().flatten();
         of_run.filter(|answer| answer.seq <= self.state.seq).cloned().collect()
     }
@@ -289,21 +313,7 @@ impl<'a> LedgerAt<'a> {
         run: &Run,
         out: &mut Output<'_>,
     ) -> Result<(), Failure> {
-        self.heading_of(what, run, &self.activity(run), out)
-    }
-
-    /// Prints the heading of a view of a run that stands like that.
-    pub(crate) fn heading_of(
-        &self,
-        what: &str,
-        run: &Run,
-        stands: &RunActivity,
-        out: &mut Output<'_>,
-    ) -> Result<(), Failure> {
-        let name = format!("{what} of run {}", escape_control(&run.name));
-        let name = out.style.paint(Paint::Heading, &name);
-        let status = activity_text(stands, out.style);
-        out.line(&format!("{name} ({}): {status}", run.id))?;
+        out.document(&run_heading(what, run, &self.activity(run)))?;
         self.print_past(out)
     }
 
@@ -322,7 +332,7 @@ impl<'a> LedgerAt<'a> {
         let Some(past) = &self.past else { return Ok(()) };
         let now = LedgerTime::of(self.view.log(), self.context.environment).now;
         let time = moment(self.state.time, now);
-        out.painted(Paint::Notice, &format!("{past}, {time}"))
+        out.document(&Document::of_line((Paint::Notice, format!("{past}, {time}"))))
     }
 
     /// Prints the damage of the ledger before the view, since it affects the meaning of the view.
@@ -332,13 +342,13 @@ impl<'a> LedgerAt<'a> {
         }
         self.announced = Some(self.damage.len() + self.unread.len());
         if let Some(text) = lost_text(&self.state) {
-            out.painted(Paint::Notice, &text)?;
+            out.document(&Document::of_line((Paint::Notice, text)))?;
         }
         if self.code() == Code::Success {
             return Ok(());
         }
         self.print_unread(out)?;
-        out.line("")
+        out.document(&Document::of(Block::Gap))
     }
 
     /// Prints the unreadable parts and, in JSON, the record of the state.
@@ -360,7 +370,7 @@ impl<'a> LedgerAt<'a> {
             Form::Text => {
                 let is_announced = self.announced == Some(self.damage.len() + self.unread.len());
                 if self.code() != Code::Success && !is_announced {
-                    out.line("")?;
+                    out.document(&Document::of(Block::Gap))?;
                     self.print_unread(out)?;
                 }
             }
@@ -369,14 +379,8 @@ impl<'a> LedgerAt<'a> {
     }
 
     fn print_unread(&self, out: &mut Output<'_>) -> Result<(), Failure> {
-        let seq = self.state.seq;
-        let text =
-            format!("not all of the ledger can be read; this is the state after record {seq}");
-        out.painted(Paint::Bad, &text)?;
-        let damage = self.damage.iter().map(|damage| format!("damage: {}", damage_text(damage)));
-        let mut all = damage.chain(self.unread.iter().cloned());
-        all.try_for_each(|what| out.painted(Paint::Bad, &format!("  {what}")))?;
-        out.line(&format!("to continue: {}", damage_hint(Some(self.view.log().dir()))))
+        let hint = damage_hint(Some(self.view.log().dir()));
+        out.document(&unread_document(self.state.seq, &self.damage, &self.unread, &hint))
     }
 
     /// Prints the first record of the log if older records were pruned.
@@ -386,7 +390,7 @@ impl<'a> LedgerAt<'a> {
             return Ok(());
         }
         let text = format!("the log begins at record {first}; earlier records were pruned");
-        out.painted(Paint::Notice, &text)
+        out.document(&Document::of_line((Paint::Notice, text)))
     }
 }
 

@@ -1,7 +1,6 @@
 //! Finds runs and steps by name or number, and formats their names.
 
-use plan_ledger::plan::BarrierState;
-use plan_ledger::{Error, ErrorKind, Run, StepNumber, StepState, StepStatus};
+use plan_ledger::{Error, ErrorKind, Run, StepNumber};
 
 pub(crate) use plan_ledger_views::{barrier_word, text_of};
 
@@ -60,20 +59,7 @@ pub(crate) fn step_name(run: &Run, number: StepNumber) -> String {
     escape_control(&plan_ledger_views::step_name(run, number))
 }
 
-pub(crate) fn missing_members(barrier: &BarrierState) -> impl Iterator<Item = StepNumber> {
-    barrier.members.difference(&barrier.arrived).copied()
-}
-
-pub(crate) fn steps_in_status(run: &Run, status: StepStatus) -> impl Iterator<Item = StepNumber> {
-    let steps = (1..).map(StepNumber).zip(&run.steps);
-    steps.filter(move |(_, step)| step.status == status).map(|(number, _)| number)
-}
-
 /// The name of a step, and its title or goal, escaped.
 pub(crate) fn name_and_title(run: &Run, number: StepNumber) -> (String, String) {
     (step_name(run, number), escape_control(&plan_ledger_views::step_title(run, number)))
-}
-
-pub(crate) fn numbered_steps(run: &Run) -> impl Iterator<Item = (StepNumber, &StepState)> {
-    (1..).map(StepNumber).zip(&run.steps)
 }

@@ -21,20 +21,18 @@ pub(crate) mod health;
 pub(crate) mod json;
 pub(crate) mod ledger_at;
 pub(crate) mod lookup;
-mod next_action;
 mod output;
+mod surroundings;
 pub(crate) mod text;
 pub(crate) mod views;
 
-#[cfg(any(feature = "mcp", feature = "http"))]
-pub(crate) use answers::is_program;
 pub(crate) use command::inspect_words;
 pub(crate) use command::{InspectArgs, budget, inspect, logs, next, questions, status};
 pub(super) use health::newest_state;
 pub(super) use health::read_state::{read_state, run_name};
 pub(super) use lookup::name_and_title;
-pub(super) use next_action::{Surroundings, items, next_action};
 pub(super) use plan_ledger_views::meaning;
+pub(super) use surroundings::{Surroundings, items};
 pub(crate) use views::budget::BudgetViewArgs;
 pub(crate) use views::logs::LogsArgs;
 pub(crate) use views::next::{NextArgs, QuestionsArgs};

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::json::{JsonLine, line_value};
 use crate::output::{Failure, is_printable};
 
-use crate::output::render::{Paint, Style, Table};
+use crate::output::render::{Paint, Style};
 
 /// Writes documents as text or HTML, and JSON Lines.
 pub(crate) struct Output<'a> {
@@ -57,12 +57,6 @@ impl<'a> Output<'a> {
         }
         let lines = text_lines(document, self.style);
         lines.iter().try_for_each(|line| writeln!(self.out, "{line}").map_err(Failure::Output))
-    }
-
-    pub(crate) fn table(&mut self, table: &Table, indent: usize) -> Result<(), Failure> {
-        let mut document = Document::default();
-        document.table(indent, table.clone());
-        self.document(&document)
     }
 
     /// Writes a JSON line.

@@ -15,7 +15,7 @@ use plan_ledger::plan::{AcceptedBasis, CompactPlan};
 use plan_ledger::{LedgerView, Plan, Run, State, StepStatus, plan_hash};
 use plan_ledger_files::{self as files, PlanFile, PlanFormat};
 
-use crate::commands::inspect::{Surroundings, name_and_title, next_action, read_state};
+use crate::commands::inspect::{Surroundings, name_and_title, read_state};
 use crate::commands::store::source::{environment_for, is_store};
 use crate::options::plan_file::print_read_report;
 use crate::options::{LedgerOption, ReadPlanArgs, environment};
@@ -204,7 +204,7 @@ impl Notes {
         let dead = &gone_claims(dir, state);
         let waits = &runner_waits(dir, state, now, || runner.is_absent());
         let at = Surroundings { dir, now, runner, dead, waits, is_damaged: false };
-        let next = next_action(state, run, at);
+        let next = at.known(state, run).next_action();
         let title = next.step().map(|number| name_and_title(run, number).1).unwrap_or_default();
         let mut notes = Self {
             next_action: one_line(&next.text),

@@ -16,18 +16,16 @@ use plan_ledger::{
 
 use crate::commands::inspect::health::damage_text;
 use crate::commands::inspect::health::overtaken::beside_prune;
-use crate::commands::inspect::json::activity::RunActivityJson;
-use crate::commands::inspect::text::waits::wait_text;
 use crate::commands::inspect::{items, name_and_title};
-use crate::output::pending_commands;
+use crate::output::{pending_commands, reader};
 use crate::protocol::{Failure, is_unapproved, unchecked_text};
 use crate::requests::{default_run, run_of, run_status};
 use crate::runner::{gone_claims, runner_waits};
 use crate::server::RunnerStatus;
 use crate::server::rollback_text;
 use plan_ledger_views::{
-    KnownRunner, RunActivity, RunProgress, WaitingItem, gone_steps, hosted_steps, steps_in_flight,
-    waits_of,
+    KnownRunner, RunActivity, RunActivityJson, RunProgress, WaitingItem, gone_steps, hosted_steps,
+    steps_in_flight, wait_text, waits_of,
 };
 use plan_ledger_views::{RecordContent, content_text};
 
@@ -352,7 +350,7 @@ impl PrimeLine {
         let open = claims.chain(free.iter().copied().take(LISTED_MAX));
         let answers = open.filter_map(|number| from.answer(run, number)).collect();
         Self {
-            activity: Some((&stands).into()),
+            activity: Some(RunActivityJson::of(&stands, reader())),
             answers,
             budget_left: budget_left(run, from.now),
             changes: from.changes(run),

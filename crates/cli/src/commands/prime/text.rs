@@ -188,7 +188,7 @@ mod tests {
     use super::super::brief::{ChangeJson, ClaimedStepJson, ReadyStepJson, WaitingJson};
     use super::*;
     use plan_ledger::StepNumber;
-    use plan_ledger_views::{Activity, RunActivity};
+    use plan_ledger_views::{Activity, Audience, RunActivity, RunActivityJson};
 
     fn full(words: &str) -> PrimeLine {
         let many = |count: u32| (1..=count).map(StepNumber);
@@ -218,7 +218,7 @@ mod tests {
             start: None,
         };
         PrimeLine {
-            activity: Some((&stands).into()),
+            activity: Some(RunActivityJson::of(&stands, Audience::Agent)),
             changes: many(5).map(change).collect(),
             claimed: claimed.collect(),
             claimed_count: 40,

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use plan_ledger::plan::{PlanVersion, RAISE, VALUE};
 use plan_ledger::{Criterion, Run, RunStatus, StepNumber, StepStatus};
 
-use crate::commands::inspect::text::run::run_status_text;
+use plan_ledger_views::run_status_text;
 
 use super::collect::Collected;
 use super::facts::QuestionFacts;

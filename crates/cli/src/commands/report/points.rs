@@ -14,11 +14,11 @@ use serde_json::Value;
 use plan_ledger::plan::{BudgetPart, CompactPlan, Criterion, StepEvent};
 use plan_ledger::{Event, Run, RunStatus, StepNumber, StepStatus, Timestamp};
 
-use crate::commands::inspect::text::run::{progress_text, run_status_text};
 use crate::output::{cost_text, money_text, paused_text, quoted};
 use crate::protocol::{count, is_unapproved};
 use plan_ledger_views::elapsed;
 use plan_ledger_views::origin_text;
+use plan_ledger_views::{progress_text, run_status_text};
 
 use super::why::{NAMES_MAX, why};
 

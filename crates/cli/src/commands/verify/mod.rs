@@ -31,7 +31,7 @@ use crate::output::{
     Code, Failure, LongTask, ProgressUnit, escape_lines, print_message, print_raw_to,
 };
 use crate::protocol::{
-    OpeningJson, OpeningWord, RolledBackLine, counted, error_line, lost_records_text,
+    OpeningJson, OpeningWord, RolledBackLine, counted, error_line, lost_records_text, opening,
 };
 use crate::server::rollback_text;
 
@@ -529,7 +529,7 @@ impl VerifiedLine {
             newer: count(FindingClass::NewerFormat),
             notes: report.notes,
             omitted: log.omitted,
-            opening: (&log.opening).into(),
+            opening: opening(&log.opening),
             records: counts.records,
             root: log.last.map(|last| RootJson { chain: last.chain.to_string(), seq: last.seq }),
             segments: counts.segments,

@@ -6,8 +6,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::runner::process::limits::{EndedBy, JobLimits, LimitWatch, Repeat, RepeatNote};
+use crate::runner::process::limits::{EndedBy, JobLimits, LimitWatch, RepeatNote};
 use crate::runner::process::scratch::Scratch;
+use plan_ledger_views::Repeat;
 
 /// A job of an earlier runner that is still at work.
 pub(crate) struct AdoptedJob {

@@ -25,11 +25,12 @@ use plan_ledger::plan::Micros;
 use plan_ledger::{Error, Result};
 
 use crate::runner::process::exit_record::{CommandEnd, ExitRecord};
-use crate::runner::process::limits::{EndedBy, JobLimits, LimitWatch, Repeat};
+use crate::runner::process::limits::{EndedBy, JobLimits, LimitWatch};
 use crate::runner::process::orphans::{IDENTITY_VARIABLE, JOB_VARIABLE, Orphan};
 use crate::runner::process::scratch::{JobFiles, Scratch};
 use crate::runner::process::supervisor;
 use crate::runner::workers::StartFailure;
+use plan_ledger_views::Repeat;
 
 /// Variables of an outer runner that a job must not inherit.
 const OWN_VARIABLES: [&str; 13] = [

@@ -16,7 +16,6 @@ pub(crate) mod supervisor;
 pub(crate) mod workers;
 
 pub use limits::WorkerLimits;
-pub(crate) use limits::{InsideWait, Repeat};
 pub(crate) use output::unusable;
 pub(crate) use supervisor::act_or_enable;
 pub(crate) use workers::{

@@ -16,7 +16,7 @@ use crate::runner::process::check_result as checked;
 use crate::runner::process::check_result::Ended;
 use crate::runner::process::exit_record::CommandEnd;
 use crate::runner::process::job::WaitThread;
-use crate::runner::process::limits::{EndedBy, Repeat};
+use crate::runner::process::limits::EndedBy;
 use crate::runner::process::orphans;
 use crate::runner::process::output::{Worked, read_limited};
 use crate::runner::process::receipt as worked;
@@ -24,6 +24,7 @@ use crate::runner::process::receipt::{WorkerEnd, failed_receipt, with_notes};
 use crate::runner::process::scratch::COST;
 use crate::runner::process::workers::{Key, Known, ProcessWorkers, Running, WorkerMessage, stem};
 use crate::runner::workers::{Report, WorkerNote, Workers as _};
+use plan_ledger_views::Repeat;
 
 /// The cost that a judge or a planner reported. Any other text is ignored.
 fn read_cost(path: &Path) -> Option<Cost> {

@@ -22,7 +22,7 @@ use crate::runner::own_folder::LedgerPlace;
 use crate::runner::process::adopted::AdoptedJob;
 use crate::runner::process::job::{Job, JobSpec, Streams, Variables};
 use crate::runner::process::limits::{
-    EndedBy, InsideWait, JobLimits, Repeat, STREAM_LENGTH_MAX, StepLimits, WorkerLimits,
+    EndedBy, JobLimits, STREAM_LENGTH_MAX, StepLimits, WorkerLimits, repeat_of_job, wait_of_job,
 };
 use crate::runner::process::orphans;
 use crate::runner::process::orphans::Orphan;
@@ -33,6 +33,7 @@ use crate::runner::process::scratch::{COST, LeftJobs, Scratch};
 use crate::runner::progress::Fence;
 use crate::runner::waits::backoff::Backoff;
 use crate::runner::workers::{LeftAttempt, Report, StartFailure, WorkerNote, Workers};
+use plan_ledger_views::{InsideWait, Repeat};
 
 /// Options of process workers.
 #[derive(Debug, Clone)]
@@ -643,7 +644,7 @@ pub(crate) fn is_at_work_alone(ledger: &Path, run: RunId, token: AttemptToken) -
 
 /// The repetition of an attempt's worker, if its files are in that folder.
 pub(crate) fn repeated_by(folder: PathBuf, token: AttemptToken) -> Option<Repeat> {
-    Repeat::of_job(&Scratch::new(folder), &stem(Key::Work(token)))
+    repeat_of_job(&Scratch::new(folder), &stem(Key::Work(token)))
 }
 
 /// The wait of an attempt's worker in its process, for the end of a usage limit. `is_limited` states whether the owner
@@ -657,7 +658,7 @@ pub(crate) fn inside_wait(
     let scratch = Scratch::new(scratch_folder(ledger, run));
     let stem = stem(Key::Work(token));
     let written = ["out", "err"].map(|suffix| scratch.path(&stem, suffix));
-    InsideWait::of(&written, is_limited).filter(|_| scratch.record(&stem).is_none())
+    wait_of_job(&written, is_limited).filter(|_| scratch.record(&stem).is_none())
 }
 
 /// The folder of all workers' files, in that of the ledger.

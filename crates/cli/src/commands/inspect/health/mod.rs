@@ -7,26 +7,24 @@ pub(crate) mod read_state;
 
 use std::path::Path;
 
-#[cfg(test)]
-use schemars::JsonSchema;
-use serde::Serialize;
-
-use plan_ledger::internals::format::{HeadState, SegmentHeader};
 use plan_ledger::internals::ledger::{Fold, LedgerTime};
 use plan_ledger::internals::storage::Access;
-use plan_ledger::log::{Damage, DerivedDamage, LogReader, TailVerdict, opening_verdict};
+use plan_ledger::log::{LogReader, TailVerdict, opening_verdict};
 use plan_ledger::{Environment, Error, ErrorKind, LedgerView, Run, State, Timestamp};
 
 use crate::commands::store::source::damage_hint;
-use crate::output::{Code, Failure, escape_control, escape_path};
-use crate::protocol::{OpeningJson, counted, error_line, lost_records_text};
+use crate::output::{Code, Failure, escape_control};
+use crate::protocol::{error_line, opening};
 use crate::runner::{gone_claims, runner_waits};
 use crate::server::RunnerStatus;
-use plan_ledger_views::{GoneClaim, RunActivity, RunnerWait};
+use plan_ledger_views::{Contents, GoneClaim, HealthLine, KnownRun, RunnerWait, health_document};
+pub(crate) use plan_ledger_views::{
+    DamageLine, DerivedDamageLine, HealthWord, any_header, damage_text, derived_text, lost_lines,
+    lost_text,
+};
 
-use super::next_action::Surroundings;
 use super::output::Output;
-use crate::output::render::Paint;
+use super::surroundings::Surroundings;
 use overtaken::beside_prune;
 
 /// The newest state, and the health of the log.
@@ -85,9 +83,9 @@ impl LedgerOverview {
         Surroundings { dir, now: *now, runner, dead, waits, is_damaged: !self.is_good() }
     }
 
-    /// How a run stands.
-    pub(crate) fn activity(&self, run: &Run, dir: &Path) -> RunActivity {
-        self.surroundings(dir).activity(&self.fold.state, run)
+    /// A run, and all that its views know of it.
+    pub(crate) fn known<'a>(&'a self, run: &'a Run, dir: &'a Path) -> KnownRun<'a> {
+        self.surroundings(dir).known(&self.fold.state, run)
     }
 
     /// Whether everything that was acknowledged can be read.
@@ -112,41 +110,22 @@ impl LedgerOverview {
         ))
     }
 
-    /// Prints all problems.
-    pub(crate) fn print_damage(&self, out: &mut Output<'_>) -> Result<(), Failure> {
-        if let Some(text) = lost_text(&self.fold.state) {
-            out.painted(Paint::Notice, &text)?;
+    /// What it contains, for its view.
+    pub(crate) fn contents<'a>(&'a self, dir: &'a Path, holder: Option<&'a str>) -> Contents<'a> {
+        let Self { view, fold, health, now, .. } = self;
+        Contents {
+            dir,
+            log: view.log(),
+            fold,
+            end: &health.end,
+            opening: opening(&health.end),
+            notes: &health.notes,
+            refusal: health.refusal(),
+            is_good: self.is_good(),
+            holder,
+            damage_hint: damage_hint(Some(view.log().dir())),
+            now: *now,
         }
-        for damage in &self.fold.damage {
-            out.painted(Paint::Bad, &format!("damage: {}", damage_text(damage)))?;
-        }
-        for damage in &self.fold.derived {
-            out.painted(Paint::Notice, &derived_text(damage))?;
-        }
-        if self.fold.after_damage > 0 {
-            let records = counted(self.fold.after_damage, "intact record");
-            let text = format!(
-                "{records} after the damage: `records` shows them, but they are not part of the state"
-            );
-            out.painted(Paint::Notice, &text)?;
-        }
-        if let Some(seq) = self.fold.from_snapshot {
-            let text =
-                format!("after the damage the state continues from a snapshot at record {seq}");
-            out.painted(Paint::Notice, &text)?;
-        }
-        for ignored in &self.fold.ignored_snapshots {
-            out.painted(Paint::Notice, &format!("snapshot not used: {}", escape_control(ignored)))?;
-        }
-        if let Some(unreadable) = &self.fold.unreadable {
-            let text = format!("the state ends early: {}", escape_control(unreadable));
-            out.painted(Paint::Bad, &text)?;
-        }
-        self.health.print(out)?;
-        if self.is_good() {
-            return Ok(());
-        }
-        out.line(&format!("to continue: {}", damage_hint(Some(self.view.log().dir()))))
     }
 
     /// Prints a JSON line for each damage.
@@ -154,20 +133,6 @@ impl LedgerOverview {
         lost_lines(&self.fold.state).try_for_each(|line| out.json(&line))?;
         self.fold.derived.iter().try_for_each(|each| out.json(&DerivedDamageLine::from(each)))?;
         self.fold.damage.iter().try_for_each(|each| out.json(&DamageLine::from(each)))
-    }
-
-    /// The health as JSON.
-    pub(crate) fn health_json(&self) -> LedgerHealthJson<'_> {
-        LedgerHealthJson {
-            after_damage: self.fold.after_damage,
-            damage: self.fold.damage.len(),
-            notes: &self.health.notes,
-            opening: (&self.health.end).into(),
-            read_from: self.fold.read_from(),
-            status: HealthWord::of(self.is_good()),
-            unacknowledged: self.fold.unacknowledged,
-            unreadable: self.fold.unreadable.as_deref(),
-        }
     }
 }
 
@@ -210,7 +175,7 @@ impl Health {
     pub(crate) fn json_line(&self, is_good: bool, out: &mut Output<'_>) -> Result<(), Failure> {
         out.json(&HealthLine {
             notes: &self.notes,
-            opening: (&self.end).into(),
+            opening: opening(&self.end),
             status: HealthWord::of(is_good),
         })
     }
@@ -222,10 +187,7 @@ impl Health {
     }
 
     pub(crate) fn print(&self, out: &mut Output<'_>) -> Result<(), Failure> {
-        if let Some(refusal) = self.refusal() {
-            out.painted(Paint::Bad, &refusal)?;
-        }
-        self.notes.iter().try_for_each(|note| out.painted(Paint::Notice, &format!("note: {note}")))
+        out.document(&health_document(self.refusal(), &self.notes))
     }
 }
 
@@ -270,172 +232,6 @@ pub(crate) fn first_record_note(log: &LogReader) -> Option<String> {
     Some(format!("records 1 to {before} were pruned, most recently by {by}; {kept}"))
 }
 
-/// The recorded losses of a salvaged ledger, for people; `None` if there are none.
-pub(crate) fn lost_text(state: &State) -> Option<String> {
-    let ranges: Vec<(u64, u64)> = state.lost.iter().map(|(first, last)| (*first, *last)).collect();
-    if ranges.is_empty() {
-        return None;
-    }
-    let text = lost_records_text(&ranges);
-    Some(format!(
-        "not complete: {text}; a step shows what the remaining records say about it: check those \
-         that were at work then"
-    ))
-}
-
-/// A JSON line for each recorded loss.
-pub(crate) fn lost_lines(state: &State) -> impl Iterator<Item = LostLine> {
-    state.lost.iter().map(|(first, last)| LostLine { first_seq: *first, last_seq: *last })
-}
-
-/// Records that were lost before the ledger was salvaged: it is consistent, but not complete.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct LostLine {
-    /// The first lost record.
-    first_seq: u64,
-    /// The last lost record.
-    last_seq: u64,
-}
-
-/// A damage in one line: file, bytes, records, problem.
-pub(crate) fn damage_text(damage: &Damage) -> String {
-    let Damage { path, offset, end, first_seq, last_seq, what } = damage;
-    let path = escape_path(path);
-    let records = match last_seq.checked_sub(*first_seq) {
-        Some(0) => format!("record {first_seq} is missing"),
-        Some(_) => format!("records {first_seq} to {last_seq} are missing"),
-        None => "no record is known to be missing".to_owned(),
-    };
-    format!("{path}: bytes {offset} to {end}: {records}: {}", escape_control(what))
-}
-
-/// Derived damage, which affects no record, in one line.
-pub(crate) fn derived_text(damage: &DerivedDamage) -> String {
-    let DerivedDamage { path, offset, end, what } = damage;
-    let (path, what) = (escape_path(path), escape_control(what));
-    format!(
-        "derived damage: {path}: bytes {offset} to {end}: {what}; every record can be read without it"
-    )
-}
-
-/// Damage: records that cannot be read.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct DamageLine<'a> {
-    /// The offset of the next readable record, or of the segment's logical end.
-    end: u64,
-    /// The first missing record.
-    first_seq: u64,
-    /// The last missing record, as far as known.
-    last_seq: u64,
-    /// The number of missing records.
-    missing: u64,
-    /// The start of the damage.
-    offset: u64,
-    /// The file.
-    path: String,
-    /// The problem.
-    what: &'a str,
-}
-
-impl<'a> From<&'a Damage> for DamageLine<'a> {
-    fn from(damage: &'a Damage) -> Self {
-        let Damage { path, offset, end, first_seq, last_seq, what } = damage;
-        Self {
-            end: *end,
-            first_seq: *first_seq,
-            last_seq: *last_seq,
-            missing: (last_seq + 1).saturating_sub(*first_seq),
-            offset: *offset,
-            path: path.display().to_string(),
-            what,
-        }
-    }
-}
-
-/// Damage of bytes that are derived from records. Every record can be read without them.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct DerivedDamageLine<'a> {
-    /// The end of the index or footer.
-    end: u64,
-    /// The start of the index or footer.
-    offset: u64,
-    /// The file.
-    path: String,
-    /// The problem.
-    what: &'a str,
-}
-
-impl<'a> From<&'a DerivedDamage> for DerivedDamageLine<'a> {
-    fn from(damage: &'a DerivedDamage) -> Self {
-        let DerivedDamage { path, offset, end, what } = damage;
-        Self { end: *end, offset: *offset, path: path.display().to_string(), what }
-    }
-}
-
-/// The health of a ledger.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct LedgerHealthJson<'a> {
-    /// The number of intact records after the damage.
-    after_damage: u64,
-    /// The number of damaged places.
-    damage: usize,
-    /// Unusual facts that are not damage, for people.
-    notes: &'a [String],
-    /// The result of opening the ledger for writing now.
-    opening: OpeningJson,
-    /// The first record that was read.
-    read_from: u64,
-    /// Whether everything that was acknowledged can be read.
-    status: HealthWord,
-    /// The number of intact records after the durable end in HEAD.
-    unacknowledged: u64,
-    /// Why the state ends early; null if it does not.
-    unreadable: Option<&'a str>,
-}
-
-/// The health of the log.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct HealthLine<'a> {
-    /// Unusual facts that are not damage, for people.
-    notes: &'a [String],
-    /// The result of opening the ledger for writing now.
-    opening: OpeningJson,
-    /// Whether everything that was acknowledged can be read.
-    status: HealthWord,
-}
-
-/// Whether everything that was acknowledged can be read.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum HealthWord {
-    /// It can.
-    Good,
-    /// It cannot.
-    Damaged,
-}
-
-impl HealthWord {
-    pub(crate) fn of(is_good: bool) -> Self {
-        if is_good { Self::Good } else { Self::Damaged }
-    }
-}
-
-/// The writer/// The writer's state in HEAD, as a JSON word and as text.
-pub(crate) fn head_state(log: &LogReader) -> (&'static str, &'static str) {
-    match log.head().map(|head| head.state) {
-        Some(HeadState::Open) => ("open", "open in a process, or the process was killed"),
-        Some(HeadState::Clean) => ("closed", "closed cleanly"),
-        Some(HeadState::Poisoned) => ("poisoned", "a write or sync failed; reopen the ledger"),
-        None => ("unknown", "HEAD is missing or damaged"),
-    }
-}
-
 /// The description of the last writer in the lock file.
 pub(crate) fn holder(dir: &Path, environment: &Environment) -> Option<String> {
     let file = environment.storage.open(&dir.join("LOCK"), Access::Read).ok()?;
@@ -447,8 +243,3 @@ pub(crate) fn holder(dir: &Path, environment: &Environment) -> Option<String> {
 }
 
 const HOLDER_LENGTH_MAX: usize = 1024;
-
-/// The first segment header that can be read.
-pub(crate) fn any_header(log: &LogReader) -> Option<SegmentHeader> {
-    log.segments().into_iter().find_map(|segment| segment.header.ok())
-}

@@ -9,11 +9,10 @@ use plan_ledger_views::{PlanView, Replans, VersionDiffLine};
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::views::status::{stale_files, stale_lines};
+use crate::commands::inspect::views::status::stale_files;
 use crate::options::RunArg;
-use crate::output::render::Paint;
 use crate::output::{Code, Failure, escape_control, plan_diff_text};
-use plan_ledger_views::StaleFilesJson;
+use plan_ledger_views::{StaleFilesJson, stale_document};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -71,8 +70,7 @@ pub(crate) fn plan(
             ledger.heading("plan", run, out)?;
             out.document(&view.document())?;
             let stale = stale_of(&ledger, run, number).unwrap_or_default();
-            let mut lines = stale_lines(run, &stale).into_iter();
-            lines.try_for_each(|line| out.painted(Paint::Notice, &line))?;
+            out.document(&stale_document(run, &stale, 0))?;
         }
     }
     ledger.finish(out)

@@ -27,7 +27,7 @@ use crate::commands::inspect::lookup::{no_run, not_found, step_of};
 use crate::commands::inspect::output::Output;
 use crate::output::render::Paint;
 use crate::output::{Code, Failure, escape_control, escape_path, parse_since};
-use crate::protocol::{Missing, OpeningJson, counted};
+use crate::protocol::{Missing, OpeningJson, counted, opening};
 use crate::requests::default_run;
 
 /// The names and counts collected during the scan.
@@ -285,7 +285,7 @@ fn finish(
             health: RecordsHealthJson {
                 damage: list.damage,
                 notes: &health.notes,
-                opening: (&health.end).into(),
+                opening: opening(&health.end),
                 status: HealthWord::of(is_good),
                 unacknowledged: list.unacknowledged,
                 unreadable: list.unreadable,

@@ -6,9 +6,9 @@ use plan_ledger_views::{BudgetRow, RunState, StateLine, elapsed};
 use crate::commands::inspect::context::Form;
 use crate::commands::inspect::ledger_at::LedgerAt;
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::text::run::{progress_text, run_status_text, spent_text};
 use crate::output::render::Paint;
 use crate::output::{Failure, escape_control};
+use plan_ledger_views::{progress_text, run_status_text, spent_text};
 
 /// Shows one run in full, and the state that it belongs to.
 pub(crate) fn run_state(

@@ -8,6 +8,7 @@ use plan_ledger::internals::ledger::{LedgerTime, PartialTrace};
 use plan_ledger::{RunId, State, Timestamp};
 use plan_ledger_views::{
     Block, Costs, Document, ExecutionStateLine, OperatorStatus, Since, Trace, finished_steps,
+    warnings_document,
 };
 
 use crate::commands::inspect::context::{Form, InspectContext};
@@ -22,7 +23,7 @@ use crate::protocol::{RolledBackLine, error_line};
 use crate::server::rollback_text;
 
 use super::records::time;
-use super::status::{print_warnings, show_user};
+use super::status::show_user;
 
 /// The audience of a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -202,7 +203,8 @@ fn show(
             }
             ledger.heading("status", run, out)?;
             out.document(&status.document())?;
-            print_warnings(ledger, run, out)
+            let warnings = run.warnings(ledger.state.time, now);
+            out.document(&warnings_document(run, &warnings, &ledger.repeats(run)))
         }
         View::ExecutionState => {
             let state = ExecutionStateLine::of(run, now);

@@ -14,14 +14,15 @@ use std::time::{Duration, Instant, SystemTime};
 use jiff::tz::TimeZone;
 
 use plan_ledger::{FailureClass, Timestamp};
+use plan_ledger_views::{InsideWait, Repeat};
 
 use crate::runner::process::output::tail;
 use crate::runner::process::scratch::Scratch;
 use crate::runner::waits::limit::{LastOutput, Limit, LimitEnd};
 use crate::runner::waits::wall_now;
 
+pub(crate) use repeats::NOTED_TIMES;
 use repeats::RepeatWatch;
-pub(crate) use repeats::{NOTED_TIMES, Repeat};
 
 /// The output limit of a stream in bytes; a job that exceeds it is ended.
 pub(crate) const STREAM_LENGTH_MAX: u64 = 1 << 30;
@@ -233,11 +234,9 @@ impl RepeatNote {
     }
 }
 
-impl Repeat {
-    /// The repetition of a job, as its runner wrote it.
-    pub(crate) fn of_job(scratch: &Scratch, stem: &str) -> Option<Self> {
-        serde_json::from_slice(&scratch.repeated(stem)?).ok()
-    }
+/// The repetition of a job, as its runner wrote it.
+pub(crate) fn repeat_of_job(scratch: &Scratch, stem: &str) -> Option<Repeat> {
+    serde_json::from_slice(&scratch.repeated(stem)?).ok()
 }
 
 /// A value, and since when it has not changed.
@@ -322,7 +321,7 @@ impl LimitWatch {
         let until = match self.waits {
             Some((known, until)) if known == length => until,
             _ => {
-                let stated = InsideWait::stated(&self.written);
+                let stated = stated_limit(&self.written);
                 let until = stated.and_then(|(_, limit)| end_of(&limit));
                 self.waits = Some((length, until));
                 until
@@ -333,48 +332,33 @@ impl LimitWatch {
     }
 }
 
-/// A worker that waits in its process for the end of a usage limit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct InsideWait {
-    /// Since when, by the wall clock.
-    pub(crate) since: Timestamp,
-    /// The end by the wall clock, if the output names it.
-    pub(crate) until: Option<Timestamp>,
-    /// The text of the limit; `None`: the job printed none, but its owner is at a limit, and it has printed nothing for
-    /// long.
-    pub(crate) said: Option<String>,
+/// The wait of a job at work, by the files of its streams. `is_limited` says whether its owner is at a limit.
+pub(crate) fn wait_of_job(written: &[PathBuf; 2], is_limited: bool) -> Option<InsideWait> {
+    let now = wall_now();
+    let silent = |since: Timestamp| Duration::from_micros(now.saturating_sub(since));
+    if let Some((since, limit)) = stated_limit(written) {
+        let until = end_of(&limit);
+        let is_waiting = match (until, limit.ends) {
+            (_, LimitEnd::Person) => false,
+            (Some(until), _) => now < until,
+            (None, _) => silent(since) >= QUIET,
+        };
+        let wait = InsideWait { since, until, said: Some(limit.sentence) };
+        return is_waiting.then_some(wait);
+    }
+    let since = written.iter().filter_map(|path| written_at(path)).max()?;
+    let wait = InsideWait { since, until: None, said: None };
+    (is_limited && silent(since) >= SILENT).then_some(wait)
 }
 
-impl InsideWait {
-    /// The wait of a job at work, by the files of its streams. `is_limited` says whether its owner is at a limit.
-    pub(crate) fn of(written: &[PathBuf; 2], is_limited: bool) -> Option<Self> {
-        let now = wall_now();
-        let silent = |since: Timestamp| Duration::from_micros(now.saturating_sub(since));
-        if let Some((since, limit)) = Self::stated(written) {
-            let until = end_of(&limit);
-            let is_waiting = match (until, limit.ends) {
-                (_, LimitEnd::Person) => false,
-                (Some(until), _) => now < until,
-                (None, _) => silent(since) >= QUIET,
-            };
-            let wait = Self { since, until, said: Some(limit.sentence) };
-            return is_waiting.then_some(wait);
-        }
-        let since = written.iter().filter_map(|path| written_at(path)).max()?;
-        let wait = Self { since, until: None, said: None };
-        (is_limited && silent(since) >= SILENT).then_some(wait)
-    }
-
-    /// The limit that the last output states, and when it was printed.
-    fn stated(written: &[PathBuf; 2]) -> Option<(Timestamp, Limit)> {
-        let printed = written.iter().filter(|path| length(path) > 0);
-        let (since, path) = printed.filter_map(|path| Some((written_at(path)?, path))).max()?;
-        let printed = jiff::Timestamp::from_microsecond(i64::try_from(since).ok()?).ok()?;
-        let (out, printed) =
-            (tail(path, LAST_OUTPUT_LENGTH_MAX), printed.to_zoned(TimeZone::system()));
-        let last = LastOutput { code: None, out: &out, err: "", printed: &printed };
-        Some((since, last.limit()?))
-    }
+/// The limit that the last output states, and when it was printed.
+fn stated_limit(written: &[PathBuf; 2]) -> Option<(Timestamp, Limit)> {
+    let printed = written.iter().filter(|path| length(path) > 0);
+    let (since, path) = printed.filter_map(|path| Some((written_at(path)?, path))).max()?;
+    let printed = jiff::Timestamp::from_microsecond(i64::try_from(since).ok()?).ok()?;
+    let (out, printed) = (tail(path, LAST_OUTPUT_LENGTH_MAX), printed.to_zoned(TimeZone::system()));
+    let last = LastOutput { code: None, out: &out, err: "", printed: &printed };
+    Some((since, last.limit()?))
 }
 
 fn end_of(limit: &Limit) -> Option<Timestamp> {
@@ -474,7 +458,7 @@ mod tests {
         }
 
         fn wait(&self, is_limited: bool) -> Option<InsideWait> {
-            InsideWait::of(&self.paths(), is_limited)
+            wait_of_job(&self.paths(), is_limited)
         }
     }
 

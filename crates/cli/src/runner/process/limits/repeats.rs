@@ -4,12 +4,11 @@
 //! and never held in memory. A new line on one stream ends the repetition on the other: a job that prints a heartbeat
 //! and its progress repeats nothing.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use plan_ledger_views::Repeat;
 
 use crate::runner::process::limits::cycles::Cycles;
 use crate::runner::process::limits::line::line_hash;
@@ -25,31 +24,6 @@ const SHOWN_MAX: usize = 200;
 
 /// After this many times, repeated lines are noted.
 pub(crate) const NOTED_TIMES: u64 = 20;
-
-/// Lines that a job prints over and over.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Repeat {
-    /// The number of different lines.
-    pub(crate) lines: u64,
-    /// How often in a row they were printed.
-    pub(crate) times: u64,
-    /// The last one.
-    pub(crate) line: String,
-}
-
-impl Repeat {
-    /// The subject of the repetition, such as `the same line`.
-    pub(crate) fn what(lines: u64) -> String {
-        if lines == 1 { "the same line".to_owned() } else { format!("the same {lines} lines") }
-    }
-}
-
-/// Describes the repeated output: `the same 3 lines 40 times in a row: no route to host`.
-impl fmt::Display for Repeat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} times in a row: {}", Self::what(self.lines), self.times, self.line)
-    }
-}
 
 /// Watches the streams of a job.
 pub(super) struct RepeatWatch([Stream; 2]);

@@ -4,13 +4,11 @@ use std::path::Path;
 
 use plan_ledger::plan::{RAISE, VALUE};
 use plan_ledger::{Run, State};
-use plan_ledger_views::WaitingItem;
+use plan_ledger_views::{QuestionFact, WaitingItem, question_facts};
 
-use crate::commands::inspect::next_action::items;
+use crate::commands::inspect::surroundings::items;
 use crate::output::pending_commands;
 use crate::requests::run_or_only;
-
-use super::facts::{QuestionFact, facts};
 
 /// A decision of a run that waits for a person.
 #[derive(Debug)]
@@ -40,7 +38,7 @@ pub(crate) fn open_decisions(state: &State, run: Option<&str>, dir: &Path) -> Ve
 fn open_decision(run: &Run, item: &WaitingItem, dir: &Path) -> OpenDecision {
     let (text, _) = pending_commands(item, &run.name, dir);
     let fact = |QuestionFact { name, value }| format!("{name}: {value}");
-    let facts = facts(run, Some(item)).into_iter().map(fact).collect();
+    let facts = question_facts(run, Some(item)).into_iter().map(fact).collect();
     let is_review = matches!(item, WaitingItem::Review { .. });
     let (mut question, mut options, mut shown) = (None, Vec::new(), String::new());
     if let WaitingItem::Question { id, asked, .. } = item {

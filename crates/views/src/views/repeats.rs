@@ -1,19 +1,19 @@
 //! Repeated output of the workers of attempts in flight.
 
-#[cfg(test)]
+use plan_ledger::{AttemptToken, Run, RunId, StepNumber};
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::{AttemptToken, RunId, StepNumber};
-
 use crate::runner::RepeatingAttempt;
+use crate::words::StepName;
 
 /// An attempt with a worker that prints the same lines over and over.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct RepeatJson {
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct RepeatJson<'a> {
     /// The last one of the lines.
-    line: String,
+    line: &'a str,
     /// The number of different lines.
     lines: u64,
     /// The run.
@@ -28,11 +28,11 @@ pub(crate) struct RepeatJson {
     token: AttemptToken,
 }
 
-impl RepeatJson {
-    pub(crate) fn of(attempt: &RepeatingAttempt) -> Self {
+impl<'a> From<&'a RepeatingAttempt> for RepeatJson<'a> {
+    fn from(attempt: &'a RepeatingAttempt) -> Self {
         let RepeatingAttempt { run, step, token, repeat } = attempt;
         Self {
-            line: repeat.line.clone(),
+            line: &repeat.line,
             lines: repeat.lines,
             run: *run,
             step: *step,
@@ -41,4 +41,10 @@ impl RepeatJson {
             token: *token,
         }
     }
+}
+
+/// Repeated output, for people.
+#[must_use]
+pub fn repeated_text(run: &Run, attempt: &RepeatingAttempt) -> String {
+    format!("{} prints {}", StepName::of(run, attempt.step), attempt.repeat)
 }

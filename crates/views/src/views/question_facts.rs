@@ -1,24 +1,23 @@
 //! The facts that a person needs to answer a question.
 
-#[cfg(test)]
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::plan::CompactStep;
 use plan_ledger::{Json, Run};
-use plan_ledger_views::WaitingItem;
 
-use crate::output::cost_text;
-use crate::protocol::StepName;
+use crate::waiting::WaitingItem;
+use crate::words::{StepName, cost_text};
 
 /// One fact for the answer to a question.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct QuestionFact {
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct QuestionFact {
     /// The name of the fact.
-    pub(super) name: String,
+    pub name: String,
     /// The fact, in one line.
-    pub(super) value: String,
+    pub value: String,
 }
 
 /// The longest value of a fact, in characters.
@@ -26,7 +25,8 @@ const FACT_LENGTH_MAX: usize = 400;
 
 /// The facts that a person needs for the answer, as text: the commands that it lets the run
 /// execute, and the facts about the step.
-pub(super) fn facts(run: &Run, item: Option<&WaitingItem>) -> Vec<QuestionFact> {
+#[must_use]
+pub fn facts(run: &Run, item: Option<&WaitingItem>) -> Vec<QuestionFact> {
     let Some(item) = item else { return Vec::new() };
     let executes = item.executes(run).into_iter();
     let executes = executes.map(|each| QuestionFact { name: each.name(), value: each.text() });

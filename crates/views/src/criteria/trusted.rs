@@ -1,22 +1,21 @@
 //! The checks that a run takes on the word of its workers, in text and in JSON.
 
-#[cfg(test)]
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::plan::TrustedCheck;
 use plan_ledger::{Run, StepNumber};
 
-use super::units::counted;
-use plan_ledger_views::StepName;
+use crate::words::{StepName, counted};
 
 /// How many checks a text names.
 const SHOWN_MAX: usize = 5;
 
 /// A check that is taken on the worker's word.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct TrustedCheckJson {
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct TrustedCheckJson {
     /// The criterion, from 0.
     criterion: u32,
     /// The number of the step.
@@ -28,13 +27,16 @@ pub(crate) struct TrustedCheckJson {
 }
 
 impl TrustedCheckJson {
-    pub(crate) fn of(step: &StepName, check: &TrustedCheck) -> Self {
+    /// A check of a step.
+    #[must_use]
+    pub fn of(step: &StepName, check: &TrustedCheck) -> Self {
         let TrustedCheck { step: number, criterion, text } = check;
         Self { criterion: *criterion, number: *number, step: step.id.clone(), text: text.clone() }
     }
 
     /// The checks of a run that were taken on the worker's word.
-    pub(crate) fn of_run(run: &Run) -> Vec<Self> {
+    #[must_use]
+    pub fn of_run(run: &Run) -> Vec<Self> {
         let checks = run.trusted_checks();
         checks.iter().map(|check| Self::of(&StepName::of(run, check.step), check)).collect()
     }
@@ -42,8 +44,8 @@ impl TrustedCheckJson {
 
 /// The checks that a run will take on the worker's word, before it begins.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct TrustsLine<'a> {
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct TrustsLine<'a> {
     /// The checks.
     checks: Vec<TrustedCheckJson>,
     /// The run.
@@ -52,7 +54,8 @@ pub(crate) struct TrustsLine<'a> {
 
 impl<'a> TrustsLine<'a> {
     /// The checks of the steps that are left, except the steps that `is_closed` names.
-    pub(crate) fn of(run: &'a Run, is_closed: impl Fn(&str) -> bool) -> Self {
+    #[must_use]
+    pub fn of(run: &'a Run, is_closed: impl Fn(&str) -> bool) -> Self {
         let named =
             |check: TrustedCheck| TrustedCheckJson::of(&StepName::of(run, check.step), &check);
         let checks = run.checks_to_trust().into_iter().map(named);
@@ -60,14 +63,16 @@ impl<'a> TrustsLine<'a> {
     }
 
     /// The checks in one line; `None` if there are none.
-    pub(crate) fn text(&self) -> Option<String> {
+    #[must_use]
+    pub fn text(&self) -> Option<String> {
         let checks = listed(&self.checks)?;
         Some(format!("run {}: taken on the worker's word: {checks}", self.run))
     }
 }
 
 /// The checks of a run that were taken on the worker's word, in one line; `None` if there are none.
-pub(crate) fn trusted_text(run: &Run) -> Option<String> {
+#[must_use]
+pub fn trusted_text(run: &Run) -> Option<String> {
     let checks = listed(&TrustedCheckJson::of_run(run))?;
     Some(format!("taken on the worker's word: {checks}"))
 }

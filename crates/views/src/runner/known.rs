@@ -1,4 +1,4 @@
-//! What is known of the runner of a run, as the caller found it: a view looks for no process.
+//! What is known of the runner of a run, and what it waits for.
 
 use plan_ledger::{AttemptToken, Run, RunId, State, StepNumber, StepState, Timestamp};
 

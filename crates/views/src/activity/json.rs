@@ -1,19 +1,19 @@
 //! How a run stands.
 
-#[cfg(test)]
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::Ending;
-use plan_ledger_views::{Activity, RunActivity};
 
+use super::run::{Activity, RunActivity};
+use crate::advice::{Advice, Audience};
 use crate::json::TimeJson;
-use crate::output::lines_of;
 
 /// How a run stands.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct RunActivityJson {
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct RunActivityJson {
     /// That no runner is at work, or that this place does not show it; null if one is, or none is needed.
     absence: Option<String>,
     /// How many items wait for people.
@@ -21,35 +21,36 @@ pub(crate) struct RunActivityJson {
     /// The most important activity.
     is: ActivityWord,
     /// The command that starts a runner, where one is missing.
-    pub(crate) start: Option<String>,
+    pub start: Option<String>,
     /// How it stands, in one sentence.
-    pub(crate) text: String,
+    pub text: String,
 }
 
 impl RunActivityJson {
-    /// Whether no runner is at work, and one would do what is left.
-    pub(crate) fn is_stopped(&self) -> bool {
-        matches!(self.is, ActivityWord::Stopped)
-    }
-}
-
-impl From<&RunActivity> for RunActivityJson {
-    fn from(stands: &RunActivity) -> Self {
+    /// How it stands, for a reader.
+    #[must_use]
+    pub fn of(stands: &RunActivity, reader: Audience) -> Self {
         let RunActivity { activity, others: _, for_people, absence, start } = stands;
         Self {
             absence: absence.clone(),
             for_people: *for_people,
             is: activity.into(),
-            start: lines_of(start.as_slice()).pop(),
+            start: Advice::lines(start.as_slice(), reader).pop(),
             text: stands.to_string(),
         }
+    }
+
+    /// Whether no runner is at work, and one would do what is left.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        matches!(self.is, ActivityWord::Stopped)
     }
 }
 
 /// One thing that a run does, or waits for.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct ActivityJson {
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct ActivityJson {
     /// The activity.
     is: ActivityWord,
     /// The number of attempts, steps or items; null where there is none.
@@ -62,7 +63,8 @@ pub(crate) struct ActivityJson {
 
 impl ActivityJson {
     /// All activities of a run, the most important first.
-    pub(crate) fn all(stands: &RunActivity) -> Vec<Self> {
+    #[must_use]
+    pub fn all(stands: &RunActivity) -> Vec<Self> {
         std::iter::once(&stands.activity).chain(&stands.others).map(Self::from).collect()
     }
 }
@@ -89,7 +91,7 @@ impl From<&Activity> for ActivityJson {
 
 /// What a run does.
 #[derive(Debug, Clone, Copy, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum ActivityWord {
     /// Records are missing, so it is unknown.

@@ -1,0 +1,93 @@
+//! What the machine shows of the processes of a run.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use plan_ledger::{AttemptToken, RunId, StepNumber, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// The processes of a run that are at work; empty for a state of the past.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AtWork {
+    /// The checks that run now.
+    pub checks: Vec<CheckAtWork>,
+    /// The attempts whose workers print the same lines over and over.
+    pub repeats: Vec<RepeatingAttempt>,
+    /// The workers that wait in their processes for the end of a usage limit.
+    pub inside: Vec<(StepNumber, InsideWait)>,
+    /// The workers whose runner is gone.
+    pub left: BTreeMap<StepNumber, LeftWorker>,
+}
+
+/// A check of a criterion that runs now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CheckAtWork {
+    /// The step; `None` for a criterion of the plan.
+    pub step: Option<StepNumber>,
+    /// The criterion's 0-based index in its list.
+    pub criterion: u32,
+    /// Its process.
+    pub process: u32,
+    /// Since when, by the wall clock.
+    pub since: Timestamp,
+}
+
+/// Lines that a job prints over and over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repeat {
+    /// The number of different lines.
+    pub lines: u64,
+    /// How often in a row they were printed.
+    pub times: u64,
+    /// The last one.
+    pub line: String,
+}
+
+impl Repeat {
+    /// The subject of the repetition, such as `the same line`.
+    #[must_use]
+    pub fn what(lines: u64) -> String {
+        if lines == 1 { "the same line".to_owned() } else { format!("the same {lines} lines") }
+    }
+}
+
+/// Describes the repeated output: `the same 3 lines 40 times in a row: no route to host`.
+impl fmt::Display for Repeat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} times in a row: {}", Self::what(self.lines), self.times, self.line)
+    }
+}
+
+/// An attempt in flight with repeated output, as its runner noted it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepeatingAttempt {
+    /// The run.
+    pub run: RunId,
+    /// The step.
+    pub step: StepNumber,
+    /// The attempt.
+    pub token: AttemptToken,
+    /// What its worker prints.
+    pub repeat: Repeat,
+}
+
+/// A worker that waits in its process for the end of a usage limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InsideWait {
+    /// Since when, by the wall clock.
+    pub since: Timestamp,
+    /// The end by the wall clock, if the output names it.
+    pub until: Option<Timestamp>,
+    /// The text of the limit; `None`: the job printed none, but its owner is at a limit, and it has printed nothing for
+    /// long.
+    pub said: Option<String>,
+}
+
+/// A worker that is at work although its runner is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeftWorker {
+    /// In this process.
+    Process(u32),
+    /// Without its supervisor.
+    Alone,
+}

@@ -1,0 +1,437 @@
+//! The contents of a ledger: the log, its health, and the runs with their next actions.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use plan_ledger::internals::format::{HeadState, SegmentHeader};
+use plan_ledger::internals::ledger::{Fold, FoldOrigin, time_text};
+use plan_ledger::log::{LogReader, TailVerdict};
+use plan_ledger::plan::RunSummary;
+use plan_ledger::{ContentHash, Cost, Ending, Error, RunId, RunStatus, Timestamp, state_hash};
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::damage::{damage_text, derived_text, lost_text};
+use super::health::{HealthWord, LedgerHealthJson, OpeningJson, health_document};
+use super::run::RunView;
+use crate::json::TimeJson;
+use crate::layout::{Document, Paint, Table};
+use crate::shell::quoted_folder;
+use crate::words::{cost_text, count, counted, hex, moment, run_status_text, size, variant_words};
+
+/// The ledger as a whole.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct LedgerLine<'a> {
+    /// The last record that HEAD says was acknowledged.
+    acknowledged: Option<u64>,
+    /// Whether the ledger is an archive.
+    archive: bool,
+    /// The total size of the segments.
+    bytes: u64,
+    /// The folder, as given.
+    dir: String,
+    /// The first record in the log: 1, unless earlier records were pruned or are in another archive.
+    first_seq: u64,
+    /// The record of the snapshot at the start of the fold; null without a snapshot.
+    folded_from: Option<u64>,
+    /// The last intact record.
+    head: Option<LastRecordJson>,
+    /// The health of the ledger.
+    health: LedgerHealthJson<'a>,
+    /// The identifier of the ledger.
+    ledger: Option<String>,
+    /// The number of intact records.
+    records: u64,
+    /// The number of runs.
+    runs: usize,
+    /// The number of segment files.
+    segments: usize,
+    /// The state that is shown.
+    state: StateHashJson,
+    /// The number of runs that are only kept as totals.
+    summaries: usize,
+    /// The names in the folder `log` that do not belong there.
+    unknown_files: &'a [String],
+    /// The last writer.
+    writer: WriterJson<'a>,
+}
+
+/// The last intact record.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+struct LastRecordJson {
+    /// Its chain value.
+    chain: String,
+    /// Its sequence number.
+    seq: u64,
+    /// Its time.
+    time: TimeJson,
+}
+
+/// A state.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+struct StateHashJson {
+    /// Its hash.
+    hash: ContentHash,
+    /// Its last record.
+    seq: u64,
+}
+
+/// The last writer of a ledger.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+struct WriterJson<'a> {
+    /// The text that the last writer stored.
+    holder: Option<&'a str>,
+    /// `open` (in a process, or the process was killed), `closed`, `poisoned` or `unknown`.
+    state: &'static str,
+}
+
+/// A run that ended so long ago that only totals are kept.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct EndedRunLine<'a> {
+    /// The number of accepted steps.
+    accepted: u32,
+    /// The number of dispatched attempts.
+    attempts: u64,
+    /// The end time.
+    ended: TimeJson,
+    /// How it ended.
+    ending: Ending,
+    /// The hash of the active version.
+    hash: ContentHash,
+    /// Its name.
+    name: &'a str,
+    /// Its number.
+    run: RunId,
+    /// The record that ended it.
+    seq: u64,
+    /// The number of skipped steps.
+    skipped: u32,
+    /// The spending.
+    spent: Cost,
+    /// The start time.
+    started: TimeJson,
+    /// The number of steps.
+    steps: u32,
+    /// The active version of the plan.
+    version: u32,
+}
+
+impl<'a> EndedRunLine<'a> {
+    fn of(run: RunId, summary: &'a RunSummary) -> Self {
+        Self {
+            accepted: summary.accepted,
+            attempts: summary.attempts,
+            ended: summary.ended.into(),
+            ending: summary.ending,
+            hash: summary.version.1,
+            name: &summary.name,
+            run,
+            seq: summary.seq,
+            skipped: summary.skipped,
+            spent: summary.spent,
+            started: summary.started.into(),
+            steps: summary.steps,
+            version: summary.version.0,
+        }
+    }
+}
+
+/// The contents of a ledger, as they were read.
+#[derive(Debug)]
+pub struct Contents<'a> {
+    /// The folder, as given.
+    pub dir: &'a Path,
+    /// The log.
+    pub log: &'a LogReader,
+    /// The state, and the damage.
+    pub fold: &'a Fold,
+    /// The verdict of opening the log for writing, or the error.
+    pub end: &'a Result<TailVerdict, Error>,
+    /// The same, with the reason for a refusal in one line.
+    pub opening: OpeningJson,
+    /// Notes that are not damage.
+    pub notes: &'a [String],
+    /// Why a writer could not open the log, if that is a fault.
+    pub refusal: Option<String>,
+    /// Whether everything that was acknowledged can be read.
+    pub is_good: bool,
+    /// The text that the last writer stored.
+    pub holder: Option<&'a str>,
+    /// How to continue with a damaged ledger.
+    pub damage_hint: String,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// Number of runs that are shown in full.
+const IN_FULL_MAX: usize = 8;
+
+impl<'a> Contents<'a> {
+    /// The runs that its document shows in full: the open ones first.
+    #[must_use]
+    pub fn in_full(&self) -> Vec<RunId> {
+        let ids = self.ordered_runs();
+        let others = ids.len().saturating_sub(IN_FULL_MAX);
+        let mut in_full: Vec<RunId> = ids.iter().skip(others).map(|(id, _)| *id).collect();
+        in_full.sort();
+        in_full
+    }
+
+    /// The runs, and those that are shown last: the open ones.
+    fn ordered_runs(&self) -> Vec<(RunId, RunStatus)> {
+        let overviews = self.fold.state.runs.overviews();
+        let mut ids: Vec<_> = overviews.map(|(id, it)| (it.is_open(), id, it.status)).collect();
+        ids.sort_by_key(|(is_open, id, _)| (*is_open, *id));
+        ids.into_iter().map(|(_, id, status)| (id, status)).collect()
+    }
+
+    /// The lines of the runs that are only kept as totals.
+    pub fn ended_runs(&self) -> impl Iterator<Item = EndedRunLine<'a>> + use<'a> {
+        let fold = self.fold;
+        fold.state.summaries.iter().map(|(run, summary)| EndedRunLine::of(*run, summary))
+    }
+
+    /// The line of the ledger.
+    #[must_use]
+    pub fn line(&self) -> LedgerLine<'_> {
+        let Self { log, fold, .. } = self;
+        let segments = log.segments();
+        let state = &fold.state;
+        LedgerLine {
+            acknowledged: log.head().map(|head| head.durable_seq),
+            archive: log.manifest().is_some(),
+            bytes: segments.iter().map(|segment| segment.length).sum(),
+            dir: self.dir.display().to_string(),
+            first_seq: log.first_seq(),
+            folded_from: match fold.origin {
+                FoldOrigin::Anchor(seq) | FoldOrigin::Snapshot(seq) => Some(seq),
+                FoldOrigin::Start | FoldOrigin::Missing(_) => None,
+            },
+            head: fold.last.as_ref().map(|last| LastRecordJson {
+                chain: last.chain.to_string(),
+                seq: last.seq,
+                time: last.time.into(),
+            }),
+            health: LedgerHealthJson {
+                after_damage: fold.after_damage,
+                damage: fold.damage.len(),
+                notes: self.notes,
+                opening: self.opening.clone(),
+                read_from: fold.read_from(),
+                status: HealthWord::of(self.is_good),
+                unacknowledged: fold.unacknowledged,
+                unreadable: fold.unreadable.as_deref(),
+            },
+            ledger: any_header(log).map(|header| hex(&header.ledger)),
+            records: fold.records,
+            runs: state.runs.len(),
+            segments: segments.len(),
+            state: StateHashJson { hash: state_hash(state), seq: state.seq },
+            summaries: state.summaries.len(),
+            unknown_files: log.unknown_files(),
+            writer: WriterJson { holder: self.holder, state: head_state(log).0 },
+        }
+    }
+
+    /// Its document. `in_full`: the views of the runs that [`Self::in_full`] names.
+    #[must_use]
+    pub fn document(&self, in_full: &[RunView<'_>]) -> Document {
+        let fold = self.fold;
+        let mut document = Document::default();
+        document.heading((Paint::Heading, format!("ledger {}", quoted_folder(self.dir))));
+        document.table(2, self.log_table());
+        self.add_damage(&mut document);
+        for run in in_full {
+            document.gap();
+            document.append(run.document());
+        }
+        self.add_more(&mut document);
+        self.add_ended(&mut document);
+        match &fold.origin {
+            FoldOrigin::Missing(why) => {
+                document.gap();
+                document.line(format!("{why}: `records` shows the records"));
+            }
+            FoldOrigin::Snapshot(seq) => {
+                document.gap();
+                document.painted(
+                    Paint::Faint,
+                    format!("read from the snapshot at record {seq} on; `verify` reads everything"),
+                );
+            }
+            _ if fold.state.runs.is_empty() => {
+                document.gap();
+                document.line("no run has been started");
+            }
+            _ => {}
+        }
+        document
+    }
+
+    fn log_table(&self) -> Table {
+        let (paint, health) = self.health();
+        let mut writer = head_state(self.log).1.to_owned();
+        if let Some(holder) = self.holder {
+            writer = format!("{writer}; last opened by {holder}");
+        }
+        let mut table = Table::default();
+        for (name, paint, text) in [
+            ("head", Paint::None, self.head_text()),
+            ("log", Paint::None, self.log_text()),
+            ("writer", Paint::None, writer),
+            ("health", paint, health.to_owned()),
+        ] {
+            table.row([(Paint::Faint, name.to_owned()), (paint, text)]);
+        }
+        table
+    }
+
+    fn head_text(&self) -> String {
+        let last = self.fold.last.as_ref();
+        let head = match last {
+            Some(last) => {
+                let time = moment(last.time, self.now);
+                format!("record {}, chain {}, {time}", last.seq, last.chain.short())
+            }
+            None => "no record".to_owned(),
+        };
+        match self.log.head() {
+            Some(slot) if last.map_or(0, |last| last.seq) < slot.durable_seq => {
+                format!("{head}; HEAD: record {} was acknowledged", slot.durable_seq)
+            }
+            _ => head,
+        }
+    }
+
+    fn log_text(&self) -> String {
+        let segments = self.log.segments();
+        let unacknowledged = match self.fold.unacknowledged {
+            0 => String::new(),
+            some => format!(", {} of them after the durable end in HEAD", count(some)),
+        };
+        format!(
+            "{}, {}, {}{unacknowledged}",
+            counted(u64::try_from(segments.len()).unwrap_or(u64::MAX), "segment"),
+            size(segments.iter().map(|segment| segment.length).sum()),
+            counted(self.fold.records, "record")
+        )
+    }
+
+    fn health(&self) -> (Paint, &'static str) {
+        match (self.is_good, self.end) {
+            (false, _) => (Paint::Bad, "damaged"),
+            (true, Ok(_)) if !self.fold.state.lost.is_empty() => {
+                (Paint::Notice, "consistent, but not complete")
+            }
+            (true, Ok(TailVerdict::Clean)) => (Paint::Good, "good"),
+            (true, Err(_)) => (Paint::Good, "good; a read-only archive"),
+            (true, _) => (Paint::Good, "good; the last write is in progress or was interrupted"),
+        }
+    }
+
+    fn add_damage(&self, document: &mut Document) {
+        let Fold { state, damage, derived, .. } = self.fold;
+        let mut add = |paint, text: String| document.painted(paint, text);
+        if let Some(text) = lost_text(state) {
+            add(Paint::Notice, text);
+        }
+        for damage in damage {
+            add(Paint::Bad, format!("damage: {}", damage_text(damage)));
+        }
+        for damage in derived {
+            add(Paint::Notice, derived_text(damage));
+        }
+        if self.fold.after_damage > 0 {
+            let records = counted(self.fold.after_damage, "intact record");
+            add(
+                Paint::Notice,
+                format!(
+                    "{records} after the damage: `records` shows them, but they are not part of the state"
+                ),
+            );
+        }
+        if let Some(seq) = self.fold.from_snapshot {
+            let text =
+                format!("after the damage the state continues from a snapshot at record {seq}");
+            add(Paint::Notice, text);
+        }
+        for ignored in &self.fold.ignored_snapshots {
+            add(Paint::Notice, format!("snapshot not used: {ignored}"));
+        }
+        if let Some(unreadable) = &self.fold.unreadable {
+            add(Paint::Bad, format!("the state ends early: {unreadable}"));
+        }
+        document.append(health_document(self.refusal.clone(), self.notes));
+        if !self.is_good {
+            document.line(format!("to continue: {}", self.damage_hint));
+        }
+    }
+
+    /// Adds the number of runs that are not shown in full, by status.
+    fn add_more(&self, document: &mut Document) {
+        let ids = self.ordered_runs();
+        let others = ids.len().saturating_sub(IN_FULL_MAX);
+        let mut counts = BTreeMap::new();
+        for (_, status) in ids.into_iter().take(others) {
+            *counts.entry(run_status_text(status).1).or_insert(0_u64) += 1;
+        }
+        if counts.is_empty() {
+            return;
+        }
+        let counts: Vec<_> =
+            counts.iter().map(|(status, many)| format!("{} {status}", count(*many))).collect();
+        let (counts, dir) = (counts.join(", "), quoted_folder(self.dir));
+        document.gap();
+        document.line(format!("more runs: {counts}; `ledger inspect {dir} runs` lists all"));
+    }
+
+    /// Adds one line for each run that is only kept as totals.
+    fn add_ended(&self, document: &mut Document) {
+        let summaries = &self.fold.state.summaries;
+        if summaries.is_empty() {
+            return;
+        }
+        let runs = counted(u64::try_from(summaries.len()).unwrap_or(u64::MAX), "run");
+        document.gap();
+        document.line(format!("{runs} that ended earlier, of which only summaries are kept:"));
+        for summary in summaries.values() {
+            document.indented(2, ended_text(summary));
+        }
+    }
+}
+
+fn ended_text(summary: &RunSummary) -> String {
+    let RunSummary { name, ending, ended, seq, version, steps, accepted, skipped, .. } = summary;
+    let attempts = counted(summary.attempts, "attempt");
+    format!(
+        "{}: {} {}, record {seq}; version {}, {accepted} of {steps} accepted, {skipped} skipped; \
+         {attempts}, cost {}",
+        name,
+        variant_words(ending, ' '),
+        time_text(*ended),
+        version.0,
+        cost_text(summary.spent)
+    )
+}
+
+/// The writer's state in HEAD, as a JSON word and as text.
+fn head_state(log: &LogReader) -> (&'static str, &'static str) {
+    match log.head().map(|head| head.state) {
+        Some(HeadState::Open) => ("open", "open in a process, or the process was killed"),
+        Some(HeadState::Clean) => ("closed", "closed cleanly"),
+        Some(HeadState::Poisoned) => ("poisoned", "a write or sync failed; reopen the ledger"),
+        None => ("unknown", "HEAD is missing or damaged"),
+    }
+}
+
+/// The first segment header that can be read.
+#[must_use]
+pub fn any_header(log: &LogReader) -> Option<SegmentHeader> {
+    log.segments().into_iter().find_map(|segment| segment.header.ok())
+}
