@@ -1,19 +1,22 @@
 //! Budgets: what is spent, reserved and left of each part, now and over time.
 
+use std::path::Path;
+
 use plan_ledger::internals::ledger::ProgressPoint;
-use plan_ledger::plan::{Account, BudgetPart, Micros};
-use plan_ledger::{Cost, Limits, Run, RunId, Timestamp};
+use plan_ledger::plan::{Account, BudgetPart, Micros, PauseCause};
+use plan_ledger::{Cost, Limits, Run, RunId, State, Timestamp};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::json::TimeJson;
 use crate::layout::{Bar, Block, Document, Paint, Series, Table, Text};
-use crate::words::{count, money_text};
+use crate::shell::shell_command;
+use crate::words::{count, money_text, paused_text};
 
 /// A part of a budget, and how much of it is used.
 #[derive(Debug, Clone, Copy)]
-pub struct BudgetRow {
+struct BudgetRow {
     what: BudgetPart,
     limit: Option<u64>,
     spent: u64,
@@ -23,8 +26,7 @@ pub struct BudgetRow {
 
 impl BudgetRow {
     /// The parts of a budget. The ledger as a whole has no limit of elapsed time.
-    #[must_use]
-    pub fn all(account: &Account, limits: Limits, elapsed: Option<Micros>) -> Vec<Self> {
+    fn all(account: &Account, limits: Limits, elapsed: Option<Micros>) -> Vec<Self> {
         let Account { limits: _, spent, estimated, reserved, attempts } = *account;
         let new = |what, limit, spent, reserved, estimated| Self {
             what,
@@ -59,8 +61,7 @@ impl BudgetRow {
     }
 
     /// The line of it.
-    #[must_use]
-    pub fn line(&self, run: Option<RunId>) -> BudgetLine {
+    fn line(&self, run: Option<RunId>) -> BudgetLine {
         let Self { what, limit, spent, reserved, estimated } = *self;
         BudgetLine { estimated, left: self.left(), limit, part: what, reserved, run, spent }
     }
@@ -160,16 +161,74 @@ impl MilestoneLine {
     }
 }
 
-/// The table of the parts of a budget.
+/// The budget of a run, or of the ledger over all runs.
+#[derive(Debug)]
+pub struct Budget<'a> {
+    parts: Vec<BudgetRow>,
+    /// `None`: of the ledger.
+    run: Option<&'a Run>,
+}
+
+impl<'a> Budget<'a> {
+    /// The budget of a run at that time.
+    #[must_use]
+    pub fn of_run(run: &'a Run, now: Timestamp) -> Self {
+        let parts = BudgetRow::all(&run.account, run.limits(), Some(elapsed(run, now)));
+        Self { parts, run: Some(run) }
+    }
+
+    /// The budget of the ledger, over all runs.
+    #[must_use]
+    pub fn of_ledger(state: &State) -> Self {
+        let account = state.account;
+        let parts = BudgetRow::all(&account, account.limits.unwrap_or_default(), None);
+        Self { parts, run: None }
+    }
+
+    /// A line for each part.
+    pub fn lines(&self) -> impl Iterator<Item = BudgetLine> {
+        self.parts.iter().map(|part| part.line(self.run.map(|run| run.id)))
+    }
+
+    /// Its document; that of a run has no heading.
+    #[must_use]
+    pub fn document(&self) -> Document {
+        let mut document = Document::default();
+        match self.run {
+            None => document.painted(Paint::Heading, "budget of the ledger, over all runs"),
+            Some(run) => {
+                if let Some(cause) = &run.pause {
+                    document.indented(2, (Paint::Notice, paused_text(cause)));
+                }
+            }
+        }
+        let headings = ["part", "spent", "reserved", "estimated", "limit", "left", ""];
+        let mut table = Table::with_headings(&headings);
+        // The views of a run show its time.
+        let is_shown = |part: &&BudgetRow| part.what != BudgetPart::Wall || part.limit.is_some();
+        self.parts.iter().filter(is_shown).for_each(|part| table.row(part.cells()));
+        document.table(2, table);
+        match self.run {
+            None => document.cut(0, (Paint::Faint, LEGEND)),
+            Some(_) => document.gap(),
+        }
+        document
+    }
+}
+
+const LEGEND: &str = "# spent  + reserved for attempts in flight  - left; estimated: charged for lost \
+                      attempts, not confirmed";
+
+/// The runs that are paused for a budget of their own, each with the command that shows its budget.
 #[must_use]
-pub fn budget_document(parts: &[BudgetRow]) -> Document {
-    let headings = ["part", "spent", "reserved", "estimated", "limit", "left", ""];
-    let mut table = Table::with_headings(&headings);
-    // The views of a run show its time.
-    let is_shown = |part: &&BudgetRow| part.what != BudgetPart::Wall || part.limit.is_some();
-    parts.iter().filter(is_shown).for_each(|part| table.row(part.cells()));
+pub fn runs_out_of_budget(state: &State, dir: &Path) -> Document {
     let mut document = Document::default();
-    document.table(2, table);
+    for (_, overview) in state.runs.overviews() {
+        let Some(cause @ PauseCause::RunBudget { .. }) = &overview.pause else { continue };
+        let text = format!("run {} is {}", overview.name, paused_text(cause));
+        document.painted(Paint::Notice, text);
+        document.command(2, shell_command("budget", dir, &[&overview.name]));
+    }
     document
 }
 

@@ -50,7 +50,9 @@ mod why;
 
 pub use attempts::{AttemptHistory, AttemptLine, KnownBlob, KnownBlobs};
 pub use barriers::{BarrierLine, Barriers};
-pub use budget::{BudgetLine, BudgetRow, MilestoneLine, budget_charts, budget_document, elapsed};
+pub use budget::{
+    Budget, BudgetLine, MilestoneLine, budget_charts, elapsed, runs_out_of_budget,
+};
 pub use changes::{ChangeLine, Changes};
 pub use comparison::{ComparisonLine, comparison_document};
 pub use contents::{Contents, EndedRunLine, LedgerLine, any_header};
@@ -74,7 +76,9 @@ pub use metrics::{Mark, MetricsLine};
 pub use next::{NextLine, NextSummaryLine, RunActions, next_document};
 pub use operator::{OperatorStatus, OperatorViewLine};
 pub use plan::{PlanLine, PlanStepLine, PlanView, VersionDiffLine};
-pub use plan_diff::{PlanDiffJson, PlanDiffLine, plan_diff_text, redone_steps, redone_text};
+pub use plan_diff::{
+    PlanDiffJson, PlanDiffLine, plan_diff_document, plan_diff_text, redone_steps, redone_text,
+};
 pub use progress::{ProgressLine, ProgressView};
 pub use question_facts::{QuestionFact, facts as question_facts};
 pub use queue::{DelayedLine, QueueView, ReadyLine};

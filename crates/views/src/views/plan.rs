@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::plan_diff::PlanDiffJson;
+use super::stale::stale_document;
 use crate::json::StaleFilesJson;
 use crate::layout::{Document, Paint, Table};
 use crate::words::{counted, limits_text, status_paint};
@@ -74,6 +75,7 @@ pub struct PlanView<'a> {
     pub steps: Vec<PlanStepLine<'a>>,
     run: &'a Run,
     content: &'a PlanVersion,
+    stale: Vec<(StepNumber, Vec<String>)>,
 }
 
 impl<'a> PlanView<'a> {
@@ -83,14 +85,14 @@ impl<'a> PlanView<'a> {
         run: &'a Run,
         number: u32,
         version: &'a PlanVersion,
-        stale_files: Option<Vec<StaleFilesJson>>,
+        stale_files: Option<Vec<(StepNumber, Vec<String>)>>,
     ) -> Self {
         let line = PlanLine {
             active: run.active,
             plan: version.plan.decode(),
             run: run.id,
             run_name: &run.name,
-            stale_files,
+            stale_files: StaleFilesJson::of(stale_files.clone()),
             version: number,
             versions: VersionSummary::of_run(run),
         };
@@ -105,13 +107,14 @@ impl<'a> PlanView<'a> {
             }
         };
         let steps = version.plan.steps().zip(0..).map(step);
-        Self { version: line, steps: steps.collect(), run, content: version }
+        let stale = stale_files.unwrap_or_default();
+        Self { version: line, steps: steps.collect(), run, content: version, stale }
     }
 
     /// Its document.
     #[must_use]
     pub fn document(&self) -> Document {
-        let Self { run, content: version, .. } = self;
+        let Self { run, content: version, stale, .. } = self;
         let number = self.version.version;
         let mut document = Document::default();
         let what = if number == run.active { "active" } else { "not active" };
@@ -124,6 +127,7 @@ impl<'a> PlanView<'a> {
         describe_text(version.plan.header(), &mut document);
         document.gap();
         describe_steps(run, version, &mut document);
+        document.append(stale_document(run, stale, 0));
         document
     }
 }

@@ -10,6 +10,7 @@ use plan_ledger::plan::{
     ChangedStep, ExecutedChange, FieldChange, PlanActivated, PlanDiff, WorkChange,
 };
 
+use crate::layout::Document;
 use crate::render::escape_control;
 
 /// The differences between two plans.
@@ -170,6 +171,14 @@ pub fn plan_diff_text(difference: &PlanDiff) -> String {
         lines.extend(step.fields.iter().map(|field| field_text(&step.id, field)));
     }
     lines.join("\n")
+}
+
+/// The same as a document.
+#[must_use]
+pub fn plan_diff_document(difference: &PlanDiff) -> Document {
+    let mut document = Document::default();
+    plan_diff_text(difference).lines().for_each(|line| document.line(line));
+    document
 }
 
 fn field_text(owner: &str, field: &FieldChange) -> String {

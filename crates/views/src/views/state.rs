@@ -7,11 +7,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::barriers::BarrierLine;
+use super::budget::{Budget, BudgetLine};
 use super::variables::{VariableStateLine, origin_text};
 use crate::json::{QuestionLine, RunStatusJson, StepStateLine, TimeJson};
-use crate::layout::{Document, Paint, Table};
+use crate::layout::{Document, Paint, Table, Text};
 use crate::words::{
-    barrier_paint, barrier_word, counted, moment, status_paint, step_name, variant_words,
+    barrier_paint, barrier_word, counted, moment, progress_text, run_status_text, spent_text,
+    status_paint, step_name, variant_words,
 };
 
 /// The state after a record.
@@ -144,6 +146,8 @@ pub struct RunState<'a> {
     pub barriers: Vec<BarrierLine<'a>>,
     /// Its open questions.
     pub questions: Vec<QuestionLine>,
+    /// The parts of its budget.
+    pub budget: Vec<BudgetLine>,
     of: &'a Run,
     now: Timestamp,
 }
@@ -152,8 +156,8 @@ impl<'a> RunState<'a> {
     /// The run at that time.
     #[must_use]
     pub fn of(run: &'a Run, now: Timestamp) -> Self {
-        let steps = (1..).map(StepNumber).zip(&run.steps);
-        let steps = steps.map(|(number, step)| StepStateLine::of(run.id, number, step));
+        let steps =
+            run.numbered_steps().map(|(number, step)| StepStateLine::of(run.id, number, step));
         let variables = run.variables.iter();
         let barriers = run.barriers.iter();
         let questions = run.questions.iter();
@@ -163,19 +167,25 @@ impl<'a> RunState<'a> {
             variables: variables.map(|(name, it)| VariableStateLine::of(run, name, it)).collect(),
             barriers: barriers.map(|(id, it)| BarrierLine::of(run, id, it)).collect(),
             questions: questions.map(|(id, it)| QuestionLine::of(run.id, *id, it)).collect(),
+            budget: Budget::of_run(run, now).lines().collect(),
             of: run,
             now,
         }
     }
 
-    /// What it shows below the run's line.
+    /// Its document.
     #[must_use]
     pub fn document(&self) -> Document {
         let run = self.of;
         let mut document = Document::default();
+        let (paint, status) = run_status_text(run.status);
+        let name = Text::painted(Paint::Heading, format!("run {}", run.name));
+        document.line(name.plain(format!(" ({}): ", run.id)).and(paint, status));
+        document.cut(2, progress_text(run));
+        document.cut(2, spent_text(run));
         let headings = ["step", "status", "attempts", "worker", "last failure"];
         let mut table = Table::with_headings(&headings);
-        for (number, step) in (1..).map(StepNumber).zip(&run.steps) {
+        for (number, step) in run.numbered_steps() {
             let worker = step.attempt().map_or("-", |attempt| attempt.worker.as_str());
             let failure = step
                 .last_failure()

@@ -2,17 +2,13 @@
 
 use clap::Args;
 
-use plan_ledger::Run;
-use plan_ledger::plan::PauseCause;
-use plan_ledger_views::{BudgetRow, MilestoneLine, budget_charts, budget_document, elapsed};
+use plan_ledger_views::{Budget, MilestoneLine, budget_charts, runs_out_of_budget};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
 use crate::options::LedgerArgs;
-use crate::output::render::Paint;
-use crate::output::{Code, Failure, escape_control, paused_text};
-use crate::protocol::shell_command;
+use crate::output::{Code, Failure};
 
 use super::view::report_rollback;
 
@@ -46,17 +42,20 @@ pub(crate) fn budget(
         }
         let mut ledger = LedgerAt::of(context, args.at)?;
         ledger.announce_problems(out)?;
-        of_ledger(&ledger, out)?;
+        print(&Budget::of_ledger(&ledger.state), context.form, out)?;
         if context.form == Form::Text {
-            point_to_runs(&ledger, out)?;
+            out.document(&runs_out_of_budget(&ledger.state, context.dir))?;
         }
         return ledger.finish(out);
     };
     let (mut ledger, id) = LedgerAt::of_run(context, args.at, Some(name))?;
     ledger.announce_problems(out)?;
     let run = ledger.run(id)?.clone();
-    of_run(&ledger, &run, out)?;
-    of_ledger(&ledger, out)?;
+    if context.form == Form::Text {
+        ledger.heading("budget", &run, out)?;
+    }
+    print(&Budget::of_run(&run, ledger.now), context.form, out)?;
+    print(&Budget::of_ledger(&ledger.state), context.form, out)?;
     if args.chart {
         let points = ledger.run_history(id)?.progress(&run);
         match context.form {
@@ -74,40 +73,9 @@ pub(crate) fn budget(
     ledger.finish(out)
 }
 
-fn of_run(ledger: &LedgerAt<'_>, run: &Run, out: &mut Output<'_>) -> Result<(), Failure> {
-    let parts = BudgetRow::all(&run.account, run.limits(), Some(elapsed(run, ledger.now)));
-    if ledger.context.form == Form::Json {
-        return parts.iter().try_for_each(|part| out.json(&part.line(Some(run.id))));
+fn print(view: &Budget<'_>, form: Form, out: &mut Output<'_>) -> Result<(), Failure> {
+    match form {
+        Form::Json => view.lines().try_for_each(|line| out.json(&line)),
+        Form::Text => out.document(&view.document()),
     }
-    ledger.heading("budget", run, out)?;
-    if let Some(cause) = &run.pause {
-        out.painted(Paint::Notice, &format!("  {}", escape_control(&paused_text(cause))))?;
-    }
-    out.document(&budget_document(&parts))?;
-    out.line("")
-}
-
-fn of_ledger(ledger: &LedgerAt<'_>, out: &mut Output<'_>) -> Result<(), Failure> {
-    let account = ledger.state.account;
-    let parts = BudgetRow::all(&account, account.limits.unwrap_or_default(), None);
-    if ledger.context.form == Form::Json {
-        return parts.iter().try_for_each(|part| out.json(&part.line(None)));
-    }
-    out.painted(Paint::Heading, "budget of the ledger, over all runs")?;
-    out.document(&budget_document(&parts))?;
-    let legend = "# spent  + reserved for attempts in flight  - left; estimated: charged for lost \
-                  attempts, not confirmed";
-    out.painted(Paint::Faint, &out.style.fit(legend, 0))
-}
-
-/// Names the runs that are paused for a budget of their own, which is not shown.
-fn point_to_runs(ledger: &LedgerAt<'_>, out: &mut Output<'_>) -> Result<(), Failure> {
-    for (_, overview) in ledger.state.runs.overviews() {
-        let Some(cause @ PauseCause::RunBudget { .. }) = &overview.pause else { continue };
-        let text = format!("run {} is {}", overview.name, paused_text(cause));
-        out.painted(Paint::Notice, &escape_control(&text))?;
-        let command = shell_command("budget", ledger.context.dir, &[&overview.name]);
-        out.line(&format!("  {}", escape_control(&command)))?;
-    }
-    Ok(())
 }

@@ -2,17 +2,16 @@
 
 use clap::Args;
 
-use plan_ledger::plan::PlanVersion;
+use plan_ledger::plan::{PlanVersion, diff};
 use plan_ledger::{Run, RunId, StepNumber};
-use plan_ledger_views::{PlanView, Replans, VersionDiffLine};
+use plan_ledger_views::{PlanView, Replans, VersionDiffLine, plan_diff_document};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::views::status::stale_files;
 use crate::options::RunArg;
-use crate::output::{Code, Failure, escape_control, plan_diff_text};
-use plan_ledger_views::{StaleFilesJson, stale_document};
+use crate::output::{Code, Failure, escape_control};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -59,8 +58,7 @@ pub(crate) fn plan(
     let newest = || run.newest_proposal().map_or(run.active, |(number, _)| number);
     let number = args.version.unwrap_or(if run.active == 0 { newest() } else { run.active });
     let version = version_of(run, number)?;
-    let stale = StaleFilesJson::of(stale_of(&ledger, run, number));
-    let view = PlanView::of(run, number, version, stale);
+    let view = PlanView::of(run, number, version, stale_of(&ledger, run, number));
     match context.form {
         Form::Json => {
             out.json(&view.version)?;
@@ -69,8 +67,6 @@ pub(crate) fn plan(
         Form::Text => {
             ledger.heading("plan", run, out)?;
             out.document(&view.document())?;
-            let stale = stale_of(&ledger, run, number).unwrap_or_default();
-            out.document(&stale_document(run, &stale, 0))?;
         }
     }
     ledger.finish(out)
@@ -88,8 +84,7 @@ fn replans(ledger: &mut LedgerAt<'_>, id: RunId, out: &mut Output<'_>) -> Result
 }
 
 fn version_of(run: &Run, number: u32) -> Result<&PlanVersion, Failure> {
-    let place = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
-    place.and_then(|place| run.versions.get(place)).ok_or_else(|| {
+    run.version(number).ok_or_else(|| {
         let (name, count) = (escape_control(&run.name), run.versions.len());
         Failure::Usage(format!("run {name} has no version {number} of its plan; it has {count}"))
     })
@@ -101,10 +96,8 @@ fn differences(
     (old, new): (u32, u32),
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
-    let found = plan_ledger::plan::diff(
-        &version_of(run, old)?.plan.decode(),
-        &version_of(run, new)?.plan.decode(),
-    );
+    let decoded = |number| version_of(run, number).map(|version| version.plan.decode());
+    let found = diff(&decoded(old)?, &decoded(new)?);
     match ledger.context.form {
         Form::Json => {
             let differences = (&found).into();
@@ -112,8 +105,7 @@ fn differences(
         }
         Form::Text => {
             ledger.heading(&format!("plan version {old} compared with {new}"), run, out)?;
-            let text = plan_diff_text(&found);
-            text.lines().try_for_each(|line| out.line(&escape_control(line)))
+            out.document(&plan_diff_document(&found))
         }
     }
 }
