@@ -2,8 +2,8 @@
 //!
 //! A view describes itself as a [`Document`]. The renderers make text or HTML of it.
 //!
-//! Invariant: a document may have text as plans, workers and people wrote it: renderers escape it. Text that is escaped
-//! already, such as that of records, stays as it is.
+//! Invariant: a document has text as plans, workers and people wrote it: renderers escape it. Text that is escaped
+//! already stays as it is.
 
 mod chart;
 mod document;

@@ -19,7 +19,6 @@ use super::text::{
 };
 use crate::json::TimeJson;
 use crate::layout::Paint;
-use crate::render::escape_control;
 use crate::words::hex;
 
 /// The decoded payload of a record.
@@ -306,9 +305,7 @@ pub fn content_text(record: &LoggedRecord, content: &RecordContent) -> (Paint, S
         RecordContent::Gap(gap) => (Paint::Notice, gap_text(gap)),
         RecordContent::Snapshot(note) => (Paint::Faint, snapshot_text(note)),
         RecordContent::Pruned(note) => (Paint::Notice, pruned_text(note)),
-        RecordContent::Key(key) => {
-            (Paint::Faint, format!("key of the batch: {}", escape_control(key)))
-        }
+        RecordContent::Key(key) => (Paint::Faint, format!("key of the batch: {key}")),
         RecordContent::Note(comment) => (Paint::Notice, note_text(comment)),
         RecordContent::Erasure(note) => (Paint::Notice, erasure_text(note)),
         RecordContent::Writer(note) => (Paint::Notice, writer_text(note)),
@@ -320,6 +317,6 @@ pub fn content_text(record: &LoggedRecord, content: &RecordContent) -> (Paint, S
             );
             (Paint::Faint, text)
         }
-        RecordContent::Unreadable(why) => (Paint::Bad, escape_control(why)),
+        RecordContent::Unreadable(why) => (Paint::Bad, why.clone()),
     }
 }

@@ -15,7 +15,7 @@ use plan_ledger::{
     StepNumber, Verdict,
 };
 
-use crate::render::{cut, escape_control};
+use crate::render::cut;
 use crate::words::{
     cost_text, count, counted, limits_text, paused_text, phrase, question_subject_text, seconds,
     size, span,
@@ -55,7 +55,7 @@ pub fn event_text(event: &Event) -> String {
     match event {
         Event::RunStarted(event) => format!(
             "run {} started: approval {}, text criteria {}, on failure {}",
-            escape_control(&event.name),
+            event.name,
             phrase(&event.policy.approval),
             phrase(&event.policy.text),
             phrase(&event.policy.on_failure)
@@ -78,12 +78,11 @@ pub fn event_text(event: &Event) -> String {
                 Review::Approved => "approved",
                 Review::Rejected => "rejected",
             };
-            let (by, note) = (escape_control(&event.by), reason_suffix(&event.note));
+            let (by, note) = (&event.by, reason_suffix(&event.note));
             let commands = event.commands.as_ref().map_or_else(String::new, |commands| {
-                let folder =
-                    commands.folder.as_ref().map(|it| format!(" in {}", escape_control(it)));
+                let folder = commands.folder.as_ref().map(|it| format!(" in {it}"));
                 let folder = folder.unwrap_or_default();
-                format!("; its commands approved{folder} by {}", escape_control(&commands.by))
+                format!("; its commands approved{folder} by {}", commands.by)
             });
             format!("version {} {verb} by {by}{note}{commands}", event.version)
         }
@@ -100,7 +99,7 @@ pub fn event_text(event: &Event) -> String {
         Event::VariableSet(event) => variable_text(event),
         Event::BarrierChanged(event) => format!(
             "barrier {} {}: {} of {} arrived",
-            escape_control(&event.barrier),
+            event.barrier,
             match event.change {
                 BarrierChange::Released => "released",
                 BarrierChange::Broken => "broken",
@@ -112,8 +111,8 @@ pub fn event_text(event: &Event) -> String {
             event.needed
         ),
         Event::CapChanged(event) => {
-            let scope = escape_control(&event.scope.to_string());
-            let by = escape_control(&event.by);
+            let scope = &event.scope;
+            let by = &event.by;
             match event.limit {
                 Some(limit) => format!("cap for {scope} set to {limit} by {by}"),
                 None => format!("cap for {scope} lifted by {by}"),
@@ -122,22 +121,22 @@ pub fn event_text(event: &Event) -> String {
         Event::RunEnded(event) => {
             format!("run {}{}", phrase(&event.ending), reason_suffix(&event.reason))
         }
-        Event::RunReopened(event) => format!("run continues, by {}", escape_control(&event.by)),
+        Event::RunReopened(event) => format!("run continues, by {}", event.by),
         Event::RunPaused(event) => pause_event_text(event),
-        Event::RunResumed(event) => format!("run continues, by {}", escape_control(&event.by)),
+        Event::RunResumed(event) => format!("run continues, by {}", event.by),
         Event::BudgetChanged(event) => budget_text(event),
         Event::QuestionAsked(event) => question_text(&event.asked),
         Event::QuestionAnswered(event) => answer_text(&event.answered),
         Event::QuestionExpired(event) => question_timeout_text(&event.expired),
         Event::ReplanRequested(event) => replan_request_text(event),
         Event::ReplanWithdrawn(event) => {
-            let (by, reason) = (escape_control(&event.by), reason_suffix(&event.reason));
+            let (by, reason) = (&event.by, reason_suffix(&event.reason));
             format!("replan request withdrawn by {by}{reason}")
         }
         Event::FailureSettingsChanged(event) => failure_settings_text(event),
         Event::HelperEnded(event) => format!(
             "{} ended after {}; cost {}",
-            escape_control(&event.by),
+            event.by,
             span(event.duration),
             cost_text(event.cost)
         ),
@@ -156,10 +155,11 @@ pub fn step_event_text(event: &StepEvent) -> String {
         StepEvent::Dispatched(event) => format!(
             "attempt {} dispatched to {}{}, lease until {}",
             event.attempt,
-            escape_control(&event.worker),
-            event.second_owner.as_ref().map_or_else(String::new, |owner| {
-                format!(" of the second owner {}", escape_control(owner))
-            }),
+            event.worker,
+            event
+                .second_owner
+                .as_ref()
+                .map_or_else(String::new, |owner| { format!(" of the second owner {owner}") }),
             seconds(event.lease_until)
         ),
         StepEvent::LeaseRenewed(event) => {
@@ -177,8 +177,7 @@ pub fn step_event_text(event: &StepEvent) -> String {
             format!("@{} {}", event.token, receipt_text(&event.receipt))
         }
         StepEvent::ReceiptRefused(event) => {
-            let (claim, reason) =
-                (outcome_text(&event.receipt.outcome), escape_control(&event.reason));
+            let (claim, reason) = (outcome_text(&event.receipt.outcome), &event.reason);
             format!("@{} receipt rejected: {reason} (reported: {claim})", event.token)
         }
         StepEvent::VerdictRecorded(event) => {
@@ -188,25 +187,24 @@ pub fn step_event_text(event: &StepEvent) -> String {
         StepEvent::FailureDecided(event) => {
             let decision = decision_text(&event.decision);
             let failure = failure_text(event.class);
-            let (rule, reason) = (escape_control(&event.rule), reason_suffix(&event.reason));
+            let (rule, reason) = (&event.rule, reason_suffix(&event.reason));
             // The rule of an answer or a helper has the name already.
             let is_named = event.by.is_empty() || event.rule.contains(&event.by);
-            let by =
-                if is_named { String::new() } else { format!(" ({})", escape_control(&event.by)) };
+            let by = if is_named { String::new() } else { format!(" ({})", event.by) };
             format!("@{} {failure}, {decision} by {rule}{by}{reason}", event.token)
         }
         StepEvent::Skipped(event) => {
-            format!("skipped by {}{}", escape_control(&event.by), reason_suffix(&event.reason))
+            format!("skipped by {}{}", event.by, reason_suffix(&event.reason))
         }
         StepEvent::Reopened(event) => {
-            format!("reopened by {}", escape_control(&event.by))
+            format!("reopened by {}", event.by)
         }
         StepEvent::OutcomeResolved(event) => {
             let finding = match event.finding {
                 ResolvedOutcome::Landed => "did its work",
                 ResolvedOutcome::DidNotHappen => "did nothing",
             };
-            let (by, evidence) = (escape_control(&event.by), reason_suffix(&event.evidence));
+            let (by, evidence) = (&event.by, reason_suffix(&event.evidence));
             format!("@{} {finding}, reported by {by}{evidence}", event.token)
         }
         StepEvent::ConditionJudged(event) => condition_text(event),
@@ -214,27 +212,22 @@ pub fn step_event_text(event: &StepEvent) -> String {
             let until = seconds(event.due);
             match &event.by {
                 None => format!("waited until {until}"),
-                Some(by) => format!("{} ended its wait until {until}", escape_control(by)),
+                Some(by) => format!("{by} ended its wait until {until}"),
             }
         }
         StepEvent::StepAsked(event) => question_text(event),
         StepEvent::StepAnswered(event) => answer_text(event),
         StepEvent::StepQuestionExpired(event) => question_timeout_text(event),
         StepEvent::EffectIntended(event) => {
-            format!(
-                "@{} is about to {}: {}",
-                event.token,
-                escape_control(&event.effect),
-                escape_control(&event.key)
-            )
+            format!("@{} is about to {}: {}", event.token, event.effect, event.key)
         }
         StepEvent::EffectCommitted(event) => {
-            format!("@{} did {}", event.token, escape_control(&event.key))
+            format!("@{} did {}", event.token, event.key)
         }
         StepEvent::CostCorrected(event) => cost_correction_text(event),
         StepEvent::StepFailed(event) => {
             let (failure, reason) = (failure_text(event.class), reason_suffix(&event.reason));
-            format!("{failure} without an attempt, by {}{reason}", escape_control(&event.rule))
+            format!("{failure} without an attempt, by {}{reason}", event.rule)
         }
     }
 }
@@ -248,7 +241,7 @@ fn receipt_text(receipt: &Receipt) -> String {
     match &receipt.output {
         Output::Inline(value) if value.as_str() == "null" => {}
         Output::Inline(value) => {
-            text = format!("{text}, output {}", cut(&escape_control(value.as_str()), SHORT));
+            text = format!("{text}, output {}", cut(value.as_str(), SHORT));
         }
         Output::Blob(blob) => text = format!("{text}, output of {}", blob_text(blob)),
     }
@@ -270,7 +263,7 @@ pub fn outcome_text(outcome: &Outcome) -> String {
             format!("failed ({}){}", phrase(class), reason_suffix(message))
         }
         Outcome::ReplanRequested { reason, from, kind } => {
-            let from = from.as_ref().map(|id| format!(" from step {} on", escape_control(id)));
+            let from = from.as_ref().map(|id| format!(" from step {id} on"));
             let kind = match kind {
                 ReplanKind::Replan => "a replan",
                 ReplanKind::NewEvidence => "a replan for new evidence",
@@ -290,7 +283,7 @@ pub fn verdict_text(verdict: &Verdict) -> String {
     };
     // The view of a step shows all lines of it.
     let evidence = reason_suffix(verdict.evidence.lines().next().unwrap_or_default());
-    let by = escape_control(&verdict.by);
+    let by = &verdict.by;
     // Criteria count from 1 in text.
     let number = u64::from(verdict.criterion) + 1;
     format!("criterion {number} {ruling}, judged by {by}{evidence}")
@@ -304,17 +297,17 @@ pub fn basis_text(basis: &AcceptedBasis) -> String {
         AcceptedBasis::Verdicts => "every criterion was judged".to_owned(),
         AcceptedBasis::WorkersWord => "some criteria were trusted without a check".to_owned(),
         AcceptedBasis::DoneBefore { source } => {
-            format!("done before, by {}", escape_control(source))
+            format!("done before, by {source}")
         }
         AcceptedBasis::Landed { by } => {
-            format!("a lost attempt did it, reported by {}", escape_control(by))
+            format!("a lost attempt did it, reported by {by}")
         }
         AcceptedBasis::FallbackStep { step } => format!("replaced by its fallback step #{step}"),
         AcceptedBasis::Fallback { reason } => {
-            format!("fallback value: {}", escape_control(reason))
+            format!("fallback value: {reason}")
         }
         AcceptedBasis::Answered { by } => {
-            format!("the answer of {} is its output", escape_control(by))
+            format!("the answer of {by} is its output")
         }
     }
 }
@@ -322,30 +315,26 @@ pub fn basis_text(basis: &AcceptedBasis) -> String {
 fn variable_text(event: &VariableSet) -> String {
     let origin = match &event.origin {
         Origin::Step { step, .. } => format!("step #{step}"),
-        Origin::Person { who } | Origin::Agent { who } => escape_control(who),
+        Origin::Person { who } | Origin::Agent { who } => who.clone(),
         Origin::Fallback { step } => format!("the fallback of step #{step}"),
     };
-    let value = cut(&escape_control(event.value.as_str()), SHORT);
-    format!(
-        "{} = {value} (version {}, by {origin})",
-        escape_control(&event.name),
-        count(event.version)
-    )
+    let value = cut(event.value.as_str(), SHORT);
+    format!("{} = {value} (version {}, by {origin})", event.name, count(event.version))
 }
 
 /// A note of a snapshot.
 pub(super) fn snapshot_text(note: &SnapshotNote) -> String {
     let SnapshotNote { projection, version, seq, state_hash, .. } = note;
-    let hash = cut(&escape_control(state_hash), SHORT);
-    format!("snapshot of {} v{version} at record {seq}: {hash}", escape_control(projection))
+    let hash = cut(state_hash, SHORT);
+    format!("snapshot of {projection} v{version} at record {seq}: {hash}")
 }
 
 /// A note of a person.
 #[must_use]
 pub fn note_text(note: &Note) -> String {
     let step = note.step.map(|step| format!(" about step #{step}")).unwrap_or_default();
-    let text = escape_control(&note.text);
-    format!("{} notes{step}: {text}", escape_control(&note.by))
+    let text = &note.text;
+    format!("{} notes{step}: {text}", note.by)
 }
 
 /// A note of an erasure.
@@ -354,7 +343,7 @@ pub(super) fn erasure_text(note: &ErasureNote) -> String {
     let records: Vec<String> = note.records.iter().map(ToString::to_string).collect();
     format!(
         "{} erased {} and {} of records {}",
-        escape_control(&note.by),
+        note.by,
         counted(count(&note.values), "value"),
         counted(count(&note.blobs), "blob"),
         cut(&records.join(", "), SHORT)
@@ -364,11 +353,11 @@ pub(super) fn erasure_text(note: &ErasureNote) -> String {
 /// A note of a retention.
 pub(super) fn pruned_text(note: &RetentionNote) -> String {
     let kept = match &note.archive {
-        Some(archive) => format!("in the archive {}", escape_control(&archive.file)),
+        Some(archive) => format!("in the archive {}", archive.file),
         None => "given up".to_owned(),
     };
     let (first, last) = (note.first_seq, note.last_seq);
-    format!("records {first} to {last} were pruned by {}: {kept}", escape_control(&note.by))
+    format!("records {first} to {last} were pruned by {}: {kept}", note.by)
 }
 
 /// The process that writes from here on to a log in a store, and why.
@@ -382,28 +371,21 @@ pub(super) fn writer_text(note: &WriterNote) -> String {
         WriterReason::Rejoin => "its folder diverged and was restored",
     };
     let before = before.as_ref().map_or_else(String::new, |before| {
-        format!("; before: epoch {}, process {}", before.epoch, escape_control(&before.node))
+        format!("; before: epoch {}, process {}", before.epoch, before.node)
     });
     let lost = lost.as_ref().map_or_else(String::new, |LostRecords { first, last, .. }| {
         format!("; records {first} to {last} of that folder are not in the log")
     });
-    format!(
-        "epoch {epoch}: process {} writes to the store, {why}{before}{lost}",
-        escape_control(node)
-    )
+    format!("epoch {epoch}: process {node} writes to the store, {why}{before}{lost}")
 }
 
 /// Records that were lost before this ledger was salvaged.
 pub(super) fn gap_text(gap: &GapNote) -> String {
     match &gap.range {
-        Some(range) if gap.no_loss => format!("not taken over: {}", escape_control(&range.what)),
+        Some(range) if gap.no_loss => format!("not taken over: {}", range.what),
         Some(range) => format!(
             "records {} to {} were lost: {}, byte {}: {}",
-            gap.first,
-            range.last,
-            escape_control(&range.file),
-            range.offset,
-            escape_control(&range.what)
+            gap.first, range.last, range.file, range.offset, range.what
         ),
         None => format!("lost, see record {}", gap.first),
     }
@@ -419,14 +401,14 @@ pub(super) fn recovery_text(note: &RecoveryNote) -> String {
         "recovered: the end of segment {} was {}; records taken over: {survivors}; bytes fenced \
          off: {}",
         note.predecessor,
-        escape_control(&note.verdict),
+        note.verdict,
         count(bytes)
     )
 }
 
 /// A colon and the shortened reason; empty if there is no reason.
 fn reason_suffix(text: &str) -> String {
-    if text.is_empty() { String::new() } else { format!(": {}", cut(&escape_control(text), LONG)) }
+    if text.is_empty() { String::new() } else { format!(": {}", cut(text, LONG)) }
 }
 
 /// Maximum width of a value, in columns.
@@ -442,7 +424,7 @@ fn pause_event_text(event: &RunPaused) -> String {
 /// A change of a budget.
 fn budget_text(event: &BudgetChanged) -> String {
     let whose = if event.run.is_some() { "the run" } else { "the ledger" };
-    let by = escape_control(&event.by);
+    let by = &event.by;
     match event.limits {
         None => format!("budget of {whose} reset to the plan's limits by {by}"),
         Some(limits) => format!("budget of {whose} set to {} by {by}", limits_text(limits)),
@@ -452,7 +434,7 @@ fn budget_text(event: &BudgetChanged) -> String {
 /// A question that is asked.
 fn question_text(asked: &QuestionBody) -> String {
     let about = question_subject_text(&asked.subject);
-    let who = asked.to.as_ref().map_or("a person".to_owned(), |who| escape_control(who));
+    let who = asked.to.as_deref().unwrap_or("a person");
     let until = asked.deadline.map(|time| format!(", until {}", seconds(time))).unwrap_or_default();
     format!("{who} is asked {about}{until}{}", reason_suffix(&asked.text))
 }
@@ -461,19 +443,14 @@ fn question_text(asked: &QuestionBody) -> String {
 fn answer_text(answered: &QuestionAnswer) -> String {
     let QuestionAnswer { question, answer, by, note, .. } = answered;
     let note = reason_suffix(note);
-    format!(
-        "question @{} answered {} by {}{note}",
-        question.0,
-        escape_control(answer),
-        escape_control(by)
-    )
+    format!("question @{} answered {} by {}{note}", question.0, answer, by)
 }
 
 /// A question that timed out.
 fn question_timeout_text(expired: &QuestionExpiry) -> String {
     let then = match &expired.then {
-        Some(OnTimeout::EscalateTo(who)) => format!("{} is asked", escape_control(who)),
-        Some(OnTimeout::Answer(answer)) => format!("taken as {}", escape_control(answer)),
+        Some(OnTimeout::EscalateTo(who)) => format!("{who} is asked"),
+        Some(OnTimeout::Answer(answer)) => format!("taken as {answer}"),
         Some(OnTimeout::Abort) => "the run ends".to_owned(),
         None => "it stays open".to_owned(),
     };
@@ -491,13 +468,13 @@ fn replan_request_text(event: &ReplanRequested) -> String {
         ReplanTrigger::RetriesExhausted { token } => format!("@{token} was the last attempt"),
         ReplanTrigger::ExecutorRequest { token } => format!("@{token} requested it"),
         ReplanTrigger::BudgetExhausted => "the budget is used up".to_owned(),
-        ReplanTrigger::ScopeChange { by } => format!("{} changed the scope", escape_control(by)),
+        ReplanTrigger::ScopeChange { by } => format!("{by} changed the scope"),
         ReplanTrigger::NewEvidence { by } => {
-            format!("{} reported new evidence", escape_control(by))
+            format!("{by} reported new evidence")
         }
         ReplanTrigger::Extension => "few steps are left".to_owned(),
         ReplanTrigger::Failure { token } => format!("@{token} failed"),
-        ReplanTrigger::Requested { by } => format!("{} requested it", escape_control(by)),
+        ReplanTrigger::Requested { by } => format!("{by} requested it"),
     };
     let from = event.from.map(|step| format!(" from step #{step}")).unwrap_or_default();
     format!("replan requested{from}, {why}{}", reason_suffix(&event.reason))
@@ -505,7 +482,7 @@ fn replan_request_text(event: &ReplanRequested) -> String {
 
 fn failure_settings_text(event: &FailureSettingsChanged) -> String {
     let unknown = phrase(&event.settings.on_unknown);
-    let by = escape_control(&event.by);
+    let by = &event.by;
     let replans = match event.settings.max_replans {
         Some(max) => format!("; at most {}", counted(u64::from(max), "replan")),
         None => String::new(),
@@ -517,7 +494,7 @@ fn failure_settings_text(event: &FailureSettingsChanged) -> String {
 #[must_use]
 pub fn fork_text(event: &RunForked) -> String {
     let RunForked { parent, at_seq, chain, by, .. } = event;
-    let by = if by.is_empty() { String::new() } else { format!(", by {}", escape_control(by)) };
+    let by = if by.is_empty() { String::new() } else { format!(", by {by}") };
     format!("forked from run {parent} at record {at_seq}, chain {}{by}", chain.short())
 }
 
@@ -538,7 +515,7 @@ fn condition_text(event: &ConditionJudged) -> String {
 #[must_use]
 pub fn cost_correction_text(event: &CostCorrected) -> String {
     let CostCorrected { token, cost, charged, by } = event;
-    let (cost, charged, by) = (cost_text(*cost), cost_text(*charged), escape_control(by));
+    let (cost, charged, by) = (cost_text(*cost), cost_text(*charged), by);
     format!("@{token} cost {cost}, not {charged}, corrected by {by}")
 }
 

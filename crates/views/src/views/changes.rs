@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::layout::{Block, Document, Paint, Text};
-use crate::render::{cut, escape_control};
+use crate::render::cut;
 use crate::words::{counted, step_name};
 
 /// A field that changed.
@@ -129,9 +129,8 @@ const VALUE_MAX: usize = 72;
 
 fn shown(value: Option<&Value>) -> String {
     let Some(value) = value else { return "nothing".to_owned() };
-    let text = match value {
-        Value::String(text) => escape_control(text),
-        other => escape_control(&other.to_string()),
-    };
-    cut(&text, VALUE_MAX)
+    match value {
+        Value::String(text) => cut(text, VALUE_MAX),
+        other => cut(&other.to_string(), VALUE_MAX),
+    }
 }

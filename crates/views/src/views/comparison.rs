@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::plan_diff::{PlanDiffJson, plan_diff_text};
 use crate::json::RunStatusJson;
 use crate::layout::{Document, Paint, Table};
-use crate::render::{cut, escape_control};
+use crate::render::cut;
 use crate::words::{cost_text, run_status_text, status_paint, word};
 
 /// A value of each of the two runs.
@@ -194,7 +194,7 @@ fn describe(found: &RunComparison, names: &Pair<String>, document: &mut Document
         Some(Divergence { seqs, what }) => {
             let what = match what {
                 DivergenceCause::Attempt { step, attempt } => {
-                    format!("attempt {attempt} of {}", escape_control(step))
+                    format!("attempt {attempt} of {step}")
                 }
                 DivergenceCause::Version(version) => format!("version {version} of the plan"),
             };
@@ -230,7 +230,7 @@ fn describe_sides(found: &RunComparison, names: &Pair<String>, document: &mut Do
     row("spent".to_owned(), found.spent.map(|cost| (Paint::None, cost_text(cost))));
     for StepDifference { step, status, attempts, cost } in &found.steps {
         let [left, right] = status.map(status_cell);
-        row(escape_control(step), [left, right]);
+        row(step.clone(), [left, right]);
         if attempts.first() != attempts.last() {
             row("  attempts".to_owned(), attempts.map(|count| (Paint::None, count.to_string())));
         }
@@ -261,7 +261,7 @@ fn describe_attempts(attempts: &[AttemptDifference], document: &mut Document) {
                 format!("{} (record {})", end_word(end.kind).replace('_', " "), end.seq)
             }
         });
-        let name = format!("{} attempt {attempt}", escape_control(step));
+        let name = format!("{step} attempt {attempt}");
         table.row([(Paint::None, name), (Paint::None, left), (Paint::None, right)]);
     }
     document.table(2, table);
@@ -276,9 +276,9 @@ fn describe_variables(found: &RunComparison, document: &mut Document) {
     for (name, values) in &found.variables {
         let [left, right] = values.each_ref().map(|value| {
             let text = value.as_ref().map_or("not set", |value| value.as_str());
-            cut(&escape_control(text), 40)
+            cut(text, 40)
         });
-        table.row([(Paint::None, escape_control(name)), (Paint::None, left), (Paint::None, right)]);
+        table.row([(Paint::None, name.clone()), (Paint::None, left), (Paint::None, right)]);
     }
     document.table(2, table);
 }

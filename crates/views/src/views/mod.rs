@@ -50,9 +50,7 @@ mod why;
 
 pub use attempts::{AttemptHistory, AttemptLine, KnownBlob, KnownBlobs};
 pub use barriers::{BarrierLine, Barriers};
-pub use budget::{
-    Budget, BudgetLine, MilestoneLine, budget_charts, elapsed, runs_out_of_budget,
-};
+pub use budget::{Budget, BudgetLine, MilestoneLine, budget_charts, elapsed, runs_out_of_budget};
 pub use changes::{ChangeLine, Changes};
 pub use comparison::{ComparisonLine, comparison_document};
 pub use contents::{Contents, EndedRunLine, LedgerLine, any_header};

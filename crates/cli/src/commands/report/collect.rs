@@ -14,7 +14,7 @@ use plan_ledger_views::RunActivity;
 
 use crate::commands::inspect::health::{Health, damage_text, derived_text, lost_text};
 use crate::commands::inspect::items;
-use crate::output::{Code, Failure};
+use crate::output::{Code, Failure, escape_control};
 use crate::protocol::{OWN_LEDGER, size};
 use crate::requests::run_or_only;
 use crate::runner::{gone_claims, runner_waits};
@@ -265,9 +265,9 @@ impl Parts {
                     time,
                     by: note.by.clone(),
                     step: note.step,
-                    text: note_text(&note),
+                    text: escape_control(&note_text(&note)),
                 });
-                let line = Line { seq, time, text: note_text(&note) };
+                let line = Line { seq, time, text: escape_control(&note_text(&note)) };
                 self.line(note.step, line);
                 return;
             }
@@ -290,7 +290,7 @@ impl Parts {
         if let Some(run) = fold.state.runs.get(&self.run) {
             self.facts.close(seq, run);
         }
-        self.line(step, Line { seq, time, text: event_text(&event) });
+        self.line(step, Line { seq, time, text: escape_control(&event_text(&event)) });
     }
 
     fn line(&mut self, step: Option<StepNumber>, line: Line) {

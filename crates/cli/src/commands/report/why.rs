@@ -8,7 +8,7 @@ use plan_ledger::{Criterion, Ruling, Run, StepNumber, StepState, StepStatus};
 
 use crate::commands::inspect::lookup::barrier_word;
 use crate::commands::inspect::text::units::seconds;
-use crate::output::phrase;
+use crate::output::{escape_control, phrase};
 use plan_ledger_views::basis_text;
 
 /// Up to this many dependencies, the line names them: each record of one of them computes the line again.
@@ -18,7 +18,9 @@ const UNMET_MAX: u32 = 1_000;
 pub(super) fn why(run: &Run, number: StepNumber) -> String {
     let Some(state) = run.step(number) else { return String::new() };
     match state.status {
-        StepStatus::Accepted => state.accepted().map(basis_text).unwrap_or_default(),
+        StepStatus::Accepted => {
+            state.accepted().map(|basis| escape_control(&basis_text(basis))).unwrap_or_default()
+        }
         StepStatus::Waiting => waiting(run, number, state.hold()),
         StepStatus::Gated => match state.hold().question {
             Some(question) => format!("waits for the answer to question {}", question.0),
