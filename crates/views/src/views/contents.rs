@@ -12,7 +12,7 @@ use plan_ledger::{ContentHash, Cost, Ending, Error, RunId, RunStatus, Timestamp,
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::damage::{damage_text, derived_text, lost_text};
+use super::damage::{damage_document, derived_damage_document, lost_text};
 use super::health::{HealthWord, LedgerHealthJson, OpeningJson, health_document};
 use super::run::RunView;
 use crate::json::TimeJson;
@@ -337,16 +337,16 @@ impl<'a> Contents<'a> {
 
     fn add_damage(&self, document: &mut Document) {
         let Fold { state, damage, derived, .. } = self.fold;
-        let mut add = |paint, text: String| document.painted(paint, text);
         if let Some(text) = lost_text(state) {
-            add(Paint::Notice, text);
+            document.painted(Paint::Notice, text);
         }
-        for damage in damage {
-            add(Paint::Bad, format!("damage: {}", damage_text(damage)));
+        for each in damage {
+            document.append(damage_document(each));
         }
-        for damage in derived {
-            add(Paint::Notice, derived_text(damage));
+        for each in derived {
+            document.append(derived_damage_document(each));
         }
+        let mut add = |paint, text: String| document.painted(paint, text);
         if self.fold.after_damage > 0 {
             let records = counted(self.fold.after_damage, "intact record");
             add(

@@ -61,6 +61,18 @@ pub fn derived_text(damage: &DerivedDamage) -> String {
     )
 }
 
+/// A damage as a document.
+#[must_use]
+pub fn damage_document(damage: &Damage) -> Document {
+    Document::of_line((Paint::Bad, format!("damage: {}", damage_text(damage))))
+}
+
+/// Derived damage as a document.
+#[must_use]
+pub fn derived_damage_document(damage: &DerivedDamage) -> Document {
+    Document::of_line((Paint::Notice, derived_text(damage)))
+}
+
 /// Damage: records that cannot be read.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]

@@ -29,6 +29,7 @@ mod plan_diff;
 mod progress;
 mod question_facts;
 mod queue;
+mod record_list;
 mod regions;
 mod repeats;
 mod replans;
@@ -56,8 +57,8 @@ pub use comparison::{ComparisonLine, comparison_document};
 pub use contents::{Contents, EndedRunLine, LedgerLine, any_header};
 pub use cost::{Costs, RunCostLine, StepCostLine};
 pub use damage::{
-    DamageLine, DerivedDamageLine, LostLine, damage_text, derived_text, lost_lines,
-    lost_records_text, lost_text, unread_document,
+    DamageLine, DerivedDamageLine, LostLine, damage_document, damage_text, derived_damage_document,
+    derived_text, lost_lines, lost_records_text, lost_text, unread_document,
 };
 pub use decisions::{DecisionLine, decisions, decisions_document};
 pub use execution_state::{ExecutionStateLine, finished_steps};
@@ -80,6 +81,7 @@ pub use plan_diff::{
 pub use progress::{ProgressLine, ProgressView};
 pub use question_facts::{QuestionFact, facts as question_facts};
 pub use queue::{DelayedLine, QueueView, ReadyLine};
+pub use record_list::{OpenEndLine, RecordList, RecordsLine};
 pub use regions::{Region, RegionClass, RegionLine, regions_document};
 pub use repeats::{RepeatJson, repeated_text};
 pub use replans::{ReplanRecordLine, Replans};

@@ -33,7 +33,7 @@ use crate::server::RunnerStatus;
 use plan_ledger_views::{
     AnswerOfAnother, AtWork, Block, DamageLine, Document, GoneClaim, InsideWait, KnownRun,
     LeftWorker, RepeatingAttempt, RunActivity, RunnerWait, hosted_steps, lost_lines, lost_text,
-    run_heading, steps_in_flight, unread_document, waits_of,
+    moment, run_heading, steps_in_flight, unread_document, variant_words, waits_of,
 };
 
 use super::answers::answers_of_others;
@@ -42,7 +42,6 @@ use super::health::Health;
 use super::lookup::{no_run, not_found, step_of};
 use super::output::Output;
 use super::surroundings::Surroundings;
-use crate::commands::inspect::text::units::{moment, words};
 use crate::output::render::Paint;
 
 /// The record of the state that is shown.
@@ -420,7 +419,7 @@ fn summary_only_error(summary: &RunSummary, error: &Error) -> Error {
         "run {} ended at record {seq} ({}; {accepted} of {steps} steps accepted, {skipped} skipped, \
          {attempts} attempts), and only these sums are left of it: {}",
         escape_control(name),
-        words(ending, ' '),
+        variant_words(ending, ' '),
         error_line(error)
     );
     Error::new(error.kind(), message)

@@ -1,8 +1,8 @@
 //! `ledger inspect` and `ledger status`: print the contents of a ledger, as text or as JSON Lines.
 //!
 //! Each subcommand is a view in `views`. Views of the log read its files directly. Views of runs
-//! start from a [`ledger_at::LedgerAt`]: the state after one record, the newest by default. `json`
-//! and `text` hold the forms that several views share, and `export` writes tables and traces.
+//! start from a [`ledger_at::LedgerAt`]: the state after one record, the newest by default. The views
+//! themselves are values of `plan_ledger_views`. `export` writes tables and traces.
 //!
 //! Invariants:
 //! - Inspecting takes no lock and writes nothing. It works on a ledger that another process has
@@ -16,14 +16,15 @@ mod answers;
 mod byte_map;
 mod command;
 mod context;
+#[cfg(test)]
+mod event_tests;
 mod export;
 pub(crate) mod health;
-pub(crate) mod json;
 pub(crate) mod ledger_at;
 pub(crate) mod lookup;
 mod output;
+mod record_filter;
 mod surroundings;
-pub(crate) mod text;
 pub(crate) mod views;
 
 pub(crate) use command::inspect_words;

@@ -7,13 +7,13 @@ use std::fmt::Write as _;
 use std::io;
 use std::io::Write;
 
-use plan_ledger_views::{Block, Document, html, html_start, text_lines};
+use plan_ledger_views::{Document, html, html_start, text_lines};
 use serde_json::Value;
 
 use crate::json::{JsonLine, line_value};
 use crate::output::{Failure, is_printable};
 
-use crate::output::render::{Paint, Style};
+use crate::output::render::Style;
 
 /// Writes documents as text or HTML, and JSON Lines.
 pub(crate) struct Output<'a> {
@@ -32,20 +32,6 @@ impl<'a> Output<'a> {
     /// Writes documents as HTML.
     pub(crate) fn html(out: &'a mut dyn Write) -> Self {
         Self { out, style: Style::PLAIN, is_html: true, is_page_begun: false }
-    }
-
-    /// Writes a line. The text must already be escaped.
-    pub(crate) fn line(&mut self, text: &str) -> Result<(), Failure> {
-        if self.is_html {
-            return self.document(&Document::of(Block::Line { indent: 0, text: text.into() }));
-        }
-        writeln!(self.out, "{}", self.style.wrap(text)).map_err(Failure::Output)
-    }
-
-    /// Writes a painted line.
-    pub(crate) fn painted(&mut self, paint: Paint, text: &str) -> Result<(), Failure> {
-        let text = self.style.paint(paint, text);
-        self.line(&text)
     }
 
     /// Writes a document.

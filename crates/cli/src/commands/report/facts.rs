@@ -11,9 +11,8 @@ use plan_ledger::{
     ResolvedOutcome, Ruling, Run, StepNumber, Timestamp, Verdict,
 };
 
-use crate::commands::inspect::text::units::span;
 use crate::output::{cost_text, phrase};
-use plan_ledger_views::{blob_text, cost_correction_text, decision_text, outcome_text};
+use plan_ledger_views::{blob_text, cost_correction_text, decision_text, outcome_text, span};
 
 /// The longest text of a fact, in bytes.
 const TEXT_MAX: usize = 16 * 1024;

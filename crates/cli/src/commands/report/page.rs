@@ -12,9 +12,8 @@ use plan_ledger::Run;
 use plan_ledger::internals::ledger::time_text;
 use plan_ledger::plan::BudgetPart;
 
-use crate::commands::inspect::text::units::seconds;
 use crate::output::{phrase, question_subject_text};
-use plan_ledger_views::origin_text;
+use plan_ledger_views::{origin_text, seconds};
 
 use super::collect::Collected;
 use super::decisions::Decision;

@@ -8,7 +8,7 @@ use plan_ledger::internals::ledger::time_text;
 use plan_ledger::plan::PlanVersion;
 use plan_ledger::{StepNumber, Timestamp};
 
-use crate::commands::inspect::text::units::span;
+use plan_ledger_views::span;
 
 use super::collect::{Collected, Span};
 use super::facts::{AttemptEnding, AttemptFacts};

@@ -9,7 +9,7 @@ use maud::{Markup, Render, html};
 use plan_ledger::plan::{CompactStep, explain};
 use plan_ledger::{Criterion, StepNumber, StepStatus, Timestamp};
 
-use crate::commands::inspect::text::units::{moment, seconds, span};
+use plan_ledger_views::{moment, seconds, span};
 
 use super::collect::{Collected, Line, Lines, Span};
 use super::facts::{AttemptFacts, Fact, Mark};

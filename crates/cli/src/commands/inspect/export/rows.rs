@@ -20,7 +20,6 @@ use plan_ledger::{
 use super::table::TableWriter;
 use super::value::{Value, row};
 use crate::commands::inspect::health::any_header;
-use crate::commands::inspect::json::event::event_json;
 use crate::commands::inspect::lookup::text_of;
 use crate::protocol::hex;
 use plan_ledger_views::event_subject;
@@ -51,7 +50,8 @@ impl TableExporter {
             _ => None,
         };
         let (run, step) = event.map_or((None, None), event_subject);
-        let fields = event.map(event_json);
+        let json = |event| serde_json::to_value(event).expect("an event consists of JSON values");
+        let fields = event.map(json);
         sink.put(
             "records",
             row![

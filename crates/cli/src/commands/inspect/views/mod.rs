@@ -101,8 +101,8 @@ macro_rules! inspect_views {
 
 inspect_views! {
     Log Records(records::RecordsArgs) by records::records {
-        "open_end" => records::OpenEndLine,
-        "summary" => records::RecordsLine<'_>
+        "open_end" => shown::OpenEndLine,
+        "summary" => shown::RecordsLine<'_>
     }
     Log Record(record::RecordArgs) by record::record { "record" => shown::RecordLine<'_> }
     Log Segments(segments::SegmentsArgs) by segments::segments { "segment" => shown::SegmentLine }

@@ -5,14 +5,15 @@ use clap::Args;
 use plan_ledger::internals::storage::Access;
 use plan_ledger::log::{Damage, LogItem, LoggedRecord, RecordStatus};
 use plan_ledger::{Environment, Error, ErrorKind, LedgerView};
-use plan_ledger_views::{RecordContent, RecordLine, frame_document, record_document};
+use plan_ledger_views::{
+    DamageLine, RecordContent, RecordLine, damage_document, frame_document, record_document,
+};
 
 use crate::commands::inspect::context::{Form, InspectContext};
-use crate::commands::inspect::health::{DamageLine, Health, damage_text};
+use crate::commands::inspect::health::Health;
 use crate::commands::inspect::output::Output;
 #[cfg(feature = "store")]
 use crate::json::line_value;
-use crate::output::render::Paint;
 use crate::output::{Code, Failure};
 
 const EXAMPLES: &str = "\
@@ -53,10 +54,7 @@ pub(crate) fn record(
         RecordLookup::Damage(damage) => {
             match form {
                 Form::Json => out.json(&DamageLine::from(&damage))?,
-                Form::Text => {
-                    let text = format!("damage: {}", damage_text(&damage));
-                    out.painted(Paint::Bad, &text)?;
-                }
+                Form::Text => out.document(&damage_document(&damage))?,
             }
             return Ok(Code::Damaged);
         }

@@ -22,8 +22,8 @@ use crate::output::{Code, Failure, print_error, print_message, time_of_day};
 use crate::protocol::{RolledBackLine, error_line};
 use crate::server::rollback_text;
 
-use super::records::time;
 use super::status::show_user;
+use crate::commands::inspect::record_filter::time;
 
 /// The audience of a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

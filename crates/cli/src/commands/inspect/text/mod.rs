@@ -1,3 +1,0 @@
-//! The text forms that several views share.
-
-pub(crate) mod units;
