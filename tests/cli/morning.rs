@@ -165,6 +165,64 @@ fn exhausted_budget_is_raised_by_an_answer() {
     place.ledger("run plan.yaml").code(0);
 }
 
+/// Story: `next` listed the question about a budget, and the pause that it had caused: one answer resolves both.
+#[test]
+fn budget_question_and_its_pause_are_one_item() {
+    let place = Place::new();
+    place.write("plan.yaml", OVERRUN);
+    let ended = place.ledger("run plan.yaml").code(3);
+    assert!(!ended.out.contains("the run is paused"), "{}", ended.out);
+    let lines = place.ledger("next --json").lines();
+    let actions: Vec<_> = lines.iter().filter_map(|line| line["action"].as_str()).collect();
+    assert_eq!(actions.iter().filter(|it| ["question", "unpause"].contains(it)).count(), 1);
+    place.ledger("status").code(0).says(&["paused: its token budget", "raise --tokens 100000"]);
+    let why = place.ledger("inspect why plan b").code(0);
+    why.says(&["raise --tokens 100000"]);
+}
+
+/// Story: each of many failures listed all its answers, and what they do.
+#[test]
+fn common_answers_to_failures_are_listed_once() {
+    let place = failed();
+    let run = place.ledger("run plan.yaml --max-parallel 1").code(3).out;
+    let questions = place.ledger("questions").code(0).out;
+    for text in [run, questions] {
+        let count = |what: &str| text.matches(what).count();
+        assert_eq!(count("ledger answer --all plan retry"), 1, "{text}");
+        assert_eq!(
+            (count("dispatches the steps again"), count("dispatches the step again")),
+            (1, 0)
+        );
+        assert_eq!(count("what to do about the failure"), 5, "{text}");
+    }
+    let lines = place.ledger("questions --json").lines();
+    let commands = lines.iter().filter(|line| line["item"]["kind"] == "question");
+    assert!(
+        commands.clone().count() == 6 && commands.into_iter().all(|it| it["commands"] != json!([]))
+    );
+}
+
+/// Story: a person answered while no runner was at work, and was told that the run is running.
+#[test]
+fn decision_says_that_no_runner_is_at_work() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a, command: 'true', gate: {question: now?}}]");
+    place.ledger("run plan.yaml").code(3);
+    let start = "`ledger resume` starts the last runner again";
+    place.ledger("prime").code(0).says(&["waiting for a person; no runner is at work", start]);
+    place.ledger("inspect runs").code(0).says(&["waiting for a person"]);
+    let answered = place.ledger("answer a yes --by ana").code(0);
+    answered.complains(&["run plan: no runner is at work", start]);
+    let runs = place.ledger("inspect runs --json").lines();
+    assert_eq!(
+        (&runs[0]["status"], &runs[0]["activity"]["is"]),
+        (&json!("running"), &json!("stopped"))
+    );
+    place.ledger("run plan.yaml").code(0);
+    let runs = place.ledger("inspect runs --json").lines();
+    assert_eq!((&runs[0]["status"], &runs[0]["activity"]), (&json!("done"), &Value::Null));
+}
+
 /// `ledger budget raise` is the same answer.
 #[test]
 fn raised_budget_is_recorded_as_the_answer() {

@@ -287,7 +287,7 @@ steps:
   - {id: c, after: [b], command: 'echo c >> $TALLY'}
 ",
     );
-    let words = ["the run is paused: its attempt budget", "ledger budget raise plan --attempts 10"];
+    let words = ["the run's attempt budget is exhausted", " raise --attempts 10 "];
     place.ledger("run plan.yaml").code(3).says(&words).says(&["replan", "abort"]);
     place.ledger("run plan.yaml").code(3).says(&words);
     assert_eq!(place.tally(), ["a", "b"]);

@@ -23,8 +23,7 @@ use crate::commands::store::lines::{
     StoreGcLine, StoreHealthLine, StoreLagLine, StoreProbeLine, StorePruneLine, StoreStatusLine,
 };
 use crate::commands::{
-    archive, blobs, drill, erase, init, lab, plan, prime, recover, report, run, serve, setup,
-    verify, work,
+    archive, blobs, drill, erase, init, lab, plan, recover, report, run, serve, setup, verify, work,
 };
 use crate::json::JsonLine;
 #[cfg(test)]
@@ -92,7 +91,7 @@ json_lines! {
     "next" of next, questions => plan_ledger_views::NextLine<'_>;
     "opened" of run => run::OpenedLine<'_>;
     "operator_view" of status => plan_ledger_views::OperatorViewLine<'_>;
-    "prime" of prime => prime::PrimeLine;
+    "prime" of prime => plan_ledger_views::PrimeLine;
     "erase_plan" of erase => erase::ErasePlanLine;
     "erased" of erase => erase::ErasedLine;
     "prune_plan" of archive, prune => PrunePlanLine;

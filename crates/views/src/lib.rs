@@ -22,7 +22,8 @@ mod waiting;
 mod words;
 
 pub use activity::{
-    Activity, ActivityJson, RunActivity, RunActivityJson, RunProgress, start_or_resume,
+    Activity, ActivityJson, RunActivity, RunActivityJson, RunProgress, recorded_status,
+    start_or_resume,
 };
 pub use advice::{Advice, Audience};
 pub use approval::{
@@ -67,5 +68,6 @@ pub use views::*;
 pub use waiting::{
     PendingJson, WaitingItem, WaitsFor, approve_version, decide_failure, perform, plan_file,
     raise_by, rejected_text, resolve_outcome, show_step, start_judge, start_runner, waiting_items,
+    waiting_texts,
 };
 pub use words::*;

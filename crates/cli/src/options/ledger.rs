@@ -10,7 +10,9 @@ use clap::Args;
 
 use plan_ledger::{Environment, Error, Ledger, Result as LedgerResult};
 
-use crate::output::{Code, Failure, print_answer, print_answer_aside, print_message};
+use crate::output::{
+    Code, Failure, print_absent_runners, print_answer, print_answer_aside, print_message,
+};
 use crate::protocol::Answer;
 use crate::requests::Request;
 use crate::server::{Client, open_in_turn};
@@ -60,7 +62,13 @@ impl LedgerArgs {
 
     /// Sends a request and prints the response.
     pub(crate) fn execute(&self, request: impl Into<Request>) -> Result<Code, Failure> {
-        self.print(&self.client().call(&request.into())?)
+        let request = request.into();
+        let answer = self.client().call(&request)?;
+        let code = self.print(&answer)?;
+        if request.rules().decides && code == Code::Success {
+            print_absent_runners(self.dir(), &answer);
+        }
+        Ok(code)
     }
 
     /// Sends a request that a worker makes and prints the response. Inside an attempt standard

@@ -9,4 +9,4 @@ pub(crate) fn paused_text(cause: &PauseCause) -> String {
     escape_control(&plan_ledger_views::paused_text(cause))
 }
 
-pub(crate) use plan_ledger_views::{cost_text, limits_text, money_text};
+pub(crate) use plan_ledger_views::{cost_text, money_text};

@@ -12,6 +12,7 @@
 pub(crate) const DAMAGE_HINT: &str = "restore a backup, or save what can be read with `ledger recover \
                                       DIR --export NEW`";
 
+mod absent_runner;
 mod atomic_file;
 mod budget;
 mod export;
@@ -25,8 +26,9 @@ mod reporter;
 mod run_json;
 mod run_text;
 
+pub(crate) use absent_runner::print_absent_runners;
 pub(crate) use atomic_file::{AtomicFile, expect_absent, output_file};
-pub(crate) use budget::{cost_text, limits_text, money_text, paused_text};
+pub(crate) use budget::{cost_text, money_text, paused_text};
 pub(crate) use export::{ExportRange, write_export};
 pub(crate) use plan_ledger_views::{
     PlanDiffJson, PlanDiffLine, plan_diff_text, redone_steps, redone_text,
@@ -47,7 +49,7 @@ pub(crate) use render::{
 };
 pub(crate) use reporter::{Audience, RunReporter};
 pub(crate) use run_json::{ProgressLine, SummaryLine, WaitsLine};
-pub(crate) use run_text::{disk_text, held_text, pending_commands, pending_text, summary_text};
+pub(crate) use run_text::{disk_text, held_text, summary_text};
 
 pub(crate) use crate::protocol::{
     Code, Failure, code_of, option, quoted, quoted_folder, shell_command,

@@ -14,14 +14,15 @@ use plan_ledger::{Result, Ruling, StepNumber, StepStatus, Timestamp};
 use crate::json::{JsonLine, line_text};
 use crate::runner::{Observer, Progress, StopRequest, end_all_workers};
 use crate::signals::StopSignals;
-use plan_ledger_views::{PendingJson, WaitingItem};
+use plan_ledger_views::{PendingJson, WaitingItem, waiting_texts};
 
 use super::print::print_message;
 use super::printer::Printer;
 use super::progress_bar::{WorkingSteps, run_bar};
+use super::reader::reader;
 use super::render::time_of_day_now;
 use super::run_json::{ProgressLine, WaitsLine};
-use super::run_text::{pending_text, progress_text};
+use super::run_text::progress_text;
 
 /// The destination of progress reports.
 #[derive(Debug)]
@@ -117,7 +118,7 @@ impl RunReporter {
         let waiting_for = items.iter().map(PendingJson::from).collect();
         self.print_if_json(&WaitsLine { run, until_micros: until, waiting_for });
         let lines: Vec<String> =
-            items.iter().map(|item| timed(&pending_text(item, run, ledger))).collect();
+            waiting_texts(items, run, ledger, reader()).iter().map(|it| timed(it)).collect();
         let print = move || lines.iter().for_each(|line| print_message(line));
         match &self.audience {
             Audience::Json => {}

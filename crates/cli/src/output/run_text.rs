@@ -5,7 +5,7 @@ use std::path::Path;
 
 use plan_ledger::plan::{Micros, ResolvedOutcome};
 use plan_ledger::{Ruling, Timestamp};
-use plan_ledger_views::{Advice, WaitingItem};
+use plan_ledger_views::waiting_texts;
 
 use crate::protocol::{class_word, counted};
 use crate::runner::{Progress, RunOutcome, RunSummary, STOPPING, Unrecorded};
@@ -210,9 +210,7 @@ fn attempts(summary: &RunSummary) -> String {
 fn next_actions(summary: &RunSummary, ledger: &Path) -> Vec<String> {
     let run = summary.run.as_str();
     match &summary.outcome {
-        RunOutcome::Waiting(items) => {
-            items.iter().map(|item| pending_text(item, run, ledger)).collect()
-        }
+        RunOutcome::Waiting(items) => waiting_texts(items, run, ledger, reader()),
         RunOutcome::Interrupted => {
             vec!["stopped with work left; repeat the command to continue".to_owned()]
         }
@@ -240,22 +238,6 @@ fn next_actions(summary: &RunSummary, ledger: &Path) -> Vec<String> {
         }
         RunOutcome::Done | RunOutcome::Cancelled | RunOutcome::Aborted => Vec::new(),
     }
-}
-
-/// An item that a run waits for, followed by the commands that resolve it.
-pub(crate) fn pending_text(item: &WaitingItem, run: &str, ledger: &Path) -> String {
-    let lines = Advice::lines_with_effects(&item.resolve(run, ledger), reader());
-    let lines = lines.iter().map(|line| format!("\n      {line}"));
-    std::iter::once(item.to_string()).chain(lines).collect()
-}
-
-/// An item that a run waits for, and the commands that resolve it, for its reader.
-pub(crate) fn pending_commands(
-    item: &WaitingItem,
-    run: &str,
-    ledger: &Path,
-) -> (String, Vec<String>) {
-    (item.to_string(), Advice::lines(&item.resolve(run, ledger), reader()))
 }
 
 fn push_list(text: &mut String, items: Vec<String>) {

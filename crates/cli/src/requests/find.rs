@@ -10,9 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use plan_ledger::plan::{NameKind, RunOverview, closest_name, parse_number};
 use plan_ledger::{
-    AttemptToken, ContentHash, Ending, Error, Rejection, Run, RunId, RunStatus, State, StepNumber,
-    StepState, StepStatus,
+    AttemptToken, ContentHash, Error, Rejection, Run, RunId, State, StepNumber, StepState,
+    StepStatus,
 };
+
+use plan_ledger_views::recorded_status;
 
 use crate::protocol::{Failure, OWN_LEDGER, StepName, shell_command};
 
@@ -142,16 +144,7 @@ impl fmt::Display for StepOfRun {
 
 /// A run's status, as answers report it.
 pub(crate) fn run_status(run: &Run) -> String {
-    let word = match run.status {
-        RunStatus::Proposed => "waiting for its plan",
-        RunStatus::Running if run.pause.is_some() => "paused",
-        RunStatus::Running => "running",
-        RunStatus::Ended(Ending::Done) => "done",
-        RunStatus::Ended(Ending::Failed) => "failed",
-        RunStatus::Ended(Ending::Cancelled) => "cancelled",
-        RunStatus::Ended(Ending::Aborted) => "aborted",
-    };
-    word.to_owned()
+    recorded_status(run).to_owned()
 }
 
 /// A command line for a message of an answer. It names no ledger: the process that shows the answer adds it.

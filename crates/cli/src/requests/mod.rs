@@ -71,7 +71,7 @@ pub use decide::{DecideAnswer, DecideRequest};
 pub use effect::{EffectAnswer, EffectRequest, EffectState};
 pub use find::StepOfRun;
 pub(crate) use find::{
-    check_name, default_run, request_command, run_of, run_or_only, run_status, step_hint, step_of,
+    check_name, default_run, request_command, run_of, run_or_only, step_hint, step_of,
 };
 pub use fork::{ForkAnswer, ForkRequest};
 pub(crate) use gone::GoneLooks;

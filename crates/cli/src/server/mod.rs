@@ -59,6 +59,7 @@ pub(crate) use state_folder::last_runner::{
     LastRunner, LastRunners, RunnerStatus, ledger_id, record_path,
 };
 pub(crate) use state_folder::state_folder;
+pub(crate) use state_folder::surroundings::{Surroundings, items};
 pub(crate) use stop::StopCheck;
 #[cfg(all(feature = "store", test))]
 pub(crate) use store_health::STORE_HEALTH_FRESH_FOR;

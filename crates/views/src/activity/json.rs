@@ -21,7 +21,7 @@ pub struct RunActivityJson {
     /// The most important activity.
     is: ActivityWord,
     /// The command that starts a runner, where one is missing.
-    pub start: Option<String>,
+    start: Option<String>,
     /// How it stands, in one sentence.
     pub text: String,
 }
@@ -38,12 +38,6 @@ impl RunActivityJson {
             start: Advice::lines(start.as_slice(), reader).pop(),
             text: stands.to_string(),
         }
-    }
-
-    /// Whether no runner is at work, and one would do what is left.
-    #[must_use]
-    pub fn is_stopped(&self) -> bool {
-        matches!(self.is, ActivityWord::Stopped)
     }
 }
 

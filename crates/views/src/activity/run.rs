@@ -133,6 +133,26 @@ pub fn start_or_resume(run: &Run, runner: &KnownRunner<'_>, ledger: &Path) -> Ad
     }
 }
 
+/// How a run stands, as far as its records tell: for answers to requests, whose process knows no runner.
+#[must_use]
+pub fn recorded_status(run: &Run) -> &'static str {
+    match run.status {
+        RunStatus::Proposed => "waiting for its plan",
+        RunStatus::Running if run.pause.is_some() => "paused",
+        RunStatus::Running => "running",
+        RunStatus::Ended(ending) => ending_word(ending),
+    }
+}
+
+fn ending_word(ending: Ending) -> &'static str {
+    match ending {
+        Ending::Done => "done",
+        Ending::Failed => "failed",
+        Ending::Cancelled => "cancelled",
+        Ending::Aborted => "aborted",
+    }
+}
+
 /// All activities of a run, the most important first; at least one.
 fn all(state: &State, run: &Run, runner: &KnownRunner<'_>, items: &[WaitingItem]) -> Vec<Activity> {
     let people = items.iter().filter(|item| item.needs_person()).count();
@@ -252,10 +272,7 @@ impl fmt::Display for Activity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown => f.write_str("unknown: not all records can be read"),
-            Self::Ended { ending: Ending::Done } => f.write_str("done"),
-            Self::Ended { ending: Ending::Failed } => f.write_str("failed"),
-            Self::Ended { ending: Ending::Cancelled } => f.write_str("cancelled"),
-            Self::Ended { ending: Ending::Aborted } => f.write_str("aborted"),
+            Self::Ended { ending } => f.write_str(ending_word(*ending)),
             Self::Paused { cause } => f.write_str(&paused_text(cause)),
             Self::Working { attempts: 1 } => f.write_str("working on 1 step"),
             Self::Working { attempts } => write!(f, "working on {attempts} steps"),

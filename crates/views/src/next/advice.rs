@@ -8,7 +8,7 @@ use super::item::NextItem;
 use crate::activity::start_or_resume;
 use crate::advice::Advice;
 use crate::runner::KnownRunner;
-use crate::waiting::{WaitingItem, effect_on_all, retry_or_skip, start_judge};
+use crate::waiting::{WaitingItem, answer_all, retry_or_skip, start_judge};
 
 impl NextItem {
     /// Its commands, for every reader.
@@ -25,13 +25,7 @@ impl NextItem {
                 std::iter::once(start_judge(name, ledger)).chain(resume()).collect()
             }
             Self::Waiting(item) => item.resolve(name, ledger),
-            Self::AnswerAll { answers, .. } => {
-                let answer = |answer: &String| {
-                    let words = ["--all", name, answer];
-                    Advice::new("answer", ledger, &words, effect_on_all(answer))
-                };
-                answers.iter().map(answer).collect()
-            }
+            Self::AnswerAll { answers, .. } => answer_all(answers, name, ledger),
             Self::Abandoned { .. }
             | Self::Planner { .. }
             | Self::Runner { .. }

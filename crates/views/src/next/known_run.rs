@@ -17,7 +17,7 @@ use crate::waiting::WaitingItem;
 
 use super::action::NextAction;
 use super::item::NextItem;
-use super::list::next_items;
+use super::list::{next_items, with_answer_to_all};
 
 /// Maximum number of actions of one type.
 const LISTED_MAX: usize = 5;
@@ -104,21 +104,24 @@ impl KnownRun<'_> {
     pub fn actions(&self) -> Vec<NextAction> {
         let of = (self.state, self.run);
         let items = next_items(of, &self.runner, self.waiting.clone(), self.now);
-        let is_of_failure = |item: &NextItem| {
-            item.waiting().is_some_and(|item| item.answers_to_failure().is_some())
-        };
-        let are_many = items.iter().any(|item| matches!(item, NextItem::AnswerAll { .. }));
-        let action = |item: NextItem| {
-            let is_told = are_many && is_of_failure(&item);
-            let action = self.action(item);
-            if is_told { NextAction { lines: Vec::new(), ..action } } else { action }
-        };
-        let mut actions: Vec<_> = items.into_iter().map(action).collect();
+        let mut actions = self.actions_of(items);
         if let (Some(first), Some(begin)) = (actions.first_mut(), first_action(self.run)) {
             let begin = escape_control(&begin);
             first.text = format!("{}; the plan begins with: {begin}", first.text);
         }
         actions
+    }
+
+    /// The actions of items. Where one answer to several failures is among them, the failures have no lines of
+    /// their own.
+    fn actions_of(&self, items: Vec<NextItem>) -> Vec<NextAction> {
+        let are_many = items.iter().any(|item| matches!(item, NextItem::AnswerAll { .. }));
+        let action = |item: NextItem| {
+            let is_told = are_many && item.waiting().is_some_and(WaitingItem::is_of_failure);
+            let action = self.action(item);
+            if is_told { NextAction { lines: Vec::new(), ..action } } else { action }
+        };
+        items.into_iter().map(action).collect()
     }
 
     /// The first of the next actions of each type, and how many more there are.
@@ -148,12 +151,23 @@ impl KnownRun<'_> {
         types.flat_map(limit).collect()
     }
 
+    /// The items that wait for a person.
+    #[must_use]
+    pub fn items_of_persons(&self) -> Vec<NextItem> {
+        let items = self.waiting.iter().flatten().filter(|item| item.needs_person());
+        items.cloned().map(NextItem::Waiting).collect()
+    }
+
     /// The actions for the items that wait for a person.
     #[must_use]
     pub fn actions_of_persons(&self) -> Vec<NextAction> {
-        let items = self.waiting.clone().unwrap_or_default().into_iter();
-        let items = items.filter(WaitingItem::needs_person);
-        items.map(|item| self.action(NextItem::Waiting(item))).collect()
+        self.items_of_persons().into_iter().map(|item| self.action(item)).collect()
+    }
+
+    /// The actions for items, with one answer to all questions about failures before them, if there are several.
+    #[must_use]
+    pub fn grouped_actions(&self, items: Vec<NextItem>) -> Vec<NextAction> {
+        self.actions_of(with_answer_to_all(items))
     }
 }
 

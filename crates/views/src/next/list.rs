@@ -12,7 +12,7 @@ use plan_ledger::{
 
 use super::item::{NextGroup, NextItem};
 use crate::runner::{KnownRunner, RunnerPresence, gone_steps, hosted_steps};
-use crate::waiting::{WaitingItem, plan_file, rejected_text};
+use crate::waiting::{WaitingItem, common_answers, plan_file, rejected_text};
 use crate::words::StepName;
 
 /// Everything that moves a run forward, the most urgent first; at least one item. `waiting`: all that the run waits for;
@@ -50,17 +50,12 @@ fn by_urgency(mut items: Vec<NextItem>) -> Vec<NextItem> {
 }
 
 /// The same items, with one answer to all questions about failures before them, if there are several.
-fn with_answer_to_all(mut items: Vec<NextItem>) -> Vec<NextItem> {
-    let answers_of = |item: &NextItem| {
-        item.waiting().and_then(WaitingItem::answers_to_failure).map(<[_]>::to_vec)
-    };
-    let of_failures: Vec<Vec<String>> = items.iter().filter_map(answers_of).collect();
-    let first = items.iter().position(|item| answers_of(item).is_some());
-    let (Some(first), [one, others @ ..]) = (first, of_failures.as_slice()) else { return items };
-    let mut answers = one.clone();
-    answers.retain(|answer| others.iter().all(|other| other.contains(answer)));
-    if !others.is_empty() && !answers.is_empty() {
-        items.insert(first, NextItem::AnswerAll { questions: number(of_failures.len()), answers });
+pub(super) fn with_answer_to_all(mut items: Vec<NextItem>) -> Vec<NextItem> {
+    let is_of_failure = |item: &NextItem| item.waiting().is_some_and(WaitingItem::is_of_failure);
+    let first = items.iter().position(is_of_failure);
+    let (questions, answers) = common_answers(items.iter().filter_map(NextItem::waiting));
+    if let Some(first) = first.filter(|_| !answers.is_empty()) {
+        items.insert(first, NextItem::AnswerAll { questions, answers });
     }
     items
 }

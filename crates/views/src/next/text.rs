@@ -4,6 +4,7 @@ use plan_ledger::Timestamp;
 
 use super::item::NextItem;
 use crate::runner::RunnerPresence;
+use crate::waiting::answer_all_text;
 use crate::words::{StepName, counted, counted_of, moment};
 
 impl NextItem {
@@ -12,10 +13,7 @@ impl NextItem {
     pub fn text(&self, now: Timestamp) -> String {
         match self {
             Self::Waiting(item) => item.to_string(),
-            Self::AnswerAll { questions, .. } => format!(
-                "{} about failures: one answer for all of them, or for each one by its number",
-                counted_of(*questions, "question is", "questions are")
-            ),
+            Self::AnswerAll { questions, .. } => answer_all_text(*questions),
             Self::Abandoned { steps, unseen: Some(process) } => {
                 let steps = counted_of(*steps, "step is", "steps are");
                 let unseen = RunnerPresence::Unseen(*process).absence().unwrap_or_default();

@@ -12,12 +12,12 @@ pub fn run_heading(what: &str, run: &Run, stands: &RunActivity) -> Document {
     let name = Text::painted(Paint::Heading, format!("{name}run {}", run.name));
     let name = name.plain(format!(" ({}): ", run.id));
     let mut document = Document::default();
-    document.heading(name.and(paint(stands), stands.to_string()));
+    document.heading(name.and(activity_paint(stands), stands.to_string()));
     document
 }
 
 /// The paint of how a run stands.
-fn paint(stands: &RunActivity) -> Paint {
+pub(super) fn activity_paint(stands: &RunActivity) -> Paint {
     match &stands.activity {
         Activity::Ended { ending: Ending::Done } => Paint::Good,
         Activity::Ended { .. }

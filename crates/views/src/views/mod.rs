@@ -26,6 +26,7 @@ mod next;
 mod operator;
 mod plan;
 mod plan_diff;
+mod prime;
 mod progress;
 mod question_facts;
 mod queue;
@@ -77,6 +78,10 @@ pub use operator::{OperatorStatus, OperatorViewLine};
 pub use plan::{PlanLine, PlanStepLine, PlanView, VersionDiffLine};
 pub use plan_diff::{
     PlanDiffJson, PlanDiffLine, plan_diff_document, plan_diff_text, redone_steps, redone_text,
+};
+pub use prime::{
+    AnswerNoteJson, ChangeJson, ClaimedStepJson, PRIME_LENGTH_MAX, PlanNotes, PrimeLine,
+    ReadyStepJson, RejectionJson, WaitingJson, prime_text,
 };
 pub use progress::{ProgressLine, ProgressView};
 pub use question_facts::{QuestionFact, facts as question_facts};

@@ -1,11 +1,16 @@
 //! The runs of a ledger, one line each.
 
+use std::borrow::Cow;
+
 use plan_ledger::plan::{RunOverview, RunSummary};
-use plan_ledger::{ContentHash, Cost, RunId, RunStatus, State, Timestamp};
+use plan_ledger::{ContentHash, Cost, Run, RunId, RunStatus, State, Timestamp};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::heading::activity_paint;
+use crate::activity::{RunActivity, RunActivityJson};
+use crate::advice::Audience;
 use crate::json::{RunStatusJson, TimeJson};
 use crate::layout::{Document, Paint, Table};
 use crate::words::{cost_text, run_status_text, span};
@@ -16,6 +21,8 @@ use crate::words::{cost_text, run_status_text, span};
 pub struct RunRowLine {
     /// The number of accepted steps.
     accepted: u32,
+    /// How it stands; null after its end.
+    activity: Option<RunActivityJson>,
     /// The number of dispatched attempts.
     attempts: u64,
     /// The end time.
@@ -51,18 +58,21 @@ pub struct RunRowLine {
 }
 
 impl RunRowLine {
-    fn of(run: RunId, overview: &RunOverview) -> Self {
+    /// A run that the state has whole; `stands`: how it stands, unless it has ended.
+    fn of(run: RunId, overview: &RunOverview, stands: Option<&RunActivity>) -> Self {
         let RunOverview { steps, accepted, skipped, attempts, spent, started, ended, .. } =
             *overview;
         let version = overview.version.as_ref();
+        let painted = stands.map(|stands| (activity_paint(stands), stands.activity.to_string()));
         Self {
             accepted,
+            activity: stands.map(|stands| RunActivityJson::of(stands, Audience::Agent)),
             attempts,
             ended: ended.map(|(_, time)| time.into()),
             ended_seq: ended.map(|(seq, _)| seq),
             hash: version.map(|(.., hash)| *hash),
             name: overview.name.clone(),
-            painted_status: run_status_text(overview.status),
+            painted_status: painted.unwrap_or_else(|| run_status_text(overview.status)),
             paused: overview.pause.is_some(),
             run,
             skipped,
@@ -81,6 +91,7 @@ impl RunRowLine {
         let status = RunStatus::Ended(*ending);
         Self {
             accepted: summary.accepted,
+            activity: None,
             attempts: summary.attempts,
             ended: Some((*ended).into()),
             ended_seq: Some(*seq),
@@ -102,7 +113,6 @@ impl RunRowLine {
 
     fn cells(&self, now: Timestamp) -> [(Paint, String); 8] {
         let (paint, status) = &self.painted_status;
-        let paused = if self.paused { ", paused" } else { "" };
         let until = self.ended.as_ref().map_or(now, |time| time.micros);
         let whole_seconds = until.saturating_sub(self.started.micros) / 1_000_000 * 1_000_000;
         let cost =
@@ -110,7 +120,7 @@ impl RunRowLine {
         [
             (Paint::None, self.run.to_string()),
             (Paint::Heading, self.name.clone()),
-            (*paint, format!("{status}{paused}")),
+            (*paint, status.clone()),
             (Paint::None, format!("{}/{}", self.accepted + self.skipped, self.steps)),
             (Paint::None, self.attempts.to_string()),
             (Paint::None, cost),
@@ -128,15 +138,25 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// At most so many runs after the one with that number.
+    /// At most so many runs after the one with that number. `stands`: how an open run stands.
     #[must_use]
-    pub fn of(state: &State, after: u32, max: usize) -> Self {
-        let whole = state.runs.overviews().map(|(id, overview)| RunRowLine::of(id, &overview));
-        let gone = state.summaries.iter().map(|(id, summary)| RunRowLine::of_summary(*id, summary));
-        let mut lines: Vec<RunRowLine> = whole.chain(gone).collect();
-        lines.retain(|line| line.run.0 > after);
-        lines.sort_by_key(|line| line.run);
-        lines.truncate(max);
+    pub fn of(
+        state: &State,
+        (after, max): (u32, usize),
+        stands: impl Fn(&Run) -> RunActivity,
+    ) -> Self {
+        let whole = state.runs.overviews().map(|(id, overview)| (id, Some(overview)));
+        let gone = state.summaries.keys().map(|id| (*id, None));
+        let mut all: Vec<_> = whole.chain(gone).filter(|(id, _)| id.0 > after).collect();
+        all.sort_by_key(|(id, _)| *id);
+        let line = |(id, overview): (RunId, Option<Cow<'_, RunOverview>>)| match overview {
+            Some(overview) => {
+                let open = state.runs.get(&id).filter(|_| overview.is_open());
+                Some(RunRowLine::of(id, &overview, open.map(&stands).as_ref()))
+            }
+            None => Some(RunRowLine::of_summary(id, state.summaries.get(&id)?)),
+        };
+        let lines = all.into_iter().take(max).filter_map(line).collect();
         Self { lines }
     }
 

@@ -263,7 +263,9 @@ fn items_of(
         (BlockReason::Replan { .. }, _) => {
             those(&|item| matches!(item, WaitingItem::Replan { .. }))
         }
-        (BlockReason::Paused(_), _) => those(&|item| matches!(item, WaitingItem::Paused { .. })),
+        (BlockReason::Paused(_), _) => {
+            those(&|item| matches!(item, WaitingItem::Paused { .. }) || item.is_about_budget())
+        }
         (BlockReason::NoActivePlan { .. }, _) => {
             those(&|item| matches!(item, WaitingItem::Review { .. }))
         }

@@ -227,6 +227,18 @@ impl WaitingItem {
         }
     }
 
+    /// Whether it is a question about a failure.
+    #[must_use]
+    pub fn is_of_failure(&self) -> bool {
+        self.answers_to_failure().is_some()
+    }
+
+    /// Whether it is the question about an exhausted budget.
+    #[must_use]
+    pub fn is_about_budget(&self) -> bool {
+        matches!(self, Self::Question { asked, .. } if asked.subject == QuestionSubject::Budget)
+    }
+
     /// Its place among the items of a person: what stops the run, failures, versions of the plan, and then what is no
     /// problem.
     #[must_use]

@@ -21,7 +21,10 @@ use crate::words::StepName;
 #[must_use]
 pub fn waiting_items(run: &Run, route: &Route) -> Vec<WaitingItem> {
     let mut items: Vec<WaitingItem> = questions(run).chain(reviews(run)).collect();
-    items.extend(run.pause.clone().map(|cause| WaitingItem::Paused { cause }));
+    // The question about an exhausted budget names the ways out of the pause that it caused.
+    let is_asked = items.iter().any(WaitingItem::is_about_budget);
+    let pause = run.pause.clone().filter(|cause| !(is_asked && is_of_budget(cause)));
+    items.extend(pause.map(|cause| WaitingItem::Paused { cause }));
     // The version that waits for approval answers it.
     let request = run.plan_request().filter(|_| run.newest_proposal().is_none());
     items.extend(request.map(|request| {
@@ -88,6 +91,11 @@ fn elsewhere(run: &Run, route: &Route) -> Vec<WaitingItem> {
         items.push(WaitingItem::Routed { ready, owners: owners.into_iter().collect() });
     }
     items
+}
+
+/// Whether an exhausted budget is the cause of a pause.
+fn is_of_budget(cause: &PauseCause) -> bool {
+    matches!(cause, PauseCause::RunBudget { .. } | PauseCause::LedgerBudget { .. })
 }
 
 /// The item of an open question.

@@ -7,8 +7,8 @@ mod list;
 mod resolve;
 mod text;
 
-pub(crate) use answers::effect_on_all;
-pub use answers::raise_by;
+pub(crate) use answers::{answer_all, answer_all_text, common_answers};
+pub use answers::{raise_by, waiting_texts};
 pub use item::{WaitingItem, WaitsFor};
 pub use json::PendingJson;
 pub use list::{plan_file, rejected_text, waiting_items};

@@ -22,18 +22,18 @@ use plan_ledger::{Error, ErrorKind, LedgerView, Run, RunId, State, StepNumber, T
 
 use crate::commands::store::source::damage_hint;
 use crate::json::TimeJson;
-use crate::output::{Code, Failure, escape_control};
+use crate::output::{Code, Failure, escape_control, reader};
 use crate::protocol::{Missing, error_line};
 use crate::requests::default_run;
 use crate::runner::{
-    check_folders, checks_at_work, gone_claims, inside_wait, is_at_work_alone, repeating_attempts,
-    runner_waits, worker_at_work,
+    check_folders, checks_at_work, inside_wait, is_at_work_alone, repeating_attempts,
+    worker_at_work,
 };
-use crate::server::RunnerStatus;
+use crate::server::Surroundings;
 use plan_ledger_views::{
-    AnswerOfAnother, AtWork, Block, DamageLine, Document, GoneClaim, InsideWait, KnownRun,
-    LeftWorker, RepeatingAttempt, RunActivity, RunnerWait, hosted_steps, lost_lines, lost_text,
-    moment, run_heading, steps_in_flight, unread_document, variant_words, waits_of,
+    AnswerOfAnother, AtWork, Block, DamageLine, Document, InsideWait, KnownRun, LeftWorker,
+    RepeatingAttempt, RunActivity, hosted_steps, lost_lines, lost_text, moment, run_heading,
+    steps_in_flight, unread_document, variant_words, waits_of,
 };
 
 use super::answers::answers_of_others;
@@ -41,7 +41,6 @@ use super::context::{Form, InspectContext};
 use super::health::Health;
 use super::lookup::{no_run, not_found, step_of};
 use super::output::Output;
-use super::surroundings::Surroundings;
 use crate::output::render::Paint;
 
 /// The record of the state that is shown.
@@ -60,11 +59,7 @@ pub(crate) struct LedgerAt<'a> {
     pub(crate) state: State,
     /// The current time; with `--at`, the time of that record.
     pub(crate) now: Timestamp,
-    pub(crate) runner: RunnerStatus,
-    /// The claims of processes that are gone; none for a past state.
-    pub(crate) dead: Vec<GoneClaim>,
-    /// The waits of runners; empty for a past state.
-    pub(crate) waits: Vec<RunnerWait>,
+    around: Surroundings,
     /// The reason why the state is not the newest one; `None` if it is.
     past: Option<String>,
     /// The questions that another person answered, in all of the log; read when a view needs them.
@@ -106,25 +101,17 @@ impl<'a> LedgerAt<'a> {
         } else {
             LedgerTime::of(view.log(), context.environment).now.max(state.time)
         };
-        let runner = if past.is_some() {
-            RunnerStatus::Unknown
+        let around = if past.is_some() {
+            Surroundings::past(context.dir)
         } else {
-            RunnerStatus::of(context.dir, view.log())
-        };
-        let dead = if past.is_some() { Vec::new() } else { gone_claims(context.dir, &state) };
-        let waits = if past.is_some() {
-            Vec::new()
-        } else {
-            runner_waits(context.dir, &state, now, || runner.is_absent())
+            Surroundings::now(context.dir, view.log(), &state, now)
         };
         Ok(Self {
             context,
             view,
             state,
             now,
-            runner,
-            dead,
-            waits,
+            around,
             past,
             answers: OnceCell::new(),
             check_folders: OnceCell::new(),
@@ -205,21 +192,15 @@ impl<'a> LedgerAt<'a> {
         run.ok_or_else(missing)
     }
 
-    /// The inputs of the next actions.
-    pub(crate) fn surroundings(&self) -> Surroundings<'_> {
-        let Self { context, now, runner, dead, waits, .. } = self;
-        let is_damaged = self.code() == Code::Damaged;
-        Surroundings { dir: context.dir, now: *now, runner, dead, waits, is_damaged }
-    }
-
     /// A run, and all that its views know of it.
     pub(crate) fn known<'b>(&'b self, run: &'b Run) -> KnownRun<'b> {
-        self.surroundings().known(&self.state, run)
+        let is_damaged = self.code() == Code::Damaged;
+        self.around.known((&self.state, run), self.now, is_damaged, reader())
     }
 
     /// How a run stands.
     pub(crate) fn activity(&self, run: &Run) -> RunActivity {
-        self.surroundings().activity(&self.state, run)
+        self.known(run).activity()
     }
 
     /// The processes of a run that are at work; none for a past state.
@@ -233,7 +214,7 @@ impl<'a> LedgerAt<'a> {
                 is_at_work_alone(dir, run.id, token(step)?).then_some((step, LeftWorker::Alone))
             }
         };
-        let hosted = hosted_steps(&self.state, run).filter(|_| self.runner.is_absent());
+        let hosted = hosted_steps(&self.state, run).filter(|_| self.around.runner.is_absent());
         AtWork {
             checks: checks_at_work(dir, folders, &self.state, run.id),
             repeats: self.repeats(run),
@@ -248,7 +229,7 @@ impl<'a> LedgerAt<'a> {
     fn inside_wait(&self, dir: &Path, run: &Run, number: StepNumber) -> Option<InsideWait> {
         let step = run.step(number)?;
         let owner = step.owner_at_work().map(str::to_owned);
-        let is_limited = waits_of(&self.waits, run)
+        let is_limited = waits_of(&self.around.waits, run)
             .any(|wait| wait.is_limit && !wait.is_whole_run && wait.owner == owner);
         inside_wait(dir, run.id, step.attempt()?.token, is_limited)
     }

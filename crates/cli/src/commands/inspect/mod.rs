@@ -24,7 +24,6 @@ pub(crate) mod ledger_at;
 pub(crate) mod lookup;
 mod output;
 mod record_filter;
-mod surroundings;
 pub(crate) mod views;
 
 pub(crate) use command::inspect_words;
@@ -33,7 +32,6 @@ pub(super) use health::newest_state;
 pub(super) use health::read_state::{read_state, run_name};
 pub(super) use lookup::name_and_title;
 pub(super) use plan_ledger_views::meaning;
-pub(super) use surroundings::{Surroundings, items};
 pub(crate) use views::budget::BudgetViewArgs;
 pub(crate) use views::logs::LogsArgs;
 pub(crate) use views::next::{NextArgs, QuestionsArgs};

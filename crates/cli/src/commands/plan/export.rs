@@ -15,14 +15,13 @@ use plan_ledger::plan::{AcceptedBasis, CompactPlan};
 use plan_ledger::{LedgerView, Plan, Run, State, StepStatus, plan_hash};
 use plan_ledger_files::{self as files, PlanFile, PlanFormat};
 
-use crate::commands::inspect::{Surroundings, name_and_title, read_state};
+use crate::commands::inspect::{name_and_title, read_state};
 use crate::commands::store::source::{environment_for, is_store};
 use crate::options::plan_file::print_read_report;
 use crate::options::{LedgerOption, ReadPlanArgs, environment};
-use crate::output::{Code, Failure, output_file, print_message, print_raw};
+use crate::output::{Code, Failure, output_file, print_message, print_raw, reader};
 use crate::protocol::counted;
-use crate::runner::{gone_claims, runner_waits};
-use crate::server::RunnerStatus;
+use crate::server::Surroundings;
 
 use super::forms::{FORMS, FormChoice, converted, count_of, lost_in, write_new};
 
@@ -199,12 +198,9 @@ impl Notes {
         let dir = &args.ledger.dir;
         let environment = environment_for(dir, &environment())?;
         let view = LedgerView::open(dir, &environment)?;
-        let runner = &RunnerStatus::of(dir, view.log());
         let now = environment.time_of(dir, state.time)?;
-        let dead = &gone_claims(dir, state);
-        let waits = &runner_waits(dir, state, now, || runner.is_absent());
-        let at = Surroundings { dir, now, runner, dead, waits, is_damaged: false };
-        let next = at.known(state, run).next_action();
+        let around = Surroundings::now(dir, view.log(), state, now);
+        let next = around.known((state, run), now, false, reader()).next_action();
         let title = next.step().map(|number| name_and_title(run, number).1).unwrap_or_default();
         let mut notes = Self {
             next_action: one_line(&next.text),

@@ -9,11 +9,10 @@
 //! - The same records give the same prime, except for elapsed times.
 //! - A folder without a ledger is not an error: most sessions have none.
 
-mod brief;
-mod text;
+mod read;
 
-pub(crate) use brief::{PrimeLine, ReadFrom, read_prime};
-pub(crate) use text::{PRIME_LENGTH_MAX, prime_text};
+pub(crate) use plan_ledger_views::{PRIME_LENGTH_MAX, PrimeLine, prime_text};
+pub(crate) use read::{ReadFrom, read_prime};
 
 use clap::Args;
 

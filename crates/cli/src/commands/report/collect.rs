@@ -10,15 +10,13 @@ use plan_ledger::plan::RunOverview;
 use plan_ledger::{
     Environment, Error, ErrorKind, Event, LedgerView, Run, RunId, State, StepNumber, Timestamp,
 };
-use plan_ledger_views::RunActivity;
+use plan_ledger_views::{KnownRun, RunActivity};
 
 use crate::commands::inspect::health::{Health, damage_text, derived_text, lost_text};
-use crate::commands::inspect::items;
-use crate::output::{Code, Failure, escape_control};
+use crate::output::{Code, Failure, escape_control, reader};
 use crate::protocol::{OWN_LEDGER, size};
 use crate::requests::run_or_only;
-use crate::runner::{gone_claims, runner_waits};
-use crate::server::RunnerStatus;
+use crate::server::Surroundings;
 use plan_ledger_views::RecordContent;
 use plan_ledger_views::{event_subject, event_text, note_text};
 
@@ -177,13 +175,10 @@ fn stands_now(
     is_good: bool,
 ) -> RunActivity {
     let now = LedgerTime::of(view.log(), environment).now.max(state.time);
-    let status = RunnerStatus::of(dir, view.log());
-    let claims = gone_claims(dir, state);
-    let waits = runner_waits(dir, state, now, || status.is_absent());
-    let runner = status.known(run, dir, &claims, &waits);
+    let around = Surroundings::now(dir, view.log(), state, now);
+    let known = around.known((state, run), now, !is_good, reader());
     // The reader of a page is in another folder than its writer.
-    let waiting = is_good.then(|| items(run, dir));
-    RunActivity::of((state, run), &runner, waiting.as_deref(), Path::new(OWN_LEDGER))
+    KnownRun { ledger: Path::new(OWN_LEDGER), ..known }.activity()
 }
 
 /// The run that is meant.

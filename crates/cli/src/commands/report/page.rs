@@ -156,7 +156,7 @@ fn header(of: &Collected, title: &str, audience: Audience) -> Markup {
             }
             @if let Some(stands) = &of.stands {
                 p.stands data-text=(stands) {
-                    (stands) @if let Some(start) = &stands.start { ": " code { (start) } " starts it" }
+                    (stands) @if let Some(start) = &stands.start { ": " code { (start) } " " (start.effect) }
                 }
             }
             p.pause data-k="pause" data-row hidden[cell("pause").is_empty()] { (cell("pause")) }

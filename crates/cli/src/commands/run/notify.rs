@@ -8,10 +8,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::output::{
-    RunReporter, disk_text, escape_lines, held_text, pending_text, print_message, summary_text,
+    RunReporter, disk_text, escape_lines, held_text, print_message, reader, summary_text,
 };
 use crate::runner::{Observer, Progress, RunOutcome, RunSummary, StopRequest};
-use plan_ledger_views::WaitingItem;
+use plan_ledger_views::{WaitingItem, waiting_texts};
 
 #[cfg(feature = "store")]
 use super::holding::Holding;
@@ -80,8 +80,7 @@ impl Notifier {
     /// Notify about the items that a run waits for, if a person resolves one of them.
     fn waits(&mut self, items: &[WaitingItem]) {
         if items.iter().any(WaitingItem::needs_person) {
-            let text = |item| pending_text(item, &self.run, &self.ledger);
-            let lines: Vec<String> = items.iter().map(text).collect();
+            let lines = waiting_texts(items, &self.run, &self.ledger, reader());
             self.notify("waiting", &escape_lines(&lines.join("\n")));
         }
     }

@@ -13,18 +13,16 @@ use plan_ledger::log::{LogReader, TailVerdict, opening_verdict};
 use plan_ledger::{Environment, Error, ErrorKind, LedgerView, Run, State, Timestamp};
 
 use crate::commands::store::source::damage_hint;
-use crate::output::{Code, Failure, escape_control};
+use crate::output::{Code, Failure, escape_control, reader};
 use crate::protocol::{error_line, opening};
-use crate::runner::{gone_claims, runner_waits};
-use crate::server::RunnerStatus;
-use plan_ledger_views::{Contents, GoneClaim, HealthLine, KnownRun, RunnerWait, health_document};
+use crate::server::Surroundings;
+use plan_ledger_views::{Contents, HealthLine, KnownRun, health_document};
 pub(crate) use plan_ledger_views::{
     DamageLine, DerivedDamageLine, HealthWord, any_header, damage_text, derived_text, lost_lines,
     lost_text,
 };
 
 use super::output::Output;
-use super::surroundings::Surroundings;
 use overtaken::beside_prune;
 
 /// The newest state, and the health of the log.
@@ -34,11 +32,7 @@ pub(crate) struct LedgerOverview {
     pub(crate) fold: Fold,
     pub(crate) health: Health,
     pub(crate) now: Timestamp,
-    pub(crate) runner: RunnerStatus,
-    /// The claims of processes that are gone.
-    pub(crate) dead: Vec<GoneClaim>,
-    /// The waits of runners.
-    waits: Vec<RunnerWait>,
+    around: Surroundings,
 }
 
 /// The newest state, and the reason if it may lack acknowledged records.
@@ -69,23 +63,16 @@ impl LedgerOverview {
     fn of_now(dir: &Path, environment: &Environment) -> Result<Self, Failure> {
         let view = LedgerView::open(dir, environment)?;
         let (fold, health) = Health::check_while(&view, dir, environment, || view.fold_recent())?;
-        let runner = RunnerStatus::of(dir, view.log());
         let fold = fold?;
         let now = LedgerTime::of(view.log(), environment).now.max(fold.state.time);
-        let dead = gone_claims(dir, &fold.state);
-        let waits = runner_waits(dir, &fold.state, now, || runner.is_absent());
-        Ok(Self { view, fold, health, now, runner, dead, waits })
-    }
-
-    /// The inputs of the next actions.
-    pub(crate) fn surroundings<'a>(&'a self, dir: &'a Path) -> Surroundings<'a> {
-        let Self { now, runner, dead, waits, .. } = self;
-        Surroundings { dir, now: *now, runner, dead, waits, is_damaged: !self.is_good() }
+        let around = Surroundings::now(dir, view.log(), &fold.state, now);
+        Ok(Self { view, fold, health, now, around })
     }
 
     /// A run, and all that its views know of it.
-    pub(crate) fn known<'a>(&'a self, run: &'a Run, dir: &'a Path) -> KnownRun<'a> {
-        self.surroundings(dir).known(&self.fold.state, run)
+    pub(crate) fn known<'a>(&'a self, run: &'a Run) -> KnownRun<'a> {
+        let of = (&self.fold.state, run);
+        self.around.known(of, self.now, !self.is_good(), reader())
     }
 
     /// Whether everything that was acknowledged can be read.

@@ -51,7 +51,8 @@ pub(crate) fn runs(
     }
     let ledger = LedgerAt::of(context, args.at)?;
     let max = args.limit.and_then(|limit| limit.try_into().ok()).unwrap_or(usize::MAX);
-    let runs = Runs::of(&ledger.state, args.after.unwrap_or(0), max);
+    let page = (args.after.unwrap_or(0), max);
+    let runs = Runs::of(&ledger.state, page, |run| ledger.activity(run));
     let state = StateLine::of(&ledger.state);
     match context.form {
         Form::Json => {

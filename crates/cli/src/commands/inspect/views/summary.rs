@@ -21,7 +21,7 @@ pub(crate) fn summary(context: InspectContext<'_>, out: &mut Output<'_>) -> Resu
         Form::Json => {
             overview.damage_json(out)?;
             for run in runs.values() {
-                out.json(&RunView::of(overview.known(run, dir)).line())?;
+                out.json(&RunView::of(overview.known(run)).line())?;
             }
             contents.ended_runs().try_for_each(|line| out.json(&line))?;
             out.json(&contents.line())?;
@@ -30,7 +30,7 @@ pub(crate) fn summary(context: InspectContext<'_>, out: &mut Output<'_>) -> Resu
             let in_full = contents.in_full();
             let in_full = in_full.iter().filter_map(|id| runs.get(id));
             let in_full: Vec<RunView<'_>> =
-                in_full.map(|run| RunView::of(overview.known(run, dir))).collect();
+                in_full.map(|run| RunView::of(overview.known(run))).collect();
             out.document(&contents.document(&in_full))?;
         }
     }

@@ -44,7 +44,7 @@ Examples:
   ledger questions                                 of all open runs in .ledger
   ledger questions my-plan
   ledger questions --ledger other --json
-  ledger questions my-plan --decided               also what people decided, and whom it was for
+  ledger questions my-plan --decided               also the decisions of people
   ledger questions --at 900                        what waited after record 900
   ledger questions --at 900 --after 100 --limit 50   a page of a long list
 
@@ -125,9 +125,13 @@ pub(crate) fn questions(
     let (mut page, mut count) = (args.page.begin(), 0);
     for id in &shown {
         let known = ledger.known(ledger.run(*id)?);
-        let mut actions = known.actions_of_persons();
-        count += actions.len();
-        actions.retain(|_| page.takes());
+        let mut items = known.items_of_persons();
+        count += items.len();
+        items.retain(|_| page.takes());
+        let actions = match context.form {
+            Form::Json => items.into_iter().map(|item| known.action(item)).collect(),
+            Form::Text => known.grouped_actions(items),
+        };
         of_runs.push(RunActions::of(&known, actions, stale_files(&ledger, known.run)));
     }
     match context.form {

@@ -6,9 +6,8 @@ use plan_ledger::plan::{RAISE, VALUE};
 use plan_ledger::{Run, State};
 use plan_ledger_views::{QuestionFact, WaitingItem, question_facts};
 
-use crate::commands::inspect::surroundings::items;
-use crate::output::pending_commands;
 use crate::requests::run_or_only;
+use crate::server::items;
 
 /// A decision of a run that waits for a person.
 #[derive(Debug)]
@@ -32,11 +31,11 @@ pub(crate) struct OpenDecision {
 pub(crate) fn open_decisions(state: &State, run: Option<&str>, dir: &Path) -> Vec<OpenDecision> {
     let Ok(run) = run_or_only(state, run) else { return Vec::new() };
     let items = items(run, dir).into_iter().filter(WaitingItem::needs_person);
-    items.map(|item| open_decision(run, &item, dir)).collect()
+    items.map(|item| open_decision(run, &item)).collect()
 }
 
-fn open_decision(run: &Run, item: &WaitingItem, dir: &Path) -> OpenDecision {
-    let (text, _) = pending_commands(item, &run.name, dir);
+fn open_decision(run: &Run, item: &WaitingItem) -> OpenDecision {
+    let text = item.to_string();
     let fact = |QuestionFact { name, value }| format!("{name}: {value}");
     let facts = question_facts(run, Some(item)).into_iter().map(fact).collect();
     let is_review = matches!(item, WaitingItem::Review { .. });
