@@ -460,7 +460,8 @@ fn refusal_in_an_agent_session_says_what_it_is_about() {
     assert_eq!(author["rejection"], "agent_session");
     let message = author["message"].as_str().unwrap();
     assert!(message.contains(session) && message.contains("its records name the agent"));
-    assert!(message.contains("leave out `--by`") && !message.contains("a person"), "{message}");
+    assert!(!message.contains("a person"), "{message}");
+    assert_eq!(author["hint"], "leave out `--by`");
     let decision = as_agent(&place, marks, "skip plan one --reason x --by ana").code(6);
     let decision =
         decision.complains(&[session, "only a person decides this", "hint: tell the user"]);

@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::command::{Place, Running, report_skipped, start, wait_until};
+use super::published;
 
 const PLAN: &str = "\
 title: Release <b>1.2</b>
@@ -91,6 +92,9 @@ impl Address {
             lines.push(format!("Authorization: Bearer {}", self.token(role)));
         }
         lines.extend(headers.iter().map(|(name, value)| format!("{name}: {value}")));
+        if !body.is_empty() && !headers.iter().any(|(name, _)| *name == "Content-Type") {
+            lines.push("Content-Type: application/json".to_owned());
+        }
         lines.push(format!("Content-Length: {}", body.len()));
         format!("{}\r\n\r\n{body}", lines.join("\r\n"))
     }
@@ -111,7 +115,12 @@ impl Address {
 
     #[track_caller]
     fn ask(&self, role: &str, line: &str, headers: &[(&str, &str)], body: &str) -> Reply {
-        self.try_ask(role, line, headers, body).unwrap_or_else(|| panic!("no reply to {line}"))
+        let reply = self.try_ask(role, line, headers, body);
+        let reply = reply.unwrap_or_else(|| panic!("no reply to {line}"));
+        if reply.header("content-type").ends_with("json") && !reply.body.is_empty() {
+            published::check_response(line, reply.status, &reply.json());
+        }
+        reply
     }
 
     #[track_caller]
@@ -795,31 +804,59 @@ fn other_machines_need_encryption() {
     stop(server).code(0);
 }
 
+/// Goal: a body that its client calls something else than JSON is not taken for JSON.
+#[test]
+fn body_is_accepted_only_as_json() {
+    let (place, server, http) = served(PLAN);
+    let before = records(&place).len();
+    let pause = r#"{"by": "ana"}"#;
+    let ask = |kind: &str| {
+        http.ask("operator", "POST /v1/runs/r/pause", &[("Content-Type", kind)], pause)
+    };
+    for kind in ["text/plain", "application/x-www-form-urlencoded", "application/jsonl", ""] {
+        let reply = ask(kind);
+        let problem = reply.json();
+        assert_eq!((reply.status, &problem["kind"]), (415, &json!("wrong_content_type")), "{kind}");
+        assert!(problem["hint"].as_str().unwrap().contains("application/json"), "{problem}");
+    }
+    assert_eq!(records(&place).len(), before);
+    assert_eq!(ask("Application/JSON; charset=utf-8").status, 200);
+    stop(server).code(0);
+}
+
 /// Goal: the tools of the Model Context Protocol are those of the token's role.
 #[test]
 fn tools_over_http_are_those_of_the_role() {
     let (_place, server, http) = served(PLAN);
     let accept = ("Accept", "application/json, text/event-stream");
     let kind = ("Content-Type", "application/json");
-    let names = |role: &str| {
-        let meta = json!({
+    let answer = |role: &str, method: &str, mut params: Value| {
+        params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "0" },
             "io.modelcontextprotocol/clientCapabilities": {},
         });
-        let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": { "_meta": meta } });
+        let name = params["name"].as_str().unwrap_or_default().to_owned();
+        let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let era = ("MCP-Protocol-Version", "2026-07-28");
-        let headers = [accept, kind, era, ("Mcp-Method", "tools/list")];
+        let mut headers = vec![accept, kind, era, ("Mcp-Method", method)];
+        headers.extend((!name.is_empty()).then_some(("Mcp-Name", name.as_str())));
         let reply = http.ask(role, "POST /mcp", &headers, &message.to_string());
         assert_eq!(reply.status, 200, "{reply:?}");
         let data = reply
             .body
             .lines()
-            .find_map(|line| line.strip_prefix("data: ").filter(|data| data.contains("tools")));
+            .find_map(|line| line.strip_prefix("data: ").filter(|data| data.contains("result")));
         let answer: Value = serde_json::from_str(data.unwrap_or(&reply.body)).unwrap();
-        answer["result"]["tools"].as_array().unwrap().len()
+        answer["result"].clone()
     };
+    let names =
+        |role: &str| answer(role, "tools/list", json!({}))["tools"].as_array().unwrap().len();
     assert_eq!((names("viewer"), names("worker"), names("operator")), (2, 6, 9));
+    let claim = answer("viewer", "tools/call", json!({ "name": "ledger_claim", "arguments": {} }));
+    let why =
+        "the tool ledger_claim needs the role worker; the token of this client has the role viewer";
+    assert!(claim["content"][0]["text"].as_str().unwrap().contains(why), "{claim}");
     assert_eq!(http.ask("", "POST /mcp", &[accept, kind], "{}").status, 401);
     stop(server).code(0);
 }

@@ -311,6 +311,21 @@ fn repeated_calls_do_nothing_twice() {
     assert_eq!(place.state().in_flight.len(), 0);
 }
 
+/// Goal: models send objects where a text is expected, such as a plan.
+#[test]
+fn object_is_accepted_where_text_is() {
+    let place = Place::planned(PLAN);
+    let mut client = Client::of_session(&place, &["--role", "operator"]);
+    let plan = json!({ "title": "T", "steps": [{ "id": "a" }, { "id": "b", "after": ["a"] }] });
+    let as_text = client.call("ledger_plan", &json!({ "mode": "check", "plan": plan.to_string() }));
+    let as_object = client.call("ledger_plan", &json!({ "mode": "check", "plan": plan }));
+    assert_eq!((&as_object, &as_object["steps"]), (&as_text, &json!(2)));
+    let note = json!({ "action": "note", "name": 1, "value": { "seen": [1, 2] }, "by": "ana" });
+    assert_eq!(client.call("ledger_control", &note)["step"], "build");
+    assert!(place.ledger("inspect records").out.contains("{\"seen\":[1,2]}"));
+    client.end();
+}
+
 #[test]
 fn bad_input_is_refused_with_a_reason() {
     let place = Place::planned(PLAN);
@@ -335,7 +350,12 @@ fn bad_input_is_refused_with_a_reason() {
             "unknown value `perhaps`, expected one of `succeeded`",
         ),
         ("ledger_show", json!({ "what": "status" }), "`questions`"),
-        ("ledger_claim", json!({ "colour": 1 }), "`worker`"),
+        ("ledger_claim", json!({ "colour": 1 }), "hint: ledger_claim takes key (text); "),
+        (
+            "ledger_report",
+            json!({ "token": unknown, "outcome": "sucess" }),
+            "outcome, needed (succeeded | failed | replan_requested); token, needed (text); ",
+        ),
         ("ledger_heartbeat", json!({ "token": unknown, "effect": "e" }), "expected both or none"),
         ("ledger_show", json!({ "what": "step" }), "needs the id"),
         ("ledger_show", json!({ "what": "step", "id": "nothing" }), "no step"),
@@ -377,6 +397,19 @@ fn bad_input_is_refused_with_a_reason() {
         client.send_text(line);
         let answer = client.receive();
         assert_eq!(answer["error"]["code"], code, "{answer}");
+    }
+    // A message over the limit is answered under its identifier, wherever it stands in the message.
+    let text = "x".repeat(1 << 20);
+    for line in [
+        format!("{{\"id\": 77, \"method\": \"tools/call\", \"params\": \"{text}\"}}"),
+        format!(
+            "{{\"params\": {{\"id\": 3, \"a\": \"{text}\"}}, \"id\": 77, \"jsonrpc\": \"2.0\"}}"
+        ),
+    ] {
+        client.send_text(&line);
+        let answer = client.receive();
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(77), &json!(-32600)));
+        assert!(answer["error"]["message"].as_str().unwrap().contains("files"), "{answer}");
     }
     let long = json!({ "token": format!("6-{}", "9f".repeat(16)), "outcome": "succeeded", "output": "x".repeat(900_000) });
     assert!(client.refused("ledger_report", &long).contains("stale_token"));

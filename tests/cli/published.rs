@@ -76,16 +76,53 @@ pub(crate) fn check_input(name: &str, input: &Value) {
     check_as(&HAND_OFF, name, input);
 }
 
+/// The published description of the HTTP interface.
+static DESCRIPTION: LazyLock<Value> =
+    LazyLock::new(|| closed(include_str!("../../format/http.openapi.json")));
+
+/// Asserts that a response over HTTP is valid by the description. `line` has the method and the path of the request.
+#[track_caller]
+pub(crate) fn check_response(line: &str, status: u16, body: &Value) {
+    let (method, path) = line.split_once(' ').expect("a method and a path");
+    let path = path.split('?').next().unwrap_or_default();
+    let fits = |template: &str| {
+        let (own, parts) = (template.split('/'), path.split('/'));
+        own.clone().count() == parts.clone().count()
+            && own.zip(parts).all(|(own, part)| own.starts_with('{') || own == part)
+    };
+    let found = DESCRIPTION["paths"].as_object().unwrap().iter().find(|(path, _)| fits(path));
+    let operation = found.map(|(_, methods)| &methods[method.to_lowercase()]);
+    let Some(operation) = operation.filter(|operation| operation.is_object()) else {
+        assert!(status >= 400 || !path.starts_with("/v1"), "{line} is not described");
+        return;
+    };
+    let described = &operation["responses"][status.to_string()];
+    let described =
+        if described.is_object() { described } else { &operation["responses"]["default"] };
+    let content = described["content"].as_object().unwrap().values().next().unwrap();
+    let Some(target) = content["schema"]["$ref"].as_str() else { return };
+    let is_problem = target.ends_with("/Problem");
+    assert_eq!(is_problem, status >= 400, "{line}: {status} is not described");
+    check_by(target, body, || json!({ "components": DESCRIPTION["components"], "$ref": target }));
+}
+
 #[track_caller]
 fn check_as(schema: &Value, name: &str, line: &Value) {
     assert!(schema["$defs"][name].is_object(), "{name} is not in the schema: {line}");
-    let mut validators = VALIDATORS.lock().unwrap_or_else(PoisonError::into_inner);
-    let validator = validators.entry(name.to_owned()).or_insert_with(|| {
-        let schema = json!({
+    check_by(name, line, || {
+        json!({
             "$schema": schema["$schema"], "$defs": schema["$defs"],
             "$ref": format!("#/$defs/{name}"),
-        });
-        jsonschema::validator_for(&schema).unwrap_or_else(|error| panic!("{name}: {error}"))
+        })
+    });
+}
+
+/// Asserts that a value is valid by a schema, which has a name of its own.
+#[track_caller]
+fn check_by(name: &str, line: &Value, schema: impl Fn() -> Value) {
+    let mut validators = VALIDATORS.lock().unwrap_or_else(PoisonError::into_inner);
+    let validator = validators.entry(name.to_owned()).or_insert_with(|| {
+        jsonschema::validator_for(&schema()).unwrap_or_else(|error| panic!("{name}: {error}"))
     });
     let errors: Vec<_> = validator
         .iter_errors(line)

@@ -25,6 +25,11 @@ export class LedgerError extends Error {
     return this.line.rejection;
   }
 
+  /** The next action, for people; null if there is no particular one. @returns {string | null | undefined} */
+  get hint() {
+    return this.line.hint;
+  }
+
   /** The exit code that the command would have. @returns {number | undefined} */
   get exitCode() {
     return this.line.exit_code;

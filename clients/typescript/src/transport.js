@@ -61,7 +61,8 @@ export function lineOf(answer, word) {
  */
 export function errorOf(line) {
   const kind = line.rejection === "stale_token" ? LeaseLost : Rejected;
-  return new kind(String(line.message ?? ""), line);
+  const hint = line.hint ? `\nhint: ${line.hint}` : "";
+  return new kind(`${line.message ?? ""}${hint}`, line);
 }
 
 /**

@@ -1072,21 +1072,23 @@ export interface CollectBlobsRequest {
 export interface ErrorLine {
   /** The exit code of the command. */
   exit_code: number;
+  /** The next action, for people; null if there is no particular one. */
+  hint: string | null;
   /** The kind of the error. */
   kind: string;
-  /** When its lease expires. */
-  lease_until_micros?: number;
+  /** If a worker has the step: when its lease expires. */
+  lease_until_micros?: number | null;
   /** The failure, for people. */
   message: string;
-  /** The number of the step. */
-  number?: number;
+  /** If a worker has the step: the number of the step. */
+  number?: number | null;
   /** The rule of the ledger that rejected the command. */
   rejection: string | null;
-  /** The names of the active runs, at most 100. */
-  runs?: Array<string>;
+  /** If no run is named and several are active: their names, at most 100. */
+  runs?: Array<string> | null;
   type: "error";
-  /** The worker that has it. */
-  worker?: string;
+  /** If a worker has the step: that worker. */
+  worker?: string | null;
 }
 
 /** The value of a variable. */

@@ -291,10 +291,7 @@ fn fail(failure: &Failure) -> ExitCode {
     let code = if blocks_host { Code::Failed } else { failure.code() };
     let mut words = std::env::args_os().skip(1).take_while(|word| word != "--");
     if words.any(|word| word == "--json") {
-        let mut line = failure.json();
-        if let Some(message) = line.get_mut("message") {
-            *message = output::with_ledger(&failure.to_string()).into();
-        }
+        let mut line = output::line_with_ledger(&failure.json());
         if let Some(number) = line.get_mut("exit_code") {
             *number = code.number().into();
         }

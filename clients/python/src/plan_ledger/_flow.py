@@ -100,7 +100,9 @@ def new_key() -> str:
 def error_of(line: Mapping[str, Any]) -> LedgerError:
     """The exception for an `error` line."""
     kind = LeaseLost if line.get("rejection") == "stale_token" else Rejected
-    return kind(str(line.get("message", "")), line)
+    hint = line.get("hint")
+    message = str(line.get("message", ""))
+    return kind(message if hint is None else f"{message}\nhint: {hint}", line)
 
 
 def encode(request: Mapping[str, Any]) -> bytes:

@@ -26,6 +26,12 @@ class LedgerError(Exception):
         return None if rejection is None else str(rejection)
 
     @property
+    def hint(self) -> Optional[str]:
+        """The next action, for people; None if there is no particular one."""
+        hint = self.line.get("hint")
+        return None if hint is None else str(hint)
+
+    @property
     def exit_code(self) -> Optional[int]:
         """The exit code that the command would have."""
         code = self.line.get("exit_code")

@@ -1149,6 +1149,8 @@ class CollectBlobsRequest(_CollectBlobsRequestRequired, total=False):
 class _ErrorLineRequired(TypedDict):
     # The exit code of the command.
     exit_code: int
+    # The next action, for people; null if there is no particular one.
+    hint: Union[str, None]
     # The kind of the error.
     kind: str
     # The failure, for people.
@@ -1160,14 +1162,14 @@ class _ErrorLineRequired(TypedDict):
 
 class ErrorLine(_ErrorLineRequired, total=False):
     """A command or request failed."""
-    # When its lease expires.
-    lease_until_micros: int
-    # The number of the step.
-    number: int
-    # The names of the active runs, at most 100.
-    runs: list[str]
-    # The worker that has it.
-    worker: str
+    # If a worker has the step: when its lease expires.
+    lease_until_micros: Union[int, None]
+    # If a worker has the step: the number of the step.
+    number: Union[int, None]
+    # If no run is named and several are active: their names, at most 100.
+    runs: Union[list[str], None]
+    # If a worker has the step: that worker.
+    worker: Union[str, None]
 
 
 class VariableLine(TypedDict):

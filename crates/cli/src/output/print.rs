@@ -22,17 +22,19 @@ pub(crate) fn name_ledger(ledger: PathBuf) {
 }
 
 /// A message in which the commands name the ledger of this command.
-pub(crate) fn with_ledger(message: &str) -> String {
+fn with_ledger(message: &str) -> String {
     in_ledger(message, LEDGER.get().map_or(Path::new(OWN_LEDGER), PathBuf::as_path))
 }
 
-/// A line; the message of an error names the ledger of this command.
-fn line_with_ledger(line: &Value) -> Value {
+/// A line; the texts of an error name the ledger of this command.
+pub(crate) fn line_with_ledger(line: &Value) -> Value {
     let mut line = line.clone();
-    if line.get("type").is_some_and(|tag| tag == "error")
-        && let Some(Value::String(message)) = line.get_mut("message")
-    {
-        *message = with_ledger(message);
+    if line.get("type").is_some_and(|tag| tag == "error") {
+        for member in ["message", "hint"] {
+            if let Some(Value::String(text)) = line.get_mut(member) {
+                *text = with_ledger(text);
+            }
+        }
     }
     line
 }

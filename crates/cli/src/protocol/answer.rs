@@ -52,16 +52,9 @@ const BUSY: &str = "busy";
 impl Answer {
     /// The server has no room for another client.
     pub(crate) fn busy(clients: usize) -> Self {
-        let code = Code::Locked.number();
         let message = format!("the server is busy with {clients} clients; try again");
-        let line = line_value(&ErrorLine {
-            kind: BUSY.to_owned(),
-            rejection: None,
-            message: message.clone(),
-            exit_code: code,
-            leased: None,
-            several: None,
-        });
+        let line = line_value(&ErrorLine::new(BUSY, &message, Code::Locked));
+        let code = Code::Locked.number();
         Self { code, lines: vec![line], messages: vec![message], acked_by: None }
     }
 

@@ -15,7 +15,9 @@ mod trace_context;
 
 pub use answer::{AckedBy, Answer};
 pub use failure::{Code, Failure, Missing, code_of};
-pub(crate) use failure::{ErrorLine, error_line, expect_short_numbers, plan_too_long, too_long};
+pub(crate) use failure::{
+    ErrorLine, error_line, expect_short_numbers, plan_too_long, split_hint, text_of_error, too_long,
+};
 pub(crate) use gone::{CLAIM_EXTENSION, claim_record, claims_folder, gone_attempts, gone_text};
 pub use hand_off::{
     ArtifactEntry, ChangedFile, DONE_BYTES_MAX, DoneStep, DoneSummary, FailedCriterion, FileState,

@@ -219,7 +219,7 @@ macro_rules! requests {
 
         /// The rules of each request, and the types of the lines of its answer.
         #[cfg(test)]
-        fn rules_and_answers() -> Vec<(&'static str, Rules, &'static [&'static str])> {
+        pub(crate) fn rules_and_answers() -> Vec<(&'static str, Rules, &'static [&'static str])> {
             vec![$((
                 stringify!($variant),
                 <$request as RequestKind>::RULES,

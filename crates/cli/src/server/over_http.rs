@@ -28,7 +28,7 @@ use tokio_rustls::rustls::crypto::ring;
 
 use plan_ledger::{Error, ErrorKind};
 
-use crate::protocol::{Answer, Code, Failure};
+use crate::protocol::{Answer, Code, Failure, text_of_error};
 
 use super::stop::{CallWait, LOOK_INTERVAL, StopCheck};
 
@@ -345,7 +345,7 @@ fn read_response(server: &ServerAddress, status: StatusCode, body: &[u8]) -> Ask
 /// The error line of a problem, as on the socket.
 fn answer_of_problem(mut problem: Map<String, Value>) -> Option<Answer> {
     let kind = problem.get("kind")?.as_str()?.to_owned();
-    let message = problem.get("detail")?.as_str()?.to_owned();
+    let message = problem.get("detail")?.clone();
     for member in ["type", "status", "title", "detail", "retry_after"] {
         problem.remove(member);
     }
@@ -362,9 +362,11 @@ fn answer_of_problem(mut problem: Map<String, Value>) -> Option<Answer> {
         code.number()
     });
     problem.insert("type".to_owned(), "error".into());
-    problem.insert("message".to_owned(), message.clone().into());
+    problem.insert("message".to_owned(), message);
     problem.insert("exit_code".to_owned(), code.into());
-    let (lines, messages) = (vec![Value::Object(problem)], vec![message]);
+    let line = Value::Object(problem);
+    let messages = vec![text_of_error(&line)];
+    let lines = vec![line];
     Some(Answer { code, lines, messages, acked_by: None })
 }
 

@@ -1,17 +1,40 @@
-//! The description of the interface in `OpenAPI` 3.1, generated from the operations and the types of the
-//! requests. Only tests generate it: the program has the published text, `format/http.openapi.json`.
+//! The description of the interface in `OpenAPI` 3.1, generated from the operations and the published types. Only tests
+//! generate it: the program has the published text, `format/http.openapi.json`.
+//!
+//! Every part that a client needs a type for is a named schema: each request (`PauseRequest`), its body without the
+//! members that the path has (`PauseBody`), each line of an answer (`PausedLine`), and the answer of each operation
+//! with its lines (`PauseAnswer`). The name of an operation never changes: that of a request is its `act`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use crate::requests::Request;
+use crate::json::PublishedSchema;
+use crate::json_lines::add_all;
+use crate::requests::{self, Request};
 
 use super::operations::{AtRecord, READS, Read, WRITES, Write};
 use super::page;
 use super::problem::Problem;
 use super::records::QUERY;
+
+const SCHEMAS: &str = "#/components/schemas/";
+
+/// Lines that any view may print: about which record it is, and what cannot be read.
+const LINES_OF_VIEWS: &[&str] =
+    &["inspect.as_of", "inspect.damage", "inspect.lost", "inspect.rolled_back", "any.error"];
+
+/// The groups of the operations.
+const TAGS: &[(&str, &str)] = &[
+    ("runs", "Runs, their state, budgets and variables"),
+    ("plans", "Versions of plans, and requests for new ones"),
+    ("steps", "Steps, and decisions about them"),
+    ("claims", "The work of workers: claims, receipts, side effects"),
+    ("questions", "What waits for people"),
+    ("log", "Records, the files of the log, and checks of them"),
+    ("server", "The page, health and metrics"),
+];
 
 /// The document.
 fn openapi() -> Value {
@@ -19,47 +42,64 @@ fn openapi() -> Value {
         settings.definitions_path = "/components/schemas".into();
     });
     let mut generator = settings.into_generator();
-    let request = generator.subschema_for::<Request>().to_value();
+    let requests = Requests::of(&generator.subschema_for::<Request>().to_value(), || {
+        generator.clone().take_definitions(true)
+    });
+    let mut generator = generator;
     generator.subschema_for::<Problem>();
     let mut schemas: Map<String, Value> = generator.take_definitions(true);
-    let bodies = bodies(&schemas);
-    schemas.insert("Answer".to_owned(), answer_schema());
+    schemas.insert("Request".to_owned(), requests.any());
+    for (act, schema) in &requests.0 {
+        schemas.insert(format!("{}Request", camel(act)), schema.clone());
+    }
+    let lines = Lines::of(&schemas);
+    schemas.insert("Answer".to_owned(), lines.any_answer());
     let mut paths = Paths::default();
     for operation in WRITES {
-        paths.add(operation.path, operation.method.word(), described(operation, &bodies));
+        let body = format!("{}Body", camel(operation.act));
+        let members = requests.body(operation);
+        let described = described(operation, &members, &body);
+        schemas.insert(body, members);
+        schemas.insert(format!("{}Answer", camel(operation.act)), lines.answer_to(operation.act));
+        paths.add(operation.path, operation.method.word(), described);
     }
     for operation in READS {
+        schemas.insert(answer_name(operation.id), lines.view(operation));
         paths.add(operation.path, "GET", described_view(operation));
     }
+    schemas.extend(lines.schemas);
     paths.add("/v1/records", "GET", described_records());
-    let body =
-        json!({ "required": true, "content": { "application/json": { "schema": request } } });
     let raw = json!({
-        "operationId": operation_id("POST", "/v1/requests"),
+        "operationId": "request",
+        "tags": ["server"],
         "summary": "Make any request of the socket",
         "parameters": [key_header()],
-        "requestBody": body,
-        "responses": responses(&[("200", answer("Done"))]),
+        "requestBody": json_body("Request", true),
+        "responses": responses(&[("200", answer("Done", "Answer"))]),
     });
     paths.add("/v1/requests", "POST", raw);
     paths.add("/v1/page", "GET", described_page());
-    for (path, kind, what) in [
-        ("/", "text/html", "The live page for a browser, which asks for a token"),
-        ("/v1/health", "text/plain", "Whether the server runs"),
-        ("/v1/ready", "text/plain", "Whether records can be written"),
-        ("/metrics", "application/openmetrics-text", "The metrics for a monitor"),
-        ("/openapi.json", "application/json", "This document"),
+    for (id, path, kind, what) in [
+        ("getLivePage", "/", "text/html", "The live page for a browser, which asks for a token"),
+        ("getHealth", "/v1/health", "text/plain", "Whether the server runs"),
+        ("getReadiness", "/v1/ready", "text/plain", "Whether records can be written"),
+        ("getMetrics", "/metrics", "application/openmetrics-text", "The metrics for a monitor"),
+        ("getDescription", "/openapi.json", "application/json", "This document"),
     ] {
-        let ok = json!({ "description": what, "content": { kind: { "schema": {} } } });
-        let id = operation_id("GET", path);
+        let schema =
+            if kind == "application/json" { json!({}) } else { json!({ "type": "string" }) };
+        let ok = json!({ "description": what, "content": { kind: { "schema": schema } } });
         let responses = responses(&[("200", ok)]);
-        let mut described = json!({ "operationId": id, "summary": what, "responses": responses });
+        let mut described = json!({
+            "operationId": id, "tags": ["server"], "summary": what, "responses": responses,
+        });
         if let Some(members) = described.as_object_mut().filter(|_| path != "/metrics") {
             // It needs no token.
             members.insert("security".to_owned(), json!([]));
         }
         paths.add(path, "GET", described);
     }
+    let tags = TAGS.iter().map(|(name, what)| json!({ "name": name, "description": what }));
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -68,6 +108,11 @@ fn openapi() -> Value {
             "description": "The requests and views of a ledger. format/http.md describes it.",
             "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
         },
+        "servers": [{
+            "url": "/",
+            "description": "The server that gives this document: `address` in the ledger's `http.json`",
+        }],
+        "tags": tags.collect::<Vec<_>>(),
         "security": [{ "token": [] }],
         "paths": paths.0,
         "components": {
@@ -87,8 +132,239 @@ impl Paths {
     }
 }
 
+/// The schema of each request, by its `act`.
+#[derive(Debug)]
+struct Requests(BTreeMap<String, Value>);
+
+impl Requests {
+    /// The variants of the type of requests. It is a reference if the generator has it among its definitions.
+    fn of(request: &Value, definitions: impl Fn() -> Map<String, Value>) -> Self {
+        let request = match request.get("$ref") {
+            Some(_) => definitions()["Request"].clone(),
+            None => request.clone(),
+        };
+        let variants = request["oneOf"].as_array().expect("the variants of a request").iter();
+        let named = variants.map(|schema| {
+            let act = schema["properties"]["act"]["const"].as_str().expect("its word");
+            (act.to_owned(), schema.clone())
+        });
+        Self(named.collect())
+    }
+
+    /// Any request, which its member `act` names.
+    fn any(&self) -> Value {
+        let names: Vec<_> =
+            self.0.keys().map(|act| (act.clone(), format!("{}Request", camel(act)))).collect();
+        variants("act", &names)
+    }
+
+    /// The members of a request that the path does not give.
+    fn body(&self, operation: &Write) -> Value {
+        let path = operation.path;
+        let mut schema = self.0[operation.act].clone();
+        let is_given = |name: &str| name == "act" || path.contains(&format!("{{{name}}}"));
+        if let Some(members) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+            members.retain(|name, _| !is_given(name));
+        }
+        if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+            required.retain(|name| !name.as_str().is_some_and(is_given));
+            if path == "/v1/claims" {
+                // Without a key the server chooses it.
+                required.retain(|name| name != "secret");
+            }
+        }
+        schema
+    }
+}
+
+/// The lines of answers, with the types that they refer to, as schemas with names of their own.
+#[derive(Debug)]
+struct Lines {
+    schemas: Map<String, Value>,
+    /// The schema of each line, by its name in `json-lines.schema.json`.
+    names: BTreeMap<String, String>,
+    /// The lines of the answer to each request.
+    of_requests: BTreeMap<String, Vec<String>>,
+}
+
+impl Lines {
+    /// The lines of all operations beside the schemas of the requests.
+    fn of(requests: &Map<String, Value>) -> Self {
+        let mut published = PublishedSchema::new();
+        add_all(&mut published);
+        let definitions = published.finish_lines("", "")["$defs"].take();
+        let definitions = definitions.as_object().expect("the definitions").clone();
+        // Several commands print the same line; the first one stands for it.
+        let mut answers = PublishedSchema::new();
+        requests::add_answers(&mut answers);
+        let answers = answers.finish_lines("", "")["$defs"].take();
+        let mut by_word: BTreeMap<String, String> = BTreeMap::new();
+        for name in answers.as_object().expect("the definitions").keys() {
+            if let Some((_, word)) = name.split_once('.') {
+                by_word.entry(word.to_owned()).or_insert_with(|| name.clone());
+            }
+        }
+        let of_requests: BTreeMap<String, Vec<String>> = requests::rules_and_answers()
+            .into_iter()
+            .map(|(variant, _, words)| {
+                let lines = words.iter().map(|&word| by_word[word].clone());
+                (snake(variant), lines.collect())
+            })
+            .collect();
+        let views = READS.iter().flat_map(|operation| operation.lines).chain(LINES_OF_VIEWS);
+        let used: BTreeSet<String> =
+            of_requests.values().flatten().cloned().chain(views.map(|&it| it.to_owned())).collect();
+        let names = names_of_lines(&used, &of_requests, &definitions);
+        let parts = names_of_parts(&definitions, &used, requests);
+        let mut schemas = Map::new();
+        for (name, schema) in &definitions {
+            let own = names.get(name).or_else(|| parts.get(name));
+            if let Some(own) = own {
+                schemas.insert(own.clone(), renamed(schema, &parts));
+            }
+        }
+        Self { schemas, names, of_requests }
+    }
+
+    /// One of these lines.
+    fn one_of(&self, lines: &[&str]) -> Value {
+        let named = lines.iter().map(|&line| {
+            let (_, word) = line.split_once('.').expect("a command and a type");
+            (word.to_owned(), self.names[line].clone())
+        });
+        variants("type", &named.collect::<Vec<_>>())
+    }
+
+    /// The answer of a view, whose own lines come before those of any view with the same type.
+    fn view(&self, operation: &Read) -> Value {
+        let word = |line: &str| line.split_once('.').map(|(_, word)| word.to_owned());
+        let own: Vec<_> = operation.lines.iter().map(|line| word(line)).collect();
+        let further = LINES_OF_VIEWS.iter().filter(|line| !own.contains(&word(line)));
+        let lines: Vec<_> = operation.lines.iter().chain(further).copied().collect();
+        answer_schema(&self.one_of(&lines))
+    }
+
+    /// The answer to any request.
+    fn any_answer(&self) -> Value {
+        let lines: BTreeSet<_> = self.of_requests.values().flatten().map(String::as_str).collect();
+        answer_schema(&self.one_of(&lines.into_iter().collect::<Vec<_>>()))
+    }
+
+    fn answer_to(&self, act: &str) -> Value {
+        let lines: Vec<_> = self.of_requests[act].iter().map(String::as_str).collect();
+        answer_schema(&self.one_of(&lines))
+    }
+}
+
+/// The name of the schema of each line: its type, with its command if another line has this type.
+fn names_of_lines(
+    used: &BTreeSet<String>,
+    of_requests: &BTreeMap<String, Vec<String>>,
+    definitions: &Map<String, Value>,
+) -> BTreeMap<String, String> {
+    let is_of_request = |line: &String| of_requests.values().flatten().any(|it| it == line);
+    let name = |line: &String| {
+        let (command, word) = line.split_once('.').expect("a command and a type");
+        let is_other = |other: &&String| {
+            other.ends_with(&format!(".{word}")) && definitions[*other] != definitions[line]
+        };
+        let is_taken = used.iter().filter(is_other).next().is_some();
+        let prefix = if is_taken && !is_of_request(line) { camel(command) } else { String::new() };
+        (line.clone(), format!("{prefix}{}Line", camel(word)))
+    };
+    used.iter().map(name).collect()
+}
+
+/// The name of the schema of each part that these lines refer to. A part that requests define in another way has a
+/// name of its own.
+fn names_of_parts(
+    definitions: &Map<String, Value>,
+    used: &BTreeSet<String>,
+    requests: &Map<String, Value>,
+) -> BTreeMap<String, String> {
+    let mut needed = BTreeSet::new();
+    let mut open: Vec<String> = used.iter().cloned().collect();
+    while let Some(name) = open.pop() {
+        for part in references(&definitions[&name]) {
+            if needed.insert(part.clone()) {
+                open.push(part);
+            }
+        }
+    }
+    // Two definitions are the same if their texts are, and those that they refer to.
+    let mut differing: BTreeSet<String> = needed
+        .iter()
+        .filter(|part| {
+            let same: BTreeMap<_, _> =
+                needed.iter().map(|part| (part.clone(), camel(part))).collect();
+            let own = renamed(&definitions[*part], &same);
+            requests.get(&camel(part)).is_some_and(|other| *other != own)
+        })
+        .cloned()
+        .collect();
+    loop {
+        let more: Vec<String> = needed
+            .iter()
+            .filter(|part| !differing.contains(*part) && requests.contains_key(&camel(part)))
+            .filter(|part| references(&definitions[*part]).iter().any(|it| differing.contains(it)))
+            .cloned()
+            .collect();
+        if more.is_empty() {
+            break;
+        }
+        differing.extend(more);
+    }
+    let name = |part: String| {
+        let own = camel(&part);
+        let own = if differing.contains(&part) { format!("{own}View") } else { own };
+        (part, own)
+    };
+    needed.into_iter().map(name).collect()
+}
+
+/// The definitions that a schema refers to.
+fn references(schema: &Value) -> Vec<String> {
+    match schema {
+        Value::Object(members) => {
+            let own = members.get("$ref").and_then(Value::as_str);
+            let own = own.and_then(|target| target.strip_prefix("#/$defs/")).map(str::to_owned);
+            own.into_iter().chain(members.values().flat_map(references)).collect()
+        }
+        Value::Array(items) => items.iter().flat_map(references).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// A schema whose references are those of this document.
+fn renamed(schema: &Value, names: &BTreeMap<String, String>) -> Value {
+    match schema {
+        Value::Object(members) => {
+            let member = |(key, value): (&String, &Value)| {
+                let target = value.as_str().filter(|_| key == "$ref");
+                let target = target.and_then(|target| target.strip_prefix("#/$defs/"));
+                let value = match target {
+                    Some(target) => format!("{SCHEMAS}{}", names[target]).into(),
+                    None => renamed(value, names),
+                };
+                (key.clone(), value)
+            };
+            members.iter().map(member).collect::<Map<_, _>>().into()
+        }
+        Value::Array(items) => items.iter().map(|item| renamed(item, names)).collect(),
+        _ => schema.clone(),
+    }
+}
+
+/// One of these schemas, which the value of a member tells apart.
+fn variants(member: &str, named: &[(String, String)]) -> Value {
+    let mapping: BTreeMap<_, _> =
+        named.iter().map(|(word, name)| (word, format!("{SCHEMAS}{name}"))).collect();
+    let all: Vec<_> = mapping.values().map(|target| json!({ "$ref": target })).collect();
+    json!({ "oneOf": all, "discriminator": { "propertyName": member, "mapping": mapping } })
+}
+
 /// An operation that makes a request.
-fn described(operation: &Write, bodies: &Map<String, Value>) -> Value {
+fn described(operation: &Write, members: &Value, body: &str) -> Value {
     let mut parameters = path_parameters(operation.path);
     parameters.push(key_header());
     match operation.act {
@@ -100,21 +376,23 @@ fn described(operation: &Write, bodies: &Map<String, Value>) -> Value {
         "review" => parameters.push(header("If-Match", "The hash of the reviewed plan")),
         _ => {}
     }
+    let name = format!("{}Answer", camel(operation.act));
     let responses = match operation.act {
         "claim" => responses(&[
-            ("200", answer("No more steps follow")),
-            ("201", answer("A step")),
+            ("200", answer("No more steps follow", &name)),
+            ("201", answer("A step", &name)),
             ("204", json!({ "description": "No step is ready now" })),
         ]),
-        "propose" | "add_step" | "fork" | "note" => responses(&[("201", answer("Done"))]),
-        _ => responses(&[("200", answer("Done"))]),
+        "propose" | "add_step" | "fork" | "note" => responses(&[("201", answer("Done", &name))]),
+        _ => responses(&[("200", answer("Done", &name))]),
     };
-    let body = body_of(bodies.get(operation.act), operation.path);
+    let is_needed = members["required"].as_array().is_some_and(|names| !names.is_empty());
     json!({
-        "operationId": operation_id(operation.method.word(), operation.path),
+        "operationId": lower(&camel(operation.act)),
+        "tags": [tag(operation.path)],
         "summary": operation.summary,
         "parameters": parameters,
-        "requestBody": { "required": false, "content": { "application/json": { "schema": body } } },
+        "requestBody": json_body(body, is_needed),
         "responses": responses,
     })
 }
@@ -122,25 +400,46 @@ fn described(operation: &Write, bodies: &Map<String, Value>) -> Value {
 /// An operation that prints a view.
 fn described_view(operation: &Read) -> Value {
     let mut parameters = path_parameters(operation.path);
-    parameters.extend(operation.query.iter().map(|name| query(name, "As the option of the view")));
-    let ok = ("200", answer("The lines of the view"));
+    parameters.extend(operation.query.iter().map(|name| option(operation, name)));
+    let ok = ("200", answer("The lines of the view", &answer_name(operation.id)));
     let responses = if operation.at == AtRecord::None {
         responses(&[ok])
     } else {
-        parameters.push(query("at", "The record after which the state is shown"));
+        let what = "The record after which the state is shown";
+        parameters.push(query("at", what, &json!({ "type": "integer", "minimum": 0 })));
         parameters.push(header("If-None-Match", "The tag of a response that the client has"));
         responses(&[ok, ("304", json!({ "description": "The client has this response" }))])
     };
     json!({
-        "operationId": operation_id("GET", operation.path),
+        "operationId": operation.id,
+        "tags": [tag(operation.path)],
         "summary": operation.summary,
         "parameters": parameters,
         "responses": responses,
     })
 }
 
+/// A parameter of the query that is an option of the view.
+fn option(operation: &Read, name: &str) -> Value {
+    let number = json!({ "type": "integer", "minimum": 0 });
+    let text = json!({ "type": "string" });
+    let (what, schema) = match (operation.id, name) {
+        ("listVariables", "after") => ("Only variables after this name", text),
+        ("listQuestions", "after") => ("Without this many of the first items", number),
+        (_, "after") => ("Only runs after the one with this number", number),
+        (_, "limit") => ("At most this many lines", number),
+        (_, "version") => ("This version of the plan", number),
+        (_, "level") => ("What is checked, as with `ledger verify --level`", text),
+        (_, "expect-head") => ("A position that the log must have, as with `ledger verify`", text),
+        _ => panic!("the parameter {name} of {} has no description", operation.path),
+    };
+    query(name, what, &schema)
+}
+
 fn described_records() -> Value {
-    let mut parameters: Vec<_> = QUERY.iter().map(|(name, what)| query(name, what)).collect();
+    let text = json!({ "type": "string" });
+    let mut parameters: Vec<_> =
+        QUERY.iter().map(|(name, what)| query(name, what, &text)).collect();
     parameters.push(header("Last-Event-ID", "The last record that the client has"));
     let content = json!({
         "application/jsonl": { "schema": { "type": "string" } },
@@ -149,7 +448,8 @@ fn described_records() -> Value {
     let what = "Records: JSON Lines, or events if the client accepts them";
     let lines = json!({ "description": what, "content": content });
     json!({
-        "operationId": operation_id("GET", "/v1/records"),
+        "operationId": "listRecords",
+        "tags": ["log"],
         "summary": "The records, once or as they become durable",
         "parameters": parameters,
         "responses": responses(&[("200", lines)]),
@@ -157,11 +457,14 @@ fn described_records() -> Value {
 }
 
 fn described_page() -> Value {
-    let parameters: Vec<_> = page::QUERY.iter().map(|(name, what)| query(name, what)).collect();
+    let text = json!({ "type": "string" });
+    let parameters: Vec<_> =
+        page::QUERY.iter().map(|(name, what)| query(name, what, &text)).collect();
     let content = json!({ "text/html": { "schema": { "type": "string" } } });
     let page = json!({ "description": "The page of a run", "content": content });
     json!({
-        "operationId": operation_id("GET", "/v1/page"),
+        "operationId": "getPage",
+        "tags": ["server"],
         "summary": "A run as a page, as `ledger report` writes it",
         "parameters": parameters,
         "responses": responses(&[("200", page)]),
@@ -172,35 +475,14 @@ fn key_header() -> Value {
     header("Idempotency-Key", "The key of the request: a repetition under it gets the first answer")
 }
 
-/// The members of each request.
-fn bodies(schemas: &Map<String, Value>) -> Map<String, Value> {
-    let requests = schemas.get("Request").and_then(|schema| schema.get("oneOf"));
-    let requests = requests.and_then(Value::as_array).into_iter().flatten();
-    let named = requests.filter_map(|schema| {
-        let act = schema.pointer("/properties/act/const")?.as_str()?;
-        Some((act.to_owned(), schema.clone()))
-    });
-    named.collect()
+/// The body of a request: JSON of a named schema.
+fn json_body(name: &str, is_needed: bool) -> Value {
+    let schema = json!({ "$ref": format!("{SCHEMAS}{name}") });
+    json!({ "required": is_needed, "content": { "application/json": { "schema": schema } } })
 }
 
-/// The members that the path does not give.
-fn body_of(schema: Option<&Value>, path: &str) -> Value {
-    let mut schema = schema.cloned().unwrap_or_default();
-    let is_given = |name: &str| name == "act" || path.contains(&format!("{{{name}}}"));
-    if let Some(members) = schema.get_mut("properties").and_then(Value::as_object_mut) {
-        members.retain(|name, _| !is_given(name));
-    }
-    if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
-        required.retain(|name| !name.as_str().is_some_and(is_given));
-        if path == "/v1/claims" {
-            // Without a key the server chooses it.
-            required.retain(|name| name != "secret");
-        }
-    }
-    schema
-}
-
-fn answer_schema() -> Value {
+/// An answer with lines of that schema.
+fn answer_schema(line: &Value) -> Value {
     json!({
         "type": "object",
         "description": "The answer, as on the socket",
@@ -208,8 +490,8 @@ fn answer_schema() -> Value {
             "code": { "type": "integer", "description": "The exit code of the command" },
             "lines": {
                 "type": "array",
-                "items": { "type": "object" },
-                "description": "The result; json-lines.schema.json describes the lines",
+                "items": line,
+                "description": "The result",
             },
             "said": { "type": "array", "items": { "type": "string" }, "description": "Messages for people" },
             "acked_by": {
@@ -221,47 +503,91 @@ fn answer_schema() -> Value {
     })
 }
 
-fn answer(description: &str) -> Value {
-    let schema = json!({ "$ref": "#/components/schemas/Answer" });
+fn answer(description: &str, name: &str) -> Value {
+    let schema = json!({ "$ref": format!("{SCHEMAS}{name}") });
     json!({ "description": description, "content": { "application/json": { "schema": schema } } })
 }
 
 fn responses(of: &[(&str, Value)]) -> Value {
-    let schema = json!({ "$ref": "#/components/schemas/Problem" });
+    let schema = json!({ "$ref": format!("{SCHEMAS}Problem") });
     let content = json!({ "application/problem+json": { "schema": schema } });
     let problem = json!({ "description": "It was refused, or failed", "content": content });
     let all = of.iter().map(|(status, response)| ((*status).to_owned(), response.clone()));
     all.chain([("default".to_owned(), problem)]).collect::<Map<_, _>>().into()
 }
 
+/// The group of an operation.
+fn tag(path: &str) -> &'static str {
+    let has = |part: &str| path.split('/').any(|it| it == part);
+    match () {
+        () if has("plan") => "plans",
+        () if has("questions") || has("answers") => "questions",
+        () if has("steps") => "steps",
+        () if has("claims") => "claims",
+        () if has("runs") || has("caps") || has("ledger") => "runs",
+        () => "log",
+    }
+}
+
 fn path_parameters(path: &str) -> Vec<Value> {
     let names = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
-    let parameter = |name: &str| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } });
+    let parameter = |name: &str| {
+        let (what, kind) = match name {
+            "run" => ("The run's name or number", "string"),
+            "step" => ("The step's id or number", "string"),
+            "name" => ("The variable", "string"),
+            "token" => ("The token of the attempt, from the claim", "string"),
+            "question" => ("The number of the question", "integer"),
+            "seq" => ("The number of the record", "integer"),
+            "from" => ("The number of the first record", "integer"),
+            "to" => ("The number of the last record", "integer"),
+            _ => panic!("the parameter {name} of {path} has no description"),
+        };
+        json!({
+            "name": name, "in": "path", "required": true, "description": what, "schema": { "type": kind },
+        })
+    };
     names.map(parameter).collect()
 }
 
-fn query(name: &str, what: &str) -> Value {
-    json!({ "name": name, "in": "query", "description": what, "schema": { "type": "string" } })
+fn query(name: &str, what: &str, schema: &Value) -> Value {
+    json!({ "name": name, "in": "query", "description": what, "schema": schema })
 }
 
 fn header(name: &str, what: &str) -> Value {
     json!({ "name": name, "in": "header", "description": what, "schema": { "type": "string" } })
 }
 
-/// `getRunsPlan` for `GET /v1/runs/{run}/plan`.
-fn operation_id(method: &str, path: &str) -> String {
-    let parts =
-        path.split(['/', '.', '{', '}', '-']).filter(|part| !part.is_empty() && *part != "v1");
-    let mut id = method.to_lowercase();
-    if path == "/" {
-        id.push_str("LivePage");
+/// The name of the answer of a view: `GetRunAnswer`.
+fn answer_name(id: &str) -> String {
+    format!("{}Answer", camel(id))
+}
+
+/// `AddStep` for `add_step`.
+fn camel(words: &str) -> String {
+    words.split(['_', '.', '-']).map(|word| with_first(word, char::to_ascii_uppercase)).collect()
+}
+
+/// `addStep` for `AddStep`.
+fn lower(name: &str) -> String {
+    with_first(name, char::to_ascii_lowercase)
+}
+
+fn with_first(word: &str, change: impl Fn(&char) -> char) -> String {
+    let mut letters = word.chars();
+    letters.next().map(|first| change(&first)).into_iter().chain(letters).collect()
+}
+
+/// `add_step` for `AddStep`.
+fn snake(name: &str) -> String {
+    let mut words = String::new();
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() && !words.is_empty() {
+            words.push('_');
+        }
+        words.push(letter.to_ascii_lowercase());
     }
-    for part in parts {
-        let mut letters = part.chars();
-        id.extend(letters.next().map(|first| first.to_ascii_uppercase()));
-        id.push_str(letters.as_str());
-    }
-    id
+    words
 }
 
 #[cfg(test)]
@@ -285,21 +611,46 @@ mod tests {
         assert!(published == own, "format/http.openapi.json is stale; run with UPDATE_GOLDEN=1");
     }
 
+    /// Collects the targets of all references.
+    fn targets(part: &Value, found: &mut BTreeSet<String>) {
+        match part {
+            Value::Object(members) => {
+                found.extend(members.get("$ref").and_then(Value::as_str).map(str::to_owned));
+                members.values().for_each(|member| targets(member, found));
+            }
+            Value::Array(items) => items.iter().for_each(|item| targets(item, found)),
+            _ => {}
+        }
+    }
+
     #[test]
-    fn every_operation_has_a_request_and_an_identifier_of_its_own() {
+    fn every_operation_has_a_name_a_group_and_typed_answers() {
         let own = openapi();
-        let mut ids = std::collections::BTreeSet::new();
+        let mut ids = BTreeSet::new();
+        let groups: BTreeSet<_> = TAGS.iter().map(|(name, _)| *name).collect();
+        let mut used = BTreeSet::new();
         for (path, methods) in own["paths"].as_object().unwrap() {
             for (method, operation) in methods.as_object().unwrap() {
                 let id = operation["operationId"].as_str().unwrap();
                 assert!(ids.insert(id.to_owned()), "{method} {path}: {id} is there twice");
+                let tag = operation["tags"][0].as_str().unwrap();
+                assert!(groups.contains(tag), "{method} {path}: {tag}");
+                used.insert(tag);
             }
         }
+        assert_eq!(used, groups);
         for operation in WRITES {
-            let method = operation.method.word().to_lowercase();
-            let schema = &own["paths"][operation.path][method.as_str()]["requestBody"]["content"]["application/json"]
-                ["schema"];
-            assert!(schema["properties"].is_object(), "{}: {}", operation.path, operation.act);
+            let body = &own["components"]["schemas"][format!("{}Body", camel(operation.act))];
+            assert!(body["properties"].is_object(), "{}: {}", operation.path, operation.act);
         }
+        let mut found = BTreeSet::new();
+        targets(&own, &mut found);
+        for target in &found {
+            let name = target.strip_prefix(SCHEMAS).unwrap();
+            assert!(own["components"]["schemas"][name].is_object(), "{target} is missing");
+        }
+        let unused = own["components"]["schemas"].as_object().unwrap().keys();
+        let unused = unused.filter(|name| !found.contains(&format!("{SCHEMAS}{name}")));
+        assert_eq!(unused.collect::<Vec<_>>(), Vec::<&String>::new(), "schemas without a use");
     }
 }

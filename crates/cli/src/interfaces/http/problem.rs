@@ -6,9 +6,9 @@ use axum::http::{HeaderValue, Response, StatusCode};
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::protocol::Failure;
+use crate::protocol::{Failure, split_hint};
 
 /// A problem. Its further members are those of the line of type `error`.
 #[derive(Debug, Serialize)]
@@ -23,50 +23,82 @@ pub(super) struct Problem {
     pub(super) title: String,
     /// The failure, for people.
     pub(super) detail: String,
-    /// The members of the error line: `kind`, `rejection`, `exit_code`, and those of a claimed step.
-    #[serde(flatten)]
-    pub(super) members: Map<String, Value>,
+    /// The next action, for people; null if there is no particular one.
+    pub(super) hint: Option<String>,
+    /// The kind of the error.
+    pub(super) kind: String,
+    /// The rule of the ledger that rejected the request.
+    pub(super) rejection: Option<String>,
+    /// The exit code of the command; null for a problem of the interface itself.
+    pub(super) exit_code: Option<u64>,
+    /// If a worker has the step: the number of the step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number: Option<u64>,
+    /// If a worker has the step: that worker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    worker: Option<String>,
+    /// If a worker has the step: when its lease expires.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease_until_micros: Option<i64>,
+    /// If no run is named and several are active: their names, at most 100.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runs: Option<Vec<String>>,
+    /// If no process holds the ledger at an address: the seconds after which to ask again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) retry_after: Option<u64>,
 }
 
 /// A response of the server.
 pub(super) type HttpResponse = Response<Body>;
 
 impl Problem {
-    /// A problem of the interface itself.
-    pub(super) fn new(status: StatusCode, kind: &str, detail: impl Into<String>) -> Self {
-        let members = [("kind", Value::from(kind)), ("rejection", Value::Null)];
-        let members = members.map(|(name, value)| (name.to_owned(), value));
+    /// A problem of the interface itself. Hints follow what is wrong.
+    pub(super) fn new(status: StatusCode, kind: &str, text: impl Into<String>) -> Self {
+        let text = text.into();
+        let (detail, hint) = split_hint(&text);
         Self {
             name: format!("urn:plan-ledger:{kind}"),
             status: status.as_u16(),
             title: kind.replace('_', " "),
-            detail: detail.into(),
-            members: members.into_iter().collect(),
+            detail: detail.to_owned(),
+            hint,
+            kind: kind.to_owned(),
+            rejection: None,
+            exit_code: None,
+            number: None,
+            worker: None,
+            lease_until_micros: None,
+            runs: None,
+            retry_after: None,
         }
     }
 
     /// The problem of a line of type `error`.
     pub(super) fn of_line(line: &Value) -> Self {
-        let text = |name: &str| line.get(name).and_then(Value::as_str).unwrap_or_default();
-        let (kind, rejection) = (text("kind"), text("rejection"));
-        let name = if rejection.is_empty() { kind } else { rejection };
-        let mut members = line.as_object().cloned().unwrap_or_default();
-        for member in ["type", "message", "schema"] {
-            members.remove(member);
-        }
+        let text = |name: &str| line.get(name).and_then(Value::as_str).map(str::to_owned);
+        let number = |name: &str| line.get(name).and_then(Value::as_u64);
+        let kind = text("kind").unwrap_or_default();
+        let rejection = text("rejection");
+        let name = rejection.as_deref().unwrap_or(&kind).to_owned();
+        let runs = line.get("runs").and_then(Value::as_array);
         // A client of this interface has no environment variables.
-        let detail = match text("message").split_once("\nhint: ") {
-            Some((what, _)) if members.contains_key("runs") => {
-                format!("{what}\nhint: name one as `run`")
-            }
-            _ => text("message").to_owned(),
-        };
+        let hint = if runs.is_some() { Some("name one as `run`".to_owned()) } else { text("hint") };
         Self {
-            name: format!("urn:plan-ledger:{name}"),
-            status: status_of(kind, rejection).as_u16(),
+            status: status_of(&kind, rejection.as_deref().unwrap_or_default()).as_u16(),
             title: name.replace('_', " "),
-            detail,
-            members,
+            name: format!("urn:plan-ledger:{name}"),
+            detail: text("message").unwrap_or_default(),
+            hint,
+            kind,
+            rejection,
+            exit_code: number("exit_code"),
+            number: number("number"),
+            worker: text("worker"),
+            lease_until_micros: line.get("lease_until_micros").and_then(Value::as_i64),
+            runs: runs.map(|runs| {
+                runs.iter().filter_map(|run| run.as_str().map(str::to_owned)).collect()
+            }),
+            retry_after: None,
         }
     }
 
@@ -140,6 +172,7 @@ mod tests {
         let own = [
             "no_access",
             "wrong_origin",
+            "wrong_content_type",
             "no_such_path",
             "no_such_method",
             "timeout",

@@ -79,12 +79,13 @@ pub(super) fn inspect(
         Problem::from(Failure::Usage("the path of the ledger is not text".to_owned()))
     })?;
     inspect_words(dir, words, &app.environment, out).map(Code::number).map_err(|failure| {
-        let problem = Problem::from(failure);
+        let mut problem = Problem::from(failure);
         // The usage text of the command line does not help a client of this interface.
         let words = problem.detail.split("\n\nUsage").next().unwrap_or_default();
         let words = words.split("\n\nFor more information").next().unwrap_or_default();
         let detail = words.trim_start_matches("error: ").to_owned();
-        app.in_ledger(Problem { detail, ..problem })
+        problem.detail = detail;
+        app.in_ledger(problem)
     })
 }
 

@@ -53,7 +53,7 @@ pub(super) async fn write(
 
 /// Makes the request that a body is, as on the socket.
 pub(super) async fn write_raw(app: Arc<App>, arrived: Arrived) -> HttpResponse {
-    let made = match object(&arrived.body) {
+    let made = match object(&arrived) {
         Ok(members) => make(app, members, &arrived).await,
         Err(problem) => Err(problem),
     };
@@ -64,11 +64,13 @@ fn usage(detail: impl Into<String>) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, "usage", detail)
 }
 
-/// The members of a body. An empty body has none.
-fn object(body: &Bytes) -> Result<Map<String, Value>, Problem> {
+/// The members of a body. An empty body has none, and needs no type.
+fn object(arrived: &Arrived) -> Result<Map<String, Value>, Problem> {
+    let body = &arrived.body;
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(Map::new());
     }
+    expect_json(&arrived.headers)?;
     let value = serde_json::from_slice(body)
         .map_err(|error| usage(format!("the body is not JSON: {error}")))?;
     // Valid JSON is UTF-8.
@@ -79,9 +81,23 @@ fn object(body: &Bytes) -> Result<Map<String, Value>, Problem> {
     }
 }
 
+/// Rejects a body that its client calls something else than JSON, as a form of a page does.
+fn expect_json(headers: &HeaderMap) -> Result<(), Problem> {
+    let Some(kind) = headers.get(CONTENT_TYPE) else { return Ok(()) };
+    let kind = kind.to_str().unwrap_or_default();
+    let word = kind.split(';').next().unwrap_or_default().trim();
+    if word.eq_ignore_ascii_case("application/json") {
+        return Ok(());
+    }
+    let text = format!(
+        "the body: expected JSON, found {kind:?}\nhint: send it with `Content-Type: application/json`"
+    );
+    Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "wrong_content_type", text))
+}
+
 /// The members of the request of an operation.
 fn members(app: &App, operation: &Write, arrived: &Arrived) -> Result<Map<String, Value>, Problem> {
-    let mut members = object(&arrived.body)?;
+    let mut members = object(arrived)?;
     let named = [("act", operation.act.to_owned())];
     let named = named.into_iter().map(|(name, value)| (name.to_owned(), value));
     for (name, value) in named.chain(arrived.parameters.iter().cloned()) {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use plan_ledger::Environment;
 
 use crate::output::Code;
-use crate::protocol::{Answer, Failure, hex};
+use crate::protocol::{Answer, Failure, hex, text_of_error};
 use crate::requests::{Actor, BoundTo, Request, Role};
 use crate::server::{Client, deciding_client};
 
@@ -68,7 +68,7 @@ impl ToolRefusal {
     fn of_line(line: &Value) -> Self {
         let text = |name: &str| line.get(name).and_then(Value::as_str);
         let rejection = text("rejection").or_else(|| text("kind")).unwrap_or("failed");
-        Self::new(rejection, text("message").unwrap_or_default())
+        Self::new(rejection, text_of_error(line))
     }
 }
 
@@ -122,6 +122,16 @@ impl ToolServer {
             return None;
         }
         deciding_client(&self.dir)
+    }
+
+    /// The rejection of a call that needs another role.
+    pub(super) fn wrong_role(&self, what: &str, needed: Role) -> ToolRefusal {
+        let (needed, own) = (role_word(needed), role_word(self.role));
+        let why = match self.bound_to {
+            BoundTo::Lease => format!("the token of this client has the role {own}"),
+            _ => format!("this server was started with --role {own}"),
+        };
+        ToolRefusal::new("wrong_role", format!("{what} needs the role {needed}; {why}"))
     }
 
     /// Notes that the client has disconnected.
@@ -191,7 +201,7 @@ impl ToolCall<'_> {
         let request = request.into();
         let needed = request.rules().role;
         if needed > self.server.role {
-            return Err(wrong_role("this", needed, self.server.role));
+            return Err(self.server.wrong_role("this", needed));
         }
         let request = self.attributed(request)?;
         let answer = self.client().call_under(&request, key)?;
@@ -250,16 +260,6 @@ impl ToolCall<'_> {
     fn client(&self) -> Client {
         Client::new(&self.server.dir, &self.server.environment).with_wait_limit(CALL_WAIT)
     }
-}
-
-/// The rejection of a call that needs another role.
-pub(super) fn wrong_role(what: &str, needed: Role, role: Role) -> ToolRefusal {
-    let message = format!(
-        "{what} needs the role {}; this server was started with --role {}",
-        role_word(needed),
-        role_word(role)
-    );
-    ToolRefusal::new("wrong_role", message)
 }
 
 pub(super) fn role_word(role: Role) -> &'static str {

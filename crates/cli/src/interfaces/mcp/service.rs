@@ -22,7 +22,7 @@ use serde_json::{Map, Value};
 use crate::protocol::in_ledger;
 use crate::requests::Role;
 
-use super::call::{ToolCall, ToolOutcome, ToolRefusal, ToolServer, wrong_role};
+use super::call::{ToolCall, ToolOutcome, ToolRefusal, ToolServer};
 use super::forms::{FORMS_MAX, Form, FormChannel, PersonAnswers, person_answers};
 use super::prompts::PROMPTS;
 use super::resources::{RESOURCES, TEMPLATES, read_resource};
@@ -221,7 +221,7 @@ impl LedgerService {
         let work = move || {
             if tool.role > server.role {
                 let what = format!("the tool {}", tool.name);
-                return (Err(wrong_role(&what, tool.role, server.role)), None);
+                return (Err(server.wrong_role(&what, tool.role)), None);
             }
             let is_cancelled = || cancelled.is_cancelled();
             let (is_cancelled, answers) = (&is_cancelled, &answers);

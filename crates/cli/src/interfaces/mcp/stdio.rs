@@ -3,18 +3,20 @@
 //! A thread reads the lines. A line that is not JSON, or that is too long, is answered with an error
 //! and changes nothing; a line without its end was cut off and is never acted upon.
 
+use std::fmt;
 use std::io::{self, BufRead, Read as _, Write as _};
 use std::sync::Arc;
 
 use rmcp::model::{ErrorCode, ErrorData};
 use rmcp::service::{RoleServer, RxJsonRpcMessage, TxJsonRpcMessage, serve_server};
 use rmcp::transport::Transport;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use plan_ledger::Error;
 
-use crate::protocol::Failure;
+use crate::protocol::{Failure, MESSAGE_LENGTH_MAX};
 
 use super::call::ToolServer;
 use super::service::LedgerService;
@@ -96,15 +98,16 @@ fn write_line(message: &impl serde::Serialize) -> io::Result<()> {
 fn read_lines(from: &mut impl BufRead, to: &Sender<RxJsonRpcMessage<RoleServer>>) {
     let mut line = Vec::new();
     while let Some(whole) = read_line(from, &mut line) {
-        let message = if whole {
-            if line.iter().all(u8::is_ascii_whitespace) {
-                continue;
+        let message = match whole {
+            Whole::Line if line.iter().all(u8::is_ascii_whitespace) => continue,
+            Whole::Line => parse(&line),
+            Whole::TooLong(id) => {
+                let message = format!(
+                    "a message has at most {LINE_LENGTH_MAX} bytes, found more: write large results to files, and \
+                     report their paths"
+                );
+                Err(ErrorData::new(ErrorCode::INVALID_REQUEST, message, None).into_response(id))
             }
-            parse(&line)
-        } else {
-            let message = format!("a message has at most {LINE_LENGTH_MAX} bytes, found more");
-            Err(ErrorData::new(ErrorCode::INVALID_REQUEST, message, None)
-                .into_response(Value::Null))
         };
         match message {
             Ok(Some(message)) => {
@@ -122,29 +125,86 @@ fn read_lines(from: &mut impl BufRead, to: &Sender<RxJsonRpcMessage<RoleServer>>
     }
 }
 
-/// Reads the next line. `Some(false)` if it is too long; its rest is read and dropped. `None` at the
-/// end of the input, or if it ends within a line.
-fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> Option<bool> {
+/// A line with its end.
+enum Whole {
+    Line,
+    /// It is too long, and was dropped; its identifier, by which the client knows the answer.
+    TooLong(Value),
+}
+
+/// Reads the next line. `None` at the end of the input, or if it ends within a line.
+fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> Option<Whole> {
     line.clear();
     let limit = u64::try_from(LINE_LENGTH_MAX).unwrap_or(u64::MAX);
     from.by_ref().take(limit + 1).read_until(b'\n', line).ok()?;
     if line.last() == Some(&b'\n') {
-        return Some(true);
+        return Some(Whole::Line);
     }
     if line.len() <= LINE_LENGTH_MAX {
         return None;
     }
-    loop {
-        let bytes = from.fill_buf().ok()?;
-        if bytes.is_empty() {
-            return None;
+    let mut rest = RestOfLine { from, is_over: false };
+    let id = identifier(io::Cursor::new(&line).chain((&mut rest).take(MESSAGE_LENGTH_MAX)));
+    io::copy(&mut rest, &mut io::sink()).ok()?;
+    rest.is_over.then_some(Whole::TooLong(id))
+}
+
+/// The bytes up to the end of a line.
+struct RestOfLine<'a, R> {
+    from: &'a mut R,
+    /// Whether the end of the line was read.
+    is_over: bool,
+}
+
+impl<R: BufRead> io::Read for RestOfLine<'_, R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.is_over {
+            return Ok(0);
         }
+        let bytes = self.from.fill_buf()?;
         let end = bytes.iter().position(|byte| *byte == b'\n');
-        let used = end.map_or(bytes.len(), |end| end + 1);
-        from.consume(used);
-        if end.is_some() {
-            return Some(false);
+        let length = end.unwrap_or(bytes.len()).min(into.len());
+        into[..length].copy_from_slice(&bytes[..length]);
+        self.is_over = end == Some(length);
+        self.from.consume(length + usize::from(self.is_over));
+        Ok(length)
+    }
+}
+
+/// The member `id` of a message, which is read piece by piece and not kept; null if it has none.
+fn identifier(message: impl io::Read) -> Value {
+    let mut found = Value::Null;
+    // An error after the identifier does not matter: the message is refused in any case.
+    let _ = Identifier(&mut found).deserialize(&mut serde_json::Deserializer::from_reader(message));
+    found
+}
+
+struct Identifier<'a>(&'a mut Value);
+
+impl<'de> DeserializeSeed<'de> for Identifier<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Identifier<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a message")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        while let Some(name) = members.next_key::<String>()? {
+            if name == "id" {
+                *self.0 = members.next_value()?;
+            } else {
+                members.next_value::<IgnoredAny>()?;
+            }
         }
+        Ok(())
     }
 }
 

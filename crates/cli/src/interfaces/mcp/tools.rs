@@ -84,7 +84,7 @@ macro_rules! tools {
                 effect: ToolEffect::$effect,
                 #[cfg(test)]
                 generate: flat_schema::<$arguments>,
-                execute: |call, arguments| $execute(call, arguments_of::<$arguments>(arguments)?),
+                execute: |call, arguments| $execute(call, arguments_of::<$arguments>($name, arguments)?),
             },
         )*];
     };
@@ -121,13 +121,60 @@ pub(super) fn tools_of(role: Role) -> impl Iterator<Item = &'static LedgerTool> 
     TOOLS.iter().filter(move |tool| tool.role <= role)
 }
 
-/// The arguments of a tool. A member that is null counts as absent.
-fn arguments_of<A: DeserializeOwned>(mut arguments: Map<String, Value>) -> Result<A, ToolRefusal> {
+/// The arguments of a tool. A member that is null counts as absent. Models send objects and numbers where text is
+/// expected: their JSON is the text.
+fn arguments_of<A: DeserializeOwned>(
+    tool: &str,
+    mut arguments: Map<String, Value>,
+) -> Result<A, ToolRefusal> {
     arguments.retain(|_, value| !value.is_null());
-    serde_json::from_value(Value::Object(arguments)).map_err(|error| {
-        // A model corrects its call with the list of existing names.
-        ToolRefusal::arguments(&error.to_string().replacen("unknown variant", "unknown value", 1))
+    let schema = SCHEMAS.get(tool).cloned().unwrap_or_default();
+    let strict = serde_json::from_value(Value::Object(arguments.clone()));
+    strict.or_else(|_| serde_json::from_value(with_texts(&schema, arguments))).map_err(|error| {
+        // A model corrects its call with the list of what there is.
+        let what = error.to_string().replacen("unknown variant", "unknown value", 1);
+        ToolRefusal::arguments(&format!("{what}\nhint: {tool} takes {}", expected(&schema)))
     })
+}
+
+/// The arguments with the JSON of a value where the schema has a text.
+fn with_texts(schema: &Map<String, Value>, arguments: Map<String, Value>) -> Value {
+    let is_text = |name: &str| {
+        let member = schema.get("properties").and_then(|members| members.get(name));
+        member.is_some_and(|it| it.get("type").is_some_and(|it| it == "string"))
+    };
+    let text = |(name, value): (String, Value)| {
+        let value = match value {
+            Value::String(_) => value,
+            value if is_text(&name) => value.to_string().into(),
+            value => value,
+        };
+        (name, value)
+    };
+    arguments.into_iter().map(text).collect::<Map<_, _>>().into()
+}
+
+/// What a tool takes: the names and types of its arguments, and the words that one can have.
+fn expected(schema: &Map<String, Value>) -> String {
+    let needed = schema.get("required").and_then(Value::as_array);
+    let is_needed = |name: &str| needed.is_some_and(|it| it.iter().any(|it| it == name));
+    let argument = |(name, member): (&String, &Value)| {
+        let words = member.get("enum").and_then(Value::as_array);
+        let kind = match words {
+            Some(words) => words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" | "),
+            None => match member.get("type").and_then(Value::as_str) {
+                Some("string") => "text".to_owned(),
+                Some("array") => "list of texts".to_owned(),
+                Some(word) => word.to_owned(),
+                None => "any JSON".to_owned(),
+            },
+        };
+        format!("{name}{} ({kind})", if is_needed(name) { ", needed" } else { "" })
+    };
+    let members = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    // What is needed comes first.
+    let (first, rest): (Vec<_>, Vec<_>) = members.partition(|(name, _)| is_needed(name));
+    first.into_iter().chain(rest).map(argument).collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]
@@ -142,7 +189,7 @@ mod tests {
     use crate::interfaces::mcp::service::{listed, tool_list};
 
     /// The most tokens of `tools/list`, by the estimate of four bytes for each token.
-    const LIST_TOKENS_MAX: usize = 2500;
+    const LIST_TOKENS_MAX: usize = 2000;
 
     /// `UPDATE_GOLDEN=1` writes the file again.
     #[test]

@@ -252,28 +252,20 @@ impl Failure {
                 (error.kind().name().to_owned(), error.rejection().map(Rejection::name))
             }
         };
-        let leased = match self {
-            Self::Ledger(error) => match error.rejection() {
-                Some(Rejection::Leased { step, worker, lease_until }) => Some(LeasedStep {
-                    number: step.0,
-                    worker: worker.clone(),
-                    lease_until_micros: *lease_until,
-                }),
-                _ => None,
-            },
-            _ => None,
-        };
-        line_value(&ErrorLine {
-            kind,
-            rejection,
-            message: self.to_string(),
-            exit_code: self.code().number(),
-            leased,
-            several: match self {
-                Self::SeveralRuns(runs) => Some(ActiveRuns { runs: runs.clone() }),
-                _ => None,
-            },
-        })
+        let mut line = ErrorLine::new(&kind, &self.to_string(), self.code());
+        line.rejection = rejection;
+        match self {
+            Self::Ledger(error) => {
+                if let Some(Rejection::Leased { step, worker, lease_until }) = error.rejection() {
+                    line.number = Some(step.0);
+                    line.worker = Some(worker.clone());
+                    line.lease_until_micros = Some(*lease_until);
+                }
+            }
+            Self::SeveralRuns(runs) => line.runs = Some(runs.clone()),
+            _ => {}
+        }
+        line_value(&line)
     }
 }
 
@@ -282,39 +274,63 @@ impl Failure {
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ErrorLine {
     /// The kind of the error.
-    pub(super) kind: String,
+    kind: String,
     /// The rule of the ledger that rejected the command.
-    pub(super) rejection: Option<&'static str>,
+    rejection: Option<&'static str>,
     /// The failure, for people.
-    pub(super) message: String,
+    message: String,
+    /// The next action, for people; null if there is no particular one.
+    hint: Option<String>,
     /// The exit code of the command.
-    pub(super) exit_code: u8,
-    /// Present if a worker has the step.
-    #[serde(flatten)]
-    pub(super) leased: Option<LeasedStep>,
-    /// Present if no run is named and several are active.
-    #[serde(flatten)]
-    pub(super) several: Option<ActiveRuns>,
+    exit_code: u8,
+    /// If a worker has the step: the number of the step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number: Option<u32>,
+    /// If a worker has the step: that worker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    worker: Option<String>,
+    /// If a worker has the step: when its lease expires.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease_until_micros: Option<Timestamp>,
+    /// If no run is named and several are active: their names, at most 100.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runs: Option<Vec<String>>,
 }
 
-/// The active runs, if a command or request must name one of them.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct ActiveRuns {
-    /// The names of the active runs, at most 100.
-    runs: Vec<String>,
+impl ErrorLine {
+    /// The line of an error with this text for people, in which hints follow the message.
+    pub(super) fn new(kind: &str, text: &str, code: Code) -> Self {
+        let (message, hint) = split_hint(text);
+        Self {
+            kind: kind.to_owned(),
+            rejection: None,
+            message: message.to_owned(),
+            hint,
+            exit_code: code.number(),
+            number: None,
+            worker: None,
+            lease_until_micros: None,
+            runs: None,
+        }
+    }
 }
 
-/// The claim that prevents another one.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct LeasedStep {
-    /// The number of the step.
-    number: u32,
-    /// The worker that has it.
-    worker: String,
-    /// When its lease expires.
-    lease_until_micros: Timestamp,
+/// The mark of a hint in a text for people.
+const HINT: &str = "\nhint: ";
+
+/// The text of an error without its hints, and its hints.
+pub(crate) fn split_hint(text: &str) -> (&str, Option<String>) {
+    match text.split_once(HINT) {
+        Some((message, hints)) => (message, Some(hints.replace(HINT, "\n"))),
+        None => (text, None),
+    }
+}
+
+/// The text of an error line for people: the message, and the hint on a line of its own.
+pub(crate) fn text_of_error(line: &Value) -> String {
+    let text = |name: &str| line.get(name).and_then(Value::as_str);
+    let message = text("message").unwrap_or_default();
+    text("hint").map_or_else(|| message.to_owned(), |hint| format!("{message}{HINT}{hint}"))
 }
 
 impl From<Error> for Failure {

@@ -112,7 +112,7 @@ impl Front {
         }
         let detail = "this process is a standby, and does not know the address of the process that holds the ledger";
         let mut problem = problem(StatusCode::SERVICE_UNAVAILABLE, "no_owner", detail.to_owned());
-        problem.members.insert("retry_after".to_owned(), RETRY_AFTER_SECONDS.into());
+        problem.retry_after = Some(RETRY_AFTER_SECONDS.into());
         let mut response = problem.response();
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS));
         response
@@ -122,7 +122,7 @@ impl Front {
 /// A problem with the exit code of a ledger that another process holds.
 fn problem(status: StatusCode, kind: &str, detail: String) -> Problem {
     let mut problem = Problem::new(status, kind, detail);
-    problem.members.insert("exit_code".to_owned(), Code::Locked.number().into());
+    problem.exit_code = Some(Code::Locked.number().into());
     problem
 }
 
