@@ -3,286 +3,22 @@
 /** Any JSON. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
-/** Start a run of a plan, or propose the next version of a run's plan. */
-export interface ProposeRequest {
-  act: "propose";
-  /** The values of the inputs of a new run. */
-  inputs?: Record<string, Json>;
-  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
-  once?: string;
-  /** The plan (`plan.md`). */
-  plan: Plan;
-  /** The planner that made the plan of a new run; its cost counts in the budget of the run. */
-  planner?: PlannerUse | null;
-  /** The policy of a new run. */
-  policy?: RunPolicy;
-  /** The source of the plan. */
-  provenance?: Provenance | null;
+/** Propose a version with one more step. */
+export interface AddStepRequest {
+  act: "add_step";
+  /** The author of the version. */
+  by?: string | null;
   /** The reason. */
   reason?: string;
-  /** The run's name. */
-  run: string;
+  /** The run's name or number; by default the only run that has not ended. */
+  run?: string | null;
+  /** The step (`plan.md`). */
+  step: Step;
   /**
    * Whether the next version of a run's plan waits for approval, whatever the policy of the run says. It does so
    * if an agent makes the request that decides for no person, and over HTTP with the role of a worker.
    */
   waits_for_approval?: boolean;
-}
-
-/** A plan, as its author wrote it. */
-export interface Plan {
-  /** Join points over steps; a step depends on one by naming it in `after`. */
-  barriers?: Array<Barrier>;
-  /** Budget of a run of this plan. */
-  budget?: Budget;
-  /** Maximum numbers of attempts in flight in a run of this plan. */
-  caps?: Caps;
-  /** Background, passed to every worker. */
-  context?: string;
-  /**
-   * Whether the plan is extended during the run: the run does not end when its steps are done,
-   * and the planner is asked for more steps.
-   */
-  continues?: boolean;
-  /** Default values for steps. */
-  defaults?: Defaults;
-  /** With `continues`: the planner is asked for more steps when fewer than this are open. */
-  extend_at?: number | null;
-  /** Data of other tools, stored unchanged. */
-  extra?: Record<string, Json>;
-  /** How failures are handled. */
-  failure?: FailurePolicy;
-  /** A person must approve the plan before it becomes active. */
-  gate?: Gate | null;
-  /** Purpose of the plan, passed to every worker. */
-  goal?: string;
-  /** Values that a run needs from its start, by the name of their variable. */
-  inputs?: Record<string, PlanInput>;
-  /** Open questions. */
-  open_questions?: Array<string>;
-  /** The state that the plan leads to. */
-  outcome?: string;
-  /** The settings of owners, by their names. */
-  owners?: Record<string, OwnerSettings>;
-  /** Named groups of steps. They impose no order. */
-  phases?: Array<Phase>;
-  /** Known risks. */
-  risks?: Array<string>;
-  /** The steps, in plan order. */
-  steps?: Array<Step>;
-  /** Criteria of the whole plan, which must hold before a run is done. */
-  test_criteria?: Array<Criterion>;
-  /** Title in one line. */
-  title?: string;
-}
-
-/** A join point over named steps. */
-export interface Barrier {
-  /** Seconds after the start of the run until it breaks unless it was released. */
-  deadline_seconds?: number | null;
-  /** Name that `after` uses, unique among steps and barriers. */
-  id: string;
-  /** Ids of the member steps. */
-  members: Array<string>;
-  /** How many members must arrive. */
-  needs?: BarrierNeeds;
-  /** The effect of a break. */
-  on_break?: OnBreak;
-  /** Title in one line. */
-  title?: string;
-}
-
-/** This many members. */
-export interface BarrierNeedsAtLeast {
-  at_least: number;
-}
-
-/** The budget of a run. */
-export interface Budget {
-  /** Attempts. */
-  attempts?: number | null;
-  /** Money, in millionths of the currency unit. */
-  money_micros?: number | null;
-  /** Tokens, in and out together. */
-  tokens?: number | null;
-  /** Seconds of wall time. */
-  wall_seconds?: number | null;
-}
-
-/** Maximum numbers of attempts in flight. */
-export interface Caps {
-  /** For each named owner. */
-  owners?: Record<string, number>;
-  /** In the whole run. */
-  run?: number | null;
-  /** For each named tag or resource. */
-  tags?: Record<string, number>;
-}
-
-/** Default values for steps. */
-export interface Defaults {
-  /** See [`Step::command`]. */
-  command?: string | null;
-  /** See [`Step::idempotent`]. */
-  idempotent?: Idempotence | null;
-  /** See [`Step::lease_seconds`]. */
-  lease_seconds?: number | null;
-  /** See [`Step::owner`]. */
-  owner?: string | null;
-  /** See [`Step::repeat_limit`]. */
-  repeat_limit?: number | null;
-  /** See [`Step::retry`]. */
-  retry?: RetryPolicy | null;
-  /** See [`Step::timeout_seconds`]. */
-  timeout_seconds?: number | null;
-}
-
-/** Retry policy: how often and how soon a failed step is dispatched again. */
-export interface RetryPolicy {
-  /** Maximum delay in seconds. */
-  backoff_max_seconds?: number | null;
-  /** Each further delay in percent of the previous one; 100 keeps it constant. */
-  backoff_percent?: number | null;
-  /** Seconds before the second attempt. */
-  backoff_seconds?: number;
-  /** Maximum percentage by which a delay is shortened, so that retries spread out. */
-  jitter_percent?: number | null;
-  /** Maximum number of attempts, at least 1. */
-  max_attempts?: number;
-  /** Maximum number of attempts by failure class. */
-  per_class?: Record<string, number>;
-}
-
-/** How failures are handled in a run of the plan. */
-export interface FailurePolicy {
-  /** Decider. */
-  decider?: Decider;
-  /**
-   * Maximum number of replacement versions in one run. Changes of scope, extensions and the
-   * first active version do not count.
-   */
-  max_replans?: number | null;
-  /**
-   * The action before a step whose files changed since the plan was made. The option of a runner
-   * overrides it.
-   */
-  on_stale?: OnStale;
-  /** Rules of the plan: the first that matches decides. */
-  rules?: Array<FailureRule>;
-}
-
-/** A failure rule. */
-export interface FailureRule {
-  /** Name in the records of its decisions, unique among the rules. */
-  id: string;
-  /** The action. */
-  then: FailureAction;
-  /** The failures that it matches; all by default. */
-  when?: FailureMatch;
-}
-
-/** Request a new plan, from a named step or from the failed one. */
-export interface FailureActionReplan {
-  replan: FailureActionReplanReplan;
-}
-
-export interface FailureActionReplanReplan {
-  /** Id of the first step to redo. */
-  from?: string | null;
-}
-
-/** Ask a person. */
-export interface FailureActionEscalate {
-  escalate: FailureActionEscalateEscalate;
-}
-
-export interface FailureActionEscalateEscalate {
-  /** Seconds until the question times out. */
-  deadline_seconds?: number | null;
-  /** The action if the answer does not come in time. */
-  on_timeout?: OnTimeout | null;
-  /** Addressee. */
-  to?: string | null;
-}
-
-/** Ask another person. */
-export interface OnTimeoutEscalateTo {
-  escalate_to: string;
-}
-
-/** Use this answer. */
-export interface OnTimeoutAnswer {
-  answer: string;
-}
-
-/** The failures that a rule matches: every field that is set must match. */
-export interface FailureMatch {
-  /** CEL expression over the variables, `output`, `failure` and `budget`. */
-  cel?: string | null;
-  /** Class of the failure. */
-  class?: FailureClass | null;
-  /** Whether the work of the attempt took effect. */
-  disposition?: Disposition | null;
-  /** The step's own name for its failures: see `failure_class` of a step. */
-  failure_class?: string | null;
-  /**
-   * Number of the failure of the step, from 1: the rule matches this failure and every later
-   * one.
-   */
-  failures?: number | null;
-  /** Text that the message contains. */
-  message?: string | null;
-  /** Owner of the step. */
-  owner?: string | null;
-  /** Id of the step. */
-  step?: string | null;
-  /** A tag of the step. */
-  tag?: string | null;
-}
-
-/** A gate: a person must approve before the step is dispatched. */
-export interface Gate {
-  /** Seconds until the question times out. */
-  deadline_seconds?: number | null;
-  /** The action if the answer does not come in time. */
-  on_timeout?: OnTimeout | null;
-  /**
-   * The answers that do the step, instead of yes and no: the chosen one is its output. `value`
-   * takes any JSON value.
-   */
-  options?: Array<string>;
-  /** The question. */
-  question: string;
-  /** Addressee. */
-  to?: string | null;
-}
-
-/** A value that a run needs from its start. */
-export interface PlanInput {
-  /** A description for people. */
-  title?: string;
-  /** Its type. */
-  type?: InputType;
-}
-
-/** The settings of an owner in a plan. */
-export interface OwnerSettings {
-  /** The action at a usage limit. */
-  limit?: OwnerLimit;
-}
-
-/** The action when the workers of an owner meet a usage limit. */
-export interface OwnerLimit {
-  /** The second owner: its workers take the steps until the limit ends. */
-  then?: string | null;
-}
-
-/** A named group of steps. */
-export interface Phase {
-  /** Name that steps use. */
-  id: string;
-  /** Title in one line. */
-  title?: string;
 }
 
 /** One piece of work, done by one worker in one attempt. */
@@ -418,111 +154,163 @@ export interface FallbackVariableVariable {
   name: string;
 }
 
-/** A planner that made a plan. */
-export interface PlannerUse {
-  /** Its name. */
-  by: string;
-  /** The cost of the plan. */
-  cost?: Cost;
-  /** How long it took. */
-  duration_micros?: number;
-}
-
-/** How a run handles approval, text criteria and failures. */
-export interface RunPolicy {
-  /** Whether a plan version needs approval. */
-  approval?: ApprovalPolicy;
-  /** Whether the run continues after a step has failed. */
-  on_failure?: OnFailure;
-  /** How `text` criteria are judged. */
-  text?: TextPolicy;
-}
-
-/** The source of a plan version. */
-export interface Provenance {
-  /** The person or the program that wrote it. */
-  author?: string | null;
-  /** How sure its author is, in percent: `extra.confidence` of the plan. */
-  confidence?: number | null;
-  /** The file that it was read from. */
-  file?: string | null;
-  /** blake3 of that file. */
-  file_hash?: string | null;
-}
-
-/** Propose a version with one more step. */
-export interface AddStepRequest {
-  act: "add_step";
-  /** The author of the version. */
-  by?: string | null;
-  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
-  once?: string;
-  /** The reason. */
-  reason?: string;
-  /** The run's name or number; by default the only run that has not ended. */
-  run?: string | null;
-  /** The step (`plan.md`). */
-  step: Step;
+/** A gate: a person must approve before the step is dispatched. */
+export interface Gate {
+  /** Seconds until the question times out. */
+  deadline_seconds?: number | null;
+  /** The action if the answer does not come in time. */
+  on_timeout?: OnTimeout | null;
   /**
-   * Whether the next version of a run's plan waits for approval, whatever the policy of the run says. It does so
-   * if an agent makes the request that decides for no person, and over HTTP with the role of a worker.
+   * The answers that do the step, instead of yes and no: the chosen one is its output. `value`
+   * takes any JSON value.
    */
-  waits_for_approval?: boolean;
+  options?: Array<string>;
+  /** The question. */
+  question: string;
+  /** Addressee. */
+  to?: string | null;
 }
 
-/**
- * Approve or reject the version that waits for review. If a question asks for the approval, the
- * review answers that question.
- */
-export interface ReviewRequest {
-  act: "review";
+/** Ask another person. */
+export interface OnTimeoutEscalateTo {
+  escalate_to: string;
+}
+
+/** Use this answer. */
+export interface OnTimeoutAnswer {
+  answer: string;
+}
+
+/** Retry policy: how often and how soon a failed step is dispatched again. */
+export interface RetryPolicy {
+  /** Maximum delay in seconds. */
+  backoff_max_seconds?: number | null;
+  /** Each further delay in percent of the previous one; 100 keeps it constant. */
+  backoff_percent?: number | null;
+  /** Seconds before the second attempt. */
+  backoff_seconds?: number;
+  /** Maximum percentage by which a delay is shortened, so that retries spread out. */
+  jitter_percent?: number | null;
+  /** Maximum number of attempts, at least 1. */
+  max_attempts?: number;
+  /** Maximum number of attempts by failure class. */
+  per_class?: Record<string, number>;
+}
+
+/** Answer a question. */
+export interface AnswerRequest {
+  act: "answer";
+  /** One of its options. */
+  answer: string;
   /** The author, for the record. */
   by: string;
   /** The reason. */
   note?: string;
-  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
-  once?: string;
-  /** The decision. */
-  review: Review;
-  /** The run's name or number. */
-  run: string;
+  /** The number of the question. */
+  question: number;
+  /** With the answer `raise`: by how much each part of the exhausted budget is raised, as in `budget`. */
+  raise?: Record<string, number>;
   /**
-   * The hash that the author was shown, or a prefix of it: if it has changed, the review is
+   * The hash that the question showed, or a prefix of it: if it has changed, the answer is
    * rejected.
    */
   shown?: string | null;
 }
 
-/** Request another plan version. The named step and the steps that follow from it are redone. */
-export interface RequestPlanRequest {
-  act: "request_plan";
+/** Answer all open questions that take this answer. */
+export interface AnswerAllRequest {
+  act: "answer_all";
+  /** One of the options of each question. */
+  answer: string;
   /** The author, for the record. */
   by: string;
-  /** The id or number of the first step to do again. */
-  from?: string | null;
-  /** Why another version is needed. */
-  kind?: PlanRequestKind;
-  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
-  once?: string;
-  /** The reason, for people and planners. */
-  reason: string;
-  /** The run's name or number. */
-  run: string;
-  /** The attempt that requests it. */
-  token?: string | null;
+  /** Only questions about failures of this class, or `usage_limit`; all questions by default. */
+  class?: string | null;
+  /** The reason. */
+  note?: string;
+  /** The run's name or number; all runs by default. */
+  run?: string | null;
 }
 
-/** Withdraw the request for another plan version. */
-export interface WithdrawRequest {
-  act: "withdraw";
+/** Answer the open item of a step: a question, a failure or an unknown outcome. */
+export interface AnswerStepRequest {
+  act: "answer_step";
+  /**
+   * One of the options of the question; a decision about the failure; or `landed` or
+   * `did-not-happen`.
+   */
+  answer: string;
   /** The author, for the record. */
   by: string;
-  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
-  once?: string;
+  /** The reason. */
+  note?: string;
+  /** The run's name or number. */
+  run: string;
+  /**
+   * The hash that the question showed, or a prefix of it: if it has changed, the answer is
+   * rejected.
+   */
+  shown?: string | null;
+  /** The step's id or number. */
+  step: string;
+}
+
+/** Change a budget. */
+export interface BudgetRequest {
+  act: "budget";
+  /** The author, for the record. */
+  by: string;
+  /** The change: a part that is not named does not change. */
+  change: BudgetChange;
+  /** The run's name or number; the whole ledger by default. */
+  run?: string | null;
+}
+
+/** Set these parts; null for no limit. */
+export interface BudgetChangeSet {
+  set: Record<string, number | null>;
+}
+
+/** Raise these parts by these amounts. */
+export interface BudgetChangeRaise {
+  raise: Record<string, number>;
+}
+
+/** Cancel a run. */
+export interface CancelRequest {
+  act: "cancel";
+  /** The author, for the record. */
+  by: string;
   /** The reason. */
   reason?: string;
   /** The run's name or number. */
   run: string;
+}
+
+/** Set or lift a cap. */
+export interface CapRequest {
+  act: "cap";
+  /** The author, for the record. */
+  by: string;
+  /** How many of them may be in flight at once; null removes the cap. */
+  limit?: number | null;
+  /** The attempts that count. */
+  scope: Scope;
+}
+
+/** One run, by name or number. */
+export interface ScopeRun {
+  run: string;
+}
+
+/** One owner, across all runs. */
+export interface ScopeOwner {
+  owner: string;
+}
+
+/** One tag or resource, across all runs. */
+export interface ScopeTag {
+  tag: string;
 }
 
 /** Dispatch a step to a worker: the named step, or the first one in the queue. */
@@ -541,8 +329,6 @@ export interface ClaimRequest {
   last?: Array<RunStep>;
   /** The length of the lease; that of the plan by default. */
   lease_seconds?: number | null;
-  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
-  once?: string;
   /** Only steps of these owners or without an owner; by default all but those of people. */
   owners?: Array<string>;
   /** The run's name or number; by default the only run that has not ended. */
@@ -588,43 +374,402 @@ export interface RunStep {
   step: StepNumber;
 }
 
-/** Renew the lease of an attempt. */
-export interface RenewRequest {
-  act: "renew";
-  /** The length of the lease; that of the plan by default. */
-  lease_seconds?: number | null;
-  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
-  once?: string;
-  /** The attempt's token. */
-  token: string;
+/** Delete blobs that no record references. */
+export interface CollectBlobsRequest {
+  act: "collect_blobs";
 }
 
-/** Release an attempt. */
-export interface ReleaseRequest {
-  act: "release";
-  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
-  once?: string;
-  /** The reason. */
-  reason?: string;
-  /** The attempt's token. */
-  token: string;
-  /** Whether its work had begun. */
-  work?: Work;
-}
-
-/** Release the attempt of a dead worker, as a person. The attempt may have had side effects. */
-export interface ReleaseStepRequest {
-  act: "release_step";
+/** Decide about a failed attempt, if the plan leaves the decision to an external decider. */
+export interface DecideRequest {
+  act: "decide";
+  /** The delay of a retry. */
+  after_seconds?: number | null;
   /** The author, for the record. */
   by: string;
-  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
-  once?: string;
+  /** `retry`, `fail`, `fallback`, `replan`, `escalate`, `abort` or `outcome_unknown`. */
+  decision: string;
+  /** For a replan: the id or number of the first step to do again. */
+  from?: string | null;
   /** The reason. */
   reason?: string;
-  /** The run's name or number; by default the only run that has not ended. */
-  run?: string | null;
+  /** The rule that decided, for the record. */
+  rule: string;
+  /** The run's name or number. */
+  run: string;
   /** The step's id or number. */
   step: string;
+}
+
+/** Record the start or the end of a side effect. */
+export interface EffectRequest {
+  act: "effect";
+  /** A description for people; the key by default. */
+  effect?: string;
+  /** The key that identifies the effect within the run. */
+  key: string;
+  /** The progress of the effect. */
+  state: EffectState;
+  /** The attempt's token. */
+  token: string;
+}
+
+/** Fork a run: after a record, or before the first dispatch of a step. */
+export interface ForkRequest {
+  act: "fork";
+  /** The last record of the run to keep; either this or `step`. */
+  at?: number | null;
+  /** The author, for the record. */
+  by: string;
+  /** The new run's name. */
+  name: string;
+  /** The run's name or number. */
+  run: string;
+  /** The step, by id or number: the new run begins before its first dispatch. */
+  step?: string | null;
+}
+
+/** Judge the open text criteria of a reported step, or of the plan. */
+export interface JudgeRequest {
+  act: "judge";
+  /** The author, for the record. */
+  by: string;
+  /** The grounds for the verdict. */
+  evidence?: string;
+  /** Whether the criteria hold. */
+  ruling: Ruling;
+  /** The run's name or number. */
+  run: string;
+  /** The step's id or number, or `plan`. */
+  step: string;
+}
+
+/** Record a note about the ledger, a run or a step. */
+export interface NoteRequest {
+  act: "note";
+  /** The author, for the record. */
+  by: string;
+  /** The run's name or number. Without run and step the note is about the ledger. */
+  run?: string | null;
+  /** The step's id or number. */
+  step?: string | null;
+  /** The text of the note. */
+  text: string;
+}
+
+/** Stop dispatch in a run. */
+export interface PauseRequest {
+  act: "pause";
+  /** The author, for the record. */
+  by: string;
+  /** Whether the guards of a runner pause the run, and not a person. */
+  by_runner?: boolean;
+  /** The reason. */
+  reason?: string;
+  /** The run's name or number. */
+  run: string;
+}
+
+/** Start a run of a plan, or propose the next version of a run's plan. */
+export interface ProposeRequest {
+  act: "propose";
+  /** The values of the inputs of a new run. */
+  inputs?: Record<string, Json>;
+  /** The plan (`plan.md`). */
+  plan: Plan;
+  /** The planner that made the plan of a new run; its cost counts in the budget of the run. */
+  planner?: PlannerUse | null;
+  /** The policy of a new run. */
+  policy?: RunPolicy;
+  /** The source of the plan. */
+  provenance?: Provenance | null;
+  /** The reason. */
+  reason?: string;
+  /** The run's name. */
+  run: string;
+  /**
+   * Whether the next version of a run's plan waits for approval, whatever the policy of the run says. It does so
+   * if an agent makes the request that decides for no person, and over HTTP with the role of a worker.
+   */
+  waits_for_approval?: boolean;
+}
+
+/** A plan, as its author wrote it. */
+export interface Plan {
+  /** Join points over steps; a step depends on one by naming it in `after`. */
+  barriers?: Array<Barrier>;
+  /** Budget of a run of this plan. */
+  budget?: Budget;
+  /** Maximum numbers of attempts in flight in a run of this plan. */
+  caps?: Caps;
+  /** Background, passed to every worker. */
+  context?: string;
+  /**
+   * Whether the plan is extended during the run: the run does not end when its steps are done,
+   * and the planner is asked for more steps.
+   */
+  continues?: boolean;
+  /** Default values for steps. */
+  defaults?: Defaults;
+  /** With `continues`: the planner is asked for more steps when fewer than this are open. */
+  extend_at?: number | null;
+  /** Data of other tools, stored unchanged. */
+  extra?: Record<string, Json>;
+  /** How failures are handled. */
+  failure?: FailurePolicy;
+  /** A person must approve the plan before it becomes active. */
+  gate?: Gate | null;
+  /** Purpose of the plan, passed to every worker. */
+  goal?: string;
+  /** Values that a run needs from its start, by the name of their variable. */
+  inputs?: Record<string, PlanInput>;
+  /** Open questions. */
+  open_questions?: Array<string>;
+  /** The state that the plan leads to. */
+  outcome?: string;
+  /** The settings of owners, by their names. */
+  owners?: Record<string, OwnerSettings>;
+  /** Named groups of steps. They impose no order. */
+  phases?: Array<Phase>;
+  /** Known risks. */
+  risks?: Array<string>;
+  /** The steps, in plan order. */
+  steps?: Array<Step>;
+  /** Criteria of the whole plan, which must hold before a run is done. */
+  test_criteria?: Array<Criterion>;
+  /** Title in one line. */
+  title?: string;
+}
+
+/** A join point over named steps. */
+export interface Barrier {
+  /** Seconds after the start of the run until it breaks unless it was released. */
+  deadline_seconds?: number | null;
+  /** Name that `after` uses, unique among steps and barriers. */
+  id: string;
+  /** Ids of the member steps. */
+  members: Array<string>;
+  /** How many members must arrive. */
+  needs?: BarrierNeeds;
+  /** The effect of a break. */
+  on_break?: OnBreak;
+  /** Title in one line. */
+  title?: string;
+}
+
+/** This many members. */
+export interface BarrierNeedsAtLeast {
+  at_least: number;
+}
+
+/** The budget of a run. */
+export interface Budget {
+  /** Attempts. */
+  attempts?: number | null;
+  /** Money, in millionths of the currency unit. */
+  money_micros?: number | null;
+  /** Tokens, in and out together. */
+  tokens?: number | null;
+  /** Seconds of wall time. */
+  wall_seconds?: number | null;
+}
+
+/** Maximum numbers of attempts in flight. */
+export interface Caps {
+  /** For each named owner. */
+  owners?: Record<string, number>;
+  /** In the whole run. */
+  run?: number | null;
+  /** For each named tag or resource. */
+  tags?: Record<string, number>;
+}
+
+/** Default values for steps. */
+export interface Defaults {
+  /** See [`Step::command`]. */
+  command?: string | null;
+  /** See [`Step::idempotent`]. */
+  idempotent?: Idempotence | null;
+  /** See [`Step::lease_seconds`]. */
+  lease_seconds?: number | null;
+  /** See [`Step::owner`]. */
+  owner?: string | null;
+  /** See [`Step::repeat_limit`]. */
+  repeat_limit?: number | null;
+  /** See [`Step::retry`]. */
+  retry?: RetryPolicy | null;
+  /** See [`Step::timeout_seconds`]. */
+  timeout_seconds?: number | null;
+}
+
+/** How failures are handled in a run of the plan. */
+export interface FailurePolicy {
+  /** Decider. */
+  decider?: Decider;
+  /**
+   * Maximum number of replacement versions in one run. Changes of scope, extensions and the
+   * first active version do not count.
+   */
+  max_replans?: number | null;
+  /**
+   * The action before a step whose files changed since the plan was made. The option of a runner
+   * overrides it.
+   */
+  on_stale?: OnStale;
+  /** Rules of the plan: the first that matches decides. */
+  rules?: Array<FailureRule>;
+}
+
+/** A failure rule. */
+export interface FailureRule {
+  /** Name in the records of its decisions, unique among the rules. */
+  id: string;
+  /** The action. */
+  then: FailureAction;
+  /** The failures that it matches; all by default. */
+  when?: FailureMatch;
+}
+
+/** Request a new plan, from a named step or from the failed one. */
+export interface FailureActionReplan {
+  replan: FailureActionReplanReplan;
+}
+
+export interface FailureActionReplanReplan {
+  /** Id of the first step to redo. */
+  from?: string | null;
+}
+
+/** Ask a person. */
+export interface FailureActionEscalate {
+  escalate: FailureActionEscalateEscalate;
+}
+
+export interface FailureActionEscalateEscalate {
+  /** Seconds until the question times out. */
+  deadline_seconds?: number | null;
+  /** The action if the answer does not come in time. */
+  on_timeout?: OnTimeout | null;
+  /** Addressee. */
+  to?: string | null;
+}
+
+/** The failures that a rule matches: every field that is set must match. */
+export interface FailureMatch {
+  /** CEL expression over the variables, `output`, `failure` and `budget`. */
+  cel?: string | null;
+  /** Class of the failure. */
+  class?: FailureClass | null;
+  /** Whether the work of the attempt took effect. */
+  disposition?: Disposition | null;
+  /** The step's own name for its failures: see `failure_class` of a step. */
+  failure_class?: string | null;
+  /**
+   * Number of the failure of the step, from 1: the rule matches this failure and every later
+   * one.
+   */
+  failures?: number | null;
+  /** Text that the message contains. */
+  message?: string | null;
+  /** Owner of the step. */
+  owner?: string | null;
+  /** Id of the step. */
+  step?: string | null;
+  /** A tag of the step. */
+  tag?: string | null;
+}
+
+/** A value that a run needs from its start. */
+export interface PlanInput {
+  /** Its value if none is given; without one, a value must be given. */
+  default?: Json;
+  /** A description for people. */
+  title?: string;
+  /** Its type. */
+  type?: InputType;
+}
+
+/** The settings of an owner in a plan. */
+export interface OwnerSettings {
+  /** The action at a usage limit. */
+  limit?: OwnerLimit;
+}
+
+/** The action when the workers of an owner meet a usage limit. */
+export interface OwnerLimit {
+  /** The second owner: its workers take the steps until the limit ends. */
+  then?: string | null;
+}
+
+/** A named group of steps. */
+export interface Phase {
+  /** Name that steps use. */
+  id: string;
+  /** Title in one line. */
+  title?: string;
+}
+
+/** A planner that made a plan. */
+export interface PlannerUse {
+  /** Its name. */
+  by: string;
+  /** The cost of the plan. */
+  cost?: Cost;
+  /** How long it took. */
+  duration_micros?: number;
+}
+
+/** How a run handles approval, text criteria and failures. */
+export interface RunPolicy {
+  /** Whether a plan version needs approval. */
+  approval?: ApprovalPolicy;
+  /** Whether the run continues after a step has failed. */
+  on_failure?: OnFailure;
+  /** How `text` criteria are judged. */
+  text?: TextPolicy;
+}
+
+/** The source of a plan version. */
+export interface Provenance {
+  /** The person or the program that wrote it. */
+  author?: string | null;
+  /** How sure its author is, in percent: `extra.confidence` of the plan. */
+  confidence?: number | null;
+  /** The file that it was read from. */
+  file?: string | null;
+  /** blake3 of that file. */
+  file_hash?: string | null;
+}
+
+/**
+ * Delete the oldest segments. A client that archives them does so first, without the lock, and then
+ * requests to prune only the archived segments.
+ */
+export interface PruneRequest {
+  act: "prune";
+  /** The archive that contains them, if any. */
+  archive?: ArchiveReference | null;
+  /** The author, for the record. */
+  by: string;
+  /** The segments that may be deleted. */
+  extent: RetentionLimit;
+}
+
+/** The archive that holds the pruned segments. */
+export interface ArchiveReference {
+  /** BLAKE3 of the whole archive, in hexadecimal. */
+  blake3: string;
+  /** Its name, for people. */
+  file: string;
+}
+
+/** All segments whose last record is at most this one. */
+export interface RetentionLimitRecord {
+  record: number;
+}
+
+/** Both limits: the segments must satisfy `EndedRuns` and `Record`. */
+export interface RetentionLimitEndedUpTo {
+  ended_up_to: number;
 }
 
 /** Record a worker's receipt; with `next`, dispatch the next step to the worker in the same commit. */
@@ -636,8 +781,6 @@ export interface ReceiptRequest {
   log_tail?: string;
   /** The worker of the next step, if the next step is to be dispatched. */
   next?: NextStep | null;
-  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
-  once?: string;
   /** The receipt (`hand-off.md`). */
   receipt: ReceiptFile;
   /** The attempt's token. */
@@ -702,142 +845,54 @@ export interface ArtifactEntry {
   path: string;
 }
 
-/** Record the start or the end of a side effect. */
-export interface EffectRequest {
-  act: "effect";
-  /** A description for people; the key by default. */
-  effect?: string;
-  /** The key that identifies the effect within the run. */
-  key: string;
-  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
-  once?: string;
-  /** The progress of the effect. */
-  state: EffectState;
+/** Release an attempt. */
+export interface ReleaseRequest {
+  act: "release";
+  /** The reason. */
+  reason?: string;
+  /** The attempt's token. */
+  token: string;
+  /** Whether its work had begun. */
+  work?: Work;
+}
+
+/** Release the attempt of a dead worker, as a person. The attempt may have had side effects. */
+export interface ReleaseStepRequest {
+  act: "release_step";
+  /** The author, for the record. */
+  by: string;
+  /** The reason. */
+  reason?: string;
+  /** The run's name or number; by default the only run that has not ended. */
+  run?: string | null;
+  /** The step's id or number. */
+  step: string;
+}
+
+/** Renew the lease of an attempt. */
+export interface RenewRequest {
+  act: "renew";
+  /** The length of the lease; that of the plan by default. */
+  lease_seconds?: number | null;
   /** The attempt's token. */
   token: string;
 }
 
-/** Judge the open text criteria of a reported step, or of the plan. */
-export interface JudgeRequest {
-  act: "judge";
+/** Request another plan version. The named step and the steps that follow from it are redone. */
+export interface RequestPlanRequest {
+  act: "request_plan";
   /** The author, for the record. */
   by: string;
-  /** The grounds for the verdict. */
-  evidence?: string;
-  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
-  once?: string;
-  /** Whether the criteria hold. */
-  ruling: Ruling;
-  /** The run's name or number. */
-  run: string;
-  /** The step's id or number, or `plan`. */
-  step: string;
-}
-
-/** Record the verdict on a `command` criterion of a reported attempt, or of the plan. */
-export interface VerdictRequest {
-  act: "verdict";
-  /** The author, for the record. */
-  by: string;
-  /** The position of the criterion, from 0. */
-  criterion: number;
-  /** The grounds for the verdict. */
-  evidence?: string;
-  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
-  once?: string;
-  /** Whether the criterion holds. */
-  ruling: Ruling;
-  /** The run's name or number; by default the only run that has not ended. */
-  run?: string | null;
-  /** The number of the attempt's token; without it, the criterion is one of the plan. */
-  token?: number | null;
-}
-
-/** Answer a question. */
-export interface AnswerRequest {
-  act: "answer";
-  /** One of its options. */
-  answer: string;
-  /** The author, for the record. */
-  by: string;
-  /** The reason. */
-  note?: string;
-  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
-  once?: string;
-  /** The number of the question. */
-  question: number;
-  /** With the answer `raise`: by how much each part of the exhausted budget is raised, as in `budget`. */
-  raise?: Record<string, number>;
-  /**
-   * The hash that the question showed, or a prefix of it: if it has changed, the answer is
-   * rejected.
-   */
-  shown?: string | null;
-}
-
-/** Answer the open item of a step: a question, a failure or an unknown outcome. */
-export interface AnswerStepRequest {
-  act: "answer_step";
-  /**
-   * One of the options of the question; a decision about the failure; or `landed` or
-   * `did-not-happen`.
-   */
-  answer: string;
-  /** The author, for the record. */
-  by: string;
-  /** The reason. */
-  note?: string;
-  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
-  once?: string;
-  /** The run's name or number. */
-  run: string;
-  /**
-   * The hash that the question showed, or a prefix of it: if it has changed, the answer is
-   * rejected.
-   */
-  shown?: string | null;
-  /** The step's id or number. */
-  step: string;
-}
-
-/** Answer all open questions that take this answer. */
-export interface AnswerAllRequest {
-  act: "answer_all";
-  /** One of the options of each question. */
-  answer: string;
-  /** The author, for the record. */
-  by: string;
-  /** Only questions about failures of this class, or `usage_limit`; all questions by default. */
-  class?: string | null;
-  /** The reason. */
-  note?: string;
-  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
-  once?: string;
-  /** The run's name or number; all runs by default. */
-  run?: string | null;
-}
-
-/** Decide about a failed attempt, if the plan leaves the decision to an external decider. */
-export interface DecideRequest {
-  act: "decide";
-  /** The delay of a retry. */
-  after_seconds?: number | null;
-  /** The author, for the record. */
-  by: string;
-  /** `retry`, `fail`, `fallback`, `replan`, `escalate`, `abort` or `outcome_unknown`. */
-  decision: string;
-  /** For a replan: the id or number of the first step to do again. */
+  /** The id or number of the first step to do again. */
   from?: string | null;
-  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
-  once?: string;
-  /** The reason. */
-  reason?: string;
-  /** The rule that decided, for the record. */
-  rule: string;
+  /** Why another version is needed. */
+  kind?: PlanRequestKind;
+  /** The reason, for people and planners. */
+  reason: string;
   /** The run's name or number. */
   run: string;
-  /** The step's id or number. */
-  step: string;
+  /** The attempt that requests it. */
+  token?: string | null;
 }
 
 /**
@@ -849,8 +904,6 @@ export interface RetryRequest {
   act: "retry";
   /** The author, for the record. */
   by: string;
-  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
-  once?: string;
   /** Why a step that is accepted or skipped is done again, for its worker. */
   reason?: string;
   /** The run's name or number. */
@@ -859,19 +912,25 @@ export interface RetryRequest {
   step?: string | null;
 }
 
-/** Skip a step. */
-export interface SkipRequest {
-  act: "skip";
+/**
+ * Approve or reject the version that waits for review. If a question asks for the approval, the
+ * review answers that question.
+ */
+export interface ReviewRequest {
+  act: "review";
   /** The author, for the record. */
   by: string;
-  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
-  once?: string;
   /** The reason. */
-  reason: string;
+  note?: string;
+  /** The decision. */
+  review: Review;
   /** The run's name or number. */
   run: string;
-  /** The step's id or number. */
-  step: string;
+  /**
+   * The hash that the author was shown, or a prefix of it: if it has changed, the review is
+   * rejected.
+   */
+  shown?: string | null;
 }
 
 /** Set a variable. */
@@ -883,78 +942,33 @@ export interface SetRequest {
   if_version?: number | null;
   /** The variable's name. */
   name: string;
-  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
-  once?: string;
   /** The run's name or number; by default the only run that has not ended. */
   run?: string | null;
   /** Its value: any JSON. */
   value: Json;
 }
 
-/** Change a budget. */
-export interface BudgetRequest {
-  act: "budget";
+/** Skip a step. */
+export interface SkipRequest {
+  act: "skip";
   /** The author, for the record. */
   by: string;
-  /** The change: a part that is not named does not change. */
-  change: BudgetChange;
-  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
-  once?: string;
-  /** The run's name or number; the whole ledger by default. */
-  run?: string | null;
-}
-
-/** Set these parts; null for no limit. */
-export interface BudgetChangeSet {
-  set: Record<string, number | null>;
-}
-
-/** Raise these parts by these amounts. */
-export interface BudgetChangeRaise {
-  raise: Record<string, number>;
-}
-
-/** Set or lift a cap. */
-export interface CapRequest {
-  act: "cap";
-  /** The author, for the record. */
-  by: string;
-  /** How many of them may be in flight at once; null removes the cap. */
-  limit?: number | null;
-  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
-  once?: string;
-  /** The attempts that count. */
-  scope: Scope;
-}
-
-/** One run, by name or number. */
-export interface ScopeRun {
-  run: string;
-}
-
-/** One owner, across all runs. */
-export interface ScopeOwner {
-  owner: string;
-}
-
-/** One tag or resource, across all runs. */
-export interface ScopeTag {
-  tag: string;
-}
-
-/** Stop dispatch in a run. */
-export interface PauseRequest {
-  act: "pause";
-  /** The author, for the record. */
-  by: string;
-  /** Whether the guards of a runner pause the run, and not a person. */
-  by_runner?: boolean;
-  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
-  once?: string;
   /** The reason. */
-  reason?: string;
+  reason: string;
   /** The run's name or number. */
   run: string;
+  /** The step's id or number. */
+  step: string;
+}
+
+/** Write a snapshot. */
+export interface SnapshotRequest {
+  act: "snapshot";
+}
+
+/** Record expired leases, delays and deadlines. */
+export interface TickRequest {
+  act: "tick";
 }
 
 /** Unpause a run. */
@@ -962,201 +976,36 @@ export interface UnpauseRequest {
   act: "unpause";
   /** The author, for the record. */
   by: string;
-  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
-  once?: string;
   /** The run's name or number. */
   run: string;
 }
 
-/** Cancel a run. */
-export interface CancelRequest {
-  act: "cancel";
+/** Record the verdict on a `command` criterion of a reported attempt, or of the plan. */
+export interface VerdictRequest {
+  act: "verdict";
   /** The author, for the record. */
   by: string;
-  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
-  once?: string;
+  /** The position of the criterion, from 0. */
+  criterion: number;
+  /** The grounds for the verdict. */
+  evidence?: string;
+  /** Whether the criterion holds. */
+  ruling: Ruling;
+  /** The run's name or number; by default the only run that has not ended. */
+  run?: string | null;
+  /** The number of the attempt's token; without it, the criterion is one of the plan. */
+  token?: number | null;
+}
+
+/** Withdraw the request for another plan version. */
+export interface WithdrawRequest {
+  act: "withdraw";
+  /** The author, for the record. */
+  by: string;
   /** The reason. */
   reason?: string;
   /** The run's name or number. */
   run: string;
-}
-
-/** Fork a run: after a record, or before the first dispatch of a step. */
-export interface ForkRequest {
-  act: "fork";
-  /** The last record of the run to keep; either this or `step`. */
-  at?: number | null;
-  /** The author, for the record. */
-  by: string;
-  /** The new run's name. */
-  name: string;
-  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
-  once?: string;
-  /** The run's name or number. */
-  run: string;
-  /** The step, by id or number: the new run begins before its first dispatch. */
-  step?: string | null;
-}
-
-/** Record a note about the ledger, a run or a step. */
-export interface NoteRequest {
-  act: "note";
-  /** The author, for the record. */
-  by: string;
-  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
-  once?: string;
-  /** The run's name or number. Without run and step the note is about the ledger. */
-  run?: string | null;
-  /** The step's id or number. */
-  step?: string | null;
-  /** The text of the note. */
-  text: string;
-}
-
-/** Record expired leases, delays and deadlines. */
-export interface TickRequest {
-  act: "tick";
-  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
-  once?: string;
-}
-
-/** Write a snapshot. */
-export interface SnapshotRequest {
-  act: "snapshot";
-  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
-  once?: string;
-}
-
-/**
- * Delete the oldest segments. A client that archives them does so first, without the lock, and then
- * requests to prune only the archived segments.
- */
-export interface PruneRequest {
-  act: "prune";
-  /** The archive that contains them, if any. */
-  archive?: ArchiveReference | null;
-  /** The author, for the record. */
-  by: string;
-  /** The segments that may be deleted. */
-  extent: RetentionLimit;
-  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
-  once?: string;
-}
-
-/** The archive that holds the pruned segments. */
-export interface ArchiveReference {
-  /** BLAKE3 of the whole archive, in hexadecimal. */
-  blake3: string;
-  /** Its name, for people. */
-  file: string;
-}
-
-/** All segments whose last record is at most this one. */
-export interface RetentionLimitRecord {
-  record: number;
-}
-
-/** Both limits: the segments must satisfy `EndedRuns` and `Record`. */
-export interface RetentionLimitEndedUpTo {
-  ended_up_to: number;
-}
-
-/** Delete blobs that no record references. */
-export interface CollectBlobsRequest {
-  act: "collect_blobs";
-  /** The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same. */
-  once?: string;
-}
-
-/** A command or request failed. */
-export interface ErrorLine {
-  /** The exit code of the command. */
-  exit_code: number;
-  /** The next action, for people; null if there is no particular one. */
-  hint: string | null;
-  /** The kind of the error. */
-  kind: string;
-  /** If a worker has the step: when its lease expires. */
-  lease_until_micros?: number | null;
-  /** The failure, for people. */
-  message: string;
-  /** If a worker has the step: the number of the step. */
-  number?: number | null;
-  /** The rule of the ledger that rejected the command. */
-  rejection: string | null;
-  /** If no run is named and several are active: their names, at most 100. */
-  runs?: Array<string> | null;
-  type: "error";
-  /** If a worker has the step: that worker. */
-  worker?: string | null;
-}
-
-/** The value of a variable. */
-export interface VariableLine {
-  /** The variable. */
-  name: string;
-  /** The run, by name. */
-  run: string;
-  type: "variable";
-  /** The value: any JSON; null if it is not set. */
-  value: AnyJson;
-  /** How often it was set. */
-  version: number;
-}
-
-/** The server is ready. */
-export interface ServingLine {
-  /** Whether a judge of the server checks reported steps. */
-  checks: boolean;
-  /** The address for HTTP. */
-  http: string | null;
-  /** The last record of the ledger. */
-  seq: number;
-  /** The log in a store; null if the log is in the folder alone. */
-  store: HeldStoreJson | null;
-  type: "serving";
-}
-
-/** The log of a ledger in a store, of a server that holds it. */
-export interface HeldStoreJson {
-  /** When the server acknowledges a result: `store`, `bounded:5s` or `local`. */
-  ack: string;
-  /**
-   * The first record of the folder that the log does not have: it was never acknowledged. Null
-   * if there is none.
-   */
-  dropped_first: number | null;
-  /** The last such record. */
-  dropped_last: number | null;
-  /** The epoch that the server opened. */
-  epoch: number;
-  /** The server, in hexadecimal, as in its slots. */
-  node: string;
-  /** How many records the store got that only the folder had. */
-  shipped: number;
-  /** How many records the folder got from the store. */
-  taken_in: number;
-  /** The address. */
-  url: string;
-}
-
-/** Criteria were judged. */
-export interface JudgedLine {
-  /** How many criteria were judged. */
-  criteria: number;
-  /** The step number; null for the plan. */
-  number: number | null;
-  /** Whether the criteria hold. */
-  ruling: Ruling;
-  /** The run. */
-  run: string;
-  /** The status of the run. */
-  run_status: string;
-  /** The status of the step; null for the plan. */
-  status: StepStatus | null;
-  /** The step's id; null for the plan. */
-  step: string | null;
-  type: "judged";
 }
 
 /** A question, a failure or an unknown outcome was resolved. */
@@ -1178,65 +1027,6 @@ export interface AnsweredLine {
   /** The step's id; null for a question about the run. */
   step: string | null;
   type: "answered";
-}
-
-/** An open question that was not answered with the others. */
-export interface NotAnsweredLine {
-  /** The step number. */
-  number: number | null;
-  /** The number of the question. */
-  question: number;
-  /** The run. */
-  run: string;
-  /** The step's id; null for a question about the run. */
-  step: string | null;
-  type: "not_answered";
-  /** Why it was not answered. */
-  why: string;
-}
-
-/** The oldest segments were deleted. */
-export interface PrunedLine {
-  /** The two snapshots at the start of the pruned log. */
-  anchors: Array<Anchor>;
-  /** Their total size. */
-  bytes: number;
-  /** The chain value of the last deleted record, in hexadecimal. */
-  chain: string;
-  /** The first deleted record. */
-  first_seq: number;
-  /** The last deleted record. */
-  last_seq: number;
-  /** Names of runs that have not ended, and lose a part of their history. */
-  open_runs: Array<string>;
-  /** The deleted segments. */
-  segments: Array<string>;
-  /** Deleted snapshots below `last_seq`, which are useless without the log. */
-  snapshots: Array<string>;
-  type: "pruned";
-}
-
-/** A snapshot of the state from which a pruned log starts. */
-export interface Anchor {
-  /** Its chain value, in hexadecimal. */
-  chain: string;
-  /** Its file name in the folder of snapshots. */
-  file: string;
-  /** The last record that its state includes. */
-  seq: number;
-  /** Hash of the state, in hexadecimal. */
-  state_hash: string;
-}
-
-/** Blobs were deleted. */
-export interface CollectedLine {
-  /** How many. */
-  blobs: number;
-  /** Their total size. */
-  bytes: number;
-  type: "collected";
-  /** Files that were unfinished, or are being written. */
-  unfinished: number;
 }
 
 /** The budget of a run or of the ledger. */
@@ -1314,6 +1104,115 @@ export interface PlanCap {
   run: string;
 }
 
+/** Blobs were deleted. */
+export interface CollectedLine {
+  /** How many. */
+  blobs: number;
+  /** Their total size. */
+  bytes: number;
+  type: "collected";
+  /** Files that were unfinished, or are being written. */
+  unfinished: number;
+}
+
+/** A decision was recorded. */
+export interface DecidedLine {
+  /** The decision. */
+  decision: string;
+  /** The step number. */
+  number: number;
+  /** The rule that decided. */
+  rule: string;
+  /** The run. */
+  run: string;
+  /** The status of the step. */
+  status: StepStatus;
+  /** The step's id. */
+  step: string;
+  type: "decided";
+}
+
+/** The progress of a side effect was recorded. */
+export interface EffectLine {
+  /** The key of the effect. */
+  key: string;
+  /** The step number. */
+  number: number;
+  /** The run. */
+  run: string;
+  /** The progress of the effect. */
+  state: EffectState;
+  /** The step's id. */
+  step: string;
+  /** The number of the attempt's token. */
+  token: number;
+  type: "effect";
+}
+
+/** A run was forked. */
+export interface ForkedLine {
+  /** The last record of the parent that the new run includes. */
+  at_seq: number;
+  /** The steps that must not be done twice and were begun in the parent; the run is paused before them. */
+  begun_before?: Array<string>;
+  /** The record of the request for a new plan that was open, which the new run has, too. */
+  open_request?: number | null;
+  /** The run that was forked. */
+  parent: string;
+  /** The new run. */
+  run: string;
+  /** The status of the new run. */
+  status: string;
+  type: "forked";
+}
+
+/** Criteria were judged. */
+export interface JudgedLine {
+  /** How many criteria were judged. */
+  criteria: number;
+  /** The step number; null for the plan. */
+  number: number | null;
+  /** Whether the criteria hold. */
+  ruling: Ruling;
+  /** The run. */
+  run: string;
+  /** The status of the run. */
+  run_status: string;
+  /** The status of the step; null for the plan. */
+  status: StepStatus | null;
+  /** The step's id; null for the plan. */
+  step: string | null;
+  type: "judged";
+}
+
+/** An open question that was not answered with the others. */
+export interface NotAnsweredLine {
+  /** The step number. */
+  number: number | null;
+  /** The number of the question. */
+  question: number;
+  /** The run. */
+  run: string;
+  /** The step's id; null for a question about the run. */
+  step: string | null;
+  type: "not_answered";
+  /** Why it was not answered. */
+  why: string;
+}
+
+/** A note was recorded. */
+export interface NotedLine {
+  /** The step number. */
+  number: number | null;
+  /** The run; null for a note about the ledger. */
+  run: string | null;
+  /** The record. */
+  seq: number;
+  /** The step's id; null for a note about the run or the ledger. */
+  step: string | null;
+  type: "noted";
+}
+
 /** No step can be dispatched now. */
 export interface NothingLine {
   /** The claimed steps. */
@@ -1345,6 +1244,243 @@ export interface HeldStep {
   step: string;
   /** The worker that has claimed it. */
   worker: string;
+}
+
+/** A run was paused. */
+export interface PausedLine {
+  /** The run. */
+  run: string;
+  /** Its status. */
+  status: string;
+  type: "paused";
+}
+
+/** Another plan version was requested. */
+export interface PlanRequestedLine {
+  /** The id of the first step to do again. */
+  from: string | null;
+  /** Why another version is needed. */
+  kind: PlanRequestKind;
+  /** Its number. */
+  number: number | null;
+  /** The run. */
+  run: string;
+  /** The record of the request. */
+  seq: number;
+  /** The status of the run. */
+  status: string;
+  type: "plan_requested";
+}
+
+/** A plan version was proposed. */
+export interface ProposedLine {
+  /** Whether it is active; otherwise it waits for a review. */
+  active: boolean;
+  /** The hash of the plan. */
+  hash: string;
+  /** The version before this one, if a person rejected it. */
+  rejected: RejectedVersion | null;
+  /** The run. */
+  run: string;
+  /** The status of the run. */
+  status: string;
+  /** The number of its steps. */
+  steps: number;
+  type: "proposed";
+  /** The number of the version. */
+  version: number;
+}
+
+/** A version that a person rejected. */
+export interface RejectedVersion {
+  /** The note of its reviewer. */
+  note: string;
+  /** Its number. */
+  version: number;
+}
+
+/** The oldest segments were deleted. */
+export interface PrunedLine {
+  /** The two snapshots at the start of the pruned log. */
+  anchors: Array<Anchor>;
+  /** Their total size. */
+  bytes: number;
+  /** The chain value of the last deleted record, in hexadecimal. */
+  chain: string;
+  /** The first deleted record. */
+  first_seq: number;
+  /** The last deleted record. */
+  last_seq: number;
+  /** Names of runs that have not ended, and lose a part of their history. */
+  open_runs: Array<string>;
+  /** The deleted segments. */
+  segments: Array<string>;
+  /** Deleted snapshots below `last_seq`, which are useless without the log. */
+  snapshots: Array<string>;
+  type: "pruned";
+}
+
+/** A snapshot of the state from which a pruned log starts. */
+export interface Anchor {
+  /** Its chain value, in hexadecimal. */
+  chain: string;
+  /** Its file name in the folder of snapshots. */
+  file: string;
+  /** The last record that its state includes. */
+  seq: number;
+  /** Hash of the state, in hexadecimal. */
+  state_hash: string;
+}
+
+/** A receipt was recorded. */
+export interface ReceiptLine {
+  /** The parts of the run's budget that are used to 80 % or more. */
+  budget_used?: Array<BudgetUse>;
+  /** Why a successful result was not accepted, such as a declared output that is missing. */
+  not_accepted?: string | null;
+  /** The step number. */
+  number: number;
+  /** The request of the worker for a new plan version; null for other outcomes. */
+  replan: ReplanAsked | null;
+  /** The run. */
+  run: string;
+  /** The status of the run. */
+  run_status: string;
+  /** The status of the step. */
+  status: StepStatus;
+  /** The step's id. */
+  step: string;
+  /** The number of the attempt's token. */
+  token: number;
+  type: "receipt";
+  /** The reason why no process checks the commands of the step, and the remedy. */
+  unchecked?: string | null;
+}
+
+/** A part of a run's budget that is mostly used. */
+export interface BudgetUse {
+  /** The part. */
+  part: BudgetPart;
+  /** How much of it is used, in percent: more than 100 after an overrun. Rounded down, and an overrun up. */
+  percent: number;
+}
+
+/** The new plan version that a receipt requests. */
+export interface ReplanAsked {
+  /** The record of an earlier open request, which must be resolved first. */
+  after?: number | null;
+  /** The id of the first step to do again, as the receipt names it. */
+  from: string | null;
+  /** Why the plan should change. */
+  kind: ReplanKind;
+}
+
+/** An attempt was released. */
+export interface ReleasedLine {
+  /** The step number. */
+  number: number;
+  /** The run. */
+  run: string;
+  /** The status of the run. */
+  run_status: string;
+  /** The status of the step. */
+  status: StepStatus;
+  /** The step's id. */
+  step: string;
+  /** The number of the attempt's token. */
+  token: number;
+  type: "released";
+}
+
+/** A lease was renewed. */
+export interface RenewedLine {
+  /** The end of the lease. */
+  lease_until_micros: number;
+  /** The step number. */
+  number: number;
+  /** The run. */
+  run: string;
+  /** The step's id. */
+  step: string;
+  /** The number of the attempt's token. */
+  token: number;
+  type: "renewed";
+}
+
+/** Failed steps are tried again. */
+export interface RetriedLine {
+  /** The numbers of the steps. */
+  numbers: Array<number>;
+  /** The record of a request for a new plan that stays open. */
+  open_request?: number | null;
+  /** Why the run is paused, if it is: its steps are not dispatched until it is unpaused. */
+  paused?: string | null;
+  /** The run. */
+  run: string;
+  /** The status of the run. */
+  status: string;
+  /** Their ids. */
+  steps: Array<string>;
+  type: "retried";
+}
+
+/** A version was approved or rejected. */
+export interface ReviewedLine {
+  /**
+   * The folder in which a judge runs the approved commands; absent without an approval, or if it
+   * is not known.
+   */
+  folder?: string | null;
+  /** The hash of its plan. */
+  hash: string;
+  /** The decision. */
+  review: Review;
+  /** The run. */
+  run: string;
+  /** The status of the run. */
+  status: string;
+  type: "reviewed";
+  /** The number of the version. */
+  version: number;
+}
+
+/** A variable was set. */
+export interface SetLine {
+  /** The variable's name. */
+  name: string;
+  /** The run. */
+  run: string;
+  type: "set";
+  /** Its new version. */
+  version: number;
+}
+
+/** A step was skipped. */
+export interface SkippedLine {
+  /** The step number. */
+  number: number;
+  /** The record of a request for a new plan that stays open. */
+  open_request?: number | null;
+  /** The run. */
+  run: string;
+  /** The status of the run. */
+  run_status: string;
+  /** Its status. */
+  status: StepStatus;
+  /** The step's id. */
+  step: string;
+  type: "skipped";
+}
+
+/** A snapshot was written. */
+export interface SnapshotLine {
+  /** The path of the snapshot. */
+  file: string;
+  /** The last record of the state. */
+  seq: number;
+  /** The hash of the state, in hexadecimal. */
+  state_hash: string;
+  type: "snapshot";
 }
 
 /** A step was dispatched to a worker. */
@@ -1488,11 +1624,11 @@ export interface PlanBrief {
 /** A plan, as its author wrote it. */
 export interface PlanView {
   /** Join points over steps; a step depends on one by naming it in `after`. */
-  barriers?: Array<Barrier>;
+  barriers?: Array<BarrierView>;
   /** Budget of a run of this plan. */
-  budget?: Budget;
+  budget?: BudgetView;
   /** Maximum numbers of attempts in flight in a run of this plan. */
-  caps?: Caps;
+  caps?: CapsView;
   /** Background, passed to every worker. */
   context?: string;
   /**
@@ -1507,29 +1643,72 @@ export interface PlanView {
   /** Data of other tools, stored unchanged. */
   extra?: Record<string, Json>;
   /** How failures are handled. */
-  failure?: FailurePolicy;
+  failure?: FailurePolicyView;
   /** A person must approve the plan before it becomes active. */
-  gate?: Gate | null;
+  gate?: GateView | null;
   /** Purpose of the plan, passed to every worker. */
   goal?: string;
   /** Values that a run needs from its start, by the name of their variable. */
-  inputs?: Record<string, PlanInput>;
+  inputs?: Record<string, PlanInputView>;
   /** Open questions. */
   open_questions?: Array<string>;
   /** The state that the plan leads to. */
   outcome?: string;
   /** The settings of owners, by their names. */
-  owners?: Record<string, OwnerSettings>;
+  owners?: Record<string, OwnerSettingsView>;
   /** Named groups of steps. They impose no order. */
-  phases?: Array<Phase>;
+  phases?: Array<PhaseView>;
   /** Known risks. */
   risks?: Array<string>;
   /** The steps, in plan order. */
   steps: Array<StepView>;
   /** Criteria of the whole plan, which must hold before a run is done. */
-  test_criteria?: Array<Criterion>;
+  test_criteria?: Array<CriterionView>;
   /** Title in one line. */
   title?: string;
+}
+
+/** A join point over named steps. */
+export interface BarrierView {
+  /** Seconds after the start of the run until it breaks unless it was released. */
+  deadline_seconds?: number | null;
+  /** Name that `after` uses, unique among steps and barriers. */
+  id: string;
+  /** Ids of the member steps. */
+  members: Array<string>;
+  /** How many members must arrive. */
+  needs?: BarrierNeedsView;
+  /** The effect of a break. */
+  on_break?: OnBreak;
+  /** Title in one line. */
+  title?: string;
+}
+
+/** This many members. */
+export interface BarrierNeedsViewAtLeast {
+  at_least: number;
+}
+
+/** The budget of a run. */
+export interface BudgetView {
+  /** Attempts. */
+  attempts?: number | null;
+  /** Money, in millionths of the currency unit. */
+  money_micros?: number | null;
+  /** Tokens, in and out together. */
+  tokens?: number | null;
+  /** Seconds of wall time. */
+  wall_seconds?: number | null;
+}
+
+/** Maximum numbers of attempts in flight. */
+export interface CapsView {
+  /** For each named owner. */
+  owners?: Record<string, number>;
+  /** In the whole run. */
+  run?: number | null;
+  /** For each named tag or resource. */
+  tags?: Record<string, number>;
 }
 
 /** Default values for steps. */
@@ -1566,10 +1745,144 @@ export interface RetryPolicyView {
   per_class?: Record<string, number>;
 }
 
+/** How failures are handled in a run of the plan. */
+export interface FailurePolicyView {
+  /** Decider. */
+  decider?: Decider;
+  /**
+   * Maximum number of replacement versions in one run. Changes of scope, extensions and the
+   * first active version do not count.
+   */
+  max_replans?: number | null;
+  /**
+   * The action before a step whose files changed since the plan was made. The option of a runner
+   * overrides it.
+   */
+  on_stale?: OnStale;
+  /** Rules of the plan: the first that matches decides. */
+  rules?: Array<FailureRuleView>;
+}
+
+/** A failure rule. */
+export interface FailureRuleView {
+  /** Name in the records of its decisions, unique among the rules. */
+  id: string;
+  /** The action. */
+  then: FailureActionView;
+  /** The failures that it matches; all by default. */
+  when?: FailureMatchView;
+}
+
+/** Request a new plan, from a named step or from the failed one. */
+export interface FailureActionViewReplan {
+  replan: FailureActionViewReplanReplan;
+}
+
+export interface FailureActionViewReplanReplan {
+  /** Id of the first step to redo. */
+  from?: string | null;
+}
+
+/** Ask a person. */
+export interface FailureActionViewEscalate {
+  escalate: FailureActionViewEscalateEscalate;
+}
+
+export interface FailureActionViewEscalateEscalate {
+  /** Seconds until the question times out. */
+  deadline_seconds?: number | null;
+  /** The action if the answer does not come in time. */
+  on_timeout?: OnTimeoutView | null;
+  /** Addressee. */
+  to?: string | null;
+}
+
+/** Ask another person. */
+export interface OnTimeoutViewEscalateTo {
+  escalate_to: string;
+}
+
+/** Use this answer. */
+export interface OnTimeoutViewAnswer {
+  answer: string;
+}
+
+/** The failures that a rule matches: every field that is set must match. */
+export interface FailureMatchView {
+  /** CEL expression over the variables, `output`, `failure` and `budget`. */
+  cel?: string | null;
+  /** Class of the failure. */
+  class?: FailureClass | null;
+  /** Whether the work of the attempt took effect. */
+  disposition?: Disposition | null;
+  /** The step's own name for its failures: see `failure_class` of a step. */
+  failure_class?: string | null;
+  /**
+   * Number of the failure of the step, from 1: the rule matches this failure and every later
+   * one.
+   */
+  failures?: number | null;
+  /** Text that the message contains. */
+  message?: string | null;
+  /** Owner of the step. */
+  owner?: string | null;
+  /** Id of the step. */
+  step?: string | null;
+  /** A tag of the step. */
+  tag?: string | null;
+}
+
+/** A gate: a person must approve before the step is dispatched. */
+export interface GateView {
+  /** Seconds until the question times out. */
+  deadline_seconds?: number | null;
+  /** The action if the answer does not come in time. */
+  on_timeout?: OnTimeoutView | null;
+  /**
+   * The answers that do the step, instead of yes and no: the chosen one is its output. `value`
+   * takes any JSON value.
+   */
+  options?: Array<string>;
+  /** The question. */
+  question: string;
+  /** Addressee. */
+  to?: string | null;
+}
+
+/** A value that a run needs from its start. */
+export interface PlanInputView {
+  /** Its value if none is given; without one, a value must be given. */
+  default?: Json;
+  /** A description for people. */
+  title?: string;
+  /** Its type. */
+  type?: InputType;
+}
+
+/** The settings of an owner in a plan. */
+export interface OwnerSettingsView {
+  /** The action at a usage limit. */
+  limit?: OwnerLimitView;
+}
+
+/** The action when the workers of an owner meet a usage limit. */
+export interface OwnerLimitView {
+  /** The second owner: its workers take the steps until the limit ends. */
+  then?: string | null;
+}
+
+/** A named group of steps. */
+export interface PhaseView {
+  /** Name that steps use. */
+  id: string;
+  /** Title in one line. */
+  title?: string;
+}
+
 /** One piece of work, done by one worker in one attempt. */
 export interface StepView {
   /** Criteria that must hold before it is accepted. */
-  acceptance?: Array<Criterion>;
+  acceptance?: Array<CriterionView>;
   /** Ids of the steps and barriers that it depends on. */
   after?: Array<string>;
   /** Files that it may change. */
@@ -1597,9 +1910,9 @@ export interface StepView {
    */
   failure_hints?: Record<string, FailureClass>;
   /** Fallback, used when it fails. */
-  fallback?: Fallback | null;
+  fallback?: FallbackView | null;
   /** A person must approve the step first. */
-  gate?: Gate | null;
+  gate?: GateView | null;
   /** The result that the worker must achieve. */
   goal?: string;
   /** Name of the step, unique among steps and barriers. */
@@ -1643,6 +1956,52 @@ export interface StepView {
   title?: string;
   /** Tools that the worker may use. */
   tools?: Array<string>;
+}
+
+export interface CriterionViewText {
+  text: string;
+}
+
+export interface CriterionViewCommand {
+  command: string;
+}
+
+export interface CriterionViewCel {
+  cel: string;
+}
+
+/** Another step of the plan. */
+export interface FallbackViewStep {
+  step: string;
+}
+
+/** The same step, done by another owner. */
+export interface FallbackViewOwner {
+  owner: string;
+}
+
+/** A value used as its output, up to a maximum age. */
+export interface FallbackViewValue {
+  value: FallbackViewValueValue;
+}
+
+export interface FallbackViewValueValue {
+  /** Maximum age in seconds. */
+  max_age_seconds?: number | null;
+  /** The value. */
+  value: Json;
+}
+
+/** The value of a variable, up to a maximum age. */
+export interface FallbackViewVariable {
+  variable: FallbackViewVariableVariable;
+}
+
+export interface FallbackViewVariableVariable {
+  /** Maximum age in seconds. */
+  max_age_seconds?: number | null;
+  /** The variable. */
+  name: string;
 }
 
 /** The neighbours of a step, in plan order. */
@@ -1699,283 +2058,6 @@ export interface AttemptDecision {
   note: string;
 }
 
-/** A decision was recorded. */
-export interface DecidedLine {
-  /** The decision. */
-  decision: string;
-  /** The step number. */
-  number: number;
-  /** The rule that decided. */
-  rule: string;
-  /** The run. */
-  run: string;
-  /** The status of the step. */
-  status: StepStatus;
-  /** The step's id. */
-  step: string;
-  type: "decided";
-}
-
-/** The progress of a side effect was recorded. */
-export interface EffectLine {
-  /** The key of the effect. */
-  key: string;
-  /** The step number. */
-  number: number;
-  /** The run. */
-  run: string;
-  /** The progress of the effect. */
-  state: EffectState;
-  /** The step's id. */
-  step: string;
-  /** The number of the attempt's token. */
-  token: number;
-  type: "effect";
-}
-
-/** A run was forked. */
-export interface ForkedLine {
-  /** The last record of the parent that the new run includes. */
-  at_seq: number;
-  /** The steps that must not be done twice and were begun in the parent; the run is paused before them. */
-  begun_before?: Array<string>;
-  /** The record of the request for a new plan that was open, which the new run has, too. */
-  open_request?: number | null;
-  /** The run that was forked. */
-  parent: string;
-  /** The new run. */
-  run: string;
-  /** The status of the new run. */
-  status: string;
-  type: "forked";
-}
-
-/** A note was recorded. */
-export interface NotedLine {
-  /** The step number. */
-  number: number | null;
-  /** The run; null for a note about the ledger. */
-  run: string | null;
-  /** The record. */
-  seq: number;
-  /** The step's id; null for a note about the run or the ledger. */
-  step: string | null;
-  type: "noted";
-}
-
-/** A run was paused. */
-export interface PausedLine {
-  /** The run. */
-  run: string;
-  /** Its status. */
-  status: string;
-  type: "paused";
-}
-
-/** A plan version was proposed. */
-export interface ProposedLine {
-  /** Whether it is active; otherwise it waits for a review. */
-  active: boolean;
-  /** The hash of the plan. */
-  hash: string;
-  /** The version before this one, if a person rejected it. */
-  rejected: RejectedVersion | null;
-  /** The run. */
-  run: string;
-  /** The status of the run. */
-  status: string;
-  /** The number of its steps. */
-  steps: number;
-  type: "proposed";
-  /** The number of the version. */
-  version: number;
-}
-
-/** A version that a person rejected. */
-export interface RejectedVersion {
-  /** The note of its reviewer. */
-  note: string;
-  /** Its number. */
-  version: number;
-}
-
-/** A version was approved or rejected. */
-export interface ReviewedLine {
-  /**
-   * The folder in which a judge runs the approved commands; absent without an approval, or if it
-   * is not known.
-   */
-  folder?: string | null;
-  /** The hash of its plan. */
-  hash: string;
-  /** The decision. */
-  review: Review;
-  /** The run. */
-  run: string;
-  /** The status of the run. */
-  status: string;
-  type: "reviewed";
-  /** The number of the version. */
-  version: number;
-}
-
-/** Another plan version was requested. */
-export interface PlanRequestedLine {
-  /** The id of the first step to do again. */
-  from: string | null;
-  /** Why another version is needed. */
-  kind: PlanRequestKind;
-  /** Its number. */
-  number: number | null;
-  /** The run. */
-  run: string;
-  /** The record of the request. */
-  seq: number;
-  /** The status of the run. */
-  status: string;
-  type: "plan_requested";
-}
-
-/** A request for another plan version was withdrawn. */
-export interface WithdrawnLine {
-  /** The run. */
-  run: string;
-  /** Its status. */
-  status: string;
-  type: "withdrawn";
-}
-
-/** A receipt was recorded. */
-export interface ReceiptLine {
-  /** The parts of the run's budget that are used to 80 % or more. */
-  budget_used?: Array<BudgetUse>;
-  /** Why a successful result was not accepted, such as a declared output that is missing. */
-  not_accepted?: string | null;
-  /** The step number. */
-  number: number;
-  /** The request of the worker for a new plan version; null for other outcomes. */
-  replan: ReplanAsked | null;
-  /** The run. */
-  run: string;
-  /** The status of the run. */
-  run_status: string;
-  /** The status of the step. */
-  status: StepStatus;
-  /** The step's id. */
-  step: string;
-  /** The number of the attempt's token. */
-  token: number;
-  type: "receipt";
-  /** The reason why no process checks the commands of the step, and the remedy. */
-  unchecked?: string | null;
-}
-
-/** A part of a run's budget that is mostly used. */
-export interface BudgetUse {
-  /** The part. */
-  part: BudgetPart;
-  /** How much of it is used, in percent: more than 100 after an overrun. Rounded down, and an overrun up. */
-  percent: number;
-}
-
-/** The new plan version that a receipt requests. */
-export interface ReplanAsked {
-  /** The record of an earlier open request, which must be resolved first. */
-  after?: number | null;
-  /** The id of the first step to do again, as the receipt names it. */
-  from: string | null;
-  /** Why the plan should change. */
-  kind: ReplanKind;
-}
-
-/** An attempt was released. */
-export interface ReleasedLine {
-  /** The step number. */
-  number: number;
-  /** The run. */
-  run: string;
-  /** The status of the run. */
-  run_status: string;
-  /** The status of the step. */
-  status: StepStatus;
-  /** The step's id. */
-  step: string;
-  /** The number of the attempt's token. */
-  token: number;
-  type: "released";
-}
-
-/** A lease was renewed. */
-export interface RenewedLine {
-  /** The end of the lease. */
-  lease_until_micros: number;
-  /** The step number. */
-  number: number;
-  /** The run. */
-  run: string;
-  /** The step's id. */
-  step: string;
-  /** The number of the attempt's token. */
-  token: number;
-  type: "renewed";
-}
-
-/** Failed steps are tried again. */
-export interface RetriedLine {
-  /** The numbers of the steps. */
-  numbers: Array<number>;
-  /** The record of a request for a new plan that stays open. */
-  open_request?: number | null;
-  /** Why the run is paused, if it is: its steps are not dispatched until it is unpaused. */
-  paused?: string | null;
-  /** The run. */
-  run: string;
-  /** The status of the run. */
-  status: string;
-  /** Their ids. */
-  steps: Array<string>;
-  type: "retried";
-}
-
-/** A variable was set. */
-export interface SetLine {
-  /** The variable's name. */
-  name: string;
-  /** The run. */
-  run: string;
-  type: "set";
-  /** Its new version. */
-  version: number;
-}
-
-/** A step was skipped. */
-export interface SkippedLine {
-  /** The step number. */
-  number: number;
-  /** The record of a request for a new plan that stays open. */
-  open_request?: number | null;
-  /** The run. */
-  run: string;
-  /** The status of the run. */
-  run_status: string;
-  /** Its status. */
-  status: StepStatus;
-  /** The step's id. */
-  step: string;
-  type: "skipped";
-}
-
-/** A snapshot was written. */
-export interface SnapshotLine {
-  /** The path of the snapshot. */
-  file: string;
-  /** The last record of the state. */
-  seq: number;
-  /** The hash of the state, in hexadecimal. */
-  state_hash: string;
-  type: "snapshot";
-}
-
 /** Everything that was due is recorded. */
 export interface TickedLine {
   /** The next time at which something is due; null if nothing is. */
@@ -1994,80 +2076,125 @@ export interface UnpausedLine {
   type: "unpaused";
 }
 
-/** How many members of a barrier must arrive. */
-export type BarrierNeeds = "all" | "any" | BarrierNeedsAtLeast;
+/** A request for another plan version was withdrawn. */
+export interface WithdrawnLine {
+  /** The run. */
+  run: string;
+  /** Its status. */
+  status: string;
+  type: "withdrawn";
+}
 
-/** The effect of a broken barrier. */
-export type OnBreak = "fail" | "wait" | "ask";
+/** A command or request failed. */
+export interface ErrorLine {
+  /** The exit code of the command. */
+  exit_code: number;
+  /** The next action, for people; null if there is no particular one. */
+  hint: string | null;
+  /** The kind of the error. */
+  kind: string;
+  /** If a worker has the step: when its lease expires. */
+  lease_until_micros?: number | null;
+  /** The failure, for people. */
+  message: string;
+  /** If a worker has the step: the number of the step. */
+  number?: number | null;
+  /** The rule of the ledger that rejected the command. */
+  rejection: string | null;
+  /** If no run is named and several are active: their names, at most 100. */
+  runs?: Array<string> | null;
+  type: "error";
+  /** If a worker has the step: that worker. */
+  worker?: string | null;
+}
 
-/** Whether a step may be repeated. */
-export type Idempotence = "yes" | "no" | "with_key";
+/** The value of a variable. */
+export interface VariableLine {
+  /** The variable. */
+  name: string;
+  /** The run, by name. */
+  run: string;
+  type: "variable";
+  /** The value: any JSON; null if it is not set. */
+  value: AnyJson;
+  /** How often it was set. */
+  version: number;
+}
 
-/** The decider about failures. */
-export type Decider = "rules" | "external";
+/** The server is ready. */
+export interface ServingLine {
+  /** Whether a judge of the server checks reported steps. */
+  checks: boolean;
+  /** The address for HTTP. */
+  http: string | null;
+  /** The last record of the ledger. */
+  seq: number;
+  /** The log in a store; null if the log is in the folder alone. */
+  store: HeldStoreJson | null;
+  type: "serving";
+}
 
-/** The action before a step whose files changed since its plan was made. */
-export type OnStale = "warn" | "ask" | "replan";
-
-/** The action of a failure rule. */
-export type FailureAction = "retry" | "fallback" | FailureActionReplan | FailureActionEscalate | "fail" | "abort";
-
-/** The action when a question times out. */
-export type OnTimeout = OnTimeoutEscalateTo | OnTimeoutAnswer | "abort";
-
-/** Why an attempt failed. */
-export type FailureClass = "transient" | "deterministic" | "assumption_broken" | "budget_exhausted" | "unknown" | "criterion_failed";
-
-/** Whether the work of a failed or lost attempt took effect. */
-export type Disposition = "did_not_happen" | "unknown" | "landed";
-
-/** The type of an input. */
-export type InputType = "any" | "string" | "integer" | "number" | "boolean" | "array" | "object";
+/** The log of a ledger in a store, of a server that holds it. */
+export interface HeldStoreJson {
+  /** When the server acknowledges a result: `store`, `bounded:5s` or `local`. */
+  ack: string;
+  /**
+   * The first record of the folder that the log does not have: it was never acknowledged. Null
+   * if there is none.
+   */
+  dropped_first: number | null;
+  /** The last such record. */
+  dropped_last: number | null;
+  /** The epoch that the server opened. */
+  epoch: number;
+  /** The server, in hexadecimal, as in its slots. */
+  node: string;
+  /** How many records the store got that only the folder had. */
+  shipped: number;
+  /** How many records the folder got from the store. */
+  taken_in: number;
+  /** The address. */
+  url: string;
+}
 
 /** A condition that must hold: a text, or a map with one of text, command, cel. */
 export type Criterion = string | CriterionText | CriterionCommand | CriterionCel;
 
+/**
+ * Why an attempt failed.
+ * - `transient`: A retry may succeed.
+ * - `deterministic`: A retry would fail in the same way.
+ * - `assumption_broken`: An assumption of the plan does not hold.
+ * - `budget_exhausted`: Money, tokens or time ran out.
+ * - `unknown`: The worker did not report a class.
+ * - `criterion_failed`: A criterion does not hold for the work: the next worker gets the evidence.
+ */
+export type FailureClass = "transient" | "deterministic" | "assumption_broken" | "budget_exhausted" | "unknown" | "criterion_failed";
+
 /** The fallback of a step, used when it fails. */
 export type Fallback = FallbackStep | FallbackOwner | FallbackValue | FallbackVariable;
 
-/** The action while a precondition is false. */
+/** The action when a question times out. */
+export type OnTimeout = OnTimeoutEscalateTo | OnTimeoutAnswer | "abort";
+
+/**
+ * Whether a step may be repeated.
+ * - `yes`: It may be dispatched again after a lost or failed attempt.
+ * - `no`: It must not be repeated. A person or the probe must first find out what happened if an
+ * attempt is lost, is stopped by its timeout or a signal, or reports success and is rejected
+ * by a criterion.
+ * - `with_key`: It may be dispatched again, because the idempotency key prevents a second effect.
+ */
+export type Idempotence = "yes" | "no" | "with_key";
+
+/**
+ * The action while a precondition is false.
+ * - `wait`: It waits. If no remaining step can make the precondition true, a new plan is requested.
+ * - `fail`: It fails.
+ * - `skip`: It is skipped.
+ * - `abort`: It waits. If no remaining step can make the precondition true, the run is aborted.
+ */
 export type OnFalse = "wait" | "fail" | "skip" | "abort";
-
-/** Whether a proposed version needs approval. */
-export type ApprovalPolicy = "automatic" | "required";
-
-/** The effect of a failed step on the other steps. */
-export type OnFailure = "continue" | "fail_fast";
-
-/** The policy that decides who judges `text` criteria. */
-export type TextPolicy = "judge" | "trust";
-
-/** Decision of a reviewer. */
-export type Review = "approved" | "rejected";
-
-/** Why another plan version is needed. */
-export type PlanRequestKind = "replan" | "new_evidence" | "scope_change";
-
-/** The process that the attempt is bound to: the attempt ends with this process or with its lease. */
-export type BoundTo = "peer" | "lease" | BoundToProcess;
-
-/** Number of a step in its run, from 1 in plan order; fixed for the life of the run, never reused. */
-export type StepNumber = number;
-
-/** Whether the work of a released attempt had begun. */
-export type Work = "not_begun" | "begun";
-
-/** Why a worker requests a new plan. */
-export type ReplanKind = "replan" | "new_evidence" | "scope_change";
-
-/** How an attempt ended. */
-export type OutcomeWord = "succeeded" | "failed" | "replan_requested";
-
-/** The progress of a side effect. */
-export type EffectState = "intended" | "committed";
-
-/** Whether a criterion holds. */
-export type Ruling = "pass" | "fail";
 
 /** A change of a budget. The parts are `money_micros`, `tokens`, `attempts` and `wall_seconds`. */
 export type BudgetChange = "as_planned" | BudgetChangeSet | BudgetChangeRaise;
@@ -2075,57 +2202,233 @@ export type BudgetChange = "as_planned" | BudgetChangeSet | BudgetChangeRaise;
 /** The scope of a cap. */
 export type Scope = "ledger" | ScopeRun | ScopeOwner | ScopeTag;
 
+/** The process that the attempt is bound to: the attempt ends with this process or with its lease. */
+export type BoundTo = "peer" | "lease" | BoundToProcess;
+
+/** Number of a step in its run, from 1 in plan order; fixed for the life of the run, never reused. */
+export type StepNumber = number;
+
+/**
+ * The progress of a side effect.
+ * - `intended`: The worker is about to perform it.
+ * - `committed`: The worker has performed it.
+ */
+export type EffectState = "intended" | "committed";
+
+/**
+ * Whether a criterion holds.
+ * - `pass`: It holds.
+ * - `fail`: It does not hold.
+ */
+export type Ruling = "pass" | "fail";
+
+/** How many members of a barrier must arrive. */
+export type BarrierNeeds = "all" | "any" | BarrierNeedsAtLeast;
+
+/**
+ * The effect of a broken barrier.
+ * - `fail`: The run fails.
+ * - `wait`: The run continues; dependents keep waiting.
+ * - `ask`: Ask a person.
+ */
+export type OnBreak = "fail" | "wait" | "ask";
+
+/**
+ * The decider about failures.
+ * - `rules`: The rules.
+ * - `external`: An external decider: a failed attempt waits for a decision.
+ */
+export type Decider = "rules" | "external";
+
+/**
+ * The action before a step whose files changed since its plan was made.
+ * - `warn`: It is reported.
+ * - `ask`: The run is paused, and a person decides.
+ * - `replan`: Another plan is requested from the step on.
+ */
+export type OnStale = "warn" | "ask" | "replan";
+
+/** The action of a failure rule. */
+export type FailureAction = "retry" | "fallback" | FailureActionReplan | FailureActionEscalate | "fail" | "abort";
+
+/**
+ * Whether the work of a failed or lost attempt took effect.
+ * - `did_not_happen`: It did not take effect.
+ * - `unknown`: It is unknown whether the work took effect.
+ * - `landed`: It took effect.
+ */
+export type Disposition = "did_not_happen" | "unknown" | "landed";
+
+/**
+ * The type of an input.
+ * - `any`: Any value.
+ * - `string`: A text.
+ * - `integer`: A whole number.
+ * - `number`: A number.
+ * - `boolean`: `true` or `false`.
+ * - `array`: A list.
+ * - `object`: A map.
+ */
+export type InputType = "any" | "string" | "integer" | "number" | "boolean" | "array" | "object";
+
+/**
+ * Whether a proposed version needs approval.
+ * - `automatic`: It is approved automatically.
+ * - `required`: A reviewer must approve its hash.
+ */
+export type ApprovalPolicy = "automatic" | "required";
+
+/**
+ * The effect of a failed step on the other steps.
+ * - `continue`: Steps that do not depend on it continue.
+ * - `fail_fast`: No further step is dispatched.
+ */
+export type OnFailure = "continue" | "fail_fast";
+
+/**
+ * The policy that decides who judges `text` criteria.
+ * - `judge`: A person or a judge.
+ * - `trust`: No one: the worker is trusted, and the verdict records that.
+ */
+export type TextPolicy = "judge" | "trust";
+
 /** The segments that a prune or an archive may include. */
 export type RetentionLimit = RetentionLimitRecord | "ended" | RetentionLimitEndedUpTo;
+
+/**
+ * Why a worker requests a new plan.
+ * - `replan`: The plan does not work.
+ * - `new_evidence`: It found out something that the plan does not know.
+ * - `scope_change`: The goal changed.
+ */
+export type ReplanKind = "replan" | "new_evidence" | "scope_change";
+
+/**
+ * How an attempt ended.
+ * - `succeeded`: It succeeded.
+ * - `failed`: It failed.
+ * - `replan_requested`: It needs a new plan version.
+ */
+export type OutcomeWord = "succeeded" | "failed" | "replan_requested";
+
+/**
+ * Whether the work of a released attempt had begun.
+ * - `not_begun`: There were no side effects.
+ * - `begun`: There may have been side effects.
+ */
+export type Work = "not_begun" | "begun";
+
+/**
+ * Why another plan version is needed.
+ * - `replan`: The plan does not work.
+ * - `new_evidence`: Something was found out that the plan does not know.
+ * - `scope_change`: The goal changed: work that is done stays done, and the version does not count as a replan.
+ */
+export type PlanRequestKind = "replan" | "new_evidence" | "scope_change";
+
+/**
+ * Decision of a reviewer.
+ * - `approved`: The version may be activated.
+ * - `rejected`: The version must not be activated.
+ */
+export type Review = "approved" | "rejected";
+
+/**
+ * The status of a step.
+ * - `waiting`: A dependency is not met, or a condition does not hold or is not evaluated yet.
+ * - `ready`: It may be dispatched.
+ * - `dispatched`: A worker has the lease of an attempt.
+ * - `outcome_unknown`: An attempt may have done the work, and the outcome must be resolved.
+ * - `reported`: The worker returned a receipt; verdicts or a decision are missing.
+ * - `accepted`: It is done.
+ * - `failed`: It failed, and no attempt is left.
+ * - `skipped`: It is not done, and its dependents do not wait for it.
+ * - `removed`: The active version has no such step.
+ * - `gated`: It waits for the answer to a question about its gate or its failure.
+ * - `delayed`: It failed, and is dispatched again after a delay.
+ * - `cancelled`: Its run ended before it was done.
+ */
+export type StepStatus = "waiting" | "ready" | "dispatched" | "outcome_unknown" | "reported" | "accepted" | "failed" | "skipped" | "removed" | "gated" | "delayed" | "cancelled";
+
+/**
+ * The kind of a scope.
+ * - `ledger`: The whole ledger.
+ * - `run`: One run.
+ * - `owner`: One owner.
+ * - `tag`: One tag or resource.
+ */
+export type ScopeKind = "ledger" | "run" | "owner" | "tag";
+
+/**
+ * A dimension of a budget.
+ * - `money`: Money, in millionths of the currency unit.
+ * - `tokens`: Tokens.
+ * - `attempts`: Attempts.
+ * - `wall`: Wall time, in seconds.
+ */
+export type BudgetPart = "money" | "tokens" | "attempts" | "wall";
+
+/**
+ * The type of a file.
+ * - `file`: A regular file.
+ * - `folder`: A folder.
+ * - `long`: A regular file that is too long to be hashed: more than 4 GiB.
+ * - `absent`: Missing.
+ * - `other`: Another type, or a file that cannot be read.
+ */
+export type FileState = "file" | "folder" | "long" | "absent" | "other";
 
 /** A value that a plan, a worker or a person wrote: any JSON. */
 export type AnyJson = Json;
 
-/** The status of a step. */
-export type StepStatus = "waiting" | "ready" | "dispatched" | "outcome_unknown" | "reported" | "accepted" | "failed" | "skipped" | "removed" | "gated" | "delayed" | "cancelled";
+/** How many members of a barrier must arrive. */
+export type BarrierNeedsView = "all" | "any" | BarrierNeedsViewAtLeast;
 
-/** The kind of a scope. */
-export type ScopeKind = "ledger" | "run" | "owner" | "tag";
+/** The action of a failure rule. */
+export type FailureActionView = "retry" | "fallback" | FailureActionViewReplan | FailureActionViewEscalate | "fail" | "abort";
 
-/** The type of a file. */
-export type FileState = "file" | "folder" | "long" | "absent" | "other";
+/** The action when a question times out. */
+export type OnTimeoutView = OnTimeoutViewEscalateTo | OnTimeoutViewAnswer | "abort";
 
-/** A dimension of a budget. */
-export type BudgetPart = "money" | "tokens" | "attempts" | "wall";
+/** A condition that must hold: a text, or a map with one of text, command, cel. */
+export type CriterionView = string | CriterionViewText | CriterionViewCommand | CriterionViewCel;
+
+/** The fallback of a step, used when it fails. */
+export type FallbackView = FallbackViewStep | FallbackViewOwner | FallbackViewValue | FallbackViewVariable;
 
 /** Any request. */
 export type Request =
-  | ProposeRequest
   | AddStepRequest
-  | ReviewRequest
-  | RequestPlanRequest
-  | WithdrawRequest
+  | AnswerRequest
+  | AnswerAllRequest
+  | AnswerStepRequest
+  | BudgetRequest
+  | CancelRequest
+  | CapRequest
   | ClaimRequest
-  | RenewRequest
+  | CollectBlobsRequest
+  | DecideRequest
+  | EffectRequest
+  | ForkRequest
+  | JudgeRequest
+  | NoteRequest
+  | PauseRequest
+  | ProposeRequest
+  | PruneRequest
+  | ReceiptRequest
   | ReleaseRequest
   | ReleaseStepRequest
-  | ReceiptRequest
-  | EffectRequest
-  | JudgeRequest
-  | VerdictRequest
-  | AnswerRequest
-  | AnswerStepRequest
-  | AnswerAllRequest
-  | DecideRequest
+  | RenewRequest
+  | RequestPlanRequest
   | RetryRequest
-  | SkipRequest
+  | ReviewRequest
   | SetRequest
-  | BudgetRequest
-  | CapRequest
-  | PauseRequest
-  | UnpauseRequest
-  | CancelRequest
-  | ForkRequest
-  | NoteRequest
-  | TickRequest
+  | SkipRequest
   | SnapshotRequest
-  | PruneRequest
-  | CollectBlobsRequest;
+  | TickRequest
+  | UnpauseRequest
+  | VerdictRequest
+  | WithdrawRequest;
 
 /** Any line of an answer. */
 export type Line =
@@ -2136,7 +2439,6 @@ export type Line =
   | CollectedLine
   | DecidedLine
   | EffectLine
-  | ErrorLine
   | ErrorLine
   | ForkedLine
   | JudgedLine
@@ -2153,13 +2455,11 @@ export type Line =
   | RetriedLine
   | ReviewedLine
   | ServingLine
-  | ServingLine
   | SetLine
   | SkippedLine
   | SnapshotLine
   | TaskLine
   | TickedLine
   | UnpausedLine
-  | VariableLine
   | VariableLine
   | WithdrawnLine;

@@ -341,11 +341,11 @@ class TaskBase:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        folder = os.open(files, os.O_RDONLY)
+        opened = os.open(files, os.O_RDONLY)
         try:
-            os.fsync(folder)
+            os.fsync(opened)
         finally:
-            os.close(folder)
+            os.close(opened)
         paths.append(str(path))
         return {"artifact": str(path), "bytes": len(content)}
 

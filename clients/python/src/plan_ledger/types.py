@@ -5,287 +5,23 @@ from __future__ import annotations
 from typing import Any, Literal, TypedDict, Union
 
 
-class _ProposeRequestRequired(TypedDict):
-    act: Literal["propose"]
-    # The plan (`plan.md`).
-    plan: Plan
-    # The run's name.
-    run: str
+class _AddStepRequestRequired(TypedDict):
+    act: Literal["add_step"]
+    # The step (`plan.md`).
+    step: Step
 
 
-class ProposeRequest(_ProposeRequestRequired, total=False):
-    """Start a run of a plan, or propose the next version of a run's plan."""
-    # The values of the inputs of a new run.
-    inputs: dict[str, Any]
-    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
-    once: str
-    # The planner that made the plan of a new run; its cost counts in the budget of the run.
-    planner: Union[PlannerUse, None]
-    # The policy of a new run.
-    policy: RunPolicy
-    # The source of the plan.
-    provenance: Union[Provenance, None]
+class AddStepRequest(_AddStepRequestRequired, total=False):
+    """Propose a version with one more step."""
+    # The author of the version.
+    by: Union[str, None]
     # The reason.
     reason: str
+    # The run's name or number; by default the only run that has not ended.
+    run: Union[str, None]
     # Whether the next version of a run's plan waits for approval, whatever the policy of the run says. It does so
     # if an agent makes the request that decides for no person, and over HTTP with the role of a worker.
     waits_for_approval: bool
-
-
-class Plan(TypedDict, total=False):
-    """A plan, as its author wrote it."""
-    # Join points over steps; a step depends on one by naming it in `after`.
-    barriers: list[Barrier]
-    # Budget of a run of this plan.
-    budget: Budget
-    # Maximum numbers of attempts in flight in a run of this plan.
-    caps: Caps
-    # Background, passed to every worker.
-    context: str
-    # Whether the plan is extended during the run: the run does not end when its steps are done,
-    # and the planner is asked for more steps.
-    continues: bool
-    # Default values for steps.
-    defaults: Defaults
-    # With `continues`: the planner is asked for more steps when fewer than this are open.
-    extend_at: Union[int, None]
-    # Data of other tools, stored unchanged.
-    extra: dict[str, Any]
-    # How failures are handled.
-    failure: FailurePolicy
-    # A person must approve the plan before it becomes active.
-    gate: Union[Gate, None]
-    # Purpose of the plan, passed to every worker.
-    goal: str
-    # Values that a run needs from its start, by the name of their variable.
-    inputs: dict[str, PlanInput]
-    # Open questions.
-    open_questions: list[str]
-    # The state that the plan leads to.
-    outcome: str
-    # The settings of owners, by their names.
-    owners: dict[str, OwnerSettings]
-    # Named groups of steps. They impose no order.
-    phases: list[Phase]
-    # Known risks.
-    risks: list[str]
-    # The steps, in plan order.
-    steps: list[Step]
-    # Criteria of the whole plan, which must hold before a run is done.
-    test_criteria: list[Criterion]
-    # Title in one line.
-    title: str
-
-
-class _BarrierRequired(TypedDict):
-    # Name that `after` uses, unique among steps and barriers.
-    id: str
-    # Ids of the member steps.
-    members: list[str]
-
-
-class Barrier(_BarrierRequired, total=False):
-    """A join point over named steps."""
-    # Seconds after the start of the run until it breaks unless it was released.
-    deadline_seconds: Union[int, None]
-    # How many members must arrive.
-    needs: BarrierNeeds
-    # The effect of a break.
-    on_break: OnBreak
-    # Title in one line.
-    title: str
-
-
-class BarrierNeedsAtLeast(TypedDict):
-    """This many members."""
-    at_least: int
-
-
-class Budget(TypedDict, total=False):
-    """The budget of a run."""
-    # Attempts.
-    attempts: Union[int, None]
-    # Money, in millionths of the currency unit.
-    money_micros: Union[int, None]
-    # Tokens, in and out together.
-    tokens: Union[int, None]
-    # Seconds of wall time.
-    wall_seconds: Union[int, None]
-
-
-class Caps(TypedDict, total=False):
-    """Maximum numbers of attempts in flight."""
-    # For each named owner.
-    owners: dict[str, int]
-    # In the whole run.
-    run: Union[int, None]
-    # For each named tag or resource.
-    tags: dict[str, int]
-
-
-class Defaults(TypedDict, total=False):
-    """Default values for steps."""
-    # See [`Step::command`].
-    command: Union[str, None]
-    # See [`Step::idempotent`].
-    idempotent: Union[Idempotence, None]
-    # See [`Step::lease_seconds`].
-    lease_seconds: Union[int, None]
-    # See [`Step::owner`].
-    owner: Union[str, None]
-    # See [`Step::repeat_limit`].
-    repeat_limit: Union[int, None]
-    # See [`Step::retry`].
-    retry: Union[RetryPolicy, None]
-    # See [`Step::timeout_seconds`].
-    timeout_seconds: Union[int, None]
-
-
-class RetryPolicy(TypedDict, total=False):
-    """Retry policy: how often and how soon a failed step is dispatched again."""
-    # Maximum delay in seconds.
-    backoff_max_seconds: Union[int, None]
-    # Each further delay in percent of the previous one; 100 keeps it constant.
-    backoff_percent: Union[int, None]
-    # Seconds before the second attempt.
-    backoff_seconds: int
-    # Maximum percentage by which a delay is shortened, so that retries spread out.
-    jitter_percent: Union[int, None]
-    # Maximum number of attempts, at least 1.
-    max_attempts: int
-    # Maximum number of attempts by failure class.
-    per_class: dict[str, int]
-
-
-class FailurePolicy(TypedDict, total=False):
-    """How failures are handled in a run of the plan."""
-    # Decider.
-    decider: Decider
-    # Maximum number of replacement versions in one run. Changes of scope, extensions and the
-    # first active version do not count.
-    max_replans: Union[int, None]
-    # The action before a step whose files changed since the plan was made. The option of a runner
-    # overrides it.
-    on_stale: OnStale
-    # Rules of the plan: the first that matches decides.
-    rules: list[FailureRule]
-
-
-class _FailureRuleRequired(TypedDict):
-    # Name in the records of its decisions, unique among the rules.
-    id: str
-    # The action.
-    then: FailureAction
-
-
-class FailureRule(_FailureRuleRequired, total=False):
-    """A failure rule."""
-    # The failures that it matches; all by default.
-    when: FailureMatch
-
-
-class FailureActionReplan(TypedDict):
-    """Request a new plan, from a named step or from the failed one."""
-    replan: FailureActionReplanReplan
-
-
-_FailureActionReplanReplanMembers = TypedDict("_FailureActionReplanReplanMembers", {
-    "from": "Union[str, None]",
-}, total=False)
-
-
-class FailureActionReplanReplan(_FailureActionReplanReplanMembers):
-    pass
-
-
-class FailureActionEscalate(TypedDict):
-    """Ask a person."""
-    escalate: FailureActionEscalateEscalate
-
-
-class FailureActionEscalateEscalate(TypedDict, total=False):
-    # Seconds until the question times out.
-    deadline_seconds: Union[int, None]
-    # The action if the answer does not come in time.
-    on_timeout: Union[OnTimeout, None]
-    # Addressee.
-    to: Union[str, None]
-
-
-class OnTimeoutEscalateTo(TypedDict):
-    """Ask another person."""
-    escalate_to: str
-
-
-class OnTimeoutAnswer(TypedDict):
-    """Use this answer."""
-    answer: str
-
-
-_FailureMatchMembers = TypedDict("_FailureMatchMembers", {
-    "cel": "Union[str, None]",
-    "class": "Union[FailureClass, None]",
-    "disposition": "Union[Disposition, None]",
-    "failure_class": "Union[str, None]",
-    "failures": "Union[int, None]",
-    "message": "Union[str, None]",
-    "owner": "Union[str, None]",
-    "step": "Union[str, None]",
-    "tag": "Union[str, None]",
-}, total=False)
-
-
-class FailureMatch(_FailureMatchMembers):
-    """The failures that a rule matches: every field that is set must match."""
-
-
-class _GateRequired(TypedDict):
-    # The question.
-    question: str
-
-
-class Gate(_GateRequired, total=False):
-    """A gate: a person must approve before the step is dispatched."""
-    # Seconds until the question times out.
-    deadline_seconds: Union[int, None]
-    # The action if the answer does not come in time.
-    on_timeout: Union[OnTimeout, None]
-    # The answers that do the step, instead of yes and no: the chosen one is its output. `value`
-    # takes any JSON value.
-    options: list[str]
-    # Addressee.
-    to: Union[str, None]
-
-
-class PlanInput(TypedDict, total=False):
-    """A value that a run needs from its start."""
-    # A description for people.
-    title: str
-    # Its type.
-    type: InputType
-
-
-class OwnerSettings(TypedDict, total=False):
-    """The settings of an owner in a plan."""
-    # The action at a usage limit.
-    limit: OwnerLimit
-
-
-class OwnerLimit(TypedDict, total=False):
-    """The action when the workers of an owner meet a usage limit."""
-    # The second owner: its workers take the steps until the limit ends.
-    then: Union[str, None]
-
-
-class _PhaseRequired(TypedDict):
-    # Name that steps use.
-    id: str
-
-
-class Phase(_PhaseRequired, total=False):
-    """A named group of steps."""
-    # Title in one line.
-    title: str
 
 
 class _StepRequired(TypedDict):
@@ -424,120 +160,181 @@ class FallbackVariableVariable(_FallbackVariableVariableRequired, total=False):
     max_age_seconds: Union[int, None]
 
 
-class _PlannerUseRequired(TypedDict):
-    # Its name.
-    by: str
+class _GateRequired(TypedDict):
+    # The question.
+    question: str
 
 
-class PlannerUse(_PlannerUseRequired, total=False):
-    """A planner that made a plan."""
-    # The cost of the plan.
-    cost: Cost
-    # How long it took.
-    duration_micros: int
+class Gate(_GateRequired, total=False):
+    """A gate: a person must approve before the step is dispatched."""
+    # Seconds until the question times out.
+    deadline_seconds: Union[int, None]
+    # The action if the answer does not come in time.
+    on_timeout: Union[OnTimeout, None]
+    # The answers that do the step, instead of yes and no: the chosen one is its output. `value`
+    # takes any JSON value.
+    options: list[str]
+    # Addressee.
+    to: Union[str, None]
 
 
-class RunPolicy(TypedDict, total=False):
-    """How a run handles approval, text criteria and failures."""
-    # Whether a plan version needs approval.
-    approval: ApprovalPolicy
-    # Whether the run continues after a step has failed.
-    on_failure: OnFailure
-    # How `text` criteria are judged.
-    text: TextPolicy
+class OnTimeoutEscalateTo(TypedDict):
+    """Ask another person."""
+    escalate_to: str
 
 
-class Provenance(TypedDict, total=False):
-    """The source of a plan version."""
-    # The person or the program that wrote it.
-    author: Union[str, None]
-    # How sure its author is, in percent: `extra.confidence` of the plan.
-    confidence: Union[int, None]
-    # The file that it was read from.
-    file: Union[str, None]
-    # blake3 of that file.
-    file_hash: Union[str, None]
+class OnTimeoutAnswer(TypedDict):
+    """Use this answer."""
+    answer: str
 
 
-class _AddStepRequestRequired(TypedDict):
-    act: Literal["add_step"]
-    # The step (`plan.md`).
-    step: Step
+class RetryPolicy(TypedDict, total=False):
+    """Retry policy: how often and how soon a failed step is dispatched again."""
+    # Maximum delay in seconds.
+    backoff_max_seconds: Union[int, None]
+    # Each further delay in percent of the previous one; 100 keeps it constant.
+    backoff_percent: Union[int, None]
+    # Seconds before the second attempt.
+    backoff_seconds: int
+    # Maximum percentage by which a delay is shortened, so that retries spread out.
+    jitter_percent: Union[int, None]
+    # Maximum number of attempts, at least 1.
+    max_attempts: int
+    # Maximum number of attempts by failure class.
+    per_class: dict[str, int]
 
 
-class AddStepRequest(_AddStepRequestRequired, total=False):
-    """Propose a version with one more step."""
-    # The author of the version.
-    by: Union[str, None]
-    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
-    once: str
-    # The reason.
-    reason: str
-    # The run's name or number; by default the only run that has not ended.
-    run: Union[str, None]
-    # Whether the next version of a run's plan waits for approval, whatever the policy of the run says. It does so
-    # if an agent makes the request that decides for no person, and over HTTP with the role of a worker.
-    waits_for_approval: bool
-
-
-class _ReviewRequestRequired(TypedDict):
-    act: Literal["review"]
+class _AnswerRequestRequired(TypedDict):
+    act: Literal["answer"]
+    # One of its options.
+    answer: str
     # The author, for the record.
     by: str
-    # The decision.
-    review: Review
+    # The number of the question.
+    question: int
+
+
+_AnswerRequestMembers = TypedDict("_AnswerRequestMembers", {
+    "note": "str",
+    "raise": "dict[str, int]",
+    "shown": "Union[str, None]",
+}, total=False)
+
+
+class AnswerRequest(_AnswerRequestRequired, _AnswerRequestMembers):
+    """Answer a question."""
+
+
+class _AnswerAllRequestRequired(TypedDict):
+    act: Literal["answer_all"]
+    # One of the options of each question.
+    answer: str
+    # The author, for the record.
+    by: str
+
+
+_AnswerAllRequestMembers = TypedDict("_AnswerAllRequestMembers", {
+    "class": "Union[str, None]",
+    "note": "str",
+    "run": "Union[str, None]",
+}, total=False)
+
+
+class AnswerAllRequest(_AnswerAllRequestRequired, _AnswerAllRequestMembers):
+    """Answer all open questions that take this answer."""
+
+
+class _AnswerStepRequestRequired(TypedDict):
+    act: Literal["answer_step"]
+    # One of the options of the question; a decision about the failure; or `landed` or
+    # `did-not-happen`.
+    answer: str
+    # The author, for the record.
+    by: str
     # The run's name or number.
     run: str
+    # The step's id or number.
+    step: str
 
 
-class ReviewRequest(_ReviewRequestRequired, total=False):
-    """Approve or reject the version that waits for review. If a question asks for the approval, the
-    review answers that question."""
+class AnswerStepRequest(_AnswerStepRequestRequired, total=False):
+    """Answer the open item of a step: a question, a failure or an unknown outcome."""
     # The reason.
     note: str
-    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
-    once: str
-    # The hash that the author was shown, or a prefix of it: if it has changed, the review is
+    # The hash that the question showed, or a prefix of it: if it has changed, the answer is
     # rejected.
     shown: Union[str, None]
 
 
-class _RequestPlanRequestRequired(TypedDict):
-    act: Literal["request_plan"]
+class _BudgetRequestRequired(TypedDict):
+    act: Literal["budget"]
     # The author, for the record.
     by: str
-    # The reason, for people and planners.
-    reason: str
+    # The change: a part that is not named does not change.
+    change: BudgetChange
+
+
+class BudgetRequest(_BudgetRequestRequired, total=False):
+    """Change a budget."""
+    # The run's name or number; the whole ledger by default.
+    run: Union[str, None]
+
+
+class BudgetChangeSet(TypedDict):
+    """Set these parts; null for no limit."""
+    set: dict[str, Union[int, None]]
+
+
+_BudgetChangeRaiseMembers = TypedDict("_BudgetChangeRaiseMembers", {
+    "raise": "dict[str, int]",
+})
+
+
+class BudgetChangeRaise(_BudgetChangeRaiseMembers):
+    """Raise these parts by these amounts."""
+
+
+class _CancelRequestRequired(TypedDict):
+    act: Literal["cancel"]
+    # The author, for the record.
+    by: str
     # The run's name or number.
     run: str
 
 
-_RequestPlanRequestMembers = TypedDict("_RequestPlanRequestMembers", {
-    "from": "Union[str, None]",
-    "kind": "PlanRequestKind",
-    "once": "str",
-    "token": "Union[str, None]",
-}, total=False)
-
-
-class RequestPlanRequest(_RequestPlanRequestRequired, _RequestPlanRequestMembers):
-    """Request another plan version. The named step and the steps that follow from it are redone."""
-
-
-class _WithdrawRequestRequired(TypedDict):
-    act: Literal["withdraw"]
-    # The author, for the record.
-    by: str
-    # The run's name or number.
-    run: str
-
-
-class WithdrawRequest(_WithdrawRequestRequired, total=False):
-    """Withdraw the request for another plan version."""
-    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
-    once: str
+class CancelRequest(_CancelRequestRequired, total=False):
+    """Cancel a run."""
     # The reason.
     reason: str
+
+
+class _CapRequestRequired(TypedDict):
+    act: Literal["cap"]
+    # The author, for the record.
+    by: str
+    # The attempts that count.
+    scope: Scope
+
+
+class CapRequest(_CapRequestRequired, total=False):
+    """Set or lift a cap."""
+    # How many of them may be in flight at once; null removes the cap.
+    limit: Union[int, None]
+
+
+class ScopeRun(TypedDict):
+    """One run, by name or number."""
+    run: str
+
+
+class ScopeOwner(TypedDict):
+    """One owner, across all runs."""
+    owner: str
+
+
+class ScopeTag(TypedDict):
+    """One tag or resource, across all runs."""
+    tag: str
 
 
 class _ClaimRequestRequired(TypedDict):
@@ -562,8 +359,6 @@ class ClaimRequest(_ClaimRequestRequired, total=False):
     last: list[RunStep]
     # The length of the lease; that of the plan by default.
     lease_seconds: Union[int, None]
-    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
-    once: str
     # Only steps of these owners or without an owner; by default all but those of people.
     owners: list[str]
     # The run's name or number; by default the only run that has not ended.
@@ -603,52 +398,425 @@ class RunStep(TypedDict):
     step: StepNumber
 
 
-class _RenewRequestRequired(TypedDict):
-    act: Literal["renew"]
-    # The attempt's token.
-    token: str
+class CollectBlobsRequest(TypedDict):
+    """Delete blobs that no record references."""
+    act: Literal["collect_blobs"]
 
 
-class RenewRequest(_RenewRequestRequired, total=False):
-    """Renew the lease of an attempt."""
-    # The length of the lease; that of the plan by default.
-    lease_seconds: Union[int, None]
-    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
-    once: str
-
-
-class _ReleaseRequestRequired(TypedDict):
-    act: Literal["release"]
-    # The attempt's token.
-    token: str
-
-
-class ReleaseRequest(_ReleaseRequestRequired, total=False):
-    """Release an attempt."""
-    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
-    once: str
-    # The reason.
-    reason: str
-    # Whether its work had begun.
-    work: Work
-
-
-class _ReleaseStepRequestRequired(TypedDict):
-    act: Literal["release_step"]
+class _DecideRequestRequired(TypedDict):
+    act: Literal["decide"]
     # The author, for the record.
     by: str
+    # `retry`, `fail`, `fallback`, `replan`, `escalate`, `abort` or `outcome_unknown`.
+    decision: str
+    # The rule that decided, for the record.
+    rule: str
+    # The run's name or number.
+    run: str
     # The step's id or number.
     step: str
 
 
-class ReleaseStepRequest(_ReleaseStepRequestRequired, total=False):
-    """Release the attempt of a dead worker, as a person. The attempt may have had side effects."""
-    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
-    once: str
+_DecideRequestMembers = TypedDict("_DecideRequestMembers", {
+    "after_seconds": "Union[int, None]",
+    "from": "Union[str, None]",
+    "reason": "str",
+}, total=False)
+
+
+class DecideRequest(_DecideRequestRequired, _DecideRequestMembers):
+    """Decide about a failed attempt, if the plan leaves the decision to an external decider."""
+
+
+class _EffectRequestRequired(TypedDict):
+    act: Literal["effect"]
+    # The key that identifies the effect within the run.
+    key: str
+    # The progress of the effect.
+    state: EffectState
+    # The attempt's token.
+    token: str
+
+
+class EffectRequest(_EffectRequestRequired, total=False):
+    """Record the start or the end of a side effect."""
+    # A description for people; the key by default.
+    effect: str
+
+
+class _ForkRequestRequired(TypedDict):
+    act: Literal["fork"]
+    # The author, for the record.
+    by: str
+    # The new run's name.
+    name: str
+    # The run's name or number.
+    run: str
+
+
+class ForkRequest(_ForkRequestRequired, total=False):
+    """Fork a run: after a record, or before the first dispatch of a step."""
+    # The last record of the run to keep; either this or `step`.
+    at: Union[int, None]
+    # The step, by id or number: the new run begins before its first dispatch.
+    step: Union[str, None]
+
+
+class _JudgeRequestRequired(TypedDict):
+    act: Literal["judge"]
+    # The author, for the record.
+    by: str
+    # Whether the criteria hold.
+    ruling: Ruling
+    # The run's name or number.
+    run: str
+    # The step's id or number, or `plan`.
+    step: str
+
+
+class JudgeRequest(_JudgeRequestRequired, total=False):
+    """Judge the open text criteria of a reported step, or of the plan."""
+    # The grounds for the verdict.
+    evidence: str
+
+
+class _NoteRequestRequired(TypedDict):
+    act: Literal["note"]
+    # The author, for the record.
+    by: str
+    # The text of the note.
+    text: str
+
+
+class NoteRequest(_NoteRequestRequired, total=False):
+    """Record a note about the ledger, a run or a step."""
+    # The run's name or number. Without run and step the note is about the ledger.
+    run: Union[str, None]
+    # The step's id or number.
+    step: Union[str, None]
+
+
+class _PauseRequestRequired(TypedDict):
+    act: Literal["pause"]
+    # The author, for the record.
+    by: str
+    # The run's name or number.
+    run: str
+
+
+class PauseRequest(_PauseRequestRequired, total=False):
+    """Stop dispatch in a run."""
+    # Whether the guards of a runner pause the run, and not a person.
+    by_runner: bool
     # The reason.
     reason: str
-    # The run's name or number; by default the only run that has not ended.
-    run: Union[str, None]
+
+
+class _ProposeRequestRequired(TypedDict):
+    act: Literal["propose"]
+    # The plan (`plan.md`).
+    plan: Plan
+    # The run's name.
+    run: str
+
+
+class ProposeRequest(_ProposeRequestRequired, total=False):
+    """Start a run of a plan, or propose the next version of a run's plan."""
+    # The values of the inputs of a new run.
+    inputs: dict[str, Any]
+    # The planner that made the plan of a new run; its cost counts in the budget of the run.
+    planner: Union[PlannerUse, None]
+    # The policy of a new run.
+    policy: RunPolicy
+    # The source of the plan.
+    provenance: Union[Provenance, None]
+    # The reason.
+    reason: str
+    # Whether the next version of a run's plan waits for approval, whatever the policy of the run says. It does so
+    # if an agent makes the request that decides for no person, and over HTTP with the role of a worker.
+    waits_for_approval: bool
+
+
+class Plan(TypedDict, total=False):
+    """A plan, as its author wrote it."""
+    # Join points over steps; a step depends on one by naming it in `after`.
+    barriers: list[Barrier]
+    # Budget of a run of this plan.
+    budget: Budget
+    # Maximum numbers of attempts in flight in a run of this plan.
+    caps: Caps
+    # Background, passed to every worker.
+    context: str
+    # Whether the plan is extended during the run: the run does not end when its steps are done,
+    # and the planner is asked for more steps.
+    continues: bool
+    # Default values for steps.
+    defaults: Defaults
+    # With `continues`: the planner is asked for more steps when fewer than this are open.
+    extend_at: Union[int, None]
+    # Data of other tools, stored unchanged.
+    extra: dict[str, Any]
+    # How failures are handled.
+    failure: FailurePolicy
+    # A person must approve the plan before it becomes active.
+    gate: Union[Gate, None]
+    # Purpose of the plan, passed to every worker.
+    goal: str
+    # Values that a run needs from its start, by the name of their variable.
+    inputs: dict[str, PlanInput]
+    # Open questions.
+    open_questions: list[str]
+    # The state that the plan leads to.
+    outcome: str
+    # The settings of owners, by their names.
+    owners: dict[str, OwnerSettings]
+    # Named groups of steps. They impose no order.
+    phases: list[Phase]
+    # Known risks.
+    risks: list[str]
+    # The steps, in plan order.
+    steps: list[Step]
+    # Criteria of the whole plan, which must hold before a run is done.
+    test_criteria: list[Criterion]
+    # Title in one line.
+    title: str
+
+
+class _BarrierRequired(TypedDict):
+    # Name that `after` uses, unique among steps and barriers.
+    id: str
+    # Ids of the member steps.
+    members: list[str]
+
+
+class Barrier(_BarrierRequired, total=False):
+    """A join point over named steps."""
+    # Seconds after the start of the run until it breaks unless it was released.
+    deadline_seconds: Union[int, None]
+    # How many members must arrive.
+    needs: BarrierNeeds
+    # The effect of a break.
+    on_break: OnBreak
+    # Title in one line.
+    title: str
+
+
+class BarrierNeedsAtLeast(TypedDict):
+    """This many members."""
+    at_least: int
+
+
+class Budget(TypedDict, total=False):
+    """The budget of a run."""
+    # Attempts.
+    attempts: Union[int, None]
+    # Money, in millionths of the currency unit.
+    money_micros: Union[int, None]
+    # Tokens, in and out together.
+    tokens: Union[int, None]
+    # Seconds of wall time.
+    wall_seconds: Union[int, None]
+
+
+class Caps(TypedDict, total=False):
+    """Maximum numbers of attempts in flight."""
+    # For each named owner.
+    owners: dict[str, int]
+    # In the whole run.
+    run: Union[int, None]
+    # For each named tag or resource.
+    tags: dict[str, int]
+
+
+class Defaults(TypedDict, total=False):
+    """Default values for steps."""
+    # See [`Step::command`].
+    command: Union[str, None]
+    # See [`Step::idempotent`].
+    idempotent: Union[Idempotence, None]
+    # See [`Step::lease_seconds`].
+    lease_seconds: Union[int, None]
+    # See [`Step::owner`].
+    owner: Union[str, None]
+    # See [`Step::repeat_limit`].
+    repeat_limit: Union[int, None]
+    # See [`Step::retry`].
+    retry: Union[RetryPolicy, None]
+    # See [`Step::timeout_seconds`].
+    timeout_seconds: Union[int, None]
+
+
+class FailurePolicy(TypedDict, total=False):
+    """How failures are handled in a run of the plan."""
+    # Decider.
+    decider: Decider
+    # Maximum number of replacement versions in one run. Changes of scope, extensions and the
+    # first active version do not count.
+    max_replans: Union[int, None]
+    # The action before a step whose files changed since the plan was made. The option of a runner
+    # overrides it.
+    on_stale: OnStale
+    # Rules of the plan: the first that matches decides.
+    rules: list[FailureRule]
+
+
+class _FailureRuleRequired(TypedDict):
+    # Name in the records of its decisions, unique among the rules.
+    id: str
+    # The action.
+    then: FailureAction
+
+
+class FailureRule(_FailureRuleRequired, total=False):
+    """A failure rule."""
+    # The failures that it matches; all by default.
+    when: FailureMatch
+
+
+class FailureActionReplan(TypedDict):
+    """Request a new plan, from a named step or from the failed one."""
+    replan: FailureActionReplanReplan
+
+
+_FailureActionReplanReplanMembers = TypedDict("_FailureActionReplanReplanMembers", {
+    "from": "Union[str, None]",
+}, total=False)
+
+
+class FailureActionReplanReplan(_FailureActionReplanReplanMembers):
+    pass
+
+
+class FailureActionEscalate(TypedDict):
+    """Ask a person."""
+    escalate: FailureActionEscalateEscalate
+
+
+class FailureActionEscalateEscalate(TypedDict, total=False):
+    # Seconds until the question times out.
+    deadline_seconds: Union[int, None]
+    # The action if the answer does not come in time.
+    on_timeout: Union[OnTimeout, None]
+    # Addressee.
+    to: Union[str, None]
+
+
+_FailureMatchMembers = TypedDict("_FailureMatchMembers", {
+    "cel": "Union[str, None]",
+    "class": "Union[FailureClass, None]",
+    "disposition": "Union[Disposition, None]",
+    "failure_class": "Union[str, None]",
+    "failures": "Union[int, None]",
+    "message": "Union[str, None]",
+    "owner": "Union[str, None]",
+    "step": "Union[str, None]",
+    "tag": "Union[str, None]",
+}, total=False)
+
+
+class FailureMatch(_FailureMatchMembers):
+    """The failures that a rule matches: every field that is set must match."""
+
+
+class PlanInput(TypedDict, total=False):
+    """A value that a run needs from its start."""
+    # Its value if none is given; without one, a value must be given.
+    default: Any
+    # A description for people.
+    title: str
+    # Its type.
+    type: InputType
+
+
+class OwnerSettings(TypedDict, total=False):
+    """The settings of an owner in a plan."""
+    # The action at a usage limit.
+    limit: OwnerLimit
+
+
+class OwnerLimit(TypedDict, total=False):
+    """The action when the workers of an owner meet a usage limit."""
+    # The second owner: its workers take the steps until the limit ends.
+    then: Union[str, None]
+
+
+class _PhaseRequired(TypedDict):
+    # Name that steps use.
+    id: str
+
+
+class Phase(_PhaseRequired, total=False):
+    """A named group of steps."""
+    # Title in one line.
+    title: str
+
+
+class _PlannerUseRequired(TypedDict):
+    # Its name.
+    by: str
+
+
+class PlannerUse(_PlannerUseRequired, total=False):
+    """A planner that made a plan."""
+    # The cost of the plan.
+    cost: Cost
+    # How long it took.
+    duration_micros: int
+
+
+class RunPolicy(TypedDict, total=False):
+    """How a run handles approval, text criteria and failures."""
+    # Whether a plan version needs approval.
+    approval: ApprovalPolicy
+    # Whether the run continues after a step has failed.
+    on_failure: OnFailure
+    # How `text` criteria are judged.
+    text: TextPolicy
+
+
+class Provenance(TypedDict, total=False):
+    """The source of a plan version."""
+    # The person or the program that wrote it.
+    author: Union[str, None]
+    # How sure its author is, in percent: `extra.confidence` of the plan.
+    confidence: Union[int, None]
+    # The file that it was read from.
+    file: Union[str, None]
+    # blake3 of that file.
+    file_hash: Union[str, None]
+
+
+class _PruneRequestRequired(TypedDict):
+    act: Literal["prune"]
+    # The author, for the record.
+    by: str
+    # The segments that may be deleted.
+    extent: RetentionLimit
+
+
+class PruneRequest(_PruneRequestRequired, total=False):
+    """Delete the oldest segments. A client that archives them does so first, without the lock, and then
+    requests to prune only the archived segments."""
+    # The archive that contains them, if any.
+    archive: Union[ArchiveReference, None]
+
+
+class ArchiveReference(TypedDict):
+    """The archive that holds the pruned segments."""
+    # BLAKE3 of the whole archive, in hexadecimal.
+    blake3: str
+    # Its name, for people.
+    file: str
+
+
+class RetentionLimitRecord(TypedDict):
+    """All segments whose last record is at most this one."""
+    record: int
+
+
+class RetentionLimitEndedUpTo(TypedDict):
+    """Both limits: the segments must satisfy `EndedRuns` and `Record`."""
+    ended_up_to: int
 
 
 class _ReceiptRequestRequired(TypedDict):
@@ -667,8 +835,6 @@ class ReceiptRequest(_ReceiptRequestRequired, total=False):
     log_tail: str
     # The worker of the next step, if the next step is to be dispatched.
     next: Union[NextStep, None]
-    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
-    once: str
 
 
 class _NextStepRequired(TypedDict):
@@ -724,156 +890,67 @@ class ArtifactEntry(_ArtifactEntryRequired, total=False):
     hash: str
 
 
-class _EffectRequestRequired(TypedDict):
-    act: Literal["effect"]
-    # The key that identifies the effect within the run.
-    key: str
-    # The progress of the effect.
-    state: EffectState
+class _ReleaseRequestRequired(TypedDict):
+    act: Literal["release"]
     # The attempt's token.
     token: str
 
 
-class EffectRequest(_EffectRequestRequired, total=False):
-    """Record the start or the end of a side effect."""
-    # A description for people; the key by default.
-    effect: str
-    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
-    once: str
+class ReleaseRequest(_ReleaseRequestRequired, total=False):
+    """Release an attempt."""
+    # The reason.
+    reason: str
+    # Whether its work had begun.
+    work: Work
 
 
-class _JudgeRequestRequired(TypedDict):
-    act: Literal["judge"]
+class _ReleaseStepRequestRequired(TypedDict):
+    act: Literal["release_step"]
     # The author, for the record.
     by: str
-    # Whether the criteria hold.
-    ruling: Ruling
-    # The run's name or number.
-    run: str
-    # The step's id or number, or `plan`.
+    # The step's id or number.
     step: str
 
 
-class JudgeRequest(_JudgeRequestRequired, total=False):
-    """Judge the open text criteria of a reported step, or of the plan."""
-    # The grounds for the verdict.
-    evidence: str
-    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
-    once: str
-
-
-class _VerdictRequestRequired(TypedDict):
-    act: Literal["verdict"]
-    # The author, for the record.
-    by: str
-    # The position of the criterion, from 0.
-    criterion: int
-    # Whether the criterion holds.
-    ruling: Ruling
-
-
-class VerdictRequest(_VerdictRequestRequired, total=False):
-    """Record the verdict on a `command` criterion of a reported attempt, or of the plan."""
-    # The grounds for the verdict.
-    evidence: str
-    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
-    once: str
+class ReleaseStepRequest(_ReleaseStepRequestRequired, total=False):
+    """Release the attempt of a dead worker, as a person. The attempt may have had side effects."""
+    # The reason.
+    reason: str
     # The run's name or number; by default the only run that has not ended.
     run: Union[str, None]
-    # The number of the attempt's token; without it, the criterion is one of the plan.
-    token: Union[int, None]
 
 
-class _AnswerRequestRequired(TypedDict):
-    act: Literal["answer"]
-    # One of its options.
-    answer: str
+class _RenewRequestRequired(TypedDict):
+    act: Literal["renew"]
+    # The attempt's token.
+    token: str
+
+
+class RenewRequest(_RenewRequestRequired, total=False):
+    """Renew the lease of an attempt."""
+    # The length of the lease; that of the plan by default.
+    lease_seconds: Union[int, None]
+
+
+class _RequestPlanRequestRequired(TypedDict):
+    act: Literal["request_plan"]
     # The author, for the record.
     by: str
-    # The number of the question.
-    question: int
-
-
-_AnswerRequestMembers = TypedDict("_AnswerRequestMembers", {
-    "note": "str",
-    "once": "str",
-    "raise": "dict[str, int]",
-    "shown": "Union[str, None]",
-}, total=False)
-
-
-class AnswerRequest(_AnswerRequestRequired, _AnswerRequestMembers):
-    """Answer a question."""
-
-
-class _AnswerStepRequestRequired(TypedDict):
-    act: Literal["answer_step"]
-    # One of the options of the question; a decision about the failure; or `landed` or
-    # `did-not-happen`.
-    answer: str
-    # The author, for the record.
-    by: str
+    # The reason, for people and planners.
+    reason: str
     # The run's name or number.
     run: str
-    # The step's id or number.
-    step: str
 
 
-class AnswerStepRequest(_AnswerStepRequestRequired, total=False):
-    """Answer the open item of a step: a question, a failure or an unknown outcome."""
-    # The reason.
-    note: str
-    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
-    once: str
-    # The hash that the question showed, or a prefix of it: if it has changed, the answer is
-    # rejected.
-    shown: Union[str, None]
-
-
-class _AnswerAllRequestRequired(TypedDict):
-    act: Literal["answer_all"]
-    # One of the options of each question.
-    answer: str
-    # The author, for the record.
-    by: str
-
-
-_AnswerAllRequestMembers = TypedDict("_AnswerAllRequestMembers", {
-    "class": "Union[str, None]",
-    "note": "str",
-    "once": "str",
-    "run": "Union[str, None]",
-}, total=False)
-
-
-class AnswerAllRequest(_AnswerAllRequestRequired, _AnswerAllRequestMembers):
-    """Answer all open questions that take this answer."""
-
-
-class _DecideRequestRequired(TypedDict):
-    act: Literal["decide"]
-    # The author, for the record.
-    by: str
-    # `retry`, `fail`, `fallback`, `replan`, `escalate`, `abort` or `outcome_unknown`.
-    decision: str
-    # The rule that decided, for the record.
-    rule: str
-    # The run's name or number.
-    run: str
-    # The step's id or number.
-    step: str
-
-
-_DecideRequestMembers = TypedDict("_DecideRequestMembers", {
-    "after_seconds": "Union[int, None]",
+_RequestPlanRequestMembers = TypedDict("_RequestPlanRequestMembers", {
     "from": "Union[str, None]",
-    "once": "str",
-    "reason": "str",
+    "kind": "PlanRequestKind",
+    "token": "Union[str, None]",
 }, total=False)
 
 
-class DecideRequest(_DecideRequestRequired, _DecideRequestMembers):
-    """Decide about a failed attempt, if the plan leaves the decision to an external decider."""
+class RequestPlanRequest(_RequestPlanRequestRequired, _RequestPlanRequestMembers):
+    """Request another plan version. The named step and the steps that follow from it are redone."""
 
 
 class _RetryRequestRequired(TypedDict):
@@ -888,30 +965,30 @@ class RetryRequest(_RetryRequestRequired, total=False):
     """Retry failed steps: one or all of them, whether they failed finally or have an open question
     about the failure. Or end the delay of a step. Or redo an accepted or skipped step and the steps
     that follow from it."""
-    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
-    once: str
     # Why a step that is accepted or skipped is done again, for its worker.
     reason: str
     # The step's id or number; all failed steps by default.
     step: Union[str, None]
 
 
-class _SkipRequestRequired(TypedDict):
-    act: Literal["skip"]
+class _ReviewRequestRequired(TypedDict):
+    act: Literal["review"]
     # The author, for the record.
     by: str
-    # The reason.
-    reason: str
+    # The decision.
+    review: Review
     # The run's name or number.
     run: str
-    # The step's id or number.
-    step: str
 
 
-class SkipRequest(_SkipRequestRequired, total=False):
-    """Skip a step."""
-    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
-    once: str
+class ReviewRequest(_ReviewRequestRequired, total=False):
+    """Approve or reject the version that waits for review. If a question asks for the approval, the
+    review answers that question."""
+    # The reason.
+    note: str
+    # The hash that the author was shown, or a prefix of it: if it has changed, the review is
+    # rejected.
+    shown: Union[str, None]
 
 
 class _SetRequestRequired(TypedDict):
@@ -928,92 +1005,35 @@ class SetRequest(_SetRequestRequired, total=False):
     """Set a variable."""
     # Only if the variable has this version; 0 if it is not set.
     if_version: Union[int, None]
-    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
-    once: str
     # The run's name or number; by default the only run that has not ended.
     run: Union[str, None]
 
 
-class _BudgetRequestRequired(TypedDict):
-    act: Literal["budget"]
+class SkipRequest(TypedDict):
+    """Skip a step."""
+    act: Literal["skip"]
     # The author, for the record.
     by: str
-    # The change: a part that is not named does not change.
-    change: BudgetChange
-
-
-class BudgetRequest(_BudgetRequestRequired, total=False):
-    """Change a budget."""
-    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
-    once: str
-    # The run's name or number; the whole ledger by default.
-    run: Union[str, None]
-
-
-class BudgetChangeSet(TypedDict):
-    """Set these parts; null for no limit."""
-    set: dict[str, Union[int, None]]
-
-
-_BudgetChangeRaiseMembers = TypedDict("_BudgetChangeRaiseMembers", {
-    "raise": "dict[str, int]",
-})
-
-
-class BudgetChangeRaise(_BudgetChangeRaiseMembers):
-    """Raise these parts by these amounts."""
-
-
-class _CapRequestRequired(TypedDict):
-    act: Literal["cap"]
-    # The author, for the record.
-    by: str
-    # The attempts that count.
-    scope: Scope
-
-
-class CapRequest(_CapRequestRequired, total=False):
-    """Set or lift a cap."""
-    # How many of them may be in flight at once; null removes the cap.
-    limit: Union[int, None]
-    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
-    once: str
-
-
-class ScopeRun(TypedDict):
-    """One run, by name or number."""
-    run: str
-
-
-class ScopeOwner(TypedDict):
-    """One owner, across all runs."""
-    owner: str
-
-
-class ScopeTag(TypedDict):
-    """One tag or resource, across all runs."""
-    tag: str
-
-
-class _PauseRequestRequired(TypedDict):
-    act: Literal["pause"]
-    # The author, for the record.
-    by: str
-    # The run's name or number.
-    run: str
-
-
-class PauseRequest(_PauseRequestRequired, total=False):
-    """Stop dispatch in a run."""
-    # Whether the guards of a runner pause the run, and not a person.
-    by_runner: bool
-    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
-    once: str
     # The reason.
     reason: str
+    # The run's name or number.
+    run: str
+    # The step's id or number.
+    step: str
 
 
-class _UnpauseRequestRequired(TypedDict):
+class SnapshotRequest(TypedDict):
+    """Write a snapshot."""
+    act: Literal["snapshot"]
+
+
+class TickRequest(TypedDict):
+    """Record expired leases, delays and deadlines."""
+    act: Literal["tick"]
+
+
+class UnpauseRequest(TypedDict):
+    """Unpause a run."""
     act: Literal["unpause"]
     # The author, for the record.
     by: str
@@ -1021,221 +1041,38 @@ class _UnpauseRequestRequired(TypedDict):
     run: str
 
 
-class UnpauseRequest(_UnpauseRequestRequired, total=False):
-    """Unpause a run."""
-    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
-    once: str
+class _VerdictRequestRequired(TypedDict):
+    act: Literal["verdict"]
+    # The author, for the record.
+    by: str
+    # The position of the criterion, from 0.
+    criterion: int
+    # Whether the criterion holds.
+    ruling: Ruling
 
 
-class _CancelRequestRequired(TypedDict):
-    act: Literal["cancel"]
+class VerdictRequest(_VerdictRequestRequired, total=False):
+    """Record the verdict on a `command` criterion of a reported attempt, or of the plan."""
+    # The grounds for the verdict.
+    evidence: str
+    # The run's name or number; by default the only run that has not ended.
+    run: Union[str, None]
+    # The number of the attempt's token; without it, the criterion is one of the plan.
+    token: Union[int, None]
+
+
+class _WithdrawRequestRequired(TypedDict):
+    act: Literal["withdraw"]
     # The author, for the record.
     by: str
     # The run's name or number.
     run: str
 
 
-class CancelRequest(_CancelRequestRequired, total=False):
-    """Cancel a run."""
-    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
-    once: str
+class WithdrawRequest(_WithdrawRequestRequired, total=False):
+    """Withdraw the request for another plan version."""
     # The reason.
     reason: str
-
-
-class _ForkRequestRequired(TypedDict):
-    act: Literal["fork"]
-    # The author, for the record.
-    by: str
-    # The new run's name.
-    name: str
-    # The run's name or number.
-    run: str
-
-
-class ForkRequest(_ForkRequestRequired, total=False):
-    """Fork a run: after a record, or before the first dispatch of a step."""
-    # The last record of the run to keep; either this or `step`.
-    at: Union[int, None]
-    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
-    once: str
-    # The step, by id or number: the new run begins before its first dispatch.
-    step: Union[str, None]
-
-
-class _NoteRequestRequired(TypedDict):
-    act: Literal["note"]
-    # The author, for the record.
-    by: str
-    # The text of the note.
-    text: str
-
-
-class NoteRequest(_NoteRequestRequired, total=False):
-    """Record a note about the ledger, a run or a step."""
-    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
-    once: str
-    # The run's name or number. Without run and step the note is about the ledger.
-    run: Union[str, None]
-    # The step's id or number.
-    step: Union[str, None]
-
-
-class _TickRequestRequired(TypedDict):
-    act: Literal["tick"]
-
-
-class TickRequest(_TickRequestRequired, total=False):
-    """Record expired leases, delays and deadlines."""
-    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
-    once: str
-
-
-class _SnapshotRequestRequired(TypedDict):
-    act: Literal["snapshot"]
-
-
-class SnapshotRequest(_SnapshotRequestRequired, total=False):
-    """Write a snapshot."""
-    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
-    once: str
-
-
-class _PruneRequestRequired(TypedDict):
-    act: Literal["prune"]
-    # The author, for the record.
-    by: str
-    # The segments that may be deleted.
-    extent: RetentionLimit
-
-
-class PruneRequest(_PruneRequestRequired, total=False):
-    """Delete the oldest segments. A client that archives them does so first, without the lock, and then
-    requests to prune only the archived segments."""
-    # The archive that contains them, if any.
-    archive: Union[ArchiveReference, None]
-    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
-    once: str
-
-
-class ArchiveReference(TypedDict):
-    """The archive that holds the pruned segments."""
-    # BLAKE3 of the whole archive, in hexadecimal.
-    blake3: str
-    # Its name, for people.
-    file: str
-
-
-class RetentionLimitRecord(TypedDict):
-    """All segments whose last record is at most this one."""
-    record: int
-
-
-class RetentionLimitEndedUpTo(TypedDict):
-    """Both limits: the segments must satisfy `EndedRuns` and `Record`."""
-    ended_up_to: int
-
-
-class _CollectBlobsRequestRequired(TypedDict):
-    act: Literal["collect_blobs"]
-
-
-class CollectBlobsRequest(_CollectBlobsRequestRequired, total=False):
-    """Delete blobs that no record references."""
-    # The key of the request: a repetition under it gets the first answer. Any text of the client's choice, of which no other request has the same.
-    once: str
-
-
-class _ErrorLineRequired(TypedDict):
-    # The exit code of the command.
-    exit_code: int
-    # The next action, for people; null if there is no particular one.
-    hint: Union[str, None]
-    # The kind of the error.
-    kind: str
-    # The failure, for people.
-    message: str
-    # The rule of the ledger that rejected the command.
-    rejection: Union[str, None]
-    type: Literal["error"]
-
-
-class ErrorLine(_ErrorLineRequired, total=False):
-    """A command or request failed."""
-    # If a worker has the step: when its lease expires.
-    lease_until_micros: Union[int, None]
-    # If a worker has the step: the number of the step.
-    number: Union[int, None]
-    # If no run is named and several are active: their names, at most 100.
-    runs: Union[list[str], None]
-    # If a worker has the step: that worker.
-    worker: Union[str, None]
-
-
-class VariableLine(TypedDict):
-    """The value of a variable."""
-    # The variable.
-    name: str
-    # The run, by name.
-    run: str
-    type: Literal["variable"]
-    # The value: any JSON; null if it is not set.
-    value: AnyJson
-    # How often it was set.
-    version: int
-
-
-class ServingLine(TypedDict):
-    """The server is ready."""
-    # Whether a judge of the server checks reported steps.
-    checks: bool
-    # The address for HTTP.
-    http: Union[str, None]
-    # The last record of the ledger.
-    seq: int
-    # The log in a store; null if the log is in the folder alone.
-    store: Union[HeldStoreJson, None]
-    type: Literal["serving"]
-
-
-class HeldStoreJson(TypedDict):
-    """The log of a ledger in a store, of a server that holds it."""
-    # When the server acknowledges a result: `store`, `bounded:5s` or `local`.
-    ack: str
-    # The first record of the folder that the log does not have: it was never acknowledged. Null
-    # if there is none.
-    dropped_first: Union[int, None]
-    # The last such record.
-    dropped_last: Union[int, None]
-    # The epoch that the server opened.
-    epoch: int
-    # The server, in hexadecimal, as in its slots.
-    node: str
-    # How many records the store got that only the folder had.
-    shipped: int
-    # How many records the folder got from the store.
-    taken_in: int
-    # The address.
-    url: str
-
-
-class JudgedLine(TypedDict):
-    """Criteria were judged."""
-    # How many criteria were judged.
-    criteria: int
-    # The step number; null for the plan.
-    number: Union[int, None]
-    # Whether the criteria hold.
-    ruling: Ruling
-    # The run.
-    run: str
-    # The status of the run.
-    run_status: str
-    # The status of the step; null for the plan.
-    status: Union[StepStatus, None]
-    # The step's id; null for the plan.
-    step: Union[str, None]
-    type: Literal["judged"]
 
 
 class _AnsweredLineRequired(TypedDict):
@@ -1260,65 +1097,6 @@ class AnsweredLine(_AnsweredLineRequired, total=False):
     asked: Union[str, None]
     # The number of the question; absent if a step was named.
     question: Union[int, None]
-
-
-class NotAnsweredLine(TypedDict):
-    """An open question that was not answered with the others."""
-    # The step number.
-    number: Union[int, None]
-    # The number of the question.
-    question: int
-    # The run.
-    run: str
-    # The step's id; null for a question about the run.
-    step: Union[str, None]
-    type: Literal["not_answered"]
-    # Why it was not answered.
-    why: str
-
-
-class PrunedLine(TypedDict):
-    """The oldest segments were deleted."""
-    # The two snapshots at the start of the pruned log.
-    anchors: list[Anchor]
-    # Their total size.
-    bytes: int
-    # The chain value of the last deleted record, in hexadecimal.
-    chain: str
-    # The first deleted record.
-    first_seq: int
-    # The last deleted record.
-    last_seq: int
-    # Names of runs that have not ended, and lose a part of their history.
-    open_runs: list[str]
-    # The deleted segments.
-    segments: list[str]
-    # Deleted snapshots below `last_seq`, which are useless without the log.
-    snapshots: list[str]
-    type: Literal["pruned"]
-
-
-class Anchor(TypedDict):
-    """A snapshot of the state from which a pruned log starts."""
-    # Its chain value, in hexadecimal.
-    chain: str
-    # Its file name in the folder of snapshots.
-    file: str
-    # The last record that its state includes.
-    seq: int
-    # Hash of the state, in hexadecimal.
-    state_hash: str
-
-
-class CollectedLine(TypedDict):
-    """Blobs were deleted."""
-    # How many.
-    blobs: int
-    # Their total size.
-    bytes: int
-    type: Literal["collected"]
-    # Files that were unfinished, or are being written.
-    unfinished: int
 
 
 class BudgetLine(TypedDict):
@@ -1396,6 +1174,118 @@ class PlanCap(TypedDict):
     run: str
 
 
+class CollectedLine(TypedDict):
+    """Blobs were deleted."""
+    # How many.
+    blobs: int
+    # Their total size.
+    bytes: int
+    type: Literal["collected"]
+    # Files that were unfinished, or are being written.
+    unfinished: int
+
+
+class DecidedLine(TypedDict):
+    """A decision was recorded."""
+    # The decision.
+    decision: str
+    # The step number.
+    number: int
+    # The rule that decided.
+    rule: str
+    # The run.
+    run: str
+    # The status of the step.
+    status: StepStatus
+    # The step's id.
+    step: str
+    type: Literal["decided"]
+
+
+class EffectLine(TypedDict):
+    """The progress of a side effect was recorded."""
+    # The key of the effect.
+    key: str
+    # The step number.
+    number: int
+    # The run.
+    run: str
+    # The progress of the effect.
+    state: EffectState
+    # The step's id.
+    step: str
+    # The number of the attempt's token.
+    token: int
+    type: Literal["effect"]
+
+
+class _ForkedLineRequired(TypedDict):
+    # The last record of the parent that the new run includes.
+    at_seq: int
+    # The run that was forked.
+    parent: str
+    # The new run.
+    run: str
+    # The status of the new run.
+    status: str
+    type: Literal["forked"]
+
+
+class ForkedLine(_ForkedLineRequired, total=False):
+    """A run was forked."""
+    # The steps that must not be done twice and were begun in the parent; the run is paused before them.
+    begun_before: list[str]
+    # The record of the request for a new plan that was open, which the new run has, too.
+    open_request: Union[int, None]
+
+
+class JudgedLine(TypedDict):
+    """Criteria were judged."""
+    # How many criteria were judged.
+    criteria: int
+    # The step number; null for the plan.
+    number: Union[int, None]
+    # Whether the criteria hold.
+    ruling: Ruling
+    # The run.
+    run: str
+    # The status of the run.
+    run_status: str
+    # The status of the step; null for the plan.
+    status: Union[StepStatus, None]
+    # The step's id; null for the plan.
+    step: Union[str, None]
+    type: Literal["judged"]
+
+
+class NotAnsweredLine(TypedDict):
+    """An open question that was not answered with the others."""
+    # The step number.
+    number: Union[int, None]
+    # The number of the question.
+    question: int
+    # The run.
+    run: str
+    # The step's id; null for a question about the run.
+    step: Union[str, None]
+    type: Literal["not_answered"]
+    # Why it was not answered.
+    why: str
+
+
+class NotedLine(TypedDict):
+    """A note was recorded."""
+    # The step number.
+    number: Union[int, None]
+    # The run; null for a note about the ledger.
+    run: Union[str, None]
+    # The record.
+    seq: int
+    # The step's id; null for a note about the run or the ledger.
+    step: Union[str, None]
+    type: Literal["noted"]
+
+
 class NothingLine(TypedDict):
     """No step can be dispatched now."""
     # The claimed steps.
@@ -1427,6 +1317,253 @@ class HeldStep(TypedDict):
     step: str
     # The worker that has claimed it.
     worker: str
+
+
+class PausedLine(TypedDict):
+    """A run was paused."""
+    # The run.
+    run: str
+    # Its status.
+    status: str
+    type: Literal["paused"]
+
+
+_PlanRequestedLineMembers = TypedDict("_PlanRequestedLineMembers", {
+    "from": "Union[str, None]",
+    "kind": "PlanRequestKind",
+    "number": "Union[int, None]",
+    "run": "str",
+    "seq": "int",
+    "status": "str",
+    "type": "Literal['plan_requested']",
+})
+
+
+class PlanRequestedLine(_PlanRequestedLineMembers):
+    """Another plan version was requested."""
+
+
+class ProposedLine(TypedDict):
+    """A plan version was proposed."""
+    # Whether it is active; otherwise it waits for a review.
+    active: bool
+    # The hash of the plan.
+    hash: str
+    # The version before this one, if a person rejected it.
+    rejected: Union[RejectedVersion, None]
+    # The run.
+    run: str
+    # The status of the run.
+    status: str
+    # The number of its steps.
+    steps: int
+    type: Literal["proposed"]
+    # The number of the version.
+    version: int
+
+
+class RejectedVersion(TypedDict):
+    """A version that a person rejected."""
+    # The note of its reviewer.
+    note: str
+    # Its number.
+    version: int
+
+
+class PrunedLine(TypedDict):
+    """The oldest segments were deleted."""
+    # The two snapshots at the start of the pruned log.
+    anchors: list[Anchor]
+    # Their total size.
+    bytes: int
+    # The chain value of the last deleted record, in hexadecimal.
+    chain: str
+    # The first deleted record.
+    first_seq: int
+    # The last deleted record.
+    last_seq: int
+    # Names of runs that have not ended, and lose a part of their history.
+    open_runs: list[str]
+    # The deleted segments.
+    segments: list[str]
+    # Deleted snapshots below `last_seq`, which are useless without the log.
+    snapshots: list[str]
+    type: Literal["pruned"]
+
+
+class Anchor(TypedDict):
+    """A snapshot of the state from which a pruned log starts."""
+    # Its chain value, in hexadecimal.
+    chain: str
+    # Its file name in the folder of snapshots.
+    file: str
+    # The last record that its state includes.
+    seq: int
+    # Hash of the state, in hexadecimal.
+    state_hash: str
+
+
+class _ReceiptLineRequired(TypedDict):
+    # The step number.
+    number: int
+    # The request of the worker for a new plan version; null for other outcomes.
+    replan: Union[ReplanAsked, None]
+    # The run.
+    run: str
+    # The status of the run.
+    run_status: str
+    # The status of the step.
+    status: StepStatus
+    # The step's id.
+    step: str
+    # The number of the attempt's token.
+    token: int
+    type: Literal["receipt"]
+
+
+class ReceiptLine(_ReceiptLineRequired, total=False):
+    """A receipt was recorded."""
+    # The parts of the run's budget that are used to 80 % or more.
+    budget_used: list[BudgetUse]
+    # Why a successful result was not accepted, such as a declared output that is missing.
+    not_accepted: Union[str, None]
+    # The reason why no process checks the commands of the step, and the remedy.
+    unchecked: Union[str, None]
+
+
+class BudgetUse(TypedDict):
+    """A part of a run's budget that is mostly used."""
+    # The part.
+    part: BudgetPart
+    # How much of it is used, in percent: more than 100 after an overrun. Rounded down, and an overrun up.
+    percent: int
+
+
+_ReplanAskedRequired = TypedDict("_ReplanAskedRequired", {
+    "from": "Union[str, None]",
+    "kind": "ReplanKind",
+})
+
+
+class ReplanAsked(_ReplanAskedRequired, total=False):
+    """The new plan version that a receipt requests."""
+    # The record of an earlier open request, which must be resolved first.
+    after: Union[int, None]
+
+
+class ReleasedLine(TypedDict):
+    """An attempt was released."""
+    # The step number.
+    number: int
+    # The run.
+    run: str
+    # The status of the run.
+    run_status: str
+    # The status of the step.
+    status: StepStatus
+    # The step's id.
+    step: str
+    # The number of the attempt's token.
+    token: int
+    type: Literal["released"]
+
+
+class RenewedLine(TypedDict):
+    """A lease was renewed."""
+    # The end of the lease.
+    lease_until_micros: int
+    # The step number.
+    number: int
+    # The run.
+    run: str
+    # The step's id.
+    step: str
+    # The number of the attempt's token.
+    token: int
+    type: Literal["renewed"]
+
+
+class _RetriedLineRequired(TypedDict):
+    # The numbers of the steps.
+    numbers: list[int]
+    # The run.
+    run: str
+    # The status of the run.
+    status: str
+    # Their ids.
+    steps: list[str]
+    type: Literal["retried"]
+
+
+class RetriedLine(_RetriedLineRequired, total=False):
+    """Failed steps are tried again."""
+    # The record of a request for a new plan that stays open.
+    open_request: Union[int, None]
+    # Why the run is paused, if it is: its steps are not dispatched until it is unpaused.
+    paused: Union[str, None]
+
+
+class _ReviewedLineRequired(TypedDict):
+    # The hash of its plan.
+    hash: str
+    # The decision.
+    review: Review
+    # The run.
+    run: str
+    # The status of the run.
+    status: str
+    type: Literal["reviewed"]
+    # The number of the version.
+    version: int
+
+
+class ReviewedLine(_ReviewedLineRequired, total=False):
+    """A version was approved or rejected."""
+    # The folder in which a judge runs the approved commands; absent without an approval, or if it
+    # is not known.
+    folder: Union[str, None]
+
+
+class SetLine(TypedDict):
+    """A variable was set."""
+    # The variable's name.
+    name: str
+    # The run.
+    run: str
+    type: Literal["set"]
+    # Its new version.
+    version: int
+
+
+class _SkippedLineRequired(TypedDict):
+    # The step number.
+    number: int
+    # The run.
+    run: str
+    # The status of the run.
+    run_status: str
+    # Its status.
+    status: StepStatus
+    # The step's id.
+    step: str
+    type: Literal["skipped"]
+
+
+class SkippedLine(_SkippedLineRequired, total=False):
+    """A step was skipped."""
+    # The record of a request for a new plan that stays open.
+    open_request: Union[int, None]
+
+
+class SnapshotLine(TypedDict):
+    """A snapshot was written."""
+    # The path of the snapshot.
+    file: str
+    # The last record of the state.
+    seq: int
+    # The hash of the state, in hexadecimal.
+    state_hash: str
+    type: Literal["snapshot"]
 
 
 class TaskLine(TypedDict):
@@ -1576,11 +1713,11 @@ class _PlanViewRequired(TypedDict):
 class PlanView(_PlanViewRequired, total=False):
     """A plan, as its author wrote it."""
     # Join points over steps; a step depends on one by naming it in `after`.
-    barriers: list[Barrier]
+    barriers: list[BarrierView]
     # Budget of a run of this plan.
-    budget: Budget
+    budget: BudgetView
     # Maximum numbers of attempts in flight in a run of this plan.
-    caps: Caps
+    caps: CapsView
     # Background, passed to every worker.
     context: str
     # Whether the plan is extended during the run: the run does not end when its steps are done,
@@ -1593,27 +1730,73 @@ class PlanView(_PlanViewRequired, total=False):
     # Data of other tools, stored unchanged.
     extra: dict[str, Any]
     # How failures are handled.
-    failure: FailurePolicy
+    failure: FailurePolicyView
     # A person must approve the plan before it becomes active.
-    gate: Union[Gate, None]
+    gate: Union[GateView, None]
     # Purpose of the plan, passed to every worker.
     goal: str
     # Values that a run needs from its start, by the name of their variable.
-    inputs: dict[str, PlanInput]
+    inputs: dict[str, PlanInputView]
     # Open questions.
     open_questions: list[str]
     # The state that the plan leads to.
     outcome: str
     # The settings of owners, by their names.
-    owners: dict[str, OwnerSettings]
+    owners: dict[str, OwnerSettingsView]
     # Named groups of steps. They impose no order.
-    phases: list[Phase]
+    phases: list[PhaseView]
     # Known risks.
     risks: list[str]
     # Criteria of the whole plan, which must hold before a run is done.
-    test_criteria: list[Criterion]
+    test_criteria: list[CriterionView]
     # Title in one line.
     title: str
+
+
+class _BarrierViewRequired(TypedDict):
+    # Name that `after` uses, unique among steps and barriers.
+    id: str
+    # Ids of the member steps.
+    members: list[str]
+
+
+class BarrierView(_BarrierViewRequired, total=False):
+    """A join point over named steps."""
+    # Seconds after the start of the run until it breaks unless it was released.
+    deadline_seconds: Union[int, None]
+    # How many members must arrive.
+    needs: BarrierNeedsView
+    # The effect of a break.
+    on_break: OnBreak
+    # Title in one line.
+    title: str
+
+
+class BarrierNeedsViewAtLeast(TypedDict):
+    """This many members."""
+    at_least: int
+
+
+class BudgetView(TypedDict, total=False):
+    """The budget of a run."""
+    # Attempts.
+    attempts: Union[int, None]
+    # Money, in millionths of the currency unit.
+    money_micros: Union[int, None]
+    # Tokens, in and out together.
+    tokens: Union[int, None]
+    # Seconds of wall time.
+    wall_seconds: Union[int, None]
+
+
+class CapsView(TypedDict, total=False):
+    """Maximum numbers of attempts in flight."""
+    # For each named owner.
+    owners: dict[str, int]
+    # In the whole run.
+    run: Union[int, None]
+    # For each named tag or resource.
+    tags: dict[str, int]
 
 
 class DefaultsView(TypedDict, total=False):
@@ -1653,6 +1836,139 @@ class RetryPolicyView(_RetryPolicyViewRequired, total=False):
     per_class: dict[str, int]
 
 
+class FailurePolicyView(TypedDict, total=False):
+    """How failures are handled in a run of the plan."""
+    # Decider.
+    decider: Decider
+    # Maximum number of replacement versions in one run. Changes of scope, extensions and the
+    # first active version do not count.
+    max_replans: Union[int, None]
+    # The action before a step whose files changed since the plan was made. The option of a runner
+    # overrides it.
+    on_stale: OnStale
+    # Rules of the plan: the first that matches decides.
+    rules: list[FailureRuleView]
+
+
+class _FailureRuleViewRequired(TypedDict):
+    # Name in the records of its decisions, unique among the rules.
+    id: str
+    # The action.
+    then: FailureActionView
+
+
+class FailureRuleView(_FailureRuleViewRequired, total=False):
+    """A failure rule."""
+    # The failures that it matches; all by default.
+    when: FailureMatchView
+
+
+class FailureActionViewReplan(TypedDict):
+    """Request a new plan, from a named step or from the failed one."""
+    replan: FailureActionViewReplanReplan
+
+
+_FailureActionViewReplanReplanMembers = TypedDict("_FailureActionViewReplanReplanMembers", {
+    "from": "Union[str, None]",
+}, total=False)
+
+
+class FailureActionViewReplanReplan(_FailureActionViewReplanReplanMembers):
+    pass
+
+
+class FailureActionViewEscalate(TypedDict):
+    """Ask a person."""
+    escalate: FailureActionViewEscalateEscalate
+
+
+class FailureActionViewEscalateEscalate(TypedDict, total=False):
+    # Seconds until the question times out.
+    deadline_seconds: Union[int, None]
+    # The action if the answer does not come in time.
+    on_timeout: Union[OnTimeoutView, None]
+    # Addressee.
+    to: Union[str, None]
+
+
+class OnTimeoutViewEscalateTo(TypedDict):
+    """Ask another person."""
+    escalate_to: str
+
+
+class OnTimeoutViewAnswer(TypedDict):
+    """Use this answer."""
+    answer: str
+
+
+_FailureMatchViewMembers = TypedDict("_FailureMatchViewMembers", {
+    "cel": "Union[str, None]",
+    "class": "Union[FailureClass, None]",
+    "disposition": "Union[Disposition, None]",
+    "failure_class": "Union[str, None]",
+    "failures": "Union[int, None]",
+    "message": "Union[str, None]",
+    "owner": "Union[str, None]",
+    "step": "Union[str, None]",
+    "tag": "Union[str, None]",
+}, total=False)
+
+
+class FailureMatchView(_FailureMatchViewMembers):
+    """The failures that a rule matches: every field that is set must match."""
+
+
+class _GateViewRequired(TypedDict):
+    # The question.
+    question: str
+
+
+class GateView(_GateViewRequired, total=False):
+    """A gate: a person must approve before the step is dispatched."""
+    # Seconds until the question times out.
+    deadline_seconds: Union[int, None]
+    # The action if the answer does not come in time.
+    on_timeout: Union[OnTimeoutView, None]
+    # The answers that do the step, instead of yes and no: the chosen one is its output. `value`
+    # takes any JSON value.
+    options: list[str]
+    # Addressee.
+    to: Union[str, None]
+
+
+class PlanInputView(TypedDict, total=False):
+    """A value that a run needs from its start."""
+    # Its value if none is given; without one, a value must be given.
+    default: Any
+    # A description for people.
+    title: str
+    # Its type.
+    type: InputType
+
+
+class OwnerSettingsView(TypedDict, total=False):
+    """The settings of an owner in a plan."""
+    # The action at a usage limit.
+    limit: OwnerLimitView
+
+
+class OwnerLimitView(TypedDict, total=False):
+    """The action when the workers of an owner meet a usage limit."""
+    # The second owner: its workers take the steps until the limit ends.
+    then: Union[str, None]
+
+
+class _PhaseViewRequired(TypedDict):
+    # Name that steps use.
+    id: str
+
+
+class PhaseView(_PhaseViewRequired, total=False):
+    """A named group of steps."""
+    # Title in one line.
+    title: str
+
+
 class _StepViewRequired(TypedDict):
     # Name of the step, unique among steps and barriers.
     id: str
@@ -1661,7 +1977,7 @@ class _StepViewRequired(TypedDict):
 class StepView(_StepViewRequired, total=False):
     """One piece of work, done by one worker in one attempt."""
     # Criteria that must hold before it is accepted.
-    acceptance: list[Criterion]
+    acceptance: list[CriterionView]
     # Ids of the steps and barriers that it depends on.
     after: list[str]
     # Files that it may change.
@@ -1685,9 +2001,9 @@ class StepView(_StepViewRequired, total=False):
     # class.
     failure_hints: dict[str, FailureClass]
     # Fallback, used when it fails.
-    fallback: Union[Fallback, None]
+    fallback: Union[FallbackView, None]
     # A person must approve the step first.
-    gate: Union[Gate, None]
+    gate: Union[GateView, None]
     # The result that the worker must achieve.
     goal: str
     # Whether the step may be repeated.
@@ -1727,6 +2043,58 @@ class StepView(_StepViewRequired, total=False):
     title: str
     # Tools that the worker may use.
     tools: list[str]
+
+
+class CriterionViewText(TypedDict):
+    text: str
+
+
+class CriterionViewCommand(TypedDict):
+    command: str
+
+
+class CriterionViewCel(TypedDict):
+    cel: str
+
+
+class FallbackViewStep(TypedDict):
+    """Another step of the plan."""
+    step: str
+
+
+class FallbackViewOwner(TypedDict):
+    """The same step, done by another owner."""
+    owner: str
+
+
+class FallbackViewValue(TypedDict):
+    """A value used as its output, up to a maximum age."""
+    value: FallbackViewValueValue
+
+
+class _FallbackViewValueValueRequired(TypedDict):
+    # The value.
+    value: Any
+
+
+class FallbackViewValueValue(_FallbackViewValueValueRequired, total=False):
+    # Maximum age in seconds.
+    max_age_seconds: Union[int, None]
+
+
+class FallbackViewVariable(TypedDict):
+    """The value of a variable, up to a maximum age."""
+    variable: FallbackViewVariableVariable
+
+
+class _FallbackViewVariableVariableRequired(TypedDict):
+    # The variable.
+    name: str
+
+
+class FallbackViewVariableVariable(_FallbackViewVariableVariableRequired, total=False):
+    # Maximum age in seconds.
+    max_age_seconds: Union[int, None]
 
 
 class Nearby(TypedDict):
@@ -1778,296 +2146,6 @@ class AttemptDecision(TypedDict):
     note: str
 
 
-class DecidedLine(TypedDict):
-    """A decision was recorded."""
-    # The decision.
-    decision: str
-    # The step number.
-    number: int
-    # The rule that decided.
-    rule: str
-    # The run.
-    run: str
-    # The status of the step.
-    status: StepStatus
-    # The step's id.
-    step: str
-    type: Literal["decided"]
-
-
-class EffectLine(TypedDict):
-    """The progress of a side effect was recorded."""
-    # The key of the effect.
-    key: str
-    # The step number.
-    number: int
-    # The run.
-    run: str
-    # The progress of the effect.
-    state: EffectState
-    # The step's id.
-    step: str
-    # The number of the attempt's token.
-    token: int
-    type: Literal["effect"]
-
-
-class _ForkedLineRequired(TypedDict):
-    # The last record of the parent that the new run includes.
-    at_seq: int
-    # The run that was forked.
-    parent: str
-    # The new run.
-    run: str
-    # The status of the new run.
-    status: str
-    type: Literal["forked"]
-
-
-class ForkedLine(_ForkedLineRequired, total=False):
-    """A run was forked."""
-    # The steps that must not be done twice and were begun in the parent; the run is paused before them.
-    begun_before: list[str]
-    # The record of the request for a new plan that was open, which the new run has, too.
-    open_request: Union[int, None]
-
-
-class NotedLine(TypedDict):
-    """A note was recorded."""
-    # The step number.
-    number: Union[int, None]
-    # The run; null for a note about the ledger.
-    run: Union[str, None]
-    # The record.
-    seq: int
-    # The step's id; null for a note about the run or the ledger.
-    step: Union[str, None]
-    type: Literal["noted"]
-
-
-class PausedLine(TypedDict):
-    """A run was paused."""
-    # The run.
-    run: str
-    # Its status.
-    status: str
-    type: Literal["paused"]
-
-
-class ProposedLine(TypedDict):
-    """A plan version was proposed."""
-    # Whether it is active; otherwise it waits for a review.
-    active: bool
-    # The hash of the plan.
-    hash: str
-    # The version before this one, if a person rejected it.
-    rejected: Union[RejectedVersion, None]
-    # The run.
-    run: str
-    # The status of the run.
-    status: str
-    # The number of its steps.
-    steps: int
-    type: Literal["proposed"]
-    # The number of the version.
-    version: int
-
-
-class RejectedVersion(TypedDict):
-    """A version that a person rejected."""
-    # The note of its reviewer.
-    note: str
-    # Its number.
-    version: int
-
-
-class _ReviewedLineRequired(TypedDict):
-    # The hash of its plan.
-    hash: str
-    # The decision.
-    review: Review
-    # The run.
-    run: str
-    # The status of the run.
-    status: str
-    type: Literal["reviewed"]
-    # The number of the version.
-    version: int
-
-
-class ReviewedLine(_ReviewedLineRequired, total=False):
-    """A version was approved or rejected."""
-    # The folder in which a judge runs the approved commands; absent without an approval, or if it
-    # is not known.
-    folder: Union[str, None]
-
-
-_PlanRequestedLineMembers = TypedDict("_PlanRequestedLineMembers", {
-    "from": "Union[str, None]",
-    "kind": "PlanRequestKind",
-    "number": "Union[int, None]",
-    "run": "str",
-    "seq": "int",
-    "status": "str",
-    "type": "Literal['plan_requested']",
-})
-
-
-class PlanRequestedLine(_PlanRequestedLineMembers):
-    """Another plan version was requested."""
-
-
-class WithdrawnLine(TypedDict):
-    """A request for another plan version was withdrawn."""
-    # The run.
-    run: str
-    # Its status.
-    status: str
-    type: Literal["withdrawn"]
-
-
-class _ReceiptLineRequired(TypedDict):
-    # The step number.
-    number: int
-    # The request of the worker for a new plan version; null for other outcomes.
-    replan: Union[ReplanAsked, None]
-    # The run.
-    run: str
-    # The status of the run.
-    run_status: str
-    # The status of the step.
-    status: StepStatus
-    # The step's id.
-    step: str
-    # The number of the attempt's token.
-    token: int
-    type: Literal["receipt"]
-
-
-class ReceiptLine(_ReceiptLineRequired, total=False):
-    """A receipt was recorded."""
-    # The parts of the run's budget that are used to 80 % or more.
-    budget_used: list[BudgetUse]
-    # Why a successful result was not accepted, such as a declared output that is missing.
-    not_accepted: Union[str, None]
-    # The reason why no process checks the commands of the step, and the remedy.
-    unchecked: Union[str, None]
-
-
-class BudgetUse(TypedDict):
-    """A part of a run's budget that is mostly used."""
-    # The part.
-    part: BudgetPart
-    # How much of it is used, in percent: more than 100 after an overrun. Rounded down, and an overrun up.
-    percent: int
-
-
-_ReplanAskedRequired = TypedDict("_ReplanAskedRequired", {
-    "from": "Union[str, None]",
-    "kind": "ReplanKind",
-})
-
-
-class ReplanAsked(_ReplanAskedRequired, total=False):
-    """The new plan version that a receipt requests."""
-    # The record of an earlier open request, which must be resolved first.
-    after: Union[int, None]
-
-
-class ReleasedLine(TypedDict):
-    """An attempt was released."""
-    # The step number.
-    number: int
-    # The run.
-    run: str
-    # The status of the run.
-    run_status: str
-    # The status of the step.
-    status: StepStatus
-    # The step's id.
-    step: str
-    # The number of the attempt's token.
-    token: int
-    type: Literal["released"]
-
-
-class RenewedLine(TypedDict):
-    """A lease was renewed."""
-    # The end of the lease.
-    lease_until_micros: int
-    # The step number.
-    number: int
-    # The run.
-    run: str
-    # The step's id.
-    step: str
-    # The number of the attempt's token.
-    token: int
-    type: Literal["renewed"]
-
-
-class _RetriedLineRequired(TypedDict):
-    # The numbers of the steps.
-    numbers: list[int]
-    # The run.
-    run: str
-    # The status of the run.
-    status: str
-    # Their ids.
-    steps: list[str]
-    type: Literal["retried"]
-
-
-class RetriedLine(_RetriedLineRequired, total=False):
-    """Failed steps are tried again."""
-    # The record of a request for a new plan that stays open.
-    open_request: Union[int, None]
-    # Why the run is paused, if it is: its steps are not dispatched until it is unpaused.
-    paused: Union[str, None]
-
-
-class SetLine(TypedDict):
-    """A variable was set."""
-    # The variable's name.
-    name: str
-    # The run.
-    run: str
-    type: Literal["set"]
-    # Its new version.
-    version: int
-
-
-class _SkippedLineRequired(TypedDict):
-    # The step number.
-    number: int
-    # The run.
-    run: str
-    # The status of the run.
-    run_status: str
-    # Its status.
-    status: StepStatus
-    # The step's id.
-    step: str
-    type: Literal["skipped"]
-
-
-class SkippedLine(_SkippedLineRequired, total=False):
-    """A step was skipped."""
-    # The record of a request for a new plan that stays open.
-    open_request: Union[int, None]
-
-
-class SnapshotLine(TypedDict):
-    """A snapshot was written."""
-    # The path of the snapshot.
-    file: str
-    # The last record of the state.
-    seq: int
-    # The hash of the state, in hexadecimal.
-    state_hash: str
-    type: Literal["snapshot"]
-
-
 class TickedLine(TypedDict):
     """Everything that was due is recorded."""
     # The next time at which something is due; null if nothing is.
@@ -2086,82 +2164,122 @@ class UnpausedLine(TypedDict):
     type: Literal["unpaused"]
 
 
+class WithdrawnLine(TypedDict):
+    """A request for another plan version was withdrawn."""
+    # The run.
+    run: str
+    # Its status.
+    status: str
+    type: Literal["withdrawn"]
+
+
+class _ErrorLineRequired(TypedDict):
+    # The exit code of the command.
+    exit_code: int
+    # The next action, for people; null if there is no particular one.
+    hint: Union[str, None]
+    # The kind of the error.
+    kind: str
+    # The failure, for people.
+    message: str
+    # The rule of the ledger that rejected the command.
+    rejection: Union[str, None]
+    type: Literal["error"]
+
+
+class ErrorLine(_ErrorLineRequired, total=False):
+    """A command or request failed."""
+    # If a worker has the step: when its lease expires.
+    lease_until_micros: Union[int, None]
+    # If a worker has the step: the number of the step.
+    number: Union[int, None]
+    # If no run is named and several are active: their names, at most 100.
+    runs: Union[list[str], None]
+    # If a worker has the step: that worker.
+    worker: Union[str, None]
+
+
+class VariableLine(TypedDict):
+    """The value of a variable."""
+    # The variable.
+    name: str
+    # The run, by name.
+    run: str
+    type: Literal["variable"]
+    # The value: any JSON; null if it is not set.
+    value: AnyJson
+    # How often it was set.
+    version: int
+
+
+class ServingLine(TypedDict):
+    """The server is ready."""
+    # Whether a judge of the server checks reported steps.
+    checks: bool
+    # The address for HTTP.
+    http: Union[str, None]
+    # The last record of the ledger.
+    seq: int
+    # The log in a store; null if the log is in the folder alone.
+    store: Union[HeldStoreJson, None]
+    type: Literal["serving"]
+
+
+class HeldStoreJson(TypedDict):
+    """The log of a ledger in a store, of a server that holds it."""
+    # When the server acknowledges a result: `store`, `bounded:5s` or `local`.
+    ack: str
+    # The first record of the folder that the log does not have: it was never acknowledged. Null
+    # if there is none.
+    dropped_first: Union[int, None]
+    # The last such record.
+    dropped_last: Union[int, None]
+    # The epoch that the server opened.
+    epoch: int
+    # The server, in hexadecimal, as in its slots.
+    node: str
+    # How many records the store got that only the folder had.
+    shipped: int
+    # How many records the folder got from the store.
+    taken_in: int
+    # The address.
+    url: str
+
+
 # Types that are not objects.
-
-# How many members of a barrier must arrive.
-BarrierNeeds = Union[Literal["all", "any"], BarrierNeedsAtLeast]
-
-# The effect of a broken barrier.
-OnBreak = Literal["fail", "wait", "ask"]
-
-# Whether a step may be repeated.
-Idempotence = Literal["yes", "no", "with_key"]
-
-# The decider about failures.
-Decider = Literal["rules", "external"]
-
-# The action before a step whose files changed since its plan was made.
-OnStale = Literal["warn", "ask", "replan"]
-
-# The action of a failure rule.
-FailureAction = Union[Literal["retry", "fallback", "fail", "abort"], FailureActionReplan, FailureActionEscalate]
-
-# The action when a question times out.
-OnTimeout = Union[Literal["abort"], OnTimeoutEscalateTo, OnTimeoutAnswer]
-
-# Why an attempt failed.
-FailureClass = Literal["transient", "deterministic", "assumption_broken", "budget_exhausted", "unknown", "criterion_failed"]
-
-# Whether the work of a failed or lost attempt took effect.
-Disposition = Literal["did_not_happen", "unknown", "landed"]
-
-# The type of an input.
-InputType = Literal["any", "string", "integer", "number", "boolean", "array", "object"]
 
 # A condition that must hold: a text, or a map with one of text, command, cel.
 Criterion = Union[str, CriterionText, CriterionCommand, CriterionCel]
 
+# Why an attempt failed.
+# - `transient`: A retry may succeed.
+# - `deterministic`: A retry would fail in the same way.
+# - `assumption_broken`: An assumption of the plan does not hold.
+# - `budget_exhausted`: Money, tokens or time ran out.
+# - `unknown`: The worker did not report a class.
+# - `criterion_failed`: A criterion does not hold for the work: the next worker gets the evidence.
+FailureClass = Literal["transient", "deterministic", "assumption_broken", "budget_exhausted", "unknown", "criterion_failed"]
+
 # The fallback of a step, used when it fails.
 Fallback = Union[FallbackStep, FallbackOwner, FallbackValue, FallbackVariable]
 
+# The action when a question times out.
+OnTimeout = Union[Literal["abort"], OnTimeoutEscalateTo, OnTimeoutAnswer]
+
+# Whether a step may be repeated.
+# - `yes`: It may be dispatched again after a lost or failed attempt.
+# - `no`: It must not be repeated. A person or the probe must first find out what happened if an
+# attempt is lost, is stopped by its timeout or a signal, or reports success and is rejected
+# by a criterion.
+# - `with_key`: It may be dispatched again, because the idempotency key prevents a second effect.
+Idempotence = Literal["yes", "no", "with_key"]
+
 # The action while a precondition is false.
+# - `wait`: It waits. If no remaining step can make the precondition true, a new plan is requested.
+# - `fail`: It fails.
+# - `skip`: It is skipped.
+# - `abort`: It waits. If no remaining step can make the precondition true, the run is aborted.
 OnFalse = Literal["wait", "fail", "skip", "abort"]
-
-# Whether a proposed version needs approval.
-ApprovalPolicy = Literal["automatic", "required"]
-
-# The effect of a failed step on the other steps.
-OnFailure = Literal["continue", "fail_fast"]
-
-# The policy that decides who judges `text` criteria.
-TextPolicy = Literal["judge", "trust"]
-
-# Decision of a reviewer.
-Review = Literal["approved", "rejected"]
-
-# Why another plan version is needed.
-PlanRequestKind = Literal["replan", "new_evidence", "scope_change"]
-
-# The process that the attempt is bound to: the attempt ends with this process or with its lease.
-BoundTo = Union[Literal["peer", "lease"], BoundToProcess]
-
-# Number of a step in its run, from 1 in plan order; fixed for the life of the run, never reused.
-StepNumber = int
-
-# Whether the work of a released attempt had begun.
-Work = Literal["not_begun", "begun"]
-
-# Why a worker requests a new plan.
-ReplanKind = Literal["replan", "new_evidence", "scope_change"]
-
-# How an attempt ended.
-OutcomeWord = Literal["succeeded", "failed", "replan_requested"]
-
-# The progress of a side effect.
-EffectState = Literal["intended", "committed"]
-
-# Whether a criterion holds.
-Ruling = Literal["pass", "fail"]
 
 # A change of a budget. The parts are `money_micros`, `tokens`, `attempts` and `wall_seconds`.
 BudgetChange = Union[Literal["as_planned"], BudgetChangeSet, BudgetChangeRaise]
@@ -2169,26 +2287,164 @@ BudgetChange = Union[Literal["as_planned"], BudgetChangeSet, BudgetChangeRaise]
 # The scope of a cap.
 Scope = Union[Literal["ledger"], ScopeRun, ScopeOwner, ScopeTag]
 
+# The process that the attempt is bound to: the attempt ends with this process or with its lease.
+BoundTo = Union[Literal["peer", "lease"], BoundToProcess]
+
+# Number of a step in its run, from 1 in plan order; fixed for the life of the run, never reused.
+StepNumber = int
+
+# The progress of a side effect.
+# - `intended`: The worker is about to perform it.
+# - `committed`: The worker has performed it.
+EffectState = Literal["intended", "committed"]
+
+# Whether a criterion holds.
+# - `pass`: It holds.
+# - `fail`: It does not hold.
+Ruling = Literal["pass", "fail"]
+
+# How many members of a barrier must arrive.
+BarrierNeeds = Union[Literal["all", "any"], BarrierNeedsAtLeast]
+
+# The effect of a broken barrier.
+# - `fail`: The run fails.
+# - `wait`: The run continues; dependents keep waiting.
+# - `ask`: Ask a person.
+OnBreak = Literal["fail", "wait", "ask"]
+
+# The decider about failures.
+# - `rules`: The rules.
+# - `external`: An external decider: a failed attempt waits for a decision.
+Decider = Literal["rules", "external"]
+
+# The action before a step whose files changed since its plan was made.
+# - `warn`: It is reported.
+# - `ask`: The run is paused, and a person decides.
+# - `replan`: Another plan is requested from the step on.
+OnStale = Literal["warn", "ask", "replan"]
+
+# The action of a failure rule.
+FailureAction = Union[Literal["retry", "fallback", "fail", "abort"], FailureActionReplan, FailureActionEscalate]
+
+# Whether the work of a failed or lost attempt took effect.
+# - `did_not_happen`: It did not take effect.
+# - `unknown`: It is unknown whether the work took effect.
+# - `landed`: It took effect.
+Disposition = Literal["did_not_happen", "unknown", "landed"]
+
+# The type of an input.
+# - `any`: Any value.
+# - `string`: A text.
+# - `integer`: A whole number.
+# - `number`: A number.
+# - `boolean`: `true` or `false`.
+# - `array`: A list.
+# - `object`: A map.
+InputType = Literal["any", "string", "integer", "number", "boolean", "array", "object"]
+
+# Whether a proposed version needs approval.
+# - `automatic`: It is approved automatically.
+# - `required`: A reviewer must approve its hash.
+ApprovalPolicy = Literal["automatic", "required"]
+
+# The effect of a failed step on the other steps.
+# - `continue`: Steps that do not depend on it continue.
+# - `fail_fast`: No further step is dispatched.
+OnFailure = Literal["continue", "fail_fast"]
+
+# The policy that decides who judges `text` criteria.
+# - `judge`: A person or a judge.
+# - `trust`: No one: the worker is trusted, and the verdict records that.
+TextPolicy = Literal["judge", "trust"]
+
 # The segments that a prune or an archive may include.
 RetentionLimit = Union[Literal["ended"], RetentionLimitRecord, RetentionLimitEndedUpTo]
+
+# Why a worker requests a new plan.
+# - `replan`: The plan does not work.
+# - `new_evidence`: It found out something that the plan does not know.
+# - `scope_change`: The goal changed.
+ReplanKind = Literal["replan", "new_evidence", "scope_change"]
+
+# How an attempt ended.
+# - `succeeded`: It succeeded.
+# - `failed`: It failed.
+# - `replan_requested`: It needs a new plan version.
+OutcomeWord = Literal["succeeded", "failed", "replan_requested"]
+
+# Whether the work of a released attempt had begun.
+# - `not_begun`: There were no side effects.
+# - `begun`: There may have been side effects.
+Work = Literal["not_begun", "begun"]
+
+# Why another plan version is needed.
+# - `replan`: The plan does not work.
+# - `new_evidence`: Something was found out that the plan does not know.
+# - `scope_change`: The goal changed: work that is done stays done, and the version does not count as a replan.
+PlanRequestKind = Literal["replan", "new_evidence", "scope_change"]
+
+# Decision of a reviewer.
+# - `approved`: The version may be activated.
+# - `rejected`: The version must not be activated.
+Review = Literal["approved", "rejected"]
+
+# The status of a step.
+# - `waiting`: A dependency is not met, or a condition does not hold or is not evaluated yet.
+# - `ready`: It may be dispatched.
+# - `dispatched`: A worker has the lease of an attempt.
+# - `outcome_unknown`: An attempt may have done the work, and the outcome must be resolved.
+# - `reported`: The worker returned a receipt; verdicts or a decision are missing.
+# - `accepted`: It is done.
+# - `failed`: It failed, and no attempt is left.
+# - `skipped`: It is not done, and its dependents do not wait for it.
+# - `removed`: The active version has no such step.
+# - `gated`: It waits for the answer to a question about its gate or its failure.
+# - `delayed`: It failed, and is dispatched again after a delay.
+# - `cancelled`: Its run ended before it was done.
+StepStatus = Literal["waiting", "ready", "dispatched", "outcome_unknown", "reported", "accepted", "failed", "skipped", "removed", "gated", "delayed", "cancelled"]
+
+# The kind of a scope.
+# - `ledger`: The whole ledger.
+# - `run`: One run.
+# - `owner`: One owner.
+# - `tag`: One tag or resource.
+ScopeKind = Literal["ledger", "run", "owner", "tag"]
+
+# A dimension of a budget.
+# - `money`: Money, in millionths of the currency unit.
+# - `tokens`: Tokens.
+# - `attempts`: Attempts.
+# - `wall`: Wall time, in seconds.
+BudgetPart = Literal["money", "tokens", "attempts", "wall"]
+
+# The type of a file.
+# - `file`: A regular file.
+# - `folder`: A folder.
+# - `long`: A regular file that is too long to be hashed: more than 4 GiB.
+# - `absent`: Missing.
+# - `other`: Another type, or a file that cannot be read.
+FileState = Literal["file", "folder", "long", "absent", "other"]
 
 # A value that a plan, a worker or a person wrote: any JSON.
 AnyJson = Any
 
-# The status of a step.
-StepStatus = Literal["waiting", "ready", "dispatched", "outcome_unknown", "reported", "accepted", "failed", "skipped", "removed", "gated", "delayed", "cancelled"]
+# How many members of a barrier must arrive.
+BarrierNeedsView = Union[Literal["all", "any"], BarrierNeedsViewAtLeast]
 
-# The kind of a scope.
-ScopeKind = Literal["ledger", "run", "owner", "tag"]
+# The action of a failure rule.
+FailureActionView = Union[Literal["retry", "fallback", "fail", "abort"], FailureActionViewReplan, FailureActionViewEscalate]
 
-# The type of a file.
-FileState = Literal["file", "folder", "long", "absent", "other"]
+# The action when a question times out.
+OnTimeoutView = Union[Literal["abort"], OnTimeoutViewEscalateTo, OnTimeoutViewAnswer]
 
-# A dimension of a budget.
-BudgetPart = Literal["money", "tokens", "attempts", "wall"]
+# A condition that must hold: a text, or a map with one of text, command, cel.
+CriterionView = Union[str, CriterionViewText, CriterionViewCommand, CriterionViewCel]
+
+# The fallback of a step, used when it fails.
+FallbackView = Union[FallbackViewStep, FallbackViewOwner, FallbackViewValue, FallbackViewVariable]
 
 # Any request.
-Request = Union[ProposeRequest, AddStepRequest, ReviewRequest, RequestPlanRequest, WithdrawRequest, ClaimRequest, RenewRequest, ReleaseRequest, ReleaseStepRequest, ReceiptRequest, EffectRequest, JudgeRequest, VerdictRequest, AnswerRequest, AnswerStepRequest, AnswerAllRequest, DecideRequest, RetryRequest, SkipRequest, SetRequest, BudgetRequest, CapRequest, PauseRequest, UnpauseRequest, CancelRequest, ForkRequest, NoteRequest, TickRequest, SnapshotRequest, PruneRequest, CollectBlobsRequest]
+Request = Union[AddStepRequest, AnswerRequest, AnswerAllRequest, AnswerStepRequest, BudgetRequest, CancelRequest, CapRequest, ClaimRequest, CollectBlobsRequest, DecideRequest, EffectRequest, ForkRequest, JudgeRequest, NoteRequest, PauseRequest, ProposeRequest, PruneRequest, ReceiptRequest, ReleaseRequest, ReleaseStepRequest, RenewRequest, RequestPlanRequest, RetryRequest, ReviewRequest, SetRequest, SkipRequest, SnapshotRequest, TickRequest, UnpauseRequest, VerdictRequest, WithdrawRequest]
 
 # Any line of an answer.
-Line = Union[AnsweredLine, BudgetLine, CancelledLine, CapLine, CollectedLine, DecidedLine, EffectLine, ErrorLine, ErrorLine, ForkedLine, JudgedLine, NotAnsweredLine, NotedLine, NothingLine, PausedLine, PlanRequestedLine, ProposedLine, PrunedLine, ReceiptLine, ReleasedLine, RenewedLine, RetriedLine, ReviewedLine, ServingLine, ServingLine, SetLine, SkippedLine, SnapshotLine, TaskLine, TickedLine, UnpausedLine, VariableLine, VariableLine, WithdrawnLine]
+Line = Union[AnsweredLine, BudgetLine, CancelledLine, CapLine, CollectedLine, DecidedLine, EffectLine, ErrorLine, ForkedLine, JudgedLine, NotAnsweredLine, NotedLine, NothingLine, PausedLine, PlanRequestedLine, ProposedLine, PrunedLine, ReceiptLine, ReleasedLine, RenewedLine, RetriedLine, ReviewedLine, ServingLine, SetLine, SkippedLine, SnapshotLine, TaskLine, TickedLine, UnpausedLine, VariableLine, WithdrawnLine]

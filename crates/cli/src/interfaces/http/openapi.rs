@@ -48,6 +48,7 @@ fn openapi() -> Value {
     let mut generator = generator;
     generator.subschema_for::<Problem>();
     let mut schemas: Map<String, Value> = generator.take_definitions(true);
+    schemas.values_mut().for_each(without_defaults);
     schemas.insert("Request".to_owned(), requests.any());
     for (act, schema) in &requests.0 {
         schemas.insert(format!("{}Request", camel(act)), schema.clone());
@@ -68,6 +69,7 @@ fn openapi() -> Value {
         paths.add(operation.path, "GET", described_view(operation));
     }
     schemas.extend(lines.schemas);
+    let schemas = with_named_variants(with_enums(schemas));
     paths.add("/v1/records", "GET", described_records());
     let raw = json!({
         "operationId": "request",
@@ -146,7 +148,9 @@ impl Requests {
         let variants = request["oneOf"].as_array().expect("the variants of a request").iter();
         let named = variants.map(|schema| {
             let act = schema["properties"]["act"]["const"].as_str().expect("its word");
-            (act.to_owned(), schema.clone())
+            let mut schema = schema.clone();
+            without_defaults(&mut schema);
+            (act.to_owned(), schema)
         });
         Self(named.collect())
     }
@@ -193,7 +197,8 @@ impl Lines {
         let mut published = PublishedSchema::new();
         add_all(&mut published);
         let definitions = published.finish_lines("", "")["$defs"].take();
-        let definitions = definitions.as_object().expect("the definitions").clone();
+        let mut definitions = definitions.as_object().expect("the definitions").clone();
+        definitions.values_mut().for_each(without_defaults);
         // Several commands print the same line; the first one stands for it.
         let mut answers = PublishedSchema::new();
         requests::add_answers(&mut answers);
@@ -361,6 +366,80 @@ fn variants(member: &str, named: &[(String, String)]) -> Value {
         named.iter().map(|(word, name)| (word, format!("{SCHEMAS}{name}"))).collect();
     let all: Vec<_> = mapping.values().map(|target| json!({ "$ref": target })).collect();
     json!({ "oneOf": all, "discriminator": { "propertyName": member, "mapping": mapping } })
+}
+
+/// Removes the defaults of members: generators of clients take a member with one as always present, also in a request,
+/// which may leave it out. `requests.schema.json` has them.
+fn without_defaults(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            members.remove("default");
+            for (name, member) in members {
+                match member {
+                    // Here each name is that of a member, also `default`.
+                    Value::Object(named) if name == "properties" => {
+                        named.values_mut().for_each(without_defaults);
+                    }
+                    member => without_defaults(member),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_defaults),
+        _ => {}
+    }
+}
+
+/// The schemas, in which alternatives that are words alone are an enumeration: generators make one type of it.
+fn with_enums(mut schemas: Map<String, Value>) -> Map<String, Value> {
+    for schema in schemas.values_mut() {
+        let variants = schema["oneOf"].as_array().cloned().unwrap_or_default();
+        let words: Vec<_> = variants.iter().filter_map(|it| it["const"].as_str()).collect();
+        if words.is_empty() || words.len() < variants.len() {
+            continue;
+        }
+        let text = |value: &Value| value["description"].as_str().unwrap_or_default().to_owned();
+        let lines = variants.iter().zip(&words).filter(|(variant, _)| !text(variant).is_empty());
+        let lines = lines.map(|(variant, word)| format!("\n- `{word}`: {}", text(variant)));
+        let description = text(schema) + &lines.collect::<String>();
+        *schema = json!({ "type": "string", "enum": words, "description": description });
+    }
+    schemas
+}
+
+/// The schemas, in which each variant that is an object has a name: `FallbackValue` of `Fallback`.
+fn with_named_variants(schemas: Map<String, Value>) -> Map<String, Value> {
+    let mut all = Map::new();
+    for (name, mut schema) in schemas {
+        if let Some(variants) = schema.get_mut("oneOf").and_then(Value::as_array_mut) {
+            let mut mapping = BTreeMap::new();
+            let mut tags = BTreeSet::new();
+            for (number, variant) in variants.iter_mut().enumerate() {
+                let Some(members) = variant.get("properties").and_then(Value::as_object) else {
+                    continue;
+                };
+                let tag = members.iter().find_map(|(tag, it)| Some((tag, it["const"].as_str()?)));
+                let word = match tag {
+                    Some((_, word)) => camel(word),
+                    None if members.len() == 1 => members.keys().map(|name| camel(name)).collect(),
+                    None => number.to_string(),
+                };
+                let own = format!("{name}{word}");
+                let target = format!("{SCHEMAS}{own}");
+                if let Some((tag, word)) = tag {
+                    tags.insert(tag.clone());
+                    mapping.insert(word.to_owned(), target.clone());
+                }
+                let schema = std::mem::replace(variant, json!({ "$ref": target }));
+                assert!(all.insert(own.clone(), schema).is_none(), "{own} is there twice");
+            }
+            let is_told_apart = mapping.len() == variants.len() && tags.len() == 1;
+            if let Some(tag) = tags.pop_first().filter(|_| is_told_apart) {
+                schema["discriminator"] = json!({ "propertyName": tag, "mapping": mapping });
+            }
+        }
+        assert!(all.insert(name.clone(), schema).is_none(), "{name} is there twice");
+    }
+    all
 }
 
 /// An operation that makes a request.
