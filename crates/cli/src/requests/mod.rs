@@ -217,6 +217,12 @@ macro_rules! requests {
             $($($($(schema.add::<$line>(stringify!($command));)+)?)*)*
         }
 
+        /// The lines of answers: the command that prints it, and its type.
+        #[cfg(test)]
+        pub(crate) fn lines_of_answers() -> Vec<(&'static str, &'static str)> {
+            vec![$($($($((stringify!($command), <$line as AnswerLine>::WORD),)+)?)*)*]
+        }
+
         /// The rules of each request, and the types of the lines of its answer.
         #[cfg(test)]
         pub(crate) fn rules_and_answers() -> Vec<(&'static str, Rules, &'static [&'static str])> {

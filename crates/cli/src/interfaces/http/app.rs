@@ -105,7 +105,7 @@ impl App {
     /// The problem with the ledger in its commands.
     pub(super) fn in_ledger(&self, mut problem: Problem) -> Problem {
         problem.detail = in_ledger(&problem.detail, &self.dir);
-        problem.hint = problem.hint.map(|hint| in_ledger(&hint, &self.dir));
+        problem.hint = problem.hint.take().map(|hint| in_ledger(&hint, &self.dir));
         problem
     }
 

@@ -5,19 +5,22 @@
 //! members that the path has (`PauseBody`), each line of an answer (`PausedLine`), and the answer of each operation
 //! with its lines (`PauseAnswer`). The name of an operation never changes: that of a request is its `act`.
 
+#![expect(clippy::indexing_slicing, reason = "only tests generate the document")]
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use crate::json::PublishedSchema;
-use crate::json_lines::add_all;
 use crate::requests::{self, Request};
 
 use super::operations::{AtRecord, READS, Read, WRITES, Write};
 use super::page;
-use super::problem::Problem;
+use super::problem::ProblemDocument;
 use super::records::QUERY;
+
+/// The published lines, which another test compares with the types.
+const LINES: &str = include_str!("../../../../../format/json-lines.schema.json");
 
 const SCHEMAS: &str = "#/components/schemas/";
 
@@ -46,7 +49,7 @@ fn openapi() -> Value {
         generator.clone().take_definitions(true)
     });
     let mut generator = generator;
-    generator.subschema_for::<Problem>();
+    generator.subschema_for::<ProblemDocument>();
     let mut schemas: Map<String, Value> = generator.take_definitions(true);
     schemas.values_mut().for_each(without_defaults);
     schemas.insert("Request".to_owned(), requests.any());
@@ -194,20 +197,14 @@ struct Lines {
 impl Lines {
     /// The lines of all operations beside the schemas of the requests.
     fn of(requests: &Map<String, Value>) -> Self {
-        let mut published = PublishedSchema::new();
-        add_all(&mut published);
-        let definitions = published.finish_lines("", "")["$defs"].take();
-        let mut definitions = definitions.as_object().expect("the definitions").clone();
+        let published: Value =
+            serde_json::from_str(LINES).expect("a test compares it with the types");
+        let mut definitions = published["$defs"].as_object().expect("the definitions").clone();
         definitions.values_mut().for_each(without_defaults);
         // Several commands print the same line; the first one stands for it.
-        let mut answers = PublishedSchema::new();
-        requests::add_answers(&mut answers);
-        let answers = answers.finish_lines("", "")["$defs"].take();
-        let mut by_word: BTreeMap<String, String> = BTreeMap::new();
-        for name in answers.as_object().expect("the definitions").keys() {
-            if let Some((_, word)) = name.split_once('.') {
-                by_word.entry(word.to_owned()).or_insert_with(|| name.clone());
-            }
+        let mut by_word: BTreeMap<&str, String> = BTreeMap::new();
+        for (command, word) in requests::lines_of_answers() {
+            by_word.entry(word).or_insert_with(|| format!("{command}.{word}"));
         }
         let of_requests: BTreeMap<String, Vec<String>> = requests::rules_and_answers()
             .into_iter()
@@ -273,7 +270,7 @@ fn names_of_lines(
         let is_other = |other: &&String| {
             other.ends_with(&format!(".{word}")) && definitions[*other] != definitions[line]
         };
-        let is_taken = used.iter().filter(is_other).next().is_some();
+        let is_taken = used.iter().any(|other| is_other(&other));
         let prefix = if is_taken && !is_of_request(line) { camel(command) } else { String::new() };
         (line.clone(), format!("{prefix}{}Line", camel(word)))
     };

@@ -1,5 +1,7 @@
 //! Failures in the form of RFC 9457: a problem with the names and numbers of the command line.
 
+use std::ops::{Deref, DerefMut};
+
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, Response, StatusCode};
@@ -10,10 +12,15 @@ use serde_json::Value;
 
 use crate::protocol::{Failure, split_hint};
 
-/// A problem. Its further members are those of the line of type `error`.
+/// A problem.
+#[derive(Debug)]
+pub(super) struct Problem(Box<ProblemDocument>);
+
+/// The document of a problem. Its further members are those of the line of type `error`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(super) struct Problem {
+#[cfg_attr(test, schemars(rename = "Problem"))]
+pub(super) struct ProblemDocument {
     /// `urn:plan-ledger:` and the rejection, or else the kind of the error.
     #[serde(rename = "type")]
     pub(super) name: String,
@@ -51,12 +58,26 @@ pub(super) struct Problem {
 /// A response of the server.
 pub(super) type HttpResponse = Response<Body>;
 
+impl Deref for Problem {
+    type Target = ProblemDocument;
+
+    fn deref(&self) -> &ProblemDocument {
+        &self.0
+    }
+}
+
+impl DerefMut for Problem {
+    fn deref_mut(&mut self) -> &mut ProblemDocument {
+        &mut self.0
+    }
+}
+
 impl Problem {
     /// A problem of the interface itself. Hints follow what is wrong.
     pub(super) fn new(status: StatusCode, kind: &str, text: impl Into<String>) -> Self {
         let text = text.into();
         let (detail, hint) = split_hint(&text);
-        Self {
+        Self(Box::new(ProblemDocument {
             name: format!("urn:plan-ledger:{kind}"),
             status: status.as_u16(),
             title: kind.replace('_', " "),
@@ -70,7 +91,7 @@ impl Problem {
             lease_until_micros: None,
             runs: None,
             retry_after: None,
-        }
+        }))
     }
 
     /// The problem of a line of type `error`.
@@ -83,7 +104,7 @@ impl Problem {
         let runs = line.get("runs").and_then(Value::as_array);
         // A client of this interface has no environment variables.
         let hint = if runs.is_some() { Some("name one as `run`".to_owned()) } else { text("hint") };
-        Self {
+        Self(Box::new(ProblemDocument {
             status: status_of(&kind, rejection.as_deref().unwrap_or_default()).as_u16(),
             title: name.replace('_', " "),
             name: format!("urn:plan-ledger:{name}"),
@@ -99,12 +120,12 @@ impl Problem {
                 runs.iter().filter_map(|run| run.as_str().map(str::to_owned)).collect()
             }),
             retry_after: None,
-        }
+        }))
     }
 
     pub(super) fn response(&self) -> HttpResponse {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let body = serde_json::to_vec(self).unwrap_or_default();
+        let body = serde_json::to_vec(&self.0).unwrap_or_default();
         let mut response = Response::new(Body::from(body));
         *response.status_mut() = status;
         let headers = response.headers_mut();

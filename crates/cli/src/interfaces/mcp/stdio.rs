@@ -163,8 +163,8 @@ impl<R: BufRead> io::Read for RestOfLine<'_, R> {
         }
         let bytes = self.from.fill_buf()?;
         let end = bytes.iter().position(|byte| *byte == b'\n');
-        let length = end.unwrap_or(bytes.len()).min(into.len());
-        into[..length].copy_from_slice(&bytes[..length]);
+        let mut part = end.and_then(|end| bytes.get(..end)).unwrap_or(bytes);
+        let length = part.read(into)?;
         self.is_over = end == Some(length);
         self.from.consume(length + usize::from(self.is_over));
         Ok(length)
