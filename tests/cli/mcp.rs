@@ -376,6 +376,16 @@ fn bad_input_is_refused_with_a_reason() {
             json!({ "action": "cap", "value": "many", "by": "ana" }),
             "whole number",
         ),
+        (
+            "ledger_control",
+            json!({ "action": "unpause", "value": 1, "by": "ana" }),
+            "unknown field `value`, expected `run` or `by`",
+        ),
+        (
+            "ledger_control",
+            json!({ "action": "stop", "by": "ana" }),
+            "expected one of `withdraw`, `set`",
+        ),
     ] {
         let text = client.refused(tool, &arguments);
         assert!(text.contains(why), "{tool} {arguments}: {text}");
@@ -570,7 +580,7 @@ fn operator_tools_plan_answer_and_control() {
     control(&mut client, json!({ "action": "set", "name": "v", "value": "[1, 2]" }));
     control(&mut client, json!({ "action": "note", "value": "seen", "name": "build" }));
     control(&mut client, json!({ "action": "cap", "value": 1 }));
-    let raise = json!({ "action": "raise_budget", "name": "tokens", "value": "5", "by": "ana" });
+    let raise = json!({ "action": "budget", "name": "tokens", "value": "5", "by": "ana" });
     assert!(client.refused("ledger_control", &raise).contains("no limit on tokens"));
     place.ledger("get v --run plan").code(0).says(&["[1,2]"]);
     for what in ["queue", "variables", "questions", "records", "plan"] {
@@ -633,8 +643,11 @@ fn model_decides_only_where_the_owner_allowed_it() {
         let question =
             place.state().runs.values().next().unwrap().questions.keys().next().unwrap().0;
         let answer = json!({ "question": question, "answer": "yes", "by": "ana" });
-        let control =
-            |action: &str| json!({ "action": action, "value": 1, "name": "tokens", "by": "ana" });
+        let control = |action: &str| match action {
+            "budget" => json!({ "action": action, "value": 1, "name": "tokens", "by": "ana" }),
+            "cap" => json!({ "action": action, "value": 1, "by": "ana" }),
+            _ => json!({ "action": action, "by": "ana" }),
+        };
         let before = place.ledger("inspect records --json").out;
         let refuse_all = |client: &mut Client| {
             let answers = ["approve", "reject"].map(|word| json!({ "answer": word, "by": "ana" }));
@@ -642,7 +655,7 @@ fn model_decides_only_where_the_owner_allowed_it() {
                 .map(|word| json!({ "step": "two", "answer": word, "by": "ana" }));
             let answers = answers.iter().chain(&steps).chain([&answer]);
             let answers = answers.map(|arguments| ("ledger_answer", arguments.clone()));
-            let controls = ["unpause", "cancel", "raise_budget", "cap", "withdraw"];
+            let controls = ["unpause", "cancel", "budget", "cap", "withdraw"];
             let controls = controls.map(|action| ("ledger_control", control(action)));
             for (tool, arguments) in answers.chain(controls) {
                 let refused = client.refused(tool, &arguments);
@@ -677,7 +690,7 @@ fn control_of_a_model_is_a_proposal_to_the_user() {
         for result in [json!({ "action": "decline" }), accepted("no")] {
             let mut fill = |form: &Value| {
                 let message = form["message"].as_str().unwrap();
-                assert_eq!(message, "Run plan. The agent proposes, for ana: cancel it (late)");
+                assert_eq!(message, "Run plan. The agent proposes, for ana: cancel (late)");
                 result.clone()
             };
             let refused = call_with_forms(client, ("ledger_control", &cancel), &mut fill);

@@ -149,7 +149,7 @@ fn a_message_has_a_limit() {
             name: "n".to_owned(),
             value: json!("v".repeat(usize::try_from(MESSAGE_LENGTH_MAX).unwrap())),
             if_version: None,
-            by: "b".to_owned(),
+            by: "b".to_owned().into(),
         };
         let refused = called(&dir, &request.into()).unwrap_err();
         assert_eq!(refused.json()["kind"], "too_large");
@@ -422,7 +422,7 @@ fn a_holder_that_dies_costs_no_act_and_doubles_none() {
                         name: format!("v{client}"),
                         value: json!(number),
                         if_version: Some(number),
-                        by: "b".to_owned(),
+                        by: "b".to_owned().into(),
                     };
                     let answer = asking.call(&request.into()).unwrap();
                     assert_eq!(answer.code, 0, "{client}/{number}: {answer:?}");

@@ -244,8 +244,8 @@ export interface AnswerStepRequest {
   by: string;
   /** The reason. */
   note?: string;
-  /** The run's name or number. */
-  run: string;
+  /** The run's name or number; by default the only run that has not ended, else the newest. */
+  run?: string | null;
   /**
    * The hash that the question showed, or a prefix of it: if it has changed, the answer is
    * rejected.
@@ -283,8 +283,8 @@ export interface CancelRequest {
   by: string;
   /** The reason. */
   reason?: string;
-  /** The run's name or number. */
-  run: string;
+  /** The run's name or number; by default the only run that has not ended, else the newest. */
+  run?: string | null;
 }
 
 /** Set or lift a cap. */
@@ -394,26 +394,26 @@ export interface DecideRequest {
   reason?: string;
   /** The rule that decided, for the record. */
   rule: string;
-  /** The run's name or number. */
-  run: string;
+  /** The run's name or number; by default the only run that has not ended, else the newest. */
+  run?: string | null;
   /** The step's id or number. */
   step: string;
 }
 
-/** Record the start or the end of a side effect. */
+/** Record the start or end of a side effect. */
 export interface EffectRequest {
   act: "effect";
-  /** A description for people; the key by default. */
+  /** A description for people [default: the key]. */
   effect?: string;
   /** The key that identifies the effect within the run. */
   key: string;
   /** The progress of the effect. */
   state: EffectState;
-  /** The attempt's token. */
+  /** The attempt's token, as `claim` printed it. */
   token: string;
 }
 
-/** Fork a run: after a record, or before the first dispatch of a step. */
+/** Fork a run from its state at a record, or before a step. */
 export interface ForkRequest {
   act: "fork";
   /** The last record of the run to keep; either this or `step`. */
@@ -422,9 +422,9 @@ export interface ForkRequest {
   by: string;
   /** The new run's name. */
   name: string;
-  /** The run's name or number. */
-  run: string;
-  /** The step, by id or number: the new run begins before its first dispatch. */
+  /** The run's name or number; by default the only run that has not ended, else the newest. */
+  run?: string | null;
+  /** Fork before the first dispatch of this step, by id or number (#37). */
   step?: string | null;
 }
 
@@ -437,26 +437,26 @@ export interface JudgeRequest {
   evidence?: string;
   /** Whether the criteria hold. */
   ruling: Ruling;
-  /** The run's name or number. */
-  run: string;
+  /** The run's name or number; by default the only run that has not ended, else the newest. */
+  run?: string | null;
   /** The step's id or number, or `plan`. */
   step: string;
 }
 
-/** Record a note about the ledger, a run or a step. */
+/** Attach a note to the ledger, a run or a step. */
 export interface NoteRequest {
   act: "note";
   /** The author, for the record. */
   by: string;
   /** The run's name or number. Without run and step the note is about the ledger. */
   run?: string | null;
-  /** The step's id or number. */
+  /** The step that it is about, by id or number (#37). */
   step?: string | null;
   /** The text of the note. */
   text: string;
 }
 
-/** Stop dispatch in a run. */
+/** Stop dispatching the steps of a run. */
 export interface PauseRequest {
   act: "pause";
   /** The author, for the record. */
@@ -465,8 +465,8 @@ export interface PauseRequest {
   by_runner?: boolean;
   /** The reason. */
   reason?: string;
-  /** The run's name or number. */
-  run: string;
+  /** The run's name or number; by default the only run that has not ended, else the newest. */
+  run?: string | null;
 }
 
 /** Start a run of a plan, or propose the next version of a run's plan. */
@@ -869,28 +869,28 @@ export interface ReleaseStepRequest {
   step: string;
 }
 
-/** Renew the lease of an attempt. */
+/** Renew the lease of a claimed step. */
 export interface RenewRequest {
   act: "renew";
   /** The length of the lease; that of the plan by default. */
   lease_seconds?: number | null;
-  /** The attempt's token. */
+  /** The attempt's token, as `claim` printed it. */
   token: string;
 }
 
-/** Request another plan version. The named step and the steps that follow from it are redone. */
+/** Request a new version: the plan does not work, or the goal changed. */
 export interface RequestPlanRequest {
   act: "request_plan";
   /** The author, for the record. */
   by: string;
-  /** The id or number of the first step to do again. */
+  /** The first step to do again, by id or number (#37). */
   from?: string | null;
-  /** Why another version is needed. */
+  /** Why a new version is needed. */
   kind?: PlanRequestKind;
-  /** The reason, for people and planners. */
+  /** The reason, for the planner and for the workers of the steps that are done again. */
   reason: string;
-  /** The run's name or number. */
-  run: string;
+  /** The run's name or number; by default the only run that has not ended, else the newest. */
+  run?: string | null;
   /** The attempt that requests it. */
   token?: string | null;
 }
@@ -906,8 +906,8 @@ export interface RetryRequest {
   by: string;
   /** Why a step that is accepted or skipped is done again, for its worker. */
   reason?: string;
-  /** The run's name or number. */
-  run: string;
+  /** The run's name or number; by default the only run that has not ended, else the newest. */
+  run?: string | null;
   /** The step's id or number; all failed steps by default. */
   step?: string | null;
 }
@@ -924,8 +924,8 @@ export interface ReviewRequest {
   note?: string;
   /** The decision. */
   review: Review;
-  /** The run's name or number. */
-  run: string;
+  /** The run's name or number; by default the only run that has not ended, else the newest. */
+  run?: string | null;
   /**
    * The hash that the author was shown, or a prefix of it: if it has changed, the review is
    * rejected.
@@ -955,9 +955,9 @@ export interface SkipRequest {
   by: string;
   /** The reason. */
   reason: string;
-  /** The run's name or number. */
-  run: string;
-  /** The step's id or number. */
+  /** The run's name or number; by default the only run that has not ended, else the newest. */
+  run?: string | null;
+  /** The step's id or number (37 or #37), after the run's name if several runs are active. */
   step: string;
 }
 
@@ -976,8 +976,8 @@ export interface UnpauseRequest {
   act: "unpause";
   /** The author, for the record. */
   by: string;
-  /** The run's name or number. */
-  run: string;
+  /** The run's name or number; by default the only run that has not ended, else the newest. */
+  run?: string | null;
 }
 
 /** Record the verdict on a `command` criterion of a reported attempt, or of the plan. */
@@ -997,15 +997,15 @@ export interface VerdictRequest {
   token?: number | null;
 }
 
-/** Withdraw the request for another plan version. */
+/** Withdraw or reject a request for a new version or for more steps. */
 export interface WithdrawRequest {
   act: "withdraw";
   /** The author, for the record. */
   by: string;
   /** The reason. */
   reason?: string;
-  /** The run's name or number. */
-  run: string;
+  /** The run's name or number; by default the only run that has not ended, else the newest. */
+  run?: string | null;
 }
 
 /** A question, a failure or an unknown outcome was resolved. */
@@ -1260,7 +1260,7 @@ export interface PlanRequestedLine {
   /** The id of the first step to do again. */
   from: string | null;
   /** Why another version is needed. */
-  kind: PlanRequestKind;
+  kind: PlanRequestKindView;
   /** Its number. */
   number: number | null;
   /** The run. */
@@ -2321,8 +2321,8 @@ export type Work = "not_begun" | "begun";
 /**
  * Why another plan version is needed.
  * - `replan`: The plan does not work.
- * - `new_evidence`: Something was found out that the plan does not know.
- * - `scope_change`: The goal changed: work that is done stays done, and the version does not count as a replan.
+ * - `new_evidence`: There is evidence that the plan does not take into account.
+ * - `scope_change`: The goal changed; it does not count as a replan.
  */
 export type PlanRequestKind = "replan" | "new_evidence" | "scope_change";
 
@@ -2358,6 +2358,14 @@ export type StepStatus = "waiting" | "ready" | "dispatched" | "outcome_unknown" 
  * - `tag`: One tag or resource.
  */
 export type ScopeKind = "ledger" | "run" | "owner" | "tag";
+
+/**
+ * Why another plan version is needed.
+ * - `replan`: The plan does not work.
+ * - `new_evidence`: Something was found out that the plan does not know.
+ * - `scope_change`: The goal changed: work that is done stays done, and the version does not count as a replan.
+ */
+export type PlanRequestKindView = "replan" | "new_evidence" | "scope_change";
 
 /**
  * A dimension of a budget.

@@ -1,5 +1,6 @@
 //! The command line: one table of the commands, with the group, the help, the arguments and the function
-//! of each. `help` arranges its help. A command with `if` exists only in programs with that feature.
+//! of each. A command that is a request names the request, which has the help, too. `help` arranges the
+//! help. A command with `if` exists only in programs with that feature.
 
 use std::io::{self, Write};
 
@@ -11,15 +12,19 @@ use crate::commands::help as help_command;
 #[cfg(feature = "store")]
 use crate::commands::store;
 use crate::commands::{
-    accept, answer, archive, blobs, budget, cancel, cap, claim, completions, decide, drill, effect,
-    erase, export, fork, get, hook, import, init, inspect, lab, man, note, pause, plan, prime,
-    prune, receipt, recover, release, renew, report, resume, retry, root, run, serve, set, setup,
-    skip, snapshot, tick, unpause, verify, work,
+    accept, answer, archive, blobs, budget, cancel, cap, claim, completions, decide, drill, erase,
+    export, get, hook, import, init, inspect, lab, man, plan, prime, prune, receipt, recover,
+    release, report, resume, retry, root, run, serve, set, setup, snapshot, verify, work,
 };
 use crate::help::{self, CommandGroup};
 use crate::interfaces::{http, mcp};
+use crate::options::{RequestArgs, WorkerRequestArgs};
 use crate::output::render::{ColorChoice, with_pager};
 use crate::output::{Code, Failure};
+use crate::requests::{
+    CancelRequest, EffectRequest, ForkRequest, NoteRequest, PauseRequest, RenewRequest,
+    SkipRequest, TickRequest, UnpauseRequest,
+};
 
 /// A crash-safe ledger for agent plans: dispatches steps, records receipts, loses nothing
 #[derive(Debug, Parser)]
@@ -146,16 +151,12 @@ commands! {
         Plan(plan::PlanArgs) => plan::plan;
     } {}
     "Control a run": {
-        /// Stop dispatching the steps of a run
-        Pause(pause::PauseArgs) => pause::pause;
-        /// Unpause a run
-        Unpause(unpause::UnpauseArgs) => unpause::unpause;
-        /// Cancel a run
-        Cancel(cancel::CancelArgs) => cancel::cancel;
+        Pause(RequestArgs<PauseRequest>) => RequestArgs::execute;
+        Unpause(RequestArgs<UnpauseRequest>) => RequestArgs::execute;
+        Cancel(RequestArgs<CancelRequest>) => cancel::cancel;
         /// Retry failed steps
         Retry(retry::RetryArgs) => retry::retry;
-        /// Skip a step
-        Skip(skip::SkipArgs) => skip::skip;
+        Skip(RequestArgs<SkipRequest>) => RequestArgs::execute;
         /// Show or change the budget of a run or of the ledger
         Budget(budget::BudgetArgs) => budget::budget;
     } {
@@ -163,12 +164,10 @@ commands! {
         Set(set::SetArgs) => set::set;
         /// Print a variable of a run
         Get(get::GetArgs) => get::get;
-        /// Attach a note
-        Note(note::NoteArgs) => note::note;
+        Note(WorkerRequestArgs<NoteRequest>) => WorkerRequestArgs::execute;
         /// Limit how many attempts may be in flight at once
         Cap(cap::CapArgs) => cap::cap;
-        /// Fork a run from its state at a record, or before a step
-        Fork(fork::ForkArgs) => fork::fork;
+        Fork(RequestArgs<ForkRequest>) => RequestArgs::execute;
         /// Decide about a failed attempt, for plans with an external decider
         Decide(decide::DecideArgs) => decide::decide;
     }
@@ -191,14 +190,11 @@ commands! {
     } {
         /// Open a ledger and serve the commands of other processes
         Serve(serve::ServeArgs) => http::serve;
-        /// Renew the lease of a claimed step
-        Renew(renew::RenewArgs) => renew::renew;
+        Renew(WorkerRequestArgs<RenewRequest>) => WorkerRequestArgs::execute;
         /// Release a claimed step
         Release(release::ReleaseArgs) => release::release;
-        /// Record the start or end of a side effect
-        Effect(effect::EffectArgs) => effect::effect;
-        /// Record expired leases, delays and deadlines
-        Tick(tick::TickArgs) => tick::tick;
+        Effect(WorkerRequestArgs<EffectRequest>) => WorkerRequestArgs::execute;
+        Tick(RequestArgs<TickRequest>) => RequestArgs::execute;
     }
     "Agent hosts": {
         /// Add the ledger to the settings of an agent host
@@ -320,6 +316,19 @@ mod tests {
             }
         }
         assert!(count > 20, "{count}");
+    }
+
+    /// The commands and subcommands, and the places where one has an option. Both limits may only go down.
+    #[test]
+    #[cfg(not(feature = "store"))]
+    fn command_line_only_shrinks() {
+        const COMMANDS_MAX: usize = 89;
+        const OPTION_PLACES_MAX: usize = 469;
+        let mut found = Vec::new();
+        commands(&Cli::command(), "", &mut found);
+        let places: usize = found.iter().map(|(_, command)| command.get_opts().count()).sum();
+        assert!(found.len() <= COMMANDS_MAX, "{} commands", found.len());
+        assert!(places <= OPTION_PLACES_MAX, "{places} places of options");
     }
 
     /// Regression: `ledger claim --sevrer URL` got no suggestion.

@@ -6,15 +6,15 @@
 
 use crate::error::{Error, Result};
 use crate::ledger::transaction::commit::{Commit, status_of_attempt, step_of_attempt};
-use crate::ledger::transaction::execution::Transaction;
+use crate::ledger::transaction::dispatch;
 use crate::ledger::transaction::submit::CommitOptions;
 use crate::ledger::transaction::task::Task;
-use crate::ledger::transaction::{cost_correction, dispatch};
 use crate::plan::{
     AttemptToken, Command, Cost, LostCause, Proof, Receipt, Rejection, Route, RunId, State,
     StepNumber, StepStatus, Timestamp, Token, Verdict,
 };
 
+use super::cost_correction;
 use super::ledger::Ledger;
 
 /// Workers and their attempts.
@@ -112,11 +112,13 @@ impl Ledger {
         proof: Proof,
         receipt: Receipt,
     ) -> Result<StepStatus> {
-        let status = |transaction: &Transaction<'_>| status_of_attempt(transaction.state(), token);
-        let options = CommitOptions::default();
-        let (commit, status) = self
-            .submit_receipt::<_, Error>(options, (token, proof), receipt, None, status)
-            .wait_commit()?;
+        let command = Command::RecordReceipt { token, proof, receipt };
+        let options = CommitOptions { command: Some(&command), ..CommitOptions::default() };
+        let submitted = self.transact_with(options, |transaction| {
+            transaction.record_receipt(None)?;
+            Ok::<_, Error>(status_of_attempt(transaction.state(), token))
+        });
+        let (commit, status) = submitted.wait_commit()?;
         if commit.rejects_receipt() {
             return Err(Rejection::StaleToken(token).into());
         }

@@ -12,15 +12,14 @@ use crate::ledger::environment::Environment;
 use crate::ledger::open;
 use crate::ledger::open::{FollowedState, OpenReport};
 use crate::ledger::transaction::commit::Commit;
-use crate::ledger::transaction::dispatch::NextClaim;
 use crate::ledger::transaction::engine::Engine;
 use crate::ledger::transaction::execution::Transaction;
 use crate::ledger::transaction::submit::CommitOptions;
 use crate::ledger::transaction::submitted::Submitted;
 use crate::ledger::transaction::task::Task;
-use crate::ledger::transaction::{dispatch, tick};
+use crate::ledger::transaction::{prepared, tick};
 use crate::log::{Ack, BatchKey, Log, RecoveryReport};
-use crate::plan::{AttemptToken, Command, Proof, Receipt, State};
+use crate::plan::{AttemptToken, Command, State};
 
 /// A ledger that is open for writing. At most one exists per folder, over all processes.
 #[derive(Debug)]
@@ -159,7 +158,7 @@ impl Ledger {
         key: Option<&BatchKey>,
         run: impl FnMut(&mut Transaction<'_>) -> Result<T>,
     ) -> Submitted<'_, T> {
-        self.engine.submit(key.into(), run)
+        self.engine.transact(key.into(), run)
     }
 
     /// Execute a command, and read a value from the state right after it.
@@ -200,34 +199,20 @@ impl Ledger {
 
 /// For the server: results that are revealed later.
 impl Ledger {
-    /// As [`Ledger::transact`], with any error.
+    /// As [`Ledger::transact`], with options and any error.
     #[doc(hidden)]
-    pub fn submit<T, E: From<Error>>(
+    pub fn transact_with<T, E: From<Error>>(
         &self,
         options: CommitOptions<'_>,
         run: impl FnMut(&mut Transaction<'_>) -> std::result::Result<T, E>,
     ) -> Submitted<'_, T, E> {
-        self.engine.submit(options, run)
+        self.engine.transact(options, run)
     }
 
-    /// Submit a receipt and, if there is a next worker, dispatch the next step of the same run to it
-    /// in the same commit. `read` reads the result.
+    /// Whether [`Ledger::tick`] has something to record.
     #[doc(hidden)]
-    pub fn submit_receipt<T, E: From<Error>>(
-        &self,
-        options: CommitOptions<'_>,
-        (token, proof): (AttemptToken, Proof),
-        receipt: Receipt,
-        next_claim: Option<NextClaim<'_>>,
-        read: impl FnMut(&Transaction<'_>) -> T,
-    ) -> Submitted<'_, T, E> {
-        dispatch::submit_receipt(&self.engine, options, (token, proof), receipt, next_claim, read)
-    }
-
-    /// As [`Ledger::tick`], for one batch. The value is whether more is due.
-    #[doc(hidden)]
-    pub fn submit_tick(&self, options: CommitOptions<'_>) -> Submitted<'_, bool> {
-        tick::submit(&self.engine, options)
+    pub fn is_tick_due(&self) -> Result<bool> {
+        self.engine.is_tick_due()
     }
 
     /// Whether consequences of earlier commands are not recorded yet: [`Ledger::tick`] records them.
@@ -240,7 +225,7 @@ impl Ledger {
     /// takes time.
     #[doc(hidden)]
     pub fn must_read_receipt(&self, token: AttemptToken) -> Result<bool> {
-        dispatch::must_read_receipt(&self.engine, token)
+        prepared::must_read_receipt(&self.engine, token)
     }
 
     /// Read from the state without copying it.
@@ -252,10 +237,10 @@ impl Ledger {
         self.engine.read(read)
     }
 
-    /// A result that depends on nothing.
+    /// A result that depends on no record.
     #[doc(hidden)]
-    pub fn submit_nothing(&self) -> Submitted<'_, ()> {
-        Submitted::ready(&self.engine, ())
+    pub fn settled<T, E>(&self, result: std::result::Result<T, E>) -> Submitted<'_, T, E> {
+        Submitted::settled(&self.engine, result)
     }
 
     /// Fail if a write has failed.

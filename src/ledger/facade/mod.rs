@@ -2,6 +2,7 @@
 
 mod attempts;
 mod claim;
+mod cost_correction;
 mod ledger;
 mod options;
 mod reads;

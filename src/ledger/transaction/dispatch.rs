@@ -4,18 +4,16 @@
 //! therefore never learns that nothing is ready while a consequence is missing.
 
 use crate::error::{Error, Result};
-use crate::ledger::blobs::KeepOutput;
 use crate::plan::{
-    AttemptToken, Command, Event, Proof, Receipt, Rejection, Route, RunId, Secret, State,
-    StepEvent, StepNumber, StepStatus, Token, WorkerProcess,
+    AttemptToken, Command, Event, Receipt, Rejection, Route, RunId, Secret, State, StepEvent,
+    StepNumber, StepStatus, Token, WorkerProcess,
 };
 
-use super::commit::{status_of_attempt, step_of_attempt};
+use super::commit::status_of_attempt;
 use super::engine::Engine;
 use super::execution::Transaction;
-use super::repeated_receipt::EarlierReceipt;
+use super::prepared::Prepared;
 use super::submit::CommitOptions;
-use super::submitted::Submitted;
 use super::task::{self, Task};
 use super::tick::tick;
 
@@ -77,15 +75,16 @@ pub(crate) fn record_receipt_and_dispatch(
     worker: &str,
 ) -> Result<(StepStatus, Option<Task>)> {
     let secret = engine.environment.new_secret();
-    let read = |transaction: &Transaction<'_>| {
-        let (state, events) = (transaction.state(), transaction.events());
-        (status_of_attempt(state, token.seq), Task::dispatched(state, events, secret))
-    };
-    let options = CommitOptions::default();
+    let command = Command::RecordReceipt { token: token.seq, proof: token.into(), receipt };
+    let options = CommitOptions { command: Some(&command), ..CommitOptions::default() };
     let route = Route::default();
-    let next = Some(NextClaim { worker, route: &route, secret, process: None });
-    let proven = (token.seq, token.into());
-    let submitted = submit_receipt::<_, Error>(engine, options, proven, receipt, next, read);
+    let next = NextClaim { worker, route: &route, secret, process: None };
+    let submitted = engine.transact(options, |transaction| {
+        transaction.record_receipt(Some(&next))?;
+        let (state, events) = (transaction.state(), transaction.events());
+        let task = Task::dispatched(state, events, secret);
+        Ok::<_, Error>((status_of_attempt(state, token.seq), task))
+    });
     let (commit, (status, task)) = submitted.wait_commit()?;
     if commit.rejects_receipt() {
         return Err(Rejection::StaleToken(token.seq).into());
@@ -107,107 +106,49 @@ pub struct NextClaim<'a> {
     pub process: Option<&'a WorkerProcess>,
 }
 
-/// Submit a receipt and, if there is a next worker, dispatch the next step of the same run to it in
-/// the same commit. `read` reads the result. The receipt that the attempt has already is accepted again
-/// without a record.
-pub(crate) fn submit_receipt<'a, T, E: From<Error>>(
-    engine: &'a Engine,
-    options: CommitOptions<'_>,
-    (token, proof): (AttemptToken, Proof),
-    receipt: Receipt,
-    next_claim: Option<NextClaim<'_>>,
-    mut read: impl FnMut(&Transaction<'_>) -> T,
-) -> Submitted<'a, T, E> {
-    let earlier = match earlier_receipt(engine, token) {
-        Ok(earlier) => earlier,
-        Err(error) => return Submitted::failed(engine, error.into()),
-    };
-    let earlier = engine.receipts.get(token).unwrap_or(earlier);
-    // No output of a receipt that will be rejected fills the disk.
-    let keep = match is_rejected(engine, token, earlier) {
-        Ok(false) => KeepOutput::Stored,
-        Ok(true) => KeepOutput::Compared,
-        Err(error) => return Submitted::failed(engine, error.into()),
-    };
-    let command = Command::RecordReceipt { token, proof, receipt };
-    engine.submit_command(options, &command, keep, |transaction, command| {
-        let Command::RecordReceipt { receipt, .. } = command else { return Ok(read(transaction)) };
-        if !transaction.state().is_proven(token, proof) {
-            return Err(Error::from(Rejection::StaleToken(token)).into());
+impl Transaction<'_> {
+    /// Record the receipt of the options and, if there is a next claim, dispatch the next step of the
+    /// same run to its worker. The receipt that the attempt has already is accepted again without a
+    /// record.
+    ///
+    /// # Errors
+    /// As [`Transaction::run`]: then nothing is dispatched.
+    #[doc(hidden)]
+    pub fn record_receipt(&mut self, next_claim: Option<&NextClaim<'_>>) -> Result<()> {
+        let Some(Prepared { command, earlier, receipts }) = self.prepared() else { return Ok(()) };
+        let Command::RecordReceipt { token, proof, receipt } = &**command else {
+            return self.run(command);
+        };
+        let token = *token;
+        if !self.state().is_proven(token, *proof) {
+            return Err(Rejection::StaleToken(token).into());
         }
-        let is_in_flight = transaction.state().in_flight.contains_key(&token);
-        let earlier = engine.receipts.get(token).unwrap_or(earlier);
+        let is_in_flight = self.state().in_flight.contains_key(&token);
+        let earlier = receipts.get(token).unwrap_or(*earlier);
         let is_repeated = !is_in_flight && earlier.is(receipt);
         if !is_repeated {
-            if !is_in_flight && earlier.is_full() && !transaction.is_repetition() {
-                return Err(Error::from(Rejection::StaleToken(token)).into());
+            if !is_in_flight && earlier.is_full() && !self.is_repetition() {
+                return Err(Rejection::StaleToken(token).into());
             }
-            transaction.run(command)?;
+            self.run(command)?;
         }
-        match (is_in_flight, transaction.is_repetition()) {
-            (true, false) => engine.receipts.add(token, receipt),
-            (false, false) if !is_repeated => engine.receipts.add_late(token),
+        match (is_in_flight, self.is_repetition()) {
+            (true, false) => receipts.add(token, receipt),
+            (false, false) if !is_repeated => receipts.add_late(token),
             _ => {}
         }
         if let Some(NextClaim { worker, route, secret, process }) = next_claim
-            && let Some(run) = run_of_receipt(transaction, token, is_repeated)
+            && let Some(run) = run_of_receipt(self, token, is_repeated)
         {
-            let (worker, route) = (worker.to_owned(), route.clone());
+            let (worker, route) = ((*worker).to_owned(), (*route).clone());
             let (lease, secret) = (None, secret.hash());
             let process = process.cloned();
             let next = Command::Dispatch { process, run, step: None, worker, route, lease, secret };
             // The receipt is recorded whether or not a step can be dispatched.
-            let _ = transaction.run(&next);
+            let _ = self.run(&next);
         }
-        Ok(read(transaction))
-    })
-}
-
-/// Whether no more receipts of an attempt are recorded: it is over, and too many receipts came
-/// late.
-fn is_rejected(engine: &Engine, token: AttemptToken, earlier: EarlierReceipt) -> Result<bool> {
-    if !earlier.is_full() {
-        return Ok(false);
+        Ok(())
     }
-    let mut shared = engine.lock()?;
-    shared.refresh(&engine.log)?;
-    Ok(!shared.state.in_flight.contains_key(&token))
-}
-
-/// The recorded receipt of an attempt that is no longer in flight, unless this process remembers
-/// it.
-fn earlier_receipt(engine: &Engine, token: AttemptToken) -> Result<EarlierReceipt> {
-    match unremembered_attempt(engine, token)? {
-        Some(last) => {
-            // A reader sees durable records only, and reads them backwards from the last one.
-            if last > engine.log.last_durable().seq {
-                engine.flush()?;
-            }
-            EarlierReceipt::find(&engine.reader()?, last, token)
-        }
-        None => Ok(EarlierReceipt::default()),
-    }
-}
-
-/// Whether a receipt of this attempt comes late, and must be compared with one in the log, which
-/// takes time.
-pub(crate) fn must_read_receipt(engine: &Engine, token: AttemptToken) -> Result<bool> {
-    unremembered_attempt(engine, token).map(|last| last.is_some())
-}
-
-/// The last record of the step, for an attempt that is no longer in flight and has no remembered
-/// receipt.
-fn unremembered_attempt(engine: &Engine, token: AttemptToken) -> Result<Option<u64>> {
-    if engine.receipts.get(token).is_some() {
-        return Ok(None);
-    }
-    let mut shared = engine.lock()?;
-    shared.refresh(&engine.log)?;
-    let state = &shared.state;
-    if state.in_flight.contains_key(&token) {
-        return Ok(None);
-    }
-    Ok(step_of_attempt(state, token).map(|step| step.last_seq))
 }
 
 /// The run of an attempt with a recorded receipt; `None` if the receipt was rejected.
@@ -237,7 +178,7 @@ fn dispatch<T>(
 ) -> Result<T> {
     loop {
         tick(engine)?;
-        let submitted = engine.submit(CommitOptions::default(), |transaction| {
+        let submitted = engine.transact(CommitOptions::default(), |transaction| {
             transaction.run_with(build)?;
             let (state, events) = (transaction.state(), transaction.events());
             let task = Task::dispatched(state, events, secret);

@@ -15,6 +15,8 @@ use crate::plan::{
     Command, Evaluator, Event, Executed, MAX_BATCH_EVENTS, Salt, State, Timestamp, execute_within,
 };
 
+use super::prepared::Prepared;
+
 /// Commands that are decided on one state and committed together. [`crate::Ledger::transact`]
 /// creates it and passes it to a closure.
 #[derive(Debug)]
@@ -31,6 +33,8 @@ pub struct Transaction<'a> {
     evaluator: Evaluator,
     /// The source of the salts of values.
     salts: Option<Arc<dyn IdSource>>,
+    /// The command of the options.
+    prepared: Option<&'a Prepared<'a>>,
 }
 
 #[derive(Debug)]
@@ -53,8 +57,18 @@ impl<'a> Transaction<'a> {
     ) -> Self {
         let (state, events) = (TransactionState::New(state), Vec::new());
         let (is_executed, is_settled) = (false, true);
-        let salts = None;
-        Self { state, first, now, events, is_executed, is_settled, has_backlog, evaluator, salts }
+        Self {
+            state,
+            first,
+            now,
+            events,
+            is_executed,
+            is_settled,
+            has_backlog,
+            evaluator,
+            salts: None,
+            prepared: None,
+        }
     }
 
     /// The same transaction, with values that can be erased.
@@ -62,13 +76,27 @@ impl<'a> Transaction<'a> {
         Self { salts: Some(salts), ..self }
     }
 
+    /// The same transaction, with the command of its options.
+    pub(super) fn with_prepared(self, prepared: Option<&'a Prepared<'a>>) -> Self {
+        Self { prepared, ..self }
+    }
+
     /// A transaction that was already committed with these events.
     pub(super) fn repeated(state: &'a State, events: Vec<(u64, Event)>) -> Self {
         let (now, state) = (state.time, TransactionState::Repeated(state));
         let (is_executed, is_settled, has_backlog) = (true, true, false);
-        let (evaluator, salts) = (Evaluator::new(0), None);
-        let first = 0;
-        Self { state, first, now, events, is_executed, is_settled, has_backlog, evaluator, salts }
+        Self {
+            state,
+            first: 0,
+            now,
+            events,
+            is_executed,
+            is_settled,
+            has_backlog,
+            evaluator: Evaluator::new(0),
+            salts: None,
+            prepared: None,
+        }
     }
 
     /// The state, with the events of this transaction applied.
@@ -98,6 +126,16 @@ impl<'a> Transaction<'a> {
     /// `TooLarge` if the earlier commands have so many events that another command may not fit.
     pub fn run(&mut self, command: &Command) -> Result<()> {
         self.run_cow(|_| Ok(Cow::Borrowed(command)))
+    }
+
+    /// Execute the command of the options, if there is one.
+    pub(super) fn run_prepared(&mut self) -> Result<()> {
+        self.prepared.map_or(Ok(()), |prepared| self.run(&prepared.command))
+    }
+
+    /// The command of the options.
+    pub(super) fn prepared(&self) -> Option<&'a Prepared<'a>> {
+        self.prepared
     }
 
     /// Build a command from the state and execute it. `build` is not called if the transaction was

@@ -3,21 +3,17 @@
 //! Invariant: from the first change of the state until the log accepts the events, the state is
 //! marked as stale, so that any failure in between, even a panic, lets it be folded again.
 
-use std::borrow::Cow;
-use std::sync::RwLockReadGuard;
-
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::PAYLOAD_LENGTH_MAX;
-use crate::ledger::blobs::{KeepOutput, blob_of};
+use crate::ledger::blobs::blob_of;
 use crate::ledger::codec::event::{decode, encode};
-use crate::ledger::codec::values::encoded_length;
 use crate::ledger::snapshot::load::expect_valid;
 use crate::log::{Batch, BatchKey, Durability, Ticket};
-use crate::plan::{AttemptToken, Command, EvaluationPool, Evaluator, Proof, Receipt, State};
+use crate::plan::{Command, EvaluationPool, Evaluator, State};
 
 use super::commit::Commit;
 use super::engine::{Engine, Freshness};
 use super::execution::Transaction;
+use super::prepared::Prepared;
 use super::submitted::{DependsOn, Submitted};
 
 /// How a transaction is committed.
@@ -28,11 +24,14 @@ pub struct CommitOptions<'a> {
     /// The steps that its evaluations share with those of other commits; by default they have the
     /// budget of one commit.
     pub evaluations: Option<&'a EvaluationPool>,
+    /// The command that is prepared before the lock is taken: a large output is stored beside the log.
+    /// `Transaction::record_receipt` executes it.
+    pub command: Option<&'a Command>,
 }
 
 impl<'a> From<Option<&'a BatchKey>> for CommitOptions<'a> {
     fn from(key: Option<&'a BatchKey>) -> Self {
-        Self { key, evaluations: None }
+        Self { key, ..Self::default() }
     }
 }
 
@@ -43,37 +42,22 @@ impl CommitOptions<'_> {
 }
 
 impl Engine {
-    /// Run the commands of a closure and submit their events as one batch. The closure may be called
-    /// more than once, since the log may append a record of its own in the meantime.
+    /// Run the commands of a closure and submit their events as one batch. It is the only way to the
+    /// log for events. The closure may be called more than once, since the log may append a record of
+    /// its own in the meantime. The command of the options is prepared first, without the lock.
     ///
     /// If the closure fails, nothing is submitted; if it executed a command before, the state must
     /// then be folded again. Under a key that was already committed, the closure gets that commit.
-    pub(crate) fn submit<T, E: From<Error>>(
+    pub(crate) fn transact<T, E: From<Error>>(
         &self,
         options: CommitOptions<'_>,
         run: impl FnMut(&mut Transaction<'_>) -> std::result::Result<T, E>,
     ) -> Submitted<'_, T, E> {
         let submitted = self.log.check_process().and_then(|()| {
-            let reservation = self.outputs.reserve();
-            self.submit_reserved(options, run, reservation)
-        });
-        submitted.unwrap_or_else(|error| Submitted::failed(self, error.into()))
-    }
-
-    /// As [`Engine::submit`], for a command with a large output: the output is stored first, unless
-    /// `keep` says that no record will name it. The closure gets the command that names the output.
-    pub(crate) fn submit_command<T, E: From<Error>>(
-        &self,
-        options: CommitOptions<'_>,
-        command: &Command,
-        keep: KeepOutput,
-        mut run: impl FnMut(&mut Transaction<'_>, &Command) -> std::result::Result<T, E>,
-    ) -> Submitted<'_, T, E> {
-        let submitted = self.log.check_process().and_then(|()| {
-            let reservation = self.outputs.reserve();
-            let command = self.store_output(command, keep)?;
-            expect_fitting(&command)?;
-            self.submit_reserved(options, |transaction| run(transaction, &command), reservation)
+            let _reservation = self.outputs.reserve();
+            let prepared =
+                options.command.map(|command| Prepared::of(self, command)).transpose()?;
+            self.submit(options, prepared.as_ref(), run)
         });
         submitted.unwrap_or_else(|error| Submitted::failed(self, error.into()))
     }
@@ -83,10 +67,10 @@ impl Engine {
     /// # Errors
     /// As [`crate::Ledger::execute_once`].
     pub(crate) fn execute(&self, key: Option<&BatchKey>, command: &Command) -> Result<Commit> {
-        let run = |transaction: &mut Transaction<'_>, command: &Command| transaction.run(command);
-        self.submit_command(key.into(), command, KeepOutput::Stored, run)
-            .wait_commit()
-            .map(|(commit, ())| commit)
+        let options = CommitOptions { command: Some(command), ..key.into() };
+        let run = |transaction: &mut Transaction<'_>| transaction.run_prepared();
+        let committed = self.transact(options, run).wait_commit();
+        committed.map(|(commit, ())| commit)
     }
 
     /// Read from the state without copying it.
@@ -104,48 +88,18 @@ impl Engine {
         }
     }
 
-    /// The command with its large inline output replaced by a blob.
-    fn store_output<'a>(&self, command: &'a Command, keep: KeepOutput) -> Result<Cow<'a, Command>> {
-        let Command::RecordReceipt { token, proof, receipt } = command else {
-            return Ok(Cow::Borrowed(command));
-        };
-        let threshold = self.environment.blob_threshold;
-        let declared = || self.declared_outputs(*token, *proof);
-        Ok(match self.outputs.store(receipt, threshold, keep, declared)? {
-            None => Cow::Borrowed(command),
-            Some(output) => {
-                let receipt = Receipt { output, ..receipt.clone() };
-                Cow::Owned(Command::RecordReceipt { token: *token, proof: *proof, receipt })
-            }
-        })
-    }
-
-    /// The names of the outputs that the step of an attempt declares; `None` if the attempt was never
-    /// dispatched, or the token is not that of its worker.
-    fn declared_outputs(&self, token: AttemptToken, proof: Proof) -> Result<Option<Vec<String>>> {
-        let mut shared = self.lock()?;
-        shared.refresh(&self.log)?;
-        let state = &shared.state;
-        if !state.is_proven(token, proof) {
-            return Ok(None);
-        }
-        let Some((run, step, _)) = state.dispatched.get(&token) else { return Ok(None) };
-        let step = state.runs.get(run).and_then(|run| run.plan_step(*step));
-        Ok(Some(step.map(|step| step.outputs().owned()).unwrap_or_default()))
-    }
-
     /// Submit a transaction while its blobs are reserved. If it names one, it is durable on return.
-    fn submit_reserved<T, E: From<Error>>(
+    fn submit<T, E: From<Error>>(
         &self,
         options: CommitOptions<'_>,
+        prepared: Option<&Prepared<'_>>,
         mut run: impl FnMut(&mut Transaction<'_>) -> std::result::Result<T, E>,
-        _reservation: RwLockReadGuard<'_, ()>,
     ) -> Result<Submitted<'_, T, E>> {
         let key = options.key;
         let mut guard = self.lock()?;
         if let Some(ticket) = key.map(|key| self.log.recent_ticket(key)).transpose()?.flatten() {
             drop(guard);
-            return self.repeat(ticket, run);
+            return self.repeat(ticket, prepared, run);
         }
         let shared = &mut *guard;
         loop {
@@ -161,7 +115,8 @@ impl Engine {
             let (backlog, evaluator) = (shared.has_backlog, options.evaluator());
             let mut transaction =
                 Transaction::new(&mut shared.state, first, now, backlog, evaluator)
-                    .with_salts(self.environment.ids.clone());
+                    .with_salts(self.environment.ids.clone())
+                    .with_prepared(prepared);
             let result = run(&mut transaction);
             if let Some(pool) = options.evaluations {
                 pool.keep(transaction.steps_left());
@@ -210,11 +165,12 @@ impl Engine {
     fn repeat<T, E: From<Error>>(
         &self,
         ticket: Ticket,
+        prepared: Option<&Prepared<'_>>,
         mut run: impl FnMut(&mut Transaction<'_>) -> std::result::Result<T, E>,
     ) -> Result<Submitted<'_, T, E>> {
         let Commit { ack, events } = self.earlier_commit(ticket)?;
         let state = self.state()?;
-        let mut transaction = Transaction::repeated(&state, events);
+        let mut transaction = Transaction::repeated(&state, events).with_prepared(prepared);
         let result = run(&mut transaction);
         let events = transaction.into_events().unwrap_or_default();
         expect_valid(&state)?;
@@ -232,23 +188,4 @@ impl Engine {
         }
         Ok(Commit { ack, events })
     }
-}
-
-/// Reject a payload that exceeds a record's limit. The log would reject it too, but only after its
-/// events were applied, and the state would have to be folded again. Other commands that are too
-/// large are rare.
-fn expect_fitting(command: &Command) -> Result<()> {
-    let (what, length) = match command {
-        Command::RecordReceipt { receipt, .. } => ("receipt", encoded_length(receipt)),
-        Command::SetVariable { value, .. } => ("value", encoded_length(value)),
-        _ => return Ok(()),
-    };
-    if length <= u64::from(PAYLOAD_LENGTH_MAX) {
-        return Ok(());
-    }
-    let message = format!(
-        "{what} is too large: expected at most {PAYLOAD_LENGTH_MAX} bytes, found {length}; put large \
-         results into a file and record its path"
-    );
-    Err(Error::new(ErrorKind::TooLarge, message))
 }

@@ -70,14 +70,14 @@ impl<'a, T, E> Submitted<'a, T, E> {
         Self { engine, result, events, depends_on }
     }
 
-    /// An error that depends on nothing.
+    /// An error that depends on no record.
     pub(crate) fn failed(engine: &'a Engine, error: E) -> Self {
-        Self::new(engine, Err(error), Vec::new(), DependsOn::default())
+        Self::settled(engine, Err(error))
     }
 
-    /// A value that depends on nothing.
-    pub(crate) fn ready(engine: &'a Engine, value: T) -> Self {
-        Self::new(engine, Ok(value), Vec::new(), DependsOn::default())
+    /// A result that depends on no record.
+    pub(crate) fn settled(engine: &'a Engine, result: std::result::Result<T, E>) -> Self {
+        Self::new(engine, result, Vec::new(), DependsOn::default())
     }
 
     /// The value, after everything that it depends on is durable. If no other thread does so, this
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn included_result_depends_on_both() {
         let (disk, ledger) = ledger();
-        let mut both = ledger.submit_nothing();
+        let mut both = ledger.settled(Ok::<_, Error>(()));
         assert_eq!(both.include(submit(&ledger, &cap(1))).unwrap(), 1);
         assert_eq!(both.include(ledger.read(|state| state.seq)).unwrap(), 1);
         fail_next_sync(&disk);

@@ -4,12 +4,12 @@
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::plan::Command;
 
 use super::engine::Engine;
+use super::execution::Transaction;
 use super::submit::CommitOptions;
-use super::submitted::Submitted;
 
 /// The pause between two commits of a backlog.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -20,21 +20,13 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// another command waits for at most one of them.
 pub(crate) fn tick(engine: &Engine) -> Result<()> {
     let _only = engine.ticking.lock().unwrap_or_else(PoisonError::into_inner);
-    while submit(engine, CommitOptions::default()).wait()? {
+    let tick = |transaction: &mut Transaction<'_>| {
+        transaction.run(&Command::Tick)?;
+        Ok::<_, Error>(transaction.has_backlog())
+    };
+    while engine.is_tick_due()? && engine.transact(CommitOptions::default(), tick).wait()? {
         // A mutex is not fair: leave time for those that wait for the state.
         std::thread::sleep(PAUSE);
     }
     Ok(())
-}
-
-/// Submit one batch of due events, if something is due. The value is whether more is due.
-pub(crate) fn submit<'e>(engine: &'e Engine, options: CommitOptions<'_>) -> Submitted<'e, bool> {
-    match engine.is_tick_due() {
-        Ok(true) => engine.submit(options, |transaction| {
-            transaction.run(&Command::Tick)?;
-            Ok(transaction.has_backlog())
-        }),
-        Ok(false) => Submitted::ready(engine, false),
-        Err(error) => Submitted::failed(engine, error),
-    }
 }

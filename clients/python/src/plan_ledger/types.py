@@ -251,8 +251,6 @@ class _AnswerStepRequestRequired(TypedDict):
     answer: str
     # The author, for the record.
     by: str
-    # The run's name or number.
-    run: str
     # The step's id or number.
     step: str
 
@@ -261,6 +259,8 @@ class AnswerStepRequest(_AnswerStepRequestRequired, total=False):
     """Answer the open item of a step: a question, a failure or an unknown outcome."""
     # The reason.
     note: str
+    # The run's name or number; by default the only run that has not ended, else the newest.
+    run: Union[str, None]
     # The hash that the question showed, or a prefix of it: if it has changed, the answer is
     # rejected.
     shown: Union[str, None]
@@ -298,14 +298,14 @@ class _CancelRequestRequired(TypedDict):
     act: Literal["cancel"]
     # The author, for the record.
     by: str
-    # The run's name or number.
-    run: str
 
 
 class CancelRequest(_CancelRequestRequired, total=False):
     """Cancel a run."""
     # The reason.
     reason: str
+    # The run's name or number; by default the only run that has not ended, else the newest.
+    run: Union[str, None]
 
 
 class _CapRequestRequired(TypedDict):
@@ -411,8 +411,6 @@ class _DecideRequestRequired(TypedDict):
     decision: str
     # The rule that decided, for the record.
     rule: str
-    # The run's name or number.
-    run: str
     # The step's id or number.
     step: str
 
@@ -421,6 +419,7 @@ _DecideRequestMembers = TypedDict("_DecideRequestMembers", {
     "after_seconds": "Union[int, None]",
     "from": "Union[str, None]",
     "reason": "str",
+    "run": "Union[str, None]",
 }, total=False)
 
 
@@ -434,13 +433,13 @@ class _EffectRequestRequired(TypedDict):
     key: str
     # The progress of the effect.
     state: EffectState
-    # The attempt's token.
+    # The attempt's token, as `claim` printed it.
     token: str
 
 
 class EffectRequest(_EffectRequestRequired, total=False):
-    """Record the start or the end of a side effect."""
-    # A description for people; the key by default.
+    """Record the start or end of a side effect."""
+    # A description for people [default: the key].
     effect: str
 
 
@@ -450,15 +449,15 @@ class _ForkRequestRequired(TypedDict):
     by: str
     # The new run's name.
     name: str
-    # The run's name or number.
-    run: str
 
 
 class ForkRequest(_ForkRequestRequired, total=False):
-    """Fork a run: after a record, or before the first dispatch of a step."""
+    """Fork a run from its state at a record, or before a step."""
     # The last record of the run to keep; either this or `step`.
     at: Union[int, None]
-    # The step, by id or number: the new run begins before its first dispatch.
+    # The run's name or number; by default the only run that has not ended, else the newest.
+    run: Union[str, None]
+    # Fork before the first dispatch of this step, by id or number (#37).
     step: Union[str, None]
 
 
@@ -468,8 +467,6 @@ class _JudgeRequestRequired(TypedDict):
     by: str
     # Whether the criteria hold.
     ruling: Ruling
-    # The run's name or number.
-    run: str
     # The step's id or number, or `plan`.
     step: str
 
@@ -478,6 +475,8 @@ class JudgeRequest(_JudgeRequestRequired, total=False):
     """Judge the open text criteria of a reported step, or of the plan."""
     # The grounds for the verdict.
     evidence: str
+    # The run's name or number; by default the only run that has not ended, else the newest.
+    run: Union[str, None]
 
 
 class _NoteRequestRequired(TypedDict):
@@ -489,10 +488,10 @@ class _NoteRequestRequired(TypedDict):
 
 
 class NoteRequest(_NoteRequestRequired, total=False):
-    """Record a note about the ledger, a run or a step."""
+    """Attach a note to the ledger, a run or a step."""
     # The run's name or number. Without run and step the note is about the ledger.
     run: Union[str, None]
-    # The step's id or number.
+    # The step that it is about, by id or number (#37).
     step: Union[str, None]
 
 
@@ -500,16 +499,16 @@ class _PauseRequestRequired(TypedDict):
     act: Literal["pause"]
     # The author, for the record.
     by: str
-    # The run's name or number.
-    run: str
 
 
 class PauseRequest(_PauseRequestRequired, total=False):
-    """Stop dispatch in a run."""
+    """Stop dispatching the steps of a run."""
     # Whether the guards of a runner pause the run, and not a person.
     by_runner: bool
     # The reason.
     reason: str
+    # The run's name or number; by default the only run that has not ended, else the newest.
+    run: Union[str, None]
 
 
 class _ProposeRequestRequired(TypedDict):
@@ -922,12 +921,12 @@ class ReleaseStepRequest(_ReleaseStepRequestRequired, total=False):
 
 class _RenewRequestRequired(TypedDict):
     act: Literal["renew"]
-    # The attempt's token.
+    # The attempt's token, as `claim` printed it.
     token: str
 
 
 class RenewRequest(_RenewRequestRequired, total=False):
-    """Renew the lease of an attempt."""
+    """Renew the lease of a claimed step."""
     # The length of the lease; that of the plan by default.
     lease_seconds: Union[int, None]
 
@@ -936,29 +935,26 @@ class _RequestPlanRequestRequired(TypedDict):
     act: Literal["request_plan"]
     # The author, for the record.
     by: str
-    # The reason, for people and planners.
+    # The reason, for the planner and for the workers of the steps that are done again.
     reason: str
-    # The run's name or number.
-    run: str
 
 
 _RequestPlanRequestMembers = TypedDict("_RequestPlanRequestMembers", {
     "from": "Union[str, None]",
     "kind": "PlanRequestKind",
+    "run": "Union[str, None]",
     "token": "Union[str, None]",
 }, total=False)
 
 
 class RequestPlanRequest(_RequestPlanRequestRequired, _RequestPlanRequestMembers):
-    """Request another plan version. The named step and the steps that follow from it are redone."""
+    """Request a new version: the plan does not work, or the goal changed."""
 
 
 class _RetryRequestRequired(TypedDict):
     act: Literal["retry"]
     # The author, for the record.
     by: str
-    # The run's name or number.
-    run: str
 
 
 class RetryRequest(_RetryRequestRequired, total=False):
@@ -967,6 +963,8 @@ class RetryRequest(_RetryRequestRequired, total=False):
     that follow from it."""
     # Why a step that is accepted or skipped is done again, for its worker.
     reason: str
+    # The run's name or number; by default the only run that has not ended, else the newest.
+    run: Union[str, None]
     # The step's id or number; all failed steps by default.
     step: Union[str, None]
 
@@ -977,8 +975,6 @@ class _ReviewRequestRequired(TypedDict):
     by: str
     # The decision.
     review: Review
-    # The run's name or number.
-    run: str
 
 
 class ReviewRequest(_ReviewRequestRequired, total=False):
@@ -986,6 +982,8 @@ class ReviewRequest(_ReviewRequestRequired, total=False):
     review answers that question."""
     # The reason.
     note: str
+    # The run's name or number; by default the only run that has not ended, else the newest.
+    run: Union[str, None]
     # The hash that the author was shown, or a prefix of it: if it has changed, the review is
     # rejected.
     shown: Union[str, None]
@@ -1009,17 +1007,20 @@ class SetRequest(_SetRequestRequired, total=False):
     run: Union[str, None]
 
 
-class SkipRequest(TypedDict):
-    """Skip a step."""
+class _SkipRequestRequired(TypedDict):
     act: Literal["skip"]
     # The author, for the record.
     by: str
     # The reason.
     reason: str
-    # The run's name or number.
-    run: str
-    # The step's id or number.
+    # The step's id or number (37 or #37), after the run's name if several runs are active.
     step: str
+
+
+class SkipRequest(_SkipRequestRequired, total=False):
+    """Skip a step."""
+    # The run's name or number; by default the only run that has not ended, else the newest.
+    run: Union[str, None]
 
 
 class SnapshotRequest(TypedDict):
@@ -1032,13 +1033,16 @@ class TickRequest(TypedDict):
     act: Literal["tick"]
 
 
-class UnpauseRequest(TypedDict):
-    """Unpause a run."""
+class _UnpauseRequestRequired(TypedDict):
     act: Literal["unpause"]
     # The author, for the record.
     by: str
-    # The run's name or number.
-    run: str
+
+
+class UnpauseRequest(_UnpauseRequestRequired, total=False):
+    """Unpause a run."""
+    # The run's name or number; by default the only run that has not ended, else the newest.
+    run: Union[str, None]
 
 
 class _VerdictRequestRequired(TypedDict):
@@ -1065,14 +1069,14 @@ class _WithdrawRequestRequired(TypedDict):
     act: Literal["withdraw"]
     # The author, for the record.
     by: str
-    # The run's name or number.
-    run: str
 
 
 class WithdrawRequest(_WithdrawRequestRequired, total=False):
-    """Withdraw the request for another plan version."""
+    """Withdraw or reject a request for a new version or for more steps."""
     # The reason.
     reason: str
+    # The run's name or number; by default the only run that has not ended, else the newest.
+    run: Union[str, None]
 
 
 class _AnsweredLineRequired(TypedDict):
@@ -1330,7 +1334,7 @@ class PausedLine(TypedDict):
 
 _PlanRequestedLineMembers = TypedDict("_PlanRequestedLineMembers", {
     "from": "Union[str, None]",
-    "kind": "PlanRequestKind",
+    "kind": "PlanRequestKindView",
     "number": "Union[int, None]",
     "run": "str",
     "seq": "int",
@@ -2379,8 +2383,8 @@ Work = Literal["not_begun", "begun"]
 
 # Why another plan version is needed.
 # - `replan`: The plan does not work.
-# - `new_evidence`: Something was found out that the plan does not know.
-# - `scope_change`: The goal changed: work that is done stays done, and the version does not count as a replan.
+# - `new_evidence`: There is evidence that the plan does not take into account.
+# - `scope_change`: The goal changed; it does not count as a replan.
 PlanRequestKind = Literal["replan", "new_evidence", "scope_change"]
 
 # Decision of a reviewer.
@@ -2409,6 +2413,12 @@ StepStatus = Literal["waiting", "ready", "dispatched", "outcome_unknown", "repor
 # - `owner`: One owner.
 # - `tag`: One tag or resource.
 ScopeKind = Literal["ledger", "run", "owner", "tag"]
+
+# Why another plan version is needed.
+# - `replan`: The plan does not work.
+# - `new_evidence`: Something was found out that the plan does not know.
+# - `scope_change`: The goal changed: work that is done stays done, and the version does not count as a replan.
+PlanRequestKindView = Literal["replan", "new_evidence", "scope_change"]
 
 # A dimension of a budget.
 # - `money`: Money, in millionths of the currency unit.

@@ -4,11 +4,9 @@ use clap::Args;
 
 use plan_ledger::Ruling;
 
-use crate::options::{ByOption, LedgerArgs, StepArg};
+use crate::options::{Author, LedgerArgs, StepArg};
 use crate::output::{Code, Failure};
 use crate::requests::JudgeRequest;
-
-use super::inspect::run_name;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,7 +23,7 @@ pub(crate) struct JudgeArgs {
     #[command(flatten)]
     step: StepArg,
     #[command(flatten)]
-    author: ByOption,
+    author: Author,
     /// The grounds for the verdict
     #[arg(long, value_name = "TEXT", default_value = "")]
     evidence: String,
@@ -41,10 +39,10 @@ pub(crate) fn reject(args: &JudgeArgs) -> Result<Code, Failure> {
 
 fn judge(args: &JudgeArgs, ruling: Ruling) -> Result<Code, Failure> {
     args.ledger.execute(JudgeRequest {
-        run: run_name(&args.ledger, args.step.run())?,
+        run: args.step.run().map(str::to_owned).into(),
         step: args.step.step().to_owned(),
         ruling,
-        by: args.author.by.clone(),
+        by: args.author.clone(),
         evidence: args.evidence.clone(),
     })
 }

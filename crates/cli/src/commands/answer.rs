@@ -8,12 +8,10 @@ use std::collections::BTreeMap;
 use clap::Args;
 
 use crate::options::{
-    ANSWERED_CLASSES, ByOption, LedgerArgs, RunOption, parse_money, parse_seconds, parse_words,
+    ANSWERED_CLASSES, Author, LedgerArgs, RunOption, parse_money, parse_seconds, parse_words,
 };
 use crate::output::{Code, Failure};
 use crate::requests::{AnswerAllRequest, AnswerRequest, AnswerStepRequest, Request};
-
-use super::inspect::run_name;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -53,7 +51,7 @@ pub(crate) struct AnswerArgs {
     #[command(flatten)]
     run: RunOption,
     #[command(flatten)]
-    author: ByOption,
+    author: Author,
     /// The reason, or your observation
     #[arg(long, value_name = "TEXT", default_value = "")]
     note: String,
@@ -85,16 +83,16 @@ fn to_all(args: &AnswerArgs) -> Result<Request, Failure> {
         return Err(Failure::Usage("an amount is given to one question: name it".to_owned()));
     }
     let (run, answer) = match args.words.as_slice() {
-        [answer] => (args.run.run.clone(), answer.clone()),
+        [answer] => (args.run.name().map(str::to_owned), answer.clone()),
         [run, answer] => (Some(run.clone()), answer.clone()),
         _ => return Err(Failure::Usage("expected an answer, after a run at most".to_owned())),
     };
-    let (by, note, class) = (args.author.by.clone(), args.note.clone(), args.class.clone());
+    let (by, note, class) = (args.author.clone(), args.note.clone(), args.class.clone());
     Ok(AnswerAllRequest { run, answer, class, by, note }.into())
 }
 
 fn to_one(args: &AnswerArgs) -> Result<Request, Failure> {
-    let (by, note, shown) = (args.author.by.clone(), args.note.clone(), args.shown.clone());
+    let (by, note, shown) = (args.author.clone(), args.note.clone(), args.shown.clone());
     let raise = args.amounts();
     let (run, step, answer) = match args.words.as_slice() {
         [what, answer] => match question_number(what) {
@@ -102,9 +100,9 @@ fn to_one(args: &AnswerArgs) -> Result<Request, Failure> {
                 let answer = answer.clone();
                 return Ok(AnswerRequest { question, answer, by, note, shown, raise }.into());
             }
-            None => (run_name(&args.ledger, args.run.run.as_deref())?, what, answer),
+            None => (args.run.name(), what, answer),
         },
-        [run, step, answer] => (run.clone(), step, answer),
+        [run, step, answer] => (Some(run.as_str()), step, answer),
         _ => {
             let message = "expected a question or a step, and an answer\n\
                            hint: `ledger questions` lists the questions; `--all` answers all that take the answer";
@@ -115,7 +113,7 @@ fn to_one(args: &AnswerArgs) -> Result<Request, Failure> {
         let message = "an amount is given to the question about a budget: name it by its number";
         return Err(Failure::Usage(message.to_owned()));
     }
-    let (step, answer) = (step.clone(), answer.clone());
+    let (run, step, answer) = (run.map(str::to_owned).into(), step.clone(), answer.clone());
     Ok(AnswerStepRequest { run, step, answer, by, note, shown }.into())
 }
 

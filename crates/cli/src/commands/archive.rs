@@ -14,7 +14,7 @@ use plan_ledger::internals::ledger::{self, ArchiveReport, RetentionLimit};
 use plan_ledger::log::ArchiveReference;
 use plan_ledger::{Environment, Error, ErrorKind, LedgerView};
 
-use crate::options::{ByOption, LedgerFolder, environment};
+use crate::options::{Author, LedgerFolder, environment};
 use crate::output::{
     Code, Failure, expect_absent, print_answer, print_line, print_message, print_text,
 };
@@ -55,7 +55,7 @@ pub(crate) struct ArchiveArgs {
     #[arg(long, requires = "prune")]
     yes: bool,
     #[command(flatten)]
-    author: ByOption,
+    author: Author,
     /// Print the answer as JSON
     #[arg(long)]
     json: bool,
@@ -105,7 +105,7 @@ fn archive_and_prune(
     let archive = Some(ArchiveReference { file: name, blake3: archived.blake3.clone() });
     // Prune only archived segments, and none of a run that has continued meanwhile.
     let extent = RetentionLimit::EndedRunsUpTo(archived.manifest.last_seq);
-    let request = PruneRequest { extent, archive, by: args.author.by.clone() };
+    let request = PruneRequest { extent, archive, by: args.author.clone() };
     print_answer(args.json, &Client::new(dir, environment).call(&request.into())?)
 }
 

@@ -7,7 +7,7 @@ use clap::Args;
 use plan_ledger::plan::Limits;
 use plan_ledger::{Run, RunStatus};
 
-use crate::options::{ByOption, RUN_TWICE, environment, parse_money, parse_seconds};
+use crate::options::{Author, RUN_TWICE, environment, parse_money, parse_seconds};
 use crate::output::{Code, Failure, print_message};
 use crate::protocol::shell_command;
 use crate::requests::{BudgetChange, BudgetRequest, run_of};
@@ -55,7 +55,7 @@ pub(crate) struct BudgetArgs {
     )]
     as_planned: bool,
     #[command(flatten)]
-    author: ByOption,
+    author: Author,
 }
 
 /// A limit, or `None` for no limit.
@@ -129,7 +129,7 @@ pub(crate) fn budget(args: &BudgetArgs) -> Result<Code, Failure> {
     }
     let run = named.or(args.view.run.as_ref()).cloned();
     if let Some(change) = change(args, is_raise)? {
-        let by = args.author.by.clone();
+        let by = args.author.clone();
         let request = BudgetRequest { run: run.clone(), change, by };
         let answer = args.view.ledger.client().call(&request.into())?;
         // People see the whole budget instead of the answer.

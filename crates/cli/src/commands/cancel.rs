@@ -1,39 +1,22 @@
-//! `ledger cancel`: ends a run.
-
-use clap::Args;
+//! `ledger cancel`: ends a run, and the workers that its last runner left.
 
 use std::path::Path;
 
 use plan_ledger::LedgerView;
 
-use crate::options::{AuthorArgs, environment};
+use crate::options::{RequestArgs, environment};
 use crate::output::{Code, Failure, print_message};
-use crate::requests::{CancelRequest, run_of};
+use crate::requests::{CancelAnswer, CancelRequest, line_of, run_of};
 use crate::runner::end_workers;
-
-use super::inspect::{read_state, run_name};
 use crate::server::RunnerStatus;
 
-const EXAMPLES: &str = "\
-Examples:
-  ledger cancel my-plan --by ana --reason 'no longer needed'
+use super::inspect::read_state;
 
-Attempts in flight are cancelled, and their receipts are rejected. Their workers are ended: by the
-runner that is at work, else by this command, if they are on this machine. A cancelled run cannot be
-continued: fork it, or start another one.";
-
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct CancelArgs {
-    #[command(flatten)]
-    author: AuthorArgs,
-}
-
-pub(crate) fn cancel(args: &CancelArgs) -> Result<Code, Failure> {
-    let AuthorArgs { ledger, run, author, reason } = &args.author;
-    let (run, by, reason) = (run_name(ledger, run.name())?, author.by.clone(), reason.clone());
-    let code = ledger.execute(CancelRequest { run: run.clone(), by, reason })?;
-    if code == Code::Success {
+pub(crate) fn cancel(args: &RequestArgs<CancelRequest>) -> Result<Code, Failure> {
+    let RequestArgs { ledger, request } = args;
+    let answer = ledger.client().call(&request.clone().into())?;
+    let code = ledger.print(&answer)?;
+    if let Some(CancelAnswer { run, .. }) = line_of(&answer) {
         end_left_workers(ledger.dir(), &run)?;
     }
     Ok(code)

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::options::{ByOption, LedgerArgs};
+use crate::options::{Author, LedgerArgs};
 use crate::output::{Code, Failure};
 use crate::requests::{CapRequest, Scope};
 
@@ -23,7 +23,7 @@ pub(crate) struct CapArgs {
     #[arg(value_name = "N|none", value_parser = parse_limit)]
     limit: CapLimit,
     #[command(flatten)]
-    author: ByOption,
+    author: Author,
 }
 
 /// The scope of a cap.
@@ -67,5 +67,5 @@ pub(crate) fn cap(args: &CapArgs) -> Result<Code, Failure> {
         (None, None, Some(tag)) => Scope::Tag(tag.clone()),
         (None, None, None) => Scope::Ledger,
     };
-    args.ledger.execute(CapRequest { scope, limit: args.limit.0, by: args.author.by.clone() })
+    args.ledger.execute(CapRequest { scope, limit: args.limit.0, by: args.author.clone() })
 }

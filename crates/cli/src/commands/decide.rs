@@ -2,11 +2,9 @@
 
 use clap::Args;
 
-use crate::options::{ByOption, LedgerArgs, RunOption, parse_seconds};
+use crate::options::{Author, LedgerArgs, RunOption, parse_seconds};
 use crate::output::{Code, Failure};
 use crate::requests::DecideRequest;
-
-use super::inspect::run_name;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,23 +36,23 @@ pub(crate) struct DecideArgs {
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
     #[command(flatten)]
-    author: ByOption,
+    author: Author,
 }
 
 pub(crate) fn decide(args: &DecideArgs) -> Result<Code, Failure> {
     let (run, step, decision) = match args.words.as_slice() {
-        [run, step, decision] => (Some(run), step, decision),
-        [step, decision] => (args.run.run.as_ref(), step, decision),
+        [run, step, decision] => (Some(run.as_str()), step, decision),
+        [step, decision] => (args.run.name(), step, decision),
         _ => return Err(Failure::Usage("expected a step and a decision".to_owned())),
     };
     args.ledger.execute(DecideRequest {
-        run: run_name(&args.ledger, run.map(String::as_str))?,
+        run: run.map(str::to_owned).into(),
         step: step.clone(),
         decision: decision.clone(),
         after_seconds: args.after,
         from: args.from.clone(),
         rule: "decider".to_owned(),
         reason: args.reason.clone(),
-        by: args.author.by.clone(),
+        by: args.author.clone(),
     })
 }

@@ -15,7 +15,7 @@ use serde::Serialize;
 use plan_ledger::internals::ledger::{self, ErasePreview, EraseTarget};
 use plan_ledger::{ContentHash, Environment, LedgerView};
 
-use crate::options::{ByOption, LedgerFolder, RunOption, environment};
+use crate::options::{Author, LedgerFolder, RunOption, environment};
 use crate::output::{Code, Failure, print_line, print_message, print_text};
 use crate::protocol::counted;
 use crate::requests::{run_or_only, step_of};
@@ -53,7 +53,7 @@ pub(crate) struct EraseArgs {
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
-    author: ByOption,
+    author: Author,
     /// Print the result as one line of JSON
     #[arg(long)]
     json: bool,
@@ -123,7 +123,7 @@ pub(crate) fn erase(args: &EraseArgs) -> Result<Code, Failure> {
         }
         return Ok(code);
     }
-    let by = expect_person(&dir, &args.author.by)?;
+    let by = expect_person(&dir, &args.author)?;
     check_root_of_folder(&dir, &environment)?;
     let preview = view.preview_erase(&targets)?;
     if preview.records.is_empty() && preview.blobs.is_empty() {

@@ -14,7 +14,7 @@ use plan_ledger::internals::ledger::{LedgerTime, PrunePreview, RetentionLimit};
 use plan_ledger::log::LogItem;
 use plan_ledger::{Environment, LedgerView};
 
-use crate::options::{ByOption, LedgerFolder, environment, parse_seconds};
+use crate::options::{Author, LedgerFolder, environment, parse_seconds};
 use crate::output::{Code, Failure, print_answer, print_line, print_message, print_text};
 use crate::requests::{PruneRequest, PrunedSegments};
 use crate::server::Client;
@@ -43,7 +43,7 @@ pub(crate) struct PruneArgs {
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
-    author: ByOption,
+    author: Author,
     /// Print the answer as JSON
     #[arg(long)]
     json: bool,
@@ -96,7 +96,7 @@ pub(crate) fn prune(args: &PruneArgs) -> Result<Code, Failure> {
     let dir = args.folder.dir()?;
     let extent = args.extent.limit(&dir)?;
     if args.yes {
-        let request = PruneRequest { extent, archive: None, by: args.author.by.clone() };
+        let request = PruneRequest { extent, archive: None, by: args.author.clone() };
         let answer = Client::new(&dir, &environment()).call(&request.into())?;
         return print_answer(args.json, &answer);
     }

@@ -4,7 +4,7 @@ use clap::Args;
 
 use plan_ledger::plan::Token;
 
-use crate::options::{ByOption, WorkerLedgerArgs, parse_name, parse_token};
+use crate::options::{Author, WorkerLedgerArgs, parse_name, parse_token};
 use crate::output::{Code, Failure};
 use crate::requests::{ReleaseRequest, ReleaseStepRequest, Work};
 
@@ -34,7 +34,7 @@ pub(crate) struct ReleaseArgs {
     #[arg(long, value_name = "RUN", requires = "step", value_parser = parse_name)]
     run: Option<String>,
     #[command(flatten)]
-    author: ByOption,
+    author: Author,
     /// The work has begun and may have had side effects
     #[arg(long)]
     begun: bool,
@@ -47,7 +47,7 @@ pub(crate) fn release(args: &ReleaseArgs) -> Result<Code, Failure> {
     let reason = args.reason.clone();
     let token = match (&args.step, args.token) {
         (Some(step), _) => {
-            let (run, step, by) = (args.run.clone(), step.clone(), args.author.by.clone());
+            let (run, step, by) = (args.run.clone(), step.clone(), args.author.clone());
             let is_of_agent = false;
             let request = ReleaseStepRequest { run, step, by, reason, is_of_agent };
             return args.ledger.execute(request);

@@ -6,11 +6,11 @@ use clap::Args;
 
 use plan_ledger::State;
 
-use crate::options::{ByOption, LedgerArgs, RunOption};
+use crate::options::{Author, LedgerArgs, RunArg, RunOption};
 use crate::output::{Code, Failure, option, shell_command};
 use crate::requests::{RetryRequest, run_or_only};
 
-use super::inspect::{read_state, run_name};
+use super::inspect::read_state;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,23 +34,24 @@ pub(crate) struct RetryArgs {
     #[command(flatten)]
     run: RunOption,
     #[command(flatten)]
-    author: ByOption,
+    author: Author,
     /// Why a step that is accepted is done again; its worker gets the reason
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
 }
 
 pub(crate) fn retry(args: &RetryArgs) -> Result<Code, Failure> {
-    let named = args.run.run.as_deref();
-    let (run, step) = match args.words.as_slice() {
-        [run, step] => (run.clone(), Some(step.clone())),
+    let named = args.run.name();
+    let (run, step): (RunArg, _) = match args.words.as_slice() {
+        [run, step] => (run.clone().into(), Some(step.clone())),
         [word] => {
             let dir = args.ledger.dir();
-            read_state(dir, |state| step_or_run((state, dir), named, word))?
+            let (run, step) = read_state(dir, |state| step_or_run((state, dir), named, word))?;
+            (run.into(), step)
         }
-        _ => (run_name(&args.ledger, named)?, None),
+        _ => (named.map(str::to_owned).into(), None),
     };
-    let (by, reason) = (args.author.by.clone(), args.reason.clone());
+    let (by, reason) = (args.author.clone(), args.reason.clone());
     args.ledger.execute(RetryRequest { run, step, by, reason })
 }
 

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::options::{ByOption, RunOption, WorkerLedgerArgs, read_json_value};
+use crate::options::{Author, RunOption, WorkerLedgerArgs, read_json_value};
 use crate::output::{Code, Failure};
 use crate::requests::SetRequest;
 
@@ -35,12 +35,12 @@ pub(crate) struct SetArgs {
     #[arg(long, value_name = "N")]
     if_version: Option<u64>,
     #[command(flatten)]
-    author: ByOption,
+    author: Author,
 }
 
 pub(crate) fn set(args: &SetArgs) -> Result<Code, Failure> {
     let (run, name, value) = match &args.value_after_run {
-        None => (args.run.run.clone(), &args.name, &args.value),
+        None => (args.run.name().map(str::to_owned), &args.name, &args.value),
         Some(value) => (Some(args.name.clone()), &args.value, value),
     };
     if name.starts_with(OWN_NAMES) {
@@ -54,6 +54,6 @@ pub(crate) fn set(args: &SetArgs) -> Result<Code, Failure> {
         name: name.clone(),
         value: read_json_value(value)?,
         if_version: args.if_version,
-        by: args.author.by.clone(),
+        by: args.author.clone(),
     })
 }

@@ -1,4 +1,4 @@
-//! Options of commands that change a ledger: the ledger's folder, the output form, and the author.
+//! Options of commands that change a ledger: the ledger's folder, and the output form.
 //!
 //! Such a command sends a request to the lock holder, or takes the lock itself, and prints the
 //! response.
@@ -17,9 +17,7 @@ use crate::protocol::Answer;
 use crate::requests::Request;
 use crate::server::{Client, open_in_turn};
 
-use super::author::ByOption;
 use super::default_ledger::default_ledger;
-use super::run::RunArg;
 
 /// The ledger.
 #[derive(Debug, Clone, Args)]
@@ -38,20 +36,6 @@ pub(crate) struct LedgerArgs {
     /// Print the answer as JSON
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// The author of a change of a run, and the reason.
-#[derive(Debug, Args)]
-pub(crate) struct AuthorArgs {
-    #[command(flatten)]
-    pub(crate) ledger: LedgerArgs,
-    #[command(flatten)]
-    pub(crate) run: RunArg,
-    #[command(flatten)]
-    pub(crate) author: ByOption,
-    /// The reason
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    pub(crate) reason: String,
 }
 
 impl LedgerArgs {

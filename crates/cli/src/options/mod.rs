@@ -1,6 +1,5 @@
 //! Groups of options that several commands share.
 
-mod amounts;
 mod author;
 mod dead_claims;
 mod default_ledger;
@@ -10,13 +9,15 @@ mod inputs;
 mod json_value;
 mod ledger;
 pub(crate) mod plan_file;
+mod request;
 mod run;
 mod wait;
 mod words;
 mod worker;
 
-pub(crate) use amounts::{parse_money, parse_seconds};
-pub(crate) use author::{ByOption, parse_author, plan_author};
+pub(crate) use crate::protocol::{parse_money, parse_seconds};
+pub(crate) use crate::requests::{Author, RunArg, RunOption, parse_author, parse_name};
+pub(crate) use author::plan_author;
 pub(crate) use dead_claims::release_dead_claims;
 pub(crate) use default_ledger::{default_ledger, gone_ledger_of, ledger_of};
 pub(crate) use folder::LedgerFolder;
@@ -24,11 +25,11 @@ pub(crate) use host::Host;
 pub(crate) use inputs::InputArgs;
 pub(crate) use json_value::{read_json_value, read_text};
 pub(crate) use ledger::{
-    AuthorArgs, LedgerArgs, LedgerOption, allow_unsafe_locks, create_parents, environment,
-    open_ledger,
+    LedgerArgs, LedgerOption, allow_unsafe_locks, create_parents, environment, open_ledger,
 };
 pub(crate) use plan_file::ReadPlanArgs;
-pub(crate) use run::{OneRunArg, RUN_TWICE, RunArg, RunOption, StepArg, parse_name};
+pub(crate) use request::{RequestArgs, WorkerRequestArgs};
+pub(crate) use run::{OneRunArg, RUN_TWICE, StepArg};
 pub(crate) use wait::{WaitLimit, WaitLoop, WaitNotice, claim_with_wait, parse_wait_limit};
 pub(crate) use words::{ANSWERED_CLASSES, FAILURE_CLASSES, parse_text_policy, parse_words};
 #[cfg(feature = "store")]

@@ -1,37 +1,12 @@
-//! The run that a command is about: the argument RUN where a command has one, else `--run`, else
-//! `LEDGER_RUN`, else the only run that is active, else the newest.
+//! The run or the step that a command is about, where it is no member of a request.
 
 use clap::Args;
+
+use crate::requests::{RunOption, parse_name};
 
 /// The message for a command line that names a run as an argument and as an option.
 pub(crate) const RUN_TWICE: &str =
     "the run is named twice, as an argument and with `--run`\nhint: leave one of them out";
-
-/// A run by its name, as an option.
-#[derive(Debug, Args)]
-pub(crate) struct RunOption {
-    /// The run's name [default: the only active run, else the newest]
-    #[arg(long, value_name = "RUN", env = "LEDGER_RUN", hide_env_values = true)]
-    #[arg(value_parser = parse_name)]
-    pub(crate) run: Option<String>,
-}
-
-/// A run by its name, as an argument or as an option.
-#[derive(Debug, Args)]
-pub(crate) struct RunArg {
-    /// The run's name [default: the only active run, else the newest]
-    #[arg(id = "run_name", value_name = "RUN", value_parser = parse_name)]
-    name: Option<String>,
-    #[command(flatten)]
-    option: RunOption,
-}
-
-impl RunArg {
-    /// The name, if one is given.
-    pub(crate) fn name(&self) -> Option<&str> {
-        self.name.as_deref().or(self.option.run.as_deref())
-    }
-}
 
 /// A run by its name, as an argument or as an option, where no name means all runs.
 #[derive(Debug, Args)]
@@ -73,19 +48,11 @@ impl StepArg {
     pub(crate) fn run(&self) -> Option<&str> {
         match self.words.as_slice() {
             [run, _] => Some(run),
-            _ => self.option.run.as_deref(),
+            _ => self.option.name(),
         }
     }
 
     pub(crate) fn step(&self) -> &str {
         self.words.last().map_or("", String::as_str)
     }
-}
-
-/// Rejects an empty name: in a shell script it is mostly an unset variable.
-pub(crate) fn parse_name(text: &str) -> Result<String, String> {
-    if text.trim().is_empty() {
-        return Err("it is empty; give a name, or leave the option out".to_owned());
-    }
-    Ok(text.to_owned())
 }

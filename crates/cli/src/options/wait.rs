@@ -8,9 +8,9 @@ use crate::protocol::Answer;
 use crate::requests::Request;
 use crate::server::Client;
 
-use super::amounts::parse_timespan;
 use super::dead_claims::release_dead_claims;
 use super::worker::WorkerLedgerArgs;
+use crate::protocol::parse_timespan;
 
 /// The time limit of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! The forms that processes exchange: answers and failures, messages on the socket
 //! (`format/socket.md`), and the input and output of a worker (`format/hand-off.md`).
 
+mod amounts;
 mod answer;
 pub(crate) mod failure;
 mod gone;
@@ -13,6 +14,7 @@ mod process;
 mod signed_note;
 mod trace_context;
 
+pub(crate) use amounts::{LEASE_HELP, parse_lease, parse_money, parse_seconds, parse_timespan};
 pub use answer::{AckedBy, Answer};
 pub use failure::{Code, Failure, Missing, code_of};
 pub(crate) use failure::{

@@ -41,7 +41,7 @@ pub struct AddStepRequest {
 }
 
 impl RequestKind for AddStepRequest {
-    const RULES: Rules = Rules::of(Role::Worker).long();
+    const RULES: Rules = Rules::of(Role::Worker).long().creating_at("/v1/runs/{run}/steps");
 
     type Answer = ProposeAnswer;
 

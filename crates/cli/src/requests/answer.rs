@@ -23,7 +23,8 @@ use super::commands_approval::approval_of_commands;
 use super::context::RequestContext;
 use super::find::{begins_with, request_command, run_status, step_status};
 use super::kind::RequestKind;
-use super::rules::{Role, Rules};
+use super::members::Author;
+use super::rules::{HttpMethod, Role, Rules};
 
 /// Answer a question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,9 +36,7 @@ pub struct AnswerRequest {
     /// One of its options.
     pub answer: String,
     /// The author, for the record.
-    #[serde(deserialize_with = "super::author::author")]
-    #[cfg_attr(test, schemars(length(min = 1)))]
-    pub by: String,
+    pub by: Author,
     /// The reason.
     #[serde(default)]
     pub note: String,
@@ -75,7 +74,9 @@ pub struct AnswerAnswer {
 }
 
 impl RequestKind for AnswerRequest {
-    const RULES: Rules = Rules::of(Role::Operator).of_person();
+    const RULES: Rules = Rules::of(Role::Operator)
+        .of_person()
+        .at(HttpMethod::Post, "/v1/questions/{question}/answer");
 
     type Answer = AnswerAnswer;
 
@@ -163,7 +164,7 @@ impl AnswerRequest {
             return Err(Failure::Usage(message));
         }
         let limits = changed(limits, &BudgetChange::Raise(self.raise.clone()))?;
-        Ok(Command::SetBudget { run: of, limits, by: self.by.clone() })
+        Ok(Command::SetBudget { run: of, limits, by: self.by.to_string() })
     }
 
     fn reply(&self) -> Reply<'_> {

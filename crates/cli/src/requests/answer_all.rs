@@ -24,8 +24,9 @@ use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::find::{request_command, run_of};
 use super::kind::{RequestAnswer, RequestKind};
+use super::members::Author;
 use super::pending_answer::PendingAnswer;
-use super::rules::{Role, Rules};
+use super::rules::{HttpMethod, Role, Rules};
 
 /// The word for failures of any class that met a usage limit.
 const USAGE_LIMIT: &str = "usage_limit";
@@ -50,9 +51,7 @@ pub struct AnswerAllRequest {
     #[serde(default)]
     pub class: Option<String>,
     /// The author, for the record.
-    #[serde(deserialize_with = "super::author::author")]
-    #[cfg_attr(test, schemars(length(min = 1)))]
-    pub by: String,
+    pub by: Author,
     /// The reason.
     #[serde(default)]
     pub note: String,
@@ -83,7 +82,8 @@ pub(crate) struct AllAnswered {
 }
 
 impl RequestKind for AnswerAllRequest {
-    const RULES: Rules = Rules::of(Role::Operator).of_person().long();
+    const RULES: Rules =
+        Rules::of(Role::Operator).of_person().long().at(HttpMethod::Post, "/v1/answers");
 
     type Answer = AllAnswered;
 
@@ -149,7 +149,7 @@ impl RequestKind for AnswerAllRequest {
 
 impl AnswerAllRequest {
     fn command(&self, question: QuestionId, of: &Question) -> Command {
-        let (answer, by, note) = (self.answer.clone(), self.by.clone(), self.note.clone());
+        let (answer, by, note) = (self.answer.clone(), self.by.to_string(), self.note.clone());
         Command::Answer { question, answer, by, note, shown: of.asked.shown }
     }
 
@@ -175,13 +175,13 @@ impl AnswerAllRequest {
         if self.answer == RAISE {
             return Some("it needs an amount, which is given alone".to_owned());
         }
-        let other = asked.to.as_ref().filter(|to| **to != self.by);
+        let other = asked.to.as_ref().filter(|to| to.as_str() != &*self.by);
         other.map(|other| format!("it is for {other}"))
     }
 
     /// The line about a question that this event answers.
     fn answered(&self, state: &State, event: &Event) -> Option<AnswerAnswer> {
-        let is_own = |it: &QuestionAnswer| it.answer == self.answer && it.by == self.by;
+        let is_own = |it: &QuestionAnswer| it.answer == self.answer && it.by == *self.by;
         let (run, step, answered) = match event {
             Event::Step(record) => match &record.event {
                 StepEvent::StepAnswered(answered) => (record.run, Some(record.step), answered),

@@ -14,26 +14,26 @@ use crate::protocol::{Failure, StepName};
 use super::answer::{AnswerAnswer, Reply, other_asked};
 use super::context::RequestContext;
 use super::decide::decision_of;
-use super::find::{name, run_of, run_status, step_of, step_status};
+use super::find::{name, run_after, run_or_only, run_status, step_of, step_status};
 use super::kind::RequestKind;
-use super::rules::{Role, Rules};
+use super::members::{Author, RunArg};
+use super::rules::{HttpMethod, Role, Rules};
 
 /// Answer the open item of a step: a question, a failure or an unknown outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AnswerStepRequest {
-    /// The run's name or number.
-    pub run: String,
+    /// The run's name or number; by default the only run that has not ended, else the newest.
+    #[serde(default)]
+    pub run: RunArg,
     /// The step's id or number.
     pub step: String,
     /// One of the options of the question; a decision about the failure; or `landed` or
     /// `did-not-happen`.
     pub answer: String,
     /// The author, for the record.
-    #[serde(deserialize_with = "super::author::author")]
-    #[cfg_attr(test, schemars(length(min = 1)))]
-    pub by: String,
+    pub by: Author,
     /// The reason.
     #[serde(default)]
     pub note: String,
@@ -44,7 +44,9 @@ pub struct AnswerStepRequest {
 }
 
 impl RequestKind for AnswerStepRequest {
-    const RULES: Rules = Rules::of(Role::Operator).of_person();
+    const RULES: Rules = Rules::of(Role::Operator)
+        .of_person()
+        .at(HttpMethod::Post, "/v1/runs/{run}/steps/{step}/answer");
 
     type Answer = AnswerAnswer;
 
@@ -52,15 +54,15 @@ impl RequestKind for AnswerStepRequest {
         let reply = Reply { by: &self.by, note: &self.note, shown: self.shown.as_deref() };
         let asked = RefCell::new(None);
         let make = |state: &State| {
-            let run = run_of(state, &self.run)?;
+            let run = run_or_only(state, self.run.name())?;
             let number = step_of(run, &self.step)?;
             let question = run.step(number).and_then(|step| step.hold().question);
             let question = question.and_then(|id| run.questions.get(&id));
             *asked.borrow_mut() = question.and_then(|it| other_asked(it, &self.by));
             about_step(run, number, &self.answer, &reply)
         };
-        context.execute(&make, |state, _| {
-            let run = run_of(state, &self.run)?;
+        context.execute(&make, |state, events| {
+            let run = run_after(state, events, &self.run)?;
             let number = step_of(run, &self.step)?;
             Ok(AnswerAnswer {
                 question: None,

@@ -15,7 +15,8 @@ use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::find::run_of;
 use super::kind::RequestKind;
-use super::rules::{Role, Rules};
+use super::members::Author;
+use super::rules::{HttpMethod, Role, Rules};
 
 /// Change a budget.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,9 +29,7 @@ pub struct BudgetRequest {
     /// The change: a part that is not named does not change.
     pub change: BudgetChange,
     /// The author, for the record.
-    #[serde(deserialize_with = "super::author::author")]
-    #[cfg_attr(test, schemars(length(min = 1)))]
-    pub by: String,
+    pub by: Author,
 }
 
 /// A change of a budget. The parts are `money_micros`, `tokens`, `attempts` and `wall_seconds`.
@@ -67,7 +66,10 @@ pub struct BudgetAnswer {
 }
 
 impl RequestKind for BudgetRequest {
-    const RULES: Rules = Rules::of(Role::Operator).of_person();
+    const RULES: Rules = Rules::of(Role::Operator)
+        .of_person()
+        .at(HttpMethod::Patch, "/v1/runs/{run}/budget")
+        .of_control();
 
     type Answer = BudgetAnswer;
 
@@ -79,7 +81,7 @@ impl RequestKind for BudgetRequest {
                 None => state.account.limits.unwrap_or_default(),
             };
             let limits = changed(limits, &self.change)?;
-            Ok(Command::SetBudget { run: run.map(|run| run.id), limits, by: self.by.clone() })
+            Ok(Command::SetBudget { run: run.map(|run| run.id), limits, by: self.by.to_string() })
         };
         context.execute(&make, |state, _| {
             let run = self.run.as_ref().map(|name| run_of(state, name)).transpose()?;

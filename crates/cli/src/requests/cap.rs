@@ -15,7 +15,8 @@ use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::find::run_of;
 use super::kind::RequestKind;
-use super::rules::{Role, Rules};
+use super::members::Author;
+use super::rules::{HttpMethod, Role, Rules};
 
 /// Set or lift a cap.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,9 +29,7 @@ pub struct CapRequest {
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub limit: Option<u32>,
     /// The author, for the record.
-    #[serde(deserialize_with = "super::author::author")]
-    #[cfg_attr(test, schemars(length(min = 1)))]
-    pub by: String,
+    pub by: Author,
 }
 
 /// The scope of a cap.
@@ -97,7 +96,8 @@ pub enum ScopeKind {
 }
 
 impl RequestKind for CapRequest {
-    const RULES: Rules = Rules::of(Role::Operator).of_person();
+    const RULES: Rules =
+        Rules::of(Role::Operator).of_person().at(HttpMethod::Put, "/v1/caps").of_control();
 
     type Answer = CapAnswer;
 
@@ -109,7 +109,7 @@ impl RequestKind for CapRequest {
                 Scope::Owner(owner) => CapScope::Owner { owner: owner.clone() },
                 Scope::Tag(tag) => CapScope::Tag { tag: tag.clone() },
             };
-            Ok(Command::SetCap { scope, limit: self.limit, by: self.by.clone() })
+            Ok(Command::SetCap { scope, limit: self.limit, by: self.by.to_string() })
         };
         context.execute(&make, |state, _| {
             let planned = match &self.scope {

@@ -21,7 +21,7 @@ use super::find::{check_name, run_or_only, step_to_change};
 use super::kind::{RequestAnswer, RequestKind};
 use super::nothing::NothingAnswer;
 use super::pending_answer::PendingAnswer;
-use super::rules::{Role, Rules};
+use super::rules::{HttpMethod, Role, Rules};
 use super::task::TaskAnswer;
 
 /// Dispatch a step to a worker: the named step, or the first one in the queue.
@@ -87,7 +87,7 @@ pub(crate) enum Claimed {
 
 impl RequestKind for ClaimRequest {
     // Without a token, executed once under its key, and quick: the defaults of `of`.
-    const RULES: Rules = Rules::of(Role::Worker);
+    const RULES: Rules = Rules::of(Role::Worker).at(HttpMethod::Post, "/v1/claims");
 
     type Answer = Claimed;
 

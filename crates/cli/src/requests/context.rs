@@ -3,17 +3,18 @@
 use std::cell::RefCell;
 use std::path::Path;
 
-use plan_ledger::internals::ledger::{CommitOptions, NextClaim};
-use plan_ledger::plan::{Proof, Token};
+use plan_ledger::internals::ledger::CommitOptions;
+use plan_ledger::plan::Proof;
 use plan_ledger::{
-    AttemptToken, Command, Error, Event, Ledger, LostCause, Receipt, Rejection, RunId, State,
-    Submitted, Transaction,
+    AttemptToken, Command, Error, Event, Ledger, LostCause, Rejection, RunId, State, Submitted,
+    Transaction,
 };
 
 use crate::protocol::{Failure, Peer, StepName, claim_record, gone_attempts, gone_text};
 
-use super::find::{run_of, run_status, step_status};
+use super::find::{run_after, run_or_only, run_status, step_status};
 use super::gone::GoneLooks;
+use super::members::RunArg;
 
 /// The source of a request.
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +41,7 @@ pub(crate) struct RequestContext<'a, 'l> {
     pub(crate) commits: &'a RefCell<Submitted<'l, ()>>,
 }
 
-impl<'l> RequestContext<'_, 'l> {
+impl<'a, 'l> RequestContext<'a, 'l> {
     /// Builds a command from the state, executes it, and reads the result, with no other command in
     /// between.
     pub(crate) fn execute<T>(
@@ -68,25 +69,30 @@ impl<'l> RequestContext<'_, 'l> {
         })
     }
 
+    /// The same context for a transaction with a command that is prepared before the lock is taken.
+    pub(super) fn with_command(self, command: &'a Command) -> Self {
+        Self { options: CommitOptions { command: Some(command), ..self.options }, ..self }
+    }
+
     /// Executes commands in one commit. If it fails, nothing is recorded.
     pub(super) fn transact<T>(
         self,
         act: impl FnMut(&mut Transaction<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let done = self.include(self.ledger.submit(self.options, act));
+        let done = self.include(self.ledger.transact_with(self.options, act));
         done.map_err(|failure| self.explained(failure))
     }
 
     /// Executes a command on a run. The answer has its name and its status after that.
     pub(crate) fn execute_on_run<T>(
         self,
-        name: &str,
+        run: &RunArg,
         make: impl Fn(RunId) -> Command,
         answer: impl Fn(String, String) -> T,
     ) -> Result<T, Failure> {
-        let make = |state: &State| Ok(make(run_of(state, name)?.id));
-        self.execute(&make, |state, _| {
-            let run = run_of(state, name)?;
+        let make = |state: &State| Ok(make(run_or_only(state, run.name())?.id));
+        self.execute(&make, |state, events| {
+            let run = run_after(state, events, run)?;
             Ok(answer(run.name.clone(), run_status(run)))
         })?
     }
@@ -105,26 +111,6 @@ impl<'l> RequestContext<'_, 'l> {
         })
     }
 
-    /// Records a receipt, and dispatches the next step to the next worker, if there is one, in the
-    /// same commit.
-    pub(crate) fn record_receipt<T>(
-        self,
-        token: Token,
-        receipt: Receipt,
-        next_claim: Option<NextClaim<'_>>,
-        read: impl FnMut(&Transaction<'_>) -> T,
-    ) -> Result<T, Failure> {
-        let proven = (token.seq, token.into());
-        let done = self.include(self.ledger.submit_receipt(
-            self.options,
-            proven,
-            receipt,
-            next_claim,
-            read,
-        ));
-        done.map_err(|error: Error| self.explained(error.into()))
-    }
-
     /// Whether the request has its own thread, which may wait.
     pub(crate) fn may_wait(self) -> bool {
         self.options.evaluations.is_none()
@@ -136,8 +122,12 @@ impl<'l> RequestContext<'_, 'l> {
         if self.may_wait() {
             return Ok(self.ledger.tick()?);
         }
+        if !self.ledger.is_tick_due()? {
+            return Ok(());
+        }
         let options = CommitOptions { key: None, ..self.options };
-        Ok(self.include(self.ledger.submit_tick(options)).map(drop)?)
+        let tick = |transaction: &mut Transaction<'_>| transaction.run(&Command::Tick);
+        Ok(self.include(self.ledger.transact_with(options, tick))?)
     }
 
     /// Records the attempts of dead worker processes as lost. Returns whether there were any.
@@ -158,7 +148,9 @@ impl<'l> RequestContext<'_, 'l> {
             let lost = Command::ReportLost { token, proof, cause, detail: gone_text(process) };
             // A separate commit, regardless of the key of the request.
             let options = CommitOptions { key: None, ..self.options };
-            match self.include(self.ledger.submit(options, |transaction| transaction.run(&lost))) {
+            match self
+                .include(self.ledger.transact_with(options, |transaction| transaction.run(&lost)))
+            {
                 Ok(()) => is_any = true,
                 // Its attempt ended meanwhile.
                 Err(error) if Error::rejection(&error).is_some() => {}

@@ -12,17 +12,19 @@ use crate::protocol::Failure;
 
 use super::answer_line::AnswerLine;
 use super::context::RequestContext;
-use super::find::{StepOfRun, run_of, step_of, step_status, step_to_change};
+use super::find::{StepOfRun, run_after, run_or_only, step_of, step_status, step_to_change};
 use super::kind::RequestKind;
-use super::rules::{Role, Rules};
+use super::members::{Author, RunArg};
+use super::rules::{HttpMethod, Role, Rules};
 
 /// Decide about a failed attempt, if the plan leaves the decision to an external decider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct DecideRequest {
-    /// The run's name or number.
-    pub run: String,
+    /// The run's name or number; by default the only run that has not ended, else the newest.
+    #[serde(default)]
+    pub run: RunArg,
     /// The step's id or number.
     pub step: String,
     /// `retry`, `fail`, `fallback`, `replan`, `escalate`, `abort` or `outcome_unknown`.
@@ -39,9 +41,7 @@ pub struct DecideRequest {
     #[serde(default)]
     pub reason: String,
     /// The author, for the record.
-    #[serde(deserialize_with = "super::author::author")]
-    #[cfg_attr(test, schemars(length(min = 1)))]
-    pub by: String,
+    pub by: Author,
 }
 
 /// A decision was recorded.
@@ -60,22 +60,24 @@ pub struct DecideAnswer {
 }
 
 impl RequestKind for DecideRequest {
-    const RULES: Rules = Rules::of(Role::Operator).of_person();
+    const RULES: Rules = Rules::of(Role::Operator)
+        .of_person()
+        .at(HttpMethod::Post, "/v1/runs/{run}/steps/{step}/decide");
 
     type Answer = DecideAnswer;
 
     fn run(&self, context: RequestContext<'_, '_>) -> Result<DecideAnswer, Failure> {
         let decision = self.decision(context.ledger.now())?;
         let make = |state: &State| {
-            let run = run_of(state, &self.run)?;
+            let run = run_or_only(state, self.run.name())?;
             let (rule, reason) = (self.rule.clone(), self.reason.clone());
             let step = step_to_change(run, &self.step)?;
             let from = self.from.as_ref().map(|from| step_of(run, from)).transpose()?;
-            let (run, class, by) = (run.id, None, self.by.clone());
+            let (run, class, by) = (run.id, None, self.by.to_string());
             Ok(Command::DecideFailure { run, step, decision, class, from, rule, reason, by })
         };
-        context.execute(&make, |state, _| {
-            let run = run_of(state, &self.run)?;
+        context.execute(&make, |state, events| {
+            let run = run_after(state, events, &self.run)?;
             let number = step_of(run, &self.step)?;
             Ok(DecideAnswer {
                 step: StepOfRun::new(run, number),

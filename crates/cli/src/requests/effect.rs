@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use clap::builder::{BoolValueParser, TypedValueParser as _};
+use clap::{ArgAction, Args};
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,21 +17,33 @@ use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::find::{StepOfRun, attempt_of};
 use super::kind::RequestKind;
-use super::rules::{Role, Rules, TokenRule};
+use super::rules::{HttpMethod, Role, Rules, TokenRule};
 
-/// Record the start or the end of a side effect.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+const EXAMPLES: &str = "\
+Examples, in a worker that sends a mail exactly once:
+  ledger effect mail:7 --what 'the monthly mail' && send-mail 7 && ledger effect mail:7 --done
+
+Exit code 6: an earlier attempt has already done it, or may have. Do not do it again.";
+
+/// Record the start or end of a side effect.
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
+#[command(after_help = EXAMPLES)]
 #[serde(deny_unknown_fields)]
 pub struct EffectRequest {
-    /// The attempt's token.
+    /// The attempt's token, as `claim` printed it.
+    #[arg(long, value_name = "TOKEN", env = "LEDGER_TOKEN", hide_env_values = true)]
     pub token: Token,
     /// The key that identifies the effect within the run.
+    #[arg(value_name = "KEY")]
     pub key: String,
-    /// A description for people; the key by default.
+    /// A description for people [default: the key].
+    #[arg(long = "what", value_name = "TEXT", default_value = "", hide_default_value = true)]
     #[serde(default)]
     pub effect: String,
     /// The progress of the effect.
+    #[arg(long = "done", help = "Record the end of the effect", action = ArgAction::SetTrue)]
+    #[arg(value_parser = BoolValueParser::new().map(EffectState::of_flag))]
     pub state: EffectState,
 }
 
@@ -59,8 +73,17 @@ pub struct EffectAnswer {
     pub state: EffectState,
 }
 
+impl EffectState {
+    fn of_flag(is_done: bool) -> Self {
+        if is_done { Self::Committed } else { Self::Intended }
+    }
+}
+
 impl RequestKind for EffectRequest {
-    const RULES: Rules = Rules::of(Role::Worker).token(TokenRule::Required).with_attempts();
+    const RULES: Rules = Rules::of(Role::Worker)
+        .token(TokenRule::Required)
+        .with_attempts()
+        .at(HttpMethod::Post, "/v1/claims/{token}/effects");
 
     type Answer = EffectAnswer;
 

@@ -10,13 +10,15 @@ use serde::{Deserialize, Serialize};
 
 use plan_ledger::plan::{NameKind, RunOverview, closest_name, parse_number};
 use plan_ledger::{
-    AttemptToken, ContentHash, Error, Rejection, Run, RunId, State, StepNumber, StepState,
+    AttemptToken, ContentHash, Error, Event, Rejection, Run, RunId, State, StepNumber, StepState,
     StepStatus,
 };
 
 use plan_ledger_views::recorded_status;
 
 use crate::protocol::{Failure, OWN_LEDGER, StepName, shell_command};
+
+use super::members::RunArg;
 
 /// The run with a name or a number (`#3`).
 pub(crate) fn run_of<'a>(state: &'a State, name: &str) -> Result<&'a Run, Failure> {
@@ -42,6 +44,17 @@ pub(crate) fn run_or_only<'a>(state: &'a State, name: Option<&str>) -> Result<&'
         let what = "the ledger has no run yet\nhint: start one with `ledger run PLAN`";
         Failure::no_run(what.to_owned())
     })
+}
+
+/// The run of a commit, which may have ended it: that of its events, else the run that the name means.
+pub(crate) fn run_after<'a>(
+    state: &'a State,
+    events: &[(u64, Event)],
+    named: &RunArg,
+) -> Result<&'a Run, Failure> {
+    let changed = events.iter().find_map(|(_, event)| event.run());
+    let run = changed.and_then(|run| state.runs.get(&run));
+    run.map_or_else(|| run_or_only(state, named.name()), Ok)
 }
 
 /// The default run: the only active one, or the newest if none is active.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use clap::{ArgGroup, Args};
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,31 +15,49 @@ use crate::protocol::Failure;
 use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::find::{
-    check_name, open_request, open_request_text, request_command, run_of, run_status, step_of,
+    check_name, open_request, open_request_text, request_command, run_of, run_or_only, run_status,
+    step_of,
 };
 use super::kind::RequestKind;
+use super::members::{Author, RunArg};
 use super::rules::{Role, Rules};
 
-/// Fork a run: after a record, or before the first dispatch of a step.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+const EXAMPLES: &str = "\
+Examples:
+  ledger fork my-plan --at 120 --name what-if             as it was after record 120
+  ledger fork my-plan --step deploy --name again          before that step was first dispatched
+
+The new run has the same plan versions, finished work and variables. Steps that were in flight start
+again, and the costs of the other run do not count against its budget. Your files stay as they are: a
+fork does not rewind them. Continue it with `ledger run PLAN --run NEW`.";
+
+/// Fork a run from its state at a record, or before a step.
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
+#[command(after_help = EXAMPLES)]
+#[command(group = ArgGroup::new("place").args(["at", "step"]).required(true))]
 #[serde(deny_unknown_fields)]
 pub struct ForkRequest {
-    /// The run's name or number.
-    pub run: String,
+    /// The run's name or number; by default the only run that has not ended, else the newest.
+    #[command(flatten)]
+    #[serde(default)]
+    pub run: RunArg,
     /// The new run's name.
+    #[arg(long, value_name = "NEW")]
     pub name: String,
     /// The last record of the run to keep; either this or `step`.
+    #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
     #[serde(default)]
     pub at: Option<u64>,
-    /// The step, by id or number: the new run begins before its first dispatch.
+    /// Fork before the first dispatch of this step, by id or number (#37).
+    #[arg(long, value_name = "STEP")]
     #[serde(default)]
     pub step: Option<String>,
     /// The author, for the record.
-    #[serde(deserialize_with = "super::author::author")]
-    #[cfg_attr(test, schemars(length(min = 1)))]
-    pub by: String,
+    #[command(flatten)]
+    pub by: Author,
     /// Whether an agent makes it that decides for no person: it gives no run a new budget.
+    #[arg(skip)]
     #[serde(skip)]
     pub is_of_agent: bool,
 }
@@ -64,22 +83,21 @@ pub struct ForkAnswer {
 }
 
 impl RequestKind for ForkRequest {
-    const RULES: Rules = Rules::of(Role::Operator).long();
+    const RULES: Rules = Rules::of(Role::Operator).long().creating_at("/v1/runs/{run}/fork");
 
     type Answer = ForkAnswer;
 
     fn run(&self, context: RequestContext<'_, '_>) -> Result<ForkAnswer, Failure> {
         check_name(NameKind::Run, &self.name)?;
         let ledger = context.ledger;
-        let parent = context.read(|state| match state.names.get(&self.run) {
-            Some(run) => Ok(*run),
-            None => run_of(state, &self.run).map(|run| run.id),
+        let (parent, parent_name) = context.read(|state| {
+            let run = run_or_only(state, self.run.name())?;
+            Ok::<_, Failure>((run.id, run.name.clone()))
         })??;
         if self.is_of_agent && ledger.run(parent)?.limits() != Limits::default() {
             let message = format!(
-                "run {} has a budget, and a fork would have it once more, which only a person gives\nhint: tell the user \
-                 what it is for; a person forks it in a shell that no agent host started",
-                self.run
+                "run {parent_name} has a budget, and a fork would have it once more, which only a person gives\nhint: tell the user \
+                 what it is for; a person forks it in a shell that no agent host started"
             );
             return Err(Failure::Rejected(message));
         }
@@ -98,7 +116,7 @@ impl RequestKind for ForkRequest {
             let run = run_of(state, &self.name)?;
             Ok(ForkAnswer {
                 run: self.name.clone(),
-                parent: self.run.clone(),
+                parent: parent_name,
                 at_seq: run.fork.as_ref().map_or(0, |forked| forked.at_seq),
                 status: run_status(run),
                 open_request: open_request(run),

@@ -16,9 +16,12 @@ use crate::protocol::{Failure, StepName};
 
 use super::answer_line::AnswerLine;
 use super::context::RequestContext;
-use super::find::{name, request_command, run_of, run_status, step_of, step_status};
+use super::find::{
+    name, request_command, run_after, run_or_only, run_status, step_of, step_status,
+};
 use super::kind::RequestKind;
-use super::rules::{Role, Rules};
+use super::members::{Author, RunArg};
+use super::rules::{HttpMethod, Role, Rules};
 
 /// The word for the plan itself, where a step is expected.
 const PLAN: &str = "plan";
@@ -28,16 +31,15 @@ const PLAN: &str = "plan";
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct JudgeRequest {
-    /// The run's name or number.
-    pub run: String,
+    /// The run's name or number; by default the only run that has not ended, else the newest.
+    #[serde(default)]
+    pub run: RunArg,
     /// The step's id or number, or `plan`.
     pub step: String,
     /// Whether the criteria hold.
     pub ruling: Ruling,
     /// The author, for the record.
-    #[serde(deserialize_with = "super::author::author")]
-    #[cfg_attr(test, schemars(length(min = 1)))]
-    pub by: String,
+    pub by: Author,
     /// The grounds for the verdict.
     #[serde(default)]
     pub evidence: String,
@@ -64,20 +66,22 @@ pub struct JudgeAnswer {
 }
 
 impl RequestKind for JudgeRequest {
-    const RULES: Rules = Rules::of(Role::Operator).of_person();
+    const RULES: Rules = Rules::of(Role::Operator)
+        .of_person()
+        .at(HttpMethod::Post, "/v1/runs/{run}/steps/{step}/judge");
 
     type Answer = JudgeAnswer;
 
     fn run(&self, context: RequestContext<'_, '_>) -> Result<JudgeAnswer, Failure> {
         context.execute(&|state: &State| self.command(state), |state, events| {
-            Ok(JudgeAnswer::of(run_of(state, &self.run)?, self.ruling, &self.by, events))
+            Ok(JudgeAnswer::of(run_after(state, events, &self.run)?, self.ruling, &self.by, events))
         })?
     }
 }
 
 impl JudgeRequest {
     fn command(&self, state: &State) -> Result<Command, Failure> {
-        let run = run_of(state, &self.run)?;
+        let run = run_or_only(state, self.run.name())?;
         let found = step_of(run, &self.step);
         if means_plan(run, &self.step, &found) {
             let verdicts = self.verdicts(open_plan_criteria(run)?);
@@ -91,7 +95,7 @@ impl JudgeRequest {
         let verdict = |criterion| Verdict {
             criterion,
             ruling: self.ruling,
-            by: self.by.clone(),
+            by: self.by.to_string(),
             evidence: self.evidence.as_str().into(),
         };
         open.into_iter().map(verdict).collect()

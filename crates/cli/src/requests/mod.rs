@@ -1,6 +1,7 @@
 //! The requests to the process that has the writer lock, as specified in `format/socket.md`: one file
-//! for each, with its members, its rules, the function that executes it, its answer, and the text of
-//! the answer. The answers of several requests have files of their own: `task`, `nothing`.
+//! for each, with its members, its help, its rules, the function that executes it, its answer, and the
+//! text of the answer. Its members are the options of its command, and what the socket, HTTP and MCP take.
+//! The answers of several requests have files of their own: `task`, `nothing`.
 //!
 //! A request contains names of runs and steps and nothing specific to a machine, so every process
 //! executes it with the same result. A new request is one file and one line in the table.
@@ -12,7 +13,6 @@ mod answer_all;
 mod answer_line;
 mod answer_step;
 mod attempt_status;
-mod author;
 mod bound_to;
 mod budget;
 mod cancel;
@@ -29,6 +29,7 @@ mod fork;
 mod gone;
 mod judge;
 mod kind;
+mod members;
 mod note;
 mod nothing;
 mod pause;
@@ -77,6 +78,8 @@ pub use fork::{ForkAnswer, ForkRequest};
 pub(crate) use gone::GoneLooks;
 pub use judge::{JudgeAnswer, JudgeRequest};
 pub(crate) use kind::RequestKind;
+pub use members::{Author, RunArg, RunOption};
+pub(crate) use members::{login_name, parse_author, parse_name};
 pub use note::{NoteAnswer, NoteRequest};
 pub use nothing::{HeldStep, NothingAnswer};
 pub use pause::{PauseAnswer, PauseRequest};
@@ -91,7 +94,7 @@ pub use request_plan::{PlanRequestKind, RequestPlanAnswer, RequestPlanRequest};
 pub use retry::{RetryAnswer, RetryRequest};
 pub(crate) use review::question_about;
 pub use review::{ReviewAnswer, ReviewRequest};
-pub use rules::{Effort, Repetition, Role, Rules, TokenRule};
+pub use rules::{Effort, HttpMethod, HttpOperation, Repetition, Role, Rules, TokenRule};
 pub use set::{SetAnswer, SetRequest};
 pub use skip::{SkipAnswer, SkipRequest};
 pub use snapshot::{SnapshotAnswer, SnapshotRequest};
@@ -199,6 +202,11 @@ macro_rules! requests {
                 }
             }
         }
+
+        /// The rules of each request, by its variant.
+        const RULES: &[(&str, Rules)] = &[
+            $((stringify!($variant), <$request as RequestKind>::RULES),)*
+        ];
 
         /// The text of a line of an answer; none for a line without a text, or of an unknown type.
         fn text_of(line: &Value) -> Option<String> {
@@ -364,13 +372,32 @@ impl Request {
     ) -> Submitted<'l, PendingAnswer, Failure> {
         let key = match options.key.map(|key| self.name_with(key)).transpose() {
             Ok(key) => key,
-            Err(failure) => return ledger.submit_nothing().with(Err(failure)),
+            Err(failure) => return ledger.settled(Err(failure)),
         };
-        let commits = RefCell::new(ledger.submit_nothing());
+        let commits = RefCell::new(ledger.settled(Ok(())));
         let options = CommitOptions { key: key.as_ref(), ..options };
         let outcome = self.run(RequestContext { ledger, options, origin, commits: &commits });
         commits.into_inner().with(outcome)
     }
+}
+
+/// Each request's member `act`, and its rules.
+#[cfg(any(feature = "http", feature = "mcp"))]
+pub(crate) fn rules_of_requests() -> impl Iterator<Item = (String, Rules)> {
+    RULES.iter().map(|(variant, rules)| (act_of(variant), *rules))
+}
+
+/// The member `act` of a variant: `answer_step` of `AnswerStep`.
+#[cfg(any(feature = "http", feature = "mcp"))]
+fn act_of(variant: &str) -> String {
+    let mut act = String::new();
+    for letter in variant.chars() {
+        if letter.is_ascii_uppercase() && !act.is_empty() {
+            act.push('_');
+        }
+        act.push(letter.to_ascii_lowercase());
+    }
+    act
 }
 
 /// The text of an answer, for people.
@@ -434,8 +461,9 @@ mod tests {
     #[test]
     fn author_of_a_request_is_replaced() {
         let actor = Actor::of("agent:codex/4f2c");
-        let by = || "ana".to_owned();
-        let note = NoteRequest { run: None, step: None, text: "x".to_owned(), by: by() };
+        let by = || Author::from("ana".to_owned());
+        let note =
+            NoteRequest { run: RunOption::default(), step: None, text: "x".to_owned(), by: by() };
         let set = SetRequest {
             run: None,
             name: "x".to_owned(),

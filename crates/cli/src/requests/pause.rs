@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use clap::Args;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,23 +14,35 @@ use crate::protocol::Failure;
 use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::kind::RequestKind;
-use super::rules::{Role, Rules};
+use super::members::{Author, RunArg};
+use super::rules::{HttpMethod, Role, Rules};
 
-/// Stop dispatch in a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+const EXAMPLES: &str = "\
+Examples:
+  ledger pause my-plan --by ana --reason 'the network is down'
+  ledger unpause my-plan --by ana
+
+Attempts in flight continue.";
+
+/// Stop dispatching the steps of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
+#[command(after_help = EXAMPLES)]
 #[serde(deny_unknown_fields)]
 pub struct PauseRequest {
-    /// The run's name or number.
-    pub run: String,
+    /// The run's name or number; by default the only run that has not ended, else the newest.
+    #[command(flatten)]
+    #[serde(default)]
+    pub run: RunArg,
     /// The author, for the record.
-    #[serde(deserialize_with = "super::author::author")]
-    #[cfg_attr(test, schemars(length(min = 1)))]
-    pub by: String,
+    #[command(flatten)]
+    pub by: Author,
     /// The reason.
+    #[arg(long, value_name = "TEXT", default_value = "")]
     #[serde(default)]
     pub reason: String,
     /// Whether the guards of a runner pause the run, and not a person.
+    #[arg(skip)]
     #[serde(default)]
     pub by_runner: bool,
 }
@@ -45,7 +58,8 @@ pub struct PauseAnswer {
 }
 
 impl RequestKind for PauseRequest {
-    const RULES: Rules = Rules::of(Role::Operator);
+    const RULES: Rules =
+        Rules::of(Role::Operator).at(HttpMethod::Post, "/v1/runs/{run}/pause").of_control();
 
     type Answer = PauseAnswer;
 
@@ -55,7 +69,7 @@ impl RequestKind for PauseRequest {
             if self.by_runner {
                 Command::PauseByRunner { run, reason }
             } else {
-                Command::Pause { run, by: self.by.clone(), reason }
+                Command::Pause { run, by: self.by.to_string(), reason }
             }
         };
         context.execute_on_run(&self.run, make, |run, status| PauseAnswer { run, status })

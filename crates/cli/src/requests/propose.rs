@@ -118,7 +118,7 @@ impl ProposeRequest {
 }
 
 impl RequestKind for ProposeRequest {
-    const RULES: Rules = Rules::of(Role::Operator).long();
+    const RULES: Rules = Rules::of(Role::Operator).long().creating_at("/v1/runs");
 
     type Answer = ProposeAnswer;
 

@@ -15,6 +15,7 @@ use crate::protocol::{Failure, counted, size};
 use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::kind::RequestKind;
+use super::members::Author;
 use super::rules::{Role, Rules};
 
 /// Delete the oldest segments. A client that archives them does so first, without the lock, and then
@@ -29,9 +30,7 @@ pub struct PruneRequest {
     #[serde(default)]
     pub archive: Option<ArchiveReference>,
     /// The author, for the record.
-    #[serde(deserialize_with = "super::author::author")]
-    #[cfg_attr(test, schemars(length(min = 1)))]
-    pub by: String,
+    pub by: Author,
 }
 
 /// The oldest segments were deleted.

@@ -32,7 +32,7 @@ use super::find::attempt_of;
 use super::kind::{RequestAnswer, RequestKind};
 use super::nothing::NothingAnswer;
 use super::pending_answer::PendingAnswer;
-use super::rules::{Role, Rules, TokenRule};
+use super::rules::{HttpMethod, Role, Rules, TokenRule};
 use super::task::TaskAnswer;
 
 /// Record a worker's receipt; with `next`, dispatch the next step to the worker in the same commit.
@@ -124,7 +124,10 @@ pub(crate) enum Receipted {
 }
 
 impl RequestKind for ReceiptRequest {
-    const RULES: Rules = Rules::of(Role::Worker).token(TokenRule::Required).with_attempts();
+    const RULES: Rules = Rules::of(Role::Worker)
+        .token(TokenRule::Required)
+        .with_attempts()
+        .at(HttpMethod::Post, "/v1/claims/{token}/receipt");
 
     type Answer = Receipted;
 
@@ -155,6 +158,7 @@ impl RequestKind for ReceiptRequest {
             secret: next.secret,
             process: process.as_ref(),
         });
+        let command = Command::RecordReceipt { token, proof: self.token.into(), receipt };
         let read = |transaction: &Transaction<'_>| {
             let (state, events) = (transaction.state(), transaction.events());
             if let Some(reason) = rejected(events) {
@@ -187,8 +191,11 @@ impl RequestKind for ReceiptRequest {
             };
             Ok::<_, Failure>((outcome, unchecked))
         };
-        let (outcome, unchecked) =
-            context.record_receipt(self.token, receipt, next_claim, read)??;
+        // The receipt is recorded even if its answer cannot be read.
+        let (outcome, unchecked) = context.with_command(&command).transact(|transaction| {
+            transaction.record_receipt(next_claim.as_ref())?;
+            Ok(read(transaction))
+        })??;
         // No other command waits for the look at the folder of the work.
         let outcome = outcome.with_unchecked(unchecked.and_then(Unchecked::text));
         let Receipted::NoNextStep(answer, _) = outcome else { return Ok(outcome) };

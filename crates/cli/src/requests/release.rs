@@ -15,7 +15,7 @@ use super::answer_line::AnswerLine;
 use super::attempt_status::AttemptStatus;
 use super::context::RequestContext;
 use super::kind::RequestKind;
-use super::rules::{Role, Rules, TokenRule};
+use super::rules::{HttpMethod, Role, Rules, TokenRule};
 
 /// Release an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,7 +54,10 @@ pub struct ReleaseAnswer {
 }
 
 impl RequestKind for ReleaseRequest {
-    const RULES: Rules = Rules::of(Role::Worker).token(TokenRule::Required).with_attempts();
+    const RULES: Rules = Rules::of(Role::Worker)
+        .token(TokenRule::Required)
+        .with_attempts()
+        .at(HttpMethod::Delete, "/v1/claims/{token}");
 
     type Answer = ReleaseAnswer;
 

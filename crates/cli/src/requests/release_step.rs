@@ -14,6 +14,7 @@ use super::attempt_status::AttemptStatus;
 use super::context::RequestContext;
 use super::find::{name, run_or_only, step_status, step_to_change};
 use super::kind::RequestKind;
+use super::members::Author;
 use super::release::ReleaseAnswer;
 use super::rules::{Role, Rules};
 
@@ -28,9 +29,7 @@ pub struct ReleaseStepRequest {
     /// The step's id or number.
     pub step: String,
     /// The author, for the record.
-    #[serde(deserialize_with = "super::author::author")]
-    #[cfg_attr(test, schemars(length(min = 1)))]
-    pub by: String,
+    pub by: Author,
     /// The reason.
     #[serde(default)]
     pub reason: String,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use clap::Args;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,23 +11,34 @@ use plan_ledger::internals::ledger::time_text;
 use plan_ledger::plan::Token;
 use plan_ledger::{Command, State, Timestamp};
 
-use crate::protocol::Failure;
+use crate::protocol::{Failure, LEASE_HELP, parse_lease};
 
 use super::answer_line::AnswerLine;
 use super::claim::lease;
 use super::context::RequestContext;
 use super::find::{StepOfRun, attempt_of};
 use super::kind::RequestKind;
-use super::rules::{Role, Rules, TokenRule};
+use super::rules::{HttpMethod, Role, Rules, TokenRule};
 
-/// Renew the lease of an attempt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+const EXAMPLES: &str = "\
+Examples:
+  ledger renew $TOKEN                              the lease starts again
+  ledger renew $TOKEN --lease 2h                   with another length
+  ledger renew                                     in a worker: $LEDGER_TOKEN
+
+Renew when half of the lease is over. When a lease expires, the step is dispatched again.";
+
+/// Renew the lease of a claimed step.
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
+#[command(after_help = EXAMPLES)]
 #[serde(deny_unknown_fields)]
 pub struct RenewRequest {
-    /// The attempt's token.
+    /// The attempt's token, as `claim` printed it.
+    #[arg(value_name = "TOKEN", env = "LEDGER_TOKEN", hide_env_values = true)]
     pub token: Token,
     /// The length of the lease; that of the plan by default.
+    #[arg(long = "lease", value_name = "DURATION", value_parser = parse_lease, help = LEASE_HELP)]
     #[serde(default)]
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub lease_seconds: Option<u32>,
@@ -46,7 +58,10 @@ pub struct RenewAnswer {
 }
 
 impl RequestKind for RenewRequest {
-    const RULES: Rules = Rules::of(Role::Worker).token(TokenRule::Required).with_attempts();
+    const RULES: Rules = Rules::of(Role::Worker)
+        .token(TokenRule::Required)
+        .with_attempts()
+        .at(HttpMethod::Patch, "/v1/claims/{token}");
 
     type Answer = RenewAnswer;
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use clap::{Args, ValueEnum};
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,45 +14,64 @@ use crate::protocol::{Failure, StepName};
 
 use super::answer_line::AnswerLine;
 use super::context::RequestContext;
-use super::find::{attempt_of, run_of, run_status, step_of};
+use super::find::{attempt_of, run_after, run_or_only, run_status, step_of};
 use super::kind::RequestKind;
-use super::rules::{Role, Rules, TokenRule};
+use super::members::{Author, RunArg};
+use super::rules::{HttpMethod, Role, Rules, TokenRule};
 
-/// Request another plan version. The named step and the steps that follow from it are redone.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+const EXAMPLES: &str = "\
+Examples:
+  ledger plan request my-plan --from diagnose --reason 'the bug is in another file'
+  ledger plan request my-plan --kind scope-change --reason 'also check business credit'
+  ledger plan request --kind new-evidence --from score --reason 'a fraud signal' --by ana
+
+The step of --from and its dependents are done again; the worker of the step gets the reason. A planner
+(`ledger run --planner`) or a person (`ledger plan propose`) answers with a new version, or rejects
+the request (`ledger plan withdraw`). Until then the run does not end, and the step of --from and its
+dependents are not dispatched; without --from, only idempotent steps are. In a worker, the request
+belongs to its attempt: $LEDGER_RUN, $LEDGER_TOKEN.";
+
+/// Request a new version: the plan does not work, or the goal changed.
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
+#[command(after_help = EXAMPLES)]
 #[serde(deny_unknown_fields)]
 pub struct RequestPlanRequest {
-    /// The run's name or number.
-    pub run: String,
-    /// Why another version is needed.
+    /// The run's name or number; by default the only run that has not ended, else the newest.
+    #[command(flatten)]
+    #[serde(default)]
+    pub run: RunArg,
+    /// Why a new version is needed.
+    #[arg(long, value_name = "KIND", value_enum, default_value_t = PlanRequestKind::Replan)]
     #[serde(default)]
     pub kind: PlanRequestKind,
-    /// The id or number of the first step to do again.
+    /// The first step to do again, by id or number (#37).
+    #[arg(long, value_name = "STEP")]
     #[serde(default)]
     pub from: Option<String>,
-    /// The reason, for people and planners.
+    /// The reason, for the planner and for the workers of the steps that are done again.
+    #[arg(long, value_name = "TEXT")]
     pub reason: String,
     /// The author, for the record.
-    #[serde(deserialize_with = "super::author::author")]
-    #[cfg_attr(test, schemars(length(min = 1)))]
-    pub by: String,
+    #[command(flatten)]
+    pub by: Author,
     /// The attempt that requests it.
+    #[arg(long, value_name = "TOKEN", env = "LEDGER_TOKEN", hide_env_values = true)]
     #[serde(default)]
     pub token: Option<Token>,
 }
 
 /// Why another plan version is needed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PlanRequestKind {
     /// The plan does not work.
     #[default]
     Replan,
-    /// Something was found out that the plan does not know.
+    /// There is evidence that the plan does not take into account.
     NewEvidence,
-    /// The goal changed: work that is done stays done, and the version does not count as a replan.
+    /// The goal changed; it does not count as a replan.
     ScopeChange,
 }
 
@@ -74,7 +94,10 @@ pub struct RequestPlanAnswer {
 }
 
 impl RequestKind for RequestPlanRequest {
-    const RULES: Rules = Rules::of(Role::Worker).token(TokenRule::Optional).with_attempts();
+    const RULES: Rules = Rules::of(Role::Worker)
+        .token(TokenRule::Optional)
+        .with_attempts()
+        .at(HttpMethod::Post, "/v1/runs/{run}/plan/requests");
 
     type Answer = RequestPlanAnswer;
 
@@ -87,7 +110,7 @@ impl RequestKind for RequestPlanRequest {
 
     fn run(&self, context: RequestContext<'_, '_>) -> Result<RequestPlanAnswer, Failure> {
         let make = |state: &State| {
-            let run = run_of(state, &self.run)?;
+            let run = run_or_only(state, self.run.name())?;
             let from = self.from.as_ref().map(|step| step_of(run, step)).transpose()?;
             if let Some(token) = self.token {
                 // A stale token is rejected.
@@ -100,7 +123,7 @@ impl RequestKind for RequestPlanRequest {
             Ok(Command::RequestReplan { run: run.id, trigger, from, reason: self.reason.clone() })
         };
         context.execute(&make, |state, events| {
-            let run = run_of(state, &self.run)?;
+            let run = run_after(state, events, &self.run)?;
             let requested = events.iter().find_map(|(seq, event)| match event {
                 Event::ReplanRequested(requested) => Some((*seq, requested.from)),
                 _ => None,
@@ -131,7 +154,7 @@ impl PlanRequestKind {
 
 impl RequestPlanRequest {
     fn trigger(&self) -> ReplanTrigger {
-        let by = self.by.clone();
+        let by = self.by.to_string();
         match (self.kind, self.token) {
             (PlanRequestKind::ScopeChange, _) => ReplanTrigger::ScopeChange { by },
             (PlanRequestKind::NewEvidence, _) => ReplanTrigger::NewEvidence { by },

@@ -14,10 +14,12 @@ use crate::protocol::{Failure, StepName};
 use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::find::{
-    open_request, open_request_text, request_command, run_of, run_status, step_to_change,
+    open_request, open_request_text, request_command, run_after, run_or_only, run_status,
+    step_to_change,
 };
 use super::kind::RequestKind;
-use super::rules::{Role, Rules};
+use super::members::{Author, RunArg};
+use super::rules::{HttpMethod, Role, Rules};
 
 /// Retry failed steps: one or all of them, whether they failed finally or have an open question
 /// about the failure. Or end the delay of a step. Or redo an accepted or skipped step and the steps
@@ -26,15 +28,14 @@ use super::rules::{Role, Rules};
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RetryRequest {
-    /// The run's name or number.
-    pub run: String,
+    /// The run's name or number; by default the only run that has not ended, else the newest.
+    #[serde(default)]
+    pub run: RunArg,
     /// The step's id or number; all failed steps by default.
     #[serde(default)]
     pub step: Option<String>,
     /// The author, for the record.
-    #[serde(deserialize_with = "super::author::author")]
-    #[cfg_attr(test, schemars(length(min = 1)))]
-    pub by: String,
+    pub by: Author,
     /// Why a step that is accepted or skipped is done again, for its worker.
     #[serde(default)]
     pub reason: String,
@@ -61,13 +62,15 @@ pub struct RetryAnswer {
 }
 
 impl RequestKind for RetryRequest {
-    const RULES: Rules = Rules::of(Role::Operator).of_person();
+    const RULES: Rules = Rules::of(Role::Operator)
+        .of_person()
+        .at(HttpMethod::Post, "/v1/runs/{run}/steps/{step}/retry");
 
     type Answer = RetryAnswer;
 
     fn run(&self, context: RequestContext<'_, '_>) -> Result<RetryAnswer, Failure> {
         let make = |state: &State| {
-            let (run, by) = (run_of(state, &self.run)?, self.by.clone());
+            let (run, by) = (run_or_only(state, self.run.name())?, self.by.to_string());
             Ok(match &self.step {
                 Some(step) => {
                     let step = step_to_change(run, step)?;
@@ -89,7 +92,7 @@ impl RequestKind for RetryRequest {
             })
         };
         let retried = context.execute(&make, |state, events| {
-            let run = run_of(state, &self.run)?;
+            let run = run_after(state, events, &self.run)?;
             let reopened = events.iter().flat_map(|(_, event)| match event {
                 Event::Step(record)
                     if matches!(
@@ -136,7 +139,7 @@ impl RetryRequest {
     }
 
     fn hint(&self, state: &State) -> Option<String> {
-        let run = run_of(state, &self.run).ok()?;
+        let run = run_or_only(state, self.run.name()).ok()?;
         let unknown = run.outcome_unknown.iter().next().copied();
         let number = match &self.step {
             Some(step) => step_to_change(run, step).ok()?,

@@ -15,9 +15,10 @@ use super::answer::Reply;
 use super::answer_line::AnswerLine;
 use super::commands_approval::approval_of_commands;
 use super::context::RequestContext;
-use super::find::{begins_with, run_of, run_status};
+use super::find::{begins_with, run_after, run_or_only, run_status};
 use super::kind::RequestKind;
-use super::rules::{Role, Rules};
+use super::members::{Author, RunArg};
+use super::rules::{HttpMethod, Role, Rules};
 
 /// Approve or reject the version that waits for review. If a question asks for the approval, the
 /// review answers that question.
@@ -25,14 +26,13 @@ use super::rules::{Role, Rules};
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReviewRequest {
-    /// The run's name or number.
-    pub run: String,
+    /// The run's name or number; by default the only run that has not ended, else the newest.
+    #[serde(default)]
+    pub run: RunArg,
     /// The decision.
     pub review: Review,
     /// The author, for the record.
-    #[serde(deserialize_with = "super::author::author")]
-    #[cfg_attr(test, schemars(length(min = 1)))]
-    pub by: String,
+    pub by: Author,
     /// The reason.
     #[serde(default)]
     pub note: String,
@@ -63,7 +63,8 @@ pub struct ReviewAnswer {
 }
 
 impl RequestKind for ReviewRequest {
-    const RULES: Rules = Rules::of(Role::Operator).of_person();
+    const RULES: Rules =
+        Rules::of(Role::Operator).of_person().at(HttpMethod::Post, "/v1/runs/{run}/plan/reviews");
 
     type Answer = ReviewAnswer;
 
@@ -72,7 +73,7 @@ impl RequestKind for ReviewRequest {
         let make = |state: &State| self.command(state, peer);
         let then = |state: &State| self.commands(state, peer);
         context.execute_with(&make, &then, |state, events| {
-            let run = run_of(state, &self.run)?;
+            let run = run_after(state, events, &self.run)?;
             let reviews: Vec<&PlanReviewed> = events
                 .iter()
                 .filter_map(|(_, event)| match event {
@@ -91,7 +92,7 @@ impl RequestKind for ReviewRequest {
 
 impl ReviewRequest {
     fn command(&self, state: &State, peer: &Peer) -> Result<Command, Failure> {
-        let run = run_of(state, &self.run)?;
+        let run = run_or_only(state, self.run.name())?;
         // The hash of the active version stands for its commands.
         let shown = |hash| self.shown.as_ref().is_some_and(|seen| begins_with(hash, seen));
         let is_active = run.active_version().is_some_and(|active| shown(active.hash));
@@ -114,7 +115,7 @@ impl ReviewRequest {
             let reply = Reply { by: &self.by, note: &self.note, shown: self.shown.as_deref() };
             return Ok(reply.command(id, answer, question.asked.shown));
         }
-        let (by, note) = (self.by.clone(), self.note.clone());
+        let (by, note) = (self.by.to_string(), self.note.clone());
         Ok(Command::ReviewPlan { run: run.id, version, hash, review: self.review, by, note })
     }
 
@@ -131,7 +132,7 @@ impl ReviewRequest {
 
     /// The approval of the commands of the active version.
     fn commands(&self, state: &State, peer: &Peer) -> Option<Command> {
-        let run = run_of(state, &self.run).ok()?;
+        let run = run_or_only(state, self.run.name()).ok()?;
         (self.review == Review::Approved).then(|| approval_of_commands(run, &self.by, peer))?
     }
 }

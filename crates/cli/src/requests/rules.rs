@@ -18,6 +18,35 @@ pub struct Rules {
     /// How long its execution takes.
     #[serde(skip)]
     pub effort: Effort,
+    /// Its method and path over HTTP, if it has them. The parameters of the path are members.
+    #[serde(skip)]
+    pub http: Option<HttpOperation>,
+    /// Whether it controls a run, for a model: the tool `ledger_control` makes it.
+    pub control: bool,
+}
+
+/// The operation over HTTP that makes a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HttpOperation {
+    /// Its method.
+    pub method: HttpMethod,
+    /// Its path, with parameters in braces.
+    pub path: &'static str,
+    /// Whether it creates something: the status is 201.
+    pub creates: bool,
+}
+
+/// A method that changes the ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HttpMethod {
+    /// Adds something.
+    Post,
+    /// Replaces something.
+    Put,
+    /// Changes a part.
+    Patch,
+    /// Removes something.
+    Delete,
 }
 
 /// The role of a client. Each role includes those before it.
@@ -73,6 +102,8 @@ impl Rules {
             from_attempt: false,
             decides: false,
             effort: Effort::Quick,
+            http: None,
+            control: false,
         }
     }
 
@@ -94,5 +125,20 @@ impl Rules {
 
     pub(crate) const fn long(self) -> Self {
         Self { effort: Effort::Long, ..self }
+    }
+
+    /// The request with its operation over HTTP.
+    pub(crate) const fn at(self, method: HttpMethod, path: &'static str) -> Self {
+        Self { http: Some(HttpOperation { method, path, creates: false }), ..self }
+    }
+
+    /// As `at`, for a request that creates something.
+    pub(crate) const fn creating_at(self, path: &'static str) -> Self {
+        let http = HttpOperation { method: HttpMethod::Post, path, creates: true };
+        Self { http: Some(http), ..self }
+    }
+
+    pub(crate) const fn of_control(self) -> Self {
+        Self { control: true, ..self }
     }
 }

@@ -17,7 +17,8 @@ use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::find::{check_name, run_or_only};
 use super::kind::RequestKind;
-use super::rules::{Role, Rules};
+use super::members::Author;
+use super::rules::{HttpMethod, Role, Rules};
 
 /// Set a variable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,9 +36,7 @@ pub struct SetRequest {
     #[serde(default)]
     pub if_version: Option<u64>,
     /// The author, for the record.
-    #[serde(deserialize_with = "super::author::author")]
-    #[cfg_attr(test, schemars(length(min = 1)))]
-    pub by: String,
+    pub by: Author,
 }
 
 /// A variable was set.
@@ -53,7 +52,10 @@ pub struct SetAnswer {
 }
 
 impl RequestKind for SetRequest {
-    const RULES: Rules = Rules::of(Role::Worker).with_attempts();
+    const RULES: Rules = Rules::of(Role::Worker)
+        .with_attempts()
+        .at(HttpMethod::Put, "/v1/runs/{run}/variables/{name}")
+        .of_control();
 
     type Answer = SetAnswer;
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use clap::Args;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,26 +14,38 @@ use crate::protocol::Failure;
 use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::find::{
-    StepOfRun, open_request, open_request_text, run_of, run_status, step_of, step_status,
-    step_to_change,
+    StepOfRun, open_request, open_request_text, run_after, run_or_only, run_status, step_of,
+    step_status, step_to_change,
 };
 use super::kind::RequestKind;
-use super::rules::{Role, Rules};
+use super::members::{Author, RunArg};
+use super::rules::{HttpMethod, Role, Rules};
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger skip my-plan docs --reason 'already written'
+
+Steps that depend on it continue as if it were done. A step in flight cannot be skipped.";
 
 /// Skip a step.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
+#[command(after_help = EXAMPLES)]
+#[command(allow_missing_positional = true)]
 #[serde(deny_unknown_fields)]
 pub struct SkipRequest {
-    /// The run's name or number.
-    pub run: String,
-    /// The step's id or number.
+    /// The run's name or number; by default the only run that has not ended, else the newest.
+    #[command(flatten)]
+    #[serde(default)]
+    pub run: RunArg,
+    /// The step's id or number (37 or #37), after the run's name if several runs are active.
+    #[arg(value_name = "STEP")]
     pub step: String,
     /// The author, for the record.
-    #[serde(deserialize_with = "super::author::author")]
-    #[cfg_attr(test, schemars(length(min = 1)))]
-    pub by: String,
+    #[command(flatten)]
+    pub by: Author,
     /// The reason.
+    #[arg(long, value_name = "TEXT")]
     pub reason: String,
 }
 
@@ -53,18 +66,20 @@ pub struct SkipAnswer {
 }
 
 impl RequestKind for SkipRequest {
-    const RULES: Rules = Rules::of(Role::Operator).of_person();
+    const RULES: Rules = Rules::of(Role::Operator)
+        .of_person()
+        .at(HttpMethod::Post, "/v1/runs/{run}/steps/{step}/skip");
 
     type Answer = SkipAnswer;
 
     fn run(&self, context: RequestContext<'_, '_>) -> Result<SkipAnswer, Failure> {
         let make = |state: &State| {
-            let run = run_of(state, &self.run)?;
-            let (by, reason) = (self.by.clone(), self.reason.clone());
+            let run = run_or_only(state, self.run.name())?;
+            let (by, reason) = (self.by.to_string(), self.reason.clone());
             Ok(Command::Skip { run: run.id, step: step_to_change(run, &self.step)?, by, reason })
         };
-        context.execute(&make, |state, _| {
-            let run = run_of(state, &self.run)?;
+        context.execute(&make, |state, events| {
+            let run = run_after(state, events, &self.run)?;
             let number = step_of(run, &self.step)?;
             Ok(SkipAnswer {
                 step: StepOfRun::new(run, number),

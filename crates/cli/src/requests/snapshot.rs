@@ -13,7 +13,7 @@ use crate::protocol::Failure;
 use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::kind::RequestKind;
-use super::rules::{Role, Rules};
+use super::rules::{HttpMethod, Role, Rules};
 
 /// Write a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +37,8 @@ pub struct SnapshotAnswer {
 }
 
 impl RequestKind for SnapshotRequest {
-    const RULES: Rules = Rules::of(Role::Operator).idempotent().long();
+    const RULES: Rules =
+        Rules::of(Role::Operator).idempotent().long().at(HttpMethod::Post, "/v1/snapshots");
 
     type Answer = SnapshotAnswer;
 

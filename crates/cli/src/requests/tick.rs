@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use clap::Args;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,11 +14,17 @@ use crate::protocol::Failure;
 use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::kind::RequestKind;
-use super::rules::{Role, Rules};
+use super::rules::{HttpMethod, Role, Rules};
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger tick                                      record expired leases, delays and deadlines
+  ledger tick --json | jq .next_due_micros";
 
 /// Record expired leases, delays and deadlines.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
+#[command(after_help = EXAMPLES)]
 #[serde(deny_unknown_fields)]
 pub struct TickRequest {}
 
@@ -32,7 +39,7 @@ pub struct TickAnswer {
 }
 
 impl RequestKind for TickRequest {
-    const RULES: Rules = Rules::of(Role::Worker).idempotent();
+    const RULES: Rules = Rules::of(Role::Worker).idempotent().at(HttpMethod::Post, "/v1/ticks");
 
     type Answer = TickAnswer;
 

@@ -12,6 +12,7 @@ use super::context::RequestContext;
 use super::find::{attempt_of, run_or_only};
 use super::judge::JudgeAnswer;
 use super::kind::RequestKind;
+use super::members::Author;
 use super::rules::{Role, Rules, TokenRule};
 
 /// Record the verdict on a `command` criterion of a reported attempt, or of the plan.
@@ -30,9 +31,7 @@ pub struct VerdictRequest {
     /// Whether the criterion holds.
     pub ruling: Ruling,
     /// The author, for the record.
-    #[serde(deserialize_with = "super::author::author")]
-    #[cfg_attr(test, schemars(length(min = 1)))]
-    pub by: String,
+    pub by: Author,
     /// The grounds for the verdict.
     #[serde(default)]
     pub evidence: String,
@@ -49,7 +48,7 @@ impl RequestKind for VerdictRequest {
             let verdicts = vec![Verdict {
                 criterion: self.criterion,
                 ruling: self.ruling,
-                by: self.by.clone(),
+                by: self.by.to_string(),
                 evidence: self.evidence.as_str().into(),
             }];
             Ok(match token {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use clap::Args;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,20 +14,29 @@ use crate::protocol::Failure;
 use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::kind::RequestKind;
-use super::rules::{Role, Rules};
+use super::members::{Author, RunArg};
+use super::rules::{HttpMethod, Role, Rules};
 
-/// Withdraw the request for another plan version.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+const EXAMPLES: &str = "\
+Examples:
+  ledger plan withdraw my-plan --by ana --reason 'it works after all'
+  ledger plan withdraw my-plan --by planner --reason 'no more steps'";
+
+/// Withdraw or reject a request for a new version or for more steps.
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
+#[command(after_help = EXAMPLES)]
 #[serde(deny_unknown_fields)]
 pub struct WithdrawRequest {
-    /// The run's name or number.
-    pub run: String,
+    /// The run's name or number; by default the only run that has not ended, else the newest.
+    #[command(flatten)]
+    #[serde(default)]
+    pub run: RunArg,
     /// The author, for the record.
-    #[serde(deserialize_with = "super::author::author")]
-    #[cfg_attr(test, schemars(length(min = 1)))]
-    pub by: String,
+    #[command(flatten)]
+    pub by: Author,
     /// The reason.
+    #[arg(long, value_name = "TEXT", default_value = "")]
     #[serde(default)]
     pub reason: String,
 }
@@ -42,13 +52,19 @@ pub struct WithdrawAnswer {
 }
 
 impl RequestKind for WithdrawRequest {
-    const RULES: Rules = Rules::of(Role::Operator).of_person();
+    const RULES: Rules = Rules::of(Role::Operator)
+        .of_person()
+        .at(HttpMethod::Post, "/v1/runs/{run}/plan/withdrawals")
+        .of_control();
 
     type Answer = WithdrawAnswer;
 
     fn run(&self, context: RequestContext<'_, '_>) -> Result<WithdrawAnswer, Failure> {
-        let make =
-            |run| Command::WithdrawReplan { run, by: self.by.clone(), reason: self.reason.clone() };
+        let make = |run| Command::WithdrawReplan {
+            run,
+            by: self.by.to_string(),
+            reason: self.reason.clone(),
+        };
         context.execute_on_run(&self.run, make, |run, status| WithdrawAnswer { run, status })
     }
 }

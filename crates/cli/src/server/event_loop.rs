@@ -226,7 +226,7 @@ impl<'scope, 'env, 'l> EventLoop<'scope, 'env, 'l> {
                     shared.answer(&unstarted.writer, || Err(failure));
                 }
             };
-        let failed = |failure| shared.ledger.submit_nothing().with(Err(failure));
+        let failed = |failure| shared.ledger.settled(Err(failure));
         // However many requests have arrived: each waits for at most this many evaluations.
         let evaluations = EvaluationPool::new(EvaluationPool::ROUND);
         let allowed = |(request, key): Parsed, peer: Option<i32>| {
@@ -272,7 +272,7 @@ impl<'scope, 'env, 'l> EventLoop<'scope, 'env, 'l> {
                 }
                 Ok((request, key, false)) => {
                     let evaluations = Some(&evaluations);
-                    let options = CommitOptions { key: key.as_ref(), evaluations };
+                    let options = CommitOptions { key: key.as_ref(), evaluations, command: None };
                     let origin = shared.origin(&process);
                     let submit = || Ok(request.submit(shared.ledger, options, origin));
                     catch_panic(submit).unwrap_or_else(failed)

@@ -95,4 +95,5 @@ pub(super) fn add(args: &PlanAddArgs) -> Result<Code, Failure> {
         &args.ledger,
         AddStepRequest { run, step: Box::new(step), reason, waits_for_approval, by: plan_author() },
     )
+    .map(|(code, _)| code)
 }

@@ -155,7 +155,7 @@ fn propose(
         provenance: Some(Provenance { author: Some(by), ..Provenance::default() }),
         ..ProposeRequest::of(run.to_owned(), plan)
     };
-    execute_and_note(&args.ledger, request)
+    execute_and_note(&args.ledger, request).map(|(code, _)| code)
 }
 
 /// Writes the plan into a new file.

@@ -11,13 +11,14 @@ pub(crate) mod lint;
 mod make;
 mod planned_files;
 mod propose;
-mod request;
 pub(crate) mod review;
 mod show;
 
 use clap::{Args, Subcommand};
 
+use crate::options::RequestArgs;
 use crate::output::{Code, Failure};
+use crate::requests::{RequestPlanRequest, WithdrawRequest};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -59,10 +60,8 @@ enum PlanTask {
     Approve(review::PlanApproveArgs),
     /// Reject the version that waits
     Reject(review::PlanApproveArgs),
-    /// Request a new version: the plan does not work, or the goal changed
-    Request(request::PlanRequestArgs),
-    /// Withdraw or reject a request for a new version or for more steps
-    Withdraw(review::PlanWithdrawArgs),
+    Request(RequestArgs<RequestPlanRequest>),
+    Withdraw(RequestArgs<WithdrawRequest>),
 }
 
 pub(crate) fn plan(args: &PlanArgs) -> Result<Code, Failure> {
@@ -78,7 +77,7 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<Code, Failure> {
         PlanTask::Review(args) => review::review(args),
         PlanTask::Approve(args) => review::approve(args),
         PlanTask::Reject(args) => review::reject(args),
-        PlanTask::Request(args) => request::request(args),
-        PlanTask::Withdraw(args) => review::withdraw(args),
+        PlanTask::Request(args) => args.execute(),
+        PlanTask::Withdraw(args) => args.execute(),
     }
 }

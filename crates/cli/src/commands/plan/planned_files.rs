@@ -23,7 +23,7 @@ const AUTHOR: &str = "planner";
 pub(super) fn execute_and_note(
     ledger: &LedgerArgs,
     request: impl Into<Request>,
-) -> Result<Code, Failure> {
+) -> Result<(Code, Answer), Failure> {
     let mut client = ledger.client();
     let answer = client.call(&request.into())?;
     let code = ledger.print(&answer)?;
@@ -35,7 +35,7 @@ pub(super) fn execute_and_note(
             print_message(&format!("cannot note the state of the plan's files: {failure}"));
         }
     }
-    Ok(code)
+    Ok((code, answer))
 }
 
 /// The request that notes the files of the run in an answer, if it is needed.
@@ -57,7 +57,7 @@ fn note(state: &State, name: &str) -> Option<Request> {
         name: PLANNED_FILES.to_owned(),
         value: files.to_json().value(),
         if_version: Some(seen),
-        by: AUTHOR.to_owned(),
+        by: AUTHOR.to_owned().into(),
     };
     Some(request.into())
 }

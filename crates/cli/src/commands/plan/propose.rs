@@ -111,5 +111,5 @@ pub(super) fn propose(args: &PlanProposeArgs) -> Result<Code, Failure> {
         provenance: Some(provenance).filter(|known| *known != Provenance::default()),
         ..ProposeRequest::of(run, imported.plan)
     };
-    execute_and_note(&args.ledger, request)
+    execute_and_note(&args.ledger, request).map(|(code, _)| code)
 }

@@ -233,7 +233,7 @@ impl Worker<'_> {
             run: Some(run.name.clone()),
             criterion: checked.criterion,
             ruling,
-            by: WorkerKind::Process.judge().to_owned(),
+            by: WorkerKind::Process.judge().to_owned().into(),
             evidence: checked.evidence,
         })?;
         if answer.code == Code::Success.number() {

@@ -103,8 +103,9 @@ impl Worker<'_> {
     /// Pauses a run as its runner would. Returns whether it was paused now: it may be paused already, or have ended, or
     /// the token of this worker may not allow it.
     pub(super) fn pause(&mut self, run: &str, reason: &str) -> Result<bool, Failure> {
-        let (run, by, reason) = (run.to_owned(), RUNNER.to_owned(), reason.to_owned());
         let message = format!("run {run} is paused: {reason}");
+        let (run, by) = (run.to_owned().into(), RUNNER.to_owned().into());
+        let reason = reason.to_owned();
         let request = PauseRequest { run, by, reason, by_runner: true }.into();
         let answer = self.client.call(&request)?;
         let is_paused = Code::of(answer.code) == Code::Success;

@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use crate::requests::{self, Request};
+use crate::requests::{self, HttpOperation, Request};
 
-use super::operations::{AtRecord, READS, Read, WRITES, Write};
+use super::operations::{AtRecord, READS, Read, WRITES, Write, method_word};
 use super::page;
 use super::problem::ProblemDocument;
 use super::records::QUERY;
@@ -59,13 +59,14 @@ fn openapi() -> Value {
     let lines = Lines::of(&schemas);
     schemas.insert("Answer".to_owned(), lines.any_answer());
     let mut paths = Paths::default();
-    for operation in WRITES {
-        let body = format!("{}Body", camel(operation.act));
+    for operation in WRITES.iter() {
+        let act = operation.act.as_str();
+        let body = format!("{}Body", camel(act));
         let members = requests.body(operation);
         let described = described(operation, &members, &body);
         schemas.insert(body, members);
-        schemas.insert(format!("{}Answer", camel(operation.act)), lines.answer_to(operation.act));
-        paths.add(operation.path, operation.method.word(), described);
+        schemas.insert(format!("{}Answer", camel(act)), lines.answer_to(act));
+        paths.add(operation.of.path, method_word(operation.of.method), described);
     }
     for operation in READS {
         schemas.insert(answer_name(operation.id), lines.view(operation));
@@ -167,8 +168,8 @@ impl Requests {
 
     /// The members of a request that the path does not give.
     fn body(&self, operation: &Write) -> Value {
-        let path = operation.path;
-        let mut schema = self.0[operation.act].clone();
+        let path = operation.of.path;
+        let mut schema = self.0[&operation.act].clone();
         let is_given = |name: &str| name == "act" || path.contains(&format!("{{{name}}}"));
         if let Some(members) = schema.get_mut("properties").and_then(Value::as_object_mut) {
             members.retain(|name, _| !is_given(name));
@@ -441,9 +442,10 @@ fn with_named_variants(schemas: Map<String, Value>) -> Map<String, Value> {
 
 /// An operation that makes a request.
 fn described(operation: &Write, members: &Value, body: &str) -> Value {
-    let mut parameters = path_parameters(operation.path);
+    let (act, HttpOperation { path, creates, .. }) = (operation.act.as_str(), operation.of);
+    let mut parameters = path_parameters(path);
     parameters.push(key_header());
-    match operation.act {
+    match act {
         "claim" => parameters.push(header(
             "Prefer",
             "`wait=30`: wait up to this many seconds, at most 50, for a step",
@@ -452,21 +454,24 @@ fn described(operation: &Write, members: &Value, body: &str) -> Value {
         "review" => parameters.push(header("If-Match", "The hash of the reviewed plan")),
         _ => {}
     }
-    let name = format!("{}Answer", camel(operation.act));
-    let responses = match operation.act {
+    let name = format!("{}Answer", camel(act));
+    let responses = match act {
         "claim" => responses(&[
             ("200", answer("No more steps follow", &name)),
             ("201", answer("A step", &name)),
             ("204", json!({ "description": "No step is ready now" })),
         ]),
-        "propose" | "add_step" | "fork" | "note" => responses(&[("201", answer("Done", &name))]),
+        _ if creates => responses(&[("201", answer("Done", &name))]),
         _ => responses(&[("200", answer("Done", &name))]),
     };
     let is_needed = members["required"].as_array().is_some_and(|names| !names.is_empty());
+    // The first sentence of the request's own description.
+    let text = members["description"].as_str().unwrap_or_default();
+    let summary = text.split(". ").next().unwrap_or_default().trim_end_matches('.');
     json!({
-        "operationId": lower(&camel(operation.act)),
-        "tags": [tag(operation.path)],
-        "summary": operation.summary,
+        "operationId": lower(&camel(act)),
+        "tags": [tag(path)],
+        "summary": summary,
         "parameters": parameters,
         "requestBody": json_body(body, is_needed),
         "responses": responses,
@@ -715,9 +720,9 @@ mod tests {
             }
         }
         assert_eq!(used, groups);
-        for operation in WRITES {
-            let body = &own["components"]["schemas"][format!("{}Body", camel(operation.act))];
-            assert!(body["properties"].is_object(), "{}: {}", operation.path, operation.act);
+        for operation in WRITES.iter() {
+            let body = &own["components"]["schemas"][format!("{}Body", camel(&operation.act))];
+            assert!(body["properties"].is_object(), "{}: {}", operation.of.path, operation.act);
         }
         let mut found = BTreeSet::new();
         targets(&own, &mut found);

@@ -1,26 +1,19 @@
-//! The operations: each is one method of one path, and one request or one view.
+//! The operations: each is one method of one path, and one request or one view. A request states its
+//! own method and path.
 //!
 //! A path has its parameters in braces. The parameters of a request's path are members of the request;
 //! those of a view's path, and its query, are words of `ledger inspect`.
 
-/// A method that changes the ledger.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Method {
-    Post,
-    Put,
-    Patch,
-    Delete,
-}
+use std::sync::LazyLock;
+
+use crate::requests::{HttpMethod, HttpOperation, rules_of_requests};
 
 /// An operation that makes a request.
 #[derive(Debug)]
 pub(super) struct Write {
-    pub(super) method: Method,
-    pub(super) path: &'static str,
     /// The request, as `format/socket.md` names it.
-    pub(super) act: &'static str,
-    #[cfg_attr(not(test), expect(dead_code, reason = "a test generates the description of it"))]
-    pub(super) summary: &'static str,
+    pub(super) act: String,
+    pub(super) of: HttpOperation,
 }
 
 /// An operation that prints a view.
@@ -54,44 +47,10 @@ pub(super) enum AtRecord {
     None,
 }
 
-const fn post(path: &'static str, act: &'static str, summary: &'static str) -> Write {
-    Write { method: Method::Post, path, act, summary }
-}
-
-const fn by(method: Method, path: &'static str, act: &'static str, summary: &'static str) -> Write {
-    Write { method, path, act, summary }
-}
-
 /// Every request with its own path. `POST /v1/requests` makes all of them.
-pub(super) const WRITES: &[Write] = &[
-    post("/v1/runs", "propose", "Start a run, or propose a new version of its plan"),
-    post("/v1/runs/{run}/cancel", "cancel", "Cancel a run"),
-    post("/v1/runs/{run}/pause", "pause", "Stop dispatching the steps of a run"),
-    post("/v1/runs/{run}/unpause", "unpause", "Dispatch the steps of a paused run again"),
-    post("/v1/runs/{run}/fork", "fork", "Start a run that continues from a point in another one"),
-    post("/v1/runs/{run}/plan/reviews", "review", "Approve or reject a proposed version"),
-    post("/v1/runs/{run}/plan/requests", "request_plan", "Request a new version of the plan"),
-    post("/v1/runs/{run}/plan/withdrawals", "withdraw", "Withdraw the request for a new version"),
-    post("/v1/runs/{run}/steps", "add_step", "Propose a further step"),
-    post("/v1/runs/{run}/steps/{step}/retry", "retry", "Dispatch a failed step again"),
-    post("/v1/runs/{run}/steps/{step}/skip", "skip", "Skip a step"),
-    post("/v1/runs/{run}/steps/{step}/answer", "answer_step", "Answer the question of a step"),
-    post("/v1/runs/{run}/steps/{step}/judge", "judge", "Accept or reject a reported step"),
-    post("/v1/runs/{run}/steps/{step}/decide", "decide", "Decide about a failed step"),
-    by(Method::Put, "/v1/runs/{run}/variables/{name}", "set", "Set a variable"),
-    by(Method::Patch, "/v1/runs/{run}/budget", "budget", "Change the budget of a run"),
-    post("/v1/claims", "claim", "Claim a step; `Prefer: wait=30` waits for one"),
-    by(Method::Patch, "/v1/claims/{token}", "renew", "Renew a lease"),
-    by(Method::Delete, "/v1/claims/{token}", "release", "Release a claimed step"),
-    post("/v1/claims/{token}/receipt", "receipt", "Report the outcome of a claimed step"),
-    post("/v1/claims/{token}/effects", "effect", "Record the start or end of a side effect"),
-    post("/v1/questions/{question}/answer", "answer", "Answer a question"),
-    post("/v1/answers", "answer_all", "Answer all open questions that take an answer"),
-    by(Method::Put, "/v1/caps", "cap", "Limit the steps that are in flight at once"),
-    post("/v1/notes", "note", "Write a note into the log"),
-    post("/v1/ticks", "tick", "Record expired leases, delays and deadlines"),
-    post("/v1/snapshots", "snapshot", "Write a snapshot of the current state"),
-];
+pub(super) static WRITES: LazyLock<Vec<Write>> = LazyLock::new(|| {
+    rules_of_requests().filter_map(|(act, rules)| Some(Write { act, of: rules.http? })).collect()
+});
 
 /// Every view with its own path.
 pub(super) const READS: &[Read] = &[
@@ -380,14 +339,12 @@ pub(super) const READS: &[Read] = &[
     },
 ];
 
-impl Method {
-    /// Its name in HTTP.
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Post => "POST",
-            Self::Put => "PUT",
-            Self::Patch => "PATCH",
-            Self::Delete => "DELETE",
-        }
+/// The name of a method in HTTP.
+pub(super) fn method_word(method: HttpMethod) -> &'static str {
+    match method {
+        HttpMethod::Post => "POST",
+        HttpMethod::Put => "PUT",
+        HttpMethod::Patch => "PATCH",
+        HttpMethod::Delete => "DELETE",
     }
 }

@@ -14,12 +14,12 @@ use axum::routing::{MethodRouter, delete, get, patch, post, put};
 #[cfg(feature = "store")]
 use crate::commands::store::held::StoreView;
 use crate::protocol::MESSAGE_LENGTH_MAX;
-use crate::requests::Role;
+use crate::requests::{HttpMethod, Role};
 
 use super::app::App;
 #[cfg(feature = "store")]
 use super::metrics::register_store;
-use super::operations::{Method, READS, WRITES};
+use super::operations::{READS, WRITES, method_word};
 use super::page::{live, page};
 use super::problem::{HttpResponse, Problem};
 use super::read::read;
@@ -41,14 +41,14 @@ pub(super) const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0
 /// All operations.
 pub(super) fn router(app: &Arc<App>) -> Router {
     let mut router = Router::new();
-    for operation in WRITES {
+    for operation in WRITES.iter() {
         let handler = move |State(app): State<Arc<App>>, parameters: RawPathParams, request| async move {
             match arrived(&parameters, request).await {
                 Ok(arrived) => write(app, operation, arrived).await,
                 Err(problem) => problem.response(),
             }
         };
-        router = router.route(operation.path, by_method(operation.method, handler));
+        router = router.route(operation.of.path, by_method(operation.of.method, handler));
     }
     for operation in READS {
         let handler = move |State(app): State<Arc<App>>, parameters: RawPathParams, request| async move {
@@ -96,16 +96,16 @@ pub(super) fn router(app: &Arc<App>) -> Router {
         .with_state(Arc::clone(app))
 }
 
-fn by_method<H, T>(method: Method, handler: H) -> MethodRouter<Arc<App>>
+fn by_method<H, T>(method: HttpMethod, handler: H) -> MethodRouter<Arc<App>>
 where
     H: axum::handler::Handler<T, Arc<App>>,
     T: 'static,
 {
     match method {
-        Method::Post => post(handler),
-        Method::Put => put(handler),
-        Method::Patch => patch(handler),
-        Method::Delete => delete(handler),
+        HttpMethod::Post => post(handler),
+        HttpMethod::Put => put(handler),
+        HttpMethod::Patch => patch(handler),
+        HttpMethod::Delete => delete(handler),
     }
 }
 
@@ -269,8 +269,8 @@ async fn wrong_method(request: Request) -> HttpResponse {
 
 fn methods_of(path: Option<&str>) -> String {
     let path = path.unwrap_or_default();
-    let writes = WRITES.iter().filter(|operation| operation.path == path);
-    let writes = writes.map(|operation| operation.method.word());
+    let writes = WRITES.iter().filter(|operation| operation.of.path == path);
+    let writes = writes.map(|operation| method_word(operation.of.method));
     let reads = READS.iter().filter(|operation| operation.path == path).map(|_| "GET, HEAD");
     let other = match path {
         "/v1/requests" => Some("POST"),

@@ -48,7 +48,7 @@ pub(super) async fn write(
         Ok(members) => make(app, members, &arrived).await,
         Err(problem) => Err(problem),
     };
-    made.map_or_else(|problem| problem.response(), |answer| response(&answer, operation.act))
+    made.map_or_else(|problem| problem.response(), |answer| response(&answer, operation))
 }
 
 /// Makes the request that a body is, as on the socket.
@@ -98,7 +98,7 @@ fn expect_json(headers: &HeaderMap) -> Result<(), Problem> {
 /// The members of the request of an operation.
 fn members(app: &App, operation: &Write, arrived: &Arrived) -> Result<Map<String, Value>, Problem> {
     let mut members = object(arrived)?;
-    let named = [("act", operation.act.to_owned())];
+    let named = [("act", operation.act.clone())];
     let named = named.into_iter().map(|(name, value)| (name.to_owned(), value));
     for (name, value) in named.chain(arrived.parameters.iter().cloned()) {
         // Questions and versions are numbers; names that look like numbers are texts.
@@ -126,7 +126,7 @@ fn members(app: &App, operation: &Write, arrived: &Arrived) -> Result<Map<String
     }
     if let Some(tag) = arrived.headers.get(IF_MATCH) {
         let tag = tag.to_str().unwrap_or_default().trim_matches('"');
-        let (name, value) = match operation.act {
+        let (name, value) = match operation.act.as_str() {
             "set" => {
                 let version: u64 = tag.parse().map_err(|_| {
                     usage(format!("If-Match: expected the version of the variable, found {tag:?}"))
@@ -231,10 +231,10 @@ fn preferred_wait(headers: &HeaderMap) -> Result<Duration, Problem> {
 }
 
 /// The response to an operation.
-fn response(answer: &Answer, act: &str) -> HttpResponse {
+fn response(answer: &Answer, operation: &Write) -> HttpResponse {
     let has =
         |word: &str| answer.lines.iter().any(|line| line.get("type").is_some_and(|it| it == word));
-    match act {
+    match operation.act.as_str() {
         "claim" if has("task") => json(StatusCode::CREATED, answer),
         // No step is ready now. After the end of the run, this would be a response.
         "claim" if Code::of(answer.code) == Code::Waiting => {
@@ -243,7 +243,7 @@ fn response(answer: &Answer, act: &str) -> HttpResponse {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
             response
         }
-        "propose" | "add_step" | "fork" | "note" => json(StatusCode::CREATED, answer),
+        _ if operation.of.creates => json(StatusCode::CREATED, answer),
         _ => json(StatusCode::OK, answer),
     }
 }

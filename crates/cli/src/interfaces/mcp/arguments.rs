@@ -2,14 +2,17 @@
 //! are flat: texts, numbers, and lists of texts.
 
 #[cfg(test)]
-use schemars::JsonSchema;
+use std::borrow::Cow;
+
+#[cfg(test)]
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use plan_ledger::plan::Token;
 
-use crate::requests::Actor;
+use crate::requests::{Actor, rules_of_requests};
 
 /// Reads a token. Some models write its number alone.
 fn token<'de, D: Deserializer<'de>>(from: D) -> Result<Token, D::Error> {
@@ -279,33 +282,39 @@ pub(super) struct ControlArguments {
     pub(super) by: String,
 }
 
-/// The action on a run.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub(super) enum ControlAction {
-    Pause,
-    Unpause,
-    Cancel,
-    RaiseBudget,
-    Cap,
-    Set,
-    Note,
-    Withdraw,
-}
+/// The action on a run: the word of a request that controls one.
+#[derive(Debug, Clone)]
+pub(super) struct ControlAction(pub(super) String);
 
 impl ControlAction {
-    /// The effect of the action, for the user.
-    pub(super) fn words(self) -> &'static str {
-        match self {
-            Self::Pause => "pause it",
-            Self::Unpause => "unpause it",
-            Self::Cancel => "cancel it",
-            Self::RaiseBudget => "raise its budget",
-            Self::Cap => "set how many attempts may be in flight",
-            Self::Set => "set a variable",
-            Self::Note => "note",
-            Self::Withdraw => "withdraw its plan requests",
+    fn words() -> impl Iterator<Item = String> {
+        rules_of_requests().filter(|(_, rules)| rules.control).map(|(act, _)| act)
+    }
+}
+
+impl<'de> Deserialize<'de> for ControlAction {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let word = String::deserialize(from)?;
+        if Self::words().any(|each| each == word) {
+            return Ok(Self(word));
         }
+        let words: Vec<String> = Self::words().map(|word| format!("`{word}`")).collect();
+        let words = words.join(", ");
+        Err(D::Error::custom(format!("action: unknown value `{word}`, expected one of {words}")))
+    }
+}
+
+#[cfg(test)]
+impl JsonSchema for ControlAction {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "ControlAction".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "enum": Self::words().collect::<Vec<_>>() })
     }
 }

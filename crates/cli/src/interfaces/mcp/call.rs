@@ -11,7 +11,7 @@ use plan_ledger::Environment;
 
 use crate::output::Code;
 use crate::protocol::{Answer, Failure, hex, text_of_error};
-use crate::requests::{Actor, BoundTo, Request, Role};
+use crate::requests::{Actor, Author, BoundTo, Request, Role};
 use crate::server::{Client, deciding_client};
 
 use super::forms::{Form, PersonAnswer, PersonAnswers};
@@ -34,7 +34,7 @@ pub(super) struct ToolServer {
     /// The worker of a call that names none.
     pub(super) worker: String,
     /// The person who fills in forms.
-    pub(super) person: String,
+    pub(super) person: Author,
     /// Distinguishes the calls of this process from those of others.
     nonce: String,
     /// The secrets of claims follow from it.
@@ -85,7 +85,7 @@ impl ToolServer {
         role: Role,
         run: Option<String>,
         worker: Option<String>,
-        person: String,
+        person: Author,
     ) -> Self {
         let nonce = hex(&environment.ids.next_id());
         let seed = user_seed(&environment.new_secret()).unwrap_or_else(|| nonce.clone());

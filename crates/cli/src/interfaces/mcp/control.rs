@@ -13,12 +13,11 @@ use crate::commands::inspect::{OpenDecision, open_decisions};
 use crate::commands::prime::ReadFrom;
 use crate::protocol::Failure;
 use crate::requests::{
-    AddStepRequest, AnswerRequest, AnswerStepRequest, BudgetChange, BudgetRequest, CancelRequest,
-    CapRequest, JudgeRequest, NoteRequest, PauseRequest, ProposeRequest, Request, RetryRequest,
-    ReviewRequest, Scope, SetRequest, SkipRequest, UnpauseRequest, WithdrawRequest, run_or_only,
+    AddStepRequest, AnswerRequest, AnswerStepRequest, Author, JudgeRequest, ProposeRequest,
+    Request, RetryRequest, ReviewRequest, RunArg, SkipRequest, run_or_only,
 };
 
-use super::arguments::{AnswerArguments, ControlAction, ControlArguments, PlanArguments, PlanMode};
+use super::arguments::{AnswerArguments, ControlArguments, PlanArguments, PlanMode};
 use super::call::{ToolCall, ToolOutcome, ToolRefusal};
 use super::forms::{Form, PersonAnswer};
 use super::key::{key_of, key_of_content};
@@ -142,7 +141,7 @@ pub(super) fn answer(call: &ToolCall<'_>, arguments: AnswerArguments) -> ToolOut
         Value::Object(members) => members,
         _ => Map::new(),
     };
-    let run = || active_run(call, run.clone());
+    let (run, by) = (|| active_run(call, run.clone()).map(RunArg::from), Author::from(by));
     let request: Request = match (question, step, answer.as_str()) {
         (Some(question), None, _) => {
             AnswerRequest { question, answer, by, note, shown, raise: BTreeMap::new() }.into()
@@ -242,56 +241,58 @@ fn decided(
     }))
 }
 
+/// Makes the request that the action names. Its members are the arguments of the same names; `name` and
+/// `value` are those that the request has for them.
 pub(super) fn control(call: &ToolCall<'_>, arguments: ControlArguments) -> ToolOutcome {
     let ControlArguments { action, run, name, value, if_version, reason, by } = arguments;
-    let reason = reason.unwrap_or_default();
+    let action = action.0.as_str();
     let missing = |what: &str| ToolRefusal::arguments(&format!("{what}: this action needs it"));
-    let number = |value: Option<Value>| {
-        let value = value.map(value_of).ok_or_else(|| missing("value"))?;
+    let number = |value: Value| {
+        let value = value_of(value);
         value.as_u64().ok_or_else(|| {
             ToolRefusal::arguments(&format!("value: expected a whole number, found {value}"))
         })
     };
-    let named = || active_run(call, run.clone());
+    let run = active_run(call, run)?;
     let what = match (&name, &value) {
-        (Some(name), Some(value)) => format!(" {name}: {value},"),
-        (None, Some(value)) => format!(" {value},"),
+        (Some(name), Some(value)) => format!(" {name}: {value}"),
+        (None, Some(value)) => format!(" {value}"),
         _ => String::new(),
     };
-    let proposed = (by.clone(), format!("{}{what}", action.words()), reason.clone());
-    let request: Request = match action {
-        ControlAction::Pause => PauseRequest { run: named()?, by, reason, by_runner: false }.into(),
-        ControlAction::Unpause => UnpauseRequest { run: named()?, by }.into(),
-        ControlAction::Cancel => CancelRequest { run: named()?, by, reason }.into(),
-        ControlAction::Withdraw => WithdrawRequest { run: named()?, by, reason }.into(),
-        ControlAction::RaiseBudget => {
-            let part = name.ok_or_else(|| missing("name"))?;
-            let change = BudgetChange::Raise(BTreeMap::from([(part, number(value)?)]));
-            BudgetRequest { run: Some(named()?), change, by }.into()
-        }
-        ControlAction::Cap => {
-            let limit = u32::try_from(number(value)?);
-            let limit = limit.map_err(|_| ToolRefusal::arguments("value: the cap is too large"))?;
-            CapRequest { scope: Scope::Run(named()?), limit: Some(limit), by }.into()
-        }
-        ControlAction::Set => SetRequest {
-            run: Some(named()?),
-            name: name.ok_or_else(|| missing("name"))?,
-            value: value.map(value_of).ok_or_else(|| missing("value"))?,
-            if_version,
-            by,
-        }
-        .into(),
-        ControlAction::Note => {
-            let text = match value.ok_or_else(|| missing("value"))? {
+    let named = || name.clone().ok_or_else(|| missing("name"));
+    let given = || value.clone().ok_or_else(|| missing("value"));
+    let own = match action {
+        "budget" => json!({ "run": run, "change": { "raise": { (named()?): number(given()?)? } } }),
+        "cap" => json!({ "scope": { "run": run }, "limit": number(given()?)? }),
+        "set" => json!({ "run": run, "name": named()?, "value": value_of(given()?) }),
+        "note" => {
+            let text = match given()? {
                 Value::String(text) => text,
                 value => value.to_string(),
             };
-            NoteRequest { run: Some(named()?), step: name, text, by }.into()
+            json!({ "run": run, "step": name, "text": text })
         }
+        _ => json!({ "run": run }),
     };
+    let is_own = matches!(action, "budget" | "cap" | "set" | "note");
+    let others = json!({
+        "act": action,
+        "by": by,
+        "if_version": if_version,
+        "reason": reason,
+        "name": name.filter(|_| !is_own),
+        "value": value.filter(|_| !is_own),
+    });
+    let mut members = object(others);
+    // What the model left out is no member.
+    members.retain(|_, value| !value.is_null());
+    members.extend(object(own));
+    let request: Request = serde_json::from_value(Value::Object(members))
+        .map_err(|error| ToolRefusal::arguments(&format!("{action}: {error}")))?;
     if request.rules().decides {
-        confirm_control(call, &named()?, &proposed)?;
+        let proposed =
+            (by, format!("{}{what}", action.replace('_', " ")), reason.unwrap_or_default());
+        confirm_control(call, &run, &proposed)?;
     }
     let key = call_key(call, &["control"])?;
     let answer = call.request(request, &key)?;
@@ -337,8 +338,12 @@ fn active_run(call: &ToolCall<'_>, named: Option<String>) -> Result<String, Tool
 }
 
 fn line(line: Option<Value>) -> Map<String, Value> {
-    match line {
-        Some(Value::Object(members)) => members,
+    object(line.unwrap_or_default())
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(members) => members,
         _ => Map::new(),
     }
 }

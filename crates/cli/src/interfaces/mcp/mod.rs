@@ -46,7 +46,7 @@ use clap::Args;
 
 #[cfg(feature = "mcp")]
 use crate::options::environment;
-use crate::options::{ByOption, LedgerOption, RunOption, parse_words};
+use crate::options::{Author, LedgerOption, RunOption, parse_words};
 #[cfg(feature = "mcp")]
 use crate::output::render::{ColorChoice, set_color};
 use crate::output::{Code, Failure};
@@ -87,7 +87,7 @@ pub(crate) struct McpArgs {
     #[arg(long, value_name = "NAME", env = "LEDGER_WORKER", hide_env_values = true)]
     worker: Option<String>,
     #[command(flatten)]
-    person: ByOption,
+    person: Author,
 }
 
 #[cfg(not(feature = "mcp"))]
@@ -104,9 +104,9 @@ pub(crate) fn mcp(args: &McpArgs) -> Result<Code, Failure> {
         args.place.dir.clone(),
         environment,
         args.role,
-        args.run.run.clone(),
+        args.run.name().map(str::to_owned),
         args.worker.clone(),
-        args.person.by.clone(),
+        args.person.clone(),
     );
     stdio::serve(server)?;
     Ok(Code::Success)
@@ -120,7 +120,7 @@ pub(crate) fn tools_over_http(
     role: Role,
 ) -> LedgerService {
     // Only the client knows its user, so an answer without a person has this name.
-    let person = "http".to_owned();
+    let person = "http".to_owned().into();
     let server = ToolServer::new(dir, environment, role, None, None, person).over_http();
     LedgerService::new(std::sync::Arc::new(server))
 }

@@ -113,8 +113,8 @@ tools! {
     "ledger_answer" Operator AddsOnce AnswerArguments => control::answer:
         "Record a person's decision: ask the user first, and never decide for them.";
     "ledger_control" Operator Replaces ControlArguments => control::control:
-        "Pause, unpause or cancel a run, raise its budget, cap it, set a variable, add a note, or withdraw \
-         a proposed plan.";
+        "Control a run, set a variable or write a note, as `action` says. `budget` raises it; `withdraw` \
+         rejects a request for a new plan.";
 }
 
 pub(super) fn tools_of(role: Role) -> impl Iterator<Item = &'static LedgerTool> {

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::options::amounts::parse_seconds;
+use crate::protocol::parse_seconds;
 use crate::runner::{Guards, Hours};
 
 /// When a run is paused so that a person looks at it.

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::runner::WorkerLimits;
 
-use crate::options::amounts::{parse_seconds, parse_timespan};
+use crate::protocol::{parse_seconds, parse_timespan};
 
 /// Limits of workers.
 #[derive(Debug, Args)]

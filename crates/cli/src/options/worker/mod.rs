@@ -13,9 +13,9 @@ use clap::Args;
 
 use plan_ledger::plan::{Route, Token, is_person};
 
-use crate::options::amounts::parse_seconds;
-use crate::options::run::parse_name;
 use crate::output::Failure;
+use crate::protocol::{LEASE_HELP, parse_lease};
+use crate::requests::parse_name;
 use crate::server::{AgentSession, expect_person_for};
 
 pub(crate) use guards::GuardArgs;
@@ -74,16 +74,8 @@ impl RouteArgs {
 /// The term of a lease.
 #[derive(Debug, Args)]
 pub(crate) struct LeaseOption {
-    /// How long the claim holds without a renewal: `90s`, `2h`, or seconds [default: from the plan]
-    #[arg(long, value_name = "DURATION", value_parser = parse_lease)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_lease, help = LEASE_HELP)]
     pub(crate) lease: Option<u32>,
-}
-
-/// A lease in seconds, rounded up.
-fn parse_lease(text: &str) -> Result<u32, String> {
-    let expected = || format!("expected a time from 1s to {}s, such as 90s or 2h 30m", u32::MAX);
-    let seconds = parse_seconds(text)?;
-    u32::try_from(seconds).ok().filter(|seconds| *seconds > 0).ok_or_else(expected)
 }
 
 /// The token of an attempt. It names run, step and attempt.

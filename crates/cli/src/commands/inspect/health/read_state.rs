@@ -6,11 +6,10 @@ use plan_ledger::internals::ledger::expect_valid;
 use plan_ledger::{Error, ErrorKind, State};
 
 use crate::output::Failure;
-use crate::requests::run_or_only;
 
 use super::newest_state;
 use crate::commands::store::source::environment_for;
-use crate::options::{LedgerArgs, environment};
+use crate::options::environment;
 
 /// Calls `look` with the newest state.
 ///
@@ -37,13 +36,4 @@ pub(crate) fn read_state<T>(
         Ok(_) => unread,
     };
     Err(Error::new(ErrorKind::Corrupt, message).into())
-}
-
-/// The name of the run that a command changes: the named one, else the only active one. It is
-/// looked up before the request, so that the request affects the run that the user sees.
-pub(crate) fn run_name(ledger: &LedgerArgs, named: Option<&str>) -> Result<String, Failure> {
-    match named {
-        Some(name) => Ok(name.to_owned()),
-        None => read_state(ledger.dir(), |state| Ok(run_or_only(state, None)?.name.clone())),
-    }
 }

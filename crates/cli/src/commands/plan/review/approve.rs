@@ -7,10 +7,10 @@ use clap::Args;
 use plan_ledger::plan::Review;
 use plan_ledger_views::{approval_of, approve_version};
 
-use crate::commands::inspect::{read_state, run_name};
-use crate::options::{ByOption, LedgerArgs, RunArg};
+use crate::commands::inspect::read_state;
+use crate::options::{Author, LedgerArgs, RunArg};
 use crate::output::{Code, Failure, print_message};
-use crate::requests::{ReviewRequest, run_of};
+use crate::requests::{ReviewAnswer, ReviewRequest, line_of, run_of};
 use crate::runner::folder_here;
 
 use crate::commands::plan::planned_files::execute_and_note;
@@ -31,7 +31,7 @@ pub(crate) struct PlanApproveArgs {
     #[command(flatten)]
     run: RunArg,
     #[command(flatten)]
-    author: ByOption,
+    author: Author,
     /// The reason
     #[arg(long, value_name = "TEXT", default_value = "")]
     note: String,
@@ -51,11 +51,9 @@ pub(crate) fn reject(args: &PlanApproveArgs) -> Result<Code, Failure> {
 
 fn review(args: &PlanApproveArgs, review: Review) -> Result<Code, Failure> {
     let PlanApproveArgs { ledger, run, author, note, shown } = args;
-    let (run, by, note, shown) =
-        (run_name(ledger, run.name())?, author.by.clone(), note.clone(), shown.clone());
-    let request = ReviewRequest { run: run.clone(), review, by, note, shown };
-    let code = execute_and_note(ledger, request)?;
-    if code == Code::Success && review == Review::Approved {
+    let (run, by, note, shown) = (run.clone(), author.clone(), note.clone(), shown.clone());
+    let (code, answer) = execute_and_note(ledger, ReviewRequest { run, review, by, note, shown })?;
+    if let Some(ReviewAnswer { run, review: Review::Approved, .. }) = line_of(&answer) {
         warn_of_folder(ledger.dir(), &run)?;
     }
     Ok(code)

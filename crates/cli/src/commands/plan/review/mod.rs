@@ -1,7 +1,6 @@
 //! `ledger plan review`: the plan version that waits for approval, and how it differs.
 
 mod approve;
-mod withdraw;
 
 use clap::Args;
 #[cfg(test)]
@@ -28,7 +27,6 @@ use crate::requests::{question_about, run_or_only};
 use crate::runner::folder_here;
 
 pub(super) use approve::{PlanApproveArgs, approve, reject};
-pub(super) use withdraw::{PlanWithdrawArgs, withdraw};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -2,11 +2,10 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::ledger::history::cost::charged;
+use crate::ledger::transaction::commit::{Commit, step_of_attempt};
+use crate::ledger::transaction::engine::Engine;
+use crate::ledger::transaction::submit::CommitOptions;
 use crate::plan::{AttemptToken, Command, Cost, Rejection, State};
-
-use super::commit::{Commit, step_of_attempt};
-use super::engine::Engine;
-use super::submit::CommitOptions;
 
 /// See [`crate::Ledger::correct_cost`].
 pub(crate) fn correct_cost(
@@ -30,7 +29,7 @@ pub(crate) fn correct_cost(
             _ => Ok(Command::CorrectCost { token, cost, charged: expected, by: by.to_owned() }),
         };
         let submitted =
-            engine.submit(CommitOptions::default(), |transaction| transaction.run_with(build));
+            engine.transact(CommitOptions::default(), |transaction| transaction.run_with(build));
         match submitted.wait_commit() {
             Err(error) if error.kind() == ErrorKind::Conflict => {}
             corrected => return corrected.map(|(commit, ())| commit),

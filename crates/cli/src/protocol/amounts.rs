@@ -4,6 +4,10 @@ use std::time::Duration;
 
 use plan_ledger::internals::ledger::parse_duration;
 
+/// The help of an option that takes a lease.
+pub(crate) const LEASE_HELP: &str =
+    "How long the claim holds without a renewal: `90s`, `2h`, or seconds [default: from the plan]";
+
 /// Decimals of an amount of money; the ledger counts in millionths.
 const MONEY_DECIMALS: usize = 6;
 
@@ -40,6 +44,13 @@ pub(crate) fn parse_timespan(text: &str) -> Result<Duration, String> {
 pub(crate) fn parse_seconds(text: &str) -> Result<u64, String> {
     let duration = parse_timespan(text)?;
     Ok(duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0)))
+}
+
+/// A lease in seconds, rounded up.
+pub(crate) fn parse_lease(text: &str) -> Result<u32, String> {
+    let expected = || format!("expected a time from 1s to {}s, such as 90s or 2h 30m", u32::MAX);
+    let seconds = parse_seconds(text)?;
+    u32::try_from(seconds).ok().filter(|seconds| *seconds > 0).ok_or_else(expected)
 }
 
 #[cfg(test)]
