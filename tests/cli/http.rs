@@ -416,6 +416,30 @@ fn follower_gets_every_record_once() {
     stop(server).code(0);
 }
 
+/// Goal: a follower of a log at rest sees that it is connected, and one of a log that was made anew is told.
+#[test]
+fn follower_is_answered_before_there_is_a_record() {
+    let (place, server, http) = served(PLAN);
+    let last = records(&place).len().to_string();
+    let mut stream = http.connect();
+    let headers = [("Accept", "text/event-stream"), ("Last-Event-ID", last.as_str())];
+    stream.write_all(http.text("viewer", "GET /v1/records", &headers, "").as_bytes()).unwrap();
+    let mut head = [0; 12];
+    stream.read_exact(&mut head).unwrap();
+    assert_eq!(&head, b"HTTP/1.1 200");
+    for headers in [
+        vec![("Accept", "text/event-stream"), ("Last-Event-ID", "1000000")],
+        vec![("Last-Event-ID", "1000000")],
+    ] {
+        let reply = http.ask("viewer", "GET /v1/records", &headers, "");
+        let problem = reply.json();
+        assert_eq!((reply.status, &problem["kind"]), (404, &json!("out_of_range")), "{problem}");
+        assert!(problem["hint"].as_str().unwrap().contains("from its start"), "{problem}");
+    }
+    drop(stream);
+    stop(server).code(0);
+}
+
 /// Goal: a server that stops ends its followers, and answers what has arrived.
 #[test]
 fn stopping_server_ends_its_followers() {

@@ -383,6 +383,7 @@ function readResponse(status, text) {
     kind: problem.kind,
     rejection: problem.rejection ?? null,
     message: problem.detail ?? problem.title ?? "",
+    hint: problem.hint ?? null,
     exit_code: problem.exit_code ?? 7,
   };
   return { code: line.exit_code, lines: [line], said: [line.message] };

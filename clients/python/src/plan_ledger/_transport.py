@@ -272,7 +272,8 @@ def read_response(status: int, content: bytes) -> Answer:
         problem: Any = json.loads(content)
         line = {
             "type": "error", "kind": problem["kind"], "rejection": problem.get("rejection"),
-            "message": problem.get("detail") or problem.get("title") or "", "exit_code": problem.get("exit_code", 7),
+            "message": problem.get("detail") or problem.get("title") or "", "hint": problem.get("hint"),
+            "exit_code": 7 if problem.get("exit_code") is None else problem["exit_code"],
         }
     except (ValueError, KeyError, TypeError) as error:
         if status >= 500 or status in (408, 429):

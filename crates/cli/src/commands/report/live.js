@@ -60,7 +60,7 @@
     try {
       const problem = await response.json();
       if (problem.runs && !run) list(problem.runs);
-      return (problem.detail || problem.title).split("\nhint: ").join(". ");
+      return [problem.detail || problem.title, problem.hint].filter(Boolean).join(". ");
     } catch {
       return `the server answered ${response.status}`;
     }
@@ -208,6 +208,8 @@
       });
       if (own !== session) return abort.abort();
       if (response.status === 401) return leave(await detail(response));
+      // The log ends before: it is another one, so the page is loaded whole.
+      if (response.status === 404) last = 0;
       if (!response.ok) throw new Error(await detail(response));
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       let rest = "", isOpen = false;

@@ -66,19 +66,27 @@ async fn look(app: Arc<App>, arrived: &Arrived) -> Result<HttpResponse, Problem>
         let detail = "too many clients follow the log; try again";
         Problem::new(StatusCode::TOO_MANY_REQUESTS, "busy", detail)
     })?;
+    let head = app.head();
+    if after > head {
+        let text = format!(
+            "record {after} is not in the log, which ends with record {head}: the ledger was made anew or restored\n\
+             hint: read it from its start, without `Last-Event-ID` and `after`"
+        );
+        return Err(Problem::new(StatusCode::NOT_FOUND, "out_of_range", text));
+    }
     let until = Instant::now() + wait;
     while !follows && app.head() <= after && Instant::now() < until && !app.is_stopping() {
         tokio::time::sleep(LOOK_PAUSE).await;
     }
     let mut lines = print(app, words, permit)?;
-    // Errors in the words of the view are found before the first line.
+    // Errors in the words of the view are found before the first line, or before the view waits for one.
     let first = match lines.recv().await {
         Some(Err(problem)) => return Err(problem),
         Some(Ok(line)) => Some(line),
         None => None,
     };
     let rest = ReceiverStream::new(lines).filter_map(Result::ok);
-    let lines = tokio_stream::iter(first).chain(rest);
+    let lines = tokio_stream::iter(first).chain(rest).filter(|line| !line.is_empty());
     if follows {
         let events = lines.map(|line| Ok::<_, io::Error>(event_of(&line)));
         let keep_alive = KeepAlive::new().interval(KEEP_ALIVE);
@@ -131,7 +139,8 @@ fn print(
 ) -> Result<Receiver<Result<Bytes, Problem>>, Problem> {
     let (sender, lines) = channel(WAITING_MAX);
     let work = move || {
-        let mut out = LineSender { app: &app, sender: &sender, line: Vec::new() };
+        let mut out =
+            LineSender { app: &app, sender: &sender, line: Vec::new(), has_waited: false };
         if let Err(problem) = inspect(&app, &words, &mut out) {
             // The client may be gone.
             let _ = sender.blocking_send(Err(problem));
@@ -151,6 +160,8 @@ struct LineSender<'a> {
     app: &'a App,
     sender: &'a Sender<Result<Bytes, Problem>>,
     line: Vec<u8>,
+    /// Whether the view has waited for a record.
+    has_waited: bool,
 }
 
 impl io::Write for LineSender<'_> {
@@ -171,6 +182,11 @@ impl io::Write for LineSender<'_> {
     fn flush(&mut self) -> io::Result<()> {
         if self.sender.is_closed() || self.app.is_stopping() {
             return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        if !std::mem::replace(&mut self.has_waited, true) {
+            // The response begins, though there is nothing to send: its client sees that it is connected.
+            let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+            self.sender.blocking_send(Ok(Bytes::new())).map_err(gone)?;
         }
         Ok(())
     }
