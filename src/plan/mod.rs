@@ -154,8 +154,8 @@ pub use {
     value::rare_field::StaticDefault,
     value::time::UtcTime,
     view::execution::{ExecutionState, Remaining},
-    view::operator::{AttemptSummary, BarrierSummary, OperatorView, VersionSummary},
     view::trusted::TrustedCheck,
+    view::versions::VersionSummary,
     view::warnings::{SLOW_FACTOR, STALL_AFTER, Warning},
 };
 

@@ -15,25 +15,24 @@ fn gated() -> TestLedger {
     TestLedger::with(&all, trust())
 }
 
-/// The operator view shows leases, the last failures and totals.
+/// A failure, the next timer, the rest of the budget and the allowed attempts are facts of the run.
 #[test]
-fn operator_view_shows_leases_failures_and_totals() {
+fn run_knows_its_newest_failure_next_timer_and_remaining_budget() {
     let mut ledger = gated();
     ledger.fail("write", FailureClass::Transient);
     ledger.dispatch("write");
-    let view = ledger.run().operator_view(ledger.now);
-    let flight = &view.in_flight[0];
+    let run = ledger.run();
+    let step = run.step(StepNumber(1)).unwrap();
     assert_eq!(
-        (flight.attempt, flight.worker.as_str(), flight.id.as_str()),
-        (2, "worker-1", "write")
+        (step.attempts, run.attempts_allowed(StepNumber(1))),
+        (2, RetryPolicy::default().max_attempts)
     );
-    assert_eq!(view.due, Some(flight.lease_until));
-    assert_eq!(view.last_failure.as_ref().map(|(step, class, _)| (step.0, *class)), {
-        Some((1, FailureClass::Transient))
-    });
-    assert_eq!((view.counters.failures, view.counters.retries, view.account.attempts), (1, 1, 2));
-    assert_eq!((view.versions.len(), view.active), (1, 1));
-    assert_eq!(view.remaining.money_micros, Some(1000));
+    assert_eq!(run.next_timer(), step.attempt().map(|attempt| attempt.lease_until));
+    let failure = run.newest_failure().map(|(step, class, _)| (step.0, class));
+    assert_eq!(failure, Some((1, FailureClass::Transient)));
+    assert_eq!((run.counters.failures, run.counters.retries, run.account.attempts), (1, 1, 2));
+    assert_eq!(VersionSummary::of_run(run).len(), 1);
+    assert_eq!(run.remaining(ledger.now).money_micros, Some(1000));
 }
 
 /// A step is current while it waits for its retry or for a person, and a question about a failure is

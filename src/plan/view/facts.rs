@@ -3,11 +3,15 @@
 use crate::plan::event::question::{Question, QuestionId};
 use crate::plan::event::step_event::Verdict;
 use crate::plan::event::step_status::StepStatus;
+use crate::plan::model::step::FailureClass;
 use crate::plan::state::State;
 use crate::plan::state::barrier_state::BarrierState;
+use crate::plan::state::compact::step::CompactStep;
 use crate::plan::state::run::{PlanVersion, ReplanRequest, Run, RunStatus, Timer};
 use crate::plan::state::step_state::StepState;
-use crate::plan::value::ids::{AttemptToken, RunId, StepNumber, Timestamp};
+use crate::plan::value::ids::{AttemptToken, Micros, RunId, StepNumber, Timestamp};
+
+use super::execution::{Remaining, elapsed};
 
 #[doc(hidden)]
 impl BarrierState {
@@ -87,6 +91,35 @@ impl Run {
     /// The questions that wait for an answer.
     pub fn asked_questions(&self) -> impl Iterator<Item = (QuestionId, &Question)> {
         self.questions.iter().map(|(id, question)| (*id, question))
+    }
+
+    /// Microseconds from its start to its end, or to that time.
+    #[must_use]
+    pub fn elapsed(&self, now: Timestamp) -> Micros {
+        elapsed(self, now)
+    }
+
+    /// The rest of its budget at that time.
+    #[must_use]
+    pub fn remaining(&self, now: Timestamp) -> Remaining {
+        Remaining::of(&self.account, &self.limits(), self.elapsed(now))
+    }
+
+    /// The newest failure that no later attempt has repaired, and its step.
+    #[must_use]
+    pub fn newest_failure(&self) -> Option<(StepNumber, FailureClass, &str)> {
+        let failed = self.numbered_steps().filter(|(_, step)| step.last_failure().is_some());
+        let (number, step) = failed.max_by_key(|(_, step)| step.last_seq)?;
+        let (class, message) = step.last_failure()?;
+        Some((number, *class, message))
+    }
+
+    /// How many attempts the retry policy of a step allows: its own, that of the plan, or the default.
+    #[must_use]
+    pub fn attempts_allowed(&self, number: StepNumber) -> u32 {
+        let own = self.plan_step(number).and_then(CompactStep::retry);
+        let of_plan = || self.plan().and_then(|plan| plan.header().defaults.retry.clone());
+        own.or_else(of_plan).unwrap_or_default().max_attempts
     }
 
     /// The request for a new version of the plan.

@@ -1,4 +1,4 @@
-//! Views of a run: for an operator, and for an agent that continues it.
+//! Facts about a run: its execution state for an agent that continues it, its versions and warnings.
 //!
 //! Invariants:
 //! - A view is a function of the state and of the caller's time, so it is current as of the last
@@ -7,6 +7,6 @@
 
 pub(crate) mod execution;
 pub(crate) mod facts;
-pub(crate) mod operator;
 pub(crate) mod trusted;
+pub(crate) mod versions;
 pub(crate) mod warnings;

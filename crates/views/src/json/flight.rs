@@ -1,6 +1,6 @@
 //! Attempts that workers have.
 
-use plan_ledger::plan::{Attempt, AttemptSummary};
+use plan_ledger::plan::Attempt;
 use plan_ledger::{AttemptToken, Cost, Run, StepNumber, StepState};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -13,25 +13,25 @@ use super::time::TimeJson;
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct FlightJson<'a> {
     /// The number of the attempt at its step, from 1.
-    attempt: u32,
+    pub(crate) attempt: u32,
     /// The id of the step.
-    id: Option<&'a str>,
+    pub(crate) id: Option<&'a str>,
     /// The end of its lease.
-    lease_until: TimeJson,
+    pub(crate) lease_until: TimeJson,
     /// How many attempts the retry policy of the step allows.
     #[serde(skip_serializing_if = "Option::is_none")]
-    max_attempts: Option<u32>,
+    pub(crate) max_attempts: Option<u32>,
     /// The cost that is reserved for it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    reserved: Option<Cost>,
+    pub(crate) reserved: Option<Cost>,
     /// The time of its dispatch.
-    since: TimeJson,
+    pub(crate) since: TimeJson,
     /// The number of the step.
-    step: StepNumber,
+    pub(crate) step: StepNumber,
     /// Its token.
-    token: AttemptToken,
+    pub(crate) token: AttemptToken,
     /// Its worker.
-    worker: &'a str,
+    pub(crate) worker: &'a str,
 }
 
 impl<'a> FlightJson<'a> {
@@ -50,22 +50,11 @@ impl<'a> FlightJson<'a> {
             worker: &attempt.worker,
         }
     }
-}
 
-impl<'a> From<&'a AttemptSummary> for FlightJson<'a> {
-    fn from(flight: &'a AttemptSummary) -> Self {
-        let AttemptSummary { step, id, token, attempt, max_attempts, worker, .. } = flight;
-        let AttemptSummary { dispatched, lease_until, reserved, .. } = flight;
-        Self {
-            attempt: *attempt,
-            id: Some(id),
-            lease_until: (*lease_until).into(),
-            max_attempts: Some(*max_attempts),
-            reserved: Some(*reserved),
-            since: (*dispatched).into(),
-            step: *step,
-            token: *token,
-            worker,
-        }
+    /// The same with the attempts that are allowed, and the cost that is reserved.
+    #[must_use]
+    pub fn with_limits(self, run: &Run, attempt: &Attempt) -> Self {
+        let max_attempts = Some(run.attempts_allowed(self.step));
+        Self { max_attempts, reserved: Some(attempt.reserved), ..self }
     }
 }

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use plan_ledger::log::LoggedRecord;
 use plan_ledger::plan::{AfterLoss, Dispatched, ResolvedOutcome, StepEvent};
-use plan_ledger::{
-    AttemptToken, Decision, Json, Receipt, Run, StepNumber, StepState, Timestamp, Verdict,
-};
+use plan_ledger::{AttemptToken, Decision, Json, Receipt, Run, StepNumber, StepState, Verdict};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -35,7 +34,7 @@ pub struct AttemptLine<'a> {
     /// a blob.
     blob: Option<&'a str>,
     /// The time of its dispatch.
-    dispatched_at: Option<TimeJson>,
+    pub(super) dispatched_at: Option<TimeJson>,
     /// The time of the record that decided the outcome.
     ended: Option<TimeJson>,
     /// The record.
@@ -46,9 +45,9 @@ pub struct AttemptLine<'a> {
     lease_until: Option<TimeJson>,
     /// Its outcome: `in_flight`, reported, accepted, lost, `outcome_unknown`, landed, `did_not_happen`,
     /// `failed_and_retried`, `failed_and_fell_back`, `failed_and_replan`, `failed_and_asked` or failed.
-    outcome: &'static str,
+    pub(super) outcome: &'static str,
     /// Its receipt.
-    receipt: Option<&'a Receipt>,
+    pub receipt: Option<&'a Receipt>,
     /// The number of its receipts that came too late.
     receipts_refused: u32,
     /// The renewals of its lease.
@@ -56,15 +55,18 @@ pub struct AttemptLine<'a> {
     /// The time of its receipt.
     reported_at: Option<TimeJson>,
     /// Its token.
-    token: AttemptToken,
+    pub token: AttemptToken,
     /// The verdicts on it.
     verdicts: Vec<TimedVerdictJson<'a>>,
     /// Its worker.
     worker: Option<&'a str>,
+    /// Its dispatch; `None` if that record cannot be read.
+    #[serde(skip)]
+    pub dispatch: Option<&'a Dispatched>,
 }
 
 /// A renewal of a lease.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 struct RenewalJson {
     /// The end of the renewed lease.
@@ -74,7 +76,7 @@ struct RenewalJson {
 }
 
 /// A verdict and its time.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 struct TimedVerdictJson<'a> {
     /// The time.
@@ -83,34 +85,17 @@ struct TimedVerdictJson<'a> {
     verdict: &'a Verdict,
 }
 
-/// One attempt, assembled from the records of its step.
-#[derive(Debug)]
-pub struct AttemptHistory<'a> {
-    /// Its token.
-    pub token: AttemptToken,
-    /// The dispatch and its time; `None` if that record cannot be read.
-    pub dispatch: Option<(Timestamp, &'a Dispatched)>,
-    /// The receipt and its record.
-    pub receipt: Option<(&'a HistoryEntry, &'a Receipt)>,
-    renewals: Vec<RenewalJson>,
-    verdicts: Vec<TimedVerdictJson<'a>>,
-    /// The entry that ended it.
-    end: Option<&'a HistoryEntry>,
-    refused: u32,
-    /// Whether the record of its end was lost before the ledger was salvaged.
-    is_end_lost: bool,
-}
-
-impl<'a> AttemptHistory<'a> {
+impl<'a> AttemptLine<'a> {
     /// The attempts at a step of a run, oldest first. `has_losses`: records were lost before the ledger was salvaged.
     #[must_use]
     pub fn all(
         run: &Run,
         number: StepNumber,
         entries: &'a [HistoryEntry],
+        blobs: &'a KnownBlobs,
         has_losses: bool,
     ) -> Vec<Self> {
-        let mut attempts = BTreeMap::new();
+        let mut attempts: BTreeMap<AttemptToken, Self> = BTreeMap::new();
         let mut current = None;
         for entry in entries {
             let Some(event) = entry.event() else { continue };
@@ -121,102 +106,98 @@ impl<'a> AttemptHistory<'a> {
             let is_current = matches!(event, StepEvent::Accepted(_));
             let token = if is_current { current } else { token_of(entry.record.seq, event) };
             let Some(token) = token else { continue };
-            attempts.entry(token).or_insert_with(|| Self::new(token)).add(entry, event);
+            let attempt = attempts.entry(token).or_insert_with(|| Self::new(token));
+            attempt.add(&entry.record, event, blobs);
         }
-        let current = run.step(number).and_then(StepState::attempt);
+        let current = run.step(number).and_then(StepState::attempt).map(|attempt| attempt.token);
         for attempt in attempts.values_mut() {
-            let is_current = current.is_some_and(|current| current.token == attempt.token);
-            attempt.is_end_lost = has_losses && attempt.end.is_none() && !is_current;
+            let is_over = has_losses && current != Some(attempt.token);
+            if is_over && attempt.ended.is_none() {
+                attempt.outcome = "lost";
+            }
         }
         attempts.into_values().collect()
     }
 
     fn new(token: AttemptToken) -> Self {
         Self {
-            token,
-            dispatch: None,
+            attempt: None,
+            blob: None,
+            dispatched_at: None,
+            ended: None,
+            ended_seq: None,
+            idempotency_key: None,
+            lease_until: None,
+            outcome: "in_flight",
             receipt: None,
+            receipts_refused: 0,
             renewals: Vec::new(),
+            reported_at: None,
+            token,
             verdicts: Vec::new(),
-            end: None,
-            refused: 0,
-            is_end_lost: false,
+            worker: None,
+            dispatch: None,
         }
     }
 
     /// Adds a record about it.
-    fn add(&mut self, entry: &'a HistoryEntry, event: &'a StepEvent) {
-        let time = entry.record.time;
+    fn add(&mut self, record: &LoggedRecord, event: &'a StepEvent, blobs: &'a KnownBlobs) {
+        let time = TimeJson::from(record.time);
         match event {
-            StepEvent::Dispatched(event) => self.dispatch = Some((time, event)),
+            StepEvent::Dispatched(event) => {
+                self.attempt = Some(event.attempt);
+                self.dispatch = Some(event);
+                self.dispatched_at = Some(time);
+                self.idempotency_key = Some(&event.idempotency_key);
+                self.lease_until = Some(event.lease_until.into());
+                self.worker = Some(&event.worker);
+            }
             StepEvent::LeaseRenewed(event) => {
-                let lease_until = event.lease_until.into();
-                self.renewals.push(RenewalJson { lease_until, time: time.into() });
+                self.renewals.push(RenewalJson { lease_until: event.lease_until.into(), time });
             }
-            StepEvent::ReceiptRecorded(event) => self.receipt = Some((entry, &event.receipt)),
-            StepEvent::ReceiptRefused(_) => self.refused += 1,
+            StepEvent::ReceiptRecorded(event) => {
+                self.blob = blobs.get(&record.seq).map(|blob| blob.state.as_str());
+                self.receipt = Some(&event.receipt);
+                self.reported_at = Some(time);
+            }
+            StepEvent::ReceiptRefused(_) => self.receipts_refused += 1,
             StepEvent::VerdictRecorded(event) => {
-                let (time, verdict) = (time.into(), &event.verdict);
-                self.verdicts.push(TimedVerdictJson { time, verdict });
+                self.verdicts.push(TimedVerdictJson { time, verdict: &event.verdict });
             }
-            StepEvent::AttemptLost(_)
-            | StepEvent::FailureDecided(_)
-            | StepEvent::OutcomeResolved(_)
-            | StepEvent::Accepted(_) => self.end = Some(entry),
             _ => {}
         }
-    }
-
-    /// The outcome as a word.
-    #[must_use]
-    pub fn outcome(&self) -> &'static str {
-        match self.end.and_then(HistoryEntry::event) {
-            Some(StepEvent::Accepted(_)) => "accepted",
-            Some(StepEvent::AttemptLost(lost)) => match lost.then {
-                AfterLoss::Redispatch => "lost",
-                AfterLoss::OutcomeUnknown => "outcome_unknown",
-            },
-            Some(StepEvent::FailureDecided(decided)) => match decided.decision {
-                Decision::Retry | Decision::RetryAt { .. } => "failed_and_retried",
-                Decision::Fail | Decision::Abort => "failed",
-                Decision::Fallback => "failed_and_fell_back",
-                Decision::Replan => "failed_and_replan",
-                Decision::Escalate => "failed_and_asked",
-                Decision::OutcomeUnknown => "outcome_unknown",
-            },
-            Some(StepEvent::OutcomeResolved(resolved)) => match resolved.finding {
-                ResolvedOutcome::Landed => "landed",
-                ResolvedOutcome::DidNotHappen => "did_not_happen",
-            },
-            None if self.is_end_lost => "lost",
-            _ if self.receipt.is_some() => "reported",
-            _ => "in_flight",
+        if let Some(outcome) = outcome(event) {
+            self.ended = Some(record.time.into());
+            self.ended_seq = Some(record.seq);
+            self.outcome = outcome;
+        } else if self.ended.is_none() && self.receipt.is_some() {
+            self.outcome = "reported";
         }
     }
+}
 
-    /// The line of it.
-    #[must_use]
-    pub fn line(&self, blobs: &'a KnownBlobs) -> AttemptLine<'a> {
-        let Self { token, dispatch, receipt, renewals, verdicts, end, refused, .. } = self;
-        let blob = receipt.and_then(|(entry, _)| blobs.get(&entry.record.seq));
-        AttemptLine {
-            attempt: dispatch.map(|(_, dispatch)| dispatch.attempt),
-            blob: blob.map(|blob| blob.state.as_str()),
-            dispatched_at: dispatch.map(|(time, _)| time.into()),
-            ended: end.map(|end| end.record.time.into()),
-            ended_seq: end.map(|end| end.record.seq),
-            idempotency_key: dispatch.map(|(_, dispatch)| dispatch.idempotency_key.as_str()),
-            lease_until: dispatch.map(|(_, dispatch)| dispatch.lease_until.into()),
-            outcome: self.outcome(),
-            receipt: receipt.map(|(_, receipt)| receipt),
-            receipts_refused: *refused,
-            renewals: renewals.clone(),
-            reported_at: receipt.map(|(entry, _)| entry.record.time.into()),
-            token: *token,
-            verdicts: verdicts.clone(),
-            worker: dispatch.map(|(_, dispatch)| dispatch.worker.as_str()),
-        }
-    }
+/// The outcome that an event decides, as a word.
+fn outcome(event: &StepEvent) -> Option<&'static str> {
+    Some(match event {
+        StepEvent::Accepted(_) => "accepted",
+        StepEvent::AttemptLost(lost) => match lost.then {
+            AfterLoss::Redispatch => "lost",
+            AfterLoss::OutcomeUnknown => "outcome_unknown",
+        },
+        StepEvent::FailureDecided(decided) => match decided.decision {
+            Decision::Retry | Decision::RetryAt { .. } => "failed_and_retried",
+            Decision::Fail | Decision::Abort => "failed",
+            Decision::Fallback => "failed_and_fell_back",
+            Decision::Replan => "failed_and_replan",
+            Decision::Escalate => "failed_and_asked",
+            Decision::OutcomeUnknown => "outcome_unknown",
+        },
+        StepEvent::OutcomeResolved(resolved) => match resolved.finding {
+            ResolvedOutcome::Landed => "landed",
+            ResolvedOutcome::DidNotHappen => "did_not_happen",
+        },
+        _ => return None,
+    })
 }
 
 /// The attempt that an event names.

@@ -106,12 +106,6 @@ fn amount(part: BudgetPart, number: u64) -> String {
     }
 }
 
-/// The duration of a run, or its time so far.
-#[must_use]
-pub fn elapsed(run: &Run, now: Timestamp) -> Micros {
-    run.end_record.map_or(now, |(_, time)| time).saturating_sub(run.started)
-}
-
 /// A part of a budget.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
@@ -173,7 +167,7 @@ impl<'a> Budget<'a> {
     /// The budget of a run at that time.
     #[must_use]
     pub fn of_run(run: &'a Run, now: Timestamp) -> Self {
-        let parts = BudgetRow::all(&run.account, run.limits(), Some(elapsed(run, now)));
+        let parts = BudgetRow::all(&run.account, run.limits(), Some(run.elapsed(now)));
         Self { parts, run: Some(run) }
     }
 

@@ -6,7 +6,7 @@ use plan_ledger::{AttemptToken, Ruling, Run, RunId, StepNumber, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::attempts::AttemptHistory;
+use super::attempts::AttemptLine;
 use crate::layout::{Document, Paint};
 use crate::records::step_event_text;
 use crate::words::{moment, step_name};
@@ -15,24 +15,14 @@ use crate::words::{moment, step_name};
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LogLine<'a> {
-    /// The number of the attempt at its step, from 1; null if its dispatch cannot be read.
-    attempt: Option<u32>,
-    /// The id of its step.
-    id: &'a str,
+    #[serde(flatten)]
+    source: &'a LogSource,
     /// Whether the attempt was in flight when it was read.
     is_live: bool,
-    /// The run.
-    run: RunId,
-    /// The number of its step.
-    step: StepNumber,
     /// The stream.
     stream: Stream,
     /// The printed text. The output in a receipt is printed as JSON, unless it is a text.
     text: String,
-    /// Its token.
-    token: AttemptToken,
-    /// Its worker.
-    worker: Option<&'a str>,
 }
 
 /// A stream of a worker.
@@ -47,15 +37,20 @@ pub enum Stream {
 }
 
 /// The attempt that prints.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LogSource {
+    /// The number of the attempt at its step, from 1; null if its dispatch cannot be read.
+    attempt: Option<u32>,
+    /// The id of its step.
+    id: String,
     /// The run.
     pub run: RunId,
+    /// The number of its step.
+    step: StepNumber,
     /// Its token.
     pub token: AttemptToken,
-    step: StepNumber,
-    id: String,
-    attempt: Option<u32>,
+    /// Its worker.
     worker: Option<String>,
 }
 
@@ -86,18 +81,7 @@ impl LogSource {
     /// A text that it printed.
     #[must_use]
     pub fn line(&self, stream: Stream, text: String, is_live: bool) -> LogLine<'_> {
-        let Self { run, token, step, id, attempt, worker } = self;
-        LogLine {
-            attempt: *attempt,
-            id,
-            is_live,
-            run: *run,
-            step: *step,
-            stream,
-            text,
-            token: *token,
-            worker: worker.as_deref(),
-        }
+        LogLine { source: self, is_live, stream, text }
     }
 
     /// Its name.
@@ -108,9 +92,10 @@ impl LogSource {
 
     /// Its name, the time of its dispatch, and its outcome.
     #[must_use]
-    pub fn heading_of(&self, run: &Run, attempt: &AttemptHistory<'_>, now: Timestamp) -> Document {
-        let time = attempt.dispatch.map(|(time, _)| format!(", {}", moment(time, now)));
-        let (time, outcome) = (time.unwrap_or_default(), attempt.outcome().replace('_', " "));
+    pub fn heading_of(&self, run: &Run, attempt: &AttemptLine<'_>, now: Timestamp) -> Document {
+        let time = attempt.dispatched_at.as_ref();
+        let time = time.map(|time| format!(", {}", moment(time.micros, now))).unwrap_or_default();
+        let outcome = attempt.outcome.replace('_', " ");
         Document::of_line((Paint::Heading, format!("{}{time}: {outcome}", self.text(run))))
     }
 
@@ -126,7 +111,8 @@ impl LogLine<'_> {
     /// Its lines, which name their step if several steps print at the same time.
     #[must_use]
     pub fn document(&self, is_named: bool) -> Document {
-        let named = if is_named { format!("#{} {} ", self.step, self.id) } else { String::new() };
+        let LogSource { step, id, .. } = self.source;
+        let named = if is_named { format!("#{step} {id} ") } else { String::new() };
         let mark = match self.stream {
             Stream::Output => '|',
             Stream::Error => '!',

@@ -50,9 +50,9 @@ mod variables;
 mod waits;
 mod why;
 
-pub use attempts::{AttemptHistory, AttemptLine, KnownBlob, KnownBlobs};
+pub use attempts::{AttemptLine, KnownBlob, KnownBlobs};
 pub use barriers::{BarrierLine, Barriers};
-pub use budget::{Budget, BudgetLine, MilestoneLine, budget_charts, elapsed, runs_out_of_budget};
+pub use budget::{Budget, BudgetLine, MilestoneLine, budget_charts, runs_out_of_budget};
 pub use changes::{ChangeLine, Changes};
 pub use comparison::{ComparisonLine, comparison_document};
 pub use contents::{Contents, EndedRunLine, LedgerLine, any_header};
@@ -74,7 +74,7 @@ pub use history::{History, HistoryEntry, HistoryLine};
 pub use logs::{LogLine, LogSource, Stream, event_among_logs};
 pub use metrics::{Mark, MetricsLine};
 pub use next::{NextLine, NextSummaryLine, RunActions, next_document};
-pub use operator::{OperatorStatus, OperatorViewLine};
+pub use operator::OperatorViewLine;
 pub use plan::{PlanLine, PlanStepLine, PlanView, VersionDiffLine};
 pub use plan_diff::{
     PlanDiffJson, PlanDiffLine, plan_diff_document, plan_diff_text, redone_steps, redone_text,

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use plan_ledger::plan::{
-    Account, AttemptSummary, BarrierSummary, Micros, OperatorView, PauseCause, Remaining,
-    RunCounters, VersionSummary,
+    Account, BarrierState, BarrierStatus, Micros, PauseCause, Remaining, RunCounters,
+    VersionSummary,
 };
-use plan_ledger::{Cost, FailureClass, Run, RunId, StepNumber, StepStatus, Timestamp};
+use plan_ledger::{Cost, FailureClass, Run, RunId, StepNumber, StepState, StepStatus, Timestamp};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -28,7 +28,7 @@ pub struct OperatorViewLine<'a> {
     /// The active version.
     active: u32,
     /// The barriers that are not released.
-    barriers: &'a [BarrierSummary],
+    barriers: Vec<BarrierSummary<'a>>,
     /// The number of steps by status, without zeros.
     counts: &'a BTreeMap<StepStatus, u32>,
     /// The time of its next timer.
@@ -42,7 +42,7 @@ pub struct OperatorViewLine<'a> {
     /// Its name.
     name: &'a str,
     /// The first few steps that may be dispatched.
-    next: &'a [StepNumber],
+    next: Vec<StepNumber>,
     /// The attempts with an unknown outcome.
     outcome_unknown: Vec<FlightJson<'a>>,
     /// Why it is paused; null if it is not.
@@ -58,11 +58,15 @@ pub struct OperatorViewLine<'a> {
     /// Its status.
     status: RunStatusJson,
     /// Why no more steps are dispatched although the run continues.
-    stopping: Option<&'a str>,
+    stopping: Option<String>,
     /// Counters since its start.
     tally: RunCounters,
     /// The versions of its plan.
-    versions: &'a [VersionSummary],
+    versions: Vec<VersionSummary>,
+    #[serde(skip)]
+    of: &'a Run,
+    #[serde(skip)]
+    now: Timestamp,
 }
 
 /// The last failure of a run.
@@ -77,88 +81,95 @@ struct LastFailureJson<'a> {
     step: StepNumber,
 }
 
-/// A run at a time, for its operator.
-#[derive(Debug)]
-pub struct OperatorStatus<'a> {
-    run: &'a Run,
-    view: OperatorView,
-    now: Timestamp,
+/// A barrier that is not released.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+struct BarrierSummary<'a> {
+    /// Its id.
+    #[serde(rename = "barrier")]
+    id: &'a str,
+    /// Its status.
+    status: BarrierStatus,
+    /// The number of members that arrived.
+    arrived: usize,
+    /// The number of members that must arrive.
+    needed: u32,
+    /// The number of members that failed permanently.
+    failed: usize,
 }
 
-impl<'a> OperatorStatus<'a> {
+/// The largest number of ready steps that is shown.
+const NEXT_MAX: usize = 10;
+
+impl<'a> OperatorViewLine<'a> {
     /// The run at that time.
     #[must_use]
     pub fn of(run: &'a Run, now: Timestamp) -> Self {
-        Self { run, view: run.operator_view(now), now }
-    }
-
-    /// The line of it.
-    #[must_use]
-    pub fn line(&self) -> OperatorViewLine<'_> {
-        let view = &self.view;
-        let questions = view.questions.iter();
-        OperatorViewLine {
-            account: view.account,
-            active: view.active,
-            barriers: &view.barriers,
-            counts: &view.counts,
-            due: view.due.map(TimeJson::from),
-            elapsed_micros: view.elapsed,
-            in_flight: view.in_flight.iter().map(FlightJson::from).collect(),
-            last_failure: view.last_failure.as_ref().map(|(step, class, message)| {
-                LastFailureJson { class: *class, message, step: *step }
-            }),
-            name: &view.name,
-            next: &view.next,
-            outcome_unknown: view.outcome_unknown.iter().map(FlightJson::from).collect(),
-            pause: view.pause.as_ref(),
-            questions: questions.map(|(id, each)| QuestionLine::of(view.run, *id, each)).collect(),
-            remaining: view.remaining,
-            request: view.request.as_ref().map(ReplanRequestJson::from),
-            run: view.run,
-            status: view.status.into(),
-            stopping: view.stopping.as_deref(),
-            tally: view.counters,
-            versions: &view.versions,
+        let mut in_flight = flights(run, StepStatus::Dispatched);
+        in_flight.sort_by_key(|flight| (flight.lease_until.micros, flight.token));
+        let failure = |(step, class, message)| LastFailureJson { class, message, step };
+        let questions = run.asked_questions();
+        Self {
+            account: run.account,
+            active: run.active,
+            barriers: barriers(run),
+            counts: &run.counts,
+            due: run.next_timer().map(TimeJson::from),
+            elapsed_micros: run.elapsed(now),
+            in_flight,
+            last_failure: run.newest_failure().map(failure),
+            name: &run.name,
+            next: run.ready().take(NEXT_MAX).map(|(_, number)| number).collect(),
+            outcome_unknown: flights(run, StepStatus::OutcomeUnknown),
+            pause: run.pause.as_ref(),
+            questions: questions.map(|(id, each)| QuestionLine::of(run.id, id, each)).collect(),
+            remaining: run.remaining(now),
+            request: run.plan_request().map(ReplanRequestJson::from),
+            run: run.id,
+            status: run.status.into(),
+            stopping: run.why_stopping().map(String::from),
+            tally: run.counters,
+            versions: VersionSummary::of_run(run),
+            of: run,
+            now,
         }
     }
 
     /// Its document.
     #[must_use]
     pub fn document(&self) -> Document {
-        let Self { run, view, now } = self;
         let mut document = Document::default();
-        document.cut(2, progress_text(run));
+        document.cut(2, progress_text(self.of));
         document.table(2, self.numbers());
         self.describe_stops(&mut document);
-        document.table(2, self.flights("in flight", &view.in_flight));
-        document.table(2, self.flights("outcome unknown", &view.outcome_unknown));
-        document.table(2, self.questions());
-        document.table(2, barriers(&view.barriers));
-        if !view.next.is_empty() {
-            let names: Vec<_> = view.next.iter().map(|number| step_name(run, *number)).collect();
+        document.table(2, self.flights("in flight", &self.in_flight));
+        document.table(2, self.flights("outcome unknown", &self.outcome_unknown));
+        document.table(2, self.question_table());
+        document.table(2, self.barrier_table());
+        if !self.next.is_empty() {
+            let names: Vec<_> = self.next.iter().map(|step| step_name(self.of, *step)).collect();
             document.cut(2, format!("next  {}", names.join(", ")));
         }
-        if let Some(due) = view.due {
-            document.indented(2, format!("next timer  {}", moment(due, *now)));
+        if let Some(due) = &self.due {
+            document.indented(2, format!("next timer  {}", moment(due.micros, self.now)));
         }
         document
     }
 
     fn numbers(&self) -> Table {
-        let Self { run, view, .. } = self;
-        let RunCounters { failures, retries, exhausted, invalidated, preserved } = view.counters;
-        let attempts = view.account.attempts;
+        let run = self.of;
+        let RunCounters { failures, retries, exhausted, invalidated, preserved } = self.tally;
+        let attempts = self.account.attempts;
         let mut table = Table::default();
         let mut add = |name: &str, text: String| {
             table.row([(Paint::Faint, name.to_owned()), (Paint::None, text)]);
         };
-        add("elapsed", span(view.elapsed / 1_000_000 * 1_000_000));
+        add("elapsed", span(self.elapsed_micros / 1_000_000 * 1_000_000));
         let replans = match run.replans {
             0 => "no replans".to_owned(),
             count => counted(count.into(), "replan"),
         };
-        add("plan", format!("version {} of {}, {replans}", view.active, view.versions.len()));
+        add("plan", format!("version {} of {}, {replans}", self.active, self.versions.len()));
         add(
             "attempts",
             format!(
@@ -166,8 +177,8 @@ impl<'a> OperatorStatus<'a> {
             ),
         );
         add("spent", spent_text(run));
-        add("remaining", remaining_text(run.limits(), view.remaining));
-        if view.last_failure.is_none() {
+        add("remaining", remaining_text(run.limits(), self.remaining));
+        if self.last_failure.is_none() {
             add("last failure", "none".to_owned());
         }
         if invalidated + preserved > 0 {
@@ -178,67 +189,64 @@ impl<'a> OperatorStatus<'a> {
 
     /// What stops the dispatch of steps, and the last failure.
     fn describe_stops(&self, document: &mut Document) {
-        let Self { view, now, .. } = self;
         let mut notice = |text: String| document.indented(2, (Paint::Notice, text));
-        if let Some(cause) = &view.pause {
+        if let Some(cause) = self.pause {
             notice(paused_text(cause));
         }
-        if let Some(reason) = &view.stopping {
+        if let Some(reason) = &self.stopping {
             notice(format!("no more steps are dispatched: {reason}"));
         }
-        if let Some(request) = &view.request {
-            let (seq, since) = (request.seq, moment(request.time, *now));
+        if let Some(request) = self.of.plan_request() {
+            let (seq, since) = (request.seq, moment(request.time, self.now));
             notice(format!("replan requested by record {seq}, {since}: {}", request.reason));
         }
-        if let Some((step, class, message)) = &view.last_failure {
+        if let Some(LastFailureJson { step, class, message }) = &self.last_failure {
             let class = variant_words(class, ' ');
             document.cut(2, (Paint::Bad, format!("last failure  #{step} {class}: {message}")));
         }
     }
 
-    fn flights(&self, what: &str, flights: &[AttemptSummary]) -> Table {
+    fn flights(&self, what: &str, flights: &[FlightJson<'_>]) -> Table {
         if flights.is_empty() {
             return Table::default();
         }
-        let now = self.now;
         let headings = [what, "attempt", "token", "worker", "reserved", "since", "lease"];
         let mut table = Table::with_headings(&headings);
         for flight in flights {
-            let AttemptSummary { step, id, token, attempt, max_attempts, worker, .. } = flight;
-            let AttemptSummary { dispatched, lease_until, reserved, .. } = flight;
-            let end = moment(*lease_until, now);
-            let lease = if *lease_until <= now {
+            let FlightJson { step, id, token, attempt, worker, .. } = flight;
+            let lease_until = flight.lease_until.micros;
+            let end = moment(lease_until, self.now);
+            let lease = if lease_until <= self.now {
                 (Paint::Bad, format!("expired {end}"))
             } else {
                 (Paint::None, format!("until {end}"))
             };
-            let is_reserved = *reserved != Cost::default();
-            let reserved = if is_reserved { cost_text(*reserved) } else { "-".to_owned() };
+            let reserved = flight.reserved.filter(|cost| *cost != Cost::default());
+            let max_attempts = flight.max_attempts.unwrap_or_default();
             table.row([
-                (Paint::None, format!("#{step} {id}")),
+                (Paint::None, format!("#{step} {}", id.unwrap_or_default())),
                 (Paint::None, format!("{attempt}/{max_attempts}")),
                 (Paint::None, format!("@{token}")),
-                (Paint::None, worker.clone()),
-                (Paint::None, reserved),
-                (Paint::None, moment(*dispatched, now)),
+                (Paint::None, (*worker).to_owned()),
+                (Paint::None, reserved.map_or_else(|| "-".to_owned(), cost_text)),
+                (Paint::None, moment(flight.since.micros, self.now)),
                 lease,
             ]);
         }
         table
     }
 
-    fn questions(&self) -> Table {
-        let Self { run, view, now } = self;
-        if view.questions.is_empty() {
+    fn question_table(&self) -> Table {
+        if self.questions.is_empty() {
             return Table::default();
         }
         let mut table = Table::with_headings(&["question", "about", "of whom", "due", "asked"]);
-        for (id, question) in &view.questions {
+        for (id, question) in self.of.asked_questions() {
             let about = match question.step {
-                Some(step) => step_name(run, step),
+                Some(step) => step_name(self.of, step),
                 None => question_subject_text(&question.asked.subject),
             };
-            let due = question.asked.deadline.map(|at| moment(at, *now));
+            let due = question.asked.deadline.map(|at| moment(at, self.now));
             let to = question.asked.to.as_deref().unwrap_or("any person");
             table.row([
                 (Paint::Notice, id.0.to_string()),
@@ -250,20 +258,42 @@ impl<'a> OperatorStatus<'a> {
         }
         table
     }
+
+    fn barrier_table(&self) -> Table {
+        if self.barriers.is_empty() {
+            return Table::default();
+        }
+        let mut table = Table::with_headings(&["barrier", "status", "arrived", "failed"]);
+        for BarrierSummary { id, status, arrived, needed, failed } in &self.barriers {
+            table.row([
+                (Paint::None, (*id).to_owned()),
+                (barrier_paint(*status), barrier_word(*status).to_owned()),
+                (Paint::None, format!("{arrived}/{needed}")),
+                (Paint::None, failed.to_string()),
+            ]);
+        }
+        table
+    }
 }
 
-fn barriers(barriers: &[BarrierSummary]) -> Table {
-    if barriers.is_empty() {
-        return Table::default();
-    }
-    let mut table = Table::with_headings(&["barrier", "status", "arrived", "failed"]);
-    for BarrierSummary { id, status, arrived, needed, failed } in barriers {
-        table.row([
-            (Paint::None, id.clone()),
-            (barrier_paint(*status), barrier_word(*status).to_owned()),
-            (Paint::None, format!("{arrived}/{needed}")),
-            (Paint::None, failed.to_string()),
-        ]);
-    }
-    table
+/// The attempts at steps with that status.
+fn flights<'a>(run: &'a Run, status: StepStatus) -> Vec<FlightJson<'a>> {
+    let flight = |(number, step): (StepNumber, &'a StepState)| {
+        let attempt = step.attempt()?;
+        Some(FlightJson::of(run, number, step.attempts, attempt).with_limits(run, attempt))
+    };
+    run.numbered_steps().filter(|(_, step)| step.status == status).filter_map(flight).collect()
+}
+
+/// The barriers that are not released.
+fn barriers<'a>(run: &'a Run) -> Vec<BarrierSummary<'a>> {
+    let closed = run.barriers.iter().filter(|(_, each)| each.status != BarrierStatus::Released);
+    let summary = |(id, each): (&'a String, &'a BarrierState)| BarrierSummary {
+        id,
+        status: each.status,
+        arrived: each.arrived.len(),
+        needed: each.needed,
+        failed: each.failed.len(),
+    };
+    closed.map(summary).collect()
 }

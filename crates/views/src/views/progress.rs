@@ -9,7 +9,7 @@ use plan_ledger::{Run, RunId, StepStatus, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::budget::{MilestoneLine, elapsed};
+use super::budget::MilestoneLine;
 use crate::activity::{RunActivity, RunProgress};
 use crate::layout::{Bar, Block, Document, Paint, Series, Table, Text};
 use crate::words::{counted, progress_text, span};
@@ -79,7 +79,7 @@ impl<'a> ProgressView<'a> {
         };
         let line = ProgressLine {
             done,
-            elapsed_micros: elapsed(run, now),
+            elapsed_micros: run.elapsed(now),
             expected_micros: expected,
             phases: phases(run).into_iter().map(phase).collect(),
             run: run.id,

@@ -11,7 +11,7 @@ use plan_ledger::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::attempts::{AttemptHistory, AttemptLine, KnownBlobs};
+use super::attempts::{AttemptLine, KnownBlobs};
 use super::history::HistoryEntry;
 use super::stale::stale_text;
 use super::step_definition::step_definition;
@@ -119,10 +119,10 @@ impl<'a> StepView<'a> {
     }
 
     /// A line for each attempt, oldest first.
-    pub fn attempts(&self) -> impl Iterator<Item = AttemptLine<'a>> {
+    #[must_use]
+    pub fn attempts(&self) -> Vec<AttemptLine<'a>> {
         let KnownStep { blobs, has_losses, .. } = self.known;
-        let attempts = AttemptHistory::all(self.run, self.number, self.entries, *has_losses);
-        attempts.into_iter().map(|attempt| attempt.line(blobs))
+        AttemptLine::all(self.run, self.number, self.entries, blobs, *has_losses)
     }
 
     /// A line for each record.

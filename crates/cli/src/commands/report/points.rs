@@ -16,7 +16,6 @@ use plan_ledger::{Event, Run, RunStatus, StepNumber, StepStatus, Timestamp};
 
 use crate::output::{cost_text, money_text, paused_text, quoted};
 use crate::protocol::{count, is_unapproved};
-use plan_ledger_views::elapsed;
 use plan_ledger_views::origin_text;
 use plan_ledger_views::{progress_text, run_status_text};
 
@@ -314,7 +313,7 @@ fn budget_cells(run: &Run, part: BudgetPart, time: Timestamp) -> (String, String
         }
         BudgetPart::Tokens => (limits.tokens, account.spent.tokens, account.reserved.tokens),
         BudgetPart::Attempts => (limits.attempts, account.attempts, 0),
-        BudgetPart::Wall => (limits.wall_seconds, elapsed(run, time) / 1_000_000, 0),
+        BudgetPart::Wall => (limits.wall_seconds, run.elapsed(time) / 1_000_000, 0),
     };
     let Some(limit) = limit else { return (String::new(), String::new()) };
     let amount = |number: u64| match part {

@@ -18,7 +18,8 @@ use plan_ledger::log::{LogItem, RecordStatus};
 use plan_ledger::plan::{StepEvent, StepRecord};
 use plan_ledger::{AttemptToken, Event, LedgerView, Receipt, Run, RunId, RunStatus, StepNumber};
 use plan_ledger_views::{
-    AttemptHistory, Document, LogSource, RecordContent, Stream, event_among_logs, value_text,
+    AttemptLine, Document, KnownBlobs, LogSource, RecordContent, Stream, event_among_logs,
+    value_text,
 };
 
 use crate::commands::inspect::context::{Form, InspectContext};
@@ -110,7 +111,8 @@ pub(crate) fn logs(
     for number in numbers {
         let entries = history(&mut ledger, id, number)?;
         let run = ledger.run(id)?;
-        for attempt in AttemptHistory::all(run, number, &entries, ledger.has_losses()) {
+        let blobs = KnownBlobs::new();
+        for attempt in AttemptLine::all(run, number, &entries, &blobs, ledger.has_losses()) {
             is_empty = false;
             print_attempt(&ledger, run, number, &attempt, out)?;
         }
@@ -125,16 +127,15 @@ fn print_attempt(
     ledger: &LedgerAt<'_>,
     run: &Run,
     number: StepNumber,
-    attempt: &AttemptHistory<'_>,
+    attempt: &AttemptLine<'_>,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
-    let dispatch = attempt.dispatch.map(|(_, dispatch)| dispatch);
-    let source = LogSource::of(run, number, attempt.token, dispatch);
+    let source = LogSource::of(run, number, attempt.token, attempt.dispatch);
     if ledger.context.form == Form::Text {
         out.document(&source.heading_of(run, attempt, ledger.now))?;
     }
     let form = (ledger.context.form, LineStyle::Plain);
-    if let Some((_, receipt)) = attempt.receipt {
+    if let Some(receipt) = attempt.receipt {
         return print_receipt(&source, receipt, &ledger.view, form, out);
     }
     // The files of a lost attempt stay until the next runner starts.

@@ -58,7 +58,7 @@ pub(crate) fn step(
     match context.form {
         Form::Json => {
             out.json(&view.line)?;
-            view.attempts().try_for_each(|line| out.json(&line))?;
+            view.attempts().iter().try_for_each(|line| out.json(line))?;
             view.records().try_for_each(|line| out.json(&line))?;
         }
         Form::Text => {

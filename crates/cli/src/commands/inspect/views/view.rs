@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use plan_ledger::internals::ledger::{LedgerTime, PartialTrace};
 use plan_ledger::{RunId, State, Timestamp};
 use plan_ledger_views::{
-    Block, Costs, Document, ExecutionStateLine, OperatorStatus, Since, Trace, finished_steps,
+    Block, Costs, Document, ExecutionStateLine, OperatorViewLine, Since, Trace, finished_steps,
     warnings_document,
 };
 
@@ -197,9 +197,9 @@ fn show(
     match view {
         View::User | View::Debug => show_user(ledger, run, out),
         View::Operator => {
-            let status = OperatorStatus::of(run, now);
+            let status = OperatorViewLine::of(run, now);
             if form == Form::Json {
-                return out.json(&status.line());
+                return out.json(&status);
             }
             ledger.heading("status", run, out)?;
             out.document(&status.document())?;
