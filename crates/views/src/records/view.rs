@@ -138,3 +138,56 @@ pub fn frame_document(record: &LoggedRecord, bytes: &[u8]) -> Document {
     }
     document
 }
+
+#[cfg(test)]
+mod tests {
+    //! Goal: no text of a record drives a terminal: it is raw in the document, and the renderer escapes it.
+
+    use plan_ledger::Note;
+    use plan_ledger::internals::format::{Chain, Codec};
+    use plan_ledger::internals::ledger::Kind;
+
+    use super::*;
+    use crate::render::{Style, escape_control, is_printable, text_lines};
+
+    const HOSTILE: &str = "\u{1b}[2J\n\u{202e}\u{9b}31m";
+
+    fn record(kind: Kind) -> LoggedRecord {
+        LoggedRecord {
+            seq: 9,
+            time: 9,
+            kind: kind.number(),
+            codec: Codec::Json,
+            schema: 1,
+            batch_left: 0,
+            payload: Vec::new(),
+            chain: Chain([0; 32]),
+            segment: 0,
+            offset: 0,
+            size: 0,
+        }
+    }
+
+    fn expect_harmless(kind: Kind, content: &RecordContent) {
+        let record = record(kind);
+        let status = RecordStatus::Durable;
+        let row = RecordRow::of(&record, status, content, HOSTILE).document();
+        let whole = record_document(&record, status, content);
+        for line in [row, whole].iter().flat_map(|document| text_lines(document, Style::PLAIN)) {
+            assert!(line.chars().all(is_printable), "{line:?}");
+        }
+        let (_, text) = content_text(&record, content);
+        assert!(
+            text.contains('\u{202e}') && !escape_control(&text).contains('\u{202e}'),
+            "{text:?}"
+        );
+    }
+
+    #[test]
+    fn texts_of_records_are_escaped_by_the_renderer() {
+        let note = Note { by: HOSTILE.into(), run: None, step: None, text: HOSTILE.into() };
+        expect_harmless(Kind::Note, &RecordContent::Note(note));
+        expect_harmless(Kind::BatchKey, &RecordContent::Key(HOSTILE.to_owned()));
+        expect_harmless(Kind::Gap, &RecordContent::Unreadable(HOSTILE.to_owned()));
+    }
+}

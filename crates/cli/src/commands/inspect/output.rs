@@ -18,7 +18,7 @@ use crate::output::render::Style;
 /// Writes documents as text or HTML, and JSON Lines.
 pub(crate) struct Output<'a> {
     out: &'a mut dyn Write,
-    pub(crate) style: Style,
+    style: Style,
     is_html: bool,
     /// Whether the start of the page is written: an error before the view leaves no page.
     is_page_begun: bool,
