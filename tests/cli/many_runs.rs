@@ -113,7 +113,8 @@ fn lists_of_questions_and_variables_have_pages() {
     assert_eq!(asked(" --limit 3"), ["r1", "r3", "r4"]);
     assert_eq!(asked(" --after 3 --limit 3"), ["r5"]);
     assert_eq!(asked(" --after 4"), [""; 0]);
-    assert_eq!(asked(" --decided --after 3 --limit 3"), ["r5", "r2"]);
+    assert_eq!(asked(" --decided --after 3 --limit 3"), ["r5", "r1", "r1"]);
+    assert_eq!(asked(" --decided --after 8 --limit 3"), ["r2"]);
     let variables = |options: &str| {
         let line = format!("inspect x.ledger variables r1 --json{options}");
         of(&place.ledger(&line).code(0).lines(), "variable", "name")

@@ -14,12 +14,10 @@ pub(crate) const DAMAGE_HINT: &str = "restore a backup, or save what can be read
 
 mod absent_runner;
 mod atomic_file;
-mod budget;
 mod export;
 mod print;
 mod printer;
 mod progress_bar;
-mod question;
 mod reader;
 pub(crate) mod render;
 mod reporter;
@@ -28,7 +26,6 @@ mod run_text;
 
 pub(crate) use absent_runner::print_absent_runners;
 pub(crate) use atomic_file::{AtomicFile, expect_absent, output_file};
-pub(crate) use budget::{cost_text, money_text, paused_text};
 pub(crate) use export::{ExportRange, write_export};
 pub(crate) use plan_ledger_views::{
     PlanDiffJson, PlanDiffLine, plan_diff_text, redone_steps, redone_text,
@@ -38,9 +35,8 @@ pub(crate) use print::{
     print_line, print_message, print_raw, print_raw_to, print_result, print_text, wrapped_text,
 };
 pub(crate) use progress_bar::{LongTask, ProgressUnit, progress_bar};
-pub(crate) use question::question_subject_text;
 
-pub(crate) use plan_ledger_views::phrase;
+pub(crate) use plan_ledger_views::{cost_text, phrase};
 #[cfg(feature = "mcp")]
 pub(crate) use reader::for_agents;
 pub(crate) use reader::{is_for_agent, is_for_reader, reader, write_for_agents};

@@ -5,12 +5,11 @@ use std::path::Path;
 
 use plan_ledger::plan::{Micros, ResolvedOutcome};
 use plan_ledger::{Ruling, Timestamp};
-use plan_ledger_views::waiting_texts;
+use plan_ledger_views::{cost_text, waiting_texts};
 
 use crate::protocol::{class_word, counted};
 use crate::runner::{Progress, RunOutcome, RunSummary, STOPPING, Unrecorded};
 
-use super::budget::cost_text;
 use super::reader::reader;
 use super::render::local_moment;
 

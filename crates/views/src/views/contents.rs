@@ -12,8 +12,8 @@ use plan_ledger::{ContentHash, Cost, Ending, Error, RunId, RunStatus, Timestamp,
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::damage::{damage_document, derived_damage_document, lost_text};
-use super::health::{HealthWord, LedgerHealthJson, OpeningJson, health_document};
+use super::damage::{Finding, findings};
+use super::health::{HealthWord, LedgerHealthJson, OpeningJson};
 use super::run::RunView;
 use crate::json::TimeJson;
 use crate::layout::{Document, Paint, Table};
@@ -336,38 +336,9 @@ impl<'a> Contents<'a> {
     }
 
     fn add_damage(&self, document: &mut Document) {
-        let Fold { state, damage, derived, .. } = self.fold;
-        if let Some(text) = lost_text(state) {
-            document.painted(Paint::Notice, text);
+        for Finding { paint, text, .. } in findings(self.fold, self.refusal.clone(), self.notes) {
+            document.painted(paint, text);
         }
-        for each in damage {
-            document.append(damage_document(each));
-        }
-        for each in derived {
-            document.append(derived_damage_document(each));
-        }
-        let mut add = |paint, text: String| document.painted(paint, text);
-        if self.fold.after_damage > 0 {
-            let records = counted(self.fold.after_damage, "intact record");
-            add(
-                Paint::Notice,
-                format!(
-                    "{records} after the damage: `records` shows them, but they are not part of the state"
-                ),
-            );
-        }
-        if let Some(seq) = self.fold.from_snapshot {
-            let text =
-                format!("after the damage the state continues from a snapshot at record {seq}");
-            add(Paint::Notice, text);
-        }
-        for ignored in &self.fold.ignored_snapshots {
-            add(Paint::Notice, format!("snapshot not used: {ignored}"));
-        }
-        if let Some(unreadable) = &self.fold.unreadable {
-            add(Paint::Bad, format!("the state ends early: {unreadable}"));
-        }
-        document.append(health_document(self.refusal.clone(), self.notes));
         if !self.is_good {
             document.line(format!("to continue: {}", self.damage_hint));
         }

@@ -1,6 +1,7 @@
 //! Damage of a ledger: records that cannot be read, or that are lost.
 
 use plan_ledger::State;
+use plan_ledger::internals::ledger::Fold;
 use plan_ledger::log::{Damage, DerivedDamage};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -8,6 +9,7 @@ use serde::Serialize;
 
 use crate::layout::{Document, Paint};
 use crate::render::{escape_control, escape_path};
+use crate::words::counted;
 
 /// The recorded losses of a salvaged ledger, for people; `None` if there are none.
 #[must_use]
@@ -52,8 +54,7 @@ pub fn damage_text(damage: &Damage) -> String {
 }
 
 /// Derived damage, which affects no record, in one line.
-#[must_use]
-pub fn derived_text(damage: &DerivedDamage) -> String {
+fn derived_text(damage: &DerivedDamage) -> String {
     let DerivedDamage { path, offset, end, what } = damage;
     let (path, what) = (escape_path(path), escape_control(what));
     format!(
@@ -127,6 +128,58 @@ impl<'a> From<&'a DerivedDamage> for DerivedDamageLine<'a> {
         let DerivedDamage { path, offset, end, what } = damage;
         Self { end: *end, offset: *offset, path: path.display().to_string(), what }
     }
+}
+
+/// A finding about what was read of a ledger, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Whether records are missing because of it.
+    pub is_damage: bool,
+    /// Its emphasis.
+    pub paint: Paint,
+    /// What was found.
+    pub text: String,
+}
+
+/// What was found while a ledger was read. `refusal`: why a writer could not open the log, if that is a fault;
+/// `notes`: what is unusual, but no damage.
+#[must_use]
+pub fn findings(fold: &Fold, refusal: Option<String>, notes: &[String]) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let mut add = |is_damage, paint, text| found.push(Finding { is_damage, paint, text });
+    if let Some(text) = lost_text(&fold.state) {
+        add(true, Paint::Notice, text);
+    }
+    for damage in &fold.damage {
+        add(true, Paint::Bad, format!("damage: {}", damage_text(damage)));
+    }
+    for damage in &fold.derived {
+        add(false, Paint::Notice, derived_text(damage));
+    }
+    if fold.after_damage > 0 {
+        let records = counted(fold.after_damage, "intact record");
+        let text = format!(
+            "{records} after the damage: `records` shows them, but they are not part of the state"
+        );
+        add(true, Paint::Notice, text);
+    }
+    if let Some(seq) = fold.from_snapshot {
+        let text = format!("after the damage the state continues from a snapshot at record {seq}");
+        add(true, Paint::Notice, text);
+    }
+    for ignored in &fold.ignored_snapshots {
+        add(false, Paint::Notice, format!("snapshot not used: {ignored}"));
+    }
+    if let Some(unreadable) = &fold.unreadable {
+        add(true, Paint::Bad, format!("the state ends early: {unreadable}"));
+    }
+    if let Some(refusal) = refusal {
+        add(true, Paint::Bad, refusal);
+    }
+    for note in notes {
+        add(false, Paint::Notice, format!("note: {note}"));
+    }
+    found
 }
 
 /// What cannot be read of a ledger whose state ends with that record, and how to continue.

@@ -58,8 +58,8 @@ pub use comparison::{ComparisonLine, comparison_document};
 pub use contents::{Contents, EndedRunLine, LedgerLine, any_header};
 pub use cost::{Costs, RunCostLine, StepCostLine};
 pub use damage::{
-    DamageLine, DerivedDamageLine, LostLine, damage_document, damage_text, derived_damage_document,
-    derived_text, lost_lines, lost_records_text, lost_text, unread_document,
+    DamageLine, DerivedDamageLine, Finding, LostLine, damage_document, damage_text,
+    derived_damage_document, findings, lost_lines, lost_records_text, lost_text, unread_document,
 };
 pub use decisions::{DecisionLine, decisions, decisions_document};
 pub use execution_state::{ExecutionStateLine, finished_steps};
@@ -106,4 +106,4 @@ pub use variables::{
     VariableHistory, VariableStateLine, VariableValueLine, Variables, origin_text,
 };
 pub use waits::{WaitJson, inside_wait_text, wait_text};
-pub use why::{WhyLine, WhyView};
+pub use why::{WhyLine, WhyView, explanation_lines};

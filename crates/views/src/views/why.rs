@@ -99,7 +99,7 @@ impl<'a> WhyView<'a> {
         let Self { known, found, repeats, .. } = self;
         let run = known.run;
         let mut document = Document::default();
-        for line in self.reasons() {
+        for line in explanation_lines(self.found) {
             let paint = line.step.map_or(Paint::None, |(_, status)| status_paint(status));
             document.indented(2 * (line.depth + 1), (paint, line.text));
         }
@@ -131,7 +131,7 @@ impl<'a> WhyView<'a> {
     pub fn texts(&self) -> Vec<String> {
         let Self { known, found, repeats, .. } = self;
         let (run, step) = (known.run, found.step);
-        let own = self.reasons().into_iter().filter(|line| line.depth > 0);
+        let own = explanation_lines(self.found).into_iter().filter(|line| line.depth > 0);
         let mut texts: Vec<String> =
             own.map(|line| format!("{}{}", "  ".repeat(line.depth - 1), line.text)).collect();
         let is_open = run.step(step).is_some_and(|step| step.status.is_open());
@@ -145,15 +145,6 @@ impl<'a> WhyView<'a> {
         let commands = self.commands(resume).into_iter().filter(|command| *command != own);
         texts.extend(commands.map(|command| format!("type: {command}")));
         texts
-    }
-
-    /// The lines of the explanation, with readable times.
-    fn reasons(&self) -> Vec<ExplanationLine> {
-        let now = self.found.now;
-        self.found.lines(&|at| match at.checked_sub(now) {
-            None | Some(0) => format!("overdue since {}", moment(at, now)),
-            Some(_) => format!("until {}", moment(at, now)),
-        })
     }
 
     /// The result for a step that is not blocked, or that is closed.
@@ -227,6 +218,16 @@ impl<'a> WhyView<'a> {
         }
         commands
     }
+}
+
+/// The lines of an explanation, with readable times.
+#[must_use]
+pub fn explanation_lines(found: &Explanation) -> Vec<ExplanationLine> {
+    let now = found.now;
+    found.lines(&|at| match at.checked_sub(now) {
+        None | Some(0) => format!("overdue since {}", moment(at, now)),
+        Some(_) => format!("until {}", moment(at, now)),
+    })
 }
 
 /// The items whose commands remove a reason.

@@ -10,11 +10,10 @@ use plan_ledger::internals::ledger::time_text;
 use plan_ledger::plan::{Route, Token};
 use plan_ledger::{AttemptToken, Run, State, StepNumber, StepState, StepStatus, Timestamp};
 
-use crate::commands::inspect::name_and_title;
 use crate::commands::prime::ReadFrom;
 use crate::output::{escape_control, quoted};
 use crate::protocol::{StepName, unchecked_text};
-use plan_ledger_views::{WaitingItem, waiting_items};
+use plan_ledger_views::{WaitingItem, step_name, step_title, waiting_items};
 
 use super::session::HostSession;
 
@@ -253,7 +252,8 @@ fn claim_of(
         }
         _ => return None,
     };
-    let (name, title) = name_and_title(run, number);
+    let name = escape_control(&step_name(run, number));
+    let title = escape_control(&step_title(run, number));
     let argument = StepName::of(run, number).argument();
     let options = format!("--step {} --run {}", quoted(&argument), quoted(&run.name));
     Some(SessionClaim {
@@ -309,7 +309,7 @@ pub(super) fn unaccepted_step(state: &State, task: &str) -> Option<String> {
     });
     let mut named = open.filter(|(run, number, step)| is_open(step) && names(task, run, *number));
     let (run, number, step) = named.next()?;
-    let name = name_and_title(run, number).0;
+    let name = escape_control(&step_name(run, number));
     let missing = if step.status == StepStatus::Reported {
         "it waits for its verdicts, which are not yours to give"
     } else {

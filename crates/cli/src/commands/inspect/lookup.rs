@@ -1,8 +1,6 @@
-//! Finds runs and steps by name or number, and formats their names.
+//! Errors for runs and steps that are not found, and steps by their name or number.
 
 use plan_ledger::{Error, ErrorKind, Run, StepNumber};
-
-pub(crate) use plan_ledger_views::{barrier_word, text_of};
 
 use crate::output::{Code, Failure, escape_control};
 use crate::protocol::Missing;
@@ -52,14 +50,4 @@ pub(crate) fn step_of(run: &Run, text: &str, code: Code) -> Result<StepNumber, F
         );
         not_found(Missing::Step, message, code)
     })
-}
-
-/// A step's number and id, escaped: `#37 build`.
-pub(crate) fn step_name(run: &Run, number: StepNumber) -> String {
-    escape_control(&plan_ledger_views::step_name(run, number))
-}
-
-/// The name of a step, and its title or goal, escaped.
-pub(crate) fn name_and_title(run: &Run, number: StepNumber) -> (String, String) {
-    (step_name(run, number), escape_control(&plan_ledger_views::step_title(run, number)))
 }

@@ -30,7 +30,6 @@ pub(crate) use command::inspect_words;
 pub(crate) use command::{InspectArgs, budget, inspect, logs, next, questions, status};
 pub(super) use health::newest_state;
 pub(super) use health::read_state::read_state;
-pub(super) use lookup::name_and_title;
 pub(super) use plan_ledger_views::meaning;
 pub(crate) use views::budget::BudgetViewArgs;
 pub(crate) use views::logs::LogsArgs;

@@ -15,7 +15,9 @@ use plan_ledger::plan::{AcceptedBasis, CompactPlan};
 use plan_ledger::{LedgerView, Plan, Run, State, StepStatus, plan_hash};
 use plan_ledger_files::{self as files, PlanFile, PlanFormat};
 
-use crate::commands::inspect::{name_and_title, read_state};
+use plan_ledger_views::step_title;
+
+use crate::commands::inspect::read_state;
 use crate::commands::store::source::{environment_for, is_store};
 use crate::options::plan_file::print_read_report;
 use crate::options::{LedgerOption, ReadPlanArgs, environment};
@@ -201,7 +203,7 @@ impl Notes {
         let now = environment.time_of(dir, state.time)?;
         let around = Surroundings::now(dir, view.log(), state, now);
         let next = around.known((state, run), now, false, reader()).next_action();
-        let title = next.step().map(|number| name_and_title(run, number).1).unwrap_or_default();
+        let title = next.step().map(|number| step_title(run, number)).unwrap_or_default();
         let mut notes = Self {
             next_action: one_line(&next.text),
             next_title: one_line(title.lines().next().unwrap_or_default()),

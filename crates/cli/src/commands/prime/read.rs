@@ -7,10 +7,10 @@ use plan_ledger::plan::{StepEvent, StepRecord};
 use plan_ledger::{Environment, Event, LedgerView, Run, State, StepNumber, Timestamp};
 use plan_ledger_views::{
     AnswerNoteJson, Audience, ChangeJson, PrimeLine, RecordContent, content_text, damage_text,
+    step_name,
 };
 
 use crate::commands::inspect::health::overtaken::beside_prune;
-use crate::commands::inspect::lookup::step_name;
 use crate::protocol::{Failure, unchecked_text};
 use crate::requests::{default_run, run_of};
 use crate::server::{Surroundings, rollback_text};

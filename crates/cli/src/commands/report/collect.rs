@@ -10,9 +10,9 @@ use plan_ledger::plan::RunOverview;
 use plan_ledger::{
     Environment, Error, ErrorKind, Event, LedgerView, Run, RunId, State, StepNumber, Timestamp,
 };
-use plan_ledger_views::{KnownRun, RunActivity};
+use plan_ledger_views::{Finding, KnownRun, RunActivity, findings};
 
-use crate::commands::inspect::health::{Health, damage_text, derived_text, lost_text};
+use crate::commands::inspect::health::Health;
 use crate::output::{Code, Failure, escape_control, reader};
 use crate::protocol::{OWN_LEDGER, size};
 use crate::requests::run_or_only;
@@ -191,32 +191,17 @@ fn run_id(view: &LedgerView, named: Option<&str>, at: Option<u64>) -> Result<Run
 }
 
 fn log_health(view: &LedgerView, fold: &Fold, health: &Health) -> LogHealth {
-    let mut damage: Vec<_> = lost_text(&fold.state).into_iter().collect();
-    damage.extend(fold.damage.iter().map(damage_text));
-    damage.extend(fold.unreadable.as_ref().map(|why| format!("the state ends early: {why}")));
-    damage.extend(health.refusal());
-    if fold.after_damage > 0 {
-        let count = fold.after_damage;
-        damage.push(format!(
-            "{count} intact records after the damage are not part of the state; `ledger inspect \
-             records` shows them"
-        ));
-    }
-    if let Some(seq) = fold.from_snapshot {
-        damage
-            .push(format!("after the damage the state continues from a snapshot at record {seq}"));
-    }
-    let mut notes: Vec<_> = fold.derived.iter().map(derived_text).collect();
-    let ignored = |error: &String| format!("snapshot not used: {error}");
-    notes.extend(fold.ignored_snapshots.iter().map(ignored));
-    notes.extend(health.notes.iter().cloned());
+    let found = findings(fold, health.refusal(), &health.notes).into_iter();
+    let (damage, notes): (Vec<_>, Vec<_>) = found.partition(|finding| finding.is_damage);
+    let texts =
+        |found: Vec<Finding>| found.iter().map(|finding| escape_control(&finding.text)).collect();
     let segments = view.log().segments();
     let bytes = segments.iter().map(|segment| segment.length).sum();
     let files = match segments.len() {
         1 => format!("1 segment, {}", size(bytes)),
         count => format!("{count} segments, {}", size(bytes)),
     };
-    LogHealth { damage, notes, files }
+    LogHealth { damage: texts(damage), notes: texts(notes), files }
 }
 
 /// The facts that are collected while the log is folded.

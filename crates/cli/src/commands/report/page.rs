@@ -12,8 +12,8 @@ use plan_ledger::Run;
 use plan_ledger::internals::ledger::time_text;
 use plan_ledger::plan::BudgetPart;
 
-use crate::output::{phrase, question_subject_text};
-use plan_ledger_views::{origin_text, seconds};
+use crate::output::{escape_control, phrase};
+use plan_ledger_views::{origin_text, question_subject_text, seconds};
 
 use super::collect::Collected;
 use super::decisions::Decision;
@@ -238,6 +238,7 @@ fn questions(of: &Collected, audience: Audience) -> Markup {
 
 fn question_item(of: &Collected, question: &QuestionFacts, audience: Audience) -> Markup {
     let (id, asked) = (question.id.0, &question.asked);
+    let subject = escape_control(&question_subject_text(&asked.subject));
     html! {
         li id=(format!("question-{id}")) data-f=(id) data-t=[question.closed] hidden[question.closed.is_some()] {
             p {
@@ -248,8 +249,8 @@ fn question_item(of: &Collected, question: &QuestionFacts, audience: Audience) -
                 @if let Some(to) = &asked.to { " \u{b7} for " (to) }
                 @if let Some(deadline) = asked.deadline { " \u{b7} until " (seconds(deadline)) }
             }
-            p.asked { @if asked.text.is_empty() { (question_subject_text(&asked.subject)) } @else { (asked.text) } }
-            p.hint { (question_subject_text(&asked.subject)) " \u{b7} options: " (asked.options.join(", ")) " \u{b7} shown " code { (asked.shown.short()) } }
+            p.asked { @if asked.text.is_empty() { (subject) } @else { (asked.text) } }
+            p.hint { (subject) " \u{b7} options: " (asked.options.join(", ")) " \u{b7} shown " code { (asked.shown.short()) } }
             @if question.closed.is_none() { (answer_forms(question, audience)) }
         }
     }

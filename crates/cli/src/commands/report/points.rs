@@ -14,10 +14,9 @@ use serde_json::Value;
 use plan_ledger::plan::{BudgetPart, CompactPlan, Criterion, StepEvent};
 use plan_ledger::{Event, Run, RunStatus, StepNumber, StepStatus, Timestamp};
 
-use crate::output::{cost_text, money_text, paused_text, quoted};
+use crate::output::{cost_text, escape_control, quoted};
 use crate::protocol::{count, is_unapproved};
-use plan_ledger_views::origin_text;
-use plan_ledger_views::{progress_text, run_status_text};
+use plan_ledger_views::{money_text, origin_text, paused_text, progress_text, run_status_text};
 
 use super::why::{NAMES_MAX, why};
 
@@ -364,7 +363,7 @@ pub(super) fn unchecked_text(run: &Run) -> String {
 /// The reason why the whole run does not continue; empty if it does.
 fn pause_text(run: &Run) -> String {
     let stopping = run.abort_reason.as_ref().map(|why| format!("the run ends: {why}"));
-    let paused = run.pause.as_ref().map(paused_text);
+    let paused = run.pause.as_ref().map(|cause| escape_control(&paused_text(cause)));
     let request = run.request.as_ref().map(|it| format!("a new plan is requested: {}", it.reason));
     let proposal =
         run.newest_proposal().map(|(version, _)| format!("version {version} waits for review"));

@@ -7,9 +7,9 @@ use std::fmt;
 use maud::{Markup, Render, html};
 
 use plan_ledger::plan::{CompactStep, explain};
-use plan_ledger::{Criterion, StepNumber, StepStatus, Timestamp};
+use plan_ledger::{Criterion, StepNumber, StepStatus};
 
-use plan_ledger_views::{moment, seconds, span};
+use plan_ledger_views::{explanation_lines, seconds, span};
 
 use super::collect::{Collected, Line, Lines, Span};
 use super::facts::{AttemptFacts, Fact, Mark};
@@ -203,11 +203,8 @@ impl Step<'_> {
             return None;
         }
         let found = explain(&of.state, of.run.id, number, of.time).ok()?;
-        let until = |at: Timestamp| match at.checked_sub(of.time) {
-            None | Some(0) => format!("overdue since {}", moment(at, of.time)),
-            Some(_) => format!("until {}", moment(at, of.time)),
-        };
-        let lines: Vec<_> = found.lines(&until).into_iter().filter(|line| line.depth > 0).collect();
+        let lines = explanation_lines(&found).into_iter();
+        let lines: Vec<_> = lines.filter(|line| line.depth > 0).collect();
         if lines.is_empty() {
             return None;
         }

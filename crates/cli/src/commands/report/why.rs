@@ -6,9 +6,8 @@
 use plan_ledger::plan::{CompactStep, Dependency, Hold};
 use plan_ledger::{Criterion, Ruling, Run, StepNumber, StepState, StepStatus};
 
-use crate::commands::inspect::lookup::barrier_word;
 use crate::output::{escape_control, phrase};
-use plan_ledger_views::{basis_text, seconds};
+use plan_ledger_views::{barrier_word, basis_text, seconds};
 
 /// Up to this many dependencies, the line names them: each record of one of them computes the line again.
 const UNMET_MAX: u32 = 1_000;

@@ -20,10 +20,10 @@ use plan_ledger::{
 use super::table::TableWriter;
 use super::value::{Value, row};
 use crate::commands::inspect::health::any_header;
-use crate::commands::inspect::lookup::text_of;
 use crate::protocol::hex;
 use plan_ledger_views::event_subject;
 use plan_ledger_views::status_word;
+use plan_ledger_views::text_of;
 use plan_ledger_views::{RecordContent, RecordStatusWord, kind_name};
 
 /// The version of the tables.

@@ -18,8 +18,7 @@ use crate::protocol::{error_line, opening};
 use crate::server::Surroundings;
 use plan_ledger_views::{Contents, HealthLine, KnownRun, health_document};
 pub(crate) use plan_ledger_views::{
-    DamageLine, DerivedDamageLine, HealthWord, any_header, damage_text, derived_text, lost_lines,
-    lost_text,
+    DamageLine, DerivedDamageLine, HealthWord, any_header, damage_text, lost_lines, lost_text,
 };
 
 use super::output::Output;
