@@ -150,13 +150,15 @@ impl Address {
 }
 
 impl Address {
-    /// What is wrong with a request that must be refused.
+    /// What is wrong with a request that must be refused, and the hint.
     #[track_caller]
     pub(super) fn problem(&self, role: &str, line: &str, body: &Value) -> String {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let reply = self.ask(role, line, &[], &body);
         assert!(reply.status >= 400, "{line}: {reply:?}");
-        reply.json()["detail"].as_str().unwrap().to_owned()
+        let problem = reply.json();
+        let hint = problem["hint"].as_str().unwrap_or_default();
+        format!("{}\n{hint}", problem["detail"].as_str().unwrap())
     }
 }
 
