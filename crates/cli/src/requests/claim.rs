@@ -76,27 +76,20 @@ pub struct RunStep {
     pub step: StepNumber,
 }
 
-/// The outcome of a claim.
-#[derive(Debug)]
-pub(crate) enum Claimed {
-    /// A step was dispatched to the worker of this name.
-    Task(Box<Task>, String),
-    /// No step can be dispatched now.
-    Nothing(NothingAnswer),
-}
-
 impl RequestKind for ClaimRequest {
     // Without a token, executed once under its key, and quick: the defaults of `of`.
     const RULES: Rules = Rules::of(Role::Worker).at(HttpMethod::Post, "/v1/claims");
 
-    type Answer = Claimed;
+    type Answer = PendingAnswer;
+
+    const LINES: &'static [&'static str] = &[TaskAnswer::WORD, NothingAnswer::WORD];
 
     /// A claim waits for the consequences of earlier commands, which may make a step ready.
     fn takes_long(&self, ledger: &Ledger) -> Result<bool, Failure> {
         Ok(ledger.has_backlog()?)
     }
 
-    fn run(&self, context: RequestContext<'_, '_>) -> Result<Claimed, Failure> {
+    fn run(&self, context: RequestContext<'_, '_>) -> Result<PendingAnswer, Failure> {
         check_worker(&self.worker)?;
         let lease = lease(self.lease_seconds)?;
         let process = self.bound_to.process(context.origin.peer)?;
@@ -135,7 +128,10 @@ impl RequestKind for ClaimRequest {
             outcome = context.execute(&make, &read);
         }
         let why = match outcome {
-            Ok(Some(task)) => return Ok(Claimed::Task(Box::new(task?), self.worker.clone())),
+            // Its earlier attempts and files are read only after the commit.
+            Ok(Some(task)) => {
+                return Ok(PendingAnswer::task(Box::new(task?), self.worker.clone()));
+            }
             // The commit paused the run because of its budget, or recorded only consequences of an
             // earlier batch.
             Ok(None) => None,
@@ -150,7 +146,7 @@ impl RequestKind for ClaimRequest {
                     NothingAnswer::new(state, run, why.as_ref())
                 }
             };
-            Ok(Claimed::Nothing(nothing))
+            Ok(nothing.pending())
         })?
     }
 }
@@ -200,18 +196,6 @@ fn first_with_step<'a>(
     let run = runs.iter().find(dispatches);
     let run = run.or_else(|| runs.iter().find(|run| decided(run).is_some()));
     run.or_else(|| runs.first()).copied()
-}
-
-impl RequestAnswer for Claimed {
-    const TYPES: &'static [&'static str] = &[TaskAnswer::WORD, NothingAnswer::WORD];
-
-    fn pending(self) -> PendingAnswer {
-        match self {
-            // Its earlier attempts and files are read only after the commit.
-            Self::Task(task, worker) => PendingAnswer::task(task, worker),
-            Self::Nothing(nothing) => nothing.pending(),
-        }
-    }
 }
 
 /// Rejects the task of an earlier claim under the same key if the attempt is over: the worker no longer

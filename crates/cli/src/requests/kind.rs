@@ -16,7 +16,11 @@ pub(crate) trait RequestKind: Serialize + DeserializeOwned {
     /// The roles that may make the request, and how it may be repeated.
     const RULES: Rules;
 
+    /// The line of its answer; or the whole answer, if it has several lines.
     type Answer: RequestAnswer;
+
+    /// The types of the lines of its answer.
+    const LINES: &'static [&'static str] = <Self::Answer as RequestAnswer>::TYPES;
 
     /// Checks everything that needs no ledger. It is called before the ledger is opened or asked, so
     /// that no other request waits for it.
@@ -41,4 +45,13 @@ pub(crate) trait RequestAnswer {
 
     /// The lines, as far as they are known before the commit is durable.
     fn pending(self) -> PendingAnswer;
+}
+
+/// An answer of several lines: its request names their types.
+impl RequestAnswer for PendingAnswer {
+    const TYPES: &'static [&'static str] = &[];
+
+    fn pending(self) -> PendingAnswer {
+        self
+    }
 }

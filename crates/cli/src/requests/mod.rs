@@ -170,7 +170,7 @@ macro_rules! requests {
             pub fn answer_types(&self) -> &'static [&'static str] {
                 match self {
                     $(Self::$variant(_) => {
-                        <<$request as RequestKind>::Answer as RequestAnswer>::TYPES
+                        <$request as RequestKind>::LINES
                     })*
                 }
             }
@@ -237,7 +237,7 @@ macro_rules! requests {
             vec![$((
                 stringify!($variant),
                 <$request as RequestKind>::RULES,
-                <<$request as RequestKind>::Answer as RequestAnswer>::TYPES,
+                <$request as RequestKind>::LINES,
             ),)*]
         }
     };

@@ -110,26 +110,16 @@ pub struct ReplanAsked {
     pub after: Option<u64>,
 }
 
-/// The outcome of a receipt.
-#[derive(Debug)]
-pub(crate) enum Receipted {
-    /// Recorded; no next step was requested.
-    Recorded(ReceiptAnswer),
-    /// Recorded, and the next step was dispatched to this worker.
-    RecordedAndDispatched(ReceiptAnswer, Box<Task>, String),
-    /// Recorded, and no next step could be dispatched.
-    NoNextStep(ReceiptAnswer, Option<NothingAnswer>),
-    /// The receipt arrived after the attempt had ended, and was recorded as rejected for this reason.
-    Rejected(AttemptToken, String),
-}
-
 impl RequestKind for ReceiptRequest {
     const RULES: Rules = Rules::of(Role::Worker)
         .token(TokenRule::Required)
         .with_attempts()
         .at(HttpMethod::Post, "/v1/claims/{token}/receipt");
 
-    type Answer = Receipted;
+    type Answer = PendingAnswer;
+
+    const LINES: &'static [&'static str] =
+        &[ReceiptAnswer::WORD, TaskAnswer::WORD, NothingAnswer::WORD];
 
     /// A late receipt is compared with the one in the log, the next claim waits for the consequences of earlier
     /// commands, and the folder of the work is checked if its commands were approved in another one.
@@ -141,7 +131,7 @@ impl RequestKind for ReceiptRequest {
         Ok(must_wait || elsewhere || ledger.must_read_receipt(self.token.seq)?)
     }
 
-    fn run(&self, context: RequestContext<'_, '_>) -> Result<Receipted, Failure> {
+    fn run(&self, context: RequestContext<'_, '_>) -> Result<PendingAnswer, Failure> {
         if self.next.is_some() && context.may_wait() && context.ledger.has_backlog()? {
             context.tick()?;
         }
@@ -162,7 +152,7 @@ impl RequestKind for ReceiptRequest {
         let read = |transaction: &Transaction<'_>| {
             let (state, events) = (transaction.state(), transaction.events());
             if let Some(reason) = rejected(events) {
-                return Ok((Receipted::Rejected(token, reason.to_owned()), None));
+                return Ok((Err(late(token, reason)), None, None));
             }
             let used =
                 attempt_of(state, token).map(|(run, ..)| run.warnings(state.time, state.time));
@@ -182,39 +172,28 @@ impl RequestKind for ReceiptRequest {
             let next = self.next.as_ref();
             let next = next.and_then(|next| Task::dispatched(state, events, next.secret));
             let next = next.filter(|task| expect_held(state, task).is_ok());
-            let outcome = match next {
-                _ if self.next.is_none() => Receipted::Recorded(answer),
-                Some(task) => {
-                    Receipted::RecordedAndDispatched(answer, Box::new(task), worker.clone())
-                }
-                None => Receipted::NoNextStep(answer, None),
-            };
-            Ok::<_, Failure>((outcome, unchecked))
+            Ok::<_, Failure>((Ok(answer), next, unchecked))
         };
         // The receipt is recorded even if its answer cannot be read.
-        let (outcome, unchecked) = context.with_command(&command).transact(|transaction| {
-            transaction.record_receipt(next_claim.as_ref())?;
-            Ok(read(transaction))
-        })??;
+        let (recorded, task, unchecked) =
+            context.with_command(&command).transact(|transaction| {
+                transaction.record_receipt(next_claim.as_ref())?;
+                Ok(read(transaction))
+            })??;
+        let mut answer = match recorded {
+            Ok(answer) => answer,
+            Err(late) => return Ok(late),
+        };
         // No other command waits for the look at the folder of the work.
-        let outcome = outcome.with_unchecked(unchecked.and_then(Unchecked::text));
-        let Receipted::NoNextStep(answer, _) = outcome else { return Ok(outcome) };
-        let now = context.ledger.now();
-        let route = route.unwrap_or_default();
-        let nothing = context.read(|state| why_none(state, token, (&worker, &route), now))??;
-        Ok(Receipted::NoNextStep(answer, Some(nothing)))
-    }
-}
-
-impl Receipted {
-    fn with_unchecked(mut self, why: Option<String>) -> Self {
-        match &mut self {
-            Self::Recorded(answer)
-            | Self::RecordedAndDispatched(answer, ..)
-            | Self::NoNextStep(answer, _) => answer.unchecked = why,
-            Self::Rejected(..) => {}
+        answer.unchecked = unchecked.and_then(Unchecked::text);
+        let recorded = answer.pending();
+        if let Some(task) = task {
+            return Ok(recorded.and(PendingAnswer::task(Box::new(task), worker)));
         }
-        self
+        let Some(route) = &route else { return Ok(recorded) };
+        let now = context.ledger.now();
+        let nothing = context.read(|state| why_none(state, token, (&worker, route), now))??;
+        Ok(recorded.and(nothing.pending()))
     }
 }
 
@@ -264,25 +243,11 @@ impl ReceiptRequest {
     }
 }
 
-impl RequestAnswer for Receipted {
-    const TYPES: &'static [&'static str] =
-        &[ReceiptAnswer::WORD, TaskAnswer::WORD, NothingAnswer::WORD];
-
-    fn pending(self) -> PendingAnswer {
-        match self {
-            Self::Recorded(answer) | Self::NoNextStep(answer, None) => answer.pending(),
-            Self::RecordedAndDispatched(answer, task, worker) => {
-                answer.pending().and(PendingAnswer::task(task, worker))
-            }
-            Self::NoNextStep(answer, Some(nothing)) => answer.pending().and(nothing.pending()),
-            Self::Rejected(token, reason) => {
-                let error = Error::from(Rejection::StaleToken(token));
-                let mut answer = Answer::from(Failure::from(error));
-                answer.messages.push(format!("the receipt was recorded as rejected: {reason}"));
-                PendingAnswer::Complete(answer)
-            }
-        }
-    }
+/// The answer to a receipt that arrived after its attempt had ended, and was recorded as rejected.
+fn late(token: AttemptToken, reason: &str) -> PendingAnswer {
+    let mut answer = Answer::from(Failure::from(Error::from(Rejection::StaleToken(token))));
+    answer.messages.push(format!("the receipt was recorded as rejected: {reason}"));
+    PendingAnswer::Complete(answer)
 }
 
 /// The answer that explains why the worker gets no next step.
