@@ -7,9 +7,11 @@ use std::fs::{self, File};
 use plan_ledger::{Environment, Ledger};
 use serde_json::{Value, json};
 
+use crate::advice::{archived, flip_head, flip_header, flip_record, remove_head};
 use crate::command::{Place, Running, start, wait_until};
 use crate::http::{Address, stop};
 use crate::mcp::Client;
+use crate::printed_commands::commands;
 use crate::random_commands::play;
 
 /// What one interface says about a run, without the folder of the ledger and without distances in time.
@@ -139,6 +141,11 @@ fn one_answer(place: &Place, run: &str, servers: Option<&mut Servers>) -> Answer
         let lines = http.lines("viewer", &format!("GET /v1/runs/{name}"), &[], &Value::Null);
         let view = lines.iter().find(|line| line["type"] == "user_view").unwrap();
         assert_eq!(answer(place, &view["activity"], &view["actions"], "text"), said, "HTTP");
+        let live = http.body("viewer", &format!("/v1/page?run={name}"));
+        assert!(
+            lasting(place, &live).contains(&in_page(text)),
+            "the live page of {run} lacks {text:?}"
+        );
     }
     if runs.len() == 1 {
         let told = lasting(place, &told_by_hook(place));
@@ -242,23 +249,84 @@ fn interfaces_agree_about_two_runs() {
     servers.end();
 }
 
-/// Nothing is concluded from records that cannot be read.
+/// Nothing is concluded from records that cannot be read, by no interface, with and without a server.
 #[test]
 fn damage_makes_the_activity_of_a_run_unknown() {
+    for damage in [flip_record, flip_head, remove_head] {
+        for is_served in [false, true] {
+            let place = Place::planned("steps: [{id: a}, {id: b}]\n");
+            let token = place.ledger("claim --worker w --step a").code(0).token();
+            place.ledger(&format!("receipt {token} --output done")).code(0);
+            let mut servers = is_served.then(|| Servers::of(&place));
+            damage(&place.path(".ledger"));
+            let Answer { activity, next } = one_answer(&place, "plan", servers.as_mut());
+            assert_eq!((&activity["is"], &activity["for_people"]), (&"unknown".into(), &0.into()));
+            assert_eq!(next.len(), 1);
+            assert_eq!((next[0][0].as_str(), next[0][2].as_str()), ("verify", "ledger verify"));
+            let prime = place.ledger("prime").code(0);
+            let prime = prime.says(&["unknown: not all records can be read", "Damage: "]).out;
+            assert!(!prime.contains("Next:") && !prime.contains("steps are done"), "{prime}");
+            if let Some(servers) = servers {
+                servers.server.kill();
+            }
+        }
+    }
+}
+
+/// Story: the header of the only segment was damaged, and every view said that no run had been started, and how to start
+/// one.
+#[test]
+fn run_that_cannot_be_read_was_not_never_started() {
     let place = Place::planned("steps: [{id: a}, {id: b}]\n");
-    let token = place.ledger("claim --worker w --step a").code(0).token();
-    place.ledger(&format!("receipt {token} --output done")).code(0);
-    let log = place.path(".ledger/log");
-    let segment = fs::read_dir(log).unwrap().next().unwrap().unwrap().path();
-    let mut bytes = fs::read(&segment).unwrap();
-    let last = bytes.iter().rposition(|byte| *byte != 0).unwrap();
-    bytes[last - 40] ^= 1;
-    fs::write(&segment, bytes).unwrap();
-    let Answer { activity, next } = one_answer(&place, "plan", None);
-    assert_eq!((&activity["is"], &activity["for_people"]), (&"unknown".into(), &0.into()));
-    assert_eq!(next.len(), 1);
-    assert_eq!((next[0][0].as_str(), next[0][2].as_str()), ("verify", "ledger verify"));
-    place.ledger("prime").code(0).says(&["unknown: not all records can be read", "Damage: "]);
-    let prime = place.ledger("prime").out;
-    assert!(!prime.contains("Next:") && !prime.contains("steps are done"), "{prime}");
+    flip_header(&place.path(".ledger"));
+    let mut agent = Client::of_session(&place, &["--role", "viewer"]);
+    let told = agent.call("ledger_status", &json!({}))["status"].as_str().unwrap().to_owned();
+    let mut texts = vec![told_by_hook(&place), told];
+    for line in [
+        "status",
+        "next",
+        "questions",
+        "inspect",
+        "inspect runs",
+        "inspect plan",
+        "inspect why a",
+        "budget",
+        "plan review",
+        "resume",
+        "resume plan",
+        "get x",
+    ] {
+        let ended = place.ledger(line).code(4);
+        texts.push(format!("{line}: {}\n{}", ended.out, ended.err));
+    }
+    texts.push(place.ledger("prime").code(0).out);
+    for text in texts {
+        assert!(text.contains("damage") || text.contains("can be read"), "{text}");
+        for untrue in ["no run has been started", "no run yet", "ledger run", "ledger init"] {
+            assert!(!text.contains(untrue), "{untrue:?} in {text}");
+        }
+    }
+}
+
+/// An archive is only read: what waited when it was made is told, and nothing is offered.
+#[test]
+fn archive_offers_no_command() {
+    let place = archived().place;
+    let ledger = |line: &str| place.ledger(&format!("{line} --ledger old.tar"));
+    for line in ["status", "next", "questions", "inspect", "prime", "inspect why a"] {
+        let ended = ledger(line);
+        let told = format!("{}\n{}", ended.out, ended.err);
+        // The heading of the contents is no command.
+        let offered: Vec<String> =
+            commands(&told).into_iter().filter(|it| it != "ledger old.tar").collect();
+        assert_eq!(offered, Vec::<String>::new(), "{line}");
+    }
+    let next = ledger("next --json").lines().remove(0);
+    assert_eq!((&next["action"], &next["commands"]), (&"none".into(), &json!([])));
+    let status = ledger("status --json").lines();
+    let view = status.iter().find(|line| line["type"] == "user_view").unwrap();
+    assert_eq!(
+        (&view["activity"]["is"], &view["activity"]["start"]),
+        (&"failed".into(), &Value::Null)
+    );
 }

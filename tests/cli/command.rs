@@ -87,6 +87,20 @@ impl Place {
         command
     }
 
+    /// A command line for a shell in this folder, which finds this program by the name `ledger`.
+    pub(crate) fn shell(&self, line: &str) -> Command {
+        let programs = Path::new(PROGRAM).parent().unwrap();
+        let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+        let mut command = Command::new("sh");
+        command.args(["-c", line]).current_dir(self.folder.path()).stdin(Stdio::null());
+        for mark in MARKS {
+            command.env_remove(mark);
+        }
+        command.env("PATH", path).env("LEDGER_BY", "operator");
+        command.env("TALLY", self.path("tally")).env("XDG_STATE_HOME", self.state.path());
+        command
+    }
+
     /// Runs `ledger` with these words, split at spaces.
     pub(crate) fn ledger(&self, line: &str) -> Ended {
         self.ledger_with(&line.split_whitespace().collect::<Vec<_>>())

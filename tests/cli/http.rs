@@ -133,6 +133,14 @@ impl Address {
         self.view(path).header("etag").to_owned()
     }
 
+    /// The body of a view that must succeed.
+    #[track_caller]
+    pub(super) fn body(&self, role: &str, path: &str) -> String {
+        let reply = self.ask(role, &format!("GET {path}"), &[], "");
+        assert_eq!(reply.status, 200, "{path}: {reply:?}");
+        reply.body
+    }
+
     /// The lines of a response that must succeed.
     #[track_caller]
     pub(super) fn lines(

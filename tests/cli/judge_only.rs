@@ -694,7 +694,11 @@ fn judge_is_named_to_a_person_who_judges_a_command() {
     place
         .ledger("accept plan build --by ana")
         .code(6)
-        .complains(&["a judge checks the others: `ledger work plan --judge-only --wait`"]);
+        .complains(&["no text criterion is open; `ledger next plan` says what the step waits for"]);
+    let next = place.ledger("next plan").code(0).says(&["ledger plan approve plan --shown "]);
+    assert!(!next.out.contains("--judge-only"), "{}", next.out);
+    place.ledger("plan approve plan --by ana").code(0);
+    place.ledger("next plan").code(0).says(&["ledger work plan --judge-only --wait"]);
 }
 
 /// A fork runs what its parent may run.

@@ -462,7 +462,7 @@ fn delayed_step_is_started_earlier_by_a_person() {
     place
         .ledger(claim)
         .code(3)
-        .complains(&["step 1 (a) is delayed until 20", "`ledger retry plan a`"]);
+        .complains(&["step 1 (a) is delayed until 20", "a person ends the delay by a retry"]);
     place.write("bought", "");
     place.ledger("retry plan a --by ana").code(0).says(&["step 1 (a): retried"]);
     run.end().code(0);

@@ -7,6 +7,7 @@
 
 mod activities;
 mod acts;
+mod advice;
 mod agents;
 mod approval_shows;
 mod authority;

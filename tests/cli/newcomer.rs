@@ -162,3 +162,104 @@ fn errors_of_the_first_hour_name_a_way_on() {
     let name = "missing/x.html: cannot write the page";
     expect("report --html missing/x.html", 7, &[name]);
 }
+
+/// Story: `inspect myrn` said that there was no ledger of that name, and to create one.
+#[test]
+fn inspect_of_an_unknown_word_names_what_is_near() {
+    let place = Place::new();
+    place.write("nightly.yaml", "steps: [{id: build}]");
+    place.ledger("init").code(0);
+    place.ledger("plan propose nightly.yaml").code(0);
+    let hint = "hint: did you mean `ledger status --run nightly`?";
+    place.ledger("inspect nigtly").code(2).complains(&["`nigtly` is no view, no run", hint]);
+    let hint = "did you mean `ledger inspect step nightly build`?";
+    place.ledger("inspect buildd").code(2).complains(&[hint]);
+    let far = place.ledger("inspect BOGUS").code(2);
+    let far = far.complains(&["`BOGUS` is no view", "`ledger inspect --help` lists the views"]);
+    assert!(!far.err.contains("ledger init"), "{far:?}");
+    // A path is the path of a ledger.
+    place.ledger("inspect ./BOGUS").code(2).complains(&["no ledger at ./BOGUS"]);
+}
+
+/// Story: four hints of `resume` said `ledger run`, which said `ledger resume`.
+#[test]
+fn resume_that_starts_nothing_names_a_command_that_is_accepted() {
+    let place = Place::planned("steps: [{id: a, command: 'true'}]");
+    place.ledger("cancel plan").code(0);
+    let hint = "run plan is over; `ledger run PLAN --run NEW` starts another one";
+    place.ledger("resume").code(2).complains(&[hint]);
+    place.ledger("run plan.yaml --run other").code(0);
+
+    let place = Place::planned("failure: {rules: [{id: no, then: fail}]}\nsteps: [{id: a}]");
+    let token = place.ledger("claim").code(0).token();
+    place.ledger(&format!("receipt {token} --failed deterministic")).code(0);
+    let hint = "run plan failed: `ledger next plan` says what continues it";
+    place.ledger("resume plan").code(2).complains(&[hint]);
+    place.ledger("next plan").says(&["ledger retry plan a"]);
+}
+
+/// Story: a judge that found no ledger left a folder, which looked like a damaged one.
+#[test]
+fn judge_without_a_ledger_creates_nothing() {
+    let place = Place::new();
+    place.ledger("work --judge-only").code(2).complains(&["there is no such folder"]);
+    assert!(!place.path(".ledger").exists());
+}
+
+/// Story: of several failed steps, each had two commands, and the summary of a run had all answers once for each.
+#[test]
+fn several_failures_have_one_command() {
+    let place = Place::new();
+    let plan = "steps: [{id: a, command: 'exit 3'}, {id: b, command: 'exit 4'}, {id: c}]";
+    place.write("plan.yaml", plan);
+    let ended = place.ledger("run plan.yaml --worker true").code(3);
+    let ended = ended.says(&["2 questions are about failures", "ledger answer --all plan retry "]);
+    let single = regex::Regex::new(r"ledger answer \d").unwrap();
+    assert!(!single.is_match(&ended.out), "{}", ended.out);
+
+    let place = Place::planned(
+        "failure: {rules: [{id: no, then: fail}]}\nsteps: [{id: a}, {id: b}, {id: c}]",
+    );
+    for step in ["a", "b"] {
+        let token = place.ledger(&format!("claim --step {step}")).code(0).token();
+        place.ledger(&format!("receipt {token} --failed deterministic")).code(0);
+    }
+    let next = place.ledger("next plan").code(0);
+    let next = next.says(&["ledger retry plan ", "ledger skip plan a ", "ledger skip plan b "]);
+    assert!(!next.out.contains("ledger retry plan a"), "{}", next.out);
+    place.ledger("retry plan").code(0);
+    assert!(!place.ledger("next plan").code(0).out.contains("failed"));
+}
+
+/// Story: a decision that the ledger refuses was offered.
+#[test]
+fn only_possible_decisions_are_offered() {
+    for (fallback, is_offered) in [("", false), (", fallback: {value: {value: 1}}", true)] {
+        let plan = format!("failure: {{decider: external}}\nsteps: [{{id: a{fallback}}}]");
+        let place = Place::planned(&plan);
+        let token = place.ledger("claim").code(0).token();
+        place.ledger(&format!("receipt {token} --failed unknown")).code(0);
+        let next = place.ledger("next plan").code(0).says(&["ledger answer plan a retry "]);
+        assert_eq!(next.out.contains(" a fallback "), is_offered, "{}", next.out);
+        place.ledger("answer plan a fallback").code(if is_offered { 0 } else { 6 });
+    }
+}
+
+/// Story: the hint of a refused retry was refused.
+#[test]
+fn refused_retry_refers_to_what_comes_next() {
+    let place = Place::planned("steps: [{id: a, acceptance: [it is good]}]");
+    let token = place.ledger("claim").code(0).token();
+    place.ledger(&format!("receipt {token} --output done")).code(0);
+    place.ledger("retry plan a").code(6).complains(&["`ledger next plan`"]);
+}
+
+/// Story: with `LEDGER_DIR`, the commands of a view of another ledger were about that of the variable.
+#[test]
+fn commands_name_the_ledger_beside_the_variable() {
+    let place = Place::planned("steps: [{id: a, gate: {question: now?}}]");
+    place.ledger("init --ledger other").code(0);
+    let mut command = place.command(&["next", "--ledger", ".ledger"]);
+    let ended = super::command::start(command.env("LEDGER_DIR", "other")).end().code(0);
+    ended.says(&["ledger answer --ledger ./.ledger "]);
+}

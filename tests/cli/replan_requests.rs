@@ -307,7 +307,7 @@ fn fork_keeps_the_open_request() {
     place.ledger("run plan.yaml").code(3);
     let seq = place.state().seq;
     let forked = place.ledger(&format!("fork plan --at {seq} --name other")).code(0);
-    forked.complains(&["stays open", "`ledger plan withdraw other --reason WHY`"]);
+    forked.complains(&["stays open", "`ledger next other` says what answers it"]);
     place.ledger("run plan.yaml --run other").code(3).says(&["also business"]);
     place.ledger("plan withdraw other --by ana --reason fine").code(0);
     place.ledger("run plan.yaml --run other").code(0);

@@ -155,19 +155,15 @@ fn names_folder(matches: &ArgMatches) -> bool {
 /// The ledger of the command, from an option or an argument. An argument without a file or folder
 /// is ignored: it may be a misspelled view, or the name of a run.
 fn ledger_of(matches: &ArgMatches) -> Option<PathBuf> {
-    let mut matches = matches;
-    while let Some((_, inner)) = matches.subcommand() {
-        matches = inner;
-    }
-    let is_option = |id: &str| {
-        matches.value_source(id) == Some(ValueSource::EnvVariable)
-            || std::env::args_os().any(|word| word.to_string_lossy().starts_with("--ledger"))
-    };
     let named = |id: &str| {
         let ledger = matches.try_get_one::<PathBuf>(id).ok().flatten().cloned()?;
-        Some(ledger).filter(|ledger| ledger.exists() || is_option(id))
+        let is_option = matches.value_source(id) == Some(ValueSource::EnvVariable)
+            || std::env::args_os().any(|word| word.to_string_lossy().starts_with("--ledger"));
+        Some(ledger).filter(|ledger| ledger.exists() || is_option)
     };
-    named("dir").or_else(|| named("ledger"))
+    // `ledger inspect DIR VIEW` has the folder before the view.
+    let inner = matches.subcommand().and_then(|(_, inner)| ledger_of(inner));
+    inner.or_else(|| named("dir")).or_else(|| named("ledger"))
 }
 
 /// The ledger that this command line names with `--ledger`, else `LEDGER_DIR`, else the one that is found.

@@ -66,8 +66,8 @@ pub use shell::{
 };
 pub use views::*;
 pub use waiting::{
-    PendingJson, WaitingItem, WaitsFor, approve_version, decide_failure, perform, plan_file,
-    raise_by, rejected_text, resolve_outcome, show_step, start_judge, start_runner, waiting_items,
+    PendingJson, WaitingItem, WaitsFor, approve_version, perform, plan_file, raise_by,
+    rejected_text, resolve_outcome, show_step, start_judge, start_runner, waiting_items,
     waiting_texts,
 };
 pub use words::*;

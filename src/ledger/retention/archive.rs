@@ -204,7 +204,7 @@ impl Environment {
         let storage = storage.map_err(|error| match error.kind() {
             std::io::ErrorKind::Unsupported => {
                 Error::new(ErrorKind::NotALedger, "this file is not an archive")
-                    .with_hint("name a folder of `ledger init`, or a file of `ledger archive`")
+                    .with_hint("name the folder of a ledger, or the file of an archive")
                     .at_path(path)
             }
             std::io::ErrorKind::InvalidData => {

@@ -19,6 +19,7 @@ use crate::plan::state::State;
 use crate::plan::state::compact::step::CompactStep;
 use crate::plan::state::run::Run;
 use crate::plan::value::ids::{RunId, StepNumber, Timestamp};
+use crate::plan::value::text::Text;
 
 pub(super) fn request(
     state: &State,
@@ -116,6 +117,26 @@ pub(super) fn decide_failure(
     (rule, reason, by): (&str, &str, &str),
 ) -> Result<Vec<Event>, Rejection> {
     let run = running_run(state, run)?;
+    let decided = decidable(run, now, number, (*decision, class))?;
+    if let Some(from) = from {
+        step_of(run, from)?;
+    }
+    let decided = FailureDecided {
+        rule: rule.to_owned(),
+        reason: reason.into(),
+        by: by.to_owned(),
+        ..decided
+    };
+    Ok(decision_events(run, number, decided, from, now))
+}
+
+/// A decision that the external decider may make, without its author and its reason.
+fn decidable(
+    run: &Run,
+    now: Timestamp,
+    number: StepNumber,
+    (decision, class): (Decision, Option<FailureClass>),
+) -> Result<FailureDecided, Rejection> {
     let step = step_of(run, number)?;
     let is_external =
         run.plan().is_some_and(|plan| plan.header().failure.decider == Decider::External);
@@ -130,28 +151,42 @@ pub(super) fn decide_failure(
         return Err(Rejection::ReplanIsOpen(open.seq));
     }
     let class = class.unwrap_or(reported);
-    if let Some(from) = from {
-        step_of(run, from)?;
-    }
-    if *decision == Decision::Fallback && !may_fall_back(run, number, now) {
+    if decision == Decision::Fallback && !may_fall_back(run, number, now) {
         return Err(Rejection::NoFallback(number));
     }
     let failure = FailedAttempt::of(run, number, attempt, class, message);
-    if repeats_work(run, number, *decision) && !failure.may_be_repeated() {
+    if repeats_work(run, number, decision) && !failure.may_be_repeated() {
         return Err(Rejection::MustNotBeRepeated(number, failure.disposition()));
     }
-    let disposition = failure.disposition();
-    let decided = FailureDecided {
+    Ok(FailureDecided {
         token: attempt.token,
         class,
-        decision: *decision,
-        rule: rule.to_owned(),
-        reason: reason.into(),
-        disposition,
+        decision,
+        rule: String::new(),
+        reason: Text::default(),
+        disposition: failure.disposition(),
         then: AfterFailure::Over,
-        by: by.to_owned(),
-    };
-    Ok(decision_events(run, number, decided, from, now))
+        by: String::new(),
+    })
+}
+
+impl Run {
+    /// The decisions that the external decider may make now about the failure of a step.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn possible_decisions(&self, number: StepNumber, now: Timestamp) -> Vec<Decision> {
+        let all = [
+            Decision::Retry,
+            Decision::Fail,
+            Decision::Fallback,
+            Decision::Replan,
+            Decision::Escalate,
+            Decision::Abort,
+        ];
+        let is_possible =
+            |decision: &Decision| decidable(self, now, number, (*decision, None)).is_ok();
+        all.into_iter().filter(is_possible).collect()
+    }
 }
 
 /// Whether a decision repeats the work of a failed attempt, by the same or another owner or step.

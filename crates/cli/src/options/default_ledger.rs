@@ -38,6 +38,17 @@ pub(crate) fn default_ledger() -> PathBuf {
     FOUND.get_or_init(find).clone()
 }
 
+/// A ledger that a command line names. Commands name no `.ledger` in what they print, so where `LEDGER_DIR` names another
+/// one, the folder is named as a path.
+pub(crate) fn named(ledger: PathBuf) -> PathBuf {
+    let own = Path::new(OWN_LEDGER);
+    let is_other = |dir: std::ffi::OsString| !dir.is_empty() && Path::new(&dir) != own;
+    if ledger == own && std::env::var_os("LEDGER_DIR").is_some_and(is_other) {
+        return Path::new(".").join(own);
+    }
+    ledger
+}
+
 /// The lost ledger that a command in this folder would use: the nearest one, or that of the main
 /// worktree.
 pub(crate) fn gone_ledger_of(folder: &Path) -> Option<PathBuf> {

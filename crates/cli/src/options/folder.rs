@@ -8,7 +8,7 @@ use clap::Args;
 
 use crate::output::Failure;
 
-use super::default_ledger::default_ledger;
+use super::default_ledger::{default_ledger, named};
 
 const HELP: &str = "The ledger's folder; to read it, also the path of an archive's file \
                     [env: LEDGER_DIR] [default: the nearest .ledger, here or in a folder above]";
@@ -24,6 +24,11 @@ pub(crate) struct LedgerFolder {
 }
 
 impl LedgerFolder {
+    /// Whether it is given as an argument, and not as an option.
+    pub(crate) fn is_argument(&self) -> bool {
+        self.dir.is_some()
+    }
+
     /// The ledger's folder.
     ///
     /// # Errors
@@ -37,7 +42,7 @@ impl LedgerFolder {
                 );
                 Err(Failure::Usage(message))
             }
-            (Some(dir), None) | (None, Some(dir)) => Ok(dir.clone()),
+            (Some(dir), None) | (None, Some(dir)) => Ok(named(dir.clone())),
             (None, None) => {
                 let dir = std::env::var_os("LEDGER_DIR").map_or_else(default_ledger, PathBuf::from);
                 if dir.as_os_str().is_empty() {

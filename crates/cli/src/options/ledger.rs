@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
+use clap::builder::{PathBufValueParser, TypedValueParser as _};
 
 use plan_ledger::{Environment, Error, Ledger, Result as LedgerResult};
 
@@ -17,7 +18,7 @@ use crate::protocol::Answer;
 use crate::requests::Request;
 use crate::server::{Client, open_in_turn};
 
-use super::default_ledger::default_ledger;
+use super::default_ledger::{default_ledger, named};
 
 /// The ledger.
 #[derive(Debug, Clone, Args)]
@@ -25,6 +26,7 @@ pub(crate) struct LedgerOption {
     /// The ledger's folder [default: the nearest .ledger, here or in a folder above]
     #[arg(long = "ledger", value_name = "DIR", env = "LEDGER_DIR", hide_env_values = true)]
     #[arg(default_value_os_t = default_ledger(), hide_default_value = true)]
+    #[arg(value_parser = PathBufValueParser::new().map(named))]
     pub(crate) dir: PathBuf,
 }
 

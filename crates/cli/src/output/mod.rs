@@ -8,9 +8,9 @@
 //!
 //! The exit code names the class of the outcome: see [`Code`].
 
-/// The way to continue with a damaged ledger.
+/// The way to continue with a damaged ledger, which its reader names.
 pub(crate) const DAMAGE_HINT: &str = "restore a backup, or save what can be read with `ledger recover \
-                                      DIR --export NEW`";
+                                      --export NEW`";
 
 mod absent_runner;
 mod atomic_file;

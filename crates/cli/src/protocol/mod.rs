@@ -18,7 +18,8 @@ pub(crate) use amounts::{LEASE_HELP, parse_lease, parse_money, parse_seconds, pa
 pub use answer::{AckedBy, Answer};
 pub use failure::{Code, Failure, Missing, code_of};
 pub(crate) use failure::{
-    ErrorLine, error_line, expect_short_numbers, plan_too_long, split_hint, text_of_error, too_long,
+    ErrorLine, error_line_of_check, error_line_of_view, expect_short_numbers, plan_too_long,
+    split_hint, text_of_error, too_long,
 };
 pub(crate) use gone::{CLAIM_EXTENSION, claim_record, claims_folder, gone_attempts, gone_text};
 pub use hand_off::{

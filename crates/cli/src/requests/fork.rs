@@ -15,8 +15,7 @@ use crate::protocol::Failure;
 use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::find::{
-    check_name, open_request, open_request_text, request_command, run_of, run_or_only, run_status,
-    step_of,
+    check_name, open_request, request_command, run_of, run_or_only, run_status, step_of,
 };
 use super::kind::RequestKind;
 use super::members::{Author, RunArg};
@@ -136,14 +135,21 @@ impl AnswerLine for ForkAnswer {
     const WORD: &'static str = "forked";
 
     fn messages(&self) -> Vec<String> {
-        let request = self.open_request.map(|seq| open_request_text(&self.run, seq));
+        // An agent may be the reader, and a person's command is not for it.
+        let next = || request_command("next", &[&self.run]);
+        let request = self.open_request.map(|seq| {
+            format!(
+                "the request for a new plan (record {seq}) stays open: `{}` says what answers it",
+                next()
+            )
+        });
         let begun = (!self.begun_before.is_empty()).then(|| {
             format!(
-                "begun in run {} and not to be done twice: {}; run {} is paused: skip what was done, then `{}`",
+                "begun in run {} and not to be done twice: {}; run {} is paused: skip what was done; `{}` says what continues it",
                 self.parent,
                 self.begun_before.join(", "),
                 self.run,
-                request_command("unpause", &[&self.run])
+                next()
             )
         });
         request.into_iter().chain(begun).collect()

@@ -123,9 +123,9 @@ fn open_step_criteria(run: &Run, number: StepNumber) -> Result<(AttemptToken, Ve
     let open = open_text(&criteria, |index| attempt.verdicts.contains_key(index));
     if open.is_empty() {
         return Err(Failure::Rejected(format!(
-            "{}: no text criterion is open; a judge checks the others: `{} --judge-only --wait`",
+            "{}: no text criterion is open; `{}` says what the step waits for",
             name(run, number),
-            request_command("work", &[&run.name])
+            request_command("next", &[&run.name])
         )));
     }
     Ok((attempt.token, open))

@@ -15,7 +15,7 @@ use plan_ledger::{
 use crate::protocol::{Code, StepName, counted};
 
 use super::answer_line::AnswerLine;
-use super::find::{request_command, run_status};
+use super::find::run_status;
 
 /// The maximum number of claims in a message.
 const NAMED_MAX: usize = 3;
@@ -106,14 +106,14 @@ impl NothingAnswer {
     }
 }
 
-/// The reason for the delay of a step, and the command that starts it earlier.
+/// The reason for the delay of a step, and who ends it earlier. The reader may be an agent, so the command of a person
+/// is not named.
 fn delayed_text(run: &Run, number: StepNumber) -> String {
     let is_own = |timer: &Timer| matches!(timer, Timer::Delay(of) if *of == number);
     let due = run.timers.iter().find(|(_, timer)| is_own(timer));
     let until = due.map_or_else(String::new, |(due, _)| format!(" until {}", time_text(*due)));
     let step = StepName::of(run, number);
-    let retry = request_command("retry", &[&run.name, &step.id]);
-    format!("{step} is delayed{until}; a person ends the delay with `{retry}`")
+    format!("{step} is delayed{until}; a person ends the delay by a retry")
 }
 
 /// The number of open questions of a run.

@@ -155,11 +155,11 @@ impl RetryRequest {
             ),
             StepStatus::Reported if run.waits_to_request(number) => format!(
                 "the worker of {step} requests another plan, which waits for an earlier request: `{}`",
-                request_command("status", &[&run.name])
+                request_command("next", &[&run.name])
             ),
             StepStatus::Reported => format!(
                 "{step} waits for a verdict or a decision: `{}`",
-                request_command("status", &[&run.name])
+                request_command("next", &[&run.name])
             ),
             StepStatus::Gated => {
                 format!("{step} waits for an answer: `{}`", request_command("questions", &[]))

@@ -15,7 +15,7 @@ use super::answer::Reply;
 use super::answer_line::AnswerLine;
 use super::commands_approval::approval_of_commands;
 use super::context::RequestContext;
-use super::find::{begins_with, run_after, run_or_only, run_status};
+use super::find::{begins_with, request_command, run_after, run_or_only, run_status};
 use super::kind::RequestKind;
 use super::members::{Author, RunArg};
 use super::rules::{HttpMethod, Role, Rules};
@@ -102,11 +102,11 @@ impl ReviewRequest {
                 let message = format!("run {}: no version waits for review", run.name);
                 return Err(Failure::Rejected(message));
             };
-            self.expect_shown(run.active, active.hash)?;
+            self.expect_shown(&run.name, run.active, active.hash)?;
             return Ok(command);
         };
         let hash = proposed.hash;
-        self.expect_shown(version, hash)?;
+        self.expect_shown(&run.name, version, hash)?;
         if let Some((id, question)) = question_about(run, version) {
             let answer = match self.review {
                 Review::Approved => YES,
@@ -119,14 +119,15 @@ impl ReviewRequest {
         Ok(Command::ReviewPlan { run: run.id, version, hash, review: self.review, by, note })
     }
 
-    fn expect_shown(&self, version: u32, hash: ContentHash) -> Result<(), Failure> {
+    fn expect_shown(&self, run: &str, version: u32, hash: ContentHash) -> Result<(), Failure> {
         let Some(seen) = self.shown.as_ref().filter(|seen| !begins_with(hash, seen)) else {
             return Ok(());
         };
         let found = hash.short();
         Err(Failure::Rejected(format!(
             "you were shown {seen}, but version {version} is {found}: read it again with \
-             `ledger plan review`"
+             `{}`",
+            request_command("plan review", &[run])
         )))
     }
 

@@ -12,7 +12,7 @@ use plan_ledger::{Ending, Run, RunStatus, State, StepNumber, StepStatus, Timesta
 
 use crate::advice::Advice;
 use crate::runner::{KnownRunner, RunnerPresence, gone_steps, steps_in_flight};
-use crate::waiting::{WaitingItem, WaitsFor, start_runner};
+use crate::waiting::{WaitingItem, WaitsFor, start_judge, start_runner};
 use crate::words::{WorkerKind, counted_of, paused_text};
 
 /// One thing that a run does, or waits for.
@@ -114,10 +114,26 @@ impl RunActivity {
         let is_missed =
             is_for_runner || all.contains(&Activity::Stopped) || runner.resume.is_some();
         let absence = runner.absence().filter(|_| is_open && is_missed);
-        let start = absence.is_some().then(|| start_or_resume(run, runner, ledger));
+        // Where only a judge is missing, a runner that an agent starts would check nothing.
+        let is_check = matches!(activity, Activity::Checking { .. }) && runner.resume.is_none();
+        let start = absence.is_some().then(|| {
+            if is_check {
+                start_judge(&run.name, ledger)
+            } else {
+                start_or_resume(run, runner, ledger)
+            }
+        });
         let people = items.iter().filter(|item| item.needs_person()).count();
         let for_people = u32::try_from(people).unwrap_or(u32::MAX);
         Self { activity, others: all, for_people, absence, start }
+    }
+}
+
+impl RunActivity {
+    /// The same in an archive, which is only read: nothing is started there.
+    #[must_use]
+    pub fn in_archive(self) -> Self {
+        Self { absence: None, start: None, ..self }
     }
 }
 

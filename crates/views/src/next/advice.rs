@@ -7,8 +7,10 @@ use plan_ledger::Run;
 use super::item::NextItem;
 use crate::activity::start_or_resume;
 use crate::advice::Advice;
+use crate::approval::is_unapproved;
 use crate::runner::KnownRunner;
-use crate::waiting::{WaitingItem, answer_all, retry_or_skip, start_judge};
+use crate::waiting::{WaitingItem, answer_all, retry_or_skip, skip, start_judge};
+use crate::words::StepName;
 
 impl NextItem {
     /// Its commands, for every reader.
@@ -19,7 +21,7 @@ impl NextItem {
         let name = run.name.as_str();
         match self {
             Self::Waiting(WaitingItem::Checks { .. } | WaitingItem::PlanChecks { .. }) => {
-                if runner.is_checked() {
+                if runner.is_checked() || is_unapproved(run) {
                     return Vec::new();
                 }
                 std::iter::once(start_judge(name, ledger)).chain(resume()).collect()
@@ -37,18 +39,13 @@ impl NextItem {
             Self::Damaged => vec![Advice::new("verify", ledger, &[], "lists all damage")],
             Self::Dispatch { .. } => resume().into_iter().collect(),
             Self::Failed { step, is_over: false } => retry_or_skip(step, name, ledger),
+            Self::FailedSteps { steps, .. } => retry_all_or_skip(steps, name, ledger),
             Self::RunFailed { steps, .. } => {
-                let each = steps.iter().map(|step| retry_or_skip(step, name, ledger));
-                let (retries, others): (Vec<_>, Vec<_>) = each
-                    .flatten()
-                    .partition(|advice| advice.arguments.starts_with(&["retry".into()]));
-                let all = (steps.len() != 1)
-                    .then(|| Advice::new("retry", ledger, &[name], "retries what failed"));
                 let again = resume().map(|advice| Advice {
                     effect: "retries all failed steps".to_owned(),
                     ..advice.with_word("--retry-failed")
                 });
-                retries.into_iter().chain(all).chain(others).chain(again).collect()
+                retry_all_or_skip(steps, name, ledger).into_iter().chain(again).collect()
             }
             Self::Proposal { file, .. } => {
                 let words = [file, "--run", name];
@@ -64,18 +61,30 @@ impl NextItem {
             | Self::Delayed { .. }
             | Self::InFlight { .. }
             | Self::Failed { .. }
+            | Self::Archived
             | Self::Over
             | Self::Stuck { .. } => Vec::new(),
         }
     }
 
     /// Whether one of its commands starts the last runner again.
-    pub(super) fn starts_runner(&self, runner: &KnownRunner<'_>) -> bool {
+    pub(super) fn starts_runner(&self, run: &Run, runner: &KnownRunner<'_>) -> bool {
         match self {
             Self::Waiting(WaitingItem::Checks { .. } | WaitingItem::PlanChecks { .. }) => {
-                !runner.is_checked()
+                !runner.is_checked() && !is_unapproved(run)
             }
             _ => matches!(self.word(), "resume" | "take_over" | "dispatch"),
         }
     }
+}
+
+/// The commands about failed steps: one retries all of them, and each can be skipped. Without a step, the criteria of
+/// the plan failed.
+fn retry_all_or_skip(steps: &[StepName], run: &str, ledger: &Path) -> Vec<Advice> {
+    if let [step] = steps {
+        return retry_or_skip(step, run, ledger);
+    }
+    let all = Advice::new("retry", ledger, &[run], "retries what failed");
+    let skips = steps.iter().map(|step| skip(&step.argument(), run, ledger));
+    std::iter::once(all).chain(skips).collect()
 }

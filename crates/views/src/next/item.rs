@@ -112,6 +112,13 @@ pub enum NextItem {
         /// Whether the run has ended, so that nothing can be decided.
         is_over: bool,
     },
+    /// Several steps failed permanently and block their dependents.
+    FailedSteps {
+        /// The first of them.
+        steps: Vec<StepName>,
+        /// How many more.
+        more: u32,
+    },
     /// The run failed.
     RunFailed {
         /// The first of its failed steps; none if its own criteria failed.
@@ -132,6 +139,8 @@ pub enum NextItem {
     },
     /// Records are missing, so it is unknown what comes next.
     Damaged,
+    /// The records are an archive, which is only read.
+    Archived,
     /// The run is over.
     Over,
     /// Nothing moves the run by itself.
@@ -158,10 +167,12 @@ impl NextItem {
             Self::Capped { .. } => "capped",
             Self::Stopping { .. } => "stop",
             Self::Limit { .. } | Self::Delayed { .. } | Self::InFlight { .. } => "wait",
-            Self::Failed { is_over: false, .. } | Self::RunFailed { .. } => "retry",
+            Self::Failed { is_over: false, .. }
+            | Self::FailedSteps { .. }
+            | Self::RunFailed { .. } => "retry",
             Self::Proposal { is_failed: true, .. } => "replan",
             Self::Proposal { .. } => "propose",
-            Self::Failed { .. } | Self::Over | Self::Stuck { .. } => "none",
+            Self::Failed { .. } | Self::Archived | Self::Over | Self::Stuck { .. } => "none",
         }
     }
 
@@ -180,12 +191,14 @@ impl NextItem {
             | Self::Stopping { .. }
             | Self::Failed { is_over: true, .. }
             | Self::Damaged
+            | Self::Archived
             | Self::Over
             | Self::Stuck { .. } => NextGroup::Next,
             Self::Limit { .. } | Self::Delayed { .. } | Self::InFlight { .. } => NextGroup::Wait,
             Self::Waiting(_)
             | Self::AnswerAll { .. }
             | Self::Failed { .. }
+            | Self::FailedSteps { .. }
             | Self::RunFailed { .. }
             | Self::Proposal { .. } => NextGroup::Person,
         }
@@ -247,7 +260,7 @@ impl NextItem {
             Self::TakeOver { step, .. }
             | Self::Dispatch { step, .. }
             | Self::Failed { step, .. } => Some(step),
-            Self::RunFailed { steps, .. } => steps.first(),
+            Self::FailedSteps { steps, .. } | Self::RunFailed { steps, .. } => steps.first(),
             Self::Stuck { step } => step.as_ref(),
             _ => None,
         }

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::activity::{RunActivity, RunProgress};
 use crate::advice::{Advice, Audience};
+use crate::approval::is_unapproved;
 use crate::render::{escape_control, escape_lines};
 use crate::runner::KnownRunner;
 use crate::shell::shell_command;
@@ -39,6 +40,8 @@ pub struct KnownRun<'a> {
     pub now: Timestamp,
     /// For whom the views are.
     pub reader: Audience,
+    /// Whether the ledger is an archive, which is only read.
+    pub is_archive: bool,
 }
 
 impl KnownRun<'_> {
@@ -46,7 +49,8 @@ impl KnownRun<'_> {
     #[must_use]
     pub fn activity(&self) -> RunActivity {
         let of = (self.state, self.run);
-        RunActivity::of(of, &self.runner, self.waiting.as_deref(), self.ledger)
+        let stands = RunActivity::of(of, &self.runner, self.waiting.as_deref(), self.ledger);
+        if self.is_archive { stands.in_archive() } else { stands }
     }
 
     /// How far the run is.
@@ -70,7 +74,11 @@ impl KnownRun<'_> {
     /// An item with the commands for the reader.
     #[must_use]
     pub fn action(&self, item: NextItem) -> NextAction {
-        let advice = item.advice(self.run, &self.runner, self.ledger);
+        let advice = if self.is_archive {
+            Vec::new()
+        } else {
+            item.advice(self.run, &self.runner, self.ledger)
+        };
         let escaped = |lines: Vec<String>| -> Vec<String> {
             lines.iter().map(|line| escape_control(line)).collect()
         };
@@ -78,7 +86,7 @@ impl KnownRun<'_> {
             item.waiting(),
             Some(WaitingItem::Checks { .. } | WaitingItem::PlanChecks { .. })
         );
-        let missing = match is_check && !self.runner.is_checked() {
+        let missing = match is_check && !self.runner.is_checked() && !is_unapproved(self.run) {
             false => "",
             true if self.is_for_agent() => "; none is at work until a person starts one",
             true => "; none is at work",
@@ -103,7 +111,11 @@ impl KnownRun<'_> {
     #[must_use]
     pub fn actions(&self) -> Vec<NextAction> {
         let of = (self.state, self.run);
-        let items = next_items(of, &self.runner, self.waiting.clone(), self.now);
+        let items = if self.is_archive {
+            vec![NextItem::Archived]
+        } else {
+            next_items(of, &self.runner, self.waiting.clone(), self.now)
+        };
         let mut actions = self.actions_of(items);
         if let (Some(first), Some(begin)) = (actions.first_mut(), first_action(self.run)) {
             let begin = escape_control(&begin);

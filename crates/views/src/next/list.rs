@@ -129,9 +129,9 @@ fn running(
         items.push(NextItem::InFlight { attempts: in_flight });
     }
     let failed = failed_steps(run).filter(|step| Some(step.number) != of_request);
-    items.extend(failed.map(|step| NextItem::Failed { step, is_over: false }));
+    items.extend(failed_item(failed.collect()));
     let is_missing = runner.resume.is_some() && run.count(StepStatus::Dispatched) == 0;
-    let is_started = items.iter().any(|item| item.starts_runner(runner));
+    let is_started = items.iter().any(|item| item.starts_runner(run, runner));
     if let Some(absence) = absence.filter(|_| is_missing && !is_started) {
         items.push(NextItem::Runner { absence });
     }
@@ -164,6 +164,16 @@ fn failed_steps(run: &Run) -> impl Iterator<Item = StepName> {
 
 /// Maximum number of failed steps that are named.
 const NAMED_MAX: usize = 5;
+
+/// The item of failed steps of an open run: one retry is enough for all of them.
+fn failed_item(mut steps: Vec<StepName>) -> Option<NextItem> {
+    if steps.len() < 2 {
+        return steps.pop().map(|step| NextItem::Failed { step, is_over: false });
+    }
+    let more = number(steps.len().saturating_sub(NAMED_MAX));
+    steps.truncate(NAMED_MAX);
+    Some(NextItem::FailedSteps { steps, more })
+}
 
 /// A failed run: retry its failed steps or continue without them, if that can help.
 fn failed_run(run: &Run) -> NextItem {

@@ -66,6 +66,10 @@ impl NextItem {
             Self::Failed { step, is_over: false } => {
                 format!("{} failed permanently: retry or skip it", step.short())
             }
+            Self::FailedSteps { steps, more } => {
+                let steps = failed_text(steps, *more);
+                format!("{steps} failed permanently: retry them, or skip each")
+            }
             Self::RunFailed { steps, more, lacks_replans } => {
                 let hint = if *lacks_replans { NO_REPLANS } else { "" };
                 let what = failed_text(steps, *more);
@@ -77,6 +81,10 @@ impl NextItem {
             Self::Proposal { reason, .. } => format!("{reason}; change the plan and propose it"),
             Self::Damaged => {
                 "not all records can be read, so it is unknown what comes next".to_owned()
+            }
+            Self::Archived => {
+                "nothing: this is an archive, which is only read; a run continues in its ledger"
+                    .to_owned()
             }
             Self::Over => "nothing: the run is over".to_owned(),
             Self::Stuck { .. } => {

@@ -12,7 +12,7 @@ use plan_ledger::{ContentHash, Cost, Ending, Error, RunId, RunStatus, Timestamp,
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::damage::{Finding, findings};
+use super::damage::{Finding, findings, no_run_text};
 use super::health::{HealthWord, LedgerHealthJson, OpeningJson};
 use super::run::RunView;
 use crate::json::TimeJson;
@@ -267,7 +267,7 @@ impl<'a> Contents<'a> {
             }
             _ if fold.state.runs.is_empty() => {
                 document.gap();
-                document.line("no run has been started");
+                document.line(no_run_text(self.is_good));
             }
             _ => {}
         }

@@ -25,6 +25,12 @@ pub fn lost_text(state: &State) -> Option<String> {
     ))
 }
 
+/// What a view says that shows no run. Nothing is concluded from records that cannot be read.
+#[must_use]
+pub fn no_run_text(is_good: bool) -> &'static str {
+    if is_good { "no run has been started" } else { "no run can be read" }
+}
+
 /// A JSON line for each recorded loss.
 pub fn lost_lines(state: &State) -> impl Iterator<Item = LostLine> {
     state.lost.iter().map(|(first, last)| LostLine { first_seq: *first, last_seq: *last })

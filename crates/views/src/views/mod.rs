@@ -59,7 +59,8 @@ pub use contents::{Contents, EndedRunLine, LedgerLine, any_header};
 pub use cost::{Costs, RunCostLine, StepCostLine};
 pub use damage::{
     DamageLine, DerivedDamageLine, Finding, LostLine, damage_document, damage_text,
-    derived_damage_document, findings, lost_lines, lost_records_text, lost_text, unread_document,
+    derived_damage_document, findings, lost_lines, lost_records_text, lost_text, no_run_text,
+    unread_document,
 };
 pub use decisions::{DecisionLine, decisions, decisions_document};
 pub use execution_state::{ExecutionStateLine, finished_steps};

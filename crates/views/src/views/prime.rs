@@ -44,6 +44,9 @@ pub struct PrimeLine {
     pub start: Option<Advice>,
     /// The active runs, if there are several and none was named.
     pub active_runs: Vec<String>,
+    /// Whether other runs are active, too, so that a command has to name the run.
+    #[serde(skip)]
+    pub is_one_of_several: bool,
     /// What people answered about the steps in `claimed` and `ready`, with a note: the last answer for each.
     pub answers: Vec<AnswerNoteJson>,
     /// The rest of the run's budget; absent limits are unlimited.
@@ -485,7 +488,9 @@ fn end(line: &PrimeLine) -> String {
     }
     let has_work = line.status.as_ref().is_some_and(|status| status == "running");
     if has_work || !line.active_runs.is_empty() {
-        end.push_str(HOW_TO_WORK);
+        let is_only = line.active_runs.is_empty() && !line.is_one_of_several;
+        let claim = if is_only { "ledger claim --worker" } else { "ledger claim RUN --worker" };
+        end.push_str(&HOW_TO_WORK.replace("ledger claim --worker", claim));
     }
     end
 }

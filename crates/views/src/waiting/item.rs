@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use plan_ledger::plan::{BudgetPart, ExecutedPart, PauseCause, QuestionBody, QuestionSubject};
+use plan_ledger::plan::{
+    BudgetPart, Decision, ExecutedPart, PauseCause, QuestionBody, QuestionSubject,
+};
 use plan_ledger::{ContentHash, QuestionId, ReplanTrigger, Run, Timestamp};
 
 use crate::words::StepName;
@@ -120,6 +122,8 @@ pub enum WaitingItem {
         step: StepName,
         /// The reason why the attempt failed, in one line if it is known.
         message: String,
+        /// The decisions that are possible.
+        decisions: Vec<Decision>,
     },
     /// The outcome of a lost attempt.
     OutcomeUnknown {

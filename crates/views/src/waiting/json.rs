@@ -169,7 +169,7 @@ impl From<&WaitingItem> for PendingJson {
                 step: from.map(|step| step.id),
                 trigger,
             },
-            WaitingItem::Decision { step: StepName { number, id: step }, message } => {
+            WaitingItem::Decision { step: StepName { number, id: step }, message, .. } => {
                 Self::Decision { message, number, step }
             }
             WaitingItem::Verdicts { step: StepName { number, id: step }, criteria } => {

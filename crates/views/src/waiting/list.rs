@@ -121,16 +121,12 @@ fn questions(run: &Run) -> impl Iterator<Item = WaitingItem> {
     run.asked_questions().map(|(id, question)| question_item(run, id, question))
 }
 
-/// Proposed versions that may still become active and that no open question covers.
-fn reviews(run: &Run) -> impl Iterator<Item = WaitingItem> {
-    let asked = |version: u32| {
-        let subject = QuestionSubject::Plan { version };
-        run.asked_questions().any(|(_, question)| question.asked.subject == subject)
-    };
-    let proposed = run.numbered_versions().filter(move |(number, version)| {
-        version.review.is_none() && *number > run.active && !asked(*number)
-    });
-    proposed.map(|(version, proposed)| WaitingItem::Review { version, hash: proposed.hash })
+/// The proposed version that may still become active, if no open question covers it. Earlier ones are superseded.
+fn reviews(run: &Run) -> Option<WaitingItem> {
+    let (version, proposed) = run.newest_proposal()?;
+    let subject = QuestionSubject::Plan { version };
+    let is_asked = run.asked_questions().any(|(_, question)| question.asked.subject == subject);
+    (!is_asked).then_some(WaitingItem::Review { version, hash: proposed.hash })
 }
 
 /// The pending items of the plan's own criteria, once its steps are settled.
@@ -158,7 +154,10 @@ fn reported(run: &Run, number: StepNumber) -> Vec<WaitingItem> {
             let checks = is_checked.then_some(WaitingItem::Checks { step, criteria: checks });
             verdicts.into_iter().chain(checks).collect()
         }
-        Some(attempt) => vec![WaitingItem::Decision { step, message: failure(attempt) }],
+        Some(attempt) => {
+            let decisions = run.possible_decisions(number, attempt.dispatched);
+            vec![WaitingItem::Decision { step, message: failure(attempt), decisions }]
+        }
     }
 }
 

@@ -12,7 +12,7 @@ pub use answers::{raise_by, waiting_texts};
 pub use item::{WaitingItem, WaitsFor};
 pub use json::PendingJson;
 pub use list::{plan_file, rejected_text, waiting_items};
-pub(crate) use resolve::retry_or_skip;
 pub use resolve::{
-    approve_version, decide_failure, perform, resolve_outcome, show_step, start_judge, start_runner,
+    approve_version, perform, resolve_outcome, show_step, start_judge, start_runner,
 };
+pub(crate) use resolve::{retry_or_skip, skip};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use plan_ledger::plan::{
-    BudgetPart, PauseCause, QuestionBody, QuestionSubject, RAISE, VALUE, is_person,
+    BudgetPart, Decision, PauseCause, QuestionBody, QuestionSubject, RAISE, VALUE, is_person,
 };
 use plan_ledger::{ContentHash, Run};
 
@@ -36,7 +36,7 @@ impl WaitingItem {
             }
             Self::Paused { cause } => vec![unpause(cause, run, ledger)],
             Self::Replan { .. } => self.resolve_request(run, ledger),
-            Self::Decision { step, .. } => decide_failure(step, run, ledger),
+            Self::Decision { step, decisions, .. } => decide_failure(step, decisions, run, ledger),
             Self::Verdicts { step, .. } => {
                 let words = [run, &step.argument()];
                 vec![Advice::new("accept", ledger, &words, "records that its criteria are met")]
@@ -175,20 +175,34 @@ pub(crate) fn retry_or_skip(step: &StepName, run: &str, ledger: &Path) -> Vec<Ad
     vec![retry, skip(&step, run, ledger)]
 }
 
-fn skip(step: &str, run: &str, ledger: &Path) -> Advice {
+/// The command that continues without a step.
+pub(crate) fn skip(step: &str, run: &str, ledger: &Path) -> Advice {
     let words = [run, step, "--reason", "WHY"];
     Advice::new("skip", ledger, &words, effect_of_decision("skip"))
 }
 
-/// The commands that decide about the failure of a step, one for each decision.
-#[must_use]
-pub fn decide_failure(step: &StepName, run: &str, ledger: &Path) -> Vec<Advice> {
+/// The commands that decide about the failure of a step, one for each possible decision.
+fn decide_failure(
+    step: &StepName,
+    decisions: &[Decision],
+    run: &str,
+    ledger: &Path,
+) -> Vec<Advice> {
     let step = step.argument();
-    let decisions = ["retry", "fail", "fallback", "replan", "escalate", "abort"];
-    let decide = |decision: &&str| {
-        Advice::new("answer", ledger, &[run, &step, decision], effect_of_decision(decision))
+    let decide = |decision: &Decision| {
+        let word = match decision {
+            Decision::Retry | Decision::RetryAt { .. } => "retry",
+            Decision::Fail => "fail",
+            Decision::Fallback => "fallback",
+            Decision::Replan => "replan",
+            Decision::Escalate => "escalate",
+            Decision::Abort => "abort",
+            // An unknown outcome is an item of its own.
+            Decision::OutcomeUnknown => return None,
+        };
+        Some(Advice::new("answer", ledger, &[run, &step, word], effect_of_decision(word)))
     };
-    decisions.iter().map(decide).collect()
+    decisions.iter().filter_map(decide).collect()
 }
 
 /// The commands that report the unknown outcome of a step, one for each outcome.

@@ -30,7 +30,7 @@ impl fmt::Display for WaitingItem {
                     }
                 }
             }
-            Self::Decision { step, message } => {
+            Self::Decision { step, message, .. } => {
                 write!(f, "{step} waits for a decision about its failure: {message}")
             }
             Self::Verdicts { step, criteria } => {

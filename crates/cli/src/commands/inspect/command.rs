@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use clap::Args;
 
-use plan_ledger::{Environment, LedgerView};
+use plan_ledger::plan::closest_name;
+use plan_ledger::{Environment, LedgerView, StepState};
 
 use crate::commands::store::source::{environment_for, expect_few_records, is_store};
 use crate::commands::{blobs, verify};
 use crate::help;
 use crate::options::{LedgerFolder, default_ledger};
-use crate::output::{Code, Failure, escape_control, escape_path, option};
+use crate::output::{Code, Failure, escape_control, escape_path, option, shell_command};
 
 use super::context::{Form, InspectContext};
 use super::health::overtaken::{beside_prune, print_beside_prune};
@@ -88,6 +89,9 @@ pub(crate) fn inspect(
     if args.view.is_none() && !dir.exists() && !is_store(&dir) {
         expect_no_view(&dir)?;
         expect_no_run(&dir, environment)?;
+        if args.folder.is_argument() {
+            expect_no_word(&dir, environment)?;
+        }
     }
     if args.view.as_ref().is_some_and(InspectCommand::reads_few_records) {
         expect_few_records(&dir, environment)?;
@@ -182,6 +186,43 @@ fn expect_no_run(dir: &Path, environment: &Environment) -> Result<(), Failure> {
     let message = format!("no ledger at {run}\nhint: `{command}` shows the run");
     Err(Failure::Usage(message))
 }
+
+/// Rejects a plain word that is no view, no folder and no run: the reader is told what there is, and not to create a
+/// ledger of that name.
+fn expect_no_word(dir: &Path, environment: &Environment) -> Result<(), Failure> {
+    let default = default_ledger();
+    let is_word = |word: &&str| !word.contains(['/', '.']);
+    let Some(word) = dir.to_str().filter(is_word) else { return Ok(()) };
+    let Ok(fold) = LedgerView::open(&default, environment).and_then(|view| view.fold_recent())
+    else {
+        return Ok(());
+    };
+    let steps = fold.state.runs.values().filter_map(|run| {
+        let near = closest_name(word, run.steps.iter().map(StepState::id));
+        near.map(|step| shell_command("inspect", &default, &["step", &run.name, step]))
+    });
+    let names: Vec<String> =
+        fold.state.runs.overviews().map(|(_, overview)| overview.name.clone()).collect();
+    let run = closest_name(word, names.iter().map(String::as_str));
+    let run = run.map(|run| shell_command("status", &default, &["--run", run]));
+    let near: Vec<String> =
+        run.into_iter().chain(steps).take(NEAR_MAX).map(|it| format!("`{it}`")).collect();
+    let near = match near.as_slice() {
+        [] => {
+            "`ledger inspect --help` lists the views, and `ledger status` shows the runs".to_owned()
+        }
+        near => format!("did you mean {}?", near.join(" or ")),
+    };
+    let word = escape_control(word);
+    let message = format!(
+        "`{word}` is no view, no run, and no folder of a ledger\nhint: {}",
+        escape_control(&near)
+    );
+    Err(Failure::Usage(message))
+}
+
+/// How many commands with a near name are listed.
+const NEAR_MAX: usize = 3;
 
 /// `ledger status`: prints the views of runs, once or after every change.
 ///

@@ -23,7 +23,7 @@ use plan_ledger::{Error, ErrorKind, LedgerView, Run, RunId, State, StepNumber, T
 use crate::commands::store::source::damage_hint;
 use crate::json::TimeJson;
 use crate::output::{Code, Failure, escape_control, reader};
-use crate::protocol::{Missing, error_line};
+use crate::protocol::{Missing, error_line_of_view, in_ledger};
 use crate::requests::default_run;
 use crate::runner::{
     check_folders, checks_at_work, inside_wait, is_at_work_alone, repeating_attempts,
@@ -32,14 +32,14 @@ use crate::runner::{
 use crate::server::Surroundings;
 use plan_ledger_views::{
     AnswerOfAnother, AtWork, Block, DamageLine, Document, InsideWait, KnownRun, LeftWorker,
-    RepeatingAttempt, RunActivity, hosted_steps, lost_lines, lost_text, moment, run_heading,
-    steps_in_flight, unread_document, variant_words, waits_of,
+    RepeatingAttempt, RunActivity, hosted_steps, lost_lines, lost_text, moment, no_run_text,
+    run_heading, steps_in_flight, unread_document, variant_words, waits_of,
 };
 
 use super::answers::answers_of_others;
 use super::context::{Form, InspectContext};
 use super::health::Health;
-use super::lookup::{no_run, not_found, step_of};
+use super::lookup::{no_run, no_run_yet, not_found, step_of};
 use super::output::Output;
 use crate::output::render::Paint;
 
@@ -102,7 +102,7 @@ impl<'a> LedgerAt<'a> {
             LedgerTime::of(view.log(), context.environment).now.max(state.time)
         };
         let around = if past.is_some() {
-            Surroundings::past(context.dir)
+            Surroundings::past(context.dir, view.log())
         } else {
             Surroundings::now(context.dir, view.log(), &state, now)
         };
@@ -136,14 +136,17 @@ impl<'a> LedgerAt<'a> {
         let mut ledger = Self::of(context, at)?;
         let id = match name {
             Some(name) => ledger.find_run(name)?,
-            None => default_run(&ledger.state)?.ok_or_else(|| {
-                not_found(Missing::Run, "the ledger has no run yet".to_owned(), ledger.code())
-            })?,
+            None => default_run(&ledger.state)?.ok_or_else(|| no_run_yet(ledger.code()))?,
         };
         if !ledger.state.runs.contains_key(&id) {
             ledger.move_to_end_of(id)?;
         }
         Ok((ledger, id))
+    }
+
+    /// What a view says that shows no run.
+    pub(crate) fn no_run_text(&self) -> &'static str {
+        no_run_text(self.code() != Code::Damaged)
     }
 
     /// The run of that name or number.
@@ -359,7 +362,8 @@ impl<'a> LedgerAt<'a> {
     }
 
     fn print_unread(&self, out: &mut Output<'_>) -> Result<(), Failure> {
-        let hint = damage_hint(Some(self.view.log().dir()));
+        let dir = self.context.dir;
+        let hint = in_ledger(&damage_hint(Some(dir)), dir);
         out.document(&unread_document(self.state.seq, &self.damage, &self.unread, &hint))
     }
 
@@ -401,7 +405,7 @@ fn summary_only_error(summary: &RunSummary, error: &Error) -> Error {
          {attempts} attempts), and only these sums are left of it: {}",
         escape_control(name),
         variant_words(ending, ' '),
-        error_line(error)
+        error_line_of_view(error)
     );
     Error::new(error.kind(), message)
 }

@@ -16,6 +16,13 @@ pub(crate) fn not_found(what: Missing, message: String, code: Code) -> Failure {
     }
 }
 
+/// The error where the ledger has no run, or none can be read.
+pub(crate) fn no_run_yet(code: Code) -> Failure {
+    let what =
+        if code == Code::Damaged { "no run can be read" } else { "the ledger has no run yet" };
+    not_found(Missing::Run, what.to_owned(), code)
+}
+
 /// The message for an unknown run, with the names of the existing ones.
 pub(crate) fn no_run(text: &str, names: &[&str]) -> String {
     let there = match names {

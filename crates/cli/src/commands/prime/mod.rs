@@ -16,6 +16,7 @@ pub(crate) use read::{ReadFrom, read_prime};
 
 use clap::Args;
 
+use crate::commands::store::source::environment_for;
 use crate::options::{LedgerArgs, RunArg, environment};
 use crate::output::{Code, Failure, is_for_agent, print_line, print_text, shell_command};
 use crate::server::gone_ledger_text;
@@ -48,8 +49,9 @@ pub(crate) fn prime(args: &PrimeArgs) -> Result<Code, Failure> {
         }
         return Ok(Code::Success);
     }
-    let read = if dir.is_dir() {
-        let read = ReadFrom::open(dir, &environment())?;
+    // An archive is a file.
+    let read = if dir.exists() {
+        let read = ReadFrom::open(dir, &environment_for(dir, &environment())?)?;
         Some(read_prime(&read, args.run.name())?)
     } else {
         None

@@ -10,6 +10,7 @@ use plan_ledger_views::{
     step_name,
 };
 
+use crate::commands::inspect::health::Health;
 use crate::commands::inspect::health::overtaken::beside_prune;
 use crate::protocol::{Failure, unchecked_text};
 use crate::requests::{default_run, run_of};
@@ -30,6 +31,7 @@ pub(crate) struct ReadFrom<'a> {
     now: Timestamp,
     /// The records that it had before and now lacks.
     rollback: Option<String>,
+    health: Health,
 }
 
 impl<'a> ReadFrom<'a> {
@@ -38,14 +40,15 @@ impl<'a> ReadFrom<'a> {
     /// # Errors
     /// Those of [`LedgerView::open`]. Damage is not an error here.
     pub(crate) fn open(dir: &'a Path, environment: &Environment) -> Result<Self, Failure> {
-        let (view, fold) = beside_prune(|| {
+        let (view, fold, health) = beside_prune(|| {
             let view = LedgerView::open(dir, environment)?;
-            let fold = view.fold_recent()?;
-            Ok((view, fold))
+            let (fold, health) =
+                Health::check_while(&view, dir, environment, || view.fold_recent())?;
+            Ok((view, fold?, health))
         })?;
         let now = LedgerTime::of(view.log(), environment).now.max(fold.state.time);
         let rollback = rollback_text(dir, environment);
-        Ok(Self { dir, view, fold, now, rollback })
+        Ok(Self { dir, view, fold, now, rollback, health })
     }
 
     /// The newest state.
@@ -59,9 +62,9 @@ impl<'a> ReadFrom<'a> {
     }
 
     /// The first problem, if not all of the ledger can be read.
-    fn damage(&self) -> Option<String> {
+    pub(crate) fn damage(&self) -> Option<String> {
         let first = self.fold.damage.first().map(damage_text);
-        first.or_else(|| self.fold.unreadable.clone())
+        first.or_else(|| self.fold.unreadable.clone()).or_else(|| self.health.refusal())
     }
 
     /// The last answer of a person about a step, if it has a note.
@@ -136,6 +139,8 @@ fn prime_of_run(line: PrimeLine, from: &ReadFrom<'_>, run: &Run) -> PrimeLine {
     let unchecked = run.reported_steps();
     let unchecked =
         unchecked.filter_map(|number| Some((number, unchecked_text(from.dir, run, number)?)));
-    let line = PrimeLine { answers, changes: from.changes(run), ..line };
+    let is_one_of_several = from.state().runs.open().count() > 1;
+    let changes = from.changes(run);
+    let line = PrimeLine { answers, changes, is_one_of_several, ..line };
     line.with_run(&known, unchecked.collect())
 }

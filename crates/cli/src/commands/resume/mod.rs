@@ -10,7 +10,7 @@ use std::process::Command;
 
 use clap::Args;
 
-use plan_ledger::{Error, ErrorKind, LedgerView, Run, State, StepStatus};
+use plan_ledger::{Ending, Error, ErrorKind, LedgerView, Run, RunStatus, State, StepStatus};
 use plan_ledger_views::start_runner;
 
 use crate::commands::inspect::health::lost_text;
@@ -76,9 +76,6 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
     let dir = &args.place.dir;
     let view = LedgerView::open(dir, &environment())?;
     let (state, unread) = newest_state(dir, &environment())?;
-    for problem in unread.iter().chain(&lost_text(&state)) {
-        print_message(&format!("warning: {problem}"));
-    }
     let status = RunnerStatus::of(dir, view.log());
     if let (RunnerStatus::AtWork(process), false) = (&status, args.show) {
         // As for `ledger run` beside another runner.
@@ -89,7 +86,19 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
         expect_person_for("--retry-failed", dir, "operator")?;
     }
     let id = ledger_id(view.log()).unwrap_or_default();
-    let last = &find_last(dir, (&id, &state), args.run.name())?;
+    let last = match (find_last(dir, (&id, &state), args.run.name()), unread) {
+        // The run may be in the records that cannot be read, and nothing is started on a damaged ledger.
+        (Err(_), Some(unread)) => {
+            let message = format!("no runner is known: {unread}");
+            return Err(Error::new(ErrorKind::Corrupt, message).into());
+        }
+        (found, unread) => {
+            for problem in unread.iter().chain(&lost_text(&state)) {
+                print_message(&format!("warning: {problem}"));
+            }
+            &found?
+        }
+    };
     let found = dir.canonicalize().unwrap_or_default();
     let place = ResumePlace::of(last, &id, &found)?;
     let words = words(last, &place, &found, args)?;
@@ -203,8 +212,19 @@ fn unknown_runner(dir: &Path, run: Option<&str>, state: &State) -> Failure {
         Some(name) => run_of(state, name).ok(),
         None => active.next().and_then(|(id, _)| state.runs.get(&id)),
     };
+    let newest = state.runs.values().next_back();
+    let over = newest.filter(|_| run.is_none());
     let has_plan = |run: &Run| run.active > 0 || run.newest_proposal().is_some();
-    let hint = match named {
+    let another = shell_command("run", dir, &["PLAN"]);
+    let hint = match named.or(over) {
+        Some(run) if run.status == RunStatus::Ended(Ending::Failed) => {
+            let next = shell_command("next", dir, &[&run.name]);
+            format!("run {} failed: `{next}` says what continues it", run.name)
+        }
+        Some(run) if matches!(run.status, RunStatus::Ended(_)) => {
+            let another = shell_command("run", dir, &["PLAN", "--run", "NEW"]);
+            format!("run {} is over; `{another}` starts another one", run.name)
+        }
         Some(run) if !has_plan(run) => {
             format!("first propose a plan: `{}`", start_runner(run, dir))
         }
@@ -214,7 +234,7 @@ fn unknown_runner(dir: &Path, run: Option<&str>, state: &State) -> Failure {
                 start_runner(run, dir)
             )
         }
-        None => format!("start one with `{}`", shell_command("run", dir, &["PLAN"])),
+        None => format!("start one with `{another}`"),
     };
     let dir = escape_path(dir);
     Failure::Usage(format!("no earlier runner of {of}{dir} is known to this user\nhint: {hint}"))

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::output::{Failure, escape_path};
 use crate::protocol::sh_word;
+use crate::requests::request_command;
 use crate::server::LastRunner;
 
 /// The folder in which a run is resumed.
@@ -38,9 +39,10 @@ impl ResumePlace {
             _ => {
                 return Err(Failure::Rejected(format!(
                     "the last runner worked in {} with the ledger at {there}, and this ledger is a copy of that one\n\
-                     hint: resume that one; to continue with the copy, start a runner with `ledger run` in \
-                     a working folder of its own",
-                    escape_path(old)
+                     hint: resume that one; to continue with the copy, start a runner with `{}` in a working \
+                     folder of its own",
+                    escape_path(old),
+                    runner_of(last)
                 )));
             }
         };
@@ -56,17 +58,19 @@ impl ResumePlace {
             return Err(Failure::Rejected(format!(
                 "the ledger was at {there}, and the last runner worked in {}; there is no folder {}\n\
                  hint: move the working folder to the same place beside the ledger, or start a runner \
-                 with `ledger run`",
+                 with `{}`",
                 escape_path(old),
-                escape_path(&folder)
+                escape_path(&folder),
+                runner_of(last)
             )));
         }
         if let Some(file) = left_behind(&last.arguments, old, &folder) {
             return Err(Failure::Rejected(format!(
                 "the ledger was at {there}, and the last runner worked in {}, where {file} is; there is none \
-                 in {}\nhint: move or copy the working folder, too, or start a runner there with `ledger run`",
+                 in {}\nhint: move or copy the working folder, too, or start a runner there with `{}`",
                 escape_path(old),
-                escape_path(&folder)
+                escape_path(&folder),
+                runner_of(last)
             )));
         }
         let is_parent_there = last.ledger.parent().is_some_and(Path::exists);
@@ -93,12 +97,18 @@ impl ResumePlace {
                 Failure::Rejected(format!(
                     "the command line of the last runner names a path in {from}, and the new folder {to} has \
                      characters with a special meaning in a shell: {word}\n\
-                     hint: start a runner there with `ledger run`"
+                     hint: start a runner there with `{}`",
+                    runner_of(last)
                 ))
             })
         });
         moved.collect()
     }
+}
+
+/// The command that starts a runner of the same run. Without the name of the run, it would name this command again.
+fn runner_of(last: &LastRunner) -> String {
+    request_command("run", &[&last.run])
 }
 
 /// A file that the command line names and that is in the old working folder only: the ledger was moved or

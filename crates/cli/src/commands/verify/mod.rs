@@ -31,7 +31,8 @@ use crate::output::{
     Code, Failure, LongTask, ProgressUnit, escape_lines, print_message, print_raw_to,
 };
 use crate::protocol::{
-    OpeningJson, OpeningWord, RolledBackLine, counted, error_line, lost_records_text, opening,
+    OpeningJson, OpeningWord, RolledBackLine, counted, error_line_of_check, lost_records_text,
+    opening,
 };
 use crate::server::rollback_text;
 
@@ -222,7 +223,7 @@ fn text(
         lines.push(format!("and {} more findings", log.omitted));
     }
     if let Err(error) = &log.opening {
-        lines.push(format!("cannot be opened for writing: {}", error_line(error)));
+        lines.push(format!("cannot be opened for writing: {}", error_line_of_check(error)));
     }
     if let (Some(expected), Some(outcome)) = (expected, log.expectation) {
         lines.push(expectation_text(expected, outcome));

@@ -94,10 +94,11 @@ impl Worker<'_> {
 
     /// Marks this process as a judge.
     fn judge_mark(&self) -> Result<Option<JudgeMark>, Failure> {
+        // Without a ledger nothing is created.
+        let (state, _) = self.read()?;
         let run = if self.serves_every_run() {
             None
         } else {
-            let (state, _) = self.read()?;
             Some(run_or_only(&state, self.args.run.name())?.id)
         };
         Ok(JudgeMark::set(&self.ledger, run))

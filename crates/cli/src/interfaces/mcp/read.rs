@@ -24,7 +24,11 @@ pub(super) fn status(call: &ToolCall<'_>, arguments: StatusArguments) -> ToolOut
 pub(super) fn show(call: &ToolCall<'_>, arguments: ShowArguments) -> ToolOutcome {
     let ShowArguments { what, id, run, at, cursor } = arguments;
     // A page continues the answer of the first one: both are of the same record.
-    let last = ReadFrom::open(&call.server.dir, &call.server.environment)?.state().seq;
+    let read = ReadFrom::open(&call.server.dir, &call.server.environment)?;
+    let last = read.state().seq;
+    if last == 0 && read.damage().is_some() {
+        return Err(ToolRefusal::new("no_such_run", "no run can be read: records are damaged"));
+    }
     if last == 0 {
         return Err(ToolRefusal::new("no_such_run", "the ledger has no run yet"));
     }

@@ -355,6 +355,22 @@ pub(crate) fn error_line(error: &Error) -> String {
     }
 }
 
+/// The same for a view of the ledger, which shows what can be read and names no view for that.
+pub(crate) fn error_line_of_view(error: &Error) -> String {
+    match error.advice() {
+        Some(Advice::ReadIntact | Advice::ReadArchive) => error.without_hint(),
+        _ => error_line(error),
+    }
+}
+
+/// The same for a check of the ledger, which reads an archive like the views.
+pub(crate) fn error_line_of_check(error: &Error) -> String {
+    match error.advice() {
+        Some(Advice::ReadArchive) => error.without_hint(),
+        _ => error_line(error),
+    }
+}
+
 /// The hint about an error of the library, if it has none.
 fn hint_of(error: &Error) -> Option<Cow<'static, str>> {
     if let Some(advice) = error.advice() {
@@ -363,6 +379,7 @@ fn hint_of(error: &Error) -> Option<Cow<'static, str>> {
             Some(path) if path.join(OWN_LEDGER).join("log").is_dir() => {
                 format!("did you mean {}?", quoted_folder(&path.join(OWN_LEDGER))).into()
             }
+            Some(path) if path.is_file() => FILE_HINT.into(),
             Some(path) if is_taken(path) => TAKEN_HINT.into(),
             Some(path) if path != Path::new(OWN_LEDGER) => {
                 format!("run `ledger init {}`, or set LEDGER_DIR", ledger_option(path)).into()
@@ -384,6 +401,8 @@ fn hint_of(error: &Error) -> Option<Cow<'static, str>> {
 
 const TAKEN_HINT: &str = "name the folder of a ledger (--ledger DIR or LEDGER_DIR), or create one under another name: \
                           `ledger init --ledger DIR`";
+const FILE_HINT: &str = "name the folder of a ledger (--ledger DIR or LEDGER_DIR); `ledger inspect` \
+                         reads it if it is an archive";
 const DENIED_HINT: &str = "work as the user who may do this, or change the permissions; with --ledger DIR the ledger is \
                            elsewhere";
 const READ_ONLY_HINT: &str = "the file system is mounted for reading only: name a folder elsewhere, or mount it for \
@@ -404,7 +423,7 @@ fn commands(advice: Advice) -> &'static str {
         Advice::ReadIntact => "nothing was changed; `ledger inspect` shows what can be read",
         Advice::ReadArchive => "use `ledger inspect` and `ledger verify`",
         Advice::WaitForLockHolder => {
-            "wait until it ends, or stop it; `ledger status` and `ledger work` work beside it; another plan can run \
+            "wait until it ends, or stop it; `ledger status` and `ledger work -- CMD` work beside it; another plan can run \
              in another ledger (--ledger DIR)"
         }
         Advice::WriteFromOneMachine => {

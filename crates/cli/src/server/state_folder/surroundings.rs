@@ -23,6 +23,8 @@ pub(crate) struct Surroundings {
     gone: Vec<GoneClaim>,
     /// The waits of runners; none for a past state.
     pub(crate) waits: Vec<RunnerWait>,
+    /// Whether the ledger is an archive, which is only read.
+    is_archive: bool,
 }
 
 impl Surroundings {
@@ -30,13 +32,15 @@ impl Surroundings {
     pub(crate) fn now(dir: &Path, log: &LogReader, state: &State, now: Timestamp) -> Self {
         let runner = RunnerStatus::of(dir, log);
         let waits = runner_waits(dir, state, now, || runner.is_absent());
-        Self { dir: dir.to_owned(), gone: gone_claims(dir, state), waits, runner }
+        let is_archive = log.manifest().is_some();
+        Self { dir: dir.to_owned(), gone: gone_claims(dir, state), waits, runner, is_archive }
     }
 
     /// What is known of a past state: its folder says nothing about it.
-    pub(crate) fn past(dir: &Path) -> Self {
+    pub(crate) fn past(dir: &Path, log: &LogReader) -> Self {
         let (gone, waits) = (Vec::new(), Vec::new());
-        Self { dir: dir.to_owned(), runner: RunnerStatus::Unknown, gone, waits }
+        let is_archive = log.manifest().is_some();
+        Self { dir: dir.to_owned(), runner: RunnerStatus::Unknown, gone, waits, is_archive }
     }
 
     /// A run of a state at that time, and all that its views know of it. `is_damaged`: whether not all of its records
@@ -58,6 +62,7 @@ impl Surroundings {
             ledger: &self.dir,
             now,
             reader,
+            is_archive: self.is_archive,
         }
     }
 }

@@ -14,7 +14,7 @@ use plan_ledger::{Environment, Error, ErrorKind, LedgerView, Run, State, Timesta
 
 use crate::commands::store::source::damage_hint;
 use crate::output::{Code, Failure, escape_control, reader};
-use crate::protocol::{error_line, opening};
+use crate::protocol::{error_line_of_view, in_ledger, opening};
 use crate::server::Surroundings;
 use plan_ledger_views::{Contents, HealthLine, KnownRun, health_document};
 pub(crate) use plan_ledger_views::{
@@ -109,7 +109,7 @@ impl LedgerOverview {
             refusal: health.refusal(),
             is_good: self.is_good(),
             holder,
-            damage_hint: damage_hint(Some(view.log().dir())),
+            damage_hint: in_ledger(&damage_hint(Some(dir)), dir),
             now: *now,
         }
     }
@@ -169,7 +169,10 @@ impl Health {
     /// The reason why a writer could not open the log, in one line.
     pub(crate) fn refusal(&self) -> Option<String> {
         let error = self.end.as_ref().err().filter(|_| !self.is_good())?;
-        Some(format!("it cannot be opened for writing: {}", escape_control(&error_line(error))))
+        Some(format!(
+            "it cannot be opened for writing: {}",
+            escape_control(&error_line_of_view(error))
+        ))
     }
 
     pub(crate) fn print(&self, out: &mut Output<'_>) -> Result<(), Failure> {

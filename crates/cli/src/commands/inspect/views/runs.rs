@@ -62,7 +62,7 @@ pub(crate) fn runs(
         Form::Text => {
             ledger.print_past(out)?;
             let is_page = !ledger.state.names.is_empty();
-            let none = if is_page { "no further run" } else { "no run has been started" };
+            let none = if is_page { "no further run" } else { ledger.no_run_text() };
             out.document(&runs.document(none, ledger.now))?;
             out.document(&state.document())?;
         }

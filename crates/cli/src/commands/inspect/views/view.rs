@@ -19,7 +19,7 @@ use crate::commands::store::store_health;
 use crate::options::LedgerFolder;
 use crate::output::render::Paint;
 use crate::output::{Code, Failure, print_error, print_message, time_of_day};
-use crate::protocol::{RolledBackLine, error_line};
+use crate::protocol::{RolledBackLine, error_line_of_view};
 use crate::server::rollback_text;
 
 use super::status::show_user;
@@ -110,7 +110,7 @@ pub(crate) fn status(
         shown.extend(ledger.state.runs.keys().last());
     }
     if shown.is_empty() && context.form == Form::Text {
-        out.document(&Document::of_line("no run has been started"))?;
+        out.document(&Document::of_line(ledger.no_run_text()))?;
     }
     for (place, id) in shown.into_iter().enumerate() {
         if place > 0 && context.form == Form::Text {
@@ -227,7 +227,7 @@ fn debug(ledger: &mut LedgerAt<'_>, id: RunId, out: &mut Output<'_>) -> Result<(
     if let Some(cut) = cut {
         ledger.add_unread(format!(
             "changes are known only up to the end of the fold: {}",
-            error_line(&cut)
+            error_line_of_view(&cut)
         ));
         let traced_seq = traced.last().map_or(after, |record| record.seq);
         after_damage = ledger.run_history(id)?.records;

@@ -13,12 +13,11 @@ use plan_ledger_views::{
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
-use crate::commands::inspect::lookup::not_found;
+use crate::commands::inspect::lookup::no_run_yet;
 use crate::commands::inspect::output::Output;
 use crate::options::{LedgerArgs, OneRunArg};
 use crate::output::render::Paint;
 use crate::output::{Code, Failure};
-use crate::protocol::Missing;
 
 use super::status::stale_files;
 use super::view::report_rollback;
@@ -86,9 +85,7 @@ pub(crate) fn next(
     let (mut ledger, mut shown) = opened(context, args.at, &args.run)?;
     if shown.is_empty() {
         let newest = ledger.state.runs.keys().last().copied();
-        shown.push(newest.ok_or_else(|| {
-            not_found(Missing::Run, "the ledger has no run yet".to_owned(), ledger.code())
-        })?);
+        shown.push(newest.ok_or_else(|| no_run_yet(ledger.code()))?);
     }
     ledger.announce_problems(out)?;
     let mut of_runs = Vec::new();

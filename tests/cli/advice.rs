@@ -1,0 +1,93 @@
+//! Goal: each command that the program prints is accepted in the situation in which it was printed, and has the effect
+//! that it names, or ends the situation; no hint leads back to itself, and an agent session is shown no command that it
+//! is refused.
+//!
+//! Method: stories and random histories leave a ledger in some situation. There, all interfaces that print commands
+//! are asked, and commands that are typically refused are typed. Each printed command is executed in a copy of the
+//! situation, and so are the commands that it prints, to a depth of three.
+
+mod effects;
+mod explorer;
+mod printed;
+mod stories;
+
+use plan_ledger::internals::sim::sweep;
+use plan_ledger::{Environment, Ledger};
+
+use crate::command::Place;
+use crate::random_commands::play;
+
+use explorer::{Asked, Explorer};
+use stories::{STORIES, Situation};
+
+pub(crate) use stories::{archived, flip_head, flip_header, flip_record, remove_head};
+
+/// Explores a situation as a person, and where that is possible as an agent.
+fn faults_of(name: &str, asked: Asked, make: fn() -> Situation) -> Vec<String> {
+    let of = |is_agent: bool| {
+        let situation = make();
+        if is_agent && !situation.is_for_agents {
+            return Vec::new();
+        }
+        let reader = if is_agent { "agent" } else { "person" };
+        let mut explorer = Explorer::new(&situation, is_agent, asked);
+        explorer.explore();
+        let faults = explorer.faults.into_iter();
+        faults.map(|fault| format!("{name}, {reader}: {fault}")).collect()
+    };
+    [of(false), of(true)].concat()
+}
+
+/// Explores situations with as many threads as there are processors.
+fn all_faults<T: Copy + Send + Sync>(
+    of: &[T],
+    explore: impl Fn(T) -> Vec<String> + Sync,
+) -> Vec<String> {
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let found = std::sync::Mutex::new(Vec::new());
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(one) =
+                    of.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+                {
+                    let faults = explore(*one);
+                    found.lock().unwrap().extend(faults);
+                }
+            });
+        }
+    });
+    found.into_inner().unwrap()
+}
+
+#[test]
+fn sweep_printed_commands_are_accepted_and_have_their_effect() {
+    let asked = sweep(Asked::Few, Asked::All, Asked::All);
+    let stories: Vec<_> =
+        STORIES.iter().filter(|story| sweep(story.is_sample, true, true)).collect();
+    let faults = all_faults(&stories, |story| faults_of(story.name, asked, story.make));
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+/// A random history in which most commands are rejected.
+fn random(seed: u64) -> Situation {
+    let place = Place::new();
+    let ledger = Ledger::create(&place.path(".ledger"), &Environment::system()).unwrap();
+    play(&ledger, seed, 20 + 10 * (seed % 9));
+    ledger.close().unwrap();
+    place.write("plan.yaml", "steps: [{id: s0, command: 'true'}, {id: s9, command: 'true'}]");
+    Situation::of(place)
+}
+
+#[test]
+fn sweep_printed_commands_of_random_runs_are_accepted() {
+    let seeds: Vec<u64> = (0..sweep(1, 40, 1000)).collect();
+    let faults = all_faults(&seeds, |seed| {
+        let situation = random(seed);
+        let mut explorer = Explorer::new(&situation, seed % 4 == 3, Asked::Few);
+        explorer.explore();
+        explorer.faults.into_iter().map(|fault| format!("seed {seed}: {fault}")).collect()
+    });
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
