@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use super::command::{Ended, Place, start, wait_until};
+use super::command::{Ended, PROGRAM, Place, start, wait_until};
 
 /// A step with a criterion that only a person can judge, and one after it.
 const PLAN: &str = "\
@@ -55,9 +55,8 @@ fn claim_with_a_tool(place: &Place, name: &str, answer_of_tool: impl Fn(&str) ->
 #[test]
 fn agent_of_a_runner_is_told_of_its_step_only() {
     let place = Place::new();
-    let program = place.command(&[]).get_program().to_str().unwrap().to_owned();
     place.write("input", json!({ "session_id": SESSION, "cwd": place.path("") }).to_string());
-    let command = format!("{program} hook claude-code SessionStart < input > told");
+    let command = format!("{PROGRAM} hook claude-code SessionStart < input > told");
     let steps = format!("{{id: a, goal: Build the wheel, command: '{command}'}}");
     place.write("plan.yaml", format!("steps: [{steps}, {{id: other, command: 'true'}}]"));
     place.ledger("run plan.yaml --max-parallel 1").code(0);

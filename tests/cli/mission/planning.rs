@@ -190,7 +190,7 @@ fn s20_judge_that_uses_up_the_budget_is_not_asked_again() {
         place
             .ledger_with(&words)
             .code(3)
-            .says(&["its token budget is exhausted", "ledger budget raise"]);
+            .says(&["token budget is exhausted", "ledger budget raise"]);
         assert_eq!(place.tally().len(), 2, "{plan}");
         let run = place.state().run_named("plan").unwrap().clone();
         assert_eq!((run.account.spent.tokens, run.questions.len()), (6, 1));
@@ -231,7 +231,7 @@ fn s20_planner_and_decider_that_use_up_the_budget_are_not_asked_again() {
     let place = place();
     let planner = "cat > /dev/null; echo asked >> \"$TALLY\"
         echo '{\"money_micros\": 600000}' > \"$LEDGER_COST\"; echo 'no plan'\n";
-    failing(&place, planner, "").code(3).says(&["its money budget is exhausted"]);
+    failing(&place, planner, "").code(3).says(&["money budget is exhausted"]);
     assert_eq!(place.tally().len(), 2, "a third answer would cost more than is left");
     place.ledger("verify .ledger").code(0);
 

@@ -341,7 +341,7 @@ fn s24_exhausted_budget_leads_to_a_simpler_rest() {
         place.ledger_with(&[&args[..], &["--approve", "auto"]].concat())
     };
     let waits = run().code(3);
-    waits.says(&["its money budget is exhausted", "replan", "abort"]);
+    waits.says(&["money budget is exhausted", "replan", "abort"]);
     let question = place.ledger("questions --json").lines().remove(0)["item"]["question"].clone();
     place.ledger(&format!("answer {question} replan --by ana")).code(0);
     run().code(0);
