@@ -63,9 +63,10 @@ fn all_faults<T: Copy + Send + Sync>(
 
 #[test]
 fn sweep_printed_commands_are_accepted_and_have_their_effect() {
-    let asked = sweep(Asked::Few, Asked::All, Asked::All);
+    // All of them take seven minutes on two processors: CI repeats the sample.
+    let asked = sweep(Asked::Few, Asked::Few, Asked::All);
     let stories: Vec<_> =
-        STORIES.iter().filter(|story| sweep(story.is_sample, true, true)).collect();
+        STORIES.iter().filter(|story| sweep(story.is_sample, story.is_sample, true)).collect();
     let faults = all_faults(&stories, |story| faults_of(story.name, asked, story.make));
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
@@ -82,7 +83,7 @@ fn random(seed: u64) -> Situation {
 
 #[test]
 fn sweep_printed_commands_of_random_runs_are_accepted() {
-    let seeds: Vec<u64> = (0..sweep(1, 40, 1000)).collect();
+    let seeds: Vec<u64> = (0..sweep(1, 1, 1000)).collect();
     let faults = all_faults(&seeds, |seed| {
         let situation = random(seed);
         let mut explorer = Explorer::new(&situation, seed % 4 == 3, Asked::Few);

@@ -374,7 +374,11 @@ impl<'a> Explorer<'a> {
                 return true;
             } else if running.complained("waiting until ") {
                 End::Waiting
-            } else if line.contains(" --wait") && running.complained(" stays reported: ") {
+            } else if line.contains(" --wait")
+                && [" stays reported: ", " stays unchecked: "]
+                    .iter()
+                    .any(|it| running.complained(it))
+            {
                 End::Idle
             } else if line.contains(" --wait") && before.differs(&self.look()) {
                 End::Acted

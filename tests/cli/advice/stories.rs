@@ -45,7 +45,7 @@ const fn story(name: &'static str, make: fn() -> Situation) -> Story {
     Story { name, is_sample: false, make }
 }
 
-pub(super) const STORIES: [Story; 44] = [
+pub(super) const STORIES: [Story; 45] = [
     sample("steps failed, and questions are open", failed_steps),
     sample("commands are not approved", unapproved),
     sample("a record is damaged", || damaged(flip_record)),
@@ -123,8 +123,11 @@ pub(super) const STORIES: [Story; 44] = [
         )
     }),
     story("a value is missing", || {
+        planned("steps: [{id: a, preconditions: ['v > 3']}, {id: b, after: [a]}]", &[])
+    }),
+    story("a change of scope is requested", || {
         planned(
-            "steps: [{id: a, preconditions: ['v > 3']}, {id: b, after: [a]}]",
+            "steps: [{id: a}, {id: b, after: [a]}]",
             &["plan request plan --kind scope-change --reason more"],
         )
     }),

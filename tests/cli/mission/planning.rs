@@ -187,10 +187,7 @@ fn s20_judge_that_uses_up_the_budget_is_not_asked_again() {
         place.write("judge.sh", JUDGE);
         place.write("plan.yaml", plan);
         let words = ["run", "plan.yaml", "--judge", "sh judge.sh"];
-        place
-            .ledger_with(&words)
-            .code(3)
-            .says(&["token budget is exhausted", "ledger budget raise"]);
+        place.ledger_with(&words).code(3).says(&["token budget is exhausted", " raise --tokens "]);
         assert_eq!(place.tally().len(), 2, "{plan}");
         let run = place.state().run_named("plan").unwrap().clone();
         assert_eq!((run.account.spent.tokens, run.questions.len()), (6, 1));
