@@ -43,6 +43,21 @@ fn report_escapes_text_and_loads_nothing() {
     }
 }
 
+/// Goal: no text of a worker hides what a page says: characters that cannot be seen are named.
+#[test]
+fn report_names_characters_that_hide_text() {
+    let place = Place::planned("steps: [{id: a}]");
+    let token = place.ledger("claim --step a").code(0).token();
+    let message = "no\u{202e}on\tx\u{1b}[2J";
+    place.ledger_with(&["receipt", &token, "--failed", "deterministic", "--message", message]);
+    place.ledger("report --html page.html").code(0);
+    let page = place.read("page.html");
+    let hidden = page.match_indices(['\u{202e}', '\u{1b}']).map(|(at, _)| at);
+    let around = |at: usize| page[..at].chars().rev().take(80).collect::<String>();
+    assert_eq!(hidden.map(around).collect::<Vec<_>>(), Vec::<String>::new());
+    assert!(page.contains("no\\u{202e}on\tx\\u{1b}[2J"), "{page}");
+}
+
 /// Goal: the same records give the same bytes, and an earlier record is shown as it was.
 #[test]
 fn report_depends_on_the_records_alone() {

@@ -11,7 +11,7 @@ use plan_ledger::{
     ResolvedOutcome, Ruling, Run, StepNumber, Timestamp, Verdict,
 };
 
-use crate::output::{cost_text, phrase};
+use crate::output::{cost_text, escape_control, escape_lines, phrase};
 use plan_ledger_views::{blob_text, cost_correction_text, decision_text, outcome_text, span};
 
 /// The longest text of a fact, in bytes.
@@ -19,6 +19,11 @@ const TEXT_MAX: usize = 16 * 1024;
 
 /// The most bytes of all texts of a page.
 const TEXTS_MAX: usize = 24 * 1024 * 1024;
+
+/// Escapes a text that workers and people wrote. Its lines and tabs stay.
+fn escape_body(text: &str) -> String {
+    text.split('\t').map(escape_lines).collect::<Vec<_>>().join("\t")
+}
 
 pub(super) struct AttemptFacts {
     pub(super) step: StepNumber,
@@ -195,7 +200,7 @@ impl Facts {
 
     fn fact(&mut self, token: AttemptToken, fact: Fact) {
         if let Some(attempt) = self.attempt(token) {
-            attempt.facts.push(fact);
+            attempt.facts.push(Fact { text: escape_control(&fact.text), ..fact });
         }
     }
 
@@ -259,8 +264,10 @@ impl Facts {
             self.bytes += kept.len();
             let left_out = text.len() - kept.len();
             let text = match left_out {
-                0 => kept.to_owned(),
-                _ => format!("{kept}\u{2026} ({left_out} more bytes are in the log)"),
+                0 => escape_body(kept),
+                _ => {
+                    format!("{}\u{2026} ({left_out} more bytes are in the log)", escape_body(kept))
+                }
             };
             (name, text)
         });

@@ -12,13 +12,15 @@ use plan_ledger_views::{barrier_word, basis_text, seconds};
 /// Up to this many dependencies, the line names them: each record of one of them computes the line again.
 const UNMET_MAX: u32 = 1_000;
 
-/// Why a step has its status; empty if the status alone explains it.
+/// Why a step has its status; empty if the status alone explains it. Characters that cannot be seen are named.
 pub(super) fn why(run: &Run, number: StepNumber) -> String {
+    escape_control(&reason(run, number))
+}
+
+fn reason(run: &Run, number: StepNumber) -> String {
     let Some(state) = run.step(number) else { return String::new() };
     match state.status {
-        StepStatus::Accepted => {
-            state.accepted().map(|basis| escape_control(&basis_text(basis))).unwrap_or_default()
-        }
+        StepStatus::Accepted => state.accepted().map(basis_text).unwrap_or_default(),
         StepStatus::Waiting => waiting(run, number, state.hold()),
         StepStatus::Gated => match state.hold().question {
             Some(question) => format!("waits for the answer to question {}", question.0),
