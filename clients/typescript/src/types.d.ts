@@ -1260,7 +1260,7 @@ export interface PlanRequestedLine {
   /** The id of the first step to do again. */
   from: string | null;
   /** Why another version is needed. */
-  kind: PlanRequestKindView;
+  kind: PlanRequestKind;
   /** Its number. */
   number: number | null;
   /** The run. */
@@ -2358,14 +2358,6 @@ export type StepStatus = "waiting" | "ready" | "dispatched" | "outcome_unknown" 
  * - `tag`: One tag or resource.
  */
 export type ScopeKind = "ledger" | "run" | "owner" | "tag";
-
-/**
- * Why another plan version is needed.
- * - `replan`: The plan does not work.
- * - `new_evidence`: Something was found out that the plan does not know.
- * - `scope_change`: The goal changed: work that is done stays done, and the version does not count as a replan.
- */
-export type PlanRequestKindView = "replan" | "new_evidence" | "scope_change";
 
 /**
  * A dimension of a budget.

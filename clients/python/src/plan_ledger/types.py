@@ -1334,7 +1334,7 @@ class PausedLine(TypedDict):
 
 _PlanRequestedLineMembers = TypedDict("_PlanRequestedLineMembers", {
     "from": "Union[str, None]",
-    "kind": "PlanRequestKindView",
+    "kind": "PlanRequestKind",
     "number": "Union[int, None]",
     "run": "str",
     "seq": "int",
@@ -2413,12 +2413,6 @@ StepStatus = Literal["waiting", "ready", "dispatched", "outcome_unknown", "repor
 # - `owner`: One owner.
 # - `tag`: One tag or resource.
 ScopeKind = Literal["ledger", "run", "owner", "tag"]
-
-# Why another plan version is needed.
-# - `replan`: The plan does not work.
-# - `new_evidence`: Something was found out that the plan does not know.
-# - `scope_change`: The goal changed: work that is done stays done, and the version does not count as a replan.
-PlanRequestKindView = Literal["replan", "new_evidence", "scope_change"]
 
 # A dimension of a budget.
 # - `money`: Money, in millionths of the currency unit.
