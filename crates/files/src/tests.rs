@@ -633,3 +633,60 @@ fn value_of_another_form_is_answered_with_the_forms() {
         assert_eq!(message.matches("expected").count(), 1, "{message}");
     }
 }
+
+/// A title says in words what `[P]` says; one about parallel work says nothing.
+#[test]
+fn phases_that_may_run_beside_others_say_so_in_words() {
+    let plan = |two: &str, three: &str| {
+        let text = format!(
+            "# Plan\n\n## Phase 1: Base\n- [ ] Make a\n\n## Phase 2: {two}\n- [ ] Make b\n\n\
+             ## Phase 3: {three}\n- [ ] Make c\n\n## Phase 4: End\n- [ ] Make d\n"
+        );
+        let file = parse("p.md", &text).unwrap();
+        let after = |at: usize| file.plan.steps[at].after.join(" ");
+        format!("{}, {}, {}", after(1), after(2), after(3))
+    };
+    let parallel = "1.1, 1.1, 2.1 3.1";
+    for (two, three) in [
+        ("API (can run concurrently)", "Docs \u{2014} can run concurrently"),
+        ("API", "Docs - runs in parallel with Phase 2"),
+        ("API", "Docs [Can run in parallel with Phase 2]"),
+        ("API [P]", "Docs [P]"),
+        ("API (parallel)", "Docs (may be done in parallel)"),
+    ] {
+        assert_eq!(plan(two, three), parallel, "{two}; {three}");
+    }
+    let in_order = "1.1, 2.1, 3.1";
+    for (two, three) in [
+        ("Run workers in parallel", "Support concurrent writers"),
+        ("API (parallel workers)", "Docs (not in parallel)"),
+        ("API (cannot run in parallel)", "Docs"),
+        ("API (can run concurrently)", "Docs"),
+    ] {
+        assert_eq!(plan(two, three), in_order, "{two}; {three}");
+    }
+    let text = "# P\n\n## 1: A (parallel)\n- [ ] a\n\n## 2: B\n- [ ] b\n";
+    let notes = parse("p.md", text).unwrap().notes;
+    assert!(notes.iter().any(|note| note.to_string().contains("it has no effect")), "{notes:?}");
+}
+
+/// Words that set nothing are kept and reported: `if fresh` is no fallback that the ledger knows.
+#[test]
+fn fallbacks_in_words_are_reported() {
+    let file = |fallback: &str| {
+        let text = format!("- [ ] 1. Score it\n  - fallback: {fallback}\n- [ ] 2. manual_review\n");
+        parse("p.md", &text).unwrap()
+    };
+    let named = file("cached_score if < 24h old");
+    assert!(named.plan.steps[0].fallback.is_some());
+    for (words, message) in [
+        ("the old score", "names no variable"),
+        ("else escalate", "names no variable"),
+        ("cached_score if fresh", "whatever its age"),
+    ] {
+        let found = file(words);
+        assert!(found.plan.steps[0].goal.contains(&format!("Fallback: {words}")), "{words}");
+        let notes: Vec<String> = found.notes.iter().map(ToString::to_string).collect();
+        assert!(notes.iter().any(|note| note.contains(message)), "{words}: {notes:?}");
+    }
+}

@@ -91,7 +91,7 @@ fn s11_commands_of_a_planner_run_only_after_approval() {
 }
 
 #[test]
-fn s11_text_is_a_command_only_if_this_machine_can_start_it() {
+fn s11_a_doubtful_text_is_a_command_only_if_this_machine_can_start_it() {
     let place = Place::new();
     let file = read(
         &place,
@@ -100,7 +100,8 @@ fn s11_text_is_a_command_only_if_this_machine_can_start_it() {
     );
     let criteria = &file.plan.steps[0].acceptance;
     assert_eq!(criteria[0], Criterion::Command("sh -c true".into()));
-    assert!(criteria[1..].iter().all(|each| matches!(each, Criterion::Text(_))), "{criteria:?}");
+    assert_eq!(criteria[1], Criterion::Command("no-such-program --check".into()));
+    assert!(criteria[2..].iter().all(|each| matches!(each, Criterion::Text(_))), "{criteria:?}");
     let file =
         read(&place, "# P\n\n## Steps\n\n1. A\n   - acceptance: `no-such-program` exits 0\n");
     assert!(matches!(file.plan.steps[0].acceptance[0], Criterion::Text(_)));
@@ -116,9 +117,34 @@ fn s11_a_script_that_a_step_writes_stops_no_run() {
     let place = Place::new();
     let plan = "# P\n\n## Steps\n\n1. A\n   - acceptance: `./check.sh` passes\n2. B\n";
     place.write("plan.md", plan);
-    place.ledger(&format!("run plan.md {LAZY} --kill-at 2"));
-    place.write("check.sh", "true");
-    place.ledger(&format!("run plan.md --yes {LAZY}")).code(0);
+    place.ledger("plan lint plan.md").code(0).says(&["`./check.sh` is neither", "127"]);
+    place.write("work.sh", "printf '#!/bin/sh\\n' >check.sh; chmod +x check.sh");
+    let run = ["run", "plan.md", "--yes", "--worker", "sh work.sh"];
+    place.ledger_with(&[&run[..], &["--kill-at", "2"]].concat());
+    place.ledger_with(&run).code(0).says(&["2 of 2 steps accepted"]);
+}
+
+/// The tools of a project may be in an environment of their own. Then the check fails; a worker's word does
+/// not replace it.
+#[test]
+fn s11_a_command_whose_program_is_missing_fails() {
+    let place = Place::new();
+    place
+        .write("a.md", "# P\n\n## Steps\n\n1. A\n   - acceptance: `no-such-tool src -q` exits 0\n");
+    place.write(
+        "b.json",
+        r#"{"steps": [{"order": 1, "description": "b", "validation": ["no-such-tool -q"]}]}"#,
+    );
+    for plan in ["a.md", "b.json"] {
+        place
+            .ledger(&format!("plan lint {plan}"))
+            .code(0)
+            .says(&["`no-such-tool` is neither", "127"]);
+        place
+            .ledger(&format!("run {plan} --yes {LAZY}"))
+            .code(1)
+            .complains(&["criterion 1 does not hold", "127"]);
+    }
 }
 
 // S13: the completion guard.

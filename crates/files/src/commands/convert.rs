@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::programs::Programs;
-use super::text::{first_word, listed_command, stated_command};
+use super::text::{first_word, is_certain, listed_command, stated_command};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::plan_file::{PlanFile, StatedCommand};
 use plan_ledger::plan::{Criterion, Plan};
@@ -66,18 +66,24 @@ impl Found<'_> {
                 stated_command(text)
             };
             let Some(command) = command.map(str::to_owned) else { continue };
-            if self.programs.can_start(&command) {
+            let can_start = self.programs.can_start(&command);
+            let is_command = can_start || is_certain(text, &command);
+            if !can_start && (is_command || text.starts_with('`')) {
+                let word = first_word(&command).unwrap_or_default().escape_debug().to_string();
+                let effect = if is_command {
+                    "the check fails (exit code 127) until it is one"
+                } else {
+                    "it reads as a command, but is not executed, and stays text"
+                };
+                let message =
+                    format!("`{word}` is neither a program on the path nor a file: {effect}");
+                let place = format!("{place}[{index}]");
+                self.warnings.push(Diagnostic::at_path(Severity::Warning, place, message));
+            }
+            if is_command {
                 let step = step.cloned();
                 self.commands.push(StatedCommand { step, command: command.clone() });
                 *criterion = Criterion::Command(command);
-            } else if text.starts_with('`') {
-                let word = first_word(&command).unwrap_or_default().escape_debug().to_string();
-                let message = format!(
-                    "reads as a command, but `{word}` is neither a program on the path nor a file: \
-                     it is not executed, and stays text"
-                );
-                let place = format!("{place}[{index}]");
-                self.warnings.push(Diagnostic::at_path(Severity::Warning, place, message));
             }
         }
     }
@@ -117,8 +123,13 @@ mod tests {
 
     #[test]
     fn commands_that_the_machine_can_start_are_read_as_commands() {
-        let mut file =
-            plan_file(&["`sh -c true` exits 0", "`no-such-tool` passes", "sh x", "fine"]);
+        let mut file = plan_file(&[
+            "`sh -c true` exits 0",
+            "`no-such-tool` passes",
+            "sh x",
+            "fine",
+            "`no-such-tool x` passes",
+        ]);
         let before = file.plan.clone();
         let facts = StatedFacts { listed: ["sh x".to_owned()].into(), ..StatedFacts::default() };
         apply_facts(&mut file, &facts, &programs());
@@ -127,8 +138,10 @@ mod tests {
         assert_eq!(criteria[1], Criterion::Text("`no-such-tool` passes".into()));
         assert_eq!(criteria[2], Criterion::Command("sh x".into()));
         assert_eq!(criteria[3], Criterion::Text("fine".into()));
-        assert_eq!(file.commands.len(), 2);
-        assert_eq!(file.notes.len(), 1);
+        // It fails where it cannot start; the worker's word does not replace it.
+        assert_eq!(criteria[4], Criterion::Command("no-such-tool x".into()));
+        assert_eq!(file.commands.len(), 3);
+        assert_eq!(file.notes.len(), 2);
         assert_eq!(as_written_commands(file.plan), as_written_commands(before));
     }
 

@@ -2,9 +2,9 @@
 //!
 //! A text states a command if it is a command in backquotes that "exits 0" or "passes". In a list
 //! of validations or test criteria, which tools write for a program, an item may also be the bare
-//! command. Both count only if the first word is a program of this machine or a file in the tree:
-//! see [`Programs`](super::programs::Programs). A sentence is not a command, even if its first word
-//! is a program.
+//! command. A text that is certainly a command counts on every machine, and fails where its program is missing
+//! ([`is_certain`]); another one only if its first word is a program of this machine or a file in the tree: see
+//! [`Programs`](super::programs::Programs). A sentence is not a command, even if its first word is a program.
 
 /// The effect of a command in a criterion, as its author states it.
 const SUCCESSES: [&str; 14] = [
@@ -81,6 +81,52 @@ const PLAIN_WORDS: [&str; 34] = [
     "yes",
 ];
 
+/// Programs that build and test, with names that are no words of plain English.
+const TOOLS: [&str; 42] = [
+    "ansible",
+    "bash",
+    "bun",
+    "bundle",
+    "bunx",
+    "cargo",
+    "cmake",
+    "composer",
+    "ctest",
+    "curl",
+    "cypress",
+    "deno",
+    "docker",
+    "dotnet",
+    "eslint",
+    "gradle",
+    "helm",
+    "jest",
+    "kubectl",
+    "mvn",
+    "mypy",
+    "npm",
+    "npx",
+    "nox",
+    "phpunit",
+    "pip",
+    "pnpm",
+    "poetry",
+    "psql",
+    "pytest",
+    "python",
+    "python3",
+    "rspec",
+    "rustc",
+    "sqlite3",
+    "terraform",
+    "tox",
+    "tsc",
+    "uv",
+    "uvx",
+    "vitest",
+    "yarn",
+];
+
 /// The command that a text states: `` `npx tsc` exits 0 ``.
 pub(super) fn stated_command(text: &str) -> Option<&str> {
     let (command, rest) = text.trim().strip_prefix('`')?.split_once('`')?;
@@ -105,6 +151,24 @@ pub(super) fn listed_command(item: &str) -> Option<&str> {
 
 fn is_one_line(command: &str) -> bool {
     !command.is_empty() && !command.contains('\n')
+}
+
+/// Whether a command is one on any machine: its first word is a well-known tool, or it has arguments and
+/// stands in backquotes, or an option. On a machine without the program it fails; a text would be believed.
+pub(super) fn is_certain(text: &str, command: &str) -> bool {
+    let Some(first) = first_word(command) else { return false };
+    let is_program = first.bytes().all(|byte| {
+        byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-/+~@".contains(&byte)
+    });
+    let mut arguments = command.split_whitespace().skip_while(|word| *word != first).skip(1);
+    if !is_program {
+        return false;
+    }
+    if TOOLS.contains(&first) || first.starts_with("./") {
+        return true;
+    }
+    let is_quoted = text.trim_start().starts_with('`');
+    if is_quoted { arguments.next().is_some() } else { arguments.any(|word| word.starts_with('-')) }
 }
 
 /// The first word of a command that is not an assignment.
@@ -212,6 +276,26 @@ mod tests {
             "",
         ] {
             assert!(listed_command(item).is_none(), "{item}");
+        }
+    }
+
+    #[test]
+    fn certain_commands_do_not_depend_on_the_machine() {
+        for text in [
+            "npx jest",
+            "pytest",
+            "`pytest src/api -q` exits 0",
+            "`no-such-tool --check` passes",
+            "no-such-tool --check",
+            "A=1 npm test",
+            "./verify.sh",
+        ] {
+            assert!(is_certain(text, listed_command(text).unwrap()), "{text}");
+        }
+        for text in
+            ["`users` passes", "`test_login` passes", "login renders", "`Login page` passes"]
+        {
+            assert!(!is_certain(text, listed_command(text).unwrap()), "{text}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! The plan under construction, and the check of the finished plan.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use super::dependencies::Dependencies;
 use super::task_status::TaskStatus;
@@ -9,7 +10,7 @@ use crate::diagnostic::{Diagnostic, ReadError, Severity};
 use crate::plan_file::{PlanFile, PlanFormat, StatedCommand};
 use crate::read_report::{Correction, CorrectionKind, PartKind, UnreadPart};
 use crate::syntax::LineIndex;
-use plan_ledger::plan::{self, Plan, Problem, Step};
+use plan_ledger::plan::{self, Fallback, Plan, Problem, Step};
 
 /// The place of a step in the file.
 #[derive(Debug, Clone)]
@@ -157,6 +158,47 @@ impl PlanDraft {
         self.plan_file.report.corrections.extend(corrections);
     }
 
+    /// Reports fallbacks in words, and those that nothing can take.
+    fn settle_fallbacks(&mut self) {
+        if !matches!(self.source_map, SourceMap::Steps(_)) {
+            return;
+        }
+        let steps = &mut self.plan_file.plan.steps;
+        let ids: BTreeSet<String> = steps.iter().map(|step| step.id.clone()).collect();
+        let notes = &mut self.plan_file.notes;
+        let mut note = |step: &Step, message: &str| {
+            let message = format!("step `{}`: {message}", step.id.escape_debug());
+            notes.push(Diagnostic::at_line(Severity::Note, None, message));
+        };
+        for step in steps {
+            let words = step.goal.lines().any(|line| line.starts_with("Fallback: "));
+            match step.fallback.as_deref() {
+                // A name of a step was read as one of a variable.
+                Some(Fallback::Variable { name, .. }) if ids.contains(name) => {
+                    if !words {
+                        let gap = if step.goal.is_empty() { "" } else { "\n\n" };
+                        let _ = write!(step.goal, "{gap}Fallback: {name}");
+                    }
+                    step.fallback = None;
+                    note(step, "the fallback is text: a step is named as `fallback: {step: ID}`");
+                }
+                Some(Fallback::Variable { max_age_seconds: None, .. }) if words => {
+                    note(
+                        step,
+                        "the fallback takes the variable whatever its age: words after it are text",
+                    );
+                }
+                None if words => {
+                    note(
+                        step,
+                        "the fallback names no variable, so it is text: `fallback: {variable: {name: NAME}}`",
+                    );
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// Records the status word of a step. `source` names the file and the mark.
     pub(crate) fn set_status(&mut self, id: &str, word: &str, source: String) {
         match TaskStatus::parse(word) {
@@ -187,6 +229,7 @@ impl PlanDraft {
     /// Checks the plan. Returns it, or every problem with its line.
     pub(crate) fn validate(mut self, text: &str) -> Result<ValidPlan, ReadError> {
         self.settle_dependencies(text);
+        self.settle_fallbacks();
         let plan = &self.plan_file.plan;
         let locator = LineLocator { source_map: self.source_map, text };
         let own = locator.locate(plan, self.diagnostics);

@@ -119,7 +119,7 @@ impl StepField {
                     step.fallback = Some(Box::new(fallback));
                     Vec::new()
                 }
-                Err(_) => texts(value),
+                Err(_) => set_fallback(step, value),
             },
         };
         unset.into_iter().map(|text| format!("{}: {text}", self.label())).collect()
@@ -369,6 +369,9 @@ fn set_retry(step: &mut Step, value: &Value) -> Vec<String> {
             };
             policy.max_attempts = count.max(1);
             set_backoff(&mut policy, text);
+            if has_other_words(text) {
+                unset = texts(value);
+            }
         }
         _ => return texts(value),
     }
@@ -391,12 +394,82 @@ fn set_backoff(policy: &mut RetryPolicy, text: &str) {
         policy.backoff_seconds = 1;
         policy.backoff_percent = Some(200);
     }
-    let words: Vec<&str> = text.split([' ', ',']).filter(|word| !word.is_empty()).collect();
+    let words: Vec<&str> =
+        text.split([' ', ',', '(', ')']).filter(|word| !word.is_empty()).collect();
     let seconds =
         words.iter().find_map(|word| duration(word)).and_then(|it| u32::try_from(it).ok());
     if let Some(seconds) = seconds {
         policy.backoff_seconds = seconds;
     }
+}
+
+/// Whether a text about attempts and backoff has words with another meaning: `3 attempts, then call Ana`.
+fn has_other_words(text: &str) -> bool {
+    const KNOWN: [&str; 24] = [
+        "attempt",
+        "attempts",
+        "try",
+        "tries",
+        "time",
+        "times",
+        "x",
+        "retry",
+        "retries",
+        "max",
+        "maximum",
+        "up",
+        "to",
+        "at",
+        "most",
+        "with",
+        "and",
+        "backoff",
+        "back-off",
+        "exponential",
+        "delay",
+        "of",
+        "a",
+        "an",
+    ];
+    let lower = text.to_lowercase();
+    let words = lower.split(|c: char| c.is_whitespace() || [',', ';', '(', ')'].contains(&c));
+    let mut words =
+        words.map(|word| word.trim_matches(['.', ':', '`'])).filter(|it| !it.is_empty());
+    let (mut numbers, mut durations) = (0, 0);
+    words.any(|word| {
+        if word.parse::<u32>().is_ok() {
+            numbers += 1;
+            return numbers > 1;
+        }
+        if duration(word).is_some() {
+            durations += 1;
+            return durations > 1;
+        }
+        !KNOWN.contains(&word)
+    })
+}
+
+/// Reads `cached_score` and `cached_score if < 24h old`: the variable that is named first. Returns the words,
+/// unless the name and the age are all of them.
+fn set_fallback(step: &mut Step, value: &Value) -> Vec<String> {
+    let texts = texts(value);
+    let [text] = texts.as_slice() else { return texts };
+    let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let (name, rest) = (name.trim_matches(['`', ',']), rest.trim());
+    // A plain word may be a verb, an owner or a step; the name of a variable has an underscore.
+    let is_condition = ["", "if ", "when ", "while ", "("]
+        .iter()
+        .any(|start| if start.is_empty() { rest.is_empty() } else { rest.starts_with(start) });
+    if !is_name(name) || !name.contains('_') || !is_condition {
+        return texts;
+    }
+    let ages: Vec<u64> = rest.split([' ', '(', ')', ',', '<']).filter_map(duration).collect();
+    let max_age_seconds = match ages.as_slice() {
+        [age] => Some(*age),
+        _ => None,
+    };
+    step.fallback = Some(Box::new(Fallback::Variable { name: name.to_owned(), max_age_seconds }));
+    if rest.is_empty() { Vec::new() } else { texts }
 }
 
 /// Reads `30m` or `48h -> escalate to manager`.
@@ -468,6 +541,27 @@ mod tests {
         let gate = step.gate.unwrap();
         assert_eq!(gate.deadline_seconds, Some(172_800));
         assert_eq!(gate.on_timeout, Some(OnTimeout::EscalateTo("manager".into())));
+        let variable = |text: &str| {
+            let (step, notes) = set(StepField::Fallback, &json!(text));
+            let Some(Fallback::Variable { name, max_age_seconds }) = step.fallback.as_deref()
+            else {
+                return format!("none; {}", notes.join(" "));
+            };
+            format!("{name} {max_age_seconds:?}; {}", notes.join(" "))
+        };
+        for (text, expected) in [
+            ("cached_score", "cached_score None; "),
+            ("cached_score if fresh", "cached_score None; Fallback: cached_score if fresh"),
+            (
+                "cached_score if < 24h old",
+                "cached_score Some(86400); Fallback: cached_score if < 24h old",
+            ),
+            ("use the old score", "none; Fallback: use the old score"),
+            ("manual review_team", "none; Fallback: manual review_team"),
+            ("else escalate", "none; Fallback: else escalate"),
+        ] {
+            assert_eq!(variable(text), expected, "{text}");
+        }
         for (value, expected) in [
             (json!(true), Idempotence::Yes),
             (json!(false), Idempotence::No),
@@ -478,6 +572,20 @@ mod tests {
         }
         let (step, _) = set(StepField::SideEffects, &json!("[send mail, write table]"));
         assert_eq!(*step.side_effects, ["send mail", "write table"]);
+    }
+
+    #[test]
+    fn words_after_the_attempts_are_kept() {
+        for text in ["3 attempts", "up to 3 tries, exponential backoff", "3 times (5s delay)", "2"]
+        {
+            assert!(set(StepField::Retry, &json!(text)).1.is_empty(), "{text}");
+        }
+        for text in ["3 attempts, then call Ana", "3 attempts only on timeouts", "3 or 4 attempts"]
+        {
+            let (step, notes) = set(StepField::Retry, &json!(text));
+            assert_eq!(notes, [format!("Retry: {text}")]);
+            assert_eq!(step.retry.unwrap().max_attempts, 3);
+        }
     }
 
     #[test]

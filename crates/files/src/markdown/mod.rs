@@ -11,6 +11,7 @@
 //! - Tasks without dependencies follow the order of the text.
 
 mod code_fence;
+mod concurrency;
 mod document;
 mod labels;
 mod list_markers;
@@ -23,7 +24,6 @@ mod surrounding;
 mod tables;
 mod task_ids;
 mod tasks;
-mod waves;
 
 pub(super) use plan::parse;
 pub(super) use recognize::is_markdown;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::concurrency::{Waves, parallel_phases, waves};
 use super::document::Document;
 use super::labels::Label;
 use super::list_markers::Checkbox;
@@ -12,7 +13,6 @@ use super::spelling::{in_common_spelling, step_lines};
 use super::surrounding;
 use super::task_ids::{self, IdStyle};
 use super::tasks::{Task, TaskSelection, is_tasks_title, select_tasks};
-use super::waves::{self, Waves};
 use crate::draft::{
     Concurrency, ImplicitOrder, PlanDraft, StepSource, UniqueIds, range_note, success_criterion,
 };
@@ -57,7 +57,7 @@ fn build_plan(
         ids: BTreeSet::new(),
         blocked: BTreeMap::new(),
         uses_order: false,
-        waves: waves::dependencies(document.text),
+        waves: waves(document.text),
     };
     for task in &selection.tasks {
         builder.index_names(task, phases.of(task));
@@ -79,6 +79,13 @@ fn build_plan(
         builder.add_task(task, task_phase.as_deref(), &mut order);
     }
     let mut draft = builder.draft;
+    if let [only] = phases.parallel.iter().collect::<Vec<_>>().as_slice() {
+        let only = only.escape_debug();
+        let message = format!(
+            "phase `{only}` may run beside others, and none of them says so: it has no effect"
+        );
+        draft.add_note(None, message);
+    }
     refused_labels::report(&mut draft, document, &selection.tasks);
     if builder.uses_order && draft.plan_file.plan.steps.len() > 1 {
         let message = "the order is used where a task has no dependencies; tasks marked [P] run in \
@@ -173,9 +180,9 @@ impl Phases {
         Self::new(list.collect(), by_section.collect())
     }
 
-    /// Takes the marks `[P]` out of the titles.
+    /// Takes the marks `[P]` out of the titles, and reads what they say in words.
     fn new(mut list: Vec<Phase>, by_section: BTreeMap<usize, String>) -> Self {
-        let mut parallel = BTreeSet::new();
+        let mut parallel = parallel_phases(&list);
         for phase in &mut list {
             let words = || phase.title.split_whitespace();
             if words().any(|word| word == PARALLEL_MARK) {
