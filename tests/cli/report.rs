@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::json;
+
 use super::command::Place;
 
 const PLAN: &str = "\
@@ -52,10 +54,43 @@ fn report_names_characters_that_hide_text() {
     place.ledger_with(&["receipt", &token, "--failed", "deterministic", "--message", message]);
     place.ledger("report --html page.html").code(0);
     let page = place.read("page.html");
-    let hidden = page.match_indices(['\u{202e}', '\u{1b}']).map(|(at, _)| at);
+    hides_nothing(&page);
+    assert!(page.contains("no\\u{202e}on\\tx\\u{1b}[2J"), "{page}");
+}
+
+/// Goal: the same holds for names of workers, people and variables, and for titles, questions, notes and their options,
+/// in the page and in what its script shows; what a form sends stays as it is.
+#[test]
+fn report_names_hidden_characters_in_names_and_questions() {
+    let hidden = "a\u{202e}b\u{200b}c\u{2066}d";
+    let named = "a\\u{202e}b\\u{200b}c\\u{2066}d";
+    let place = Place::new();
+    place.ledger("init").code(0);
+    let gate = json!({"question": hidden, "options": [hidden, "wait"]});
+    let plan = json!({"title": hidden, "steps": [
+        {"id": "a", "title": hidden, "goal": hidden, "tags": [hidden], "acceptance": [hidden]},
+        {"id": "b", "title": hidden, "gate": gate},
+    ]});
+    place.write("plan.json", plan.to_string());
+    place.ledger("plan propose plan.json --run r").code(0);
+    place.ledger_with(&["claim", "--step", "a", "--worker", hidden]);
+    place.ledger_with(&["set", "x", hidden, "--run", "r", "--by", hidden]);
+    place.ledger_with(&["note", hidden, "--run", "r", "--by", hidden]);
+    place.ledger_with(&["pause", "r", "--reason", hidden, "--by", hidden]);
+    place.ledger("report r --html page.html").code(0);
+    let page = place.read("page.html");
+    hides_nothing(&page);
+    assert!(page.matches(named).count() > 10, "{page}");
+    let points = page.split("id=\"points\">").nth(1).unwrap();
+    assert!(points.contains(&named.replace('\\', "\\\\")), "{points}");
+}
+
+/// No character of a page is one that cannot be seen.
+fn hides_nothing(page: &str) {
+    let hidden = ['\u{202e}', '\u{1b}', '\u{200b}', '\u{2066}'];
+    let hidden = page.match_indices(hidden).map(|(at, _)| at);
     let around = |at: usize| page[..at].chars().rev().take(80).collect::<String>();
     assert_eq!(hidden.map(around).collect::<Vec<_>>(), Vec::<String>::new());
-    assert!(page.contains("no\\u{202e}on\tx\\u{1b}[2J"), "{page}");
 }
 
 /// Goal: the same records give the same bytes, and an earlier record is shown as it was.
@@ -174,12 +209,12 @@ fn report_says_everything_about_a_run() {
         "criterion 1 passes, judged by ana",
         "fluent",
         "Differences from version 1",
-        "step extra",
+        "1 step added: extra",
         "The end",
         "waits for the answer to question",
         "Why it is not dispatched",
-        "released: 1 of 2 arrived, 1 needed",
-        "of 60 spent",
+        "released, 1 of 1 needed arrived (2 members)",
+        "part      spent",
         "paused by ana: lunch",
         "skipped by ben: unneeded",
         "No damage was found",

@@ -118,8 +118,7 @@ const shownBy = (page) => page.evaluate(() => ({
   cells: [...document.querySelectorAll("#main [data-k]:not(rect):not(text):not(progress)")].filter((node) => !node.closest("[hidden]")).map((node) => [node.dataset.k, node.textContent]).sort(),
   questions: [...document.querySelectorAll("#questions li")].filter((node) => !node.closest("[hidden]")).map((node) => node.id),
   decisions: [...document.querySelectorAll("#decisions tbody tr")].filter((node) => !node.hidden).length,
-  attempts: [...document.querySelectorAll(".tries > li")].filter((node) => !node.closest("[hidden]")).length,
-  facts: [...document.querySelectorAll(".fact")].filter((node) => !node.closest("[hidden]")).length,
+  records: [...document.querySelectorAll(".record")].filter((node) => !node.closest("[hidden]")).length,
   versions: [...document.querySelectorAll(".version")].filter((node) => !node.hidden).map((node) => node.innerText.split("\n")[0]),
 }));
 const until = async (what, check) => {

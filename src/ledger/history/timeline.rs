@@ -30,6 +30,8 @@ pub struct TimelineInterval {
     pub kind: IntervalKind,
     /// The record that began it.
     pub seq: u64,
+    /// The record that ended it; `None` while it is open.
+    pub end_seq: Option<u64>,
     /// The worker, if the interval is an attempt.
     pub worker: Option<String>,
 }
@@ -66,24 +68,24 @@ pub(crate) fn timelines(records: &[RecordedEvent]) -> BTreeMap<StepNumber, StepT
     let mut timelines: BTreeMap<StepNumber, StepTimeline> = BTreeMap::new();
     for record in records {
         let Some(Event::Step(step)) = &record.event else { continue };
-        timelines.entry(step.step).or_default().add(record, &step.event);
+        timelines.entry(step.step).or_default().add(record.seq, record.time, &step.event);
     }
     timelines.retain(|_, timeline| !timeline.intervals.is_empty());
     timelines
 }
 
 impl StepTimeline {
-    fn add(&mut self, record: &RecordedEvent, event: &StepEvent) {
+    /// Adds the next record about the step.
+    pub fn add(&mut self, seq: u64, time: Timestamp, event: &StepEvent) {
         use IntervalKind as Kind;
+        let record = (seq, time);
         match event {
             StepEvent::Dispatched(dispatched) => {
                 self.begin(record, Kind::InFlight);
                 self.attempts = self.attempts.saturating_add(1);
-                let worker = Some(dispatched.worker.clone());
-                self.intervals
-                    .last_mut()
-                    .into_iter()
-                    .for_each(|last| last.worker.clone_from(&worker));
+                if let Some(last) = self.intervals.last_mut() {
+                    last.worker = Some(dispatched.worker.clone());
+                }
             }
             StepEvent::ReceiptRecorded(recorded) => {
                 self.finish_attempt(match &recorded.receipt.outcome {
@@ -96,7 +98,7 @@ impl StepTimeline {
             StepEvent::AttemptLost(lost) => {
                 self.finish_attempt(Kind::Lost);
                 match lost.then {
-                    AfterLoss::Redispatch => self.end(record.time),
+                    AfterLoss::Redispatch => self.end(record),
                     AfterLoss::OutcomeUnknown => self.begin(record, Kind::OutcomeUnknown),
                 }
             }
@@ -110,7 +112,7 @@ impl StepTimeline {
                     Decision::RetryAt { .. } => self.begin(record, Kind::Delayed),
                     Decision::OutcomeUnknown => self.begin(record, Kind::OutcomeUnknown),
                     Decision::Escalate => {}
-                    _ => self.end(record.time),
+                    _ => self.end(record),
                 }
             }
             StepEvent::StepAsked(_) => self.begin(record, Kind::Asked),
@@ -120,7 +122,7 @@ impl StepTimeline {
             | StepEvent::Skipped(_)
             | StepEvent::StepFailed(_)
             | StepEvent::DelayElapsed(_)
-            | StepEvent::OutcomeResolved(_) => self.end(record.time),
+            | StepEvent::OutcomeResolved(_) => self.end(record),
             StepEvent::LeaseRenewed(_)
             | StepEvent::ReceiptRefused(_)
             | StepEvent::VerdictRecorded(_)
@@ -140,21 +142,22 @@ impl StepTimeline {
         }
     }
 
-    fn end(&mut self, time: Timestamp) {
+    fn end(&mut self, (seq, time): (u64, Timestamp)) {
         let Some(last) = self.intervals.last_mut().filter(|last| last.until.is_none()) else {
             return;
         };
-        last.until = Some(time);
+        (last.until, last.end_seq) = (Some(time), Some(seq));
         // Drop a wait that lasted no time.
         if last.from == time && !last.kind.is_attempt() {
             self.intervals.pop();
         }
     }
 
-    fn begin(&mut self, record: &RecordedEvent, kind: IntervalKind) {
-        self.end(record.time);
-        let (from, seq) = (record.time, record.seq);
-        self.intervals.push(TimelineInterval { from, until: None, kind, seq, worker: None });
+    fn begin(&mut self, record: (u64, Timestamp), kind: IntervalKind) {
+        self.end(record);
+        let (seq, from) = record;
+        let (until, end_seq, worker) = (None, None, None);
+        self.intervals.push(TimelineInterval { from, until, kind, seq, end_seq, worker });
     }
 }
 

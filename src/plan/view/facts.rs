@@ -1,13 +1,18 @@
 //! What views of other packages ask of a state and of a run: they know no collection of it.
 
+use std::collections::BTreeMap;
+
 use crate::plan::event::question::{Question, QuestionId};
+use crate::plan::event::run_event::CapScope;
 use crate::plan::event::step_event::Verdict;
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::model::step::FailureClass;
 use crate::plan::state::State;
+use crate::plan::state::account::Account;
 use crate::plan::state::barrier_state::BarrierState;
 use crate::plan::state::compact::step::CompactStep;
-use crate::plan::state::run::{PlanVersion, ReplanRequest, Run, RunStatus, Timer};
+use crate::plan::state::overview::RunSummary;
+use crate::plan::state::run::{PlanVersion, ReplanRequest, Run, RunStatus, Timer, Variable};
 use crate::plan::state::step_state::StepState;
 use crate::plan::value::ids::{AttemptToken, Micros, RunId, StepNumber, Timestamp};
 
@@ -27,6 +32,41 @@ impl State {
     #[must_use]
     pub fn attempt_in_flight(&self, token: AttemptToken) -> Option<(RunId, StepNumber)> {
         self.in_flight.get(&token).copied()
+    }
+
+    /// The summaries of the runs that ended earlier and are no longer complete.
+    #[must_use]
+    pub fn ended_runs(&self) -> impl ExactSizeIterator<Item = (RunId, &RunSummary)> {
+        self.summaries.iter().map(|(id, summary)| (*id, summary))
+    }
+
+    /// The summary of such a run.
+    #[must_use]
+    pub fn ended_run(&self, run: RunId) -> Option<&RunSummary> {
+        self.summaries.get(&run)
+    }
+
+    /// The number of attempts in flight.
+    #[must_use]
+    pub fn attempts_in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// The budget of the whole ledger, and what is used of it.
+    #[must_use]
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// The caps of the whole ledger.
+    pub fn ledger_caps(&self) -> impl Iterator<Item = (&CapScope, u32)> {
+        self.caps.iter().map(|(scope, limit)| (scope, *limit))
+    }
+
+    /// The first and the last record of each range that was lost before the ledger was salvaged.
+    #[must_use]
+    pub fn lost_ranges(&self) -> impl ExactSizeIterator<Item = (u64, u64)> {
+        self.lost.iter().map(|(first, last)| (*first, *last))
     }
 
     /// The steps of a run that are in flight, in the order of their dispatch.
@@ -93,6 +133,60 @@ impl Run {
         self.questions.iter().map(|(id, question)| (*id, question))
     }
 
+    /// The open question with that id.
+    #[must_use]
+    pub fn question(&self, id: QuestionId) -> Option<&Question> {
+        self.questions.get(&id)
+    }
+
+    /// The barriers of the active version, by their ids.
+    #[must_use]
+    pub fn named_barriers(&self) -> impl ExactSizeIterator<Item = (&str, &BarrierState)> {
+        self.barriers.iter().map(|(id, barrier)| (id.as_str(), barrier))
+    }
+
+    /// The barrier of the active version with that id.
+    #[must_use]
+    pub fn barrier(&self, id: &str) -> Option<&BarrierState> {
+        self.barriers.get(id)
+    }
+
+    /// The variables, by their names.
+    #[must_use]
+    pub fn named_variables(&self) -> impl ExactSizeIterator<Item = (&str, &Variable)> {
+        self.variables.iter().map(|(name, variable)| (name.as_str(), variable))
+    }
+
+    /// The variable with that name.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> Option<&Variable> {
+        self.variables.get(name)
+    }
+
+    /// The number of attempts in flight.
+    #[must_use]
+    pub fn attempts_in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// The number of steps of the active version with each status.
+    #[must_use]
+    pub fn step_counts(&self) -> &BTreeMap<StepStatus, u32> {
+        &self.counts
+    }
+
+    /// Its budget, and what is used of it.
+    #[must_use]
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// When it ended.
+    #[must_use]
+    pub fn ended_at(&self) -> Option<Timestamp> {
+        self.end_record.map(|(_, time)| time)
+    }
+
     /// Microseconds from its start to its end, or to that time.
     #[must_use]
     pub fn elapsed(&self, now: Timestamp) -> Micros {
@@ -130,7 +224,9 @@ impl Run {
 
     /// The versions of the plan, by their number.
     #[must_use]
-    pub fn numbered_versions(&self) -> impl DoubleEndedIterator<Item = (u32, &PlanVersion)> {
+    pub fn numbered_versions(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = (u32, &PlanVersion)> + ExactSizeIterator {
         let number = |place: usize| u32::try_from(place + 1).unwrap_or(u32::MAX);
         self.versions.iter().enumerate().map(move |(place, version)| (number(place), version))
     }

@@ -42,8 +42,8 @@ pub(crate) use plan_ledger_views::{
     quoted_folder, sh_word, shell_command, unapproved_commands,
 };
 pub(crate) use plan_ledger_views::{
-    OpeningJson, OpeningWord, TrustedCheckJson, TrustsLine, count, counted, hex, lost_records_text,
-    size, slow_text,
+    OpeningJson, OpeningWord, TrustedCheckJson, TrustsLine, counted, hex, lost_records_text, size,
+    slow_text,
 };
 pub(crate) use process::{
     MACHINE_LENGTH_MAX, Peer, ProcessStatus, is_gone, named_process, not_ignored, process_start,

@@ -26,6 +26,25 @@ pub fn escape_lines(text: &str) -> String {
     out
 }
 
+/// Escapes the text of HTML and keeps its line breaks and tabs. Values of attributes stay the same: a program reads
+/// them. Each `<` and `>` must be one of a tag, as in HTML without scripts.
+#[must_use]
+pub fn escape_markup(html: &str) -> String {
+    let mut out = String::with_capacity(html.len());
+    let mut is_tag = false;
+    for c in html.chars() {
+        is_tag = c == '<' || is_tag && c != '>';
+        match c {
+            '\n' | '\t' => out.push(c),
+            _ if is_printable(c) => out.push(c),
+            // Writing to a string does not fail.
+            _ if is_tag => _ = write!(out, "&#{};", u32::from(c)),
+            _ => out.extend(c.escape_default()),
+        }
+    }
+    out
+}
+
 /// Escapes the strings of a JSON text; their values stay the same. Control characters of JSON
 /// itself, such as line breaks between values, are kept.
 #[must_use]

@@ -43,6 +43,9 @@ pub struct BarrierLine<'a> {
     run: RunId,
     /// Its status.
     status: BarrierStatus,
+    /// The barrier.
+    #[serde(skip)]
+    state: &'a BarrierState,
     /// The names and statuses of the members that have not arrived.
     #[serde(skip)]
     missing_members: Vec<(String, Option<StepStatus>)>,
@@ -80,18 +83,14 @@ impl<'a> BarrierLine<'a> {
             on_break: *on_break,
             question: *question,
             run: run.id,
+            state: barrier,
             status: *status,
         }
     }
 
     fn describe(&self, now: Timestamp, document: &mut Document) {
-        let (arrived, of) = (self.arrived.len(), self.members.len());
-        let late = if self.late { ", its deadline has passed" } else { "" };
-        let text = Text::painted(Paint::Heading, self.barrier)
-            .plain(": ")
-            .and(barrier_paint(self.status), barrier_word(self.status))
-            .plain(format!(", {arrived} of {} needed arrived ({of} members){late}", self.needed));
-        document.indented(2, text);
+        let text = Text::painted(Paint::Heading, self.barrier).plain(": ");
+        document.indented(2, text.and(barrier_paint(self.status), barrier_text(self.state)));
         if self.status == BarrierStatus::Closed {
             let on_break = variant_words(&self.on_break, ' ');
             let due = self.deadline.as_ref().map(|at| format!("due {}; ", moment(at.micros, now)));
@@ -113,6 +112,15 @@ impl<'a> BarrierLine<'a> {
     }
 }
 
+/// The status of a barrier and its members that arrived.
+#[must_use]
+pub fn barrier_text(barrier: &BarrierState) -> String {
+    let (arrived, of) = (barrier.arrived.len(), barrier.members.len());
+    let late = if barrier.is_late { ", its deadline has passed" } else { "" };
+    let (word, needed) = (barrier_word(barrier.status), barrier.needed);
+    format!("{word}, {arrived} of {needed} needed arrived ({of} members){late}")
+}
+
 /// The barriers of a run.
 #[derive(Debug)]
 pub struct Barriers<'a> {
@@ -124,7 +132,7 @@ impl<'a> Barriers<'a> {
     /// The barriers of the active version.
     #[must_use]
     pub fn of(run: &'a Run) -> Self {
-        let lines = run.barriers.iter().map(|(id, each)| BarrierLine::of(run, id, each));
+        let lines = run.named_barriers().map(|(id, each)| BarrierLine::of(run, id, each));
         Self { lines: lines.collect() }
     }
 

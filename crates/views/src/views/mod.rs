@@ -51,7 +51,7 @@ mod waits;
 mod why;
 
 pub use attempts::{AttemptLine, KnownBlob, KnownBlobs};
-pub use barriers::{BarrierLine, Barriers};
+pub use barriers::{BarrierLine, Barriers, barrier_text};
 pub use budget::{Budget, BudgetLine, MilestoneLine, budget_charts, runs_out_of_budget};
 pub use changes::{ChangeLine, Changes};
 pub use comparison::{ComparisonLine, comparison_document};
@@ -99,7 +99,7 @@ pub use snapshots::{SnapshotFileLine, Snapshots, SnapshotsLine};
 pub use stale::{stale_document, stale_text};
 pub use state::{RunState, RunStateLine, StateLine};
 pub use status::{StatusView, UserViewLine, warnings_document};
-pub use step::{KnownStep, StepLine, StepView};
+pub use step::{KnownStep, StepLine, StepView, step_record_document};
 pub use step_definition::step_definition;
 pub use timeline::{IntervalLine, StepTimelines};
 pub use trace::{Trace, TracedLine, UnavailableLine};
@@ -107,4 +107,4 @@ pub use variables::{
     VariableHistory, VariableStateLine, VariableValueLine, Variables, origin_text,
 };
 pub use waits::{WaitJson, inside_wait_text, wait_text};
-pub use why::{WhyLine, WhyView, explanation_lines};
+pub use why::{WhyLine, WhyView, explanation_document};

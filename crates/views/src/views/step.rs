@@ -2,22 +2,25 @@
 
 use plan_ledger::internals::ledger::time_text;
 use plan_ledger::log::RecordStatus;
-use plan_ledger::plan::{AcceptedBasis, BarrierStatus, Dependency, Hold, StepEvent};
+use plan_ledger::plan::{AcceptedBasis, BarrierStatus, CompactStep, Dependency, Hold, StepEvent};
 use plan_ledger::{
-    Cost, Outcome, Output, QuestionId, Receipt, Ruling, Run, RunId, Step, StepNumber, StepState,
-    StepStatus, Verdict,
+    Cost, Event, Outcome, Output, QuestionId, Receipt, Ruling, Run, RunId, Step, StepNumber,
+    StepState, StepStatus, Verdict,
 };
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::attempts::{AttemptLine, KnownBlobs};
+use super::attempts::{AttemptLine, KnownBlob, KnownBlobs};
 use super::history::HistoryEntry;
 use super::stale::stale_text;
 use super::step_definition::step_definition;
+use super::why::WhyView;
 use crate::json::{FailureJson, TimeJson};
 use crate::layout::{Document, Paint, Text};
-use crate::records::{RecordLine, basis_text, blob_text, content_text, outcome_text};
+use crate::records::{
+    RecordContent, RecordLine, basis_text, blob_text, content_text, outcome_text,
+};
 use crate::words::{cost_text, span, status_paint, step_name, text_of, value_text};
 
 /// A step.
@@ -61,9 +64,9 @@ pub struct StepLine<'a> {
 
 /// What is known of a step besides its run and its records.
 #[derive(Debug, Default)]
-pub struct KnownStep {
-    /// The reasons why it is not done, and the remedies.
-    pub why: Vec<String>,
+pub struct KnownStep<'a> {
+    /// Why it is not dispatched.
+    pub why: Option<WhyView<'a>>,
     /// Its files that changed since the plan was made; `None` if that is not known.
     pub stale_files: Option<Vec<String>>,
     /// The blobs of its outputs.
@@ -79,10 +82,11 @@ pub struct KnownStep {
 pub struct StepView<'a> {
     /// The line of it.
     pub line: StepLine<'a>,
+    why: Vec<(usize, String)>,
     run: &'a Run,
     number: StepNumber,
     entries: &'a [HistoryEntry],
-    known: &'a KnownStep,
+    known: &'a KnownStep<'a>,
 }
 
 impl<'a> StepView<'a> {
@@ -92,11 +96,12 @@ impl<'a> StepView<'a> {
         run: &'a Run,
         number: StepNumber,
         entries: &'a [HistoryEntry],
-        known: &'a KnownStep,
+        known: &'a KnownStep<'a>,
     ) -> Self {
         let text = text_of(run, number);
         let step = run.step(number);
         let waiting = run.unmet_dependencies(number);
+        let why = known.why.as_ref().map(WhyView::lines_of_step).unwrap_or_default();
         let line = StepLine {
             accepted: step.and_then(|step| step.accepted()),
             attempts: step.map(|step| step.attempts),
@@ -113,9 +118,9 @@ impl<'a> StepView<'a> {
             step: number,
             version: text.map(|(version, _)| version),
             waiting_for: waiting.into_iter().map(|on| DependencyJson::of(run, on)).collect(),
-            why: known.why.clone(),
+            why: why.iter().map(|(indent, text)| format!("{:indent$}{text}", "")).collect(),
         };
-        Self { line, run, number, entries, known }
+        Self { line, why, run, number, entries, known }
     }
 
     /// A line for each attempt, oldest first.
@@ -144,10 +149,10 @@ impl<'a> StepView<'a> {
     /// What it shows below its heading. `is_whole`: outputs and logs are shown whole, however long.
     #[must_use]
     pub fn document(&self, is_whole: bool) -> Document {
-        let StepLine { why, accepted, stale_files, .. } = &self.line;
+        let StepLine { accepted, stale_files, .. } = &self.line;
         let mut document = Document::default();
-        for reason in why {
-            document.indented(2, reason.as_str());
+        for (indent, reason) in &self.why {
+            document.indented(2 + indent, reason.as_str());
         }
         if let Some(accepted) = accepted {
             document.indented(2, basis_text(accepted));
@@ -156,7 +161,13 @@ impl<'a> StepView<'a> {
             document.indented(2, (Paint::Notice, stale_text(files)));
         }
         document.gap();
-        document.append(step_definition(self.run, self.number));
+        match text_of(self.run, self.number) {
+            None => document.painted(Paint::Bad, "its plan cannot be read"),
+            Some((version, step)) => {
+                document.painted(Paint::Faint, format!("in version {version} of the plan"));
+                document.append(step_definition(self.run, step));
+            }
+        }
         document.gap();
         if self.entries.is_empty() {
             document.line(match self.known.first_seq {
@@ -167,98 +178,59 @@ impl<'a> StepView<'a> {
             });
         }
         for entry in self.entries {
-            self.describe_entry(entry, is_whole, &mut document);
+            let blob = self.known.blobs.get(&entry.record.seq);
+            document.append(step_record_document(self.run, entry, blob, is_whole));
         }
         document
     }
+}
 
-    fn describe_entry(&self, entry: &HistoryEntry, is_whole: bool, document: &mut Document) {
-        let record = &entry.record;
-        let text = match entry.event() {
-            Some(StepEvent::ReceiptRecorded(event)) => {
-                format!("@{} receipt: {}", event.token, outcome_text(&event.receipt.outcome))
-            }
-            Some(StepEvent::ReceiptRefused(event)) => {
-                let outcome = outcome_text(&event.receipt.outcome);
-                format!("@{} receipt rejected ({}): {outcome}", event.token, event.reason)
-            }
-            _ => content_text(record, &entry.content).1,
-        };
-        let mark = match entry.status {
-            RecordStatus::Durable => ' ',
-            RecordStatus::AfterDamage => '!',
-            RecordStatus::Unacknowledged => '?',
-        };
-        if let Some(StepEvent::Dispatched(dispatch)) = entry.event() {
-            let text = format!("attempt {} (token @{})", dispatch.attempt, record.seq);
-            document.painted(Paint::Heading, text);
+/// A record of a step, and what belongs to it. `blob`: what is known of the blob of its output; `is_whole`: outputs and
+/// logs are shown whole, however long.
+#[must_use]
+pub fn step_record_document(
+    run: &Run,
+    entry: &HistoryEntry,
+    blob: Option<&KnownBlob>,
+    is_whole: bool,
+) -> Document {
+    let record = &entry.record;
+    let text = match entry.event() {
+        Some(StepEvent::ReceiptRecorded(event)) => {
+            format!("@{} receipt: {}", event.token, outcome_text(&event.receipt.outcome))
         }
-        let time = time_text(record.time);
-        document.indented(2, format!("{:>7}{mark} {time}  {text}", record.seq));
-        let mut details = Details { document, is_whole };
-        match entry.event() {
-            Some(StepEvent::Dispatched(dispatch)) => {
-                details.detail("key", &dispatch.idempotency_key);
-            }
-            Some(StepEvent::VerdictRecorded(event)) => self.verdict(&event.verdict, &mut details),
-            _ => {
-                if let Some(receipt) = entry.receipt() {
-                    self.receipt(record.seq, receipt, &mut details);
-                }
+        Some(StepEvent::ReceiptRefused(event)) => {
+            let outcome = outcome_text(&event.receipt.outcome);
+            format!("@{} receipt rejected ({}): {outcome}", event.token, event.reason)
+        }
+        _ => content_text(record, &entry.content).1,
+    };
+    let mark = match entry.status {
+        RecordStatus::Durable => ' ',
+        RecordStatus::AfterDamage => '!',
+        RecordStatus::Unacknowledged => '?',
+    };
+    let mut details = Details { document: Document::default(), is_whole };
+    if let Some(StepEvent::Dispatched(dispatch)) = entry.event() {
+        let text = format!("attempt {} (token @{})", dispatch.attempt, record.seq);
+        details.document.painted(Paint::Heading, text);
+    }
+    let time = time_text(record.time);
+    details.line(2, format!("{:>7}{mark} {time}  {text}", record.seq));
+    match (&entry.content, entry.event()) {
+        (_, Some(StepEvent::Dispatched(dispatch))) => {
+            details.detail("key", &dispatch.idempotency_key);
+        }
+        (RecordContent::Event(Event::Step(of)), Some(StepEvent::VerdictRecorded(event))) => {
+            details.verdict(text_of(run, of.step).map(|(_, step)| step), &event.verdict);
+        }
+        _ => {
+            if let Some(receipt) = entry.receipt() {
+                details.receipt(receipt, blob);
             }
         }
     }
-
-    /// The criterion, and evidence of several lines. Evidence is limited when it is recorded, and is never cut here: its
-    /// end is often the message.
-    fn verdict(&self, verdict: &Verdict, details: &mut Details<'_>) {
-        let step = text_of(self.run, self.number).map(|(_, step)| step.decode());
-        let place = usize::try_from(verdict.criterion).unwrap_or(usize::MAX);
-        if let Some(criterion) = step.as_ref().and_then(|step| step.acceptance.get(place)) {
-            details.detail("criterion", criterion.body());
-        }
-        if verdict.evidence.lines().nth(1).is_some() {
-            details.block("evidence", &verdict.evidence, usize::MAX);
-        }
-    }
-
-    fn receipt(&self, seq: u64, receipt: &Receipt, details: &mut Details<'_>) {
-        if let Outcome::Failed { payload, .. } = &receipt.outcome
-            && payload.as_str() != "null"
-        {
-            details.text("payload", &value_text(payload));
-        }
-        match &receipt.output {
-            output if output.is_null() => {}
-            Output::Inline(value) => details.text("output", &value_text(value)),
-            Output::Blob(blob) => {
-                let known = self.known.blobs.get(&seq);
-                let state = known.map_or_else(String::new, |known| format!(", {}", known.state));
-                details.detail("output", &format!("{}{state}", blob_text(blob)));
-                match known.and_then(|known| known.value.as_ref()) {
-                    Some(Ok(value)) => details.text("output", &value_text(value)),
-                    Some(Err(error)) => details.line(INDENT, (Paint::Bad, error.clone())),
-                    None => {}
-                }
-            }
-        }
-        for (name, value) in &receipt.variables {
-            details.detail("variable", &format!("{name} = {}", value.as_str()));
-        }
-        for artifact in &receipt.artifacts {
-            details.detail("artifact", &format!("{} {}", artifact.path, artifact.hash));
-        }
-        receipt.side_effects.iter().for_each(|effect| details.detail("side effect", effect));
-        if receipt.cost != Cost::default() {
-            details.detail("cost", &cost_text(receipt.cost));
-        }
-        if receipt.duration > 0 {
-            details.detail("duration", &span(receipt.duration));
-        }
-        if !receipt.log_tail.is_empty() {
-            details.text("log tail", &receipt.log_tail);
-        }
-    }
+    details.document
 }
 
 /// Columns before details.
@@ -268,13 +240,63 @@ const INDENT: usize = 12;
 const SHOWN: usize = 2_000;
 
 /// What belongs to a record, below its line.
-struct Details<'a> {
-    document: &'a mut Document,
+struct Details {
+    document: Document,
     /// Whether texts are shown whole.
     is_whole: bool,
 }
 
-impl Details<'_> {
+impl Details {
+    /// The criterion, and evidence of several lines. Evidence is limited when it is recorded, and is never cut here: its
+    /// end is often the message.
+    fn verdict(&mut self, step: Option<CompactStep<'_>>, verdict: &Verdict) {
+        let criteria = step.map(CompactStep::acceptance).unwrap_or_default();
+        let place = usize::try_from(verdict.criterion).unwrap_or(usize::MAX);
+        if let Some(criterion) = criteria.get(place) {
+            self.detail("criterion", criterion.body());
+        }
+        if verdict.evidence.lines().nth(1).is_some() {
+            self.block("evidence", &verdict.evidence, usize::MAX);
+        }
+    }
+
+    fn receipt(&mut self, receipt: &Receipt, known: Option<&KnownBlob>) {
+        if let Outcome::Failed { payload, .. } = &receipt.outcome
+            && payload.as_str() != "null"
+        {
+            self.text("payload", &value_text(payload));
+        }
+        match &receipt.output {
+            output if output.is_null() => {}
+            Output::Inline(value) => self.text("output", &value_text(value)),
+            Output::Blob(blob) => {
+                let state = known.map_or_else(String::new, |known| format!(", {}", known.state));
+                self.detail("output", &format!("{}{state}", blob_text(blob)));
+                match known.and_then(|known| known.value.as_ref()) {
+                    Some(Ok(value)) => self.text("output", &value_text(value)),
+                    Some(Err(error)) => self.line(INDENT, (Paint::Bad, error.clone())),
+                    None => {}
+                }
+            }
+        }
+        for (name, value) in &receipt.variables {
+            self.detail("variable", &format!("{name} = {}", value.as_str()));
+        }
+        for artifact in &receipt.artifacts {
+            self.detail("artifact", &format!("{} {}", artifact.path, artifact.hash));
+        }
+        receipt.side_effects.iter().for_each(|effect| self.detail("side effect", effect));
+        if receipt.cost != Cost::default() {
+            self.detail("cost", &cost_text(receipt.cost));
+        }
+        if receipt.duration > 0 {
+            self.detail("duration", &span(receipt.duration));
+        }
+        if !receipt.log_tail.is_empty() {
+            self.text("log tail", &receipt.log_tail);
+        }
+    }
+
     fn line(&mut self, indent: usize, text: impl Into<Text>) {
         self.document.indented(indent, text);
     }
@@ -419,7 +441,7 @@ impl<'a> DependencyJson<'a> {
                 }
             }
             Dependency::Barrier(id) => {
-                let status = run.barriers.get(&id).map(|barrier| barrier.status);
+                let status = run.barrier(&id).map(|barrier| barrier.status);
                 Self::Barrier { barrier: id, status }
             }
             Dependency::Unknown(name) => Self::Unknown { name },

@@ -1,20 +1,15 @@
 //! A step as its plan defines it: one row for each field.
 
-use plan_ledger::plan::{Criterion, Fallback, Gate, OnTimeout, RetryPolicy};
-use plan_ledger::{Run, Step, StepNumber};
+use plan_ledger::plan::{CompactStep, Criterion, Fallback, Gate, OnTimeout, RetryPolicy};
+use plan_ledger::{Run, Step};
 
 use crate::layout::{Document, Paint, Table};
-use crate::words::{cost_text, counted, text_of, variant_words};
+use crate::words::{cost_text, counted, variant_words};
 
-/// The definition of a step in the newest version that has it.
+/// The definition of a step in a version of the plan.
 #[must_use]
-pub fn step_definition(run: &Run, number: StepNumber) -> Document {
+pub fn step_definition(run: &Run, step: CompactStep<'_>) -> Document {
     let mut document = Document::default();
-    let Some((version, step)) = text_of(run, number) else {
-        document.painted(Paint::Bad, "its plan cannot be read");
-        return document;
-    };
-    document.painted(Paint::Faint, format!("in version {version} of the plan"));
     // The text of a plan is never cut.
     let mut table = Table::wrapped();
     for (name, text) in plan_fields(run, &step.decode()) {

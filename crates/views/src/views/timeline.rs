@@ -65,7 +65,7 @@ impl<'a> StepTimelines<'a> {
             timeline.intervals.iter().map(move |interval| (*number, interval))
         });
         intervals.map(|(number, interval)| {
-            let TimelineInterval { from, until, kind, seq, worker } = interval;
+            let TimelineInterval { from, until, kind, seq, worker, .. } = interval;
             IntervalLine {
                 since: (*from).into(),
                 id: self.run.step(number).map(StepState::id),
@@ -109,7 +109,7 @@ impl<'a> StepTimelines<'a> {
         if open.peek().is_none() {
             return last;
         }
-        let now = self.run.end_record.map_or(self.now, |(_, time)| time).max(last);
+        let now = self.run.ended_at().unwrap_or(self.now).max(last);
         if open.any(|each| each.kind == IntervalKind::InFlight) {
             now
         } else {

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::repeats::{RepeatJson, repeated_text};
 use super::waits::{WaitJson, wait_text};
 use crate::json::{ReasonJson, ReplanRequestJson, StepReasonsJson, TimeJson};
-use crate::layout::{Document, Paint};
+use crate::layout::{Document, Paint, Text};
 use crate::next::KnownRun;
 use crate::next::{NextAction, NextItem, next_dispatch};
 use crate::runner::RepeatingAttempt;
@@ -100,8 +100,7 @@ impl<'a> WhyView<'a> {
         let run = known.run;
         let mut document = Document::default();
         for line in explanation_lines(self.found) {
-            let paint = line.step.map_or(Paint::None, |(_, status)| status_paint(status));
-            document.indented(2 * (line.depth + 1), (paint, line.text));
+            document.indented(2 * (line.depth + 1), painted(line));
         }
         if let Some(text) = self.verdict() {
             document.indented(2, text);
@@ -126,25 +125,25 @@ impl<'a> WhyView<'a> {
         document
     }
 
-    /// The same in lines, for the view of the step.
+    /// The same in lines, for the view of the step: each with its indentation.
     #[must_use]
-    pub fn texts(&self) -> Vec<String> {
+    pub fn lines_of_step(&self) -> Vec<(usize, String)> {
         let Self { known, found, repeats, .. } = self;
         let (run, step) = (known.run, found.step);
         let own = explanation_lines(self.found).into_iter().filter(|line| line.depth > 0);
-        let mut texts: Vec<String> =
-            own.map(|line| format!("{}{}", "  ".repeat(line.depth - 1), line.text)).collect();
+        let mut lines: Vec<_> = own.map(|line| (2 * (line.depth - 1), line.text)).collect();
         let is_open = run.step(step).is_some_and(|step| step.status.is_open());
-        texts.extend(self.verdict().filter(|_| is_open));
         let repeats = repeats.iter().filter(|attempt| attempt.step == step);
-        texts.extend(repeats.map(|attempt| repeated_text(run, attempt)));
         let resume = self.resume();
+        let mut texts: Vec<String> = self.verdict().filter(|_| is_open).into_iter().collect();
+        texts.extend(repeats.map(|attempt| repeated_text(run, attempt)));
         texts.extend(resume.iter().map(|action| action.text.clone()));
         // The view of the step shows it.
         let own = show_step(&StepName::of(run, step), &run.name, known.ledger).to_string();
         let commands = self.commands(resume).into_iter().filter(|command| *command != own);
         texts.extend(commands.map(|command| format!("type: {command}")));
-        texts
+        lines.extend(texts.into_iter().map(|text| (0, text)));
+        lines
     }
 
     /// The result for a step that is not blocked, or that is closed.
@@ -220,9 +219,23 @@ impl<'a> WhyView<'a> {
     }
 }
 
-/// The lines of an explanation, with readable times.
+/// Why a step is not dispatched, down to the root causes, without the line of the step itself.
 #[must_use]
-pub fn explanation_lines(found: &Explanation) -> Vec<ExplanationLine> {
+pub fn explanation_document(found: &Explanation) -> Document {
+    let mut document = Document::default();
+    for line in explanation_lines(found).into_iter().filter(|line| line.depth > 0) {
+        document.indented(2 * (line.depth - 1), painted(line));
+    }
+    document
+}
+
+fn painted(line: ExplanationLine) -> Text {
+    let paint = line.step.map_or(Paint::None, |(_, status)| status_paint(status));
+    Text::painted(paint, line.text)
+}
+
+/// The lines of an explanation, with readable times.
+fn explanation_lines(found: &Explanation) -> Vec<ExplanationLine> {
     let now = found.now;
     found.lines(&|at| match at.checked_sub(now) {
         None | Some(0) => format!("overdue since {}", moment(at, now)),

@@ -1,31 +1,35 @@
 //! Folds the log once, and collects the facts that a page shows about one run.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::mem;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use plan_ledger::internals::ledger::{Fold, LedgerTime, expect_valid};
-use plan_ledger::log::RecordStatus;
-use plan_ledger::plan::RunOverview;
+use plan_ledger::internals::ledger::{Fold, LedgerTime, StepTimeline, expect_valid};
+use plan_ledger::log::{LoggedRecord, RecordStatus};
+use plan_ledger::plan::{QuestionBody, RunOverview, StepEvent};
 use plan_ledger::{
-    Environment, Error, ErrorKind, Event, LedgerView, Run, RunId, State, StepNumber, Timestamp,
+    Environment, Error, ErrorKind, Event, LedgerView, QuestionId, Run, RunId, State, StepNumber,
+    Timestamp,
 };
-use plan_ledger_views::{Finding, KnownRun, RunActivity, findings};
+use plan_ledger_views::{
+    Finding, HistoryEntry, KnownRun, RecordContent, RunActivity, decided_by, event_subject,
+    event_text, findings, note_text, seconds, step_record_document,
+};
 
 use crate::commands::inspect::health::Health;
-use crate::output::{Code, Failure, escape_control, reader};
+use crate::output::{Code, Failure, reader};
 use crate::protocol::{OWN_LEDGER, size};
 use crate::requests::run_or_only;
 use crate::server::Surroundings;
-use plan_ledger_views::RecordContent;
-use plan_ledger_views::{event_subject, event_text, note_text};
 
-use super::decisions::{Decision, decision};
-use super::facts::{AttemptFacts, Facts, QuestionFacts};
-use super::points::{Point, Points};
+use super::points::{Point, Points, shortened, text_of};
 
-/// The most lines of the history of a step, and of the run. Older lines are left out.
-const LINES_MAX: usize = 1_000;
+/// The most records of a step, and of the run. Older ones are left out.
+const RECORDS_MAX: usize = 1_000;
+
+/// From so many bytes of records of steps on, a record has its line alone.
+const DETAILS_MAX: usize = 24 * 1024 * 1024;
 
 /// The facts that a page shows.
 pub(super) struct Collected {
@@ -39,13 +43,13 @@ pub(super) struct Collected {
     /// For each step, the last record that changed its part of the page.
     pub(super) changed: BTreeMap<StepNumber, u64>,
     /// The records of each step.
-    pub(super) histories: BTreeMap<StepNumber, Lines>,
+    pub(super) histories: BTreeMap<StepNumber, Records>,
     /// The records of the run that are not about a step.
-    pub(super) records: Lines,
+    pub(super) records: Records,
     pub(super) decisions: Vec<Decision>,
-    /// In the order of dispatch.
-    pub(super) attempts: Vec<AttemptFacts>,
-    pub(super) questions: Vec<QuestionFacts>,
+    /// The attempts and waits of each step.
+    pub(super) timelines: BTreeMap<StepNumber, StepTimeline>,
+    pub(super) questions: Vec<AskedQuestion>,
     /// The record that proposed each version, and the records that activated versions, in order.
     pub(super) proposed: BTreeMap<u32, u64>,
     pub(super) activated: Vec<(u64, u32)>,
@@ -59,11 +63,35 @@ pub(super) struct Collected {
 
 /// The state of the log.
 pub(super) struct LogHealth {
-    /// The unreadable parts.
-    pub(super) damage: Vec<String>,
-    /// Findings that are not damage, but worth knowing.
-    pub(super) notes: Vec<String>,
+    /// What was found while it was read.
+    pub(super) findings: Vec<Finding>,
     pub(super) files: String,
+}
+
+impl LogHealth {
+    /// The texts of the findings that are damage, or of the others.
+    pub(super) fn texts(&self, is_damage: bool) -> Vec<&str> {
+        let found = self.findings.iter().filter(|finding| finding.is_damage == is_damage);
+        found.map(|finding| finding.text.as_str()).collect()
+    }
+}
+
+/// A decision of a person, or a note.
+pub(super) struct Decision {
+    pub(super) seq: u64,
+    pub(super) time: Timestamp,
+    pub(super) by: String,
+    pub(super) step: Option<StepNumber>,
+    pub(super) text: String,
+}
+
+/// A question to a person.
+pub(super) struct AskedQuestion {
+    pub(super) id: QuestionId,
+    pub(super) step: Option<StepNumber>,
+    pub(super) asked: QuestionBody,
+    /// The record that closed it.
+    pub(super) closed: Option<u64>,
 }
 
 /// The range of records that contain an item.
@@ -80,27 +108,20 @@ impl Span {
     }
 }
 
-/// A record in words.
-pub(super) struct Line {
-    pub(super) seq: u64,
-    pub(super) time: Timestamp,
-    pub(super) text: String,
-}
-
-/// The last lines of a history.
+/// The last records of a step or of the run: their numbers and their texts.
 #[derive(Default)]
-pub(super) struct Lines {
-    pub(super) lines: VecDeque<Line>,
+pub(super) struct Records {
+    pub(super) texts: VecDeque<(u64, String)>,
     pub(super) left_out: u64,
 }
 
-impl Lines {
-    fn push(&mut self, line: Line) {
-        if self.lines.len() >= LINES_MAX {
-            self.lines.pop_front();
+impl Records {
+    fn push(&mut self, seq: u64, text: String) {
+        if self.texts.len() >= RECORDS_MAX {
+            self.texts.pop_front();
             self.left_out += 1;
         }
-        self.lines.push_back(line);
+        self.texts.push_back((seq, text));
     }
 }
 
@@ -140,7 +161,6 @@ pub(super) fn collect(
     let mut runs: Vec<_> =
         fold.state.runs.overviews().map(|(_, overview)| overview.into_owned()).collect();
     runs.reverse();
-    let Facts { attempts, questions, .. } = parts.facts;
     let (points, changed) = parts.points.into_parts();
     Ok(Collected {
         seq,
@@ -151,8 +171,8 @@ pub(super) fn collect(
         histories: parts.histories,
         records: parts.records,
         decisions: parts.decisions,
-        attempts,
-        questions,
+        timelines: parts.timelines,
+        questions: parts.questions,
         proposed: parts.proposed,
         activated: parts.activated,
         health: log_health(view, &fold, &health),
@@ -191,29 +211,30 @@ fn run_id(view: &LedgerView, named: Option<&str>, at: Option<u64>) -> Result<Run
 }
 
 fn log_health(view: &LedgerView, fold: &Fold, health: &Health) -> LogHealth {
-    let found = findings(fold, health.refusal(), &health.notes).into_iter();
-    let (damage, notes): (Vec<_>, Vec<_>) = found.partition(|finding| finding.is_damage);
-    let texts =
-        |found: Vec<Finding>| found.iter().map(|finding| escape_control(&finding.text)).collect();
     let segments = view.log().segments();
     let bytes = segments.iter().map(|segment| segment.length).sum();
     let files = match segments.len() {
         1 => format!("1 segment, {}", size(bytes)),
         count => format!("{count} segments, {}", size(bytes)),
     };
-    LogHealth { damage: texts(damage), notes: texts(notes), files }
+    LogHealth { findings: findings(fold, health.refusal(), &health.notes), files }
 }
 
 /// The facts that are collected while the log is folded.
 struct Parts {
     run: RunId,
     points: Points,
-    histories: BTreeMap<StepNumber, Lines>,
-    records: Lines,
+    histories: BTreeMap<StepNumber, Records>,
+    records: Records,
     decisions: Vec<Decision>,
-    facts: Facts,
+    timelines: BTreeMap<StepNumber, StepTimeline>,
+    questions: Vec<AskedQuestion>,
+    /// The places of the open questions.
+    open: Vec<usize>,
     proposed: BTreeMap<u32, u64>,
     activated: Vec<(u64, u32)>,
+    /// The bytes of the records of steps.
+    details: usize,
 }
 
 impl Parts {
@@ -222,11 +243,14 @@ impl Parts {
             run,
             points: Points::default(),
             histories: BTreeMap::new(),
-            records: Lines::default(),
+            records: Records::default(),
             decisions: Vec::new(),
-            facts: Facts::default(),
+            timelines: BTreeMap::new(),
+            questions: Vec::new(),
+            open: Vec::new(),
             proposed: BTreeMap::new(),
             activated: Vec::new(),
+            details: 0,
         }
     }
 
@@ -236,47 +260,72 @@ impl Parts {
             return;
         };
         let (seq, time) = (record.seq, record.time);
-        let event = match RecordContent::of(record) {
-            RecordContent::Event(event) => event,
+        let content = RecordContent::of(record);
+        let (by, step, text) = match &content {
+            RecordContent::Event(event) => {
+                let (of, step) = event_subject(event);
+                let Some(run) = fold.state.runs.get(&self.run).filter(|run| of == Some(run.id))
+                else {
+                    return;
+                };
+                self.points.add(seq, time, run, event);
+                self.event(seq, time, event);
+                self.close(seq, run);
+                (decided_by(event), step, event_text(event))
+            }
             RecordContent::Note(note) if note.run == Some(self.run) => {
                 self.points.note(seq, time, note.step);
-                self.decisions.push(Decision {
-                    seq,
-                    time,
-                    by: note.by.clone(),
-                    step: note.step,
-                    text: escape_control(&note_text(&note)),
-                });
-                let line = Line { seq, time, text: escape_control(&note_text(&note)) };
-                self.line(note.step, line);
-                return;
+                (Some(note.by.as_str()), note.step, note_text(note))
             }
             _ => return,
         };
-        let (run, step) = event_subject(&event);
-        if run != Some(self.run) {
-            return;
+        let line = format!("{seq:>9}  {}  {}", seconds(time), shortened(&text));
+        if let Some(by) = by.map(str::to_owned) {
+            self.decisions.push(Decision { seq, time, by, step, text });
         }
-        if let Some(run) = fold.state.runs.get(&self.run) {
-            self.points.add(seq, time, run, &event);
-        }
-        match &event {
-            Event::PlanProposed(event) => drop(self.proposed.insert(event.version, seq)),
-            Event::PlanActivated(event) => self.activated.push((seq, event.version)),
-            _ => {}
-        }
-        self.decisions.extend(decision(seq, time, &event));
-        self.facts.event(seq, time, &event);
-        if let Some(run) = fold.state.runs.get(&self.run) {
-            self.facts.close(seq, run);
-        }
-        self.line(step, Line { seq, time, text: escape_control(&event_text(&event)) });
+        let Some(number) = step else { return self.records.push(seq, line) };
+        let run = fold.state.runs.get(&self.run);
+        let record = LoggedRecord { payload: Vec::new(), ..*record };
+        let is_event = matches!(content, RecordContent::Event(_));
+        let entry = HistoryEntry { record, status, content };
+        let text = match run.filter(|_| is_event && self.details < DETAILS_MAX) {
+            Some(run) => text_of(&step_record_document(run, &entry, None, false)),
+            None => line,
+        };
+        self.details += text.len();
+        self.histories.entry(number).or_default().push(seq, text);
     }
 
-    fn line(&mut self, step: Option<StepNumber>, line: Line) {
-        match step {
-            Some(step) => self.histories.entry(step).or_default().push(line),
-            None => self.records.push(line),
+    fn event(&mut self, seq: u64, time: Timestamp, event: &Event) {
+        match event {
+            Event::PlanProposed(event) => drop(self.proposed.insert(event.version, seq)),
+            Event::PlanActivated(event) => self.activated.push((seq, event.version)),
+            Event::QuestionAsked(event) => self.asked(seq, None, &event.asked),
+            Event::Step(record) => {
+                self.timelines.entry(record.step).or_default().add(seq, time, &record.event);
+                if let StepEvent::StepAsked(asked) = &record.event {
+                    self.asked(seq, Some(record.step), asked);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn asked(&mut self, seq: u64, step: Option<StepNumber>, asked: &QuestionBody) {
+        self.open.push(self.questions.len());
+        let (id, asked) = (QuestionId(seq), asked.clone());
+        self.questions.push(AskedQuestion { id, step, asked, closed: None });
+    }
+
+    /// Closes the questions that the state no longer has: they were answered, or lost their subject.
+    fn close(&mut self, seq: u64, run: &Run) {
+        for place in mem::take(&mut self.open) {
+            let Some(question) = self.questions.get_mut(place) else { continue };
+            if run.question(question.id).is_some() {
+                self.open.push(place);
+            } else {
+                question.closed = Some(seq);
+            }
         }
     }
 }

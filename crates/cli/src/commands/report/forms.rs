@@ -10,8 +10,7 @@ use plan_ledger::{Criterion, Run, RunStatus, StepNumber, StepStatus};
 
 use plan_ledger_views::run_status_text;
 
-use super::collect::Collected;
-use super::facts::QuestionFacts;
+use super::collect::{AskedQuestion, Collected};
 
 /// The reader of the page.
 #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only a server has a live page"))]
@@ -63,7 +62,7 @@ pub(super) fn run_forms(run: &Run, audience: Audience) -> Markup {
 }
 
 /// Answers a question: one button for each option.
-pub(super) fn answer_forms(question: &QuestionFacts, audience: Audience) -> Markup {
+pub(super) fn answer_forms(question: &AskedQuestion, audience: Audience) -> Markup {
     let (id, asked) = (question.id.0, &question.asked);
     let takes_value = asked.options.iter().any(|option| option == VALUE);
     html! {

@@ -1,20 +1,17 @@
 //! `ledger report`: a run as one HTML file that works without a network, a server or a script; and
 //! the same page for the server, which keeps the page up to date.
 //!
-//! `collect` folds the log once and keeps the contents of the page: `points` has the changes of its
-//! cells at each record, with `why` for the reasons; `facts` has attempts and questions,
-//! `decisions` has decisions of people. `page` writes the page, with `steps`, `plans`, `pictures`
-//! (their nodes placed by `layout`) and the `forms` of an operator. `report.js` moves the page to
-//! an earlier record; `live.js` follows the server.
+//! `collect` folds the log once and keeps the contents of the page, which are views or values from them; `points` has
+//! the changes of its cells at each record, with `why` for the reasons. `page` writes the page, with `steps`, `plans`,
+//! `pictures` (their nodes placed by `layout`) and the `forms` of an operator. `report.js` moves the page to an earlier
+//! record; `live.js` follows the server.
 //!
 //! Invariants:
-//! - All text of plans, workers and people is escaped.
+//! - All text of plans, workers and people is escaped: that of cells where they are made, all other at the end.
 //! - The same ledger gives the same bytes.
 //! - Without its script, the page shows the state at the last record.
 
 mod collect;
-mod decisions;
-mod facts;
 mod forms;
 mod layout;
 mod page;

@@ -8,24 +8,21 @@ use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest as _, Sha256};
 
-use plan_ledger::Run;
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::plan::BudgetPart;
+use plan_ledger::{Run, Timestamp};
+use plan_ledger_views::{
+    barrier_text, escape_control, escape_markup, origin_text, question_subject_text, seconds,
+    step_name,
+};
 
-use crate::output::{escape_control, phrase};
-use plan_ledger_views::{origin_text, question_subject_text, seconds};
+use crate::output::phrase;
 
-use super::collect::Collected;
-use super::decisions::Decision;
-use super::facts::QuestionFacts;
+use super::collect::{AskedQuestion, Collected, Decision};
 use super::forms::{Audience, answer_forms, author_form, run_forms, runs_list};
 use super::pictures::{graphs, timeline};
 use super::plans::versions;
-use super::points::{
-    BUDGET_PARTS, barrier_text, missing_text, name, run_cells, script_data, share, shortened,
-    unchecked_text,
-};
-use super::steps::{lines, steps};
+use super::points::{missing_text, run_cells, script_data, share, shortened, unchecked_text};
+use super::steps::{records, steps};
 
 const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");
@@ -52,12 +49,13 @@ pub(super) fn page(of: &Collected, audience: Audience, known: u64) -> String {
             (variables(run))
             (versions(of, audience))
             (decisions(&of.decisions, run))
-            section id="records" { h2 { "Records of the run" } (lines(&of.records)) }
+            section id="records" { h2 { "Records of the run" } (records(Some(&of.records))) }
             (log(of))
             (runs_list(of, audience))
         }
-        script type="application/json" id="points" { (PreEscaped(points)) }
     };
+    let points = html! { script type="application/json" id="points" { (PreEscaped(points)) } };
+    let body = escape_markup(&body.into_string()) + &points.into_string();
     document(title, &body, SCRIPT)
 }
 
@@ -82,7 +80,7 @@ pub(crate) fn live_page() -> String {
         }
         div id="page" {}
     };
-    document("plan-ledger", &body, &live_script())
+    document("plan-ledger", &body.into_string(), &live_script())
 }
 
 #[cfg(feature = "http")]
@@ -106,7 +104,7 @@ pub(crate) fn live_policy() -> String {
     format!("{}; connect-src 'self'; frame-ancestors 'none'", policy(&live_script()))
 }
 
-fn document(title: &str, body: &Markup, script: &str) -> String {
+fn document(title: &str, body: &str, script: &str) -> String {
     let is_live = script != SCRIPT;
     let markup = html! {
         (DOCTYPE)
@@ -118,11 +116,11 @@ fn document(title: &str, body: &Markup, script: &str) -> String {
                 meta name="generator" content="plan-ledger";
                 meta name="referrer" content="no-referrer";
                 link rel="icon" href="data:,";
-                title { (title) }
+                title { (escape_control(title)) }
                 style { (PreEscaped(STYLE)) }
             }
             body {
-                (body)
+                (PreEscaped(body))
                 script { (PreEscaped(script)) }
             }
         }
@@ -132,9 +130,7 @@ fn document(title: &str, body: &Markup, script: &str) -> String {
 
 fn header(of: &Collected, title: &str, audience: Audience) -> Markup {
     let run = &of.run;
-    let cells = run_cells(run, of.time);
-    let cell =
-        |key: &str| cells.iter().find(|(it, _)| *it == key).map_or("", |(_, value)| value.as_str());
+    let cell = |key: &str| cell(run, of.time, key);
     let last = of.points.len().saturating_sub(1);
     let unchecked = unchecked_text(run);
     html! {
@@ -183,12 +179,12 @@ fn sections(of: &Collected, audience: Audience) -> Markup {
     let run = &of.run;
     let all = [
         ("steps", "Steps", true),
-        ("timeline", "Line of time", !of.attempts.is_empty()),
+        ("timeline", "Line of time", !of.timelines.is_empty()),
         ("graph", "Graph", !of.activated.is_empty()),
-        ("barriers", "Barriers", !run.barriers.is_empty()),
+        ("barriers", "Barriers", run.named_barriers().len() > 0),
         ("budget", "Budget", true),
-        ("variables", "Variables", !run.variables.is_empty()),
-        ("versions", "Versions", !run.versions.is_empty()),
+        ("variables", "Variables", run.named_variables().len() > 0),
+        ("versions", "Versions", run.numbered_versions().next().is_some()),
         ("decisions", "Decisions", true),
         ("records", "Records", true),
         ("log", "Log", true),
@@ -204,12 +200,13 @@ fn sections(of: &Collected, audience: Audience) -> Markup {
 }
 
 fn damage(of: &Collected) -> Markup {
+    let damage = of.health.texts(true);
     html! {
-        @if !of.health.damage.is_empty() {
+        @if !damage.is_empty() {
             section.alarm id="damage" {
                 h2 { "\u{26a0} The log is damaged" }
                 p { "The page shows what can be read. " code { "ledger verify" } " checks every byte, " code { "ledger recover" } " salvages what is left." }
-                ul { @for line in &of.health.damage { li { (with_code(line)) } } }
+                ul { @for line in damage { li { (with_code(line)) } } }
             }
         }
     }
@@ -236,15 +233,15 @@ fn questions(of: &Collected, audience: Audience) -> Markup {
     }
 }
 
-fn question_item(of: &Collected, question: &QuestionFacts, audience: Audience) -> Markup {
+fn question_item(of: &Collected, question: &AskedQuestion, audience: Audience) -> Markup {
     let (id, asked) = (question.id.0, &question.asked);
-    let subject = escape_control(&question_subject_text(&asked.subject));
+    let subject = question_subject_text(&asked.subject);
     html! {
         li id=(format!("question-{id}")) data-f=(id) data-t=[question.closed] hidden[question.closed.is_some()] {
             p {
                 b { "Question " (id) }
                 @if let Some(step) = question.step {
-                    " \u{b7} " a href=(format!("#step-{step}")) { (name(&of.run, step)) }
+                    " \u{b7} " a href=(format!("#step-{step}")) { (step_name(&of.run, step)) }
                 }
                 @if let Some(to) = &asked.to { " \u{b7} for " (to) }
                 @if let Some(deadline) = asked.deadline { " \u{b7} until " (seconds(deadline)) }
@@ -258,16 +255,16 @@ fn question_item(of: &Collected, question: &QuestionFacts, audience: Audience) -
 
 fn barriers(run: &Run) -> Markup {
     html! {
-        @if !run.barriers.is_empty() {
+        @if run.named_barriers().len() > 0 {
             section id="barriers" {
                 h2 { "Barriers" }
                 div.scroll tabindex="0" { table {
                     thead { tr { th scope="col" { "barrier" } th scope="col" { "status" } th scope="col" { "missing" } th scope="col" { "if it breaks" } } }
-                    tbody { @for (id, barrier) in &run.barriers {
+                    tbody { @for (id, barrier) in run.named_barriers() {
                         tr data-row {
                             th scope="row" { (id) }
-                            td data-k=(format!("b:{id}")) { (barrier_text(run, id)) }
-                            td data-k=(format!("m:{id}")) { (missing_text(run, id)) }
+                            td data-k=(format!("b:{id}")) { (barrier_text(barrier)) }
+                            td data-k=(format!("m:{id}")) { (missing_text(run, barrier)) }
                             td {
                                 (phrase(&barrier.on_break))
                                 @if let Some(deadline) = barrier.deadline { ", at " (seconds(deadline)) }
@@ -281,46 +278,27 @@ fn barriers(run: &Run) -> Markup {
 }
 
 fn budget(of: &Collected) -> Markup {
-    let cells = run_cells(&of.run, of.time);
-    let cell =
-        |key: &str| cells.iter().find(|(it, _)| *it == key).map_or("", |(_, value)| value.as_str());
-    let estimated = of.run.account.estimated;
     html! {
         section id="budget" {
             h2 { "Budget" }
-            div.scroll tabindex="0" { table {
-                tr { th scope="row" { "cost" } td data-k="spent" { (cell("spent")) } td {} }
-                @for (part, (text, share)) in BUDGET_PARTS {
-                    tr data-row hidden[cell(text).is_empty()] {
-                        th scope="row" { (part_word(part)) }
-                        td data-k=(text) { (cell(text)) }
-                        td { progress data-k=(share) max="100" value=(if cell(share).is_empty() { "0" } else { cell(share) }) aria-label=(format!("Used share of {}", part_word(part))) {} }
-                    }
-                }
-            } }
-            @if estimated != plan_ledger::Cost::default() {
-                p.hint { (crate::output::cost_text(estimated)) " of the cost is estimated, for lost attempts." }
-            }
+            pre data-k="budget" tabindex="0" { (cell(&of.run, of.time, "budget")) }
         }
     }
 }
 
-fn part_word(part: BudgetPart) -> &'static str {
-    match part {
-        BudgetPart::Money => "money",
-        BudgetPart::Tokens => "tokens",
-        BudgetPart::Attempts => "attempts",
-        BudgetPart::Wall => "time",
-    }
+/// A cell of the run.
+fn cell(run: &Run, time: Timestamp, key: &str) -> String {
+    let cells = run_cells(run, time).into_iter();
+    cells.filter(|(it, _)| *it == key).map(|(_, text)| text).collect()
 }
 
 fn variables(run: &Run) -> Markup {
     html! {
-        @if !run.variables.is_empty() {
+        @if run.named_variables().len() > 0 {
             section id="variables" {
                 h2 { "Variables" }
                 div.scroll tabindex="0" { table {
-                    @for (name, variable) in &run.variables {
+                    @for (name, variable) in run.named_variables() {
                         tr data-row {
                             th scope="row" { (name) }
                             td.value data-k=(format!("v:{name}")) { (shortened(variable.value.as_str())) }
@@ -345,7 +323,7 @@ fn decisions(of: &[Decision], run: &Run) -> Markup {
                             td.seq { (decision.seq) }
                             td.time { (seconds(decision.time)) }
                             td { (decision.by) }
-                            td { @if let Some(step) = decision.step { a href=(format!("#step-{step}")) { (name(run, step)) } } }
+                            td { @if let Some(step) = decision.step { a href=(format!("#step-{step}")) { (step_name(run, step)) } } }
                             td { (decision.text) }
                         }
                     } }
@@ -361,9 +339,9 @@ fn log(of: &Collected) -> Markup {
             h2 { "The log" }
             p {
                 "State after record " (of.seq) ", " (time_text(of.time)) ", from " (of.health.files) ". "
-                @if of.health.damage.is_empty() { "\u{2713} No damage was found." } @else { b { "\u{26a0} The log is damaged." } }
+                @if of.health.texts(true).is_empty() { "\u{2713} No damage was found." } @else { b { "\u{26a0} The log is damaged." } }
             }
-            @if !of.health.notes.is_empty() { ul { @for note in &of.health.notes { li { (with_code(note)) } } } }
+            ul { @for note in of.health.texts(false) { li { (with_code(note)) } } }
             p.hash { "root " (of.seq) ":" (of.chain) }
             p.hint { code { "ledger verify --expect-head" } " compares a ledger with this root." }
         }

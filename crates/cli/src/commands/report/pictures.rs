@@ -4,16 +4,14 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
-use plan_ledger::internals::ledger::time_text;
+use plan_ledger::Timestamp;
+use plan_ledger::internals::ledger::{IntervalKind, StepTimeline, TimelineInterval, time_text};
 use plan_ledger::plan::PlanVersion;
-use plan_ledger::{StepNumber, Timestamp};
-
-use plan_ledger_views::span;
+use plan_ledger_views::{span, step_name};
 
 use super::collect::{Collected, Span};
-use super::facts::{AttemptEnding, AttemptFacts};
 use super::layout::{Place, layout};
-use super::points::{name, shortened};
+use super::points::shortened;
 
 /// The maximum number of nodes that are drawn: a larger graph would be unreadable.
 const NODES_MAX: usize = 400;
@@ -38,15 +36,15 @@ const TIME_ROW: usize = 18;
 
 /// The attempts as bars over time. Steps without an attempt have no row.
 pub(super) fn timeline(of: &Collected) -> Markup {
-    let mut rows: BTreeMap<StepNumber, Vec<&AttemptFacts>> = BTreeMap::new();
-    for attempt in &of.attempts {
-        rows.entry(attempt.step).or_default().push(attempt);
-    }
-    let mut rows: Vec<_> = rows.into_iter().collect();
-    rows.sort_by_key(|(step, bars)| (bars.first().map(|bar| bar.since), *step));
+    let attempts = |timeline: &'_ StepTimeline| -> Vec<TimelineInterval> {
+        timeline.intervals.iter().filter(|each| each.kind.is_attempt()).cloned().collect()
+    };
+    let rows = of.timelines.iter().map(|(step, timeline)| (*step, attempts(timeline)));
+    let mut rows: Vec<_> = rows.filter(|(_, bars)| !bars.is_empty()).collect();
+    rows.sort_by_key(|(step, bars)| (bars.first().map(|bar| bar.from), *step));
     let left_out = rows.len().saturating_sub(ROWS_MAX);
     let rows: Vec<_> = rows.into_iter().skip(left_out).collect();
-    let first = rows.first().and_then(|(_, bars)| bars.first()).map_or(of.time, |bar| bar.since);
+    let first = rows.first().and_then(|(_, bars)| bars.first()).map_or(of.time, |bar| bar.from);
     let whole = of.time.saturating_sub(first).max(1);
     let x = |time: Timestamp| time.saturating_sub(first).saturating_mul(TIME_WIDTH) / whole;
     let height = rows.len() * TIME_ROW + TIME_ROW;
@@ -63,17 +61,15 @@ pub(super) fn timeline(of: &Collected) -> Markup {
                         aria-label="Attempts over time" data-first=(first) data-whole=(whole) {
                         @for (row, (step, bars)) in rows.iter().enumerate() {
                             @let y = row * TIME_ROW;
-                            text x="0" y=(y + 13) class="label" { (shortened(&name(&of.run, *step))) }
-                            @for bar in bars {
-                                @let from = x(bar.since);
-                                @let to = x(bar.end.map_or(of.time, |(_, time)| time)).max(from + 3);
-                                @let shape = Shape { x: from + LABEL_WIDTH, y, width: to - from };
-                                @if let Some((end, _)) = bar.end {
-                                    // How it ended is not known before it has.
-                                    (shape.rect(bar, OPEN, Span { from: bar.seq, until: Some(end) }))
-                                    (shape.rect(bar, bar_kind(bar.ending), Span { from: end, until: None }))
-                                } @else {
-                                    (shape.rect(bar, OPEN, Span { from: bar.seq, until: None }))
+                            text x="0" y=(y + 13) class="label" { (shortened(&step_name(&of.run, *step))) }
+                            @for (number, bar) in bars.iter().enumerate() {
+                                @let from = x(bar.from);
+                                @let to = x(bar.until.unwrap_or(of.time)).max(from + 3);
+                                @let shape = Shape { x: from + LABEL_WIDTH, y, width: to - from, number: number + 1, bar };
+                                // How it ended is not known before it has.
+                                (shape.rect(OPEN, Span { from: bar.seq, until: bar.end_seq }))
+                                @if let Some(end) = bar.end_seq {
+                                    (shape.rect(bar_kind(bar.kind), Span { from: end, until: None }))
                                 }
                             }
                         }
@@ -93,26 +89,29 @@ type BarKind = (&'static str, usize, usize);
 /// An attempt that is in flight.
 const OPEN: BarKind = ("bar open", 3, 12);
 
-fn bar_kind(ending: AttemptEnding) -> BarKind {
-    match ending {
-        AttemptEnding::Good => ("bar", 3, 12),
-        AttemptEnding::Failed => ("bar failed", 9, 6),
-        AttemptEnding::Lost => ("bar lost", 3, 12),
+fn bar_kind(kind: IntervalKind) -> BarKind {
+    match kind {
+        IntervalKind::Failed | IntervalKind::Rejected => ("bar failed", 9, 6),
+        IntervalKind::Lost => ("bar lost", 3, 12),
+        _ => ("bar", 3, 12),
     }
 }
 
-/// The place of a bar, and the top of its row.
-struct Shape {
+/// The place of a bar, the top of its row, and its attempt.
+struct Shape<'a> {
     x: u64,
     y: usize,
     width: u64,
+    number: usize,
+    bar: &'a TimelineInterval,
 }
 
-impl Shape {
-    fn rect(&self, bar: &AttemptFacts, (class, top, height): BarKind, there: Span) -> Markup {
+impl Shape<'_> {
+    fn rect(&self, (class, top, height): BarKind, there: Span) -> Markup {
+        let worker = self.bar.worker.as_deref().unwrap_or_default();
         html! {
             rect class=(class) data-f=(there.from) data-t=[there.until] hidden[there.is_over()] x=(self.x) y=(self.y + top) width=(self.width) height=(height) rx="2" {
-                title { "attempt " (bar.attempt) " by " (bar.worker) ", " (time_text(bar.since)) }
+                title { "attempt " (self.number) " by " (worker) ", " (time_text(self.bar.from)) }
             }
         }
     }
@@ -128,8 +127,7 @@ pub(super) fn graphs(of: &Collected) -> Markup {
                 @if skipped > 0 { p.hint { "The graphs of the first " (skipped) " versions are left out." } }
                 @for (index, (from, version)) in of.activated.iter().enumerate().skip(skipped) {
                     @let until = of.activated.get(index + 1).map(|(next, _)| *next);
-                    @let place = usize::try_from(*version).ok().and_then(|version| version.checked_sub(1));
-                    @if let Some(version) = place.and_then(|place| of.run.versions.get(place)) {
+                    @if let Some(version) = of.run.version(*version) {
                         (graph(of, version, Span { from: *from, until }))
                     }
                 }

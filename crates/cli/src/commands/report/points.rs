@@ -11,16 +11,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::Value;
 
-use plan_ledger::plan::{BudgetPart, CompactPlan, Criterion, StepEvent};
+use plan_ledger::plan::{BarrierState, CompactPlan, Criterion, StepEvent};
 use plan_ledger::{Event, Run, RunStatus, StepNumber, StepStatus, Timestamp};
-
-use crate::output::{cost_text, escape_control, quoted};
-use crate::protocol::{count, is_unapproved};
-use plan_ledger_views::{money_text, origin_text, paused_text, progress_text, run_status_text};
+use plan_ledger_views::{
+    Budget, Document, Style, barrier_text, cost_text, escape_control, is_unapproved, origin_text,
+    paused_text, progress_text, quoted, recorded_status, step_name, text_lines,
+};
 
 use super::why::{NAMES_MAX, why};
-
-pub(super) use super::why::{barrier_text, name};
 
 /// The longest value of a cell, in characters.
 const VALUE_LENGTH_MAX: usize = 400;
@@ -76,8 +74,7 @@ impl Points {
             }
             if let Event::BarrierChanged(event) = event {
                 self.barrier(run, &event.barrier, &mut cells);
-                let members = run.barriers.get(&event.barrier).map(|barrier| &barrier.members);
-                let member = members.and_then(|members| members.first());
+                let member = run.barrier(&event.barrier).and_then(|it| it.members.first());
                 dirty.extend(member.into_iter().flat_map(|member| dependents(run, *member)));
             }
             self.follow(seq, run, dirty, &mut cells);
@@ -118,7 +115,7 @@ impl Points {
     fn with_other_status(&self, run: &Run) -> Vec<StepNumber> {
         let known = self.steps.iter().map(|step| step.as_ref().map(|step| step.status));
         let known = known.chain(std::iter::repeat(None));
-        let steps = (1..).map(StepNumber).zip(&run.steps).zip(known);
+        let steps = run.numbered_steps().zip(known);
         let other = steps.filter(|((_, step), known)| *known != Some(step.status));
         other.map(|((number, _), _)| number).collect()
     }
@@ -152,17 +149,17 @@ impl Points {
     }
 
     fn all(&mut self, seq: u64, run: &Run, cells: &mut BTreeMap<String, String>) {
-        for number in (1..=run.steps.len()).filter_map(|number| u32::try_from(number).ok()) {
-            self.step(seq, run, StepNumber(number), cells);
+        for (number, _) in run.numbered_steps() {
+            self.step(seq, run, number, cells);
         }
         self.barriers.clear();
-        for (id, barrier) in &run.barriers {
+        for (id, barrier) in run.named_barriers() {
             for member in &barrier.members {
-                self.barriers.entry(*member).or_default().push(id.clone());
+                self.barriers.entry(*member).or_default().push(id.to_owned());
             }
             self.barrier(run, id, cells);
         }
-        for name in run.variables.keys() {
+        for (name, _) in run.named_variables() {
             self.variable(run, name, cells);
         }
     }
@@ -212,14 +209,15 @@ impl Points {
     }
 
     fn variable(&mut self, run: &Run, name: &str, cells: &mut BTreeMap<String, String>) {
-        let Some(variable) = run.variables.get(name) else { return };
+        let Some(variable) = run.variable(name) else { return };
         self.set(format!("v:{name}"), shortened(variable.value.as_str()), cells);
-        self.set(format!("o:{name}"), origin_text(run, &variable.origin), cells);
+        self.set(format!("o:{name}"), shortened(&origin_text(run, &variable.origin)), cells);
     }
 
     fn barrier(&mut self, run: &Run, id: &str, cells: &mut BTreeMap<String, String>) {
-        self.set(format!("b:{id}"), barrier_text(run, id), cells);
-        self.set(format!("m:{id}"), missing_text(run, id), cells);
+        let Some(barrier) = run.barrier(id) else { return };
+        self.set(format!("b:{id}"), barrier_text(barrier), cells);
+        self.set(format!("m:{id}"), missing_text(run, barrier), cells);
     }
 
     /// The cells of the run itself.
@@ -278,66 +276,16 @@ fn changes_others(event: &Event) -> bool {
 }
 
 /// The cells of a run that are about the whole of it.
-pub(super) fn run_cells(run: &Run, time: Timestamp) -> Vec<(&'static str, String)> {
-    let mut cells = vec![
-        ("run", status_text(run)),
+pub(super) fn run_cells(run: &Run, time: Timestamp) -> [(&'static str, String); 7] {
+    [
+        ("run", recorded_status(run).to_owned()),
         ("pause", pause_text(run)),
         ("progress", plain_progress(run)),
         ("share", share(run).to_string()),
         ("spent", cost_text(run.spent())),
         ("version", run.active.to_string()),
-    ];
-    for (part, word) in BUDGET_PARTS {
-        let (text, share) = budget_cells(run, part, time);
-        cells.push((word.0, text));
-        cells.push((word.1, share));
-    }
-    cells
-}
-
-/// The parts of a budget, and the keys of their text and of their share.
-pub(super) const BUDGET_PARTS: [(BudgetPart, (&str, &str)); 4] = [
-    (BudgetPart::Money, ("u:money", "p:money")),
-    (BudgetPart::Tokens, ("u:tokens", "p:tokens")),
-    (BudgetPart::Attempts, ("u:attempts", "p:attempts")),
-    (BudgetPart::Wall, ("u:wall", "p:wall")),
-];
-
-/// A part of the budget as text, and its used share in percent; empty without a limit.
-fn budget_cells(run: &Run, part: BudgetPart, time: Timestamp) -> (String, String) {
-    let (account, limits) = (&run.account, run.limits());
-    let (limit, spent, reserved) = match part {
-        BudgetPart::Money => {
-            (limits.money_micros, account.spent.money_micros, account.reserved.money_micros)
-        }
-        BudgetPart::Tokens => (limits.tokens, account.spent.tokens, account.reserved.tokens),
-        BudgetPart::Attempts => (limits.attempts, account.attempts, 0),
-        BudgetPart::Wall => (limits.wall_seconds, run.elapsed(time) / 1_000_000, 0),
-    };
-    let Some(limit) = limit else { return (String::new(), String::new()) };
-    let amount = |number: u64| match part {
-        BudgetPart::Money => money_text(number),
-        BudgetPart::Tokens | BudgetPart::Attempts => count(number),
-        BudgetPart::Wall => format!("{} s", count(number)),
-    };
-    let reserved_text = match reserved {
-        0 => String::new(),
-        _ => format!(", {} reserved", amount(reserved)),
-    };
-    let rest = match spent.checked_sub(limit) {
-        None | Some(0) => {
-            format!("{} left", amount(limit.saturating_sub(spent).saturating_sub(reserved)))
-        }
-        Some(over) => format!("overrun by {}", amount(over)),
-    };
-    let text = format!("{} of {} spent{reserved_text}, {rest}", amount(spent), amount(limit));
-    let used = spent.saturating_add(reserved).saturating_mul(100).checked_div(limit);
-    (text, used.unwrap_or(100).min(100).to_string())
-}
-
-/// The status of a run in one or two words.
-pub(super) fn status_text(run: &Run) -> String {
-    if run.pause.is_some() { "paused".to_owned() } else { run_status_text(run.status).1 }
+        ("budget", text_of(&Budget::of_run(run, time).document())),
+    ]
 }
 
 /// Why no judge checks the criteria that are commands, and the remedy; empty if a person approved them, or there are
@@ -362,26 +310,25 @@ pub(super) fn unchecked_text(run: &Run) -> String {
 
 /// The reason why the whole run does not continue; empty if it does.
 fn pause_text(run: &Run) -> String {
-    let stopping = run.abort_reason.as_ref().map(|why| format!("the run ends: {why}"));
-    let paused = run.pause.as_ref().map(|cause| escape_control(&paused_text(cause)));
-    let request = run.request.as_ref().map(|it| format!("a new plan is requested: {}", it.reason));
+    let stopping = run.why_stopping().map(|why| format!("the run ends: {why}"));
+    let paused = run.pause.as_ref().map(paused_text);
+    let request = run.plan_request().map(|it| format!("a new plan is requested: {}", it.reason));
     let proposal =
         run.newest_proposal().map(|(version, _)| format!("version {version} waits for review"));
     let all: Vec<_> = [stopping, paused, request, proposal].into_iter().flatten().collect();
     shortened(&all.join("; "))
 }
 
-/// The members of a barrier that have not arrived.
-pub(super) fn missing_text(run: &Run, id: &str) -> String {
-    let Some(barrier) = run.barriers.get(id) else { return String::new() };
+/// The first members of a barrier that have not arrived.
+pub(super) fn missing_text(run: &Run, barrier: &BarrierState) -> String {
     let count = barrier.members.len().saturating_sub(barrier.arrived.len());
-    if barrier.members.len() > MEMBERS_MAX {
+    if count == 0 || barrier.members.len() > MEMBERS_MAX {
         return if count == 0 { String::new() } else { format!("{count} steps") };
     }
-    let failed = |step: &StepNumber| if barrier.failed.contains(step) { " (failed)" } else { "" };
-    let missing = barrier.members.difference(&barrier.arrived).take(NAMES_MAX);
+    let failed = |step: StepNumber| if barrier.failed.contains(&step) { " (failed)" } else { "" };
+    let missing = barrier.missing().take(NAMES_MAX);
     let mut names: Vec<_> =
-        missing.map(|step| format!("{}{}", name(run, *step), failed(step))).collect();
+        missing.map(|step| format!("{}{}", step_name(run, step), failed(step))).collect();
     if count > NAMES_MAX {
         names.push(format!("{} more", count - NAMES_MAX));
     }
@@ -405,13 +352,18 @@ pub(super) fn plain_progress(run: &Run) -> String {
     text.split_once("] ").map_or(text.clone(), |(_, rest)| rest.to_owned())
 }
 
-/// A text that fits into a cell.
+/// A text that fits into a cell. The script shows it, so it is escaped here.
 pub(super) fn shortened(text: &str) -> String {
-    if text.len() <= VALUE_LENGTH_MAX || text.chars().count() <= VALUE_LENGTH_MAX {
-        return text.to_owned();
+    let mut kept: String = text.chars().take(VALUE_LENGTH_MAX).collect();
+    if kept.len() < text.len() {
+        kept.push('\u{2026}');
     }
-    let kept: String = text.chars().take(VALUE_LENGTH_MAX).collect();
-    format!("{kept}\u{2026}")
+    escape_control(&kept)
+}
+
+/// A document as text.
+pub(super) fn text_of(document: &Document) -> String {
+    text_lines(document, Style::PLAIN).join("\n")
 }
 
 /// The data of the script. It is the content of an element of the page, so it must not contain the end tag of that

@@ -70,18 +70,6 @@ const report = (() => {
     if (row && (row === node || row.querySelector("[data-k]") === node)) row.hidden = value === "";
   };
 
-  // Dims the lines of later records.
-  const dim = (pre, seq) => {
-    const text = pre.textContent;
-    let end = 0;
-    while (end < text.length && parseInt(text.slice(end, end + 20), 10) <= seq) end = text.indexOf("\n", end) + 1;
-    if (end >= text.length) return pre.firstElementChild && pre.replaceChildren(text);
-    const rest = document.createElement("span");
-    rest.className = "later";
-    rest.textContent = text.slice(end);
-    pre.replaceChildren(text.slice(0, end), rest);
-  };
-
   // Lets a part follow the last move.
   const follow = (part) => {
     if (part.move === moves) return;
@@ -100,12 +88,8 @@ const report = (() => {
       span.there = there;
       span.node.toggleAttribute("hidden", !there);
     }
-    const within = part.node || document;
-    if (!part.node) {
-      for (const node of document.querySelectorAll("[data-any]")) node.hidden = !node.querySelector("[data-f]:not([hidden])");
-      document.querySelectorAll("#records pre.lines").forEach((pre) => dim(pre, seq));
-    }
-    within.querySelectorAll(".step[open] pre.lines").forEach((pre) => dim(pre, seq));
+    if (part.node) return;
+    for (const node of document.querySelectorAll("[data-any]")) node.hidden = !node.querySelector("[data-f]:not([hidden])");
   };
 
   const move = (index) => {
@@ -399,9 +383,7 @@ const report = (() => {
     if (link) open((link.getAttribute("href")).slice(1));
   });
   document.addEventListener("toggle", ({ target }) => {
-    if (!target.classList?.contains("step") || !target.open) return;
-    fill(target);
-    if (place !== null) target.querySelectorAll("pre.lines").forEach((pre) => dim(pre, seqs[place]));
+    if (target.classList?.contains("step") && target.open) fill(target);
   }, true);
   document.addEventListener("keydown", (event) => {
     const isTyping = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName);

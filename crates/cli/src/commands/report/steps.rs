@@ -4,17 +4,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use maud::{Markup, Render, html};
+use maud::{Markup, PreEscaped, html};
 
 use plan_ledger::plan::{CompactStep, explain};
-use plan_ledger::{Criterion, StepNumber, StepStatus};
+use plan_ledger::{StepNumber, StepStatus};
+use plan_ledger_views::{explanation_document, html as html_of, step_definition};
 
-use plan_ledger_views::{explanation_lines, seconds, span};
-
-use super::collect::{Collected, Line, Lines, Span};
-use super::facts::{AttemptFacts, Fact, Mark};
+use super::collect::{Collected, Records, Span};
 use super::forms::{Audience, step_forms};
-use super::points::shortened;
+use super::points::{shortened, text_of};
 use super::why::why;
 
 /// Maximum number of steps with an explanation down to the root causes.
@@ -31,21 +29,16 @@ const CHUNK: usize = 250;
 pub(super) fn steps(of: &Collected, audience: Audience, known: u64) -> Markup {
     let run = &of.run;
     let definitions = Definitions::of(of);
-    let mut attempts: BTreeMap<StepNumber, Vec<&AttemptFacts>> = BTreeMap::new();
-    for attempt in &of.attempts {
-        attempts.entry(attempt.step).or_default().push(attempt);
-    }
     let mut left = EXPLAINED_MAX;
-    let numbers = (1..=run.steps.len()).filter_map(|number| u32::try_from(number).ok());
     let is_wanted =
         |number: &StepNumber| of.changed.get(number).is_none_or(|changed| *changed > known);
-    let written: Vec<_> = numbers
-        .map(StepNumber)
+    let written: Vec<_> = run
+        .numbered_steps()
+        .map(|(number, _)| number)
         .filter(is_wanted)
         .map(|number| {
-            let attempts = attempts.get(&number).map_or(&[][..], Vec::as_slice);
             let step = Step { of, number, definitions: &definitions, audience };
-            WrittenStep { first: step.first(), markup: step.markup(attempts, &mut left) }
+            WrittenStep { first: step.first(), markup: step.markup(&mut left) }
         })
         .collect();
     html! {
@@ -85,20 +78,16 @@ fn list(steps: &[WrittenStep]) -> Markup {
 }
 
 /// The place of each step in each version that was active, and the range of records.
-struct Definitions(BTreeMap<StepNumber, Vec<(Span, usize, usize)>>);
+struct Definitions(BTreeMap<StepNumber, Vec<(Span, u32, usize)>>);
 
 impl Definitions {
     fn of(of: &Collected) -> Self {
         let mut all: BTreeMap<StepNumber, Vec<_>> = BTreeMap::new();
         for (index, (seq, version)) in of.activated.iter().enumerate() {
             let until = of.activated.get(index + 1).map(|(next, _)| *next);
-            let Some(place) = usize::try_from(*version).ok().and_then(|it| it.checked_sub(1))
-            else {
-                continue;
-            };
-            let Some(known) = of.run.versions.get(place) else { continue };
+            let Some(known) = of.run.version(*version) else { continue };
             for (step, number) in known.numbers.iter().enumerate() {
-                all.entry(*number).or_default().push((Span { from: *seq, until }, place, step));
+                all.entry(*number).or_default().push((Span { from: *seq, until }, *version, step));
             }
         }
         Self(all)
@@ -109,13 +98,13 @@ impl Definitions {
         &self,
         of: &Collected,
         number: StepNumber,
-        write: impl Fn(CompactStep<'_>, Option<&str>) -> Markup,
+        write: impl Fn(CompactStep<'_>, Option<&str>) -> String,
     ) -> Vec<(Span, String)> {
         let mut all: Vec<(Span, String)> = Vec::new();
         for (span, version, place) in self.0.get(&number).into_iter().flatten() {
-            let Some(version) = of.run.versions.get(*version) else { continue };
+            let Some(version) = of.run.version(*version) else { continue };
             let Some(step) = version.plan.step(*place) else { continue };
-            let text = write(step, version.plan.owner_of(step)).into_string();
+            let text = write(step, version.plan.owner_of(step));
             match all.last_mut() {
                 Some((last, same)) if *same == text && last.until == Some(span.from) => {
                     last.until = span.until;
@@ -145,12 +134,12 @@ impl Step<'_> {
         self.definitions.0.get(&self.number)?.first().map(|(span, _, _)| span.from)
     }
 
-    fn markup(&self, attempts: &[&AttemptFacts], left: &mut usize) -> Markup {
+    fn markup(&self, left: &mut usize) -> Markup {
         let Self { of, number, definitions, .. } = *self;
         let run = &of.run;
         let Some(state) = run.step(number) else { return html! {} };
-        let titles = definitions.each(of, number, |step, owner| title(state.id(), step, owner));
-        let texts = definitions.each(of, number, definition);
+        let titles = definitions
+            .each(of, number, |step, owner| title(state.id(), step, owner).into_string());
         let first = self.first();
         let why = why(run, number);
         html! {
@@ -166,59 +155,43 @@ impl Step<'_> {
                     span.why data-k=(format!("w{number}")) data-row hidden[why.is_empty()] { (shortened(&why)) }
                 }
                 div.body {
-                    (self.body(attempts, &texts, left))
+                    (self.body(left))
                 }
             }
         }
     }
 
-    fn body(
-        &self,
-        attempts: &[&AttemptFacts],
-        texts: &[(Span, String)],
-        left: &mut usize,
-    ) -> Markup {
-        let Self { of, number, audience, .. } = *self;
-        let history = of.histories.get(&number);
+    fn body(&self, left: &mut usize) -> Markup {
+        let Self { of, number, definitions, audience } = *self;
+        let definitions =
+            definitions.each(of, number, |step, _| html_of(&step_definition(&of.run, step)));
         html! {
             (step_forms(&of.run, number, audience))
-            @if let Some(text) = self.explanation(left) { (text) }
-            @for (span, text) in texts {
-                div data-f=(span.from) data-t=[span.until] hidden[span.is_over()] { (maud::PreEscaped(text)) }
+            @if let Some(text) = self.explanation(left) {
+                div data-f=(of.seq) {
+                    h3 { "Why it is not dispatched" }
+                    pre.reasons { (text) }
+                }
             }
-            @if !attempts.is_empty() {
-                h3 { "Attempts" }
-                ol.tries { @for attempt in attempts { (attempt_item(attempt)) } }
+            @for (span, text) in definitions {
+                div data-f=(span.from) data-t=[span.until] hidden[span.is_over()] { (PreEscaped(text)) }
             }
             h3 { "Records" }
-            (lines(history.unwrap_or(&Lines::default())))
+            (records(of.histories.get(&number)))
         }
     }
 
     /// Why an open step is not dispatched, down to the root causes, at the last record.
-    fn explanation(&self, left: &mut usize) -> Option<Markup> {
+    fn explanation(&self, left: &mut usize) -> Option<String> {
         let Self { of, number, .. } = *self;
-        let status = of.run.step(number)?.status;
-        if !status.is_open() || *left == 0 {
+        let is_open = of.run.step(number)?.status.is_open();
+        if !is_open || *left == 0 {
             return None;
         }
         let found = explain(&of.state, of.run.id, number, of.time).ok()?;
-        let lines = explanation_lines(&found).into_iter();
-        let lines: Vec<_> = lines.filter(|line| line.depth > 0).collect();
-        if lines.is_empty() {
-            return None;
-        }
-        *left -= 1;
-        let text: Vec<_> = lines
-            .iter()
-            .map(|line| format!("{}{}", "  ".repeat(line.depth - 1), line.text))
-            .collect();
-        Some(html! {
-            div data-f=(of.seq) {
-                h3 { "Why it is not dispatched" }
-                pre.reasons { (text.join("\n")) }
-            }
-        })
+        let text = text_of(&explanation_document(&found));
+        *left -= usize::from(!text.is_empty());
+        Some(text).filter(|text| !text.is_empty())
     }
 }
 
@@ -231,87 +204,15 @@ fn title(id: &str, step: CompactStep<'_>, owner: Option<&str>) -> Markup {
     }
 }
 
-fn definition(step: CompactStep<'_>, _: Option<&str>) -> Markup {
-    let criteria = step.acceptance();
-    let texts = |texts: Vec<&str>| texts.join(", ");
-    let after = texts(step.after().collect());
-    let (inputs, outputs) = (texts(step.inputs().collect()), texts(step.outputs().collect()));
+/// Records, each in an element, so that a page of an earlier record leaves it out.
+pub(super) fn records(of: Option<&Records>) -> Markup {
     html! {
-        @if !step.goal().is_empty() { p.goal { (step.goal()) } }
-        @if !(after.is_empty() && inputs.is_empty() && outputs.is_empty()) {
-            dl {
-                @for (word, text) in [("after", &after), ("inputs", &inputs), ("outputs", &outputs)] {
-                    @if !text.is_empty() { div { dt { (word) } dd { (text) } } }
-                }
+        @if let Some(Records { texts, left_out }) = of {
+            @if *left_out > 0 {
+                p.hint { (left_out) " earlier records are left out; " code { "ledger inspect history" } " shows them." }
             }
-        }
-        @if !criteria.is_empty() {
-            h3 { "Criteria" }
-            ol { @for criterion in &criteria { li { (criterion_text(criterion)) } } }
-        }
-    }
-}
-
-fn criterion_text(criterion: &Criterion) -> String {
-    let what = match criterion {
-        Criterion::Text(_) => "",
-        Criterion::Command(_) => "command: ",
-        Criterion::Cel(_) => "expression: ",
-    };
-    format!("{what}{}", criterion.body())
-}
-
-fn attempt_item(of: &AttemptFacts) -> Markup {
-    html! {
-        li value=(of.attempt) data-f=(of.seq) {
-            p {
-                b { (of.worker) } " since " (seconds(of.since))
-                @match of.end {
-                    None => { " \u{b7} " span.busy { "in flight" } }
-                    Some((seq, time)) => {
-                        span data-f=(of.seq) data-t=(seq) hidden { " \u{b7} " span.busy { "in flight" } }
-                        span data-f=(seq) { " \u{b7} for " (span(time.saturating_sub(of.since))) }
-                    }
-                }
-            }
-            @for fact in &of.facts { (fact_item(fact)) }
-        }
-    }
-}
-
-fn fact_item(fact: &Fact) -> Markup {
-    let class = match fact.mark {
-        Mark::Good => "fact good",
-        Mark::Bad => "fact bad",
-        Mark::Plain => "fact",
-    };
-    html! {
-        div class=(class) data-f=(fact.seq) {
-            p { (fact.text) span.seq { " record " (fact.seq) } }
-            @for (name, text) in &fact.bodies {
-                p.of { (name) }
-                pre tabindex="0" { (text) }
-            }
-        }
-    }
-}
-
-/// The lines of a history as text: one line each, so that a page can have many.
-pub(super) fn lines(of: &Lines) -> Markup {
-    struct Text<'a>(&'a Lines);
-    impl Render for Text<'_> {
-        fn render_to(&self, buffer: &mut String) {
-            for Line { seq, time, text } in &self.0.lines {
-                let line = format!("{seq:>6}  {}  {}\n", seconds(*time), shortened(text));
-                line.as_str().render_to(buffer);
-            }
-        }
-    }
-    html! {
-        @if of.left_out > 0 {
-            p.hint { (of.left_out) " earlier records are left out; " code { "ledger inspect history" } " shows them." }
-        }
-        @if of.lines.is_empty() { p.hint { "No record." } } @else { pre.lines tabindex="0" { (Text(of)) } }
+            @for (seq, text) in texts { pre.record data-f=(seq) { (text) } }
+        } @else { p.hint { "No record." } }
     }
 }
 

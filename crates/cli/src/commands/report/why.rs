@@ -6,18 +6,14 @@
 use plan_ledger::plan::{CompactStep, Dependency, Hold};
 use plan_ledger::{Criterion, Ruling, Run, StepNumber, StepState, StepStatus};
 
-use crate::output::{escape_control, phrase};
-use plan_ledger_views::{barrier_word, basis_text, seconds};
+use crate::output::phrase;
+use plan_ledger_views::{barrier_text, basis_text, seconds, step_name};
 
 /// Up to this many dependencies, the line names them: each record of one of them computes the line again.
 const UNMET_MAX: u32 = 1_000;
 
-/// Why a step has its status; empty if the status alone explains it. Characters that cannot be seen are named.
+/// Why a step has its status; empty if the status alone explains it.
 pub(super) fn why(run: &Run, number: StepNumber) -> String {
-    escape_control(&reason(run, number))
-}
-
-fn reason(run: &Run, number: StepNumber) -> String {
     let Some(state) = run.step(number) else { return String::new() };
     match state.status {
         StepStatus::Accepted => state.accepted().map(basis_text).unwrap_or_default(),
@@ -68,7 +64,7 @@ fn waiting(run: &Run, number: StepNumber, hold: &Hold) -> String {
         all.push("is a fallback that no step uses yet".to_owned());
     }
     if let Some(fallback) = hold.fallback_step {
-        all.push(format!("waits for its fallback {}", name(run, fallback)));
+        all.push(format!("waits for its fallback {}", step_name(run, fallback)));
     }
     let fails = hold.preconditions.iter().filter(|(_, ruling)| **ruling == Ruling::Fail);
     all.extend(
@@ -83,12 +79,15 @@ fn dependency_text(run: &Run, dependency: &Dependency) -> String {
             let status = run.step(*number).map_or(StepStatus::Removed, |step| step.status);
             match status {
                 StepStatus::Failed | StepStatus::Removed | StepStatus::Cancelled => {
-                    format!("{} ({status})", name(run, *number))
+                    format!("{} ({status})", step_name(run, *number))
                 }
-                _ => name(run, *number),
+                _ => step_name(run, *number),
             }
         }
-        Dependency::Barrier(id) => format!("barrier {id} ({})", barrier_text(run, id)),
+        Dependency::Barrier(id) => {
+            let text = run.barrier(id).map(barrier_text).unwrap_or_default();
+            format!("barrier {id} ({text})")
+        }
         Dependency::Unknown(id) => format!("{id} (unknown)"),
     }
 }
@@ -117,21 +116,5 @@ fn failure(state: &StepState) -> String {
     })
 }
 
-/// A barrier in words.
-pub(super) fn barrier_text(run: &Run, id: &str) -> String {
-    let Some(barrier) = run.barriers.get(id) else { return String::new() };
-    let (arrived, all) = (barrier.arrived.len(), barrier.members.len());
-    format!(
-        "{}: {arrived} of {all} arrived, {} needed",
-        barrier_word(barrier.status),
-        barrier.needed
-    )
-}
-
 /// The most names in a cell.
 pub(super) const NAMES_MAX: usize = 5;
-
-/// The number and the id of a step.
-pub(super) fn name(run: &Run, number: StepNumber) -> String {
-    run.step(number).map_or_else(|| format!("#{number}"), |step| format!("#{number} {}", step.id()))
-}

@@ -12,7 +12,9 @@ use plan_ledger::internals::store::{
 use plan_ledger::{Error, ErrorKind};
 
 use crate::output::{Code, Failure, print_result};
-use crate::protocol::{count, counted, hex, size};
+use plan_ledger_views::count;
+
+use crate::protocol::{counted, hex, size};
 
 use super::hold::owner_of;
 use super::lines::StoreStatusLine;

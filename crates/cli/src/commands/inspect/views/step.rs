@@ -8,7 +8,9 @@ use clap::Args;
 
 use plan_ledger::log::{LogItem, LoggedRecord, RecordStatus};
 use plan_ledger::{Event, Run, RunId, StepNumber};
-use plan_ledger_views::{HistoryEntry, KnownBlob, KnownBlobs, KnownStep, RecordContent, StepView};
+use plan_ledger_views::{
+    HistoryEntry, KnownBlob, KnownBlobs, KnownStep, RecordContent, StepView, WhyView,
+};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
@@ -17,7 +19,7 @@ use crate::options::StepArg;
 use crate::output::{Code, Failure, code_of, escape_control};
 use crate::protocol::hand_off::files::stale_steps;
 
-use super::why::reasons_text;
+use super::why::explained;
 
 const STEP_EXAMPLES: &str = "\
 Examples:
@@ -47,8 +49,10 @@ pub(crate) fn step(
     let number = ledger.step(ledger.run(id)?, args.of.step())?;
     let entries = history(&mut ledger, id, number)?;
     let run = ledger.run(id)?;
+    let (found, known) = (explained(&ledger, run, number).ok(), ledger.known(run));
+    let why = found.as_ref().map(|it| WhyView::of(&known, it, ledger.repeats(run), None));
     let known = KnownStep {
-        why: reasons_text(&ledger, run, number),
+        why,
         stale_files: stale_files(&ledger, run, number),
         blobs: blobs(&ledger, &entries, args.full && context.form == Form::Text),
         has_losses: ledger.has_losses(),

@@ -10,7 +10,7 @@ use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
 use crate::options::StepArg;
-use crate::output::{Code, Failure, escape_control};
+use crate::output::{Code, Failure};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -49,7 +49,11 @@ pub(crate) fn why(
     ledger.finish(out)
 }
 
-fn explained(ledger: &LedgerAt<'_>, run: &Run, number: StepNumber) -> Result<Explanation, Failure> {
+pub(crate) fn explained(
+    ledger: &LedgerAt<'_>,
+    run: &Run,
+    number: StepNumber,
+) -> Result<Explanation, Failure> {
     explain(&ledger.state, run.id, number, ledger.now)
         .map_err(|rejection| Failure::Ledger(plan_ledger::Error::from(rejection)))
 }
@@ -64,12 +68,4 @@ fn skipped_by(ledger: &LedgerAt<'_>, run: &Run, number: StepNumber) -> Option<(S
         })) => Some((event.by, event.reason.to_string())),
         _ => None,
     })
-}
-
-/// The reasons in lines, for the view of the step.
-pub(crate) fn reasons_text(ledger: &LedgerAt<'_>, run: &Run, number: StepNumber) -> Vec<String> {
-    let Ok(found) = explained(ledger, run, number) else { return Vec::new() };
-    let known = ledger.known(run);
-    let texts = WhyView::of(&known, &found, ledger.repeats(run), None).texts();
-    texts.iter().map(|text| escape_control(text)).collect()
 }

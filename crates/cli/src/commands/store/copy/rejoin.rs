@@ -13,7 +13,9 @@ use plan_ledger::{Environment, Error, ErrorKind};
 
 use crate::options::{LedgerOption, environment};
 use crate::output::{Code, Failure, print_result};
-use crate::protocol::{count, counted, ledger_option, quoted};
+use plan_ledger_views::count;
+
+use crate::protocol::{counted, ledger_option, quoted};
 use crate::server::forget_root;
 
 use super::super::lines::RejoinLine;

@@ -16,7 +16,9 @@ use plan_ledger::{Environment, Error, ErrorKind};
 
 use crate::options::{LedgerOption, environment, parse_seconds};
 use crate::output::{Code, Failure, print_message, print_result};
-use crate::protocol::{count, counted, size};
+use plan_ledger_views::count;
+
+use crate::protocol::{counted, size};
 use crate::runner::StopRequest;
 use crate::signals::StopSignals;
 

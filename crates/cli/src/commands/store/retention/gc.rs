@@ -10,7 +10,9 @@ use plan_ledger::internals::store::{CollectPlan, RemovableClass, bound_ledger, r
 
 use crate::options::environment;
 use crate::output::{Code, Failure, print_result};
-use crate::protocol::{count, counted};
+use plan_ledger_views::count;
+
+use crate::protocol::counted;
 
 use super::super::lines::StoreGcLine;
 use super::super::option::{StoreOption, no_ledger};

@@ -7,7 +7,9 @@ use plan_ledger::internals::store::{RemovableClass, RemovableObject, StoreClient
 use plan_ledger::{Error, ErrorKind};
 
 use crate::output::Failure;
-use crate::protocol::{count, counted, hex, size};
+use plan_ledger_views::count;
+
+use crate::protocol::{counted, hex, size};
 
 /// The current time of the store. It cannot be compared with the clock of a machine, so this creates and deletes a test
 /// object. Without the right to create one, it is at least the time of the newest object of the log.

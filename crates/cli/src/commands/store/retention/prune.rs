@@ -11,7 +11,9 @@ use plan_ledger::{Environment, Error, ErrorKind};
 
 use crate::options::environment;
 use crate::output::{Code, Failure, print_result};
-use crate::protocol::{count, counted};
+use plan_ledger_views::count;
+
+use crate::protocol::counted;
 
 use super::super::lines::StorePruneLine;
 use super::super::option::{StoreOption, no_ledger};
