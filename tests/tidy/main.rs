@@ -336,6 +336,38 @@ fn public_type_names_are_unique_in_their_package() {
     report(&problems);
 }
 
+/// The fields of a struct that are collections, or structs of several values.
+fn collections(text: &str, name: &str) -> Vec<String> {
+    let start = format!("pub struct {name} {{\n");
+    let body = text.split_once(&start).and_then(|(_, rest)| rest.split_once("\n}"));
+    let fields = body.into_iter().flat_map(|(body, _)| body.lines());
+    let fields = fields.filter_map(|line| line.strip_prefix("    pub ")?.split_once(": "));
+    let is_one = |kind: &str| ["BTree", "Vec<", "Account"].iter().any(|word| kind.contains(word));
+    fields.filter(|(_, kind)| is_one(kind)).map(|(field, _)| field.to_owned()).collect()
+}
+
+/// Views ask methods of the state, so that a new form of its collections changes no view.
+#[test]
+fn views_name_no_collection_of_the_state() {
+    let files = repository();
+    let text = |path: &str| files.iter().find(|(name, _)| name == path).unwrap().1.as_str();
+    let run = collections(text("src/plan/state/run.rs"), "Run");
+    let state = collections(text("src/plan/state/mod.rs"), "State");
+    assert!(run.contains(&"steps".to_owned()) && state.contains(&"lost".to_owned()));
+    let named = |owner: &'static str, fields: Vec<String>| {
+        fields.into_iter().map(move |field| format!("{owner}.{field}"))
+    };
+    let named: Vec<String> = named("run", run).chain(named("state", state)).collect();
+    let mut problems = Vec::new();
+    for (name, text) in files.iter().filter(|(name, _)| name.starts_with("crates/views/src")) {
+        let code = code(text);
+        let calls = |field: &&String| code.replace(&format!("{field}("), "");
+        let read = named.iter().filter(|field| contains_word(&calls(field), field));
+        problems.extend(read.map(|field| format!("{name}: {field}")));
+    }
+    report(&problems);
+}
+
 #[test]
 fn no_file_contains_a_forbidden_word() {
     let rules = rules();

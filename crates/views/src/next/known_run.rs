@@ -185,7 +185,7 @@ impl KnownRun<'_> {
 
 /// The next action that the plan itself names, until the first dispatch.
 fn first_action(run: &Run) -> Option<String> {
-    let is_begun = run.account.attempts > 0 || matches!(run.status, RunStatus::Ended(_));
+    let is_begun = run.account().attempts > 0 || matches!(run.status, RunStatus::Ended(_));
     let plan = run.plan().filter(|_| !is_begun)?;
     let mut tools = plan.header().extra.values();
     let value = tools.find_map(|fields| fields.get("next_action"))?;

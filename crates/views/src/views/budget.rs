@@ -167,15 +167,15 @@ impl<'a> Budget<'a> {
     /// The budget of a run at that time.
     #[must_use]
     pub fn of_run(run: &'a Run, now: Timestamp) -> Self {
-        let parts = BudgetRow::all(&run.account, run.limits(), Some(run.elapsed(now)));
+        let parts = BudgetRow::all(run.account(), run.limits(), Some(run.elapsed(now)));
         Self { parts, run: Some(run) }
     }
 
     /// The budget of the ledger, over all runs.
     #[must_use]
     pub fn of_ledger(state: &State) -> Self {
-        let account = state.account;
-        let parts = BudgetRow::all(&account, account.limits.unwrap_or_default(), None);
+        let account = state.account();
+        let parts = BudgetRow::all(account, account.limits.unwrap_or_default(), None);
         Self { parts, run: None }
     }
 
@@ -243,7 +243,7 @@ pub fn budget_charts(
         (BudgetPart::Tokens, limits.tokens, |each| each.spent.tokens),
         (BudgetPart::Attempts, limits.attempts, |each| each.attempts),
     ];
-    let until = run.end_record.map_or(now, |(_, time)| time).max(run.started + 1);
+    let until = run.ended_at().unwrap_or(now).max(run.started + 1);
     let first = points.first().map_or(run.started, |first| first.time);
     let from = if is_whole { run.started } else { first };
     let mut document = Document::default();

@@ -194,7 +194,7 @@ impl<'a> Contents<'a> {
     /// The lines of the runs that are only kept as totals.
     pub fn ended_runs(&self) -> impl Iterator<Item = EndedRunLine<'a>> + use<'a> {
         let fold = self.fold;
-        fold.state.summaries.iter().map(|(run, summary)| EndedRunLine::of(*run, summary))
+        fold.state.ended_runs().map(|(run, summary)| EndedRunLine::of(run, summary))
     }
 
     /// The line of the ledger.
@@ -233,7 +233,7 @@ impl<'a> Contents<'a> {
             runs: state.runs.len(),
             segments: segments.len(),
             state: StateHashJson { hash: state_hash(state), seq: state.seq },
-            summaries: state.summaries.len(),
+            summaries: state.ended_runs().len(),
             unknown_files: log.unknown_files(),
             writer: WriterJson { holder: self.holder, state: head_state(log).0 },
         }
@@ -326,7 +326,7 @@ impl<'a> Contents<'a> {
     fn health(&self) -> (Paint, &'static str) {
         match (self.is_good, self.end) {
             (false, _) => (Paint::Bad, "damaged"),
-            (true, Ok(_)) if !self.fold.state.lost.is_empty() => {
+            (true, Ok(_)) if self.fold.state.lost_ranges().len() > 0 => {
                 (Paint::Notice, "consistent, but not complete")
             }
             (true, Ok(TailVerdict::Clean)) => (Paint::Good, "good"),
@@ -364,14 +364,14 @@ impl<'a> Contents<'a> {
 
     /// Adds one line for each run that is only kept as totals.
     fn add_ended(&self, document: &mut Document) {
-        let summaries = &self.fold.state.summaries;
-        if summaries.is_empty() {
+        let summaries = self.fold.state.ended_runs();
+        if summaries.len() == 0 {
             return;
         }
         let runs = counted(u64::try_from(summaries.len()).unwrap_or(u64::MAX), "run");
         document.gap();
         document.line(format!("{runs} that ended earlier, of which only summaries are kept:"));
-        for summary in summaries.values() {
+        for (_, summary) in summaries {
             document.indented(2, ended_text(summary));
         }
     }

@@ -95,7 +95,7 @@ impl<'a> Costs<'a> {
                 title: step_title(run, number),
             }
         };
-        let Account { limits: _, spent, estimated, reserved, attempts } = run.account;
+        let Account { limits: _, spent, estimated, reserved, attempts } = *run.account();
         let whole = RunCostLine { attempts, estimated, reserved, run: run.id, spent };
         Self { steps: rows.into_iter().map(line).collect(), whole }
     }

@@ -14,7 +14,7 @@ use crate::words::counted;
 /// The recorded losses of a salvaged ledger, for people; `None` if there are none.
 #[must_use]
 pub fn lost_text(state: &State) -> Option<String> {
-    let ranges: Vec<(u64, u64)> = state.lost.iter().map(|(first, last)| (*first, *last)).collect();
+    let ranges: Vec<(u64, u64)> = state.lost_ranges().collect();
     if ranges.is_empty() {
         return None;
     }
@@ -33,7 +33,7 @@ pub fn no_run_text(is_good: bool) -> &'static str {
 
 /// A JSON line for each recorded loss.
 pub fn lost_lines(state: &State) -> impl Iterator<Item = LostLine> {
-    state.lost.iter().map(|(first, last)| LostLine { first_seq: *first, last_seq: *last })
+    state.lost_ranges().map(|(first_seq, last_seq)| LostLine { first_seq, last_seq })
 }
 
 /// Records that were lost before the ledger was salvaged: it is consistent, but not complete.

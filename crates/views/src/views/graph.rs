@@ -103,7 +103,7 @@ impl GraphView {
 impl NodeLine {
     fn of(run: &Run, version: &PlanVersion, branch: &TreeNode<'_>) -> Self {
         let step = step_of(run, version, branch);
-        let barrier = run.barriers.get(branch.id).filter(|_| step.is_none());
+        let barrier = run.barrier(branch.id).filter(|_| step.is_none());
         let status = match (step, barrier) {
             (Some((_, status)), _) => Some(NodeStatus::Step(status)),
             (None, barrier) => barrier.map(|barrier| NodeStatus::Barrier(barrier.status)),
@@ -134,7 +134,7 @@ fn step_of(
 
 /// The mark and the name of a node, and their paint.
 fn head(run: &Run, version: &PlanVersion, branch: &TreeNode<'_>) -> (Paint, String, String) {
-    match (step_of(run, version, branch), run.barriers.get(branch.id)) {
+    match (step_of(run, version, branch), run.barrier(branch.id)) {
         (Some((number, status)), _) => {
             let mark = format!("[{}]", status_mark(status));
             (status_paint(status), mark, format!("#{number} {}", branch.id))

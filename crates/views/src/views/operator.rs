@@ -110,10 +110,10 @@ impl<'a> OperatorViewLine<'a> {
         let failure = |(step, class, message)| LastFailureJson { class, message, step };
         let questions = run.asked_questions();
         Self {
-            account: run.account,
+            account: *run.account(),
             active: run.active,
             barriers: barriers(run),
-            counts: &run.counts,
+            counts: run.step_counts(),
             due: run.next_timer().map(TimeJson::from),
             elapsed_micros: run.elapsed(now),
             in_flight,
@@ -287,8 +287,8 @@ fn flights<'a>(run: &'a Run, status: StepStatus) -> Vec<FlightJson<'a>> {
 
 /// The barriers that are not released.
 fn barriers<'a>(run: &'a Run) -> Vec<BarrierSummary<'a>> {
-    let closed = run.barriers.iter().filter(|(_, each)| each.status != BarrierStatus::Released);
-    let summary = |(id, each): (&'a String, &'a BarrierState)| BarrierSummary {
+    let closed = run.named_barriers().filter(|(_, each)| each.status != BarrierStatus::Released);
+    let summary = |(id, each): (&'a str, &'a BarrierState)| BarrierSummary {
         id,
         status: each.status,
         arrived: each.arrived.len(),

@@ -119,7 +119,7 @@ impl<'a> PlanView<'a> {
         let mut document = Document::default();
         let what = if number == run.active { "active" } else { "not active" };
         let hash = version.hash.short();
-        let count = run.versions.len();
+        let count = run.numbered_versions().len();
         document.line(format!("version {number} of {count} ({hash}), {what}"));
         describe_versions(run, &mut document);
         let executed = self.version.plan.executed_text();

@@ -329,7 +329,7 @@ fn rejections(run: &Run) -> Vec<RejectionJson> {
 
 /// The rest of a run's budget, without the possible costs of attempts in flight.
 fn budget_left(run: &Run, now: Timestamp) -> Limits {
-    let (limits, account) = (run.limits(), &run.account);
+    let (limits, account) = (run.limits(), run.account());
     let left = |limit: Option<u64>, spent: u64| limit.map(|limit| limit.saturating_sub(spent));
     let (spent, reserved) = (account.spent, account.reserved);
     Limits {

@@ -97,7 +97,7 @@ impl<'a> ProgressView<'a> {
         let whole = |micros: Micros| span(micros / 1_000_000 * 1_000_000);
         let took = whole(self.line.elapsed_micros);
         let more = self.line.expected_micros.map(|left| format!(", about {} more", whole(left)));
-        let attempts = counted(self.run.account.attempts, "attempt");
+        let attempts = counted(self.run.account().attempts, "attempt");
         document.indented(2, format!("{took} so far, {attempts}{}", more.unwrap_or_default()));
         if self.line.phases.is_empty() {
             return document;
@@ -127,7 +127,7 @@ impl<'a> ProgressView<'a> {
         let points: Vec<_> = self.points.iter().map(left).collect();
         let top = points.iter().map(|(_, left)| *left).max().unwrap_or(0);
         if let Some((from, _)) = points.first().copied().filter(|_| top > 0) {
-            let until = self.run.end_record.map_or(self.now, |(_, time)| time).max(from);
+            let until = self.run.ended_at().unwrap_or(self.now).max(from);
             document.gap();
             document.painted(Paint::Heading, "remaining steps");
             let series = Series { points, from, until, top };

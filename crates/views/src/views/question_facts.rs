@@ -56,7 +56,7 @@ pub(super) fn step_context(run: &Run, item: &WaitingItem) -> Vec<QuestionFact> {
     };
     add("goal", if plan.goal().is_empty() { plan.title() } else { plan.goal() });
     for name in read_by(run, plan) {
-        if let Some(variable) = run.variables.get(&name) {
+        if let Some(variable) = run.variable(&name) {
             add(&name, variable.value.as_str());
         }
     }
@@ -83,7 +83,7 @@ fn read_by(run: &Run, step: CompactStep<'_>) -> Vec<String> {
     };
     let named = expressions.into_iter().flat_map(words);
     let mut names: Vec<String> = step.inputs().map(str::to_owned).chain(named).collect();
-    names.retain(|name| run.variables.contains_key(name));
+    names.retain(|name| run.variable(name).is_some());
     names.sort();
     names.dedup();
     names

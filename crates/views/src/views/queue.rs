@@ -97,7 +97,7 @@ impl<'a> QueueView<'a> {
                 }
             };
         let ready = run.ready().zip(1_u64..).zip(0..ready_max).map(line);
-        let steps = (1..).map(StepNumber).zip(&run.steps);
+        let steps = run.numbered_steps();
         let delayed = steps.filter(|(_, step)| step.status == StepStatus::Delayed);
         let delayed = delayed.map(|(number, step)| DelayedLine {
             id: Some(step.id()),
@@ -110,7 +110,7 @@ impl<'a> QueueView<'a> {
             ready: ready.collect(),
             delayed: delayed.collect(),
             more: run.ready_count().saturating_sub(ready_max),
-            in_flight: run.in_flight.into(),
+            in_flight: run.attempts_in_flight().into(),
             now,
         }
     }

@@ -98,7 +98,7 @@ impl<'a> RunLine<'a> {
         });
         let names = |status| run.steps_in(status).map(|number| StepNameJson::of(run, number));
         Self {
-            barriers: run.barriers.iter().map(RunBarrierJson::of).collect(),
+            barriers: run.named_barriers().map(RunBarrierJson::of).collect(),
             activity: RunActivityJson::of(&known.activity(), reader),
             budget: BudgetJson::of(run),
             cost: run.spent(),
@@ -120,18 +120,18 @@ impl<'a> RunLine<'a> {
                 .collect(),
             pause: run.pause.as_ref(),
             policy: run.policy,
-            questions: run.questions.iter().map(RunQuestionJson::of).collect(),
+            questions: run.asked_questions().map(RunQuestionJson::of).collect(),
             reported: run.reported_steps().map(|number| StepNameJson::of(run, number)).collect(),
-            request: run.request.as_ref().map(ReplanRequestJson::from),
+            request: run.plan_request().map(ReplanRequestJson::from),
             run: run.id,
             started: run.started.into(),
             status: run.status.into(),
             steps: run.active_version().map_or(0, |version| version.step_count),
             title: run.plan().map(|plan| plan.header().title.as_str()),
             trusted_checks: TrustedCheckJson::of_run(run),
-            variables: run.variables.len(),
+            variables: run.named_variables().len(),
             version: run.active,
-            versions: run.versions.len(),
+            versions: run.numbered_versions().len(),
         }
     }
 }
@@ -202,9 +202,9 @@ struct RunQuestionJson<'a> {
 }
 
 impl<'a> RunQuestionJson<'a> {
-    fn of((id, question): (&QuestionId, &'a Question)) -> Self {
+    fn of((id, question): (QuestionId, &'a Question)) -> Self {
         let Question { step, time, asked } = question;
-        Self { asked, question: *id, step: *step, time: (*time).into() }
+        Self { asked, question: id, step: *step, time: (*time).into() }
     }
 }
 
@@ -226,7 +226,7 @@ struct BudgetJson {
 
 impl BudgetJson {
     fn of(run: &Run) -> Self {
-        let Account { limits: _, spent, estimated, reserved, attempts } = run.account;
+        let Account { limits: _, spent, estimated, reserved, attempts } = *run.account();
         Self { attempts, estimated, limits: run.limits(), reserved, spent }
     }
 }
@@ -252,7 +252,7 @@ struct RunBarrierJson<'a> {
 }
 
 impl<'a> RunBarrierJson<'a> {
-    fn of((id, barrier): (&'a String, &'a BarrierState)) -> Self {
+    fn of((id, barrier): (&'a str, &'a BarrierState)) -> Self {
         Self {
             arrived: barrier.arrived.len(),
             barrier: id,
@@ -399,7 +399,7 @@ fn add_failed(run: &Run, document: &mut Document) {
 
 fn add_barriers(run: &Run, document: &mut Document) {
     let mut table = Table::with_headings(&["barrier", "status", "arrived", "missing"]);
-    for (id, barrier) in &run.barriers {
+    for (id, barrier) in run.named_barriers() {
         let missing: Vec<_> = barrier.missing().collect();
         let total = u32::try_from(missing.len()).unwrap_or(u32::MAX);
         let names = missing.iter().map(|number| {
@@ -407,7 +407,7 @@ fn add_barriers(run: &Run, document: &mut Document) {
             format!("{}{failed}", step_name(run, *number))
         });
         table.row([
-            (Paint::None, id.clone()),
+            (Paint::None, id.to_owned()),
             (barrier_paint(barrier.status), barrier_word(barrier.status).to_owned()),
             (Paint::None, format!("{}/{}", barrier.arrived.len(), barrier.needed)),
             (Paint::None, some(names, total)),

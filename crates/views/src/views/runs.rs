@@ -146,7 +146,7 @@ impl Runs {
         stands: impl Fn(&Run) -> RunActivity,
     ) -> Self {
         let whole = state.runs.overviews().map(|(id, overview)| (id, Some(overview)));
-        let gone = state.summaries.keys().map(|id| (*id, None));
+        let gone = state.ended_runs().map(|(id, _)| (id, None));
         let mut all: Vec<_> = whole.chain(gone).filter(|(id, _)| id.0 > after).collect();
         all.sort_by_key(|(id, _)| *id);
         let line = |(id, overview): (RunId, Option<Cow<'_, RunOverview>>)| match overview {
@@ -154,7 +154,7 @@ impl Runs {
                 let open = state.runs.get(&id).filter(|_| overview.is_open());
                 Some(RunRowLine::of(id, &overview, open.map(&stands).as_ref()))
             }
-            None => Some(RunRowLine::of_summary(id, state.summaries.get(&id)?)),
+            None => Some(RunRowLine::of_summary(id, state.ended_run(id)?)),
         };
         let lines = all.into_iter().take(max).filter_map(line).collect();
         Self { lines }

@@ -86,7 +86,7 @@ impl<'a> RunStateLine<'a> {
     pub fn of(run: &'a Run) -> Self {
         Self {
             hash: run.active_version().map(|version| version.hash),
-            in_flight: run.in_flight,
+            in_flight: run.attempts_in_flight(),
             name: &run.name,
             paused: run.pause.is_some(),
             queue: run.ready().map(|(_, number)| number).collect(),
@@ -96,7 +96,7 @@ impl<'a> RunStateLine<'a> {
             status: run.status.into(),
             stopping: run.why_stopping().map(String::from),
             version: run.active,
-            versions: run.versions.len(),
+            versions: run.numbered_versions().len(),
         }
     }
 }
@@ -105,16 +105,16 @@ impl<'a> StateLine<'a> {
     /// That state.
     #[must_use]
     pub fn of(state: &'a State) -> Self {
-        let cap = |(scope, limit): (&'a CapScope, &u32)| CapJson { limit: *limit, scope };
+        let cap = |(scope, limit)| CapJson { limit, scope };
         Self {
-            account: state.account,
-            caps: state.caps.iter().map(cap).collect(),
+            account: *state.account(),
+            caps: state.ledger_caps().map(cap).collect(),
             hash: state_hash(state),
-            in_flight: state.in_flight.len(),
+            in_flight: state.attempts_in_flight(),
             next_due: state.next_due().map(TimeJson::from),
             runs: state.runs.len(),
             seq: state.seq,
-            summaries: state.summaries.len(),
+            summaries: state.ended_runs().len(),
             time: state.time.into(),
         }
     }
@@ -158,15 +158,15 @@ impl<'a> RunState<'a> {
     pub fn of(run: &'a Run, now: Timestamp) -> Self {
         let steps =
             run.numbered_steps().map(|(number, step)| StepStateLine::of(run.id, number, step));
-        let variables = run.variables.iter();
-        let barriers = run.barriers.iter();
-        let questions = run.questions.iter();
+        let variables = run.named_variables();
+        let barriers = run.named_barriers();
+        let questions = run.asked_questions();
         Self {
             run: RunStateLine::of(run),
             steps: steps.collect(),
             variables: variables.map(|(name, it)| VariableStateLine::of(run, name, it)).collect(),
             barriers: barriers.map(|(id, it)| BarrierLine::of(run, id, it)).collect(),
-            questions: questions.map(|(id, it)| QuestionLine::of(run.id, *id, it)).collect(),
+            questions: questions.map(|(id, it)| QuestionLine::of(run.id, id, it)).collect(),
             budget: Budget::of_run(run, now).lines().collect(),
             of: run,
             now,
@@ -205,26 +205,26 @@ impl<'a> RunState<'a> {
 
     fn describe_rest(&self, document: &mut Document) {
         let run = self.of;
-        if !run.variables.is_empty() {
+        if run.named_variables().len() > 0 {
             let mut table = Table::with_headings(&["variable", "set by", "value"]);
-            for (name, variable) in &run.variables {
+            for (name, variable) in run.named_variables() {
                 let author = origin_text(run, &variable.origin);
-                table.row([name.clone(), author, variable.value.as_str().to_owned()]);
+                table.row([name.to_owned(), author, variable.value.as_str().to_owned()]);
             }
             document.table(2, table);
         }
-        if !run.barriers.is_empty() {
+        if run.named_barriers().len() > 0 {
             let mut table = Table::with_headings(&["barrier", "status", "arrived"]);
-            for (id, barrier) in &run.barriers {
+            for (id, barrier) in run.named_barriers() {
                 table.row([
-                    (Paint::None, id.clone()),
+                    (Paint::None, id.to_owned()),
                     (barrier_paint(barrier.status), barrier_word(barrier.status).to_owned()),
                     (Paint::None, format!("{}/{}", barrier.arrived.len(), barrier.needed)),
                 ]);
             }
             document.table(2, table);
         }
-        for (id, question) in &run.questions {
+        for (id, question) in run.asked_questions() {
             let due = question.asked.deadline.map(|at| format!(", until {}", moment(at, self.now)));
             let (text, due) = (&question.asked.text, due.unwrap_or_default());
             document.indented(2, (Paint::Notice, format!("question {}{due}: {text}", id.0)));

@@ -68,7 +68,8 @@ impl<'a> Variables<'a> {
     /// The variables of a run.
     #[must_use]
     pub fn of(run: &'a Run) -> Self {
-        let lines = run.variables.iter().map(|(name, each)| VariableStateLine::of(run, name, each));
+        let lines =
+            run.named_variables().map(|(name, each)| VariableStateLine::of(run, name, each));
         Self { lines: lines.collect() }
     }
 

@@ -40,19 +40,19 @@ const BAR: u64 = 30;
 /// The spending of a run, and its limits.
 #[must_use]
 pub fn spent_text(run: &Run) -> String {
-    let variables = u64::try_from(run.variables.len()).unwrap_or(u64::MAX);
+    let variables = u64::try_from(run.named_variables().len()).unwrap_or(u64::MAX);
     let cost = cost_text(run.spent());
     let mut text = format!("{}, cost {cost}", counted(variables, "variable"));
     let limits = run.limits();
     if limits != Limits::default() {
-        let attempts = counted(run.account.attempts, "attempt");
+        let attempts = counted(run.account().attempts, "attempt");
         let _ = write!(text, " in {attempts}; it may spend {}", limits_text(limits));
     }
-    if run.account.reserved != Cost::default() {
-        let _ = write!(text, "; {} reserved", cost_text(run.account.reserved));
+    if run.account().reserved != Cost::default() {
+        let _ = write!(text, "; {} reserved", cost_text(run.account().reserved));
     }
-    if run.account.estimated != Cost::default() {
-        let _ = write!(text, "; {} of it estimated", cost_text(run.account.estimated));
+    if run.account().estimated != Cost::default() {
+        let _ = write!(text, "; {} of it estimated", cost_text(run.account().estimated));
     }
     text
 }
