@@ -383,7 +383,7 @@ fn native_plan_errors_are_all_reported_at_once() {
                 \"high\"},\n{\"goal\": \"x\", \"after\": []}]}";
     let found = lint_text("p.json", json, None).diagnostics;
     let lines: Vec<Option<u64>> = found.iter().map(|each| each.line).collect();
-    assert_eq!(lines, [3, 4, 5, 6, 1].map(Some), "{found:#?}");
+    assert_eq!(lines, [1, 3, 4, 5, 6].map(Some), "{found:#?}");
 }
 
 /// Several errors in one line, and errors after malformed YAML, are reported; consequences of another

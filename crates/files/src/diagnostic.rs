@@ -102,8 +102,8 @@ pub(super) enum ReadError {
     Syntax {
         /// The line, if known.
         line: Option<u64>,
-        /// The column in that line, counted from 1, if known.
-        column: Option<u64>,
+        /// The path of the value; empty if the line is enough.
+        path: String,
         /// The message, which includes line and column.
         error: Error,
     },
@@ -115,13 +115,36 @@ impl ReadError {
     /// A syntax error at a line and a column, both counted from 1.
     pub(super) fn at(line: u64, column: u64, message: &str) -> Self {
         let error = plan_error(format!("line {line}, column {column}: {message}"));
-        Self::Syntax { line: Some(line), column: Some(column), error }
+        Self::Syntax { line: Some(line), path: String::new(), error }
+    }
+
+    /// The error of the value at a path.
+    pub(super) fn of_value(self, at: String) -> Self {
+        match self {
+            Self::Syntax { line, error, .. } => Self::Syntax { line, path: at, error },
+            Self::Invalid(_) => self,
+        }
+    }
+
+    /// All problems, each with its place.
+    pub(super) fn into_diagnostics(self) -> Vec<Diagnostic> {
+        match self {
+            Self::Syntax { line, path, error } => {
+                vec![Diagnostic { place: path, ..Diagnostic::from_error(line, &error) }]
+            }
+            Self::Invalid(found) => found,
+        }
+    }
+
+    /// Whether an object has a name twice.
+    pub(super) fn is_name_twice(&self) -> bool {
+        matches!(self, Self::Syntax { error, .. } if error.message().contains(": duplicate "))
     }
 }
 
 impl From<Error> for ReadError {
     fn from(error: Error) -> Self {
-        Self::Syntax { line: None, column: None, error }
+        Self::Syntax { line: None, path: String::new(), error }
     }
 }
 

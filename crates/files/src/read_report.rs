@@ -131,6 +131,8 @@ pub enum CorrectionKind {
     UnreadableDependency,
     /// The command line asks to drop the dependency.
     RequestedDrop,
+    /// The step is open, but the task around it is done; it is done with it.
+    ClosedPart,
 }
 
 impl CorrectionKind {
@@ -146,6 +148,7 @@ impl CorrectionKind {
             Self::FinishedDependency => "finished_dependency",
             Self::UnreadableDependency => "unreadable_dependency",
             Self::RequestedDrop => "requested_drop",
+            Self::ClosedPart => "closed_part",
         }
     }
 
@@ -175,6 +178,10 @@ impl CorrectionKind {
                 format!("{count} dependenc{ies} cannot be read and {was} dropped")
             }
             Self::RequestedDrop => format!("{count} dependenc{ies} {was} dropped as requested"),
+            Self::ClosedPart => {
+                let (is, tasks) = if count == 1 { ("is", "a task") } else { ("are", "tasks") };
+                format!("{count} open part{s} of {tasks} marked as done {is} done, too")
+            }
         }
     }
 }
@@ -185,6 +192,7 @@ impl fmt::Display for Correction {
         match self.kind {
             CorrectionKind::RepeatedId => write!(f, "`{name}` is `{step}`")?,
             CorrectionKind::RepeatedRecord => write!(f, "`{step}`")?,
+            CorrectionKind::ClosedPart => write!(f, "`{step}` of `{name}`")?,
             _ => write!(f, "`{step}` on `{name}`")?,
         }
         self.line.map_or(Ok(()), |line| write!(f, " (line {line})"))

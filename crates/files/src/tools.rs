@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::syntax::{parse_json, parse_yaml, read_text, without_byte_order_mark};
+use super::syntax::{json_tree, read_text, typed, without_byte_order_mark, yaml_tree};
 use plan_ledger::plan::ToolRegistry;
 use plan_ledger::{Error, Result};
 
@@ -10,10 +10,11 @@ use plan_ledger::{Error, Result};
 pub fn read_tools(path: &Path) -> Result<ToolRegistry> {
     let text = read_text(path, "tool registry")?;
     let text = without_byte_order_mark(&text);
-    let registry = match text.trim_start().chars().next() {
-        Some('{' | '[') => parse_json(text),
-        _ => parse_yaml(text),
+    let tree = match text.trim_start().chars().next() {
+        Some('{' | '[') => json_tree(text),
+        _ => yaml_tree(text),
     };
+    let registry = tree.and_then(|tree| Ok(typed(&tree)?));
     registry.map_err(|error| Error::from(error).at_path(path))
 }
 

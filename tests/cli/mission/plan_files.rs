@@ -243,7 +243,7 @@ fn s26_json_plan_is_read_also_inside_a_code_block() {
         fenced.replace("\"description\": \"Use it\"", "\"description\": \"Use it\", \"order\": 2");
     let found = lint_text("p", &broken, None).diagnostics;
     assert!(
-        found.iter().any(|it| it.line == Some(7) && it.message.contains("twice")),
+        found.iter().any(|it| it.line == Some(7) && it.message.contains("duplicate field `order`")),
         "{found:#?}"
     );
 }
@@ -511,13 +511,12 @@ fn n9_conflict_marks_are_named() {
 }
 
 #[test]
-fn n9_duplicate_fields_warn_and_carriage_returns_end_lines() {
+fn n9_duplicate_fields_are_refused_and_carriage_returns_end_lines() {
     let text = "{\"tasks\": [{\"id\": 1, \"title\": \"a\",\n\"title\": \"b\", \"dependsOn\": []}]}";
     let found = lint_text("t", text, None).diagnostics;
-    assert!(
-        found.iter().any(|it| it.place == "tasks[0].title" && it.message.contains("twice")),
-        "{found:#?}"
-    );
+    let [only] = found.as_slice() else { panic!("{found:#?}") };
+    assert_eq!((only.line, only.column), (Some(2), Some(1)), "{found:#?}");
+    assert_eq!(only.message, "duplicate field `title`, first on line 1; remove one");
     for ending in ["\r\n", "\r"] {
         let file = parse(&"# T\n\n- [ ] a\n- [x] b\n".replace('\n', ending));
         assert_eq!((ids(&file), done(&file)), (vec!["1", "2"], vec!["2"]), "{ending:?}");
@@ -879,7 +878,10 @@ fn s13_lint_prints_file_line_column_and_collapses_equal_warnings() {
         200
     );
     place.write("bad.yaml", "steps:\n  - id: a\n    after: b\n");
-    place.ledger("plan lint bad.yaml").code(2).says(&["bad.yaml:3:12: error: expected a list"]);
+    place
+        .ledger("plan lint bad.yaml")
+        .code(2)
+        .says(&["bad.yaml:3:12: error: steps[0].after: found the text \"b\", expected a list"]);
     let found = lint_text("p", "steps:\n  - id: a\n    after: b\n", None).diagnostics;
     assert_eq!(
         (found[0].severity, found[0].line, found[0].column),

@@ -8,12 +8,14 @@ mod dependencies;
 mod implicit_order;
 mod kept_ids;
 mod plan_draft;
+mod source;
 mod step_fields;
 mod task_status;
 mod unique_ids;
 
 pub(super) use implicit_order::{Concurrency, ImplicitOrder};
-pub(super) use plan_draft::{PlanDraft, SourceMap, StepSource, ValidPlan, tool_extra};
+pub(super) use plan_draft::{PlanDraft, ValidPlan, tool_extra};
+pub(super) use source::{Source, StepSource};
 pub(super) use step_fields::{StepField, range_note, signal_text, success_criterion};
 pub(super) use task_status::TaskStatus;
 pub(super) use unique_ids::UniqueIds;

@@ -4,40 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::dependencies::Dependencies;
+use super::source::{Source, StepSource};
 use super::task_status::TaskStatus;
 use crate::commands::{Programs, StatedFacts, apply_facts};
 use crate::diagnostic::{Diagnostic, ReadError, Severity};
 use crate::plan_file::{PlanFile, PlanFormat, StatedCommand};
 use crate::read_report::{Correction, CorrectionKind, PartKind, UnreadPart};
-use crate::syntax::LineIndex;
 use plan_ledger::plan::{self, Fallback, Plan, Problem, Step};
-
-/// The place of a step in the file.
-#[derive(Debug, Clone)]
-pub(crate) enum StepSource {
-    Line(u64),
-    /// The path of the record in a JSON text, and the name of its field with the dependencies.
-    Path {
-        record: String,
-        dependencies: &'static str,
-    },
-}
-
-/// How a path in the plan maps to a place in the file.
-#[derive(Debug, Clone)]
-pub(crate) enum SourceMap {
-    /// A path in the plan is a path in the YAML text.
-    Yaml,
-    /// A path in the plan is a path in the JSON text.
-    Json,
-    Steps(Vec<StepSource>),
-}
 
 /// A plan under construction.
 #[derive(Debug)]
 pub(crate) struct PlanDraft {
     pub(crate) plan_file: PlanFile,
-    pub(crate) source_map: SourceMap,
+    pub(crate) source: Source,
     /// Problems and warnings of the reader, before the plan itself is checked.
     pub(crate) diagnostics: Vec<Diagnostic>,
     /// The statements of the file about commands and files.
@@ -50,14 +29,14 @@ impl PlanDraft {
     /// An empty draft for a file of another tool.
     pub(crate) fn new(format: PlanFormat) -> Self {
         let plan_file = PlanFile::new(Plan::default(), format);
-        Self::complete(plan_file, SourceMap::Steps(Vec::new()))
+        Self::complete(plan_file, Source::of_steps(Vec::new()))
     }
 
     /// A draft of a plan that has been read completely.
-    pub(crate) fn complete(plan_file: PlanFile, source_map: SourceMap) -> Self {
+    pub(crate) fn complete(plan_file: PlanFile, source: Source) -> Self {
         Self {
             plan_file,
-            source_map,
+            source,
             diagnostics: Vec::new(),
             facts: StatedFacts::default(),
             inferred: Vec::new(),
@@ -68,9 +47,7 @@ impl PlanDraft {
     pub(crate) fn add_step(&mut self, step: Step, source: StepSource, inferred: Vec<String>) {
         self.plan_file.plan.steps.push(step);
         self.inferred.push(inferred);
-        if let SourceMap::Steps(sources) = &mut self.source_map {
-            sources.push(source);
-        }
+        self.source.add_step(source);
     }
 
     /// Reports parts of the file that are not steps.
@@ -133,15 +110,12 @@ impl PlanDraft {
     }
 
     /// Settles the dependencies of a file of another tool.
-    fn settle_dependencies(&mut self, text: &str) {
-        let SourceMap::Steps(sources) = &self.source_map else { return };
-        let index = std::cell::OnceCell::new();
-        let line = |step: usize| match sources.get(step)? {
-            StepSource::Line(line) => Some(*line),
-            StepSource::Path { record, .. } => {
-                index.get_or_init(|| LineIndex::of_text(text)).line(record)
-            }
-        };
+    fn settle_dependencies(&mut self) {
+        if self.source.is_of_plan() {
+            return;
+        }
+        let source = &self.source;
+        let line = |step: usize| source.line_of_step(step);
         let PlanFile { plan, done, skipped, .. } = &mut self.plan_file;
         let is_finished = |id: &str| done.contains_key(id) || skipped.contains_key(id);
         let dependencies = Dependencies {
@@ -160,7 +134,7 @@ impl PlanDraft {
 
     /// Reports fallbacks in words, and those that nothing can take.
     fn settle_fallbacks(&mut self) {
-        if !matches!(self.source_map, SourceMap::Steps(_)) {
+        if self.source.is_of_plan() {
             return;
         }
         let steps = &mut self.plan_file.plan.steps;
@@ -209,6 +183,15 @@ impl PlanDraft {
         self.plan_file.statuses.insert(id.to_owned(), word.to_owned());
     }
 
+    /// Marks an open part of a task that is done as done. `source` is the mark of the task around it.
+    pub(crate) fn close_part(&mut self, id: &str, around: &str, source: String, line: Option<u64>) {
+        let PlanFile { done, skipped, .. } = &mut self.plan_file;
+        if !done.contains_key(id) && !skipped.contains_key(id) {
+            done.insert(id.to_owned(), source);
+            self.add_correction(CorrectionKind::ClosedPart, id, around, line);
+        }
+    }
+
     /// Reports commands that a file of another tool states in the native form.
     pub(crate) fn state_commands(&mut self, commands: impl Iterator<Item = StatedCommand>) {
         self.plan_file.commands.extend(commands);
@@ -227,31 +210,31 @@ impl PlanDraft {
     }
 
     /// Checks the plan. Returns it, or every problem with its line.
-    pub(crate) fn validate(mut self, text: &str) -> Result<ValidPlan, ReadError> {
-        self.settle_dependencies(text);
+    pub(crate) fn validate(mut self) -> Result<ValidPlan, ReadError> {
+        self.settle_dependencies();
         self.settle_fallbacks();
         let plan = &self.plan_file.plan;
-        let locator = LineLocator { source_map: self.source_map, text };
-        let own = locator.locate(plan, self.diagnostics);
+        let source = &self.source;
+        let own = source.locate(self.diagnostics);
         let is_problem = |diagnostic: &Diagnostic| diagnostic.severity == Severity::Problem;
         let (mut problems, warnings): (Vec<_>, Vec<_>) = own.into_iter().partition(is_problem);
         // If no task could be read, the reader has reported why; "no steps" would only repeat it.
         if problems.is_empty() || !plan.steps.is_empty() {
             let found = plan::validate(plan).into_iter().map(with_way_out).collect();
-            problems.extend(locator.convert(plan, found, Severity::Problem));
+            problems.extend(source.diagnostics(plan, found, Severity::Problem));
         }
         problems.extend(unknown_marks(&self.plan_file));
         if !problems.is_empty() {
             // Everything is reported in one pass.
             problems.extend(warnings);
-            problems.extend(locator.convert(plan, lint_of(&self.plan_file), Severity::Warning));
+            problems.extend(source.diagnostics(plan, lint_of(&self.plan_file), Severity::Warning));
             return Err(ReadError::Invalid(problems));
         }
         let dropped = dropped_dependencies(&self.plan_file);
-        let notes = locator.convert(plan, dropped, Severity::Note);
+        let notes = source.diagnostics(plan, dropped, Severity::Note);
         self.plan_file.notes.extend(warnings);
         self.plan_file.notes.extend(notes);
-        Ok(ValidPlan { plan_file: self.plan_file, source_map: locator.source_map })
+        Ok(ValidPlan { plan_file: self.plan_file, source: self.source })
     }
 }
 
@@ -306,15 +289,14 @@ fn dropped_dependencies(plan_file: &PlanFile) -> Vec<Problem> {
 #[derive(Debug)]
 pub(crate) struct ValidPlan {
     pub(crate) plan_file: PlanFile,
-    source_map: SourceMap,
+    source: Source,
 }
 
 impl ValidPlan {
     /// The warnings of the plan's lint rules.
-    pub(crate) fn warnings(&self, text: &str) -> Vec<Diagnostic> {
-        let locator = LineLocator { source_map: self.source_map.clone(), text };
+    pub(crate) fn warnings(&self) -> Vec<Diagnostic> {
         let found = lint_of(&self.plan_file);
-        locator.convert(&self.plan_file.plan, found, Severity::Warning)
+        self.source.diagnostics(&self.plan_file.plan, found, Severity::Warning)
     }
 }
 
@@ -324,84 +306,6 @@ fn lint_of(plan_file: &PlanFile) -> Vec<Problem> {
     let mut found = plan::lint(&plan_file.plan);
     found.retain(|problem| plan_file.format.is_native() || problem.place != "steps");
     found
-}
-
-/// Finds the lines of paths.
-struct LineLocator<'a> {
-    source_map: SourceMap,
-    text: &'a str,
-}
-
-impl LineLocator<'_> {
-    fn convert(&self, plan: &Plan, problems: Vec<Problem>, severity: Severity) -> Vec<Diagnostic> {
-        let mut lines = None;
-        problems
-            .into_iter()
-            .map(|Problem { place, message }| {
-                let line = self.line(plan, &place, &mut lines);
-                Diagnostic { severity, line, column: None, place, message }
-            })
-            .collect()
-    }
-
-    /// Adds the lines to diagnostics of a reader. If one has no line, its place is a path.
-    fn locate(&self, plan: &Plan, mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
-        let mut lines = None;
-        for diagnostic in diagnostics.iter_mut().filter(|diagnostic| diagnostic.line.is_none()) {
-            let place = &diagnostic.place;
-            diagnostic.line = match &self.source_map {
-                SourceMap::Yaml => self.line(plan, place, &mut lines),
-                SourceMap::Json | SourceMap::Steps(_) => {
-                    lines.get_or_insert_with(|| LineIndex::of_text(self.text)).line(place)
-                }
-            };
-        }
-        diagnostics
-    }
-
-    /// The line of a place such as `steps[3] (build).after[1]`.
-    fn line(&self, plan: &Plan, place: &str, lines: &mut Option<LineIndex>) -> Option<u64> {
-        let path = without_id(plan, place);
-        match &self.source_map {
-            SourceMap::Yaml => {
-                lines.get_or_insert_with(|| LineIndex::of_yaml(self.text)).line(&path)
-            }
-            SourceMap::Json => {
-                lines.get_or_insert_with(|| LineIndex::of_json(self.text)).line(&path)
-            }
-            SourceMap::Steps(sources) => {
-                let index = path.strip_prefix("steps[")?.split(']').next()?;
-                match sources.get(index.parse::<usize>().ok()?)? {
-                    StepSource::Line(line) => Some(*line),
-                    StepSource::Path { record, dependencies } => {
-                        let is_after = path.contains("].after");
-                        let path = if is_after {
-                            format!("{record}.{dependencies}")
-                        } else {
-                            record.clone()
-                        };
-                        lines.get_or_insert_with(|| LineIndex::of_text(self.text)).line(&path)
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// A path from a place, which has the id of the step in parentheses for readability.
-fn without_id(plan: &Plan, place: &str) -> String {
-    let Some((list, rest)) = place.split_once('[') else { return place.to_owned() };
-    let Some((index, rest)) = rest.split_once(']') else { return place.to_owned() };
-    let id = index.parse::<usize>().ok().and_then(|index| match list {
-        "steps" => plan.steps.get(index).map(|step| step.id.as_str()),
-        "barriers" => plan.barriers.get(index).map(|barrier| barrier.id.as_str()),
-        "phases" => plan.phases.get(index).map(|phase| phase.id.as_str()),
-        "failure.rules" => plan.failure.rules.get(index).map(|rule| rule.id.as_str()),
-        _ => None,
-    });
-    let shown = id.map(|id| format!(" ({})", id.escape_debug()));
-    let rest = shown.and_then(|shown| rest.strip_prefix(shown.as_str())).unwrap_or(rest);
-    format!("{list}[{index}]{rest}")
 }
 
 /// The `extra` of a plan or step: fields of a tool that have no counterpart in a plan.

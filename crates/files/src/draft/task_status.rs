@@ -10,13 +10,20 @@ pub(crate) enum TaskStatus {
 
 impl TaskStatus {
     /// Parses a status word in any spelling. An unknown word means that the task is open.
-    pub(super) fn parse(word: &str) -> Self {
+    pub(crate) fn parse(word: &str) -> Self {
         match plain(word).as_str() {
             "done" | "completed" | "complete" | "closed" | "passed" | "passes" | "finished"
             | "resolved" | "merged" | "accepted" | "fixed" => Self::Done,
+            // German, French, Spanish, Portuguese, Italian.
+            "erledigt" | "fertig" | "abgeschlossen" | "termin\u{e9}" | "termin\u{e9}e" | "fait"
+            | "hecho" | "hecha" | "terminado" | "terminada" | "completado" | "completada"
+            | "feito" | "feita" | "conclu\u{ed}do" | "conclu\u{ed}da" | "fatto" | "completato" => {
+                Self::Done
+            }
             "cancelled" | "canceled" | "skipped" | "wont_do" | "wont_fix" | "wontfix"
             | "removed" | "deleted" | "obsolete" | "dropped" | "abandoned" | "rejected"
-            | "superseded" | "duplicate" => Self::Dropped,
+            | "superseded" | "duplicate" | "abgebrochen" | "verworfen" | "annul\u{e9}"
+            | "cancelado" | "cancelada" | "annullato" => Self::Dropped,
             _ => Self::Open,
         }
     }
@@ -53,7 +60,8 @@ impl TaskStatus {
 fn plain(word: &str) -> String {
     let word = word.trim_matches(|c: char| !c.is_alphanumeric());
     word.chars()
-        .map(|c| if c == '-' || c == ' ' { '_' } else { c.to_ascii_lowercase() })
+        .map(|c| if c == '-' || c == ' ' { '_' } else { c })
+        .flat_map(char::to_lowercase)
         .filter(|c| *c != '\'')
         .collect()
 }

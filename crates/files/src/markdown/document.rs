@@ -1,7 +1,7 @@
 //! The structure of a Markdown text: sections, and the items of their lists, each with its range.
 //!
 //! Invariants: code, quotes, HTML and comments have neither headings nor items. Nesting is bounded;
-//! deeper items are text.
+//! deeper items are text, and boxes among them are counted.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use super::labels::parse_label;
 use super::list_markers::{Checkbox, draws_boxes, parse_checkbox, strip_marker};
 
 /// How deep items may be nested.
-const DEPTH_MAX: usize = 32;
+pub(super) const DEPTH_MAX: usize = 32;
 
 /// A Markdown text and its structure.
 pub(super) struct Document<'a> {
@@ -22,6 +22,8 @@ pub(super) struct Document<'a> {
     pub(super) sections: Vec<Section>,
     /// The front matter at the very beginning.
     pub(super) front_matter: Option<Range<usize>>,
+    /// The boxes that are nested too deeply to be items: the line of the first one, and their number.
+    pub(super) too_deep: Option<(u64, usize)>,
 }
 
 /// A heading and the text up to the next one.
@@ -61,7 +63,13 @@ impl<'a> Document<'a> {
         let starts = text.match_indices('\n').map(|(at, _)| at.saturating_add(1));
         let lines = std::iter::once(0).chain(starts).collect();
         let mut builder = DocumentBuilder {
-            document: Self { text, lines, sections: Vec::new(), front_matter: None },
+            document: Self {
+                text,
+                lines,
+                sections: Vec::new(),
+                front_matter: None,
+                too_deep: None,
+            },
             open: Vec::new(),
             lists: Vec::new(),
             ignored: 0,
@@ -317,6 +325,10 @@ impl DocumentBuilder<'_> {
         }
         item.body = item.range.start.saturating_add(body).min(end)..item.range.end;
         if self.open.len() >= DEPTH_MAX {
+            if item.checkbox.is_some() {
+                let (first, count) = self.document.too_deep.unwrap_or((item.line, 0));
+                self.document.too_deep = Some((first.min(item.line), count.saturating_add(1)));
+            }
             return;
         }
         match self.open.last_mut() {

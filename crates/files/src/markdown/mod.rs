@@ -25,6 +25,7 @@ mod tables;
 mod task_ids;
 mod tasks;
 
+pub(super) use code_fence::without_code;
 pub(super) use plan::parse;
 pub(super) use recognize::is_markdown;
 pub(super) use surrounding::{first_title, has_checkboxes, report_unread, section_texts};

@@ -5,17 +5,17 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::document::Document;
+use super::document::{DEPTH_MAX, Document};
 use super::labels::{Label, is_criteria_title, label_words, parse_label, read_labels};
 use super::refused_labels::lines_read;
 use super::remaining_text::RemainingText;
 use super::tables::tables;
 use super::tasks::{TaskSelection, normalized_title};
-use crate::draft::{PlanDraft, tool_extra};
+use crate::draft::{PlanDraft, TaskStatus, tool_extra};
 use crate::plan_file::PlanFormat;
 use crate::read_report::PartKind;
 use crate::records::problems_of_fields;
-use crate::syntax::parse_yaml;
+use crate::syntax::yaml_tree;
 use plan_ledger::plan::Criterion;
 
 /// The key of this format in `extra`.
@@ -57,9 +57,8 @@ pub(super) fn read(draft: &mut PlanDraft, document: &Document<'_>, selection: &T
     }
     if let Some(front) = document.front_matter.clone() {
         let text = document.slice(front.clone());
-        if let Ok(Value::Object(front)) =
-            parse_yaml::<Value>(text.trim_end().trim_end_matches("---"))
-        {
+        let tree = yaml_tree(text.trim_end().trim_end_matches("---"));
+        if let Ok(Value::Object(front)) = tree.map(|tree| tree.value()) {
             draft.diagnostics.extend(problems_of_fields(&front, 1));
             kept = front;
         }
@@ -139,6 +138,15 @@ pub(super) fn read(draft: &mut PlanDraft, document: &Document<'_>, selection: &T
     draft.add_kept(&kept);
     report(draft, document, selection, &remaining, &read);
     draft.plan_file.plan.context = remaining.into_text();
+}
+
+/// The status in the front matter, if it says that all of the file is done.
+pub(super) fn done_status(document: &Document<'_>) -> Option<String> {
+    let text = document.slice(document.front_matter.clone()?);
+    let tree = yaml_tree(text.trim_end().trim_end_matches("---")).ok()?;
+    let status = tree.field("status")?.value();
+    let word = status.as_str().filter(|word| TaskStatus::parse(word) == TaskStatus::Done)?;
+    Some(format!("status: {word}"))
 }
 
 /// The criteria under labels before the first chapter: `Done when: all tests pass`. They stay in the context, too.
@@ -222,6 +230,10 @@ fn report(
         {
             draft.add_unread(PartKind::Section, 1, &section.title, Some(section.line));
         }
+    }
+    if let Some((line, count)) = document.too_deep {
+        draft.add_note(Some(line), format!("items are read down to level {DEPTH_MAX}"));
+        draft.add_unread(PartKind::Checkbox, count, &document.section_title(line), Some(line));
     }
     for table in tables(document.text) {
         if let Some((line, _)) = table.first() {

@@ -5,16 +5,15 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::markdown_layout::{HEADER, LIST_SECTIONS, STEP_FIELDS, TEXT_SECTIONS, ValueKind};
 use super::marks::{MARKS_FIELD, Marks};
 use crate::diagnostic::{Diagnostic, ReadError, ReadResult, Severity};
-use crate::draft::{PlanDraft, SourceMap, StepSource};
+use crate::draft::{PlanDraft, Source, StepSource};
 use crate::plan_file::PlanFormat;
-use crate::syntax::{list_for_object, plain_message};
+use crate::syntax::{Node, Place, plain_message, typed};
 use plan_ledger::plan::{Plan, Step};
 
 /// Whether a text begins with the header of a native plan.
@@ -216,23 +215,19 @@ impl Parser {
             Some(plan) if self.problems.is_empty() => {
                 let plan = Plan { steps, ..plan };
                 let plan_file = marks.attach(plan, PlanFormat::NativeMarkdown);
-                Ok(PlanDraft::complete(plan_file, SourceMap::Steps(sources)))
+                Ok(PlanDraft::complete(plan_file, Source::of_steps(sources)))
             }
             _ => Err(ReadError::Invalid(self.problems)),
         }
     }
 
-    fn typed<T: DeserializeOwned + Serialize>(&mut self, line: u64, value: &Value) -> Option<T> {
-        match serde_json::from_value::<T>(value.clone()) {
-            Ok(read) => {
-                let again = serde_json::to_value(&read).unwrap_or_default();
-                if let Some((path, message)) = list_for_object(value, &again) {
-                    self.problem(line, &format!("{path}: {message}"));
-                }
-                Some(read)
-            }
+    fn typed<T: DeserializeOwned>(&mut self, line: u64, value: &Value) -> Option<T> {
+        match typed::<T>(&Node::of_value(value, Place { line, column: 1 })) {
+            Ok(read) => Some(read),
             Err(error) => {
-                self.problem(line, &plain_message(&error.to_string()));
+                let Diagnostic { place, message, .. } = error.diagnostic("");
+                let path = if place.is_empty() { place } else { format!("{place}: ") };
+                self.problem(line, &format!("{path}{message}"));
                 None
             }
         }

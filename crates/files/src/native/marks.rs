@@ -63,10 +63,6 @@ pub(super) struct MarkedPlan {
 }
 
 impl MarkedPlan {
-    pub(super) fn plan(&self) -> &Plan {
-        &self.plan
-    }
-
     pub(super) fn into_plan_file(self, format: PlanFormat) -> PlanFile {
         self.marks.attach(self.plan, format)
     }

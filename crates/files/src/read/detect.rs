@@ -8,16 +8,14 @@
 //!   no line that sets a field of a plan.
 //! - The rest is TOML, comma-separated values, or YAML.
 
-use std::borrow::Cow;
-
 use serde_json::{Map, Value};
 
 use super::embedded;
 use super::options::ReadOptions;
-use crate::diagnostic::{Diagnostic, ReadResult, Severity, plan_error};
+use crate::diagnostic::{ReadResult, plan_error};
 use crate::draft::PlanDraft;
 use crate::plan_file::PlanFormat;
-use crate::syntax::{self, csv_rows, duplicate_keys, json_value, parse_toml};
+use crate::syntax::{Kind, Node, csv_rows, json_tree, toml_tree, yaml_tree};
 use crate::{markdown, native, records};
 
 /// The supported formats, for a message about a file in no known format.
@@ -27,24 +25,14 @@ const KNOWN_FORMATS: &str = "expected the native format (`steps`; as JSON, YAML 
                              tasks: checkboxes `- [ ]`, numbered items under a heading such as \
                              `Steps`, or headings `Step 1`";
 
-/// A draft and its source text.
-pub(super) struct Parsed<'a> {
-    pub(super) draft: PlanDraft,
-    pub(super) text: Cow<'a, str>,
-}
-
 /// Parses a text in the format that its content shows.
-pub(super) fn parse_draft<'a>(
-    name: &str,
-    text: &'a str,
-    options: &ReadOptions,
-) -> ReadResult<Parsed<'a>> {
+pub(super) fn parse_draft(name: &str, text: &str, options: &ReadOptions) -> ReadResult<PlanDraft> {
     let tag = options.tag.as_deref();
-    let whole = |draft: PlanDraft| Ok(Parsed { draft: reject_tag(tag, draft)?, text: text.into() });
+    let whole = |draft: PlanDraft| reject_tag(tag, draft);
     if text.trim_start().starts_with(['{', '[']) {
         return match parse_json(name, text, tag) {
-            Ok(draft) => Ok(Parsed { draft, text: text.into() }),
-            Err(error) => match parse_toml_tasks(name, text) {
+            Ok(draft) => Ok(draft),
+            Err(error) => match parse_toml_tasks(name, text)? {
                 Some(draft) => whole(draft),
                 None => Err(error),
             },
@@ -53,17 +41,20 @@ pub(super) fn parse_draft<'a>(
     if native::is_native_markdown(text) {
         return whole(native::parse_markdown(name, text)?);
     }
-    if let Some(parsed) = parse_embedded(name, text)? {
-        return Ok(Parsed { draft: reject_tag(tag, parsed.draft)?, text: parsed.text });
+    if let Some(draft) = parse_embedded(name, text)? {
+        return whole(draft);
     }
     if markdown::is_markdown(text) {
+        if let Some(draft) = parse_commented_yaml(name, text) {
+            return whole(draft);
+        }
         if let Some(draft) = markdown::parse(name, text, options.prose) {
             return whole(draft);
         }
         if let Some(draft) = parse_table(name, text) {
             return whole(draft);
         }
-        if let Some(draft) = parse_toml_tasks(name, text) {
+        if let Some(draft) = parse_toml_tasks(name, text)? {
             return whole(draft);
         }
         let prose = markdown::parse(name, text, true).map(|draft| {
@@ -77,7 +68,7 @@ pub(super) fn parse_draft<'a>(
             prose.unwrap_or_else(|| format!("no task was found in this Markdown: {KNOWN_FORMATS}"));
         return Err(plan_error(message).into());
     }
-    if let Some(draft) = parse_toml_tasks(name, text).or_else(|| parse_csv(name, text)) {
+    if let Some(draft) = parse_toml_tasks(name, text)?.or_else(|| parse_csv(name, text)) {
         return whole(draft);
     }
     if has_yaml_fields(text) {
@@ -87,39 +78,39 @@ pub(super) fn parse_draft<'a>(
     Err(plan_error(format!("{found}: {KNOWN_FORMATS}")).into())
 }
 
-/// Parses JSON. The first pass finds the format; the second one is strict and gives each error a
-/// line and a column.
+/// Parses JSON or JSON Lines.
 fn parse_json(name: &str, text: &str, tag: Option<&str>) -> ReadResult<PlanDraft> {
-    let value = match json_value(text) {
-        Ok(value) => value,
+    let tree = match json_tree(text) {
+        Ok(tree) => tree,
         Err(error) => {
             let Some(lines) = records::json_lines(text) else { return Err(error) };
             let lines = lines?;
-            let mut warnings = Vec::new();
-            for (line, content) in (1_u64..).zip(text.lines()) {
-                warnings.extend(duplicate_warnings(content).map(|it| Diagnostic {
-                    line: Some(line),
-                    place: String::new(),
-                    ..it
-                }));
-            }
-            let mut draft = if lines.iter().any(|(_, value)| records::is_beads_issue(value)) {
+            let draft = if lines.iter().any(|(_, value)| records::is_beads_issue(value)) {
                 records::parse_beads(name, lines)
             } else {
                 records::parse_lines(name, lines, None).ok_or(error)?
             };
-            draft.diagnostics.extend(warnings);
             return reject_tag(tag, draft);
         }
     };
-    if let Some(draft) = native::parse_valid_json(text, &value) {
-        return reject_tag(tag, draft);
-    }
+    let has_steps = tree.field("steps").is_some_and(|it| matches!(it.kind, Kind::List(_)));
+    let is_read_first = has_steps && !plan_ledger::mutant!(RecordFieldOutvotesPlan);
+    let tree = match native::parse_valid(tree, PlanFormat::Json, is_read_first) {
+        Ok(draft) => return reject_tag(tag, draft),
+        Err(tree) => tree,
+    };
+    let value = records::value_of(&tree);
     if native::is_native(&value) {
-        return reject_tag(tag, native::parse_json(text, &value)?);
+        return reject_tag(tag, native::parse(tree, PlanFormat::Json)?);
     }
-    let mut draft = parse_json_records(name, &value, text, tag)?;
-    draft.diagnostics.extend(duplicate_warnings(text));
+    let mut draft = match parse_json_records(name, &value, &tree, tag)? {
+        Some(draft) => draft,
+        None if native::resembles_native(&value) => {
+            return reject_tag(tag, native::parse(tree, PlanFormat::Json)?);
+        }
+        None => return Err(plan_error(format!("the JSON is not a plan: {KNOWN_FORMATS}")).into()),
+    };
+    draft.source.set_tree(tree);
     Ok(draft)
 }
 
@@ -127,98 +118,112 @@ fn parse_json(name: &str, text: &str, tag: Option<&str>) -> ReadResult<PlanDraft
 fn parse_json_records(
     name: &str,
     value: &Value,
-    text: &str,
+    tree: &Node,
     tag: Option<&str>,
-) -> ReadResult<PlanDraft> {
-    if let Some(issues) = records::beads_issues(value, text) {
-        return reject_tag(tag, records::parse_beads(name, issues));
+) -> ReadResult<Option<PlanDraft>> {
+    if let Some(issues) = records::beads_issues(value, tree) {
+        return reject_tag(tag, records::parse_beads(name, issues)).map(Some);
     }
     if records::is_task_master(value) && !records::has_foreign_task_fields(value) {
-        return records::parse_task_master(name, value, tag);
+        return records::parse_task_master(name, value, tag).map(Some);
     }
-    if let Some(draft) = records::parse(name, value) {
-        return reject_tag(tag, draft);
-    }
-    if native::resembles_native(value) {
-        return reject_tag(tag, native::parse_json(text, value)?);
-    }
-    Err(plan_error(format!("the JSON is not a plan: {KNOWN_FORMATS}")).into())
-}
-
-/// Warnings about fields that an object has twice.
-fn duplicate_warnings(text: &str) -> impl Iterator<Item = Diagnostic> {
-    duplicate_keys(text).into_iter().map(|place| {
-        let message = "the field occurs twice, and the last value counts; remove one";
-        Diagnostic::at_path(Severity::Warning, place, message)
-    })
+    records::parse(name, value).map(|draft| reject_tag(tag, draft)).transpose()
 }
 
 /// Parses YAML: the native format, or else the list of tasks of another tool.
 fn parse_yaml(name: &str, text: &str) -> ReadResult<PlanDraft> {
-    let error = match native::parse_yaml(text) {
+    let tree = yaml_tree(text).map_err(|error| native::yaml_errors(text, error))?;
+    let tree = match native::parse_valid(tree, PlanFormat::Yaml, true) {
         Ok(draft) => return Ok(draft),
-        Err(error) => error,
+        Err(tree) => tree,
     };
-    let value = syntax::parse_yaml::<Value>(text).ok().filter(|value| !native::is_native(value));
-    let draft = value.and_then(|value| records::parse(name, &value));
-    draft.ok_or(error)
+    let value = records::value_of(&tree);
+    let records = if native::is_native(&value) { None } else { records::parse(name, &value) };
+    match records {
+        Some(mut draft) => {
+            draft.source.set_tree(tree);
+            Ok(draft)
+        }
+        None => native::parse(tree, PlanFormat::Yaml),
+    }
+}
+
+/// Parses YAML whose comments look like headings: all of its other lines are fields with tasks.
+fn parse_commented_yaml(name: &str, text: &str) -> Option<PlanDraft> {
+    let is_field = |line: &str| line.contains(": ") || line.trim_end().ends_with(':');
+    let mut lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let first = lines.find(|line| line.trim() != "---")?;
+    if !is_field(first) {
+        return None;
+    }
+    let tree = yaml_tree(text).ok()?;
+    let value = records::value_of(&tree);
+    let mut draft = records::parse(name, &value)?;
+    draft.source.set_tree(tree);
+    Some(draft)
 }
 
 /// Parses a plan that is embedded in a text. A native plan with an error is an error, so that its text
 /// is not read as something else.
-fn parse_embedded<'a>(name: &str, text: &'a str) -> ReadResult<Option<Parsed<'a>>> {
-    if let Some((front, body)) = embedded::front_matter(text)
-        && let Some(mut draft) = native::parse_valid_yaml(front)
-        // The tasks below fields without steps are those of the text.
-        && (!draft.plan_file.plan.steps.is_empty() || !markdown::has_checkboxes(body))
+fn parse_embedded(name: &str, text: &str) -> ReadResult<Option<PlanDraft>> {
+    let front = embedded::front_matter(text);
+    if let Some((front, body)) = front
+        && let Ok(tree) = yaml_tree(front)
     {
         let first = front.lines().count().saturating_add(1);
-        markdown::report_unread(&mut draft, body, first);
-        return Ok(Some(Parsed { draft, text: front.into() }));
-    }
-    if let Some((front, body)) = embedded::front_matter(text)
-        && let Ok(value) = syntax::parse_yaml::<Value>(front)
-        && let Some(mut draft) = records::parse(name, &value)
-    {
-        if draft.plan_file.format == PlanFormat::Records && value.get("todos").is_some() {
-            draft.plan_file.format = PlanFormat::Cursor;
+        let tree = match native::parse_valid(tree, PlanFormat::Yaml, true) {
+            // The tasks below fields without steps are those of the text.
+            Ok(mut draft)
+                if !draft.plan_file.plan.steps.is_empty() || !markdown::has_checkboxes(body) =>
+            {
+                markdown::report_unread(&mut draft, body, first);
+                return Ok(Some(draft));
+            }
+            Ok(draft) => draft.source.into_tree(),
+            Err(tree) => Some(tree),
+        };
+        let value = tree.as_ref().map(records::value_of).unwrap_or_default();
+        if let (Some(tree), Some(mut draft)) = (tree, records::parse(name, &value)) {
+            draft.source.set_tree(tree);
+            if draft.plan_file.format == PlanFormat::Records && value.get("todos").is_some() {
+                draft.plan_file.format = PlanFormat::Cursor;
+            }
+            markdown::report_unread(&mut draft, body, first);
+            if draft.plan_file.plan.context.is_empty() {
+                body.trim().clone_into(&mut draft.plan_file.plan.context);
+            }
+            return Ok(Some(draft));
         }
-        let first = front.lines().count().saturating_add(1);
-        markdown::report_unread(&mut draft, body, first);
-        if draft.plan_file.plan.context.is_empty() {
-            body.trim().clone_into(&mut draft.plan_file.plan.context);
-        }
-        return Ok(Some(Parsed { draft, text: front.into() }));
     }
     let elements = embedded::task_elements(text);
     if !elements.is_empty() {
         let mut draft = records::parse_lines(name, elements, Some(PlanFormat::Gsd));
-        let front = embedded::front_matter(text);
-        if let Some(draft) = &mut draft
-            && let Some(front) = front.and_then(|(it, _)| syntax::parse_yaml(it).ok())
-        {
+        let front = front.and_then(|(front, _)| yaml_tree(front).ok()).map(|tree| tree.value());
+        if let (Some(draft), Some(Value::Object(front))) = (&mut draft, front) {
             draft.diagnostics.extend(records::problems_of_fields(&front, 1));
             draft.add_kept(&front);
         }
-        return Ok(draft.map(|draft| Parsed { draft, text: text.into() }));
+        return Ok(draft);
     }
     let records = embedded::drawn_records(text);
     if !records.is_empty() {
-        let draft = records::parse_lines(name, records, Some(PlanFormat::Records));
-        return Ok(draft.map(|draft| Parsed { draft, text: text.into() }));
+        return Ok(records::parse_lines(name, records, Some(PlanFormat::Records)));
     }
     if markdown::has_checkboxes(text) {
         return Ok(None);
     }
     for block in embedded::yaml_blocks(text) {
-        if let Some(draft) = native::parse_valid_yaml(&block.text) {
-            return Ok(Some(Parsed { draft, text: block.text.into() }));
+        let Ok(tree) = yaml_tree(&block.text) else { continue };
+        if let Ok(draft) = native::parse_valid(tree, PlanFormat::Yaml, true) {
+            return Ok(Some(draft));
         }
     }
     for block in embedded::json_blocks(text) {
         let mut draft = match parse_json(name, &block.text, None) {
             Ok(draft) => draft,
-            Err(error) if is_native_json(&block.text) => return Err(error),
+            Err(error) if error.is_name_twice() || is_native_json(&block.text) => {
+                return Err(error);
+            }
             Err(_) => continue,
         };
         let (before, after) = block.around;
@@ -226,7 +231,7 @@ fn parse_embedded<'a>(name: &str, text: &'a str) -> ReadResult<Option<Parsed<'a>
             let around = [before.trim(), after.trim()].join("\n\n");
             around.trim().clone_into(&mut draft.plan_file.plan.context);
         }
-        return Ok(Some(Parsed { draft, text: block.text.into() }));
+        return Ok(Some(draft));
     }
     Ok(None)
 }
@@ -234,20 +239,27 @@ fn parse_embedded<'a>(name: &str, text: &'a str) -> ReadResult<Option<Parsed<'a>
 /// Whether a JSON text has a list of native steps.
 fn is_native_json(text: &str) -> bool {
     let has_steps = |value: &Value| value.get("steps").is_some_and(Value::is_array);
-    json_value(text).is_ok_and(|value| has_steps(&value) && native::is_native(&value))
+    let value = json_tree(text).map(|tree| tree.value());
+    value.is_ok_and(|value| has_steps(&value) && native::is_native(&value))
 }
 
-/// Parses the tasks of a TOML text.
-fn parse_toml_tasks(name: &str, text: &str) -> Option<PlanDraft> {
+/// Parses the tasks of a TOML text. A name that is given twice is an error; other text is no TOML.
+fn parse_toml_tasks(name: &str, text: &str) -> ReadResult<Option<PlanDraft>> {
     let has_field = |line: &str| line.contains(" = ") || line.trim_start().starts_with("[[");
     if !text.lines().any(has_field) {
-        return None;
+        return Ok(None);
     }
-    let value = parse_toml(text)?;
-    let mut draft = records::parse(name, &value)?;
+    let tree = match toml_tree(text) {
+        Ok(tree) => tree,
+        Err(error) if error.is_name_twice() => return Err(error),
+        Err(_) => return Ok(None),
+    };
+    let value = records::value_of(&tree);
+    let Some(mut draft) = records::parse(name, &value) else { return Ok(None) };
+    draft.source.set_tree(tree);
     let is_formula = value.get("formula").is_some();
     draft.plan_file.format = if is_formula { PlanFormat::BeadsFormula } else { PlanFormat::Toml };
-    Some(draft)
+    Ok(Some(draft))
 }
 
 /// Parses comma-separated values with a header.
@@ -275,8 +287,16 @@ fn objects(rows: Vec<(u64, Vec<String>)>) -> Option<Vec<(u64, Value)>> {
     let object = |(line, row): (u64, Vec<String>)| {
         let fields =
             names.iter().zip(row).filter(|(name, value)| !name.is_empty() && !value.is_empty());
-        let fields = fields.map(|(name, value)| (name.clone(), Value::String(value)));
-        (line, Value::Object(fields.collect::<Map<_, _>>()))
+        let mut object: Map<String, Value> = Map::new();
+        for (name, value) in fields {
+            // A column that is there several times is a list.
+            match object.get_mut(name) {
+                Some(Value::Array(values)) => values.push(Value::String(value)),
+                Some(first) => *first = Value::Array(vec![first.take(), Value::String(value)]),
+                None => drop(object.insert(name.clone(), Value::String(value))),
+            }
+        }
+        (line, Value::Object(object))
     };
     Some(rows.map(object).collect())
 }

@@ -5,7 +5,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::syntax::parse_yaml;
+use crate::markdown;
+use crate::syntax::{Node, yaml_tree};
 
 /// A part of a text, with the number of its first line.
 pub(super) struct Embedded<'a> {
@@ -69,8 +70,14 @@ pub(super) fn front_matter(text: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// The task elements of a text (`<task><name>...</name>...</task>`), each with its line.
+/// The task elements of a text (`<task><name>...</name>...</task>`), each with its line. Those in code are examples,
+/// unless the text has no other tasks.
 pub(super) fn task_elements(text: &str) -> Vec<(u64, Value)> {
+    let found = elements(&markdown::without_code(text));
+    if found.is_empty() && !markdown::has_checkboxes(text) { elements(text) } else { found }
+}
+
+fn elements(text: &str) -> Vec<(u64, Value)> {
     let mut found = Vec::new();
     let mut rest = text;
     let mut line = 1_u64;
@@ -127,8 +134,8 @@ fn drawn_field(line: &str) -> Option<(String, Value)> {
     }
     let text = text.trim();
     // The values are YAML, unless they only look like it.
-    let value = parse_yaml::<Value>(&format!("value: {text}")).ok();
-    let value = value.and_then(|value| value.get("value").cloned());
+    let value = yaml_tree(&format!("value: {text}")).ok();
+    let value = value.and_then(|tree| tree.field("value").map(Node::value));
     let value = value.unwrap_or_else(|| Value::String(text.to_owned()));
     Some((name.trim().replace(' ', "_"), value))
 }

@@ -80,25 +80,21 @@ pub fn lint_text(name: &str, text: &str, tag: Option<&str>) -> LintReport {
 }
 
 fn report_of(read: ReadResult<ValidPlan>, text: &str) -> LintReport {
-    let LintReport { plan_file, diagnostics } = report_without_columns(read, text);
+    let LintReport { plan_file, diagnostics } = report_without_columns(read);
     let lines: Vec<&str> = text.lines().collect();
     let diagnostics = diagnostics.into_iter().map(|each| each.with_column(&lines)).collect();
     LintReport { plan_file, diagnostics }
 }
 
-fn report_without_columns(read: ReadResult<ValidPlan>, text: &str) -> LintReport {
+fn report_without_columns(read: ReadResult<ValidPlan>) -> LintReport {
     match read {
         Ok(valid) => {
-            let mut diagnostics = valid.warnings(text);
+            let mut diagnostics = valid.warnings();
             diagnostics.extend(valid.plan_file.notes.clone());
             diagnostics.extend(report_notes(&valid.plan_file));
             LintReport { plan_file: Some(normalized(valid.plan_file)), diagnostics }
         }
-        Err(ReadError::Invalid(diagnostics)) => LintReport { plan_file: None, diagnostics },
-        Err(ReadError::Syntax { line, error, .. }) => {
-            let diagnostics = vec![Diagnostic::from_error(line, &error)];
-            LintReport { plan_file: None, diagnostics }
-        }
+        Err(error) => LintReport { plan_file: None, diagnostics: error.into_diagnostics() },
     }
 }
 
@@ -144,11 +140,10 @@ fn validated(name: &str, text: &str, options: &ReadOptions) -> ReadResult<ValidP
     if !conflicts.is_empty() {
         return Err(ReadError::Invalid(conflicts));
     }
-    let parsed = detect::parse_draft(name, text, options)?;
-    let mut draft = parsed.draft;
+    let mut draft = detect::parse_draft(name, text, options)?;
     draft.drop_dependencies(&options.drop_dependencies);
     draft.read_commands(options.programs.as_ref());
-    draft.validate(&parsed.text)
+    draft.validate()
 }
 
 /// Reads a folder with a file for each task.
@@ -175,7 +170,7 @@ fn validated_folder(path: &Path, options: &ReadOptions) -> Result<ReadResult<Val
     };
     draft.drop_dependencies(&options.drop_dependencies);
     draft.read_commands(options.programs.as_ref());
-    Ok(draft.validate(""))
+    Ok(draft.validate())
 }
 
 /// Reads the plan back from its canonical text, as a ledger does. A number such as `1e3` has one

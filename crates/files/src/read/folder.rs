@@ -4,12 +4,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::embedded::{front_matter, task_elements};
 use crate::diagnostic::plan_error;
-use crate::markdown;
-use crate::syntax::{parse_yaml, read_text, without_byte_order_mark};
+use crate::syntax::{read_text, without_byte_order_mark, yaml_tree};
+use crate::{markdown, records};
+use plan_ledger::plan::Step;
 use plan_ledger::{Error, Result};
 
 /// The most files of a folder that are read.
@@ -86,7 +87,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>> {
 /// The record of a task in Markdown: its front matter, and a field for each section.
 fn task(text: &str) -> Option<Value> {
     let (front, body) = front_matter(text)?;
-    let mut fields: Map<String, Value> = parse_yaml::<Map<String, Value>>(front).ok()?;
+    let Value::Object(mut fields) = records::value_of(&yaml_tree(front).ok()?) else { return None };
     for (title, text) in markdown::section_texts(body) {
         let field = if title.is_empty() { "body".to_owned() } else { title };
         fields.entry(field).or_insert(Value::String(text));
@@ -208,7 +209,10 @@ fn gsd_tasks(plans: &[GsdPlan]) -> Result<(Vec<(u64, Value)>, usize)> {
     for plan in plans {
         let text = read_text(&plan.path, "plan file")?;
         let text = without_byte_order_mark(&text).replace("\r\n", "\n");
-        let tasks = task_elements(&text);
+        let mut tasks = task_elements(&text);
+        if tasks.is_empty() {
+            tasks = markdown_tasks(&plan.name, &text);
+        }
         if tasks.is_empty() {
             unread = unread.saturating_add(1);
             continue;
@@ -242,6 +246,26 @@ fn gsd_tasks(plans: &[GsdPlan]) -> Result<(Vec<(u64, Value)>, usize)> {
     Ok((records, unread))
 }
 
+/// The tasks of a plan without task elements, which is Markdown: a record for each step that the same file alone
+/// would have.
+fn markdown_tasks(name: &str, text: &str) -> Vec<(u64, Value)> {
+    let Some(draft) = markdown::parse(name, text, false) else { return Vec::new() };
+    let plan_file = draft.plan_file;
+    let record = |(index, step): (usize, &Step)| {
+        let mut fields = serde_json::to_value(step).unwrap_or_default();
+        if let Some(fields) = fields.as_object_mut() {
+            for name in ["after", "phase", "extra"] {
+                fields.remove(name);
+            }
+            let status = plan_file.done.get(&step.id).map(|_| "done");
+            let status = status.or_else(|| plan_file.skipped.get(&step.id).map(|_| "skipped"));
+            fields.extend(status.map(|status| ("status".to_owned(), json!(status))));
+        }
+        (draft.source.line_of_step(index).unwrap_or(1), fields)
+    };
+    plan_file.plan.steps.iter().enumerate().map(record).collect()
+}
+
 /// The tasks that the first task of a plan waits for.
 fn gsd_dependencies(order: &GsdOrder, current: &[GsdRead], before: &[String]) -> Vec<String> {
     let last = |read: &GsdRead| read.last.clone();
@@ -273,9 +297,10 @@ fn is_named(written: &str, plan: &str) -> bool {
 
 /// Reads the order of a plan from its front matter.
 fn gsd_order(text: &str) -> GsdOrder {
-    let fields =
-        front_matter(text).and_then(|(front, _)| parse_yaml::<Map<String, Value>>(front).ok());
-    let Some(fields) = fields else { return GsdOrder::default() };
+    let fields = front_matter(text).and_then(|(front, _)| yaml_tree(front).ok());
+    let Some(fields) = fields.map(|tree| records::value_of(&tree)) else {
+        return GsdOrder::default();
+    };
     let text_of = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),

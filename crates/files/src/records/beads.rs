@@ -3,10 +3,11 @@
 use serde_json::{Value, json};
 
 use super::mapping::BEADS;
+use super::values::value_of;
 use crate::diagnostic::{ReadError, ReadResult};
 use crate::draft::PlanDraft;
 use crate::read_report::PartKind;
-use crate::syntax::{LineIndex, json_error_at};
+use crate::syntax::{Kind, Node, json_tree_at};
 
 /// Parses JSON Lines, each with its line number. `None` if the first line is not a JSON object; an
 /// error if a later line is not.
@@ -16,14 +17,15 @@ pub(crate) fn json_lines(text: &str) -> Option<ReadResult<Vec<(u64, Value)>>> {
         if content.trim().is_empty() {
             continue;
         }
-        match serde_json::from_str::<Value>(content) {
-            Ok(value) if value.is_object() => values.push((line, value)),
+        match json_tree_at(content, line) {
+            Ok(tree) if matches!(tree.kind, Kind::Map(_)) => values.push((line, value_of(&tree))),
+            Err(error) if error.is_name_twice() => return Some(Err(error)),
             Ok(_) | Err(_) if values.is_empty() => return None,
             Ok(_) => {
                 let text = "expected an issue: one JSON object on each line";
                 return Some(Err(ReadError::at(line, 1, text)));
             }
-            Err(error) => return Some(Err(json_error_at(line, &error))),
+            Err(error) => return Some(Err(error)),
         }
     }
     Some(Ok(values))
@@ -49,13 +51,12 @@ pub(super) fn is_issue(value: &Value) -> bool {
 }
 
 /// The issues of a JSON value, each with its line: a list of issues, or one issue.
-pub(super) fn issues(value: &Value, text: &str) -> Option<Vec<(u64, Value)>> {
+pub(super) fn issues(value: &Value, tree: &Node) -> Option<Vec<(u64, Value)>> {
     match value {
         Value::Array(items) if items.iter().any(is_issue) && items.iter().all(Value::is_object) => {
-            let lines = LineIndex::of_json(text);
-            let items = items.iter().enumerate();
-            let line = |index: usize| lines.line(&format!("[{index}]")).unwrap_or(1);
-            Some(items.map(|(index, item)| (line(index), item.clone())).collect())
+            let places = if let Kind::List(nodes) = &tree.kind { nodes.as_slice() } else { &[] };
+            let items = places.iter().zip(items);
+            Some(items.map(|(node, item)| (node.place.line, item.clone())).collect())
         }
         value if is_issue(value) => Some(vec![(1, value.clone())]),
         _ => None,

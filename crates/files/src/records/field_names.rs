@@ -1,9 +1,42 @@
 //! The names that tools use for each field of a task, the most specific first. One spelling covers all: `dependsOn` is
 //! also `depends_on` and `Depends on`.
 
-pub(super) const IDS: &[&str] = &["id", "taskId", "key", "issueKey", "number", "stepNumber"];
-pub(super) const TITLES: &[&str] =
-    &["title", "name", "summary", "subject", "content", "task", "story", "step", "text"];
+pub(super) const IDS: &[&str] = &[
+    "id",
+    "taskId",
+    "key",
+    "issueKey",
+    "number",
+    "stepNumber",
+    "Nr",
+    "Nummer",
+    "num\u{e9}ro",
+    "n\u{fa}mero",
+];
+pub(super) const TITLES: &[&str] = &[
+    "title",
+    "name",
+    "summary",
+    "subject",
+    "content",
+    "task",
+    "story",
+    "step",
+    "text",
+    // Columns of tables in German, French, Spanish, Portuguese and Italian.
+    "Titel",
+    "Aufgabe",
+    "Bezeichnung",
+    "titre",
+    "t\u{e2}che",
+    "intitul\u{e9}",
+    "t\u{ed}tulo",
+    "tarea",
+    "tarefa",
+    "titolo",
+    "attivit\u{e0}",
+    "compito",
+];
 pub(super) const GOALS: &[&str] = &[
     "description",
     "details",
@@ -16,6 +49,10 @@ pub(super) const GOALS: &[&str] = &[
     "body",
     "objective",
     "goal",
+    "Beschreibung",
+    "descripci\u{f3}n",
+    "descri\u{e7}\u{e3}o",
+    "descrizione",
 ];
 pub(super) const CRITERIA: &[&str] = &[
     "acceptanceCriteria",
@@ -52,6 +89,10 @@ pub(super) const DEPENDENCIES: &[&str] = &[
     "requires",
     "prerequisites",
     "needs",
+    "abh\u{e4}ngig von",
+    "d\u{e9}pend de",
+    "depende de",
+    "dipende da",
 ];
 /// Fields with the tasks that wait for this one.
 pub(super) const BLOCKED: &[&str] = &["blocks", "isBlocking", "outwardIssueLinkBlocks", "unblocks"];
@@ -75,12 +116,24 @@ pub(super) const CHANGES: &[&str] = &[
 pub(super) const MODIFIED: &[&str] = &["filesToModify", "filesToChange"];
 /// Those of the files that do not exist yet.
 pub(super) const CREATED: &[&str] = &["filesToCreate"];
-pub(super) const OWNERS: &[&str] = &["owner", "assignee", "assignees", "agent", "role"];
+pub(super) const OWNERS: &[&str] = &[
+    "owner",
+    "assignee",
+    "assignees",
+    "agent",
+    "role",
+    "verantwortlich",
+    "zust\u{e4}ndig",
+    "responsable",
+    "respons\u{e1}vel",
+    "responsabile",
+];
 pub(super) const TAGS: &[&str] = &["tags", "labels"];
 pub(super) const PHASES: &[&str] = &["phase", "milestone", "sprint", "wave"];
-pub(super) const STATUSES: &[&str] = &["status", "state"];
+pub(super) const STATUSES: &[&str] =
+    &["status", "state", "Stand", "statut", "\u{e9}tat", "estado", "situa\u{e7}\u{e3}o", "stato"];
 pub(super) const FLAGS: &[&str] =
-    &["passes", "done", "completed", "complete", "finished", "checked"];
+    &["passes", "done", "completed", "complete", "finished", "checked", "erledigt", "fertig"];
 /// Names for the target of a dependency that is an object.
 pub(super) const TARGETS: &[&str] = &[
     "dependsOnId",

@@ -33,7 +33,8 @@ impl Header {
         let mut plan = Plan::default();
         let others = found.others.clone();
         // The list becomes the steps; fields next to it are kept at any depth.
-        let mut rest = without_path(value, &found.path);
+        let is_all = found.path.is_empty();
+        let mut rest = if is_all { Value::Null } else { without_path(value, &found.path) };
         let (mut listed, mut unread, mut kept) = (Vec::new(), Vec::new(), Vec::new());
         // The objects around the list, from the innermost.
         for depth in (1..found.path.len()).rev() {

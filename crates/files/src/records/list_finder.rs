@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 
 use super::field_names::{
-    CHANGES, CRITERIA, DEPENDENCIES, FLAGS, GOALS, IDS, NEW_FILES, STATUSES, TITLES,
+    CHANGES, CRITERIA, DEPENDENCIES, FLAGS, GOALS, IDS, NEW_FILES, OWNERS, STATUSES, TITLES,
 };
 use super::record_fields::{RecordFields, field, field_in, id_text, is_same_name};
 use crate::draft::{TaskStatus, UniqueIds};
@@ -128,12 +128,15 @@ pub(crate) fn has_foreign_task_fields(value: &Value) -> bool {
     !has_any(&["testStrategy", "details"]) && names.into_iter().any(|name| is_foreign(name))
 }
 
-/// Finds the list of tasks in a value. `lines` are the lines of the entries of JSON Lines.
+/// Finds the list of tasks in a value. `is_lines`: each entry is on a line of its own.
 pub(super) fn find(value: &Value, is_lines: bool) -> Option<FoundList<'_>> {
     let mut level: Vec<(Vec<String>, &Value)> = vec![(Vec::new(), value)];
     for _ in 0..=DEPTH_MAX {
-        let lists: Vec<&(Vec<String>, &Value)> =
+        let mut lists: Vec<&(Vec<String>, &Value)> =
             level.iter().filter(|(path, value)| is_list(path, value)).collect();
+        if lists.is_empty() {
+            lists.extend(level.iter().filter(|(_, value)| is_keyed(value)));
+        }
         let rank = |path: &[String]| {
             let key = path.last().map(String::as_str).unwrap_or_default();
             let mut names = TASK_LISTS.iter().chain(PHASE_LISTS).chain(STATUS_MAPS);
@@ -186,7 +189,7 @@ pub(super) fn is_list(path: &[String], value: &Value) -> bool {
                     && list.iter().all(Value::is_string)
         }
         Value::Object(map) if is_named(path, TASK_LISTS) => {
-            !map.is_empty() && map.values().all(is_task)
+            !map.is_empty() && map.values().all(is_task) || is_keyed(value)
         }
         Value::Object(map) if is_named(path, STATUS_MAPS) => {
             let is_status = |value: &Value| value.as_str().is_some_and(TaskStatus::is_known);
@@ -194,6 +197,45 @@ pub(super) fn is_list(path: &[String], value: &Value) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether a value is an object of tasks with their ids as keys, under any name: each has a text, at least one has
+/// another field of a task, and none has a list of tasks itself.
+fn is_keyed(value: &Value) -> bool {
+    let Some(tasks) = value.as_object().filter(|tasks| !tasks.is_empty()) else { return false };
+    let has = |item: &Value, names: &[&str]| field(item, names).is_some();
+    let is_text = |item: &Value| {
+        let texts = TITLES.iter().chain(GOALS);
+        item.is_object()
+            && texts.into_iter().any(|name| field(item, &[name]).is_some_and(Value::is_string))
+    };
+    let is_work = |item: &Value| {
+        let names = [CRITERIA, DEPENDENCIES, STATUSES, FLAGS, OWNERS];
+        names.iter().any(|names| has(item, names))
+    };
+    let has_list = |item: &Value| {
+        let fields = item.as_object().into_iter().flatten();
+        fields.into_iter().any(|(name, value)| is_list(std::slice::from_ref(name), value))
+    };
+    tasks.values().all(|item| is_text(item) && !has_list(item)) && tasks.values().any(is_work)
+}
+
+/// The fields of a task of an object of tasks. A list `context` of other tasks, as CrewAI has it, are its
+/// dependencies.
+fn keyed_fields<'a>(
+    fields: &'a Map<String, Value>,
+    tasks: &Map<String, Value>,
+) -> Cow<'a, Map<String, Value>> {
+    let is_other = |name: &Value| name.as_str().is_some_and(|name| tasks.contains_key(name));
+    let context = fields.get("context").and_then(Value::as_array);
+    if !context.is_some_and(|names| !names.is_empty() && names.iter().all(is_other)) {
+        return Cow::Borrowed(fields);
+    }
+    let mut fields = fields.clone();
+    if let Some(names) = fields.remove("context") {
+        fields.entry("depends_on").or_insert(names);
+    }
+    Cow::Owned(fields)
 }
 
 /// Whether a value looks like a task: an object with a title, or with an id and another field of a
@@ -311,7 +353,7 @@ impl Lister {
                 for (key, item) in map {
                     let place = format!("{place}.{key}");
                     let fields = match item {
-                        Value::Object(fields) => Cow::Borrowed(fields),
+                        Value::Object(fields) => keyed_fields(fields, map),
                         // A group of tasks, not a task itself.
                         Value::String(_) if key.starts_with("epic-") => {
                             self.unread.push(place);

@@ -18,12 +18,14 @@ mod reader;
 mod record_fields;
 mod step_fields;
 mod tagged;
+mod values;
 
 use serde_json::Value;
 
 use super::diagnostic::ReadResult;
 use super::draft::PlanDraft;
 use super::plan_file::PlanFormat;
+use super::syntax::Node;
 use header::Header;
 use mapping::Order;
 
@@ -32,6 +34,7 @@ pub(super) use list_finder::has_foreign_task_fields;
 pub(super) use must_read::{MeantLabel, Owner, RefusedWhere, meant_label};
 pub(super) use native_fields::problems_of_fields;
 pub(super) use tagged::is_task_master;
+pub(super) use values::value_of;
 
 /// Reads a value that has a list of tasks, as text of a JSON file or of another form.
 pub(super) fn parse(name: &str, value: &Value) -> Option<PlanDraft> {
@@ -94,8 +97,8 @@ pub(super) fn parse_beads(name: &str, issues: Vec<(u64, Value)>) -> PlanDraft {
 }
 
 /// The issues of beads in a JSON value, each with its line.
-pub(super) fn beads_issues(value: &Value, text: &str) -> Option<Vec<(u64, Value)>> {
-    beads::issues(value, text)
+pub(super) fn beads_issues(value: &Value, tree: &Node) -> Option<Vec<(u64, Value)>> {
+    beads::issues(value, tree)
 }
 
 /// Whether a line of JSON Lines is an issue of beads.

@@ -21,8 +21,7 @@ use super::mapping::{Mapping, Order, Priority};
 use super::must_read::{Unread, unread_progress_fields, unread_step_fields};
 use super::native_fields::{self, listed_texts, take_criteria};
 use super::record_fields::{
-    RecordFields, field, field_in, fractional_id, id_text, is_all_ticked, name_list, path_list,
-    truth,
+    RecordFields, field, field_in, id_text, is_all_ticked, name_list, path_list, truth,
 };
 use super::step_fields::{read_step_fields, take_changes};
 use crate::diagnostic::{Diagnostic, Severity};
@@ -64,6 +63,8 @@ struct Task<'a> {
     rank: Option<i64>,
     /// The name of the field with the dependencies.
     dependencies_field: &'static str,
+    /// The task whose list has this one.
+    around: Option<String>,
     parents: Vec<String>,
     after: Vec<String>,
     depth: usize,
@@ -184,7 +185,8 @@ impl<'a> RecordReader<'a> {
             phase,
             rank,
             dependencies_field: "",
-            parents: parent.into_iter().collect(),
+            parents: parent.iter().cloned().collect(),
+            around: parent,
             after: Vec::new(),
             depth,
         });
@@ -275,15 +277,6 @@ impl<'a> RecordReader<'a> {
         for at in 0..self.tasks.len() {
             let Some(task) = self.tasks.get(at) else { continue };
             let fields = RecordFields::new(&task.fields);
-            let path = task.path.clone();
-            let names = std::iter::once("id").chain(DEPENDENCIES.iter().copied());
-            for name in names.filter(|_| self.lines.is_none()).filter_map(|it| fields.first(&[it]))
-            {
-                let warning = fields
-                    .get(&name)
-                    .and_then(|value| fractional_id(value, format!("{path}.{name}")));
-                self.draft.diagnostics.extend(warning);
-            }
             let mut edges = Vec::new();
             for name in DEPENDENCIES {
                 if let Some(value) = fields.get(name) {
@@ -506,6 +499,18 @@ impl<'a> RecordReader<'a> {
         for ((task, after), implied) in tasks.iter().zip(written).zip(inferred) {
             self.write_step(task, after, implied);
         }
+        self.close_parts(&tasks);
+    }
+
+    /// Marks the open parts of tasks that are done. A task comes after its parts.
+    fn close_parts(&mut self, tasks: &[Task<'_>]) {
+        for task in tasks.iter().rev() {
+            let Some(around) = &task.around else { continue };
+            if let Some(source) = self.draft.plan_file.done.get(around).cloned() {
+                let line = self.line(&task.path);
+                self.draft.close_part(&task.id, around, source, line);
+            }
+        }
     }
 
     /// Adds the phases that tasks name and the file does not list.
@@ -578,6 +583,18 @@ impl<'a> RecordReader<'a> {
         }
         unread.extend(unread_step_fields(fields.left()));
         self.draft.add_kept(fields.left());
+        let is_empty = step.title.is_empty() && step.goal.is_empty() && step.acceptance.is_empty();
+        if self.lines.is_some() && is_empty && step.command.is_none() {
+            let unused = fields.left().keys().map(|name| format!("`{}`", name.escape_debug()));
+            let unused = unused.collect::<Vec<_>>().join(", ");
+            let message = match unused.as_str() {
+                "" => "the task has no text; give it a title".to_owned(),
+                _ => format!(
+                    "the task has no text, and is not read from {unused}; name its title `title`"
+                ),
+            };
+            self.draft.add_problem(self.line(&task.path), message);
+        }
         self.add_unread_fields(task, unread);
         self.draft.state_commands(commands_of(&step));
         step.extra = tool_extra(self.mapping.extra, fields.rest());

@@ -7,8 +7,6 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::diagnostic::{Diagnostic, Severity};
-
 /// The fields of one record that were not taken yet.
 pub(super) struct RecordFields {
     fields: Map<String, Value>,
@@ -153,23 +151,6 @@ pub(super) fn truth(value: &Value) -> Option<bool> {
         },
         _ => None,
     }
-}
-
-/// A warning about an id, or the first id of a list, that is a number with a fraction.
-pub(super) fn fractional_id(value: &Value, place: String) -> Option<Diagnostic> {
-    let has_fraction = |value: &&Value| value.is_f64();
-    let (number, place) = match value {
-        Value::Array(items) => {
-            let (index, number) = items.iter().enumerate().find(|(_, item)| has_fraction(item))?;
-            (number, format!("{place}[{index}]"))
-        }
-        one => (Some(one).filter(has_fraction)?, place),
-    };
-    let message = format!(
-        "a number cannot distinguish {number} from {number}0; the id was read as `{number}`; write it in \
-         quotes"
-    );
-    Some(Diagnostic::at_path(Severity::Warning, place, message))
 }
 
 /// A list of non-empty texts, or a single text with a list of bullets.

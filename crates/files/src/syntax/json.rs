@@ -1,23 +1,107 @@
-//! Strict JSON.
+//! Strict JSON: the library checks the text and reads its texts and numbers; a scan over the checked text
+//! finds the places.
 
-use std::collections::BTreeSet;
-use std::fmt;
-
-use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
 use super::messages::{is_object_field, list_message, plain_message};
+use super::tree::{Field, Kind, Node, Place, Plain};
 use crate::diagnostic::{ReadError, ReadResult};
 
-/// Parses any JSON value.
-pub(crate) fn json_value(text: &str) -> ReadResult<Value> {
-    parse_json(text)
+/// The tree of a JSON text.
+pub(crate) fn json_tree(text: &str) -> ReadResult<Node> {
+    json_tree_at(text, 1)
 }
 
-/// Parses a value of a known type.
-pub(crate) fn parse_json<T: DeserializeOwned>(text: &str) -> ReadResult<T> {
-    serde_json::from_str(text)
-        .map_err(|error| json_error_at(u64::try_from(error.line()).unwrap_or(u64::MAX), &error))
+/// The tree of a JSON text that begins on a line of its file.
+pub(crate) fn json_tree_at(text: &str, line: u64) -> ReadResult<Node> {
+    // The check also limits the nesting.
+    serde_json::from_str::<Value>(text).map_err(|error| {
+        let inner = u64::try_from(error.line()).unwrap_or(u64::MAX).saturating_sub(1);
+        json_error_at(line.saturating_add(inner), &error)
+    })?;
+    Scanner { rest: text, place: Place { line, column: 1 } }.value()
+}
+
+/// A scan over well-formed JSON. It checks nothing.
+struct Scanner<'a> {
+    rest: &'a str,
+    place: Place,
+}
+
+impl<'a> Scanner<'a> {
+    /// Takes the text up to an offset.
+    fn take(&mut self, length: usize) -> &'a str {
+        let (taken, rest) = self.rest.split_at_checked(length).unwrap_or((self.rest, ""));
+        for byte in taken.bytes() {
+            match byte {
+                b'\n' => {
+                    self.place.line = self.place.line.saturating_add(1);
+                    self.place.column = 1;
+                }
+                // A character has one first byte.
+                _ if byte & 0xc0 != 0x80 => {
+                    self.place.column = self.place.column.saturating_add(1);
+                }
+                _ => {}
+            }
+        }
+        self.rest = rest;
+        taken
+    }
+
+    /// The next byte after white space, commas and colons, without taking it.
+    fn peek(&mut self) -> Option<u8> {
+        let skipped = self.rest.bytes().take_while(|byte| b" \t\r\n,:".contains(byte)).count();
+        self.take(skipped);
+        self.rest.bytes().next()
+    }
+
+    fn value(&mut self) -> ReadResult<Node> {
+        let first = self.peek();
+        let place = self.place;
+        let kind = match first {
+            Some(b'{') => {
+                self.take(1);
+                let mut fields = Vec::new();
+                while self.peek().is_some_and(|byte| byte == b'"') {
+                    let place = self.place;
+                    let name = self.text();
+                    fields.push(Field { name, place, value: self.value()? });
+                }
+                self.take(1);
+                return Node::map(place, fields);
+            }
+            Some(b'[') => {
+                self.take(1);
+                let mut items = Vec::new();
+                while self.peek().is_some_and(|byte| byte != b']') {
+                    items.push(self.value()?);
+                }
+                self.take(1);
+                Kind::List(items)
+            }
+            Some(b'"') => Kind::Text(self.text()),
+            _ => {
+                let end = self.rest.find([',', ']', '}', ' ', '\t', '\r', '\n']);
+                let source = self.take(end.unwrap_or(self.rest.len()).max(1));
+                let value = serde_json::from_str(source).unwrap_or_default();
+                Kind::Plain(Plain { value, source: source.to_owned(), may_be_text: false })
+            }
+        };
+        Ok(Node { place, kind })
+    }
+
+    /// Takes a text in quotes.
+    fn text(&mut self) -> String {
+        let mut is_escaped = true;
+        let end = self.rest.bytes().position(|byte| {
+            let is_end = byte == b'"' && !is_escaped;
+            is_escaped = byte == b'\\' && !is_escaped;
+            is_end
+        });
+        let quoted = self.take(end.map_or(self.rest.len(), |end| end.saturating_add(1)));
+        serde_json::from_str(quoted).unwrap_or_default()
+    }
 }
 
 /// The path of a list in the place of an object, with a message, if any. `read` is the parsed
@@ -73,89 +157,11 @@ pub fn json_problem(text: &str) -> Option<String> {
     Some(format!("line {}, column {}: {message}", error.line(), error.column()))
 }
 
-/// The error of a one-line text that begins on the given line of its file.
-pub(crate) fn json_error_at(line: u64, error: &serde_json::Error) -> ReadError {
+/// The error on a line of the file.
+fn json_error_at(line: u64, error: &serde_json::Error) -> ReadError {
     let message = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     let message = message.strip_suffix(&place).unwrap_or(&message);
     let column = u64::try_from(error.column()).unwrap_or(u64::MAX);
     ReadError::at(line, column, &plain_message(message))
-}
-
-/// The paths of the fields that an object of a well-formed text has more than once.
-pub(crate) fn duplicate_keys(text: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    let seed = Duplicates { path: String::new(), found: &mut found };
-    // A malformed text has been reported before.
-    drop(seed.deserialize(&mut deserializer));
-    found
-}
-
-struct Duplicates<'a> {
-    path: String,
-    found: &'a mut Vec<String>,
-}
-
-impl<'de> DeserializeSeed<'de> for Duplicates<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Duplicates<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("any value")
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        for index in 0_usize.. {
-            let path = format!("{}[{index}]", self.path);
-            if list.next_element_seed(Duplicates { path, found: &mut *self.found })?.is_none() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let mut names = BTreeSet::new();
-        while let Some(name) = map.next_key::<String>()? {
-            let is_first = self.path.is_empty();
-            let path = if is_first { name.clone() } else { format!("{}.{name}", self.path) };
-            if !names.insert(name) {
-                self.found.push(path.clone());
-            }
-            map.next_value_seed(Duplicates { path, found: &mut *self.found })?;
-        }
-        Ok(())
-    }
 }

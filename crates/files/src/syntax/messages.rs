@@ -23,8 +23,12 @@ pub(crate) fn plain_message(message: &str) -> String {
     };
     let invalid = ["invalid type: ", "invalid value: "];
     if let Some(found) = invalid.iter().find_map(|prefix| start.strip_prefix(prefix)) {
+        if ["unit value", "null"].contains(&found) {
+            return format!("the value is empty, expected {}", expected_value(expected));
+        }
         if is_choice(expected) || found.ends_with(" variant") {
-            return form_message(form_of_type(expected));
+            let of = expected.strip_prefix("struct variant ").and_then(|it| it.split("::").next());
+            return form_message(of.and_then(form_of_type));
         }
         let hint = if expected == "a string" { "; write it in quotes" } else { "" };
         return format!(
@@ -108,65 +112,32 @@ fn is_choice(expected: &str) -> bool {
 }
 
 /// The message about a value that the field does not allow.
-fn form_message(form: Option<&str>) -> String {
+pub(super) fn form_message(form: Option<&str>) -> String {
     form.map_or_else(|| FORM_EXPECTED.to_owned(), |form| format!("expected {form}"))
 }
 
-/// The end of the message about a value that an unknown field does not allow.
-pub(super) const FORM_EXPECTED: &str =
+/// The message about a value that an unknown field does not allow.
+const FORM_EXPECTED: &str =
     "expected another value here; `ledger help plan-file` lists what the field takes";
 
-/// Adds the allowed values of the field to a message of the library that does not list them.
-pub(crate) fn with_form(message: &str, field: &str) -> String {
-    match form_of(field) {
-        Some(form) if is_vague(message) => form_message(Some(form)),
-        _ => message.to_owned(),
-    }
+/// The values of a type that is one of several words or objects.
+pub(super) fn form_of_type(name: &str) -> Option<&'static str> {
+    FORMS.iter().find(|(known, _)| *known == name).map(|(_, form)| *form)
 }
 
-/// Whether a message does not list the values that the field allows.
-pub(crate) fn is_vague(message: &str) -> bool {
-    let any_value = SYNTAX_MESSAGES.iter().find(|(known, _)| *known == "expected value");
-    let is_any_value = any_value.is_some_and(|(_, text)| message.ends_with(text));
-    is_any_value || message.ends_with(FORM_EXPECTED)
-}
-
-/// The values of a field that takes one of several words or objects.
-pub(super) fn form_of(field: &str) -> Option<&'static str> {
-    FORMS.iter().find(|(name, ..)| *name == field).map(|(.., form)| *form)
-}
-
-/// The same for a variant of its type.
-fn form_of_type(variant: &str) -> Option<&'static str> {
-    let of = variant.strip_prefix("struct variant ")?.split("::").next()?;
-    FORMS.iter().find(|(_, name, _)| *name == of).map(|(.., form)| *form)
-}
-
-/// The fields that take one of several words or objects, with their types and forms.
-const FORMS: [(&str, &str, &str); 11] = [
-    (
-        "fallback",
-        "Fallback",
-        "{step: ID}, {owner: NAME}, {value: {value: 3}} or {variable: {name: NAME}}",
-    ),
-    (
-        "then",
-        "FailureAction",
-        "retry, fallback, {replan: {}}, {escalate: {to: NAME}}, fail or abort",
-    ),
-    ("on_timeout", "OnTimeout", "abort, {answer: TEXT} or {escalate_to: NAME}"),
-    ("needs", "BarrierNeeds", "all, any or {at_least: 2}"),
-    ("on_break", "OnBreak", "fail or wait"),
-    ("on_false", "OnFalse", "wait, fail, skip or abort"),
-    ("idempotent", "Idempotence", "yes, no or with_key"),
-    ("decider", "Decider", "rules or external"),
-    ("disposition", "Disposition", "did_not_happen, unknown or landed"),
-    ("on_stale", "OnStale", "warn, ask or replan"),
-    (
-        "class",
-        "FailureClass",
-        "transient, deterministic, assumption_broken, budget_exhausted or unknown",
-    ),
+/// The types that are one of several words or objects, with their forms.
+const FORMS: [(&str, &str); 11] = [
+    ("Fallback", "{step: ID}, {owner: NAME}, {value: {value: 3}} or {variable: {name: NAME}}"),
+    ("FailureAction", "retry, fallback, {replan: {}}, {escalate: {to: NAME}}, fail or abort"),
+    ("OnTimeout", "abort, {answer: TEXT} or {escalate_to: NAME}"),
+    ("BarrierNeeds", "all, any or {at_least: 2}"),
+    ("OnBreak", "fail or wait"),
+    ("OnFalse", "wait, fail, skip or abort"),
+    ("Idempotence", "yes, no or with_key"),
+    ("Decider", "rules or external"),
+    ("Disposition", "did_not_happen, unknown or landed"),
+    ("OnStale", "warn, ask or replan"),
+    ("FailureClass", "transient, deterministic, assumption_broken, budget_exhausted or unknown"),
 ];
 
 /// Messages of the JSON library about syntax, and their replacements.

@@ -1,14 +1,17 @@
-//! Strict YAML 1.2. Text that looks like a number stays as it was written.
+//! Strict YAML 1.2, parsed by its library into a tree.
 
 use std::borrow::Cow;
+use std::fmt;
 
-use serde::de::DeserializeOwned;
-use serde_saphyr::{DefaultMessageFormatter, Error as YamlError, MessageFormatter, Options};
-
-use super::messages::{
-    FORM_EXPECTED, did_you_mean, example_of, form_of, meant_field, number_range, plain_message,
-    unknown_value, with_form, without_list,
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+use serde_saphyr::options::DuplicateKeyPolicy;
+use serde_saphyr::{
+    DefaultMessageFormatter, Error as YamlError, Location, MessageFormatter, Options, Spanned,
 };
+
+use super::messages::plain_message;
+use super::tree::{Field, Kind, Node, Place, Plain, name_twice};
 use crate::diagnostic::{ReadError, ReadResult, plan_error};
 
 /// The nesting limit. JSON readers stop at 128, and a plan is stored as JSON.
@@ -21,93 +24,54 @@ const EVENTS_MAX: usize = 64 * 1024 * 1024;
 /// How many events aliases may repeat.
 const ALIAS_EVENTS_MAX: usize = 100_000;
 
-/// The message about a value that must have fields.
-const FIELDS_EXPECTED: &str = "expected fields, as in `title: Text`";
+/// The stack of the thread that parses a text. A deeply nested text needs more than the caller's thread may have.
+const STACK_BYTES: usize = 32 * 1024 * 1024;
 
-/// Parses a value of a known type.
-pub(crate) fn parse_yaml<T: DeserializeOwned>(text: &str) -> ReadResult<T> {
-    serde_saphyr::from_str_with_options(text, options())
-        .map_err(|error| with_example(yaml_error(&error), text))
+/// The tree of a YAML text.
+pub(crate) fn yaml_tree(text: &str) -> ReadResult<Node> {
+    std::thread::scope(|scope| {
+        let reader = std::thread::Builder::new().stack_size(STACK_BYTES);
+        let reader = reader.spawn_scoped(scope, || parse(text)).ok();
+        let read = reader.and_then(|reader| reader.join().ok());
+        let failed = || plan_error("the system cannot start a thread to read YAML").into();
+        read.unwrap_or_else(|| Err(failed()))
+    })
 }
 
-/// The error about a value that must have fields, with an example for its field.
-fn with_example(error: ReadError, text: &str) -> ReadError {
-    let ReadError::Syntax { line: Some(line), column: Some(column), error: inner } = &error else {
-        return error;
-    };
-    let (row, length) = (line.saturating_sub(1), column.saturating_sub(1));
-    if inner.message().ends_with(FORM_EXPECTED) {
-        let field = field_with_form(text, row, length);
-        return match field {
-            Some(field) => ReadError::at(*line, *column, &with_form(FORM_EXPECTED, field)),
-            None => error,
-        };
-    }
-    if !inner.message().ends_with(FIELDS_EXPECTED) {
-        return error;
-    }
-    let row = usize::try_from(row).ok().and_then(|row| text.lines().nth(row)).unwrap_or_default();
-    let before: String = row.chars().take(usize::try_from(length).unwrap_or(0)).collect();
-    // The first item of a list in brackets is a value of the field, too; a name may be in quotes.
-    let before = before.trim_end().trim_end_matches('[').trim_end().trim_end_matches(':');
-    let before = before.trim_end_matches(['"', '\'']);
-    let field = before.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next();
-    if let Some(example) = field.and_then(example_of) {
-        return ReadError::at(*line, *column, &format!("expected an object, such as {example}"));
-    }
-    let outer = field.and_then(|word| field_of_choice(text, *line, before.strip_suffix(word)?));
-    match outer {
-        Some(outer) => ReadError::at(*line, *column, &with_form(FORM_EXPECTED, outer)),
-        None => error,
+fn parse(text: &str) -> ReadResult<Node> {
+    match serde_saphyr::from_str_with_options::<Spanned<Raw>>(text, options()) {
+        Ok(raw) => node(raw, text),
+        Err(error) => Err(match error.without_snippet() {
+            YamlError::DuplicateMappingKey { key: Some(key), location } => {
+                name_twice(key, place(*location), first_place(text, key, *location))
+            }
+            error => yaml_error(error),
+        }),
     }
 }
 
-/// The field that takes one of several words or objects, if the object that begins with a word is its value.
-/// `before` is the text of the line before that word.
-fn field_of_choice<'a>(text: &'a str, line: u64, before: &'a str) -> Option<&'a str> {
-    let indent = before.len();
-    let field = match before.trim_end().strip_suffix('{') {
-        Some(before) => before.trim_end().strip_suffix(':')?,
-        None if before.trim().is_empty() => {
-            let above: Vec<&str> = text.lines().take(usize::try_from(line).ok()?).collect();
-            let is_around = |line: &&&str| {
-                let own = line.len().saturating_sub(line.trim_start().len());
-                own < indent && !line.trim().is_empty()
-            };
-            let around = above.iter().rev().skip(1).find(is_around)?;
-            around.trim_end().strip_suffix(':')?
-        }
-        None => return None,
-    };
-    let field = field.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next()?;
-    form_of(field).map(|_| field)
-}
-
-/// The field around a place that takes one of several words or objects: on its line, or on one above that is
-/// indented less.
-fn field_with_form(text: &str, row: u64, length: u64) -> Option<&str> {
-    let (row, length) = (usize::try_from(row).ok()?, usize::try_from(length).ok()?);
-    let lines: Vec<&str> = text.lines().take(row.saturating_add(1)).collect();
-    let (last, above) = lines.split_last()?;
-    let end = last.char_indices().nth(length).map_or(last.len(), |(at, _)| at);
-    let mut indent = usize::MAX;
-    for line in std::iter::once(last.get(..end)?).chain(above.iter().rev().copied()) {
-        let own = line.len().saturating_sub(line.trim_start_matches([' ', '-']).len());
-        let is_around = own < indent && !line.trim().is_empty();
-        let before = line.match_indices(':').filter_map(|(at, _)| line.get(..at));
-        // A name may be in quotes.
-        let mut names = before.filter_map(|before| {
-            let before = before.trim_end_matches(['"', '\'']);
-            before.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next()
-        });
-        if let Some(field) = names.rfind(|name| is_around && form_of(name).is_some()) {
-            return Some(field);
-        }
-        if is_around {
-            indent = own;
+/// The first place of a name that an object has twice.
+fn first_place(text: &str, name: &str, second: Location) -> Option<Place> {
+    let mut options = options();
+    options.duplicate_keys = DuplicateKeyPolicy::FirstWins;
+    let raw = serde_saphyr::from_str_with_options::<Spanned<Raw>>(text, options).ok()?;
+    let (mut found, mut rest) = (Vec::new(), vec![&raw]);
+    while let Some(raw) = rest.pop() {
+        match &raw.value {
+            Raw::Text(_) | Raw::Plain(_) => {}
+            Raw::List(items) => rest.extend(items),
+            Raw::Map(fields) => {
+                found.extend(fields.iter().map(|(key, _)| key).filter(|key| key.value == name));
+                rest.extend(fields.iter().map(|(_, value)| value));
+            }
         }
     }
-    None
+    let places = found.iter().map(|key| place(key.referenced));
+    let before = |each: &Place| (each.line, each.column) < (second.line(), second.column());
+    // The last one before it in the same column; in brackets, the last one.
+    places
+        .filter(before)
+        .max_by_key(|each| (each.column == second.column(), each.line, each.column))
 }
 
 fn options() -> Options {
@@ -127,33 +91,124 @@ fn options() -> Options {
     }
 }
 
-fn yaml_error(error: &YamlError) -> ReadError {
-    let error = error.without_snippet();
-    let mut short = None;
-    let hint = match error {
-        YamlError::SerdeUnknownField { field, expected, .. } => {
-            let start = format!("unknown field `{field}`");
-            short = without_list(&start, field, &expected.iter().copied());
-            meant_field(field, &expected.iter().copied())
+fn place(location: Location) -> Place {
+    Place { line: location.line(), column: location.column() }
+}
+
+/// A value as the library gives it.
+enum Raw {
+    Text(String),
+    Plain(Value),
+    List(Vec<Spanned<Raw>>),
+    Map(Vec<(Spanned<String>, Spanned<Raw>)>),
+}
+
+fn node(raw: Spanned<Raw>, text: &str) -> ReadResult<Node> {
+    let Spanned { value, referenced, defined } = raw;
+    let kind = match value {
+        Raw::Text(text) => Kind::Text(text),
+        Raw::List(items) => {
+            Kind::List(items.into_iter().map(|item| node(item, text)).collect::<ReadResult<_>>()?)
         }
-        YamlError::SerdeUnknownVariant { variant, expected, .. } => {
-            let start = format!("unknown variant `{variant}`");
-            short = unknown_value(&start, &expected.iter().copied());
-            did_you_mean(variant, expected.iter().copied())
+        Raw::Map(fields) => {
+            let field = |(name, value): (Spanned<String>, Spanned<Raw>)| {
+                let place = place(name.referenced);
+                Ok(Field { name: name.value, place, value: node(value, text)? })
+            };
+            let fields = fields.into_iter().map(field).collect::<ReadResult<_>>()?;
+            return Node::map(place(referenced), fields);
         }
-        _ => String::new(),
+        Raw::Plain(value) => {
+            let source = source(defined, text).unwrap_or_default().to_owned();
+            Kind::Plain(Plain { value, source, may_be_text: true })
+        }
     };
-    let message = error.render_with_formatter(&PlainMessages);
-    if let (Some(short), Some(place)) = (&short, error.location()) {
-        return ReadError::at(place.line(), place.column(), short);
+    Ok(Node { place: place(referenced), kind })
+}
+
+/// The text of a scalar in the file.
+fn source(at: Location, text: &str) -> Option<&str> {
+    let start = usize::try_from(at.span().byte_offset()?).ok()?;
+    let length = usize::try_from(at.span().byte_len()?).ok()?;
+    text.get(start..start.checked_add(length)?).map(str::trim)
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(RawVisitor)
     }
+}
+
+struct RawVisitor;
+
+impl<'de> Visitor<'de> for RawVisitor {
+    type Value = Raw;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_bool<E>(self, is_set: bool) -> Result<Raw, E> {
+        Ok(Raw::Plain(is_set.into()))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Raw, E> {
+        Ok(Raw::Plain(number.into()))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Raw, E> {
+        Ok(Raw::Plain(number.into()))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Raw, E> {
+        Ok(Raw::Plain(number.into()))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Raw, E> {
+        Ok(Raw::Text(text.to_owned()))
+    }
+
+    fn visit_unit<E>(self) -> Result<Raw, E> {
+        Ok(Raw::Plain(Value::Null))
+    }
+
+    fn visit_none<E>(self) -> Result<Raw, E> {
+        Ok(Raw::Plain(Value::Null))
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Raw, D::Error> {
+        Raw::deserialize(deserializer)
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<Raw, D::Error> {
+        IgnoredAny::deserialize(inner).map(|_| Raw::Plain(Value::Null))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Raw, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = list.next_element()? {
+            items.push(item);
+        }
+        Ok(Raw::List(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Raw, A::Error> {
+        let mut fields = Vec::new();
+        while let Some(field) = map.next_entry()? {
+            fields.push(field);
+        }
+        Ok(Raw::Map(fields))
+    }
+}
+
+fn yaml_error(error: &YamlError) -> ReadError {
+    let message = error.render_with_formatter(&PlainMessages);
     let Some(place) = error.location() else {
-        return plan_error(format!("{message}{hint}")).into();
+        return plan_error(message).into();
     };
     let (line, column) = (place.line(), place.column());
     let suffix = format!(" at line {line}, column {column}");
-    let message = message.replacen(&suffix, "", 1);
-    ReadError::at(line, column, &format!("{message}{hint}"))
+    ReadError::at(line, column, &message.replacen(&suffix, "", 1))
 }
 
 /// Replaces the messages of the YAML library by messages for the author of a plan.
@@ -162,42 +217,18 @@ struct PlainMessages;
 impl MessageFormatter for PlainMessages {
     fn format_message<'a>(&self, error: &'a YamlError) -> Cow<'a, str> {
         match error {
-            YamlError::Unexpected { expected, .. } => match *expected {
-                "sequence start" => "expected a list",
-                "mapping start" | "empty mapping start" => FIELDS_EXPECTED,
-                "mapping end" | "empty mapping end" => "expected no other field here",
-                "string scalar" => "expected text",
-                "scalar" => "expected a single value",
-                _ => "expected another value",
-            }
-            .into(),
             YamlError::Eof { .. } => "the file ends where a value is expected".into(),
             YamlError::NullIntoString { .. } => "the value is empty, expected text".into(),
             YamlError::MultipleDocuments { .. } => {
                 "the file has more than one YAML document, expected one plan; split the file".into()
             }
-            YamlError::InvalidScalar { ty, .. } => match number_range(ty) {
-                Some(range) => format!("expected {range}").into(),
-                None => format!("expected {ty}").into(),
-            },
-            YamlError::InvalidBooleanStrict { .. } => "expected true or false".into(),
             YamlError::NonFiniteFloat { .. } => {
                 "the number is not finite or too large; write it as text".into()
-            }
-            YamlError::DuplicateMappingKey { key: Some(key), .. } => {
-                format!("duplicate field `{key}`; remove one").into()
             }
             YamlError::DuplicateMappingKey { key: None, .. } => {
                 "a field occurs twice; remove one".into()
             }
-            YamlError::ExpectedStringKeyForExternallyTaggedEnum { .. }
-            | YamlError::ExternallyTaggedEnumExpectedScalarOrMapping { .. }
-            | YamlError::UnexpectedValueForUnitEnumVariant { .. }
-            | YamlError::ExpectedMappingEndAfterEnumVariantValue { .. }
-            | YamlError::UnexpectedValueForUnit { .. }
-            | YamlError::ExpectedEmptyMappingForUnitStruct { .. } => FORM_EXPECTED.into(),
             YamlError::UnsupportedTag { .. }
-            | YamlError::TaggedEnumMismatch { .. }
             | YamlError::TaggedScalarCannotDeserializeIntoString { .. }
             | YamlError::InvalidBinaryBase64 { .. }
             | YamlError::BinaryNotUtf8 { .. }
