@@ -32,9 +32,8 @@ fn label_of_words(words: &str) -> Option<Label> {
     Some(match words.trim() {
         "tool" | "tools" | "tools used" | "tools needed" | "tools required" => Label::Tools,
         "change" | "changes" | "file" | "files" | "files to modify" | "files to change"
-        | "files to create" | "file changes" | "modifies" | "target files" | "files changed" => {
-            Label::Changes
-        }
+        | "files to create" | "file changes" | "modifies" | "target file" | "target files"
+        | "files changed" => Label::Changes,
         "acceptance"
         | "acceptance criteria"
         | "acceptance criterion"
@@ -64,6 +63,11 @@ fn label_of_words(words: &str) -> Option<Label> {
             Label::Typed(StepField::ALL.into_iter().find(is_named)?)
         }
     })
+}
+
+/// Whether the title of a section is a label.
+pub(super) fn is_label_title(title: &str) -> bool {
+    label_of_words(title.trim_end_matches(':')).is_some()
 }
 
 /// Whether the title of a section names criteria, and nothing that could be work, as `Tests` does.

@@ -14,7 +14,8 @@ use super::surrounding;
 use super::task_ids::{self, IdStyle};
 use super::tasks::{Task, TaskSelection, is_tasks_title, select_tasks};
 use crate::draft::{
-    Concurrency, ImplicitOrder, PlanDraft, StepSource, UniqueIds, range_note, success_criterion,
+    Concurrency, ImplicitOrder, PlanDraft, StepSource, TaskStatus, UniqueIds, range_note,
+    success_criterion,
 };
 use crate::plan_file::PlanFormat;
 use crate::read_report::{CorrectionKind, OPTIONAL_TAG};
@@ -38,6 +39,7 @@ fn build_plan(
     has_step_lines: bool,
 ) -> PlanDraft {
     let is_spec_kit = selection.id_style == IdStyle::SpecKit;
+    let whole_status = surrounding::done_status(document);
     let format = if is_spec_kit { PlanFormat::SpecKit } else { PlanFormat::Markdown };
     let phases = Phases::find(document, &selection);
     let mut draft = PlanDraft::new(format);
@@ -76,7 +78,7 @@ fn build_plan(
                 if is_parallel { Concurrency::Parallel } else { Concurrency::Sequential };
             order.begin_phase(concurrency);
         }
-        builder.add_task(task, task_phase.as_deref(), &mut order);
+        builder.add_task(task, task_phase.as_deref(), None, &mut order);
     }
     let mut draft = builder.draft;
     if let [only] = phases.parallel.iter().collect::<Vec<_>>().as_slice() {
@@ -85,6 +87,13 @@ fn build_plan(
             "phase `{only}` may run beside others, and none of them says so: it has no effect"
         );
         draft.add_note(None, message);
+    }
+    if let Some(status) = whole_status {
+        let source = format!("{name}: {status}");
+        for (index, id) in step_ids(&draft).into_iter().enumerate() {
+            let line = draft.source.line_of_step(index);
+            draft.close_part(&id, &status, source.clone(), line);
+        }
     }
     refused_labels::report(&mut draft, document, &selection.tasks);
     if builder.uses_order && draft.plan_file.plan.steps.len() > 1 {
@@ -102,6 +111,10 @@ fn build_plan(
     surrounding::read(&mut draft, document, &selection);
     refused_labels::report_around(&mut draft, document, &selection);
     draft
+}
+
+fn step_ids(draft: &PlanDraft) -> Vec<String> {
+    draft.plan_file.plan.steps.iter().map(|step| step.id.clone()).collect()
 }
 
 /// The headings that separate the tasks.
@@ -185,8 +198,8 @@ impl Phases {
         let mut parallel = parallel_phases(&list);
         for phase in &mut list {
             let words = || phase.title.split_whitespace();
-            if words().any(|word| word == PARALLEL_MARK) {
-                let rest: Vec<&str> = words().filter(|word| *word != PARALLEL_MARK).collect();
+            if words().any(|word| PARALLEL_MARKS.contains(&word)) {
+                let rest: Vec<&str> = words().filter(|it| !PARALLEL_MARKS.contains(it)).collect();
                 phase.title = rest.join(" ");
                 parallel.insert(phase.id.clone());
             }
@@ -195,8 +208,8 @@ impl Phases {
     }
 }
 
-/// The mark of a phase that does not wait for the phase before it.
-const PARALLEL_MARK: &str = "[P]";
+/// The marks of a phase that does not wait for the phase before it.
+const PARALLEL_MARKS: [&str; 2] = ["[P]", "(P)"];
 
 /// Gives tasks the names in their lines `step 1: pull_credit`, if all names differ, as in `step 4: human_review
 /// (conditional)`. Their numbers remain valid in dependencies.
@@ -347,14 +360,21 @@ impl PlanBuilder<'_> {
         own.or_else(|| found.first()).map(|(_, id)| id.clone())
     }
 
-    /// Adds a task after its subtasks.
-    fn add_task(&mut self, task: &Task, phase: Option<&str>, order: &mut ImplicitOrder) {
+    /// Adds a task after its subtasks. `around` is the task around it that is marked as done, if any.
+    fn add_task(
+        &mut self,
+        task: &Task,
+        phase: Option<&str>,
+        around: Option<&Task>,
+        order: &mut ImplicitOrder,
+    ) {
         let id = task.id.clone().unwrap_or_default();
         let is_parallel = task.tags.iter().any(|tag| tag.eq_ignore_ascii_case("p"));
         let concurrency = if is_parallel { Concurrency::Parallel } else { Concurrency::Sequential };
         let mut subtask_order = order.subtasks(concurrency);
+        let ticked = around.or_else(|| is_marked_done(task).then_some(task));
         for subtask in &task.subtasks {
-            self.add_task(subtask, phase, &mut subtask_order);
+            self.add_task(subtask, phase, ticked, &mut subtask_order);
         }
         let (written, unknown) = self.read_dependencies(task, phase);
         let mut after = written.clone().unwrap_or_default();
@@ -375,6 +395,12 @@ impl PlanBuilder<'_> {
         };
         after.extend(self.blocked.get(&id).cloned().unwrap_or_default());
         self.read_marks(&id, task);
+        // An optional task may be left open on purpose.
+        if let Some(around) = around.filter(|_| !task.is_optional) {
+            let source = format!("{}: line {}: [x]", self.name, around.line);
+            let around = around.id.as_deref().unwrap_or_default();
+            self.draft.close_part(&id, around, source, Some(task.line));
+        }
         let typed = task.labelled.typed().flat_map(|(_, texts)| texts);
         for text in task.labelled.texts(Label::Success).into_iter().chain(typed) {
             if let Some(note) = range_note(&text) {
@@ -473,6 +499,13 @@ impl PlanBuilder<'_> {
         let found = names.find(|name| task_ids::is_id(name, self.id_style));
         found.map(|name| vec![name.to_owned()])
     }
+}
+
+/// Whether the task itself is marked as done.
+fn is_marked_done(task: &Task) -> bool {
+    let status = task.labelled.texts(Label::Status);
+    task.checkbox == Some(Checkbox::Done)
+        || status.first().is_some_and(|word| TaskStatus::parse(word) == TaskStatus::Done)
 }
 
 /// The bold words at the start of a text, or else the whole text.

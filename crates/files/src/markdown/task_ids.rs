@@ -6,7 +6,8 @@ pub(super) struct TaskHead<'a> {
     pub(super) id: Option<String>,
     /// The tags in brackets, such as `P` or `US1`.
     pub(super) tags: Vec<&'a str>,
-    pub(super) text: &'a str,
+    /// The words, with marks in pairs only.
+    pub(super) text: String,
 }
 
 /// The ids that a file uses.
@@ -24,24 +25,45 @@ pub(super) enum IdStyle {
 
 /// Splits the text of a task.
 pub(super) fn split_head(text: &str, style: IdStyle) -> TaskHead<'_> {
-    let mut head = TaskHead { id: None, tags: Vec::new(), text: text.trim() };
+    let mut head = TaskHead::default();
+    let (mut rest, mut opened) = (text.trim(), "");
     loop {
-        if let Some((tag, rest)) = bracketed(head.text) {
+        if let Some((tag, after)) = bracketed(rest) {
             if head.id.is_none() && is_id(tag, style) {
                 head.id = Some(tag.to_owned());
             } else {
                 head.tags.push(tag);
             }
-            head.text = rest;
-        } else if let Some((id, rest)) =
-            Some(head.text).filter(|_| head.id.is_none()).and_then(|text| leading_id(text, style))
+            rest = after;
+        } else if let Some(after) = rest.strip_prefix("(P) ") {
+            head.tags.push("P");
+            rest = after.trim_start();
+        } else if let Some(found) =
+            Some(rest).filter(|_| head.id.is_none()).and_then(|text| leading_id(text, style))
         {
-            head.id = Some(id.to_owned());
-            head.text = rest;
+            head.id = Some(found.id.to_owned());
+            (rest, opened) = (found.rest, found.opened);
         } else {
+            head.text = close_pairs(opened, rest);
             return head;
         }
     }
+}
+
+/// A text without the marks that close those before it, which were cut: `Draw** it` after `**`.
+pub(super) fn close_pairs(opened: &str, text: &str) -> String {
+    let mut text = text.to_owned();
+    let mut opened = opened;
+    while let Some(mark) = opened.chars().next() {
+        let rest = opened.trim_start_matches(mark);
+        let (run, _) = opened.split_at(opened.len().saturating_sub(rest.len()));
+        if let Some((before, after)) = text.split_once(run) {
+            let is_start = before.is_empty();
+            text = format!("{before}{}", if is_start { after.trim_start() } else { after });
+        }
+        opened = rest;
+    }
+    text
 }
 
 /// A word in brackets that is not a link, and the text after it.
@@ -53,13 +75,23 @@ fn bracketed(text: &str) -> Option<(&str, &str)> {
     (is_tag && is_end).then(|| (tag, rest.trim_start()))
 }
 
-/// The id at the start of a text, and the words after it.
-fn leading_id(text: &str, style: IdStyle) -> Option<(&str, &str)> {
+/// An id at the start of a text.
+struct LeadingId<'a> {
+    id: &'a str,
+    /// The words after it.
+    rest: &'a str,
+    /// The marks before it that are not closed directly after it.
+    opened: &'a str,
+}
+
+/// The id at the start of a text.
+fn leading_id(text: &str, style: IdStyle) -> Option<LeadingId<'_>> {
     if style == IdStyle::Named {
-        return leading_name(text);
+        return leading_name(text).map(|(id, rest)| LeadingId { id, rest, opened: "" });
     }
     let marks: &[char] = &['*', '`', '_'];
     let start = text.trim_start_matches(marks);
+    let opened = text.get(..text.len().saturating_sub(start.len())).unwrap_or_default();
     let (start, has_keyword) = ["Task ", "task ", "Step ", "step "]
         .iter()
         .find_map(|word| start.strip_prefix(word).filter(|rest| rest.starts_with(is_digit)))
@@ -73,9 +105,12 @@ fn leading_id(text: &str, style: IdStyle) -> Option<(&str, &str)> {
     if !is_id(id, style) || (is_number && !is_marked && !has_keyword) {
         return None;
     }
-    let rest = rest.trim_start_matches(marks).trim_start();
-    let rest = rest.trim_start_matches([':', ')', '.', '-', '\u{2013}', '\u{2014}']);
-    Some((id, rest.trim_start()))
+    let after = rest.trim_start_matches(marks);
+    let closed = rest.get(..rest.len().saturating_sub(after.len())).unwrap_or_default();
+    let closed: String = closed.chars().rev().collect();
+    let opened = opened.strip_suffix(closed.as_str()).unwrap_or_default();
+    let rest = after.trim_start().trim_start_matches([':', ')', '.', '-', '\u{2013}', '\u{2014}']);
+    Some(LeadingId { id, rest: rest.trim_start(), opened })
 }
 
 /// A name in backquotes and a colon at the start of a text, and the words after it.
@@ -178,7 +213,7 @@ mod tests {
 
     fn parts(text: &str, style: IdStyle) -> (Option<String>, String, String) {
         let head = split_head(text, style);
-        (head.id, head.tags.join(" "), head.text.to_owned())
+        (head.id, head.tags.join(" "), head.text)
     }
 
     #[test]
@@ -191,6 +226,7 @@ mod tests {
             parts("T031a [P] [US2] Do it", IdStyle::SpecKit),
             some("T031a", "P US2", "Do it")
         );
+        assert_eq!(parts("1.2 (P) Do it", IdStyle::Any), some("1.2", "P", "Do it"));
         assert_eq!(parts("**T001** Do it", IdStyle::SpecKit), some("T001", "", "Do it"));
         assert_eq!(parts("[T001] [P] Do it", IdStyle::SpecKit), some("T001", "P", "Do it"));
         assert_eq!(parts("SC-001: x", IdStyle::SpecKit), none("SC-001: x"));
@@ -203,6 +239,10 @@ mod tests {
             ("`API-7` Do it", "API-7"),
             ("Task 3: Do it", "3"),
             ("1.2.3b - Do it", "1.2.3b"),
+            ("**Step 1: Do it**", "1"),
+            ("**Task 2.1: Do** it", "2.1"),
+            ("**Task 2:** Do it", "2"),
+            ("**`T3` Do it**", "T3"),
         ] {
             assert_eq!(parts(text, IdStyle::Any), some(id, "", "Do it"), "{text}");
         }

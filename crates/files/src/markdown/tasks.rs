@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::document::{Document, Item, Section};
-use super::labels::{Label, LabelledText, is_acceptance_title, is_criteria_title, read_labels};
+use super::labels::{
+    Label, LabelledText, is_acceptance_title, is_criteria_title, is_label_title, read_labels,
+};
 use super::list_markers::{Checkbox, strip_checkbox, strip_marker};
-use super::task_ids::{IdStyle, leading_name, split_head};
+use super::task_ids::{IdStyle, close_pairs, leading_name, split_head};
 
 /// The tasks of a text.
 pub(super) struct TaskSelection {
@@ -94,6 +96,11 @@ const TASK_TITLES: &[&str] = &[
     "implementation steps",
     "implementation tasks",
     "implementation order",
+    "implementation units",
+    "units of work",
+    "work breakdown",
+    "task breakdown",
+    "task list",
     "execution order",
     "execution plan",
     "execution steps",
@@ -102,6 +109,24 @@ const TASK_TITLES: &[&str] = &[
     "work items",
     "milestones",
     "roadmap",
+];
+
+/// Titles of sections that only show what other sections have, or what marks mean.
+const OVERVIEW_TITLES: &[&str] = &[
+    "epic list",
+    "list of epics",
+    "epics overview",
+    "overview of epics",
+    "story list",
+    "phase overview",
+    "table of contents",
+    "contents",
+    "requirements inventory",
+    "legend",
+    "key",
+    "status legend",
+    "status key",
+    "notation",
 ];
 
 /// Sections of a plan that do not contain tasks, whatever their items look like.
@@ -126,6 +151,25 @@ pub(super) fn normalized_title(title: &str) -> String {
     title.to_lowercase()
 }
 
+/// Whether a number is inside another one: `1.1` in `1`.
+fn is_part(around: Option<&str>, id: Option<&str>) -> bool {
+    let (Some(around), Some(id)) = (around, id) else { return false };
+    let is_number = !around.is_empty() && around.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let rest = id.strip_prefix(around).and_then(|rest| rest.strip_prefix('.'));
+    is_number && rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// Whether a box of a section begins with an id.
+fn has_ids(section: &Section) -> bool {
+    section.items.iter().any(|item| split_head(&item.head, IdStyle::Any).id.is_some())
+}
+
+/// The words of a title for comparison, with its number.
+fn normalized_words(title: &str) -> String {
+    let words = title.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join(" ").to_lowercase()
+}
+
 /// Whether a title announces tasks, as `Steps` does.
 pub(super) fn is_tasks_title(title: &str) -> bool {
     TASK_TITLES.contains(&normalized_title(title).as_str())
@@ -142,7 +186,11 @@ pub(super) fn select_tasks(
     let count = |selection: &Option<TaskSelection>| {
         selection.as_ref().map_or(0, |selection| selection.tasks.len())
     };
-    if count(&boxed) >= 2 && count(&boxed) >= count(&sure) {
+    // Headings with boxes are the tasks, with what is below them, unless other headings outside of them surely are steps.
+    let ranges = || boxed.iter().flat_map(|boxed| &boxed.tasks).map(|task| &task.range);
+    let is_boxed = |task: &Task| ranges().any(|range| range.contains(&task.range.start));
+    let is_outside = sure.iter().flat_map(|sure| &sure.tasks).any(|task| !is_boxed(task));
+    if count(&boxed) >= 2 && (!is_outside || count(&boxed) >= count(&sure)) {
         return boxed;
     }
     let (checkboxes, phases) = (selector.checkboxes(), selector.phase_items());
@@ -256,13 +304,16 @@ impl<'a> TaskSelector<'a> {
     /// Selects checkboxes.
     fn checkboxes(&self) -> Option<TaskSelection> {
         let mut selection = self.empty_selection();
+        let overviews = self.overviews();
         for (index, section) in self.document.sections.iter().enumerate() {
+            let is_legend = overviews.contains(&index) && !has_ids(section);
             let is_criterion = |item: &Item| {
                 let is_labelled = self
                     .labelled
                     .get(index)
                     .is_some_and(|labelled| labelled.label_at(item.line).is_some());
-                self.id_style == IdStyle::None && (is_labelled || self.is_checklist(index))
+                is_legend
+                    || self.id_style == IdStyle::None && (is_labelled || self.is_checklist(index))
             };
             let (criteria, items): (Vec<&Item>, Vec<&Item>) =
                 section.items.iter().partition(|item| is_criterion(item));
@@ -275,7 +326,31 @@ impl<'a> TaskSelector<'a> {
                 selection.other_checkboxes.insert(index, (*first, other_lines.len()));
             }
         }
+        selection.tasks = self.nested_by_number(selection.tasks);
         (!selection.tasks.is_empty()).then_some(selection)
+    }
+
+    /// Puts tasks into those whose numbers say so, although they are not indented: `1.1` into `1.`
+    fn nested_by_number(&self, tasks: Vec<Task>) -> Vec<Task> {
+        fn put(tasks: &mut Vec<Task>, task: Task) {
+            if let Some(last) = tasks.last_mut()
+                && last.section == task.section
+                && is_part(last.id.as_deref(), task.id.as_deref())
+            {
+                last.range.end = last.range.end.max(task.range.end);
+                put(&mut last.subtasks, task);
+            } else {
+                tasks.push(task);
+            }
+        }
+        if self.id_style != IdStyle::Any {
+            return tasks;
+        }
+        let mut nested = Vec::new();
+        for task in tasks {
+            put(&mut nested, task);
+        }
+        nested
     }
 
     fn empty_selection(&self) -> TaskSelection {
@@ -340,14 +415,15 @@ impl<'a> TaskSelector<'a> {
             }
         }
         let head = split_head(&item.head, self.id_style);
+        let tags = head.tags.iter().map(|tag| (*tag).to_owned()).collect();
         Task {
             id: head.id,
             written: None,
             line: item.line,
             checkbox: item.checkbox,
             is_optional: item.is_optional,
-            text: head.text.to_owned(),
-            tags: head.tags.iter().map(|tag| (*tag).to_owned()).collect(),
+            text: head.text,
+            tags,
             section,
             range: item.range.clone(),
             labelled: if taken.is_empty() {
@@ -438,8 +514,8 @@ impl<'a> TaskSelector<'a> {
             for item in section.items.iter().filter(|item| is_phase(item)) {
                 let phase = selection.item_phases.len();
                 let (title, _) = phase_title(&item.head);
-                let name = StepTitle::parse(title).map_or(title, |title| title.text);
-                let rest = item.head.replacen(title, name, 1).replace("**", "");
+                let name = StepTitle::parse(title).map_or_else(|| title.to_owned(), |it| it.text);
+                let rest = item.head.replacen(title, &name, 1).replace("**", "");
                 selection.item_phases.push(rest.trim().to_owned());
                 let actions: Vec<&Item> = item.items.iter().collect();
                 let mut tasks: Vec<Task> =
@@ -466,16 +542,19 @@ impl<'a> TaskSelector<'a> {
             let parent = section.parent.and_then(|at| sections.get(at));
             parent.is_some_and(|parent| is_tasks_title(&parent.title))
         };
-        let is_field = |section: &Section| {
+        let overviews = self.overviews();
+        let is_field = |at: usize, section: &Section| {
             let title = normalized_title(&section.title);
             FIELD_TITLES.contains(&title.as_str())
                 || NON_TASK_TITLES.contains(&title.as_str())
                 || is_criteria_title(&title)
+                || is_label_title(&section.title)
+                || overviews.contains(&at)
         };
         let mut levels: BTreeMap<u8, (bool, usize)> = BTreeMap::new();
-        for section in sections.iter().filter(|section| section.level > 0) {
-            let step = StepTitle::parse(&section.title).filter(|_| !is_field(section));
-            if step.is_some() || is_below_tasks(section) {
+        for (at, section) in sections.iter().enumerate().filter(|(_, section)| section.level > 0) {
+            let step = StepTitle::parse(&section.title).filter(|_| !is_field(at, section));
+            if step.is_some() || is_below_tasks(section) && !overviews.contains(&at) {
                 let level = levels.entry(section.level).or_default();
                 level.0 |= step.is_some_and(|step| step.is_step) || is_below_tasks(section);
                 level.1 = level.1.saturating_add(1);
@@ -485,13 +564,14 @@ impl<'a> TaskSelector<'a> {
         if (certainty == Certainty::Sure) != is_sure || !is_sure && count < 2 {
             return None;
         }
-        let is_step = |section: &Section| {
+        let is_step = |at: usize, section: &Section| {
             section.level == level
-                && !is_field(section)
+                && !is_field(at, section)
                 && (StepTitle::parse(&section.title).is_some() || is_below_tasks(section))
         };
+        let numbered = (0..).zip(sections);
         let steps: Vec<usize> =
-            (0..).zip(sections).filter(|(_, each)| is_step(each)).map(|(at, _)| at).collect();
+            numbered.filter(|(at, each)| is_step(*at, each)).map(|(at, _)| at).collect();
         // Of phases or numbered chapters with lists, the items are the tasks.
         let has_items = |at: &usize| sections.get(*at).is_some_and(|each| !each.items.is_empty());
         if !is_sure && steps.iter().any(has_items) && !steps.iter().any(|at| self.has_labels(*at)) {
@@ -504,6 +584,26 @@ impl<'a> TaskSelector<'a> {
         }
         let tasks = steps.into_iter().filter_map(|at| self.section_task(at)).collect();
         Some(TaskSelection { tasks, id_style: IdStyle::Any, ..self.empty_selection() })
+    }
+
+    /// The sections that only show what others have: those of an overview or a legend, and a heading that another one
+    /// repeats, which has parts.
+    fn overviews(&self) -> BTreeSet<usize> {
+        let sections = &self.document.sections;
+        let title = |at: usize| sections.get(at).map(|it| normalized_words(&it.title));
+        let level = |at: usize| sections.get(at).map_or(0, |section| section.level);
+        let has_parts = |at: usize| level(at.saturating_add(1)) > level(at);
+        let with_parts: BTreeSet<String> =
+            (1..sections.len()).filter(|at| has_parts(*at)).filter_map(title).collect();
+        let is_shown = |at: usize| {
+            let is_repeated = StepTitle::parse(&sections.get(at)?.title).is_some()
+                && !has_parts(at)
+                && with_parts.contains(&title(at)?);
+            let is_overview =
+                self.titles(at).any(|title| OVERVIEW_TITLES.contains(&title.as_str()));
+            (is_repeated || is_overview).then_some(at)
+        };
+        (1..sections.len()).filter_map(is_shown).collect()
     }
 
     fn has_labels(&self, section: usize) -> bool {
@@ -519,14 +619,15 @@ impl<'a> TaskSelector<'a> {
         let end = self.document.subtree_end(at);
         let (checkbox, title) = strip_checkbox(&section.title);
         let step = StepTitle::parse(title);
-        let text = step.as_ref().map_or_else(|| without_word(title), |step| step.text);
+        let text =
+            step.as_ref().map_or_else(|| without_word(title).to_owned(), |it| it.text.clone());
         Some(Task {
             id: step.as_ref().map(|step| step.number.to_owned()),
             written: None,
             line: section.line,
-            checkbox,
+            checkbox: checkbox.or_else(|| says_done(title).then_some(Checkbox::Done)),
             is_optional: false,
-            text: if text.is_empty() { title.to_owned() } else { text.to_owned() },
+            text: if text.is_empty() { title.to_owned() } else { text },
             tags: Vec::new(),
             section: section.parent.unwrap_or(0),
             range: section.range.start..end,
@@ -539,8 +640,10 @@ impl<'a> TaskSelector<'a> {
 
     /// The sections that may have tasks.
     fn task_sections(&self) -> impl Iterator<Item = (usize, &'a Section)> {
-        (0..).zip(&self.document.sections).filter(|(at, _)| {
-            !self.is_checklist(*at)
+        let overviews = self.overviews();
+        (0..).zip(&self.document.sections).filter(move |(at, _)| {
+            !overviews.contains(at)
+                && !self.is_checklist(*at)
                 && !self.titles(*at).any(|title| {
                     NON_TASK_TITLES.contains(&title.as_str())
                         || FIELD_TITLES.contains(&title.as_str())
@@ -603,6 +706,26 @@ impl TaskSelector<'_> {
     }
 }
 
+/// Whether the title of a step ends with a word or a tick that says that it is done.
+fn says_done(title: &str) -> bool {
+    let title = title.trim_end_matches(['*', '_', ' ', '\u{fe0f}']).to_lowercase();
+    if title.ends_with(['\u{2705}', '\u{2714}', '\u{2713}']) {
+        return true;
+    }
+    let last = |open: char| title.rsplit_once(open).map(|(_, word)| word);
+    let in_marks = [('(', ')'), ('[', ']')]
+        .into_iter()
+        .filter_map(|(open, close)| last(open)?.strip_suffix(close));
+    let after_dash = [" - ", " \u{2013} ", " \u{2014} "]
+        .into_iter()
+        .filter_map(|dash| title.rsplit_once(dash).map(|(_, word)| word));
+    let is_done = |word: &str| {
+        let word = word.trim_start_matches(|c: char| !c.is_alphanumeric());
+        ["done", "complete", "completed"].contains(&word)
+    };
+    in_marks.chain(after_dash).any(is_done)
+}
+
 /// The title of a step without the word before a colon: `Step: text`.
 fn without_word(title: &str) -> &str {
     let words = ["Step:", "Task:", "Story:"];
@@ -625,7 +748,7 @@ fn with_ids(mut selection: TaskSelection) -> TaskSelection {
         .iter()
         .map(|task| {
             let head = split_head(&task.text, IdStyle::Any);
-            Some((head.id?, head.text.to_owned()))
+            Some((head.id?, head.text))
         })
         .collect();
     if let Some(written) = written {
@@ -640,7 +763,7 @@ fn with_ids(mut selection: TaskSelection) -> TaskSelection {
 /// The title of a step, such as `Step 1: text` or `1. text`.
 struct StepTitle<'a> {
     number: &'a str,
-    text: &'a str,
+    text: String,
     /// Whether the title has the word step or task, and not, for example, phase.
     is_step: bool,
     is_phase: bool,
@@ -648,11 +771,18 @@ struct StepTitle<'a> {
 
 impl<'a> StepTitle<'a> {
     fn parse(title: &'a str) -> Option<Self> {
-        let title = strip_checkbox(title).1.trim_matches('*');
+        let marked = strip_checkbox(title).1;
+        let title = marked.trim_start_matches(['*', '_']);
+        let opened = marked.get(..marked.len().saturating_sub(title.len()))?;
         let word = title.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
         let rest = title.get(word.len()..)?.trim_start();
-        let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.'));
-        let (number, after) = rest.split_at(end.unwrap_or(rest.len()));
+        let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
+        // A letter may follow the number, or be one: `Story 1a`, `Story B`.
+        let mut letters = rest.get(end..)?.chars();
+        let letter = letters.next().filter(|c| c.is_ascii_alphabetic() && !word.is_empty());
+        let is_one = letters.next().is_none_or(|c| !c.is_alphanumeric());
+        let is_letter = letter.is_some_and(|c| end > 0 || c.is_ascii_uppercase()) && is_one;
+        let (number, after) = rest.split_at(end.saturating_add(usize::from(is_letter)));
         let id = number.trim_matches('.');
         let is_marked = id.len() < number.len()
             || after.trim_start().starts_with([':', ')', '-', '\u{2013}', '\u{2014}'])
@@ -662,7 +792,8 @@ impl<'a> StepTitle<'a> {
         }
         let text = after.trim_start_matches([':', ')', '-', '\u{2013}', '\u{2014}', ' ']);
         let word = word.to_lowercase();
-        let is_step = ["step", "task", "story"].contains(&word.as_str());
-        Some(Self { number: id, text: text.trim(), is_step, is_phase: word == "phase" })
+        let is_step = ["step", "task", "story", "unit", "ticket"].contains(&word.as_str());
+        let text = close_pairs(opened, text).trim().to_owned();
+        Some(Self { number: id, text, is_step, is_phase: word == "phase" })
     }
 }

@@ -220,8 +220,8 @@ fn is_keyed(value: &Value) -> bool {
     tasks.values().all(|item| is_text(item) && !has_list(item)) && tasks.values().any(is_work)
 }
 
-/// The fields of a task of an object of tasks. A list `context` of other tasks, as CrewAI has it, are its
-/// dependencies.
+/// The fields of a task of an object of tasks. A list `context` of other tasks, as `CrewAI` has it, are
+/// its dependencies.
 fn keyed_fields<'a>(
     fields: &'a Map<String, Value>,
     tasks: &Map<String, Value>,

@@ -46,6 +46,27 @@ pub(super) enum Order {
     Stated,
 }
 
+/// How a dependency orders the steps.
+pub(super) enum EdgeKind {
+    Blocks,
+    ConditionalBlocks,
+    Parent,
+    Unordered,
+}
+
+/// The meaning of the word for a type of dependencies.
+pub(super) fn edge_kind(word: &str) -> EdgeKind {
+    let word: String =
+        word.chars().filter(char::is_ascii_alphabetic).map(|c| c.to_ascii_lowercase()).collect();
+    match word.as_str() {
+        "" | "blocks" | "block" | "blockedby" | "isblockedby" | "blocker" | "dependson"
+        | "dependency" | "waitsfor" | "hard" | "requires" | "finishtostart" => EdgeKind::Blocks,
+        "conditionalblocks" => EdgeKind::ConditionalBlocks,
+        "parentchild" | "parent" | "childof" => EdgeKind::Parent,
+        _ => EdgeKind::Unordered,
+    }
+}
+
 const COMMON: Mapping = Mapping {
     format: PlanFormat::Records,
     extra: "json",

@@ -17,7 +17,7 @@ use super::field_names::{
     OWNERS, PARENTS, PHASES, PROGRESS, STATUSES, TAGS, TARGETS, TITLES,
 };
 use super::list_finder::{FoundList, Record};
-use super::mapping::{Mapping, Order, Priority};
+use super::mapping::{EdgeKind, Mapping, Order, Priority, edge_kind};
 use super::must_read::{Unread, unread_progress_fields, unread_step_fields};
 use super::native_fields::{self, listed_texts, take_criteria};
 use super::record_fields::{
@@ -92,26 +92,6 @@ enum IdleRecord {
     OpenGate(String),
     /// A deleted record, a template, a message.
     Other,
-}
-
-/// How a dependency orders the steps.
-enum EdgeKind {
-    Blocks,
-    ConditionalBlocks,
-    Parent,
-    Unordered,
-}
-
-fn edge_kind(word: &str) -> EdgeKind {
-    let word: String =
-        word.chars().filter(char::is_ascii_alphabetic).map(|c| c.to_ascii_lowercase()).collect();
-    match word.as_str() {
-        "" | "blocks" | "block" | "blockedby" | "isblockedby" | "blocker" | "dependson"
-        | "dependency" | "waitsfor" | "hard" | "requires" | "finishtostart" => EdgeKind::Blocks,
-        "conditionalblocks" => EdgeKind::ConditionalBlocks,
-        "parentchild" | "parent" | "childof" => EdgeKind::Parent,
-        _ => EdgeKind::Unordered,
-    }
 }
 
 impl<'a> RecordReader<'a> {

@@ -1,5 +1,7 @@
 //! Tests of the plan file readers.
 
+mod classes;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
