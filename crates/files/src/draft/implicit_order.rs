@@ -25,6 +25,10 @@ pub(crate) enum Concurrency {
 pub(crate) struct ImplicitOrder {
     /// The dependencies of the next parallel task.
     previous: Vec<String>,
+    /// Those of them that a later task waits for already.
+    passed: BTreeSet<String>,
+    /// Whether those of the phase are still among them.
+    is_phase_ahead: bool,
     /// Parallel tasks after `previous`.
     parallel: Vec<String>,
     /// The dependencies of the current phase.
@@ -50,6 +54,8 @@ impl ImplicitOrder {
         Self {
             phase_dependencies: previous.clone(),
             previous,
+            passed: BTreeSet::new(),
+            is_phase_ahead: true,
             parallel: Vec::new(),
             phase_tasks: BTreeSet::new(),
             phase_concurrency: Concurrency::Sequential,
@@ -59,8 +65,19 @@ impl ImplicitOrder {
         }
     }
 
+    /// Leaves out the dependencies that a later task waits for. This is done once for many tasks, so that the work
+    /// stays linear.
+    fn leave_out_passed(&mut self) {
+        if self.passed.is_empty() {
+            return;
+        }
+        let passed = std::mem::take(&mut self.passed);
+        self.previous.retain(|name| !passed.contains(name));
+    }
+
     /// The order of the subtasks of the next task.
     pub(crate) fn subtasks(&mut self, concurrency: Concurrency) -> Self {
+        self.leave_out_passed();
         let previous = match concurrency {
             Concurrency::Sequential if !self.parallel.is_empty() => self.parallel.clone(),
             Concurrency::Sequential => self.previous.clone(),
@@ -79,6 +96,8 @@ impl ImplicitOrder {
                 dependencies
             }
             Concurrency::Sequential => {
+                self.leave_out_passed();
+                self.is_phase_ahead = false;
                 let previous = std::mem::replace(&mut self.previous, vec![id.to_owned()]);
                 let parallel = std::mem::take(&mut self.parallel);
                 if parallel.is_empty() { previous } else { parallel }
@@ -108,11 +127,12 @@ impl ImplicitOrder {
             Concurrency::Parallel => self.parallel.push(id.to_owned()),
             Concurrency::Sequential => {
                 // The next task waits for this task, and for those that this task does not wait for.
-                if !self.parallel.is_empty() {
-                    self.previous = std::mem::take(&mut self.parallel);
+                self.end_parallel();
+                if std::mem::take(&mut self.is_phase_ahead) {
+                    self.passed.extend(self.phase_dependencies.iter().cloned());
                 }
-                let phase = &self.phase_dependencies;
-                self.previous.retain(|name| !dependencies.contains(name) && !phase.contains(name));
+                self.passed.extend(dependencies.iter().cloned());
+                self.passed.remove(id);
                 self.previous.push(id.to_owned());
             }
         }
@@ -133,7 +153,7 @@ impl ImplicitOrder {
             Concurrency::Parallel => self.parallel.push(id.to_owned()),
             Concurrency::Sequential => {
                 self.parallel.clear();
-                self.previous = vec![id.to_owned()];
+                self.set_previous(vec![id.to_owned()]);
             }
         }
         if subtasks.parallel.is_empty() { subtasks.previous } else { subtasks.parallel }
@@ -141,9 +161,8 @@ impl ImplicitOrder {
 
     /// Ends the current phase and begins another one.
     pub(crate) fn begin_phase(&mut self, concurrency: Concurrency) {
-        if !self.parallel.is_empty() {
-            self.previous = std::mem::take(&mut self.parallel);
-        }
+        self.end_parallel();
+        self.leave_out_passed();
         let ends = std::mem::take(&mut self.previous);
         match self.phase_concurrency {
             Concurrency::Sequential => {
@@ -162,12 +181,28 @@ impl ImplicitOrder {
             }
             Concurrency::Sequential | Concurrency::Parallel => self.before_parallel_phases.clone(),
         };
+        self.is_phase_ahead = true;
         self.phase_concurrency = concurrency;
         self.phase_dependencies.clone_from(&self.previous);
         self.phase_tasks.clear();
     }
 
+    fn set_previous(&mut self, previous: Vec<String>) {
+        self.previous = previous;
+        self.passed.clear();
+        self.is_phase_ahead = false;
+    }
+
+    /// The next task waits for the parallel ones, if there are any.
+    fn end_parallel(&mut self) {
+        let parallel = std::mem::take(&mut self.parallel);
+        if !parallel.is_empty() {
+            self.set_previous(parallel);
+        }
+    }
+
     fn join_previous(&mut self) -> Vec<String> {
+        self.leave_out_passed();
         join(&self.previous, &mut self.barriers)
     }
 }

@@ -371,23 +371,26 @@ impl PlanBuilder<'_> {
         let id = task.id.clone().unwrap_or_default();
         let is_parallel = task.tags.iter().any(|tag| tag.eq_ignore_ascii_case("p"));
         let concurrency = if is_parallel { Concurrency::Parallel } else { Concurrency::Sequential };
-        let mut subtask_order = order.subtasks(concurrency);
         let ticked = around.or_else(|| is_marked_done(task).then_some(task));
-        for subtask in &task.subtasks {
-            self.add_task(subtask, phase, ticked, &mut subtask_order);
-        }
+        let parts = (!task.subtasks.is_empty()).then(|| {
+            let mut parts = order.subtasks(concurrency);
+            for subtask in &task.subtasks {
+                self.add_task(subtask, phase, ticked, &mut parts);
+            }
+            parts
+        });
         let (written, unknown) = self.read_dependencies(task, phase);
         let mut after = written.clone().unwrap_or_default();
-        let inferred = match written {
-            Some(names) if task.subtasks.is_empty() => {
+        let inferred = match (parts, written) {
+            (Some(parts), _) => order.add_parent(&id, concurrency, parts),
+            (None, Some(names)) => {
                 let all = order.add_with_dependencies(&id, concurrency, names.clone());
                 all.into_iter().skip(names.len()).collect()
             }
-            None if task.subtasks.is_empty() => {
+            (None, None) => {
                 self.uses_order = true;
                 order.add(&id, concurrency)
             }
-            _ => order.add_parent(&id, concurrency, subtask_order),
         };
         let inferred = match self.waves.as_ref().and_then(|waves| waves.before.get(&id)) {
             Some(before) => before.clone(),

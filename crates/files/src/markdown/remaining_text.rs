@@ -3,6 +3,7 @@
 //! Invariant: no line outside of the taken ranges is lost, except headings without any text below
 //! them. The work is linear in the length of the text.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::document::Document;
@@ -11,21 +12,35 @@ use super::list_markers::{strip_checkbox, strip_marker};
 /// A text that loses the ranges that are taken from it.
 pub(super) struct RemainingText<'a> {
     document: &'a Document<'a>,
-    taken: Vec<Range<usize>>,
+    /// The ends of the taken ranges by their starts. They do not overlap.
+    taken: BTreeMap<usize, usize>,
 }
 
 impl<'a> RemainingText<'a> {
     pub(super) fn new(document: &'a Document<'a>) -> Self {
-        Self { document, taken: Vec::new() }
+        Self { document, taken: BTreeMap::new() }
     }
 
     pub(super) fn take(&mut self, range: Range<usize>) {
-        self.taken.push(range);
+        let Range { mut start, mut end } = range;
+        while let Some((from, to)) = self.overlap(start..end) {
+            self.taken.remove(&from);
+            (start, end) = (start.min(from), end.max(to));
+        }
+        if start < end {
+            self.taken.insert(start, end);
+        }
+    }
+
+    /// The last taken range that overlaps with a range.
+    fn overlap(&self, range: Range<usize>) -> Option<(usize, usize)> {
+        let before = self.taken.range(..range.end).next_back();
+        before.filter(|(_, end)| **end > range.start).map(|(start, end)| (*start, *end))
     }
 
     /// Whether any part of a range was taken.
     pub(super) fn overlaps_taken(&self, range: Range<usize>) -> bool {
-        self.taken.iter().any(|taken| taken.start < range.end && range.start < taken.end)
+        self.overlap(range).is_some()
     }
 
     /// The items of a section that has no other text.
@@ -49,17 +64,15 @@ impl<'a> RemainingText<'a> {
     }
 
     /// The text that was not taken.
-    pub(super) fn into_text(mut self) -> String {
-        self.taken.sort_by_key(|range| (range.start, range.end));
+    pub(super) fn into_text(self) -> String {
+        let all: Vec<Range<usize>> = self.taken.iter().map(|(start, end)| *start..*end).collect();
         let sections = &self.document.sections;
         let mut texts: Vec<String> = Vec::new();
         let mut next = 0_usize;
         for section in sections {
             let mut text = String::new();
             let mut from = section.body;
-            while let Some(taken) =
-                self.taken.get(next).filter(|taken| taken.start < section.range.end)
-            {
+            while let Some(taken) = all.get(next).filter(|taken| taken.start < section.range.end) {
                 text.push_str(self.document.slice(from.min(taken.start)..taken.start));
                 from = from.max(taken.end);
                 // A range that reaches into the next section is handled there again.
@@ -105,9 +118,7 @@ impl<'a> RemainingText<'a> {
     }
 
     fn is_taken(&self, at: usize) -> bool {
-        let before = self.taken.partition_point(|range| range.start <= at);
-        let last = before.checked_sub(1).and_then(|last| self.taken.get(last));
-        last.is_some_and(|range| range.contains(&at))
+        self.overlaps_taken(at..at.saturating_add(1))
     }
 }
 

@@ -217,3 +217,20 @@ fn folder_of_plans_in_markdown_has_the_steps_of_each_file() {
     assert_eq!(titles(&file), ["Install", "Show", "Install", "Show"]);
     assert_eq!(file.plan.steps[2].after, [file.plan.steps[1].id.clone()]);
 }
+
+/// The order of tasks whose dependencies name nothing: each is an end of its own, and the search for those that the next
+/// one waits for was quadratic.
+#[test]
+fn tasks_with_wrong_dependencies_stay_linear() {
+    let count = 20_000;
+    let mut text = "# P\n\n".to_owned();
+    for number in 0..count {
+        let _ = writeln!(text, "- [ ] T{number:05} do (depends on T9{number:05})");
+    }
+    let file = parse("p", &text).unwrap();
+    assert_eq!(file.report.corrections.len(), count);
+    let last = format!("{text}- [ ] T99999 do\n");
+    let last = parse("p", &last).unwrap();
+    let edges: usize = last.plan.steps.iter().map(|step| step.after.len()).sum();
+    assert_eq!((edges, last.plan.barriers.len()), (count, 0));
+}
