@@ -7,6 +7,7 @@
 mod dependencies;
 mod implicit_order;
 mod kept_ids;
+mod native_fields;
 mod plan_draft;
 mod source;
 mod step_fields;
@@ -14,6 +15,7 @@ mod task_status;
 mod unique_ids;
 
 pub(super) use implicit_order::{Concurrency, ImplicitOrder};
+pub(super) use native_fields::{InRecords, NATIVE_FIELDS};
 pub(super) use plan_draft::{PlanDraft, ValidPlan, tool_extra};
 pub(super) use source::{Source, StepSource};
 pub(super) use step_fields::{StepField, range_note, signal_text, success_criterion};

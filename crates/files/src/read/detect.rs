@@ -8,14 +8,14 @@
 //!   no line that sets a field of a plan.
 //! - The rest is TOML, comma-separated values, or YAML.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::embedded;
 use super::options::ReadOptions;
 use crate::diagnostic::{ReadResult, plan_error};
 use crate::draft::PlanDraft;
 use crate::plan_file::PlanFormat;
-use crate::syntax::{Kind, Node, csv_rows, json_tree, toml_tree, yaml_tree};
+use crate::syntax::{Kind, Node, csv_rows, json_lines, json_tree, toml_tree, yaml_tree};
 use crate::{markdown, native, records};
 
 /// The supported formats, for a message about a file in no known format.
@@ -83,13 +83,8 @@ fn parse_json(name: &str, text: &str, tag: Option<&str>) -> ReadResult<PlanDraft
     let tree = match json_tree(text) {
         Ok(tree) => tree,
         Err(error) => {
-            let Some(lines) = records::json_lines(text) else { return Err(error) };
-            let lines = lines?;
-            let draft = if lines.iter().any(|(_, value)| records::is_beads_issue(value)) {
-                records::parse_beads(name, lines)
-            } else {
-                records::parse_lines(name, lines, None).ok_or(error)?
-            };
+            let Some(rows) = json_lines(text) else { return Err(error) };
+            let draft = records::parse_rows(name, rows?, None).map_err(|_| error)?;
             return reject_tag(tag, draft);
         }
     };
@@ -99,35 +94,17 @@ fn parse_json(name: &str, text: &str, tag: Option<&str>) -> ReadResult<PlanDraft
         Ok(draft) => return reject_tag(tag, draft),
         Err(tree) => tree,
     };
-    let value = records::value_of(&tree);
-    if native::is_native(&value) {
+    if native::is_native(&tree) {
         return reject_tag(tag, native::parse(tree, PlanFormat::Json)?);
     }
-    let mut draft = match parse_json_records(name, &value, &tree, tag)? {
-        Some(draft) => draft,
-        None if native::resembles_native(&value) => {
-            return reject_tag(tag, native::parse(tree, PlanFormat::Json)?);
+    match records::parse_json(name, tree, tag)? {
+        Ok(draft) if draft.plan_file.format == PlanFormat::TaskMaster => Ok(draft),
+        Ok(draft) => reject_tag(tag, draft),
+        Err(tree) if native::resembles_native(&tree) => {
+            reject_tag(tag, native::parse(tree, PlanFormat::Json)?)
         }
-        None => return Err(plan_error(format!("the JSON is not a plan: {KNOWN_FORMATS}")).into()),
-    };
-    draft.source.set_tree(tree);
-    Ok(draft)
-}
-
-/// Parses the JSON of another tool.
-fn parse_json_records(
-    name: &str,
-    value: &Value,
-    tree: &Node,
-    tag: Option<&str>,
-) -> ReadResult<Option<PlanDraft>> {
-    if let Some(issues) = records::beads_issues(value, tree) {
-        return reject_tag(tag, records::parse_beads(name, issues)).map(Some);
+        Err(_) => Err(plan_error(format!("the JSON is not a plan: {KNOWN_FORMATS}")).into()),
     }
-    if records::is_task_master(value) && !records::has_foreign_task_fields(value) {
-        return records::parse_task_master(name, value, tag).map(Some);
-    }
-    records::parse(name, value).map(|draft| reject_tag(tag, draft)).transpose()
 }
 
 /// Parses YAML: the native format, or else the list of tasks of another tool.
@@ -137,15 +114,8 @@ fn parse_yaml(name: &str, text: &str) -> ReadResult<PlanDraft> {
         Ok(draft) => return Ok(draft),
         Err(tree) => tree,
     };
-    let value = records::value_of(&tree);
-    let records = if native::is_native(&value) { None } else { records::parse(name, &value) };
-    match records {
-        Some(mut draft) => {
-            draft.source.set_tree(tree);
-            Ok(draft)
-        }
-        None => native::parse(tree, PlanFormat::Yaml),
-    }
+    let read = if native::is_native(&tree) { Err(tree) } else { records::parse(name, tree) };
+    read.or_else(|tree| native::parse(tree, PlanFormat::Yaml))
 }
 
 /// Parses YAML whose comments look like headings: all of its other lines are fields with tasks.
@@ -156,11 +126,7 @@ fn parse_commented_yaml(name: &str, text: &str) -> Option<PlanDraft> {
     if !is_field(first) {
         return None;
     }
-    let tree = yaml_tree(text).ok()?;
-    let value = records::value_of(&tree);
-    let mut draft = records::parse(name, &value)?;
-    draft.source.set_tree(tree);
-    Some(draft)
+    records::parse(name, yaml_tree(text).ok()?).ok()
 }
 
 /// Parses a plan that is embedded in a text. A native plan with an error is an error, so that its text
@@ -182,10 +148,9 @@ fn parse_embedded(name: &str, text: &str) -> ReadResult<Option<PlanDraft>> {
             Ok(draft) => draft.source.into_tree(),
             Err(tree) => Some(tree),
         };
-        let value = tree.as_ref().map(records::value_of).unwrap_or_default();
-        if let (Some(tree), Some(mut draft)) = (tree, records::parse(name, &value)) {
-            draft.source.set_tree(tree);
-            if draft.plan_file.format == PlanFormat::Records && value.get("todos").is_some() {
+        let has_todos = tree.as_ref().is_some_and(|tree| tree.field("todos").is_some());
+        if let Some(Ok(mut draft)) = tree.map(|tree| records::parse(name, tree)) {
+            if draft.plan_file.format == PlanFormat::Records && has_todos {
                 draft.plan_file.format = PlanFormat::Cursor;
             }
             markdown::report_unread(&mut draft, body, first);
@@ -197,7 +162,8 @@ fn parse_embedded(name: &str, text: &str) -> ReadResult<Option<PlanDraft>> {
     }
     let elements = embedded::task_elements(text);
     if !elements.is_empty() {
-        let mut draft = records::parse_lines(name, elements, Some(PlanFormat::Gsd));
+        let elements = Node::list_of(elements);
+        let mut draft = records::parse_rows(name, elements, Some(PlanFormat::Gsd)).ok();
         let front = front.and_then(|(front, _)| yaml_tree(front).ok()).map(|tree| tree.value());
         if let (Some(draft), Some(Value::Object(front))) = (&mut draft, front) {
             draft.diagnostics.extend(records::problems_of_fields(&front, 1));
@@ -207,7 +173,8 @@ fn parse_embedded(name: &str, text: &str) -> ReadResult<Option<PlanDraft>> {
     }
     let records = embedded::drawn_records(text);
     if !records.is_empty() {
-        return Ok(records::parse_lines(name, records, Some(PlanFormat::Records)));
+        let records = Node::list_of(records);
+        return Ok(records::parse_rows(name, records, Some(PlanFormat::Records)).ok());
     }
     if markdown::has_checkboxes(text) {
         return Ok(None);
@@ -238,9 +205,9 @@ fn parse_embedded(name: &str, text: &str) -> ReadResult<Option<PlanDraft>> {
 
 /// Whether a JSON text has a list of native steps.
 fn is_native_json(text: &str) -> bool {
-    let has_steps = |value: &Value| value.get("steps").is_some_and(Value::is_array);
-    let value = json_tree(text).map(|tree| tree.value());
-    value.is_ok_and(|value| has_steps(&value) && native::is_native(&value))
+    let has_steps =
+        |tree: &Node| tree.field("steps").is_some_and(|steps| matches!(steps.kind, Kind::List(_)));
+    json_tree(text).is_ok_and(|tree| has_steps(&tree) && native::is_native(&tree))
 }
 
 /// Parses the tasks of a TOML text. A name that is given twice is an error; other text is no TOML.
@@ -254,51 +221,28 @@ fn parse_toml_tasks(name: &str, text: &str) -> ReadResult<Option<PlanDraft>> {
         Err(error) if error.is_name_twice() => return Err(error),
         Err(_) => return Ok(None),
     };
-    let value = records::value_of(&tree);
-    let Some(mut draft) = records::parse(name, &value) else { return Ok(None) };
-    draft.source.set_tree(tree);
-    let is_formula = value.get("formula").is_some();
+    let is_formula = tree.field("formula").is_some();
+    let Ok(mut draft) = records::parse(name, tree) else { return Ok(None) };
     draft.plan_file.format = if is_formula { PlanFormat::BeadsFormula } else { PlanFormat::Toml };
     Ok(Some(draft))
 }
 
 /// Parses comma-separated values with a header.
 fn parse_csv(name: &str, text: &str) -> Option<PlanDraft> {
-    records::parse_lines(name, objects(csv_rows(text)?)?, Some(PlanFormat::Csv))
+    records::parse_rows(name, Node::rows(csv_rows(text)?)?, Some(PlanFormat::Csv)).ok()
 }
 
 /// Parses the first table of a Markdown text that has tasks.
 fn parse_table(name: &str, text: &str) -> Option<PlanDraft> {
     let tables = markdown::tables(text);
-    let found = tables.into_iter().filter_map(objects);
+    let found = tables.into_iter().filter_map(Node::rows);
     let mut drafts =
-        found.filter_map(|rows| records::parse_lines(name, rows, Some(PlanFormat::Table)));
+        found.filter_map(|rows| records::parse_rows(name, rows, Some(PlanFormat::Table)).ok());
     let mut draft = drafts.next()?;
     if draft.plan_file.plan.title.is_empty() {
         draft.plan_file.plan.title = markdown::first_title(text);
     }
     Some(draft)
-}
-
-/// The rows of a table as objects with the names in the first row.
-fn objects(rows: Vec<(u64, Vec<String>)>) -> Option<Vec<(u64, Value)>> {
-    let mut rows = rows.into_iter();
-    let (_, names) = rows.next()?;
-    let object = |(line, row): (u64, Vec<String>)| {
-        let fields =
-            names.iter().zip(row).filter(|(name, value)| !name.is_empty() && !value.is_empty());
-        let mut object: Map<String, Value> = Map::new();
-        for (name, value) in fields {
-            // A column that is there several times is a list.
-            match object.get_mut(name) {
-                Some(Value::Array(values)) => values.push(Value::String(value)),
-                Some(first) => *first = Value::Array(vec![first.take(), Value::String(value)]),
-                None => drop(object.insert(name.clone(), Value::String(value))),
-            }
-        }
-        (line, Value::Object(object))
-    };
-    Some(rows.map(object).collect())
 }
 
 /// Whether any line begins like a YAML field. Other texts are not YAML plans.

@@ -10,7 +10,7 @@ use super::folder::{Folder, read_folder};
 use super::options::ReadOptions;
 use crate::diagnostic::{Diagnostic, ReadError, ReadResult, Severity, plan_error};
 use crate::draft::ValidPlan;
-use crate::plan_file::{PlanFile, PlanFormat};
+use crate::plan_file::PlanFile;
 use crate::read_report::PartKind;
 use crate::records;
 use crate::syntax::{is_blank, read_text, read_text_from, without_byte_order_mark};
@@ -149,25 +149,12 @@ fn validated(name: &str, text: &str, options: &ReadOptions) -> ReadResult<ValidP
 /// Reads a folder with a file for each task.
 fn validated_folder(path: &Path, options: &ReadOptions) -> Result<ReadResult<ValidPlan>> {
     let name = file_name(path);
-    let no_plan = || plan_error("the files of the folder have no tasks").at_path(path);
-    let mut draft = match read_folder(path)? {
-        Folder::Issues(issues) => records::parse_beads(&name, issues),
-        Folder::Gsd { records, unread } => {
-            let format = Some(PlanFormat::Gsd);
-            let mut draft = records::parse_lines(&name, records, format).ok_or_else(no_plan)?;
-            if unread > 0 {
-                draft.add_unread(PartKind::Record, unread, "", None);
-            }
-            draft
-        }
-        Folder::Records { records, unread } => {
-            let mut draft = records::parse_lines(&name, records, None).ok_or_else(no_plan)?;
-            if unread > 0 {
-                draft.add_unread(PartKind::Record, unread, "", None);
-            }
-            draft
-        }
-    };
+    let Folder { rows, format, unread } = read_folder(path)?;
+    let no_plan = |_| plan_error("the files of the folder have no tasks").at_path(path);
+    let mut draft = records::parse_rows(&name, rows, format).map_err(no_plan)?;
+    if unread > 0 {
+        draft.add_unread(PartKind::Record, unread, "", None);
+    }
     draft.drop_dependencies(&options.drop_dependencies);
     draft.read_commands(options.programs.as_ref());
     Ok(draft.validate())

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::embedded::{front_matter, task_elements};
 use crate::diagnostic::plan_error;
-use crate::syntax::{read_text, without_byte_order_mark, yaml_tree};
+use crate::plan_file::PlanFormat;
+use crate::syntax::{Node, read_text, without_byte_order_mark, yaml_tree};
 use crate::{markdown, records};
 use plan_ledger::plan::Step;
 use plan_ledger::{Error, Result};
@@ -17,13 +18,13 @@ use plan_ledger::{Error, Result};
 const FILES_MAX: usize = 100_000;
 
 /// The content of a folder.
-pub(super) enum Folder {
-    /// A record for each file.
-    Records { records: Vec<(u64, Value)>, unread: usize },
-    /// Issues of beads, each with its line.
-    Issues(Vec<(u64, Value)>),
-    /// The tasks of GSD plans, in order, with the dependencies that the plans state.
-    Gsd { records: Vec<(u64, Value)>, unread: usize },
+pub(super) struct Folder {
+    /// A row for each task, in order.
+    pub(super) rows: Node,
+    /// The form, if the rows do not show it.
+    pub(super) format: Option<PlanFormat>,
+    /// How many files have no task.
+    pub(super) unread: usize,
 }
 
 /// Reads the tasks of a folder, or of the folder `tasks` in it.
@@ -31,13 +32,15 @@ pub(super) fn read_folder(path: &Path) -> Result<Folder> {
     if let Some(plans) = gsd_plans(path)? {
         let (records, unread) = gsd_tasks(&plans)?;
         if !records.is_empty() {
-            return Ok(Folder::Gsd { records, unread });
+            let format = Some(PlanFormat::Gsd);
+            return Ok(Folder { rows: Node::list_of(records), format, unread });
         }
     }
     let inner = path.join("tasks");
     let path = if inner.is_dir() { inner.as_path() } else { path };
     if path.join("issues.jsonl").is_file() {
-        return read_issues(path).map(Folder::Issues);
+        let (rows, format) = (Node::list_of(read_issues(path)?), Some(PlanFormat::Beads));
+        return Ok(Folder { rows, format, unread: 0 });
     }
     let (mut records, mut unread) = (Vec::new(), 0_usize);
     for file in files(path)? {
@@ -58,7 +61,7 @@ pub(super) fn read_folder(path: &Path) -> Result<Folder> {
                        Markdown files with fields between `---` lines";
         return Err(plan_error(message).at_path(path));
     }
-    Ok(Folder::Records { records, unread })
+    Ok(Folder { rows: Node::list_of(records), format: None, unread })
 }
 
 /// The files of a folder, in the order of the numbers in their names.

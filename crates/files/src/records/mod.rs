@@ -1,6 +1,7 @@
 //! Task records: the files of task-master, beads, Ralph and other tools, and any other list of
 //! tasks in JSON, JSON Lines, YAML, TOML, comma-separated values or a table.
 //!
+//! Every form gives a tree, whose list of tasks is found by its content, or whose items are rows.
 //! One reader takes the fields that it knows, in all of their spellings, and keeps the rest in
 //! `extra`. A tool that differs is a row of [`mapping`]. Statuses are kept beside the plan.
 //! `format/plan-files.md` has the complete mapping.
@@ -29,37 +30,70 @@ use super::syntax::Node;
 use header::Header;
 use mapping::Order;
 
-pub(super) use beads::json_lines;
-pub(super) use list_finder::has_foreign_task_fields;
 pub(super) use must_read::{MeantLabel, Owner, RefusedWhere, meant_label};
 pub(super) use native_fields::problems_of_fields;
-pub(super) use tagged::is_task_master;
 pub(super) use values::value_of;
 
-/// Reads a value that has a list of tasks, as text of a JSON file or of another form.
-pub(super) fn parse(name: &str, value: &Value) -> Option<PlanDraft> {
-    let found = list_finder::find(value, false)?;
-    Some(read(name, value, found, None, None))
+/// Reads a tree that has a list of tasks; gives it back if it has none.
+pub(super) fn parse(name: &str, tree: Node) -> Result<PlanDraft, Node> {
+    let value = value_of(&tree);
+    let draft = list_finder::find(&value, false).map(|found| read(name, &value, found, None, None));
+    placed(draft, tree)
 }
 
-/// Reads a list of tasks with a line for each entry. `format` is that of the file, if the records
-/// do not show it.
-pub(super) fn parse_lines(
+/// Reads a tree of JSON: the issues of beads, a task-master file, or another list of tasks.
+pub(super) fn parse_json(
     name: &str,
-    lines: Vec<(u64, Value)>,
+    tree: Node,
+    tag: Option<&str>,
+) -> ReadResult<Result<PlanDraft, Node>> {
+    let value = value_of(&tree);
+    if beads::is_issues(&value) {
+        let is_list = value.is_array();
+        let issues = if is_list { tree } else { Node::list(vec![tree]) };
+        return Ok(parse_rows(name, issues, Some(PlanFormat::Beads)));
+    }
+    if tagged::is_task_master(&value) && !list_finder::has_foreign_task_fields(&value) {
+        let draft = parse_task_master(name, &value, tag)?;
+        return Ok(placed(Some(draft), tree));
+    }
+    Ok(parse(name, tree))
+}
+
+/// Reads rows: lines of JSON Lines, rows of a table, elements, files of a folder. `format` is that of the file, if the
+/// rows do not show it.
+pub(super) fn parse_rows(
+    name: &str,
+    rows: Node,
     format: Option<PlanFormat>,
-) -> Option<PlanDraft> {
-    let (lines, values): (Vec<u64>, Vec<Value>) = lines.into_iter().unzip();
-    let value = Value::Array(values);
-    let found = list_finder::find(&value, true).filter(|found| found.path.is_empty())?;
-    Some(read(name, &value, found, Some(&lines), format))
+) -> Result<PlanDraft, Node> {
+    let value = value_of(&rows);
+    let has_issue = || value.as_array().into_iter().flatten().any(beads::is_issue);
+    if format == Some(PlanFormat::Beads) || format.is_none() && has_issue() {
+        let draft = parse_beads(name, &rows, value);
+        return placed(Some(draft), rows);
+    }
+    let found = list_finder::find(&value, true).filter(|found| found.path.is_empty());
+    let draft = found.map(|found| read(name, &value, found, Some(&rows), format));
+    placed(draft, rows)
+}
+
+/// A draft with the tree in which its places are; without a draft, the tree.
+fn placed(draft: Option<PlanDraft>, tree: Node) -> Result<PlanDraft, Node> {
+    match draft {
+        Some(mut draft) => {
+            draft.source.set_tree(tree);
+            Ok(draft)
+        }
+        None => Err(tree),
+    }
 }
 
 fn read(
     name: &str,
     value: &Value,
     found: list_finder::FoundList<'_>,
-    lines: Option<&[u64]>,
+    rows: Option<&Node>,
     format: Option<PlanFormat>,
 ) -> PlanDraft {
     let records: Vec<Value> = found
@@ -70,7 +104,7 @@ fn read(
         .collect();
     let mapping = mapping::of_records(&records.iter().collect::<Vec<_>>(), &found.key);
     let header = Header::read(value, &found, mapping);
-    let mut draft = reader::read_tasks(name, mapping, found, lines);
+    let mut draft = reader::read_tasks(name, mapping, found, rows);
     header.apply(&mut draft);
     if let (Some(format), Order::Field(_)) = (format, mapping.order) {
         draft.plan_file.format = format;
@@ -78,40 +112,27 @@ fn read(
     draft
 }
 
-/// Reads the issues of beads, each with its line.
-pub(super) fn parse_beads(name: &str, issues: Vec<(u64, Value)>) -> PlanDraft {
-    let (mut lines, mut values, mut others) = (Vec::new(), Vec::new(), Vec::new());
-    for (line, value) in issues {
-        if value.is_object() && (value.get("title").is_some() || beads::is_issue(&value)) {
-            lines.push(line);
-            values.push(value);
-        } else {
-            others.push((line, value));
-        }
-    }
+/// Reads the issues of beads. Rows that are none are kept.
+fn parse_beads(name: &str, rows: &Node, value: Value) -> PlanDraft {
+    let values = if let Value::Array(values) = value { values } else { Vec::new() };
+    let is_issue = |value: &Value| {
+        value.is_object() && (value.get("title").is_some() || beads::is_issue(value))
+    };
+    let (issues, others): (Vec<_>, Vec<_>) =
+        rows.items().iter().zip(values).partition(|(_, value)| is_issue(value));
+    let (nodes, values): (Vec<Node>, Vec<Value>) =
+        issues.into_iter().map(|(node, value)| (node.clone(), value)).unzip();
     let list = Value::Array(values);
     let found = list_finder::read_all(&list, true);
-    let mut draft = reader::read_tasks(name, &mapping::BEADS, found, Some(&lines));
-    beads::keep_others(&mut draft, others);
+    let rows = Node::list(nodes);
+    let mut draft = reader::read_tasks(name, &mapping::BEADS, found, Some(&rows));
+    let others = others.into_iter().map(|(node, value)| (node.place.line, value));
+    beads::keep_others(&mut draft, others.collect());
     draft
 }
 
-/// The issues of beads in a JSON value, each with its line.
-pub(super) fn beads_issues(value: &Value, tree: &Node) -> Option<Vec<(u64, Value)>> {
-    beads::issues(value, tree)
-}
-
-/// Whether a line of JSON Lines is an issue of beads.
-pub(super) fn is_beads_issue(value: &Value) -> bool {
-    beads::is_issue(value)
-}
-
 /// Reads a task-master file: the plan of one tag.
-pub(super) fn parse_task_master(
-    name: &str,
-    value: &Value,
-    tag: Option<&str>,
-) -> ReadResult<PlanDraft> {
+fn parse_task_master(name: &str, value: &Value, tag: Option<&str>) -> ReadResult<PlanDraft> {
     let (tag, body) = tagged::select_tag(value, tag)?;
     let mapping = &mapping::TASK_MASTER;
     let empty = Value::Array(Vec::new());

@@ -14,6 +14,7 @@ use super::field_words::{
 };
 use super::list_finder::is_list;
 use super::record_fields::{is_same_name, plain_name};
+use crate::draft::{InRecords, NATIVE_FIELDS};
 
 /// A field that cannot be read: its path below the record, and why.
 pub(super) type Unread = (String, String);
@@ -165,12 +166,6 @@ const STEP_FORMS: &[Form] = &[
     (TESTS, Refused::Program, CRITERION),
     (&["success", "successSignal"], Refused::Command, CRITERION),
     (&["cel"], Refused::Filled, CRITERION),
-    (&["onFalse"], Refused::Filled, "`on_false: skip`, or `wait`, `fail`, `abort`"),
-    (&["failureHints"], Refused::Filled, "`failure_hints: {timeout: transient}`"),
-    (&["optionalOutputs"], Refused::Filled, "`optional_outputs: [name]`"),
-    (&["repeatLimit"], Refused::Filled, "`repeat_limit: 50`"),
-    (&["leaseSeconds"], Refused::Filled, "`lease_seconds: 900`"),
-    (&["costEstimate"], Refused::Filled, "`cost_estimate: {money_micros: 250000}`"),
     (&["deadline"], Refused::NoText, SECONDS),
     (&["concurrency", "parallelism"], Refused::NoText, TAG_CAPS),
     (RULE_NAMES, Refused::Filled, PLAN_RULES),
@@ -436,6 +431,10 @@ fn form_of(name: &str, value: &Value, owner: Owner, search: Search) -> Option<&'
     }
     if let Some((_, refused, form)) = listed(name, forms) {
         return (!is_empty(value) && is_refused(*refused, value)).then_some(*form);
+    }
+    let native = NATIVE_FIELDS.iter().find(|(known, _)| is_same_name(known, name));
+    if let (Owner::Step, Some((_, InRecords::Only(form)))) = (owner, native) {
+        return (!is_empty(value)).then_some(*form);
     }
     let is_named = is_one_of(name, CRITERIA) && !is_empty(value);
     let meaning = is_named.then_some(Meaning::Criterion).or_else(|| meaning_by_words(name, value));

@@ -14,33 +14,18 @@ use super::field_words::{Meaning, is_command_list, is_structured};
 use super::must_read::{CRITERION, TESTS, Unread, meaning_by_words, unread_kept_fields};
 use super::record_fields::{RecordFields, is_same_name, strip_checkbox, text_list};
 use crate::diagnostic::{Diagnostic, Severity};
+use crate::draft::{InRecords, NATIVE_FIELDS};
 use crate::syntax::list_for_object;
 use plan_ledger::plan::{Criterion, Plan, Step};
-
-/// Fields of a native step whose native form takes precedence over the words of other tools.
-const STEP_FIELDS: &[&str] = &[
-    "command",
-    "probe",
-    "gate",
-    "retry",
-    "fallback",
-    "on_false",
-    "failure_hints",
-    "optional_outputs",
-    "timeout_seconds",
-    "estimate_seconds",
-    "repeat_limit",
-    "lease_seconds",
-    "cost_estimate",
-    "cost_limit",
-];
 
 /// Fields of a native plan that a list of tasks may have beside it.
 const PLAN_FIELDS: &[&str] = &["budget", "caps", "owners", "failure", "defaults", "gate"];
 
 /// Takes the fields of a step that have their native form.
 pub(super) fn read_step(step: &mut Step, fields: &mut RecordFields) {
-    read(step, fields, STEP_FIELDS);
+    let is_read =
+        |(name, place): &(&'static str, InRecords)| (*place != InRecords::No).then_some(*name);
+    read(step, fields, &NATIVE_FIELDS.iter().filter_map(is_read).collect::<Vec<_>>());
 }
 
 /// Takes the fields of a plan that have their native form.

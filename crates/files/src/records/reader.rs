@@ -30,19 +30,20 @@ use crate::draft::{
 };
 use crate::plan_file::{PlanFormat, StatedCommand};
 use crate::read_report::{CorrectionKind, OPTIONAL_TAG, PartKind};
+use crate::syntax::Node;
 use plan_ledger::plan::{Criterion, Gate, Phase, Step};
 
-/// Reads the tasks of a list. `lines` has the line of each entry if the list is not a JSON text.
+/// Reads the tasks of a list. `rows` are its entries if each is on a line of its own.
 pub(super) fn read_tasks(
     name: &str,
     mapping: &'static Mapping,
     found: FoundList<'_>,
-    lines: Option<&[u64]>,
+    rows: Option<&Node>,
 ) -> PlanDraft {
     let mut reader = RecordReader {
         name,
         mapping,
-        lines,
+        rows,
         draft: PlanDraft::new(mapping.format),
         tasks: Vec::new(),
         index: BTreeMap::new(),
@@ -74,7 +75,7 @@ struct RecordReader<'a> {
     /// The name of the file.
     name: &'a str,
     mapping: &'static Mapping,
-    lines: Option<&'a [u64]>,
+    rows: Option<&'a Node>,
     draft: PlanDraft,
     tasks: Vec<Task<'a>>,
     /// The tasks by each name that a dependency may use, and the rank of such a name.
@@ -117,7 +118,7 @@ impl<'a> RecordReader<'a> {
         for record in records {
             self.add_task(record, 0);
         }
-        if is_stated && self.lines.is_some() {
+        if is_stated && self.rows.is_some() {
             // The lines of such a file move while the tool writes it.
             self.tasks.sort_by_cached_key(|task| (created(&task.fields), natural(&task.id)));
         }
@@ -126,10 +127,10 @@ impl<'a> RecordReader<'a> {
         self.write(has_dependencies);
     }
 
-    /// The line of an entry of a list that is not a JSON text.
+    /// The line of a row.
     fn line(&self, path: &str) -> Option<u64> {
         let index = path.strip_prefix('[')?.split(']').next()?.parse::<usize>().ok()?;
-        self.lines?.get(index).copied()
+        Some(self.rows?.items().get(index)?.place.line)
     }
 
     /// Adds a record after its subtasks.
@@ -564,7 +565,7 @@ impl<'a> RecordReader<'a> {
         unread.extend(unread_step_fields(fields.left()));
         self.draft.add_kept(fields.left());
         let is_empty = step.title.is_empty() && step.goal.is_empty() && step.acceptance.is_empty();
-        if self.lines.is_some() && is_empty && step.command.is_none() {
+        if self.rows.is_some() && is_empty && step.command.is_none() {
             let unused = fields.left().keys().map(|name| format!("`{}`", name.escape_debug()));
             let unused = unused.collect::<Vec<_>>().join(", ");
             let message = match unused.as_str() {

@@ -13,13 +13,35 @@ pub(crate) fn json_tree(text: &str) -> ReadResult<Node> {
 }
 
 /// The tree of a JSON text that begins on a line of its file.
-pub(crate) fn json_tree_at(text: &str, line: u64) -> ReadResult<Node> {
+fn json_tree_at(text: &str, line: u64) -> ReadResult<Node> {
     // The check also limits the nesting.
     serde_json::from_str::<Value>(text).map_err(|error| {
         let inner = u64::try_from(error.line()).unwrap_or(u64::MAX).saturating_sub(1);
         json_error_at(line.saturating_add(inner), &error)
     })?;
     Scanner { rest: text, place: Place { line, column: 1 } }.value()
+}
+
+/// The tree of JSON Lines: a list of objects. `None` if the first line is not a JSON object; an error if a later line
+/// is not.
+pub(crate) fn json_lines(text: &str) -> Option<ReadResult<Node>> {
+    let mut items = Vec::new();
+    for (line, content) in (1_u64..).zip(text.lines()) {
+        if content.trim().is_empty() {
+            continue;
+        }
+        match json_tree_at(content, line) {
+            Ok(tree) if matches!(tree.kind, Kind::Map(_)) => items.push(tree),
+            Err(error) if error.is_name_twice() => return Some(Err(error)),
+            Ok(_) | Err(_) if items.is_empty() => return None,
+            Ok(_) => {
+                let text = "expected an issue: one JSON object on each line";
+                return Some(Err(ReadError::at(line, 1, text)));
+            }
+            Err(error) => return Some(Err(error)),
+        }
+    }
+    Some(Ok(Node::list(items)))
 }
 
 /// A scan over well-formed JSON. It checks nothing.

@@ -13,8 +13,8 @@ mod typed;
 mod yaml;
 
 pub(super) use csv::csv_rows;
+pub(super) use json::{json_lines, json_tree};
 pub use json::{json_problem, list_for_object};
-pub(super) use json::{json_tree, json_tree_at};
 pub(super) use messages::plain_message;
 pub use text::FILE_BYTES_MAX;
 pub(super) use text::{is_blank, read_text, read_text_from, without_byte_order_mark};

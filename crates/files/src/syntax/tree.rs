@@ -67,6 +67,53 @@ impl Node {
         Ok(Self { place, kind: Kind::Map(fields) })
     }
 
+    /// A list of values that begins on the line of the first one.
+    pub(crate) fn list(items: Vec<Self>) -> Self {
+        let place = items.first().map_or(Place { line: 1, column: 1 }, |item| item.place);
+        Self { place, kind: Kind::List(items) }
+    }
+
+    /// The rows of a table as objects with the names in the first row; `None` without rows. A column that is there
+    /// several times is a list.
+    pub(crate) fn rows(rows: Vec<(u64, Vec<String>)>) -> Option<Self> {
+        let mut rows = rows.into_iter();
+        let (_, names) = rows.next()?;
+        let object = |(line, row): (u64, Vec<String>)| {
+            let place = Place { line, column: 1 };
+            let text = |text: String| Self { place, kind: Kind::Text(text) };
+            let mut fields: Vec<Field> = Vec::new();
+            let cells = names.iter().zip(row);
+            for (name, cell) in cells.filter(|(name, cell)| !name.is_empty() && !cell.is_empty()) {
+                let known = fields.iter_mut().find(|field| field.name == *name);
+                match known.map(|field| &mut field.value.kind) {
+                    Some(Kind::List(cells)) => cells.push(text(cell)),
+                    Some(first) => {
+                        let before = std::mem::replace(first, Kind::List(Vec::new()));
+                        *first = Kind::List(vec![Self { place, kind: before }, text(cell)]);
+                    }
+                    None => {
+                        let value = text(cell);
+                        fields.push(Field { name: name.clone(), place, value });
+                    }
+                }
+            }
+            Self { place, kind: Kind::Map(fields) }
+        };
+        let rows: Vec<Self> = rows.map(object).collect();
+        (!rows.is_empty()).then(|| Self::list(rows))
+    }
+
+    /// A list of values, each on a line of its file.
+    pub(crate) fn list_of(values: Vec<(u64, Value)>) -> Self {
+        let item = |(line, value): (u64, Value)| Self::of_value(&value, Place { line, column: 1 });
+        Self::list(values.into_iter().map(item).collect())
+    }
+
+    /// The items of a list.
+    pub(crate) fn items(&self) -> &[Self] {
+        if let Kind::List(items) = &self.kind { items } else { &[] }
+    }
+
     /// The value as JSON. A text stays a text; other scalars have the type that the form gives them.
     pub(crate) fn value(&self) -> Value {
         match &self.kind {
