@@ -134,19 +134,28 @@ const SAME_MAX: usize = 3;
 /// How much of a source line is shown, in characters.
 const SHOWN_MAX: usize = 96;
 
+/// The lines of a file, each with whether its characters are bytes, so that a part is found at once.
+fn source_lines(text: &str) -> Vec<(&str, bool)> {
+    text.lines().map(|line| (line, line.is_ascii())).collect()
+}
+
 /// The source line of an error or warning, and a caret below its column. Empty without a line.
-fn source_of(text: &str, diagnostic: &Diagnostic) -> String {
+fn source_of(lines: &[(&str, bool)], diagnostic: &Diagnostic) -> String {
     let place = |number: u64| usize::try_from(number).ok()?.checked_sub(1);
-    let found = diagnostic.line.and_then(place).and_then(|index| text.lines().nth(index));
-    let (Some(number), Some(line)) = (diagnostic.line, found) else { return String::new() };
+    let found = diagnostic.line.and_then(place).and_then(|index| lines.get(index).copied());
+    let (Some(number), Some((line, is_ascii))) = (diagnostic.line, found) else {
+        return String::new();
+    };
     if diagnostic.severity == Severity::Note {
         return String::new();
     }
     let column = diagnostic.column.and_then(place);
     // A long line is shown around its column.
     let start = column.unwrap_or(0).saturating_sub(SHOWN_MAX / 2);
-    let cut = |range: (usize, usize)| {
-        let shown: String = line.chars().skip(range.0).take(range.1).collect();
+    let cut = |(start, length): (usize, usize)| {
+        let line = if is_ascii { line.get(start..).unwrap_or_default() } else { line };
+        let skipped = if is_ascii { 0 } else { start };
+        let shown: String = line.chars().skip(skipped).take(length).collect();
         escape_control(&shown.replace('\t', " "))
     };
     let margin = " ".repeat(number.to_string().len());
@@ -164,6 +173,7 @@ fn lines_of(file: &Path, diagnostics: &[Diagnostic]) -> Vec<String> {
     let is_shown = !diagnostics.is_empty() && file.is_file();
     let text = if is_shown { std::fs::read_to_string(file) } else { Ok(String::new()) };
     let text = text.unwrap_or_default();
+    let source = source_lines(&text);
     let key = |diagnostic: &Diagnostic| {
         let field = diagnostic.place.rsplit_once(").").map_or("", |(_, field)| field).to_owned();
         (diagnostic.severity, field, diagnostic.message.clone())
@@ -196,7 +206,7 @@ fn lines_of(file: &Path, diagnostics: &[Diagnostic]) -> Vec<String> {
         } else {
             format!("{place}: {word}: {}: {message}\n", diagnostic.place)
         };
-        found.push_str(&source_of(&text, diagnostic));
+        found.push_str(&source_of(&source, diagnostic));
         lines.push(found);
     }
     lines
