@@ -87,6 +87,8 @@ pub use event::table::{StepEvent, StepRecord};
 pub use execute::execute;
 pub use explain::explain;
 pub use explain::explanation::{Explanation, StepReasons};
+#[doc(hidden)]
+pub use explain::reason::ProposedVersion;
 pub use explain::reason::{BlockReason, BlockingAttempt, BlockingBarrier, BudgetShortage};
 pub use explain::text::ExplanationLine;
 pub use model::budget::{Budget, BudgetPart, Cost, Limits};

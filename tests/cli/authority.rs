@@ -452,7 +452,6 @@ fn direction_marks_are_escaped_in_every_output() {
         "inspect records",
         "inspect records --json",
         "status --view operator",
-        "inspect history one",
         "inspect plan",
         "inspect timeline plan",
         "inspect graph plan",

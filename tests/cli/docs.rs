@@ -270,6 +270,8 @@ fn without_varying(line: &str) -> String {
             (r"\b[0-9a-f]{8,}\b", "HASH"),
             (r"\b(?:\d+(?:\.\d+)?|[TN]) ?(?:us|ms|s|min|m|h)\b", "T"),
             (r"(?:T )+T", "T"),
+            // A short time between two records is not shown.
+            (r" *\+T$", ""),
             (r"\b\d{3,}\b", "N"),
             // The bars of a timeline depend on how long each attempt took.
             (r"\|.*\|.*$", "|"),

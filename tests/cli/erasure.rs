@@ -155,9 +155,13 @@ steps:
     assert!(files_with_needle(&place.path(".ledger")).is_empty());
     place.ledger("verify .ledger --level replay").code(0);
     drop(states);
-    for line in
-        ["inspect .ledger records --json", "inspect .ledger history", "status", "next", "questions"]
-    {
+    for line in [
+        "inspect .ledger records --json",
+        "inspect .ledger step plan check",
+        "status",
+        "next",
+        "questions",
+    ] {
         let shown = place.ledger(line);
         assert!(!shown.out.contains(NEEDLE) && !shown.err.contains(NEEDLE), "{line}");
     }

@@ -39,7 +39,6 @@ pub(crate) fn commands(run: &str) -> Vec<Vec<String>> {
         "runs RUN",
         "why RUN #2",
         "why RUN #2 --at 9",
-        "history RUN #2",
         "step RUN #2",
         "timeline RUN",
         "graph RUN",
@@ -58,7 +57,7 @@ pub(crate) fn commands(run: &str) -> Vec<Vec<String>> {
 }
 
 /// Those that answer whatever is damaged.
-const TOLERANT: usize = 24;
+const TOLERANT: usize = 23;
 
 fn refs(words: &[String]) -> Vec<&str> {
     words.iter().map(String::as_str).collect()
@@ -202,7 +201,7 @@ fn wrong_questions_are_answered_with_what_there_is() {
     wrong(&["plan", "--diff", "1", "9"], "no version 9");
     wrong(&["variables", "--history", "binari"], "never set binari; did you mean binary?");
     wrong(&["why", "small", "flakky"], "has no step flakky (it has 6); did you mean `flaky`?");
-    wrong(&["history", "small", "#9"], "no step #9");
+    wrong(&["history", "small", "#9"], "use `ledger inspect step");
     wrong(&["runs", "--at", "900"], "expected a record up to");
     wrong(&["diff", "1", "900"], "expected a record up to");
     wrong(&["diff", "1", "small"], "expected two records, or two runs");
@@ -221,14 +220,14 @@ fn a_run_is_guessed_only_where_there_is_one() {
     let both = look(&place.dir, &["queue"]);
     assert_eq!(both.code, 2);
     assert!(both.err.contains("2 runs are active: small, second"), "{both:?}");
-    for command in ["step", "why", "history"] {
+    for command in ["step", "why"] {
         let both = look(&place.dir, &[command, "flaky"]);
         assert!(both.code == 2 && both.err.contains("2 runs are active"), "{both:?}");
     }
     let token = dispatch(&ledger, second);
     ledger.record_receipt(token, Receipt::default()).unwrap();
     look(&place.dir, &["queue"]).has("queue of run small (1): waiting for people: 2 items");
-    for command in ["step", "why", "history"] {
+    for command in ["step", "why"] {
         let named = look(&place.dir, &[command, "small", "flaky", "--json"]);
         assert_eq!(look(&place.dir, &[command, "flaky", "--json"]).out, named.out);
     }
@@ -372,7 +371,7 @@ fn a_pruned_log_says_from_where_on_it_can_answer() {
     let first = end["first_seq"].as_u64().unwrap();
     assert!(first > 10, "{end}");
     let since = format!("the log begins at record {first}");
-    for command in ["timeline old", "cost old", "history old s1", "variables new --history v"] {
+    for command in ["timeline old", "cost old", "step old s1", "variables new --history v"] {
         let args: Vec<&str> = command.split(' ').collect();
         let look = look(&place.dir, &args);
         assert_eq!(look.code, 0, "{look:?}");

@@ -166,16 +166,15 @@ fn histories_are_the_records_of_their_steps() {
     };
     for number in 1..=6 {
         let step = format!("#{number}");
-        for command in ["history", "step"] {
-            let told = look(&place.dir, &[command, "small", &step, "--json"]).of_type("record");
-            let told: Vec<Value> = told.iter().map(|record| record["seq"].clone()).collect();
-            assert_eq!(told, of_step(number), "{command} of {number}");
-        }
+        let told = look(&place.dir, &["step", "small", &step, "--json"]).of_type("record");
+        let told: Vec<Value> = told.iter().map(|record| record["seq"].clone()).collect();
+        assert_eq!(told, of_step(number), "step {number}");
     }
     assert!(of_step(2).len() > 4);
-    let before = look(&place.dir, &["history", "small", "#1", "--at", "8", "--json"]);
+    let before = look(&place.dir, &["step", "small", "#1", "--at", "8", "--json"]);
     assert!(before.of_type("record").iter().all(|record| record["seq"].as_u64() <= Some(8)));
-    look(&place.dir, &["history", "small", "#1"]).has("@6 failed (transient): no space left");
+    look(&place.dir, &["step", "small", "#1"])
+        .has("@6 receipt: failed (transient): no space left  +1s");
 }
 
 /// Goal: two runs are compared where they part; runs may be named by numbers.

@@ -586,7 +586,7 @@ fn operator_tools_plan_answer_and_control() {
     for what in ["queue", "variables", "questions", "records", "plan"] {
         client.call("ledger_show", &json!({ "what": what }));
     }
-    for what in ["step", "why", "history"] {
+    for what in ["step", "why"] {
         client.call("ledger_show", &json!({ "what": what, "id": "build" }));
     }
     control(&mut client, json!({ "action": "cancel", "reason": "enough" }));
@@ -1002,10 +1002,9 @@ fn answers_have_no_command_of_a_person() {
     for role in ["viewer", "worker", "operator"] {
         let mut client = Client::of_session(&place, &["--role", role, "--run", "plan"]);
         let mut texts = vec![client.call_any("ledger_status", &json!({})).to_string()];
-        for what in ["step", "why", "history", "plan", "queue", "variables", "questions", "records"]
-        {
+        for what in ["step", "why", "plan", "queue", "variables", "questions", "records"] {
             let ids: &[&str] = match what {
-                "step" | "why" | "history" => &["judged", "gated", "broken", "once", "called"],
+                "step" | "why" => &["judged", "gated", "broken", "once", "called"],
                 _ => &[""],
             };
             for id in ids {

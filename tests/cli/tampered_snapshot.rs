@@ -64,7 +64,6 @@ const COMMANDS: &[&str] = &[
     "inspect .ledger metrics plan",
     "status .ledger --view operator",
     "inspect .ledger why plan b",
-    "inspect .ledger history plan a",
     "inspect .ledger timeline plan",
     "inspect .ledger graph plan",
     "inspect .ledger progress plan",

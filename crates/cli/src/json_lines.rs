@@ -29,8 +29,9 @@ use crate::json::JsonLine;
 #[cfg(test)]
 use crate::json::event_definition;
 use crate::options::plan_file::ReadLine;
-use crate::output::{PlanDiffLine, ProgressLine, SummaryLine, WaitsLine};
+use crate::output::{PlanDiffLine, SummaryLine, WaitsLine};
 use crate::protocol::{ErrorLine, RolledBackLine, TrustsLine};
+use crate::runner::Progress;
 #[cfg(test)]
 use plan_ledger_views::BatchKeyJson;
 
@@ -137,7 +138,7 @@ json_lines! {
 
     tagged:
     plan_lint => plan::lint::DiagnosticLine<'_>;
-    run => ProgressLine<'_>;
+    run => Progress;
     verify => verify::FindingLine<'_>;
 }
 

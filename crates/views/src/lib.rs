@@ -35,9 +35,8 @@ pub use criteria::{
     open_steps, texts_and_commands, trusted_text,
 };
 pub use json::{
-    AnyJson, BlockingAttemptJson, FailureJson, FlightJson, ProposedJson, QuestionLine, ReasonJson,
-    ReplanRequestJson, RunStatusJson, StaleFilesJson, StepReasonsJson, StepStateLine, TimeJson,
-    status_word,
+    AnyJson, FailureJson, FlightJson, QuestionLine, ReplanRequestJson, RunStatusJson,
+    StaleFilesJson, StepReasonsJson, StepStateLine, TimeJson, status_word,
 };
 #[cfg(feature = "schema")]
 pub use json::{EventSchema, event_definition};

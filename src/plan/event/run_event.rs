@@ -574,16 +574,18 @@ json_form! {
     CapScope => tagged,
 }
 
-/// The JSON form of a failure.
+/// The failure of a step.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-struct Failure<'a> {
+pub(crate) struct Failure<'a> {
+    /// The class of the failure.
     class: FailureClass,
+    /// The reason, for people.
     message: &'a str,
 }
 
 #[expect(clippy::ref_option, reason = "serde passes references")]
-fn failure<S: Serializer>(
+pub(crate) fn failure<S: Serializer>(
     failure: &Option<(FailureClass, Text)>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {

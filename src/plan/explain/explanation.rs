@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
+
 use super::reason::BlockReason;
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::state::run::ReplanRequest;
@@ -24,8 +26,9 @@ pub struct Explanation {
     pub request: Option<ReplanRequest>,
 }
 
-/// Why one step of the chain is blocked.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A step of the chain, and the reasons that block it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepReasons {
     /// Its id in the plan.
     pub id: String,

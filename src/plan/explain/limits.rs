@@ -94,12 +94,14 @@ fn budgets(context: &Context<'_>, step: Option<CompactStep<'_>>) -> Vec<BlockRea
         let spent = context.now.saturating_sub(run.started) / 1_000_000;
         let (run, part) = (Some(run.id), BudgetPart::Wall);
         let shortage = BudgetShortage { run, part, spent, reserved: 0, needed: 0, limit };
-        reasons.push(BlockReason::Budget(shortage));
+        reasons.push(BlockReason::Budget { shortage });
     }
     let of_ledger = state.account.limits.unwrap_or_default();
     let books = [(Some(run.id), &run.account, limits), (None, &state.account, of_ledger)];
     for (run, account, limits) in books {
-        reasons.extend(shortages(run, account, &limits, cost).map(BlockReason::Budget));
+        reasons.extend(
+            shortages(run, account, &limits, cost).map(|shortage| BlockReason::Budget { shortage }),
+        );
     }
     reasons
 }

@@ -1,9 +1,11 @@
-//! The reasons that can block a step, as data.
+//! The reasons that can block a step, as data and in JSON.
 
 use std::collections::BTreeSet;
 
+use serde::Serialize;
+
 use crate::plan::event::question::{QuestionId, QuestionSubject};
-use crate::plan::event::run_event::{CapScope, Ending, PauseCause};
+use crate::plan::event::run_event::{self, CapScope, Ending, PauseCause};
 use crate::plan::event::step_event::Ruling;
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::model::budget::BudgetPart;
@@ -11,21 +13,35 @@ use crate::plan::model::step::FailureClass;
 use crate::plan::state::barrier_state::BarrierStatus;
 use crate::plan::value::ids::{AttemptToken, ContentHash, RunId, StepNumber, Timestamp};
 use crate::plan::value::text::Text;
+use crate::plan::value::time;
+#[cfg(feature = "schema")]
+use crate::plan::value::time::UtcTime;
 
-/// A reason that blocks a step.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A reason that blocks a step or a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "is", rename_all = "snake_case")]
 pub enum BlockReason {
     /// The run has ended.
-    RunEnded(Ending),
-    /// No version of the plan is active yet; the proposed ones wait for review.
+    RunEnded {
+        /// How it ended.
+        ending: Ending,
+    },
+    /// No version of the plan is active yet.
     NoActivePlan {
-        /// Version and hash of each.
-        proposed: Vec<(u32, ContentHash)>,
+        /// The versions that wait for a review.
+        proposed: Vec<ProposedVersion>,
     },
     /// The run is paused.
-    Paused(PauseCause),
+    Paused {
+        /// Why.
+        cause: PauseCause,
+    },
     /// The run ends once no attempt is in flight.
-    Stopping(String),
+    Stopping {
+        /// Why, for people.
+        why: String,
+    },
     /// The active version has no such step.
     Removed,
     /// A dependency on a step that is neither accepted nor skipped.
@@ -38,23 +54,31 @@ pub enum BlockReason {
         status: StepStatus,
     },
     /// A dependency on a barrier that is not released.
-    Barrier(Box<BlockingBarrier>),
+    Barrier {
+        /// It, and its members.
+        #[serde(flatten)]
+        barrier: Box<BlockingBarrier>,
+    },
     /// A dependency on a name that the plan does not have.
-    Unknown(String),
+    Unknown {
+        /// The name.
+        name: String,
+    },
     /// The step's condition does not hold, or was not evaluated yet.
     Condition {
         /// The expression.
         expression: String,
-        /// The ruling; `None` before it is judged.
+        /// The ruling; null before it is judged.
         ruling: Option<Ruling>,
     },
     /// A precondition that does not hold, or was not evaluated yet.
     Precondition {
-        /// Its 0-based index in the step's list.
+        /// The precondition, from 0.
+        #[serde(rename = "precondition")]
         index: u32,
         /// The expression.
         expression: String,
-        /// The ruling; `None` before it is judged.
+        /// The ruling; null before it is judged.
         ruling: Option<Ruling>,
         /// The variables that it reads.
         variables: BTreeSet<String>,
@@ -63,11 +87,12 @@ pub enum BlockReason {
     },
     /// A replan request holds the step, since the next version may change it.
     Replan {
-        /// Sequence number of the request.
+        /// The record of the request.
         request: u64,
-        /// The first step to do again, if the request names one.
+        /// The first step to do again; null if the request names none.
         from: Option<StepNumber>,
         /// The reason for the request.
+        #[serde(rename = "why")]
         reason: String,
     },
     /// An open question.
@@ -78,9 +103,11 @@ pub enum BlockReason {
         subject: QuestionSubject,
         /// Its text.
         text: String,
-        /// The person to ask, if named.
+        /// The addressee; null for any person.
         to: Option<String>,
-        /// The deadline.
+        /// The time until which it can be answered.
+        #[serde(serialize_with = "time::serialize")]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<UtcTime>"))]
         deadline: Option<Timestamp>,
         /// The valid answers.
         options: Vec<String>,
@@ -89,20 +116,28 @@ pub enum BlockReason {
     Gate,
     /// A delay before the next attempt.
     Delay {
-        /// When it ends.
+        /// The end of the delay.
+        #[serde(serialize_with = "time::serialize")]
+        #[cfg_attr(feature = "schema", schemars(with = "UtcTime"))]
         until: Timestamp,
         /// The message of the failure.
         after: String,
     },
     /// The step failed and waits for its fallback step.
-    Fallback(StepNumber),
-    /// The step is only a fallback for these steps, and all of them are without a failure.
-    FallbackFor(Vec<StepNumber>),
+    Fallback {
+        /// The fallback step.
+        step: StepNumber,
+    },
+    /// The step is only a fallback, and no step needs it.
+    FallbackFor {
+        /// The steps that use it as their fallback.
+        steps: Vec<StepNumber>,
+    },
     /// A cap is reached.
     Cap {
         /// Its scope.
         scope: CapScope,
-        /// The run that it is limited to, if the plan set it; `None`: the whole ledger.
+        /// The run that the cap of the plan applies to; null for the whole ledger.
         within: Option<RunId>,
         /// The number of attempts that may be in flight.
         limit: u32,
@@ -110,30 +145,59 @@ pub enum BlockReason {
         attempts: Vec<BlockingAttempt>,
     },
     /// A budget does not cover another attempt.
-    Budget(BudgetShortage),
+    Budget {
+        /// What is missing.
+        #[serde(flatten)]
+        shortage: BudgetShortage,
+    },
     /// The step is dispatched.
-    Dispatched(BlockingAttempt),
+    Dispatched {
+        /// The attempt.
+        attempt: BlockingAttempt,
+    },
     /// The worker has reported; verdicts or a decision are missing.
     Reported {
         /// The attempt.
         token: AttemptToken,
-        /// The indices of the criteria without a verdict.
+        /// The criteria without a verdict, from 0.
         unjudged: Vec<u32>,
-        /// Class and message of its failure, if an external decider must decide about it.
+        /// The failure about which a person must decide.
+        #[serde(serialize_with = "run_event::failure")]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<run_event::Failure<'static>>"))]
         undecided: Option<(FailureClass, Text)>,
     },
     /// The outcome of an attempt is unknown, and a person must resolve it.
-    OutcomeUnknown(BlockingAttempt),
+    OutcomeUnknown {
+        /// The attempt.
+        attempt: BlockingAttempt,
+    },
     /// The step failed permanently.
-    Failed(Option<(FailureClass, Text)>),
+    Failed {
+        /// Its failure.
+        #[serde(serialize_with = "run_event::failure")]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<run_event::Failure<'static>>"))]
+        failure: Option<(FailureClass, Text)>,
+    },
     /// The run ended before the step was done.
     Cancelled,
 }
 
+/// A version of the plan that waits for a review.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ProposedVersion {
+    /// Its number.
+    pub version: u32,
+    /// Its hash.
+    pub hash: ContentHash,
+}
+
 /// A barrier that is not released.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlockingBarrier {
     /// Its id.
+    #[serde(rename = "barrier")]
     pub id: String,
     /// Its status.
     pub status: BarrierStatus,
@@ -146,15 +210,19 @@ pub struct BlockingBarrier {
     /// The members that failed permanently.
     pub failed: BTreeSet<StepNumber>,
     /// The deadline for its release.
+    #[serde(serialize_with = "time::serialize")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<UtcTime>"))]
     pub deadline: Option<Timestamp>,
     /// Whether the deadline has passed.
+    #[serde(rename = "late")]
     pub is_late: bool,
     /// The open question about it.
     pub question: Option<QuestionId>,
 }
 
 /// An attempt that is in flight or has an unknown outcome.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlockingAttempt {
     /// The run.
     pub run: RunId,
@@ -166,16 +234,19 @@ pub struct BlockingAttempt {
     pub token: AttemptToken,
     /// The worker.
     pub worker: String,
-    /// The second owner whose worker does the attempt; `None` for a worker of the step's own owner.
+    /// The second owner, if its worker has the attempt; null for a worker of the step's own owner.
     pub second_owner: Option<String>,
     /// The end of its lease.
+    #[serde(serialize_with = "time::serialize")]
+    #[cfg_attr(feature = "schema", schemars(with = "UtcTime"))]
     pub lease_until: Timestamp,
 }
 
 /// A budget that does not cover another attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BudgetShortage {
-    /// The run that the budget belongs to; `None`: the ledger.
+    /// The run; null for the budget of the ledger.
     pub run: Option<RunId>,
     /// The part of the budget.
     pub part: BudgetPart,
@@ -194,10 +265,10 @@ impl BlockReason {
     #[must_use]
     pub fn leads_to(&self) -> Vec<StepNumber> {
         match self {
-            Self::Step { step, .. } | Self::Fallback(step) => vec![*step],
-            Self::Barrier(missing) => missing.missing.union(&missing.failed).copied().collect(),
+            Self::Step { step, .. } | Self::Fallback { step } => vec![*step],
+            Self::Barrier { barrier } => barrier.missing.union(&barrier.failed).copied().collect(),
             Self::Precondition { writers, .. } => writers.iter().copied().collect(),
-            Self::FallbackFor(steps) => steps.clone(),
+            Self::FallbackFor { steps } => steps.clone(),
             _ => Vec::new(),
         }
     }

@@ -1,7 +1,7 @@
 //! Finds the reasons of one step in the state.
 
 use super::context::{Context, active_attempt};
-use super::reason::{BlockReason, BlockingAttempt, BlockingBarrier};
+use super::reason::{BlockReason, BlockingAttempt, BlockingBarrier, ProposedVersion};
 use crate::plan::event::question::{Question, QuestionId};
 use crate::plan::event::step_event::Ruling;
 use crate::plan::event::step_status::StepStatus;
@@ -11,7 +11,7 @@ use crate::plan::settle::opening::writers_left;
 use crate::plan::settle::reported::unjudged_criteria;
 use crate::plan::state::barrier_state::BarrierStatus;
 use crate::plan::state::links::Dependency;
-use crate::plan::state::run::{ReplanRequest, RunStatus};
+use crate::plan::state::run::{PlanVersion, ReplanRequest, RunStatus};
 use crate::plan::state::step_state::StepState;
 use crate::plan::value::expression;
 use crate::plan::value::ids::StepNumber;
@@ -21,17 +21,21 @@ impl Context<'_> {
     pub(super) fn run_reasons(&self, number: StepNumber) -> Vec<BlockReason> {
         let run = self.run;
         match run.status {
-            RunStatus::Ended(ending) => return vec![BlockReason::RunEnded(ending)],
+            RunStatus::Ended(ending) => return vec![BlockReason::RunEnded { ending }],
             RunStatus::Proposed => {
                 let open = run.versions.iter().zip(1..).filter(|(each, _)| each.review.is_none());
-                let proposed = open.map(|(each, version)| (version, each.hash)).collect();
+                let version = |(each, version): (&PlanVersion, u32)| ProposedVersion {
+                    version,
+                    hash: each.hash,
+                };
+                let proposed = open.map(version).collect();
                 return vec![BlockReason::NoActivePlan { proposed }];
             }
             RunStatus::Running => {}
         }
         let mut reasons: Vec<BlockReason> =
-            run.pause.iter().cloned().map(BlockReason::Paused).collect();
-        reasons.extend(run.why_stopping().map(|why| BlockReason::Stopping(why.into())));
+            run.pause.iter().cloned().map(|cause| BlockReason::Paused { cause }).collect();
+        reasons.extend(run.why_stopping().map(|why| BlockReason::Stopping { why: why.into() }));
         if run.step(number).is_some_and(|step| step.status.is_open()) {
             let hold = run.replan_hold().filter(|hold| hold.holds(number));
             reasons.extend(hold.map(|hold| {
@@ -49,13 +53,19 @@ impl Context<'_> {
             StepStatus::Accepted | StepStatus::Skipped => Vec::new(),
             StepStatus::Removed => vec![BlockReason::Removed],
             StepStatus::Cancelled => vec![BlockReason::Cancelled],
-            StepStatus::Failed => vec![BlockReason::Failed(step.last_failure().cloned())],
-            StepStatus::Dispatched => {
-                self.active_attempt(number).map(BlockReason::Dispatched).into_iter().collect()
+            StepStatus::Failed => {
+                vec![BlockReason::Failed { failure: step.last_failure().cloned() }]
             }
-            StepStatus::OutcomeUnknown => {
-                self.active_attempt(number).map(BlockReason::OutcomeUnknown).into_iter().collect()
-            }
+            StepStatus::Dispatched => self
+                .active_attempt(number)
+                .map(|attempt| BlockReason::Dispatched { attempt })
+                .into_iter()
+                .collect(),
+            StepStatus::OutcomeUnknown => self
+                .active_attempt(number)
+                .map(|attempt| BlockReason::OutcomeUnknown { attempt })
+                .into_iter()
+                .collect(),
             StepStatus::Reported => self.reported_reasons(number, step),
             StepStatus::Waiting | StepStatus::Ready | StepStatus::Gated | StepStatus::Delayed => {
                 self.open_step_reasons(number, step)
@@ -66,9 +76,10 @@ impl Context<'_> {
     fn open_step_reasons(&self, number: StepNumber, step: &StepState) -> Vec<BlockReason> {
         let mut reasons = Vec::new();
         if step.hold().is_standby {
-            reasons.push(BlockReason::FallbackFor(self.run.links.fallback_for(number).to_vec()));
+            let steps = self.run.links.fallback_for(number).to_vec();
+            reasons.push(BlockReason::FallbackFor { steps });
         }
-        reasons.extend(step.hold().fallback_step.map(BlockReason::Fallback));
+        reasons.extend(step.hold().fallback_step.map(|step| BlockReason::Fallback { step }));
         let waiting = self.run.unmet_dependencies(number);
         reasons.extend(waiting.into_iter().map(|dependency| self.dependency_reason(dependency)));
         if step.unmet == 0 {
@@ -93,16 +104,18 @@ impl Context<'_> {
                 }
             }
             Dependency::Barrier(id) => self.barrier_reason(id),
-            Dependency::Unknown(name) => BlockReason::Unknown(name),
+            Dependency::Unknown(name) => BlockReason::Unknown { name },
         }
     }
 
     fn barrier_reason(&self, id: String) -> BlockReason {
-        let Some(barrier) = self.run.barriers.get(&id) else { return BlockReason::Unknown(id) };
+        let Some(barrier) = self.run.barriers.get(&id) else {
+            return BlockReason::Unknown { name: id };
+        };
         let is_missing = |member: &&StepNumber| {
             !barrier.arrived.contains(member) && !barrier.failed.contains(member)
         };
-        BlockReason::Barrier(Box::new(BlockingBarrier {
+        let barrier = Box::new(BlockingBarrier {
             id,
             status: barrier.status,
             needed: barrier.needed,
@@ -112,7 +125,8 @@ impl Context<'_> {
             deadline: barrier.deadline.filter(|_| barrier.status == BarrierStatus::Closed),
             is_late: barrier.is_late,
             question: barrier.question,
-        }))
+        });
+        BlockReason::Barrier { barrier }
     }
 
     fn condition_reasons(&self, number: StepNumber, step: &StepState) -> Vec<BlockReason> {

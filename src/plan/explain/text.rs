@@ -136,17 +136,18 @@ impl LineBuilder<'_> {
 impl BlockReason {
     fn line(&self, format: &LineFormatter<'_>) -> String {
         match self {
-            Self::RunEnded(ending) => format!("the run has ended: {ending:?}").to_lowercase(),
+            Self::RunEnded { ending } => format!("the run has ended: {ending:?}").to_lowercase(),
             Self::NoActivePlan { proposed } => {
-                let versions: Vec<String> = proposed.iter().map(|(n, _)| n.to_string()).collect();
+                let versions: Vec<String> =
+                    proposed.iter().map(|each| each.version.to_string()).collect();
                 format!("no plan is active; versions waiting for review: {}", versions.join(", "))
             }
-            Self::Paused(cause) => format!("the run is {cause}"),
-            Self::Stopping(reason) => format!("nothing more is dispatched: {reason}"),
+            Self::Paused { cause } => format!("the run is {cause}"),
+            Self::Stopping { why } => format!("nothing more is dispatched: {why}"),
             Self::Removed => "the active plan has no such step".to_owned(),
             Self::Step { step, id, status } => format!("step {step} ({id}) is {status}"),
-            Self::Barrier(missing) => missing.line(format),
-            Self::Unknown(name) => format!("`{name}` is neither a step nor a barrier"),
+            Self::Barrier { barrier } => barrier.line(format),
+            Self::Unknown { name } => format!("`{name}` is neither a step nor a barrier"),
             Self::Condition { expression, ruling } => {
                 format!("its condition `{expression}` {}", ruling_text(*ruling))
             }
@@ -177,8 +178,8 @@ impl BlockReason {
             Self::Delay { until, after } => {
                 format!("it failed and is delayed, {}, after: {after}", format.until(*until))
             }
-            Self::Fallback(step) => format!("it failed and waits for its fallback, step {step}"),
-            Self::FallbackFor(steps) => {
+            Self::Fallback { step } => format!("it failed and waits for its fallback, step {step}"),
+            Self::FallbackFor { steps } => {
                 let steps: BTreeSet<StepNumber> = steps.iter().copied().collect();
                 format!("fallback for {}; runs only if that fails", format.names(&steps))
             }
@@ -192,8 +193,8 @@ impl BlockReason {
                 let list: Vec<String> = attempts.iter().map(|each| each.line(format)).collect();
                 format!("the cap of {limit} for {place} is reached: {}", name_list(&list))
             }
-            Self::Budget(shortage) => shortage.line(),
-            Self::Dispatched(attempt) => attempt.line(format),
+            Self::Budget { shortage } => shortage.line(),
+            Self::Dispatched { attempt } => attempt.line(format),
             Self::Reported { token, undecided: Some((_, message)), .. } => {
                 format!("attempt @{token} waits for a decision about its failure: {message}")
             }
@@ -208,14 +209,16 @@ impl BlockReason {
                     ),
                 }
             }
-            Self::OutcomeUnknown(attempt) => {
+            Self::OutcomeUnknown { attempt } => {
                 let (token, worker) = (attempt.token, &attempt.worker);
                 format!(
                     "attempt @{token} of {worker} has an unknown outcome: a person must find out whether it landed"
                 )
             }
-            Self::Failed(None) => "it failed permanently".to_owned(),
-            Self::Failed(Some((_, message))) => format!("it failed permanently: {message}"),
+            Self::Failed { failure: None } => "it failed permanently".to_owned(),
+            Self::Failed { failure: Some((_, message)) } => {
+                format!("it failed permanently: {message}")
+            }
             Self::Cancelled => "the run ended before it was done".to_owned(),
         }
     }

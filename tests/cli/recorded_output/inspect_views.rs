@@ -23,7 +23,7 @@ struct View {
     wrong: &'static [&'static str],
 }
 
-const VIEWS: [View; 22] = [
+const VIEWS: [View; 21] = [
     View {
         name: "summary",
         everywhere: &[""],
@@ -153,12 +153,6 @@ const VIEWS: [View; 22] = [
         everywhere: &["why RUN STEP", "why RUN '#2'"],
         complete: &["why RUN publish-40 --at 40"],
         wrong: &["why", "why RUN nonsense", "why nonsense 1"],
-    },
-    View {
-        name: "history",
-        everywhere: &["history RUN STEP"],
-        complete: &["history RUN check-22", "history RUN 3 --at 30"],
-        wrong: &["history", "history RUN nonsense", "history nonsense 1"],
     },
     View {
         name: "timeline",

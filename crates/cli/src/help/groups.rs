@@ -14,7 +14,7 @@ pub(crate) struct CommandGroup {
 }
 
 const VIEWS: [(&str, &[&str]); 5] = [
-    ("Runs", &["runs", "progress", "timeline", "graph", "history", "metrics"]),
+    ("Runs", &["runs", "progress", "timeline", "graph", "metrics"]),
     ("Steps and plans", &["step", "why", "plan", "queue", "barriers"]),
     ("Values and money", &["variables", "cost"]),
     ("Points in time", &["diff", "export"]),

@@ -39,6 +39,7 @@ const REPLACED: &[(&str, &str)] = &[
     ("inspect at", "ledger inspect runs --at SEQ"),
     ("inspect budget", "ledger budget RUN"),
     ("inspect blobs", "ledger blobs DIR"),
+    ("inspect history", "ledger inspect step"),
     ("inspect map", "ledger inspect explain"),
     ("inspect summary", "ledger inspect DIR"),
     ("inspect verify", "ledger verify DIR"),

@@ -44,7 +44,7 @@ pub(crate) use render::{
     escape_control, escape_lines, escape_path, is_printable, local_moment, parse_since, time_of_day,
 };
 pub(crate) use reporter::{Audience, RunReporter};
-pub(crate) use run_json::{ProgressLine, SummaryLine, WaitsLine};
+pub(crate) use run_json::{SummaryLine, WaitsLine};
 pub(crate) use run_text::{disk_text, held_text, summary_text};
 
 pub(crate) use crate::protocol::{

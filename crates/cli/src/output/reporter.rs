@@ -21,7 +21,7 @@ use super::printer::Printer;
 use super::progress_bar::{WorkingSteps, run_bar};
 use super::reader::reader;
 use super::render::time_of_day_now;
-use super::run_json::{ProgressLine, WaitsLine};
+use super::run_json::{WaitsLine, progress_line};
 use super::run_text::progress_text;
 
 /// The destination of progress reports.
@@ -143,8 +143,8 @@ impl RunReporter {
         match &self.audience {
             Audience::Quiet => {}
             Audience::Json => {
-                if let Some(line) = ProgressLine::of(progress) {
-                    self.print_if_json(&line);
+                if let Some(line) = progress_line(progress) {
+                    self.print_if_json(&*line);
                 }
             }
             Audience::Lines => {

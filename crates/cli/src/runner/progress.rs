@@ -5,6 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use plan_ledger::plan::{Micros, ResolvedOutcome};
 use plan_ledger::{AttemptToken, Ruling, StepStatus, Timestamp};
+#[cfg(test)]
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::protocol::{BudgetUse, StepName};
 
@@ -50,118 +53,148 @@ pub trait Observer {
     fn stop_request(&mut self) -> StopRequest;
 }
 
-/// An event of a loop.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An event of a loop. As JSON it is a line of `ledger run`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(tag = "type", rename_all = "snake_case")]
 pub enum Progress {
-    /// An attempt was lost: it belonged to an earlier runner, or a stop request ended it.
+    /// An attempt was lost: it will never report.
     Lost {
+        #[serde(flatten)]
         step: StepName,
+        /// The attempt.
         token: AttemptToken,
-        /// The human-readable reason.
+        /// The reason, for people.
         detail: String,
-        /// The resulting status of the step.
+        /// The status of the step afterwards.
         status: StepStatus,
     },
     /// A step was dispatched.
     Dispatched {
+        #[serde(flatten)]
         step: StepName,
-        /// Its title, or the first line of its goal.
+        /// The title of the step, or the first line of its goal.
         title: String,
-        /// The attempt, from 1.
+        /// The number of the attempt at its step, from 1.
         attempt: u32,
+        /// The attempt.
         token: AttemptToken,
+        /// The worker.
         worker: String,
-        /// The second owner of the step, if a worker of it has the attempt.
+        /// The second owner, if its worker has the attempt; null for a worker of the step's own
+        /// owner.
         second_owner: Option<String>,
     },
     /// The worker of a step started.
+    #[serde(skip)]
     Started { step: StepName },
     /// A receipt was recorded.
     Receipt {
+        #[serde(flatten)]
         step: StepName,
+        /// The attempt.
         token: AttemptToken,
         /// The outcome: `succeeded`, `failed` or `replan_requested`.
         outcome: &'static str,
         /// The reason for a failure; empty if it succeeded.
         message: String,
         /// The duration of the attempt.
+        #[serde(rename = "duration_micros")]
         duration: Micros,
-        /// The resulting status of the step.
+        /// The status of the step afterwards.
         status: StepStatus,
     },
-    /// A receipt arrived after its attempt had ended, and was recorded as rejected.
-    Refused { step: StepName, token: AttemptToken, reason: String },
-    /// A criterion was judged.
+    /// A receipt came too late and was recorded as rejected.
+    Refused {
+        #[serde(flatten)]
+        step: StepName,
+        /// The attempt.
+        token: AttemptToken,
+        /// The reason, for people.
+        reason: String,
+    },
+    /// The runner or a judge judged a criterion; without a step, one of the plan.
     Verdict {
-        /// The step, or `None` for the plan as a whole.
+        #[serde(flatten)]
         step: Option<StepName>,
-        /// The criterion's 0-based index.
+        /// The criterion, from 0.
         criterion: u32,
+        /// Whether the criterion holds.
         ruling: Ruling,
-        /// The judge.
+        /// The runner or the judge.
         by: String,
+        /// The evidence, for people.
         evidence: String,
-        /// The resulting status of the step.
+        /// The status of the step afterwards; null for a criterion of the plan.
         status: Option<StepStatus>,
     },
     /// A planner's plan was proposed.
     Proposed {
-        /// Its version in the run.
+        /// The version.
         version: u32,
         /// The planner.
         by: String,
-        /// Whether it is already active; otherwise it awaits approval.
+        /// Whether the version is active; otherwise it waits for approval.
         is_active: bool,
     },
-    /// A note.
+    /// A warning; without a step, about the run.
     Noted {
-        /// The step that the note is about, if any.
+        #[serde(flatten)]
         step: Option<StepName>,
-        /// The text of the note.
+        /// The warning, for people.
         note: String,
     },
-    /// A lost attempt was probed.
+    /// A probe looked for the effect of a lost attempt.
     Probed {
+        #[serde(flatten)]
         step: StepName,
-        /// The result; `None` if the probe cannot tell.
+        /// The finding; null if it is inconclusive.
         finding: Option<ResolvedOutcome>,
+        /// The evidence, for people.
         evidence: String,
-        /// The resulting status of the step.
+        /// The status of the step afterwards.
         status: StepStatus,
     },
-    /// The loop is idle until a due time.
+    /// No work is possible until then.
     Waiting {
-        /// The due time in microseconds since the Unix epoch.
+        /// The end of the wait.
+        #[serde(rename = "until_micros")]
         until: Timestamp,
+        /// The reason, for people.
         reason: String,
     },
-    /// The steps of an owner are not dispatched until a time.
+    /// The steps of an owner are not dispatched until then, or until a person answers; then one of them is tried.
     Held {
-        /// The owner; `None`: the steps without one.
+        /// The owner, or null for the steps without one.
         owner: Option<String>,
-        /// The second owner: its workers take the steps in the meantime.
+        /// The second owner: its workers take the steps meanwhile; or null.
         second_owner: Option<String>,
-        /// The time in microseconds since the Unix epoch; `None`: until a person answers. Then one step is dispatched,
-        /// as a probe.
+        /// The end of the wait; null: no time ends it, but the answer to the question about the step that met the limit.
+        #[serde(rename = "until_micros")]
         until: Option<Timestamp>,
+        /// The reason, for people.
         reason: String,
         /// Whether a person should know it, although nothing waits for an answer.
+        #[serde(skip)]
         is_news: bool,
     },
     /// The disk is nearly full, and no step is dispatched, or it has room again.
+    #[serde(skip)]
     Disk {
         /// Why no step is dispatched; `None`: steps are dispatched again.
         problem: Option<String>,
     },
-    /// Dispatch stopped; the loop waits for running workers and checks.
+    /// No more steps are dispatched.
     Draining {
+        /// The reason, for people.
         reason: String,
         /// The number of running workers and checks.
         running: usize,
     },
-    /// Most of a part of the run's budget is spent: 80 % or more.
+    /// Most of a part of the run's budget is used: 80 % or more.
     BudgetUsed(BudgetUse),
     /// The progress of the run, sent after every change.
+    #[serde(skip)]
     Counted {
         /// Steps that are accepted or skipped.
         settled: u32,

@@ -16,7 +16,7 @@ mod value;
 pub use event::{EventSchema, event_definition};
 pub use failure::FailureJson;
 pub use flight::FlightJson;
-pub use reason::{BlockingAttemptJson, ProposedJson, ReasonJson, StepReasonsJson};
+pub use reason::StepReasonsJson;
 pub use replan::ReplanRequestJson;
 pub use run_status::{RunStatusJson, status_word};
 pub use stale_files::StaleFilesJson;

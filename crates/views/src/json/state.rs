@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use plan_ledger::plan::QuestionBody;
-use plan_ledger::{AttemptToken, Question, QuestionId, RunId, StepNumber, StepState, StepStatus};
+use plan_ledger::{
+    AttemptToken, Question, QuestionId, Run, RunId, StepNumber, StepState, StepStatus,
+};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -90,9 +92,13 @@ pub struct QuestionLine {
 }
 
 impl QuestionLine {
-    /// The line of it.
+    /// The open questions of a run.
     #[must_use]
-    pub fn of(run: RunId, id: QuestionId, question: &Question) -> Self {
+    pub fn of_run(run: &Run) -> Vec<Self> {
+        run.asked_questions().map(|(id, question)| Self::of(run.id, id, question)).collect()
+    }
+
+    fn of(run: RunId, id: QuestionId, question: &Question) -> Self {
         let Question { step, time, asked } = question;
         Self { asked: asked.clone(), question: id, run, step: *step, time: (*time).into() }
     }

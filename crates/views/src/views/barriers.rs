@@ -112,6 +112,9 @@ impl<'a> BarrierLine<'a> {
     }
 }
 
+/// How many missing members a table names.
+const NAMES_MAX: usize = 8;
+
 /// The status of a barrier and its members that arrived.
 #[must_use]
 pub fn barrier_text(barrier: &BarrierState) -> String {
@@ -134,6 +137,39 @@ impl<'a> Barriers<'a> {
     pub fn of(run: &'a Run) -> Self {
         let lines = run.named_barriers().map(|(id, each)| BarrierLine::of(run, id, each));
         Self { lines: lines.collect() }
+    }
+
+    /// Those that are not released.
+    #[must_use]
+    pub fn closed(run: &'a Run) -> Self {
+        let mut all = Self::of(run);
+        all.lines.retain(|line| line.status != BarrierStatus::Released);
+        all
+    }
+
+    /// A row for each, with the first members that have not arrived; empty without a barrier.
+    #[must_use]
+    pub fn table(&self) -> Table {
+        if self.lines.is_empty() {
+            return Table::default();
+        }
+        let mut table = Table::with_headings(&["barrier", "status", "arrived", "missing"]);
+        for line in &self.lines {
+            let missing = line.missing.iter().zip(&line.missing_members).take(NAMES_MAX);
+            let failed = |number| if line.failed.contains(number) { " (failed)" } else { "" };
+            let names = missing.map(|(number, (name, _))| format!("{name}{}", failed(number)));
+            let mut names = names.collect::<Vec<_>>().join(", ");
+            if let Some(rest) = line.missing.len().checked_sub(NAMES_MAX).filter(|rest| *rest > 0) {
+                names = format!("{names} and {rest} more");
+            }
+            table.row([
+                (Paint::None, line.barrier.to_owned()),
+                (barrier_paint(line.status), barrier_word(line.status).to_owned()),
+                (Paint::None, format!("{}/{}", line.arrived.len(), line.needed)),
+                (Paint::None, names),
+            ]);
+        }
+        table
     }
 
     /// Its document at that time.

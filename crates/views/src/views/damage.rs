@@ -8,7 +8,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::layout::{Document, Paint};
-use crate::render::{escape_control, escape_path};
 use crate::words::counted;
 
 /// The recorded losses of a salvaged ledger, for people; `None` if there are none.
@@ -50,19 +49,19 @@ pub struct LostLine {
 #[must_use]
 pub fn damage_text(damage: &Damage) -> String {
     let Damage { path, offset, end, first_seq, last_seq, what } = damage;
-    let path = escape_path(path);
+    let path = path.display();
     let records = match last_seq.checked_sub(*first_seq) {
         Some(0) => format!("record {first_seq} is missing"),
         Some(_) => format!("records {first_seq} to {last_seq} are missing"),
         None => "no record is known to be missing".to_owned(),
     };
-    format!("{path}: bytes {offset} to {end}: {records}: {}", escape_control(what))
+    format!("{path}: bytes {offset} to {end}: {records}: {what}")
 }
 
 /// Derived damage, which affects no record, in one line.
 fn derived_text(damage: &DerivedDamage) -> String {
     let DerivedDamage { path, offset, end, what } = damage;
-    let (path, what) = (escape_path(path), escape_control(what));
+    let path = path.display();
     format!(
         "derived damage: {path}: bytes {offset} to {end}: {what}; every record can be read without it"
     )

@@ -71,7 +71,7 @@ pub use heading::run_heading;
 pub use health::{
     HealthLine, HealthWord, LedgerHealthJson, OpeningJson, OpeningWord, health_document,
 };
-pub use history::{History, HistoryEntry, HistoryLine};
+pub use history::HistoryEntry;
 pub use logs::{LogLine, LogSource, Stream, event_among_logs};
 pub use metrics::{Mark, MetricsLine};
 pub use next::{NextLine, NextSummaryLine, RunActions, next_document};

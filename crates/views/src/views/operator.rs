@@ -2,21 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use plan_ledger::plan::{
-    Account, BarrierState, BarrierStatus, Micros, PauseCause, Remaining, RunCounters,
-    VersionSummary,
-};
+use plan_ledger::plan::{Account, Micros, PauseCause, Remaining, RunCounters, VersionSummary};
 use plan_ledger::{Cost, FailureClass, Run, RunId, StepNumber, StepState, StepStatus, Timestamp};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::barriers::{BarrierLine, Barriers};
 use super::execution_state::remaining_text;
 use crate::json::{FlightJson, QuestionLine, ReplanRequestJson, RunStatusJson, TimeJson};
 use crate::layout::{Document, Paint, Table};
 use crate::words::{
-    barrier_paint, barrier_word, cost_text, counted, moment, paused_text, progress_text,
-    question_subject_text, span, spent_text, step_name, variant_words,
+    cost_text, counted, moment, paused_text, progress_text, question_subject_text, span,
+    spent_text, step_name, variant_words,
 };
 
 /// A run for its operator.
@@ -28,7 +26,7 @@ pub struct OperatorViewLine<'a> {
     /// The active version.
     active: u32,
     /// The barriers that are not released.
-    barriers: Vec<BarrierSummary<'a>>,
+    barriers: Vec<BarrierLine<'a>>,
     /// The number of steps by status, without zeros.
     counts: &'a BTreeMap<StepStatus, u32>,
     /// The time of its next timer.
@@ -81,23 +79,6 @@ struct LastFailureJson<'a> {
     step: StepNumber,
 }
 
-/// A barrier that is not released.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-struct BarrierSummary<'a> {
-    /// Its id.
-    #[serde(rename = "barrier")]
-    id: &'a str,
-    /// Its status.
-    status: BarrierStatus,
-    /// The number of members that arrived.
-    arrived: usize,
-    /// The number of members that must arrive.
-    needed: u32,
-    /// The number of members that failed permanently.
-    failed: usize,
-}
-
 /// The largest number of ready steps that is shown.
 const NEXT_MAX: usize = 10;
 
@@ -108,11 +89,10 @@ impl<'a> OperatorViewLine<'a> {
         let mut in_flight = flights(run, StepStatus::Dispatched);
         in_flight.sort_by_key(|flight| (flight.lease_until.micros, flight.token));
         let failure = |(step, class, message)| LastFailureJson { class, message, step };
-        let questions = run.asked_questions();
         Self {
             account: *run.account(),
             active: run.active,
-            barriers: barriers(run),
+            barriers: Barriers::closed(run).lines,
             counts: run.step_counts(),
             due: run.next_timer().map(TimeJson::from),
             elapsed_micros: run.elapsed(now),
@@ -122,7 +102,7 @@ impl<'a> OperatorViewLine<'a> {
             next: run.ready().take(NEXT_MAX).map(|(_, number)| number).collect(),
             outcome_unknown: flights(run, StepStatus::OutcomeUnknown),
             pause: run.pause.as_ref(),
-            questions: questions.map(|(id, each)| QuestionLine::of(run.id, id, each)).collect(),
+            questions: QuestionLine::of_run(run),
             remaining: run.remaining(now),
             request: run.plan_request().map(ReplanRequestJson::from),
             run: run.id,
@@ -145,7 +125,7 @@ impl<'a> OperatorViewLine<'a> {
         document.table(2, self.flights("in flight", &self.in_flight));
         document.table(2, self.flights("outcome unknown", &self.outcome_unknown));
         document.table(2, self.question_table());
-        document.table(2, self.barrier_table());
+        document.table(2, Barriers::closed(self.of).table());
         if !self.next.is_empty() {
             let names: Vec<_> = self.next.iter().map(|step| step_name(self.of, *step)).collect();
             document.cut(2, format!("next  {}", names.join(", ")));
@@ -258,22 +238,6 @@ impl<'a> OperatorViewLine<'a> {
         }
         table
     }
-
-    fn barrier_table(&self) -> Table {
-        if self.barriers.is_empty() {
-            return Table::default();
-        }
-        let mut table = Table::with_headings(&["barrier", "status", "arrived", "failed"]);
-        for BarrierSummary { id, status, arrived, needed, failed } in &self.barriers {
-            table.row([
-                (Paint::None, (*id).to_owned()),
-                (barrier_paint(*status), barrier_word(*status).to_owned()),
-                (Paint::None, format!("{arrived}/{needed}")),
-                (Paint::None, failed.to_string()),
-            ]);
-        }
-        table
-    }
 }
 
 /// The attempts at steps with that status.
@@ -283,17 +247,4 @@ fn flights<'a>(run: &'a Run, status: StepStatus) -> Vec<FlightJson<'a>> {
         Some(FlightJson::of(run, number, step.attempts, attempt).with_limits(run, attempt))
     };
     run.numbered_steps().filter(|(_, step)| step.status == status).filter_map(flight).collect()
-}
-
-/// The barriers that are not released.
-fn barriers<'a>(run: &'a Run) -> Vec<BarrierSummary<'a>> {
-    let closed = run.named_barriers().filter(|(_, each)| each.status != BarrierStatus::Released);
-    let summary = |(id, each): (&'a str, &'a BarrierState)| BarrierSummary {
-        id,
-        status: each.status,
-        arrived: each.arrived.len(),
-        needed: each.needed,
-        failed: each.failed.len(),
-    };
-    closed.map(summary).collect()
 }

@@ -11,7 +11,6 @@ use plan_ledger::plan::{
 };
 
 use crate::layout::Document;
-use crate::render::escape_control;
 
 /// The differences between two plans.
 #[derive(Debug, Serialize)]
@@ -133,10 +132,7 @@ pub fn redone_steps(run: &Run, activated: &PlanActivated) -> Vec<String> {
 pub fn redone_text(steps: &[String]) -> String {
     match steps {
         [] => String::new(),
-        steps => {
-            let names: Vec<_> = steps.iter().map(|id| escape_control(id)).collect();
-            format!("work that is discarded or done again: {}", names.join(", "))
-        }
+        steps => format!("work that is discarded or done again: {}", steps.join(", ")),
     }
 }
 

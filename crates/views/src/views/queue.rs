@@ -8,9 +8,9 @@ use plan_ledger::plan::{BlockReason, explain};
 use plan_ledger::{Run, RunId, State, StepNumber, StepState, StepStatus, Timestamp};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
-use crate::json::{ReasonJson, TimeJson};
+use crate::json::TimeJson;
 use crate::layout::{Document, Paint, Table};
 use crate::words::{counted, moment, step_name, step_title};
 
@@ -19,8 +19,6 @@ use crate::words::{counted, moment, step_name, step_title};
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ReadyLine<'a> {
     /// The reasons that block its dispatch nevertheless.
-    #[serde(serialize_with = "reasons")]
-    #[cfg_attr(feature = "schema", schemars(with = "Vec<ReasonJson<'static>>"))]
     held: Vec<BlockReason>,
     /// Its id.
     id: Option<&'a str>,
@@ -56,10 +54,6 @@ pub struct DelayedLine<'a> {
     until: Option<TimeJson>,
     #[serde(skip)]
     name: String,
-}
-
-fn reasons<S: Serializer>(held: &[BlockReason], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(held.iter().map(ReasonJson::from))
 }
 
 /// The queue of a run.
@@ -160,12 +154,12 @@ impl ReadyLine<'_> {
 /// The blocker of a ready step, in a few words.
 fn block_text(reason: &BlockReason) -> &'static str {
     match reason {
-        BlockReason::RunEnded(_) => "the run's end",
-        BlockReason::Paused(_) => "a pause",
-        BlockReason::Stopping(_) => "the run stops",
+        BlockReason::RunEnded { .. } => "the run's end",
+        BlockReason::Paused { .. } => "a pause",
+        BlockReason::Stopping { .. } => "the run stops",
         BlockReason::Replan { .. } => "a request for a new plan",
         BlockReason::Cap { .. } => "a cap",
-        BlockReason::Budget(_) => "the budget",
+        BlockReason::Budget { .. } => "the budget",
         _ => "see why",
     }
 }

@@ -1,38 +1,34 @@
 //! A run among those of its ledger: its plan and progress, what is in flight or has failed, and its next actions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::plan::{
-    Account, BarrierState, BarrierStatus, OnBreak, PauseCause, QuestionBody, RunForked,
-};
+use plan_ledger::plan::{Account, PauseCause, RunForked};
 use plan_ledger::{
-    ContentHash, Cost, Limits, Question, QuestionId, Run, RunId, RunPolicy, StepNumber, StepState,
-    StepStatus,
+    ContentHash, Cost, Limits, Run, RunId, RunPolicy, StepNumber, StepState, StepStatus,
 };
 
+use super::barriers::{BarrierLine, Barriers};
 use super::heading::run_heading;
 use crate::activity::RunActivityJson;
 use crate::criteria::{TrustedCheckJson, trusted_text};
-use crate::json::{FlightJson, ReplanRequestJson, RunStatusJson, TimeJson};
+use crate::json::{FlightJson, QuestionLine, ReplanRequestJson, RunStatusJson, TimeJson};
 use crate::layout::{Block, Document, Paint, Table, Text};
 use crate::next::KnownRun;
 use crate::next::{NextAction, NextActionJson};
 use crate::records::fork_text;
 use crate::runner::steps_in_flight;
-use crate::words::{
-    barrier_paint, barrier_word, moment, progress_text, spent_text, step_name, variant_words,
-};
+use crate::words::{moment, progress_text, spent_text, step_name, variant_words};
 
 /// A run.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RunLine<'a> {
     /// The barriers of the active version.
-    barriers: Vec<RunBarrierJson<'a>>,
+    barriers: Vec<BarrierLine<'a>>,
     /// How it stands.
     activity: RunActivityJson,
     /// The limits of its budget, and their used parts.
@@ -64,7 +60,7 @@ pub struct RunLine<'a> {
     /// How it handles approval, text criteria and failures.
     policy: RunPolicy,
     /// The open questions.
-    questions: Vec<RunQuestionJson<'a>>,
+    questions: Vec<QuestionLine>,
     /// Steps that wait for verdicts.
     reported: Vec<StepNameJson<'a>>,
     /// The open request for another plan.
@@ -98,7 +94,7 @@ impl<'a> RunLine<'a> {
         });
         let names = |status| run.steps_in(status).map(|number| StepNameJson::of(run, number));
         Self {
-            barriers: run.named_barriers().map(RunBarrierJson::of).collect(),
+            barriers: Barriers::of(run).lines,
             activity: RunActivityJson::of(&known.activity(), reader),
             budget: BudgetJson::of(run),
             cost: run.spent(),
@@ -120,7 +116,7 @@ impl<'a> RunLine<'a> {
                 .collect(),
             pause: run.pause.as_ref(),
             policy: run.policy,
-            questions: run.asked_questions().map(RunQuestionJson::of).collect(),
+            questions: QuestionLine::of_run(run),
             reported: run.reported_steps().map(|number| StepNameJson::of(run, number)).collect(),
             request: run.plan_request().map(ReplanRequestJson::from),
             run: run.id,
@@ -187,27 +183,6 @@ impl<'a> DelayedStepJson<'a> {
     }
 }
 
-/// An open question of a run.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-struct RunQuestionJson<'a> {
-    /// The text of the question.
-    asked: &'a QuestionBody,
-    /// Its number.
-    question: QuestionId,
-    /// The step; null if it is about the run.
-    step: Option<StepNumber>,
-    /// The time when it was asked.
-    time: TimeJson,
-}
-
-impl<'a> RunQuestionJson<'a> {
-    fn of((id, question): (QuestionId, &'a Question)) -> Self {
-        let Question { step, time, asked } = question;
-        Self { asked, question: id, step: *step, time: (*time).into() }
-    }
-}
-
 /// The budget of a run, and its used part.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
@@ -228,40 +203,6 @@ impl BudgetJson {
     fn of(run: &Run) -> Self {
         let Account { limits: _, spent, estimated, reserved, attempts } = *run.account();
         Self { attempts, estimated, limits: run.limits(), reserved, spent }
-    }
-}
-
-/// A barrier of a run.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-struct RunBarrierJson<'a> {
-    /// The number of members that arrived.
-    arrived: usize,
-    /// Its id.
-    barrier: &'a str,
-    /// The members that failed permanently.
-    failed: &'a BTreeSet<StepNumber>,
-    /// The members that have not arrived.
-    missing: Vec<StepNumber>,
-    /// The number of members that must arrive.
-    needed: u32,
-    /// The action if too few members can still arrive.
-    on_break: OnBreak,
-    /// Its status.
-    status: BarrierStatus,
-}
-
-impl<'a> RunBarrierJson<'a> {
-    fn of((id, barrier): (&'a str, &'a BarrierState)) -> Self {
-        Self {
-            arrived: barrier.arrived.len(),
-            barrier: id,
-            failed: &barrier.failed,
-            missing: barrier.missing().collect(),
-            needed: barrier.needed,
-            on_break: barrier.on_break,
-            status: barrier.status,
-        }
     }
 }
 
@@ -310,7 +251,7 @@ impl<'a> RunView<'a> {
         let unknown = run.steps_of_unknown_outcome();
         add_steps(run, "outcome unknown", StepStatus::OutcomeUnknown, unknown, &mut document);
         add_failed(run, &mut document);
-        add_barriers(run, &mut document);
+        document.table(2, Barriers::of(run).table());
         if let Some(text) = trusted_text(run) {
             document.indented(2, (Paint::Notice, text));
         }
@@ -394,26 +335,5 @@ fn add_failed(run: &Run, document: &mut Document) {
     let rest = failed.len().saturating_sub(NAMES_MAX);
     if rest > 0 {
         document.indented(2, format!("and {rest} more"));
-    }
-}
-
-fn add_barriers(run: &Run, document: &mut Document) {
-    let mut table = Table::with_headings(&["barrier", "status", "arrived", "missing"]);
-    for (id, barrier) in run.named_barriers() {
-        let missing: Vec<_> = barrier.missing().collect();
-        let total = u32::try_from(missing.len()).unwrap_or(u32::MAX);
-        let names = missing.iter().map(|number| {
-            let failed = if barrier.failed.contains(number) { " (failed)" } else { "" };
-            format!("{}{failed}", step_name(run, *number))
-        });
-        table.row([
-            (Paint::None, id.to_owned()),
-            (barrier_paint(barrier.status), barrier_word(barrier.status).to_owned()),
-            (Paint::None, format!("{}/{}", barrier.arrived.len(), barrier.needed)),
-            (Paint::None, some(names, total)),
-        ]);
-    }
-    if !table.rows().is_empty() {
-        document.table(2, table);
     }
 }

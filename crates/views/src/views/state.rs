@@ -6,14 +6,14 @@ use plan_ledger::{ContentHash, Run, RunId, State, StepNumber, Timestamp, state_h
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::barriers::BarrierLine;
+use super::barriers::{BarrierLine, Barriers};
 use super::budget::{Budget, BudgetLine};
 use super::variables::{VariableStateLine, origin_text};
 use crate::json::{QuestionLine, RunStatusJson, StepStateLine, TimeJson};
 use crate::layout::{Document, Paint, Table, Text};
 use crate::words::{
-    barrier_paint, barrier_word, counted, moment, progress_text, run_status_text, spent_text,
-    status_paint, step_name, variant_words,
+    counted, moment, progress_text, run_status_text, spent_text, status_paint, step_name,
+    variant_words,
 };
 
 /// The state after a record.
@@ -159,14 +159,12 @@ impl<'a> RunState<'a> {
         let steps =
             run.numbered_steps().map(|(number, step)| StepStateLine::of(run.id, number, step));
         let variables = run.named_variables();
-        let barriers = run.named_barriers();
-        let questions = run.asked_questions();
         Self {
             run: RunStateLine::of(run),
             steps: steps.collect(),
             variables: variables.map(|(name, it)| VariableStateLine::of(run, name, it)).collect(),
-            barriers: barriers.map(|(id, it)| BarrierLine::of(run, id, it)).collect(),
-            questions: questions.map(|(id, it)| QuestionLine::of(run.id, id, it)).collect(),
+            barriers: Barriers::of(run).lines,
+            questions: QuestionLine::of_run(run),
             budget: Budget::of_run(run, now).lines().collect(),
             of: run,
             now,
@@ -214,15 +212,7 @@ impl<'a> RunState<'a> {
             document.table(2, table);
         }
         if run.named_barriers().len() > 0 {
-            let mut table = Table::with_headings(&["barrier", "status", "arrived"]);
-            for (id, barrier) in run.named_barriers() {
-                table.row([
-                    (Paint::None, id.to_owned()),
-                    (barrier_paint(barrier.status), barrier_word(barrier.status).to_owned()),
-                    (Paint::None, format!("{}/{}", barrier.arrived.len(), barrier.needed)),
-                ]);
-            }
-            document.table(2, table);
+            document.table(2, Barriers::of(run).table());
         }
         for (id, question) in run.asked_questions() {
             let due = question.asked.deadline.map(|at| format!(", until {}", moment(at, self.now)));

@@ -2,10 +2,12 @@
 
 use plan_ledger::internals::ledger::time_text;
 use plan_ledger::log::RecordStatus;
-use plan_ledger::plan::{AcceptedBasis, BarrierStatus, CompactStep, Dependency, Hold, StepEvent};
+use plan_ledger::plan::{
+    AcceptedBasis, BarrierStatus, CompactStep, Dependency, Hold, Micros, StepEvent,
+};
 use plan_ledger::{
     Cost, Event, Outcome, Output, QuestionId, Receipt, Ruling, Run, RunId, Step, StepNumber,
-    StepState, StepStatus, Verdict,
+    StepState, StepStatus, Timestamp, Verdict,
 };
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -177,20 +179,23 @@ impl<'a> StepView<'a> {
                 }
             });
         }
+        let mut last = None;
         for entry in self.entries {
             let blob = self.known.blobs.get(&entry.record.seq);
-            document.append(step_record_document(self.run, entry, blob, is_whole));
+            document.append(step_record_document(self.run, entry, last, blob, is_whole));
+            last = Some(entry.record.time);
         }
         document
     }
 }
 
-/// A record of a step, and what belongs to it. `blob`: what is known of the blob of its output; `is_whole`: outputs and
-/// logs are shown whole, however long.
+/// A record of a step, and what belongs to it. `last`: the time of the record before it; `blob`: what is known of the blob
+/// of its output; `is_whole`: outputs and logs are shown whole, however long.
 #[must_use]
 pub fn step_record_document(
     run: &Run,
     entry: &HistoryEntry,
+    last: Option<Timestamp>,
     blob: Option<&KnownBlob>,
     is_whole: bool,
 ) -> Document {
@@ -216,7 +221,10 @@ pub fn step_record_document(
         details.document.painted(Paint::Heading, text);
     }
     let time = time_text(record.time);
-    details.line(2, format!("{:>7}{mark} {time}  {text}", record.seq));
+    let after = record.time.saturating_sub(last.unwrap_or(record.time)) / SECOND * SECOND;
+    let after = if after > 0 { format!("  +{}", span(after)) } else { String::new() };
+    let line = Text::from(format!("{:>7}{mark} {time}  {text}", record.seq));
+    details.line(2, line.and(Paint::Faint, after));
     match (&entry.content, entry.event()) {
         (_, Some(StepEvent::Dispatched(dispatch))) => {
             details.detail("key", &dispatch.idempotency_key);
@@ -232,6 +240,9 @@ pub fn step_record_document(
     }
     details.document
 }
+
+/// A second, in microseconds. Shorter times between records are not shown.
+const SECOND: Micros = 1_000_000;
 
 /// Columns before details.
 const INDENT: usize = 12;

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::repeats::{RepeatJson, repeated_text};
 use super::waits::{WaitJson, wait_text};
-use crate::json::{ReasonJson, ReplanRequestJson, StepReasonsJson, TimeJson};
+use crate::json::{ReplanRequestJson, StepReasonsJson, TimeJson};
 use crate::layout::{Document, Paint, Text};
 use crate::next::KnownRun;
 use crate::next::{NextAction, NextItem, next_dispatch};
@@ -38,7 +38,7 @@ pub struct WhyLine<'a> {
     /// Its name.
     run_name: &'a str,
     /// The reasons that block the whole run.
-    run_reasons: Vec<ReasonJson<'a>>,
+    run_reasons: &'a [BlockReason],
     /// The step in question.
     step: StepNumber,
     /// The step and all steps that it waits for.
@@ -86,7 +86,7 @@ impl<'a> WhyView<'a> {
             roots: found.roots(),
             run: run.id,
             run_name: &run.name,
-            run_reasons: found.run_reasons.iter().map(ReasonJson::from).collect(),
+            run_reasons: &found.run_reasons,
             step: found.step,
             steps: found.steps.iter().map(StepReasonsJson::of).collect(),
             waits: of_step.map(|wait| WaitJson::of(wait, run)).collect(),
@@ -258,7 +258,7 @@ fn items_of(
         (BlockReason::Question { question, .. }, _) => {
             those(&|item| matches!(item, WaitingItem::Question { id, .. } if id == question))
         }
-        (BlockReason::Reported { .. } | BlockReason::OutcomeUnknown(_), Some(number)) => {
+        (BlockReason::Reported { .. } | BlockReason::OutcomeUnknown { .. }, Some(number)) => {
             those(&|item| {
                 let is_result = matches!(
                     item,
@@ -270,14 +270,14 @@ fn items_of(
                 is_result && item.step().is_some_and(|step| step.number == number)
             })
         }
-        (BlockReason::Failed(_), Some(number)) => {
+        (BlockReason::Failed { .. }, Some(number)) => {
             let is_over = matches!(run.status, RunStatus::Ended(it) if it != Ending::Failed);
             vec![NextItem::Failed { step: StepName::of(run, number), is_over }]
         }
         (BlockReason::Replan { .. }, _) => {
             those(&|item| matches!(item, WaitingItem::Replan { .. }))
         }
-        (BlockReason::Paused(_), _) => {
+        (BlockReason::Paused { .. }, _) => {
             those(&|item| matches!(item, WaitingItem::Paused { .. }) || item.is_about_budget())
         }
         (BlockReason::NoActivePlan { .. }, _) => {

@@ -4,13 +4,18 @@ use std::fmt;
 
 use plan_ledger::plan::CompactStep;
 use plan_ledger::{Run, StepNumber, Task};
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// The number and the id of a step.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StepName {
-    /// The step number.
+    /// The number of the step.
     pub number: StepNumber,
-    /// The step's id in the plan.
+    /// The id of the step.
+    #[serde(rename = "step")]
     pub id: String,
 }
 

@@ -289,7 +289,7 @@ impl Parts {
         let is_event = matches!(content, RecordContent::Event(_));
         let entry = HistoryEntry { record, status, content };
         let text = match run.filter(|_| is_event && self.details < DETAILS_MAX) {
-            Some(run) => text_of(&step_record_document(run, &entry, None, false)),
+            Some(run) => text_of(&step_record_document(run, &entry, None, None, false)),
             None => line,
         };
         self.details += text.len();

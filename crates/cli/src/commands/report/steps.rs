@@ -209,7 +209,7 @@ pub(super) fn records(of: Option<&Records>) -> Markup {
     html! {
         @if let Some(Records { texts, left_out }) = of {
             @if *left_out > 0 {
-                p.hint { (left_out) " earlier records are left out; " code { "ledger inspect history" } " shows them." }
+                p.hint { (left_out) " earlier records are left out; " code { "ledger inspect step" } " shows them." }
             }
             @for (seq, text) in texts { pre.record data-f=(seq) { (text) } }
         } @else { p.hint { "No record." } }

@@ -265,15 +265,6 @@ pub(super) const READS: &[Read] = &[
         lines: &["inspect.why"],
     },
     Read {
-        id: "getStepHistory",
-        path: "/v1/runs/{run}/steps/{step}/history",
-        words: &["history", "--run={run}", "--", "{step}"],
-        query: &[],
-        at: AtRecord::Option,
-        summary: "One line for each record of a step",
-        lines: &["inspect.history", "inspect.record"],
-    },
-    Read {
         id: "compareRecords",
         path: "/v1/diff/{from}/{to}",
         words: &["diff", "--", "{from}", "{to}"],

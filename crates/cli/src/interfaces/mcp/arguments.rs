@@ -183,7 +183,7 @@ pub(super) struct StatusArguments {
 #[serde(deny_unknown_fields)]
 pub(super) struct ShowArguments {
     pub(super) what: ShowWhat,
-    /// The step, for step, why and history
+    /// The step, for step and why
     pub(super) id: Option<String>,
     pub(super) run: Option<String>,
     /// As of this record
@@ -199,7 +199,6 @@ pub(super) struct ShowArguments {
 pub(super) enum ShowWhat {
     Step,
     Why,
-    History,
     Plan,
     Queue,
     Variables,

@@ -75,7 +75,6 @@ fn words_of(
     let view = match what {
         ShowWhat::Step => "step",
         ShowWhat::Why => "why",
-        ShowWhat::History => "history",
         ShowWhat::Plan => "plan",
         ShowWhat::Queue => "queue",
         ShowWhat::Variables => "variables",
@@ -87,17 +86,17 @@ fn words_of(
         words.push("--decided".to_owned());
     }
     match (what, id) {
-        (ShowWhat::Step | ShowWhat::Why | ShowWhat::History, Some(id)) => {
+        (ShowWhat::Step | ShowWhat::Why, Some(id)) => {
             words.extend(run.map(|run| format!("--run={run}")));
             words.extend(past.map(|at| format!("--at={at}")));
             words.extend(["--".to_owned(), id]);
         }
-        (ShowWhat::Step | ShowWhat::Why | ShowWhat::History, None) => {
+        (ShowWhat::Step | ShowWhat::Why, None) => {
             let message = format!("id: `what` {view} needs the id or the number of a step");
             return Err(ToolRefusal::arguments(&message));
         }
         (_, Some(_)) => {
-            return Err(ToolRefusal::arguments("id: only for step, why and history"));
+            return Err(ToolRefusal::arguments("id: only for step and why"));
         }
         (ShowWhat::Records, None) => {
             words.extend(run.map(|run| format!("--run={run}")));

@@ -106,7 +106,7 @@ tools! {
         "Where the plan is: counts, claims, what waits for a person, next steps, last changes, budget. \
          Call it first, and after a compaction.";
     "ledger_show" Viewer Reads ShowArguments => read::show:
-        "Read more: a step with its attempts, why it is blocked, its history; the plan, queue, variables, \
+        "Read more: a step with its attempts and records, why it is blocked; the plan, queue, variables, \
          questions or records.";
     "ledger_plan" Operator Adds PlanArguments => control::plan:
         "Check a plan, propose it as a new run or as the next version of a run, or add one step.";

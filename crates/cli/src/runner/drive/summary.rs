@@ -4,8 +4,10 @@ use plan_ledger::plan::{AcceptedBasis, Micros, Route, TrustedCheck};
 use plan_ledger::{
     Cost, Ending, Error, FailureClass, Receipt, Run, RunStatus, State, StepNumber, StepStatus,
 };
-
 use plan_ledger_views::{StepName, WaitingItem, waiting_items};
+#[cfg(test)]
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// The result of a loop and the state of its run.
 #[derive(Debug)]
@@ -88,20 +90,22 @@ pub struct Counts {
     pub elapsed: Micros,
 }
 
-/// Totals of one loop.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// The sums of a process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Session {
-    /// Attempts that the loop dispatched.
+    /// Dispatched attempts.
     pub dispatched: u32,
-    /// Receipts that the loop recorded.
+    /// Recorded receipts.
     pub receipts: u32,
-    /// Steps queued again after a failed attempt.
+    /// Failures that lead to a retry.
     pub retries: u32,
-    /// Attempts that were lost, including those of an earlier runner.
+    /// Lost attempts, including those of an earlier runner.
     pub lost: u32,
-    /// Receipts that arrived after their attempts had ended.
+    /// Receipts that came too late.
     pub refused: u32,
-    /// The duration of the loop in microseconds.
+    /// The duration.
+    #[serde(rename = "duration_micros")]
     pub duration: Micros,
 }
 

@@ -86,7 +86,7 @@ impl LedgerOverview {
     /// The first problem, in one line.
     fn first_fault(&self) -> Option<String> {
         let Fold { damage, unreadable, state, .. } = &self.fold;
-        let unreadable = || unreadable.as_deref().map(escape_control);
+        let unreadable = || unreadable.clone();
         let what = damage.first().map(damage_text).or_else(unreadable);
         let what = what.or_else(|| self.health.refusal())?;
         let seq = state.seq;

@@ -13,7 +13,6 @@ pub(crate) mod diff;
 pub(crate) mod explain;
 pub(crate) mod graph;
 pub(crate) mod head;
-pub(crate) mod history;
 pub(crate) mod logs;
 pub(crate) mod metrics;
 pub(crate) mod next;
@@ -151,9 +150,6 @@ inspect_views! {
         "comparison" => shown::ComparisonLine<'_>
     }
     Runs Why(why::WhyArgs) by why::why {}
-    Runs History(history::HistoryArgs) by history::history {
-        "history" => shown::HistoryLine<'_>
-    }
     Runs Timeline(timeline::TimelineArgs) by timeline::timeline {
         "interval" => shown::IntervalLine<'_>
     }

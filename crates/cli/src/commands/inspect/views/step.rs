@@ -68,6 +68,7 @@ pub(crate) fn step(
         Form::Text => {
             out.document(&view.heading())?;
             ledger.print_past(out)?;
+            ledger.print_first_record(out)?;
             out.document(&view.document(args.full))?;
         }
     }
