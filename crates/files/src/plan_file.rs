@@ -141,6 +141,14 @@ pub enum PlanFormat {
     Csv,
     /// A table in Markdown.
     Table,
+    /// The export of Taskwarrior.
+    Taskwarrior,
+    /// The tasks of `CrewAI`, by name.
+    CrewAi,
+    /// A line for each task, as todo.txt has it.
+    TodoTxt,
+    /// Headings with keywords, as org-mode has it.
+    Org,
     /// The `tasks.md` of spec-kit.
     SpecKit,
     /// Any other plan in Markdown, `OpenSpec` included.
@@ -175,6 +183,10 @@ impl fmt::Display for PlanFormat {
             Self::Toml => "TOML list of tasks",
             Self::Csv => "CSV list of tasks",
             Self::Table => "Markdown table of tasks",
+            Self::Taskwarrior => "Taskwarrior export",
+            Self::CrewAi => "CrewAI task file",
+            Self::TodoTxt => "todo.txt file",
+            Self::Org => "org-mode file",
             Self::SpecKit => "spec-kit file",
             Self::Markdown => "Markdown plan",
         })

@@ -15,7 +15,7 @@ use plan_ledger::plan::{Fallback, Plan, Step};
 impl PlanFile {
     /// Gives the steps of a file the ids of the steps of the same text in an earlier plan.
     pub fn keep_ids(&mut self, before: &Plan) {
-        if self.format != PlanFormat::Markdown {
+        if ![PlanFormat::Markdown, PlanFormat::Org].contains(&self.format) {
             return;
         }
         let renamed = renamed(&self.plan, before);

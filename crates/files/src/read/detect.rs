@@ -12,6 +12,8 @@ use serde_json::Value;
 
 use super::embedded;
 use super::options::ReadOptions;
+use super::org;
+use super::todo_txt;
 use crate::diagnostic::{ReadResult, plan_error};
 use crate::draft::PlanDraft;
 use crate::plan_file::PlanFormat;
@@ -44,6 +46,9 @@ pub(super) fn parse_draft(name: &str, text: &str, options: &ReadOptions) -> Read
     if let Some(draft) = parse_embedded(name, text)? {
         return whole(draft);
     }
+    if let Some(draft) = parse_org(name, text) {
+        return whole(draft);
+    }
     if markdown::is_markdown(text) {
         if let Some(draft) = parse_commented_yaml(name, text) {
             return whole(draft);
@@ -69,6 +74,11 @@ pub(super) fn parse_draft(name: &str, text: &str, options: &ReadOptions) -> Read
         return Err(plan_error(message).into());
     }
     if let Some(draft) = parse_toml_tasks(name, text)?.or_else(|| parse_csv(name, text)) {
+        return whole(draft);
+    }
+    if let Some(rows) = todo_txt::tasks(text)
+        && let Ok(draft) = records::parse_rows(name, rows, Some(PlanFormat::TodoTxt))
+    {
         return whole(draft);
     }
     if has_yaml_fields(text) {
@@ -116,6 +126,13 @@ fn parse_yaml(name: &str, text: &str) -> ReadResult<PlanDraft> {
     };
     let read = if native::is_native(&tree) { Err(tree) } else { records::parse(name, tree) };
     read.or_else(|tree| native::parse(tree, PlanFormat::Yaml))
+}
+
+/// Parses org-mode, as Markdown with boxes in its headings.
+fn parse_org(name: &str, text: &str) -> Option<PlanDraft> {
+    let mut draft = markdown::parse(name, &org::as_markdown(text)?, false)?;
+    draft.plan_file.format = PlanFormat::Org;
+    Some(draft)
 }
 
 /// Parses YAML whose comments look like headings: all of its other lines are fields with tasks.

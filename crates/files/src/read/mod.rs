@@ -7,6 +7,8 @@ mod embedded;
 mod entry;
 mod folder;
 mod options;
+mod org;
+mod todo_txt;
 
 pub use entry::{LintReport, lint_text, parse, read};
 pub use options::ReadOptions;

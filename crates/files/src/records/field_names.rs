@@ -80,6 +80,7 @@ pub(super) const COMMAND_LISTS: &[&str] =
 pub(super) const DEPENDENCIES: &[&str] = &[
     "dependsOn",
     "dependencies",
+    "depends",
     "deps",
     "blockedBy",
     "isBlockedBy",

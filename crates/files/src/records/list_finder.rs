@@ -17,6 +17,7 @@ use super::field_names::{
 use super::record_fields::{RecordFields, field, field_in, id_text, is_same_name};
 use crate::draft::{TaskStatus, UniqueIds};
 use crate::read_report::CorrectionKind;
+use crate::syntax::Node;
 
 /// Names of lists of tasks, in order of precedence.
 const TASK_LISTS: &[&str] = &[
@@ -62,6 +63,28 @@ pub(super) struct FoundList<'a> {
     pub(super) unread: Vec<String>,
     /// Repeated ids: the correction, the id, the name in the file, the path.
     pub(super) repeated: Vec<(CorrectionKind, String, String, String)>,
+}
+
+impl FoundList<'_> {
+    /// The records of an object in the order of the file; its fields have lost it.
+    pub(super) fn in_file_order(mut self, tree: &Node) -> Self {
+        let list = self.path.iter().try_fold(tree, |node, name| node.field(name));
+        let fields = list.map(Node::fields).unwrap_or_default();
+        let places: BTreeMap<String, usize> = fields
+            .iter()
+            .zip(0_usize..)
+            .map(|(field, at)| (child_path(&self.path.join("."), &field.name), at))
+            .collect();
+        if !places.is_empty() {
+            self.records.sort_by_key(|record| places.get(&record.path).copied());
+        }
+        self
+    }
+}
+
+/// The path of a field of an object.
+fn child_path(place: &str, name: &str) -> String {
+    if place.is_empty() { name.to_owned() } else { format!("{place}.{name}") }
 }
 
 /// A phase of the file.
@@ -351,7 +374,7 @@ impl Lister {
             }
             Value::Object(map) => {
                 for (key, item) in map {
-                    let place = format!("{place}.{key}");
+                    let place = child_path(place, key);
                     let fields = match item {
                         Value::Object(fields) => keyed_fields(fields, map),
                         // A group of tasks, not a task itself.
@@ -473,7 +496,10 @@ impl Lister {
 
 /// The id of an entry in the file.
 fn written_id(entry: &Entry<'_>) -> Option<String> {
-    let id = IDS.iter().find_map(|name| field_in(&entry.fields, &[name]).and_then(id_text));
+    // The number of a task in Taskwarrior changes when others end.
+    let is_renumbered = ["uuid", "entry"].iter().all(|name| entry.fields.contains_key(*name));
+    let names = if is_renumbered { &["uuid"] } else { IDS };
+    let id = names.iter().find_map(|name| field_in(&entry.fields, &[name]).and_then(id_text));
     id.filter(|id| !id.is_empty()).or_else(|| entry.key.clone())
 }
 

@@ -156,6 +156,20 @@ static RECOGNIZED: &[Mapping] = &[
         ..COMMON
     },
     Mapping {
+        format: PlanFormat::Taskwarrior,
+        extra: "taskwarrior",
+        signatures: &[&["uuid", "entry", "status"]],
+        progress: &["id", "urgency", "modified", "entry", "start", "end"],
+        order: Order::Stated,
+        ..COMMON
+    },
+    Mapping {
+        format: PlanFormat::CrewAi,
+        extra: "crewai",
+        signatures: &[&["expectedOutput", "agent", "description"]],
+        ..COMMON
+    },
+    Mapping {
         format: PlanFormat::Dex,
         extra: "dex",
         signatures: &[&["parent_id", "blockedBy"], &["parent_id", "completed"]],

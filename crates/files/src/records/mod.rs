@@ -37,8 +37,8 @@ pub(super) use values::value_of;
 /// Reads a tree that has a list of tasks; gives it back if it has none.
 pub(super) fn parse(name: &str, tree: Node) -> Result<PlanDraft, Node> {
     let value = value_of(&tree);
-    let draft = list_finder::find(&value, false).map(|found| read(name, &value, found, None, None));
-    placed(draft, tree)
+    let found = list_finder::find(&value, false).map(|found| found.in_file_order(&tree));
+    placed(found.map(|found| read(name, &value, found, None, None)), tree)
 }
 
 /// Reads a tree of JSON: the issues of beads, a task-master file, or another list of tasks.

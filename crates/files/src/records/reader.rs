@@ -625,9 +625,9 @@ impl<'a> RecordReader<'a> {
             }
             Value::String(word) => match word.trim().to_ascii_lowercase().as_str() {
                 "critical" | "urgent" | "highest" | "blocker" | "p0" => Some(20),
-                "high" | "major" | "p1" => Some(10),
-                "medium" | "normal" | "moderate" | "p2" => Some(0),
-                "low" | "minor" | "p3" => Some(-10),
+                "high" | "major" | "p1" | "h" => Some(10),
+                "medium" | "normal" | "moderate" | "p2" | "m" => Some(0),
+                "low" | "minor" | "p3" | "l" => Some(-10),
                 "lowest" | "trivial" | "p4" => Some(-20),
                 _ => None,
             },

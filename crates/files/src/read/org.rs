@@ -1,0 +1,88 @@
+//! org-mode in the spelling of Markdown: `** NEXT Draw it :page:` is `## [ ] Draw it`. Each line stays one line.
+
+/// Words of headings that are tasks: left to do, done, dropped.
+const OPEN: &[&str] = &[
+    concat!("TO", "DO"),
+    "NEXT",
+    "DOING",
+    "STARTED",
+    "INPROGRESS",
+    "WAITING",
+    "WAIT",
+    "HOLD",
+    "BLOCKED",
+];
+const DONE: &[&str] = &["DONE", "FINISHED", "COMPLETED"];
+const DROPPED: &[&str] = &["CANCELLED", "CANCELED", "DROPPED"];
+
+/// The text in the spelling of Markdown; `None` if it is not org-mode: no heading has a keyword, or one is of
+/// Markdown.
+pub(super) fn as_markdown(text: &str) -> Option<String> {
+    let has_keyword = |line: &str| heading(line).is_some_and(|(_, text)| keyword(text).is_some());
+    let is_markdown = |line: &str| line.starts_with("# ") || line.starts_with("## ");
+    if !text.lines().any(has_keyword) || text.lines().any(is_markdown) {
+        return None;
+    }
+    let is_title =
+        |line: &str| setting(line).is_some_and(|(name, _)| name.eq_ignore_ascii_case("title"));
+    // The title is above all headings.
+    let above = usize::from(text.lines().any(is_title));
+    let mut in_drawer = false;
+    let lines = text.lines().map(|line| {
+        let word = line.trim().to_lowercase();
+        if in_drawer || word == ":properties:" || word == ":logbook:" {
+            in_drawer = word != ":end:";
+            return String::new();
+        }
+        if let Some((level, text)) = heading(line) {
+            let marks = "#".repeat(level.saturating_add(above).min(6));
+            return format!("{marks} {}", title(text));
+        }
+        if word.starts_with("#+begin_") || word.starts_with("#+end_") {
+            return "```".to_owned();
+        }
+        match setting(line) {
+            Some((_, title)) if is_title(line) => format!("# {}", title.trim()),
+            Some(_) => String::new(),
+            None => line.to_owned(),
+        }
+    });
+    Some(lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// The name and the value of a setting: `#+TITLE: Pages`.
+fn setting(line: &str) -> Option<(&str, &str)> {
+    line.strip_prefix("#+")?.split_once(':')
+}
+
+/// The level and the text of a heading.
+fn heading(line: &str) -> Option<(usize, &str)> {
+    let text = line.trim_start_matches('*');
+    let level = line.len().saturating_sub(text.len());
+    (level > 0).then(|| text.strip_prefix(' ')).flatten().map(|text| (level, text.trim()))
+}
+
+/// The keyword of a heading, and the text after it.
+fn keyword(text: &str) -> Option<(&str, &str)> {
+    let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+    let is_known = [OPEN, DONE, DROPPED].iter().any(|words| words.contains(&word));
+    is_known.then_some((word, rest.trim()))
+}
+
+/// The text of a heading with the box of its keyword, without priority and tags.
+fn title(text: &str) -> String {
+    let Some((word, rest)) = keyword(text) else { return text.to_owned() };
+    let rest =
+        rest.strip_prefix("[#").and_then(|rest| rest.split_once("] ")).map_or(rest, |it| it.1);
+    let tags = rest
+        .rsplit_once(' ')
+        .filter(|(_, tags)| tags.len() > 2 && tags.starts_with(':') && tags.ends_with(':'));
+    let rest = tags.map_or(rest, |(rest, _)| rest.trim());
+    if DONE.contains(&word) {
+        format!("[x] {rest}")
+    } else if DROPPED.contains(&word) {
+        format!("[ ] ~~{rest}~~")
+    } else {
+        format!("[ ] {rest}")
+    }
+}

@@ -1,0 +1,78 @@
+//! todo.txt: a task on each line, `x` before one that is done, `(A)` for its priority, `+project` and `@context`.
+
+use serde_json::{Map, Value, json};
+
+use crate::syntax::Node;
+
+/// The tasks of a text; `None` if it is no todo.txt. Most lines must have a sign of one, and none may be of another
+/// form.
+pub(super) fn tasks(text: &str) -> Option<Node> {
+    let lines = (1_u64..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
+    let lines: Vec<(u64, &str)> = lines.collect();
+    let is_other = |line: &str| line.starts_with([' ', '\t', '#', '-', '|', '<', '{', '[']);
+    let signs = lines.iter().filter(|(_, line)| has_sign(line)).count();
+    if signs.saturating_mul(2) <= lines.len() || lines.iter().any(|(_, line)| is_other(line)) {
+        return None;
+    }
+    Some(Node::list_of(lines.into_iter().map(|(line, text)| (line, task(text))).collect()))
+}
+
+fn has_sign(line: &str) -> bool {
+    let is_tag = |word: &str| word.len() > 1 && word.starts_with(['+', '@']);
+    done(line).is_some()
+        || priority(line).is_some()
+        || is_date(line.split(' ').next().unwrap_or_default())
+        || line.split_whitespace().any(is_tag)
+}
+
+/// The text of a task that is done.
+fn done(line: &str) -> Option<&str> {
+    line.strip_prefix("x ")
+}
+
+/// The priority of a task, and the text after it.
+fn priority(line: &str) -> Option<(char, &str)> {
+    let (mark, rest) = line.strip_prefix('(')?.split_once(") ")?;
+    let mut letters = mark.chars();
+    let letter = letters.next().filter(char::is_ascii_uppercase)?;
+    letters.next().is_none().then_some((letter, rest))
+}
+
+fn is_date(word: &str) -> bool {
+    let digits =
+        |part: &str, count: usize| part.len() == count && part.chars().all(|c| c.is_ascii_digit());
+    let parts: Vec<&str> = word.split('-').collect();
+    matches!(parts.as_slice(), [year, month, day]
+        if digits(year, 4) && digits(month, 2) && digits(day, 2))
+}
+
+fn task(line: &str) -> Value {
+    let is_done = done(line).is_some();
+    let (letter, text) = priority(done(line).unwrap_or(line)).unzip();
+    let mut text = text.unwrap_or_else(|| done(line).unwrap_or(line));
+    // The days on which it was done and made.
+    while let Some((_, rest)) = text.split_once(' ').filter(|(word, _)| is_date(word)) {
+        text = rest;
+    }
+    let tags =
+        text.split_whitespace().filter(|word| word.len() > 1 && word.starts_with(['+', '@']));
+    let tags: Vec<&str> = tags.collect();
+    let mut fields = Map::new();
+    fields.insert("title".to_owned(), json!(text.trim()));
+    if is_done {
+        fields.insert("status".to_owned(), json!("done"));
+    }
+    if !tags.is_empty() {
+        fields.insert("tags".to_owned(), json!(tags));
+    }
+    if let Some(letter) = letter {
+        let word = match letter {
+            'A' => "critical",
+            'B' => "high",
+            'C' => "medium",
+            _ => "low",
+        };
+        fields.insert("priority".to_owned(), json!(word));
+    }
+    Value::Object(fields)
+}
