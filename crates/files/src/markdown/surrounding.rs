@@ -199,8 +199,10 @@ fn report(
         }))
         .collect();
     for (at, section) in document.sections.iter().enumerate() {
+        // Those of a chapter that is a field are read.
+        let is_field = remaining.overlaps_taken(section.range.start..section.body);
         let boxes = selection.other_checkboxes.get(&at);
-        if let Some((line, count)) = boxes {
+        if let Some((line, count)) = boxes.filter(|_| !is_field || section.level < 2) {
             draft.add_unread(PartKind::Checkbox, *count, &section.title, Some(*line));
         }
         if read.contains(&at) {

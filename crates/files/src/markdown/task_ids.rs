@@ -1,4 +1,7 @@
-//! Ids of tasks in Markdown, the tags in brackets after them, and references to other tasks.
+//! Ids of tasks in Markdown, the tags in brackets after them, the numbers in titles of steps, and references to other
+//! tasks.
+
+use super::list_markers::strip_checkbox;
 
 /// The text of a task, split into id, tags and words.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -205,6 +208,64 @@ fn id_references(text: &str, style: IdStyle) -> Vec<String> {
         }
     }
     found
+}
+
+/// The title of a step, such as `Step 1: text` or `1. text`.
+pub(super) struct StepTitle<'a> {
+    pub(super) number: &'a str,
+    pub(super) text: String,
+    /// Whether the title has the word step or task, and not, for example, phase.
+    pub(super) is_step: bool,
+    pub(super) is_phase: bool,
+}
+
+impl<'a> StepTitle<'a> {
+    pub(super) fn parse(title: &'a str) -> Option<Self> {
+        let marked = strip_checkbox(title).1;
+        let title = marked.trim_start_matches(['*', '_']);
+        let opened = marked.get(..marked.len().saturating_sub(title.len()))?;
+        let word = title.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
+        let rest = title.get(word.len()..)?.trim_start();
+        let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
+        // A letter may follow the number, or be one: `Story 1a`, `Story B`.
+        let mut letters = rest.get(end..)?.chars();
+        let letter = letters.next().filter(|c| c.is_ascii_alphabetic() && !word.is_empty());
+        let is_one = letters.next().is_none_or(|c| !c.is_alphanumeric());
+        let is_letter = letter.is_some_and(|c| end > 0 || c.is_ascii_uppercase()) && is_one;
+        let (number, after) = rest.split_at(end.saturating_add(usize::from(is_letter)));
+        let id = number.trim_matches('.');
+        let is_marked = id.len() < number.len()
+            || after.trim_start().starts_with([':', ')', '-', '\u{2013}', '\u{2014}'])
+            || (after.is_empty() && !word.is_empty());
+        if id.is_empty() || !is_marked {
+            return None;
+        }
+        let text = after.trim_start_matches([':', ')', '-', '\u{2013}', '\u{2014}', ' ']);
+        let word = word.to_lowercase();
+        let is_step = ["step", "task", "story", "unit", "ticket"].contains(&word.as_str());
+        let text = close_pairs(opened, text).trim().to_owned();
+        Some(Self { number: id, text, is_step, is_phase: word == "phase" })
+    }
+}
+
+/// Whether the title of a step ends with a word or a tick that says that it is done.
+pub(super) fn says_done(title: &str) -> bool {
+    let title = title.trim_end_matches(['*', '_', ' ', '\u{fe0f}']).to_lowercase();
+    if title.ends_with(['\u{2705}', '\u{2714}', '\u{2713}']) {
+        return true;
+    }
+    let last = |open: char| title.rsplit_once(open).map(|(_, word)| word);
+    let in_marks = [('(', ')'), ('[', ']')]
+        .into_iter()
+        .filter_map(|(open, close)| last(open)?.strip_suffix(close));
+    let after_dash = [" - ", " \u{2013} ", " \u{2014} "]
+        .into_iter()
+        .filter_map(|dash| title.rsplit_once(dash).map(|(_, word)| word));
+    let is_done = |word: &str| {
+        let word = word.trim_start_matches(|c: char| !c.is_alphanumeric());
+        ["done", "complete", "completed"].contains(&word)
+    };
+    in_marks.chain(after_dash).any(is_done)
 }
 
 #[cfg(test)]

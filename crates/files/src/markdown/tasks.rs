@@ -8,7 +8,7 @@ use super::labels::{
     Label, LabelledText, is_acceptance_title, is_criteria_title, is_label_title, read_labels,
 };
 use super::list_markers::{Checkbox, strip_checkbox, strip_marker};
-use super::task_ids::{IdStyle, close_pairs, leading_name, split_head};
+use super::task_ids::{IdStyle, StepTitle, leading_name, says_done, split_head};
 
 /// The tasks of a text.
 pub(super) struct TaskSelection {
@@ -157,6 +157,12 @@ fn is_part(around: Option<&str>, id: Option<&str>) -> bool {
     let is_number = !around.is_empty() && around.chars().all(|c| c.is_ascii_digit() || c == '.');
     let rest = id.strip_prefix(around).and_then(|rest| rest.strip_prefix('.'));
     is_number && rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// The lines of the boxes of an item and of those inside.
+fn box_lines(item: &Item) -> Vec<u64> {
+    let own = item.checkbox.map(|_| item.line);
+    own.into_iter().chain(item.items.iter().flat_map(box_lines)).collect()
 }
 
 /// Whether a box of a section begins with an id.
@@ -317,8 +323,8 @@ impl<'a> TaskSelector<'a> {
             };
             let (criteria, items): (Vec<&Item>, Vec<&Item>) =
                 section.items.iter().partition(|item| is_criterion(item));
-            let criteria = criteria.iter().filter(|item| item.checkbox.is_some());
-            let mut other_lines: Vec<u64> = criteria.map(|item| item.line).collect();
+            let mut other_lines: Vec<u64> =
+                criteria.iter().flat_map(|item| box_lines(item)).collect();
             for item in items {
                 self.collect(item, index, &mut selection.tasks, &mut other_lines);
             }
@@ -376,9 +382,8 @@ impl<'a> TaskSelector<'a> {
         let is_task = has_id || (self.id_style == IdStyle::Any && !self.is_checklist(section));
         if item.checkbox.is_some() && is_task {
             tasks.push(self.task(item, section));
-        } else if item.checkbox.is_some() {
-            other_lines.push(item.line);
         } else {
+            other_lines.extend(item.checkbox.map(|_| item.line));
             for item in &item.items {
                 self.collect(item, section, tasks, other_lines);
             }
@@ -706,26 +711,6 @@ impl TaskSelector<'_> {
     }
 }
 
-/// Whether the title of a step ends with a word or a tick that says that it is done.
-fn says_done(title: &str) -> bool {
-    let title = title.trim_end_matches(['*', '_', ' ', '\u{fe0f}']).to_lowercase();
-    if title.ends_with(['\u{2705}', '\u{2714}', '\u{2713}']) {
-        return true;
-    }
-    let last = |open: char| title.rsplit_once(open).map(|(_, word)| word);
-    let in_marks = [('(', ')'), ('[', ']')]
-        .into_iter()
-        .filter_map(|(open, close)| last(open)?.strip_suffix(close));
-    let after_dash = [" - ", " \u{2013} ", " \u{2014} "]
-        .into_iter()
-        .filter_map(|dash| title.rsplit_once(dash).map(|(_, word)| word));
-    let is_done = |word: &str| {
-        let word = word.trim_start_matches(|c: char| !c.is_alphanumeric());
-        ["done", "complete", "completed"].contains(&word)
-    };
-    in_marks.chain(after_dash).any(is_done)
-}
-
 /// The title of a step without the word before a colon: `Step: text`.
 fn without_word(title: &str) -> &str {
     let words = ["Step:", "Task:", "Story:"];
@@ -758,42 +743,4 @@ fn with_ids(mut selection: TaskSelection) -> TaskSelection {
     }
     selection.id_style = IdStyle::Any;
     selection
-}
-
-/// The title of a step, such as `Step 1: text` or `1. text`.
-struct StepTitle<'a> {
-    number: &'a str,
-    text: String,
-    /// Whether the title has the word step or task, and not, for example, phase.
-    is_step: bool,
-    is_phase: bool,
-}
-
-impl<'a> StepTitle<'a> {
-    fn parse(title: &'a str) -> Option<Self> {
-        let marked = strip_checkbox(title).1;
-        let title = marked.trim_start_matches(['*', '_']);
-        let opened = marked.get(..marked.len().saturating_sub(title.len()))?;
-        let word = title.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
-        let rest = title.get(word.len()..)?.trim_start();
-        let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
-        // A letter may follow the number, or be one: `Story 1a`, `Story B`.
-        let mut letters = rest.get(end..)?.chars();
-        let letter = letters.next().filter(|c| c.is_ascii_alphabetic() && !word.is_empty());
-        let is_one = letters.next().is_none_or(|c| !c.is_alphanumeric());
-        let is_letter = letter.is_some_and(|c| end > 0 || c.is_ascii_uppercase()) && is_one;
-        let (number, after) = rest.split_at(end.saturating_add(usize::from(is_letter)));
-        let id = number.trim_matches('.');
-        let is_marked = id.len() < number.len()
-            || after.trim_start().starts_with([':', ')', '-', '\u{2013}', '\u{2014}'])
-            || (after.is_empty() && !word.is_empty());
-        if id.is_empty() || !is_marked {
-            return None;
-        }
-        let text = after.trim_start_matches([':', ')', '-', '\u{2013}', '\u{2014}', ' ']);
-        let word = word.to_lowercase();
-        let is_step = ["step", "task", "story", "unit", "ticket"].contains(&word.as_str());
-        let text = close_pairs(opened, text).trim().to_owned();
-        Some(Self { number: id, text, is_step, is_phase: word == "phase" })
-    }
 }

@@ -19,7 +19,8 @@ const DROPPED: &[&str] = &["CANCELLED", "CANCELED", "DROPPED"];
 /// Markdown.
 pub(super) fn as_markdown(text: &str) -> Option<String> {
     let has_keyword = |line: &str| heading(line).is_some_and(|(_, text)| keyword(text).is_some());
-    let is_markdown = |line: &str| line.starts_with("# ") || line.starts_with("## ");
+    let is_markdown =
+        |line: &str| line.starts_with('#') && line.trim_start_matches('#').starts_with(' ');
     if !text.lines().any(has_keyword) || text.lines().any(is_markdown) {
         return None;
     }

@@ -2,10 +2,12 @@
 
 use std::fmt::Write as _;
 
-use crate::{CorrectionKind, PlanFile, PlanFormat, lint_text, parse, read};
+use plan_ledger::plan::{Criterion, Step};
+
+use crate::{CorrectionKind, PartKind, PlanFile, PlanFormat, lint_text, parse, read};
 
 fn titles(plan_file: &PlanFile) -> Vec<String> {
-    let title = |step: &plan_ledger::plan::Step| match step.title.as_str() {
+    let title = |step: &Step| match step.title.as_str() {
         "" => step.goal.clone(),
         title => title.to_owned(),
     };
@@ -233,4 +235,133 @@ fn tasks_with_wrong_dependencies_stay_linear() {
     let last = parse("p", &last).unwrap();
     let edges: usize = last.plan.steps.iter().map(|step| step.after.len()).sum();
     assert_eq!((edges, last.plan.barriers.len()), (count, 0));
+}
+
+#[test]
+fn tasks_by_name_keep_the_order_of_the_file() {
+    let text = "write:\n  description: Write it\n  expected_output: a text\n  agent: ana\nread:\n  description: Read it\n  \
+                expected_output: notes\n  agent: bo\ncheck:\n  description: Check it\n  expected_output: a list\n  agent: bo\n";
+    let file = parse("p", text).unwrap();
+    assert_eq!(file.format, PlanFormat::CrewAi);
+    let ids: Vec<&str> = file.plan.steps.iter().map(|step| step.id.as_str()).collect();
+    assert_eq!(ids, ["write", "read", "check"]);
+    assert_eq!(file.plan.steps[2].after, ["read"]);
+    let sprint = "# s\ndevelopment_status:\n  1-9-a: done\n  1-10-b: backlog\n  1-11-c: backlog\n";
+    let file = parse("p", sprint).unwrap();
+    assert_eq!(titles(&file), ["1-9-a", "1-10-b", "1-11-c"]);
+}
+
+#[test]
+fn taskwarrior_export_is_read_by_its_stable_ids() {
+    let text = r#"[
+{"id":0,"description":"Draw","entry":"20260101T120000Z","status":"completed","uuid":"aaaa","urgency":1.2,"end":"20260102T120000Z"},
+{"id":1,"description":"Print","entry":"20260101T120000Z","status":"pending","uuid":"bbbb","priority":"H","depends":["aaaa"],"tags":["ink"]},
+{"id":0,"description":"Burn","entry":"20260101T120000Z","status":"deleted","uuid":"cccc"}]"#;
+    let file = parse("p", text).unwrap();
+    assert_eq!(file.format, PlanFormat::Taskwarrior);
+    let ids: Vec<&str> = file.plan.steps.iter().map(|step| step.id.as_str()).collect();
+    assert_eq!((ids, done(&file)), (vec!["aaaa", "bbbb", "cccc"], vec!["aaaa"]));
+    assert!(file.skipped.contains_key("cccc"));
+    let second = &file.plan.steps[1];
+    assert_eq!((second.after.as_slice(), second.priority), (["aaaa".to_owned()].as_slice(), 10));
+    let later = parse("p", &text.replace("\"id\":1", "\"id\":7").replace("1.2", "9")).unwrap();
+    assert_eq!(later.plan, file.plan, "numbers and urgencies change");
+}
+
+#[test]
+fn todo_txt_is_read_and_prose_is_not() {
+    let text = "(A) 2026-01-01 Draw the page +site @home\nx 2026-01-03 2026-01-02 Print it +site\nPaint it @home due:2026-02-01\nRest\n";
+    let file = parse("p", text).unwrap();
+    assert_eq!(file.format, PlanFormat::TodoTxt);
+    assert_eq!(titles(&file)[..2], ["Draw the page +site @home", "Print it +site"]);
+    assert_eq!((done(&file), file.plan.steps.len()), (vec!["2"], 4));
+    assert_eq!(*file.plan.steps[0].tags, ["+site", "@home"]);
+    for prose in ["Hello Ana,\nwrite to me @home.\nBye.\n", "x is a number\nand y is another\n"] {
+        assert!(parse("p", prose).is_err(), "{prose}");
+    }
+}
+
+#[test]
+fn org_mode_is_read_by_its_keywords() {
+    let text = "#+TITLE: Pages\n\n* Work\n** NEXT [#A] Draw it :page:\n   :PROPERTIES:\n   :ID: x\n   :END:\n   With a line.\n\
+                ** DONE Print it\n** CANCELLED Burn it\n* Notes\n#+begin_src org\n** NEXT not this\n#+end_src\n- a note\n";
+    let file = parse("p", text).unwrap();
+    assert_eq!(file.format, PlanFormat::Org);
+    assert_eq!(file.plan.title, "Pages");
+    let titles = titles(&file);
+    assert_eq!(titles.len(), 3, "{titles:?}");
+    assert!(titles[0].starts_with("Draw it"), "{titles:?}");
+    assert_eq!((file.done.len(), file.skipped.len()), (1, 1));
+    let bullets = "### Step 1: Draw\n\n* NEXT page\n\n### Step 2: Print\n\n* DONE page\n";
+    assert_eq!(parse("p", bullets).unwrap().format, PlanFormat::Markdown);
+    assert!(parse("p", concat!("* TO", "DO Only one\n")).is_ok());
+}
+
+/// Each box outside of code is a step, a criterion, or in the report.
+#[test]
+fn every_box_is_accounted_for_once() {
+    let titles = [
+        "Work",
+        "Notes",
+        "Legend",
+        "Acceptance criteria",
+        "Phase 2: More",
+        "Checklist",
+        "Epic List",
+    ];
+    let mut state = 7_u64;
+    let mut random = |below: u64| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    for case in 0..200 {
+        let mut text = "# Plan\n\n## Tasks\n\n- [ ] First\n".to_owned();
+        let (mut boxes, mut depth) = (1_usize, 0_usize);
+        for _ in 0..random(25) {
+            let indent = "  ".repeat(depth);
+            let mark = if random(3) == 0 { 'x' } else { ' ' };
+            let number = random(9);
+            match random(8) {
+                0 => {
+                    let title = titles[usize::try_from(random(7)).unwrap()];
+                    let _ = write!(text, "\n## {title}\n\n");
+                    depth = 0;
+                }
+                1 => {
+                    let _ = writeln!(text, "{indent}- plain words {number}");
+                }
+                2 => {
+                    let _ = write!(text, "\n```\n- [ ] example\n```\n\n");
+                    depth = 0;
+                }
+                3 => depth = depth.saturating_sub(1),
+                _ => {
+                    let id =
+                        if random(4) == 0 { format!("{number}.{number} ") } else { String::new() };
+                    let _ = writeln!(text, "{indent}- [{mark}] {id}do {boxes}");
+                    boxes += 1;
+                    depth = if random(3) == 0 { depth + 1 } else { depth };
+                }
+            }
+        }
+        let file = parse("p", &text).unwrap_or_else(|error| panic!("{text}\n{error}"));
+        let plan = &file.plan;
+        let mut left = Vec::new();
+        for number in 0..boxes {
+            let words = if number == 0 { "First".to_owned() } else { format!("do {number}\n") };
+            let has = |text: &str| format!("{text}\n").contains(&words);
+            let is_criterion = |it: &Criterion| matches!(it, Criterion::Text(text) if has(text));
+            let of_step = |step: &Step| {
+                has(&step.title) || has(&step.goal) || step.acceptance.iter().any(is_criterion)
+            };
+            if !plan.steps.iter().any(of_step) && !plan.test_criteria.iter().any(is_criterion) {
+                assert!(has(&plan.context), "case {case}: {words} is lost\n{text}");
+                left.push(number);
+            }
+        }
+        let reported = file.report.unread.iter().filter(|part| part.kind == PartKind::Checkbox);
+        let reported: usize = reported.map(|part| part.count).sum();
+        assert_eq!(reported, left.len(), "case {case}: {left:?}\n{text}");
+    }
 }
