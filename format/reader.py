@@ -13,7 +13,7 @@ from collections import namedtuple
 from pathlib import Path
 from blake3 import blake3
 
-START, FRAME_HEADER, CHAIN, LIMIT, SLOT = 4096, 48, 32, 16 << 20, 4096
+START, FRAME_HEADER, CHAIN, LIMIT, SLOT, SECTOR = 4096, 48, 32, 16 << 20, 4096, 512
 SEGMENT_MAGIC, FRAME_MAGIC, HEAD_MAGIC = b"\x89PLG\r\n\x1a\n", b"PLF1", b"PLHEAD\r\n"
 INDEX_MAGIC, FOOTER_MAGIC, FOOTER, SEEK_STEP = b"PLINDEX\n", b"PLFOOT\r\n", 4096, 16384
 SEGMENT_LAYOUT = "<8sHHIII16s16sQQ32s16sQQQQIIQH6xQQ16s"
@@ -63,6 +63,14 @@ def require(condition, file, offset, reason):
         raise Damage(file, offset, reason)
 
 
+def head_copy(data):
+    """The record of one sector of a slot, if it is valid."""
+    head = Head(*struct.unpack_from(HEAD_LAYOUT, data))
+    is_valid = (head.magic == HEAD_MAGIC and head.crc == zlib.crc32(data[:160]) and head.mode in MODES
+                and head.state in STATES and (not zero(head.boot) or head.boot_clock == head.boot_time == 0))
+    return head if is_valid else None
+
+
 def read_head(root, notes):
     """The slot that counts. If it is None, the end of the log is unacknowledged."""
     try:
@@ -72,13 +80,16 @@ def read_head(root, notes):
     valid = []
     for index in range(2 if len(data) == 2 * SLOT else 0):
         slot = data[index * SLOT:(index + 1) * SLOT]
-        head = Head(*struct.unpack_from(HEAD_LAYOUT, slot))
-        if (head.magic == HEAD_MAGIC and head.crc == zlib.crc32(slot[:160]) and zero(slot[164:])
-                and head.mode in MODES and head.state in STATES
-                and (not zero(head.boot) or head.boot_clock == head.boot_time == 0)):
-            valid.append(head)
-        else:
+        copies = [slot[at:at + SECTOR] for at in range(0, SLOT, SECTOR)]
+        heads = [head for head in map(head_copy, copies) if head]
+        if not heads:
             notes.append(f"HEAD: slot {index} is damaged; the other one counts")
+            continue
+        if len(heads) < len(copies) or not all(zero(copy[164:]) for copy in copies):
+            notes.append(f"HEAD: a copy in slot {index} is damaged; the newest valid one counts")
+        elif len(set(copies)) > 1:
+            notes.append(f"HEAD: a write of slot {index} was interrupted; its newest copy counts")
+        valid.append(max(heads, key=lambda head: head.generation))
     require(len(valid) < 2 or valid[0].generation != valid[1].generation or valid[0] == valid[1],
             "HEAD", 0, "two different slots of one generation")
     return max(valid, key=lambda head: head.generation, default=None)

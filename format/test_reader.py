@@ -59,7 +59,7 @@ def slot(seq, end, chain, *, generation=1, ordinal=0, mode=INTERVAL, state=OPEN,
          boot=BOOT):
     data = (b"PLHEAD\r\n" + ledger + le(8, generation, epoch, mode, seq, ordinal) + (uid or UIDS[ordinal]) + le(8, end)
             + chain + le(8, state) + boot[0] + le(8, *boot[1:]))
-    return (data + le(4, zlib.crc32(data))).ljust(4096, b"\0")
+    return (data + le(4, zlib.crc32(data))).ljust(512, b"\0") * 8
 
 
 def frames(offset, seq, chain, specs, **common):
@@ -206,7 +206,23 @@ class Whole(LedgerCase):
             bad = bytearray(old + new)
             bad[4096 + index] ^= 1
             self.put("HEAD", bad)
+            self.assertEqual(len(self.report("whole", unacknowledged=0)["notes"]), 1)
+            for copy in range(4096, 8192, 512):
+                bad[copy + index] = old[index] ^ 0xA5
+            self.put("HEAD", bad)
             self.assertEqual(len(self.report("whole", unacknowledged=1)["notes"]), 1)
+
+    def test_a_cut_or_torn_slot_keeps_its_newest_copy(self):
+        _, ends = self.one([{}] * 2)
+        old, new = slot(1, *ends[1], generation=4), slot(2, *ends[2], generation=5)
+        for cut in range(0, 4097, 37):
+            self.put("HEAD", old + new[:cut] + bytes(4096 - cut))
+            generation = self.report("whole")["head"]["generation"]
+            self.assertEqual(generation, 5 if cut >= 164 else 4)
+        for lost in range(256):
+            sectors = [(old if lost >> at & 1 else new)[at * 512:at * 512 + 512] for at in range(8)]
+            self.put("HEAD", old + b"".join(sectors))
+            self.assertEqual(self.report("whole")["head"]["generation"], 4 if lost == 255 else 5)
 
     def test_files_being_built_are_ignored(self):
         self.one()
@@ -255,6 +271,12 @@ class Damaged(LedgerCase):
         for index in range(4096):
             bad = bytearray(good)
             bad[index] ^= 0x01
+            self.put("HEAD", bad)
+            self.assertEqual(len(self.report("whole", records=1)["notes"]), 2)
+        for index in range(164):
+            bad = bytearray(good)
+            for copy in range(0, 4096, 512):
+                bad[copy + index] ^= 0x01
             self.put("HEAD", bad)
             self.report("damaged", "no valid slot", records=1)
 
@@ -790,7 +812,7 @@ class Spec(unittest.TestCase):
                                              ("log.md", "Record frame header", 48, reader.FRAME_LAYOUT),
                                              ("log.md", "Index header", 64, reader.INDEX_LAYOUT),
                                              ("log.md", "Segment footer", 4096, reader.FOOTER_LAYOUT),
-                                             ("head.md", "HEAD slot", 4096, reader.HEAD_LAYOUT),
+                                             ("head.md", "HEAD slot", 512, reader.HEAD_LAYOUT),
                                              ("store.md", "3. Slots", 256, store_reader.SLOT_LAYOUT)):
             rows, at = self.rows(file, heading), 0
             for offset, size, _ in rows:

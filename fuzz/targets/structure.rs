@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use plan_ledger::HeadSync;
 use plan_ledger::internals::format::{
-    Chain, Codec, FOOTER_SIZE, Footer, HEAD_SLOT_SIZE, Head, HeadSlots, HeadState, HeaderReplica,
+    Chain, Codec, FOOTER_SIZE, Footer, HEAD_COPY_SIZE, HEAD_FIELDS_SIZE, HEAD_SLOT_SIZE, Head, HeadCopies, HeadSlots, HeadState, HeaderReplica,
     INDEX_HEADER_SIZE, Index, IndexBuilder, NewRecord, SNAPSHOT_HEADER_SIZE, SegmentHeader,
     SegmentName, SegmentReason, SnapshotBase, SnapshotHeader, SnapshotName, index_crc,
     peek_seek_length, read_seeks,
@@ -42,9 +42,13 @@ fn change(bytes: &mut [u8], fields: &mut Fields<'_>) {
 
 fn head_bytes(data: &[u8]) {
     let view = HeadSlots::decode(data);
-    for (slot, bytes) in view.slots.iter().zip(data.chunks(HEAD_SLOT_SIZE)) {
+    let slots = view.slots.iter().zip(view.copies).zip(data.chunks(HEAD_SLOT_SIZE));
+    for ((slot, copies), bytes) in slots {
+        let whole = slot.as_ref().map(Head::encode);
+        assert_eq!(copies == HeadCopies::Equal, whole.is_some_and(|whole| whole == bytes));
         if let Some(head) = slot {
-            assert_eq!(head.encode(), bytes);
+            let copy = &head.encode()[..HEAD_FIELDS_SIZE];
+            assert!(bytes.chunks(HEAD_COPY_SIZE).any(|bytes| bytes.starts_with(copy)));
         }
     }
     assert_eq!(view.newest().is_some(), view.slots.iter().any(Option::is_some));
@@ -65,9 +69,10 @@ fn head(fields: &mut Fields<'_>) {
         clock: None,
     };
     let mut bytes = head.encode();
-    assert_eq!(Head::decode(&bytes), Some(head));
+    assert_eq!(Head::decode(&bytes), Some(head.clone()));
     change(&mut bytes, fields);
-    assert_eq!(Head::decode(&bytes), None);
+    assert_eq!(Head::decode(&bytes), Some(head), "the other copies count");
+    assert_eq!(HeadSlots::decode(&bytes).copies[0], HeadCopies::Damaged);
 }
 
 fn segment_bytes(data: &[u8]) {

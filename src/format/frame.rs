@@ -349,8 +349,8 @@ impl<'a> CheckedFrame<'a> {
 }
 
 /// Whether a frame with an invalid CRC has the signature of a torn write: zeros in a part that is
-/// never zero in a complete frame (the first or last 64 bytes or, with the flag `NO_ZERO_SECTOR`, any
-/// sector of payload and pad). `bytes` run from the start of the frame to the end of the file.
+/// never zero in a complete frame (the first 64 bytes, the last 8, which end the chain value, or, with the flag
+/// `NO_ZERO_SECTOR`, any sector of payload and pad). `bytes` run from the start of the frame to the end of the file.
 #[must_use]
 pub fn looks_torn(bytes: &[u8], placement: Placement) -> bool {
     let (Some(head), Some(line)) = (bytes.get(..FRAME_HEADER_SIZE), bytes.get(..FRAME_ALIGNMENT))
@@ -369,7 +369,8 @@ pub fn looks_torn(bytes: &[u8], placement: Placement) -> bool {
     }
     let length = usize::try_from(payload_length).unwrap_or(usize::MAX);
     let Some(frame) = bytes.get(..frame_size(length)) else { return false };
-    if frame.last_chunk::<FRAME_ALIGNMENT>().is_some_and(|line| all_zero(line)) {
+    let end = if mutant!(TornByFewerZeros) { 7 } else { 8 };
+    if frame.rchunks(end).next().is_some_and(all_zero) {
         return true;
     }
     let flags = head.get(at::FLAGS).copied().unwrap_or(0);
@@ -520,6 +521,12 @@ mod tests {
             let mut torn = bytes.clone();
             torn[sector * 512..(sector + 1) * 512].fill(0);
             assert!(looks_torn(&torn, HERE), "sector {sector}");
+        }
+        // A write that was cut: only inside of its last 8 bytes it may have been complete and damaged.
+        for end in (FRAME_HEADER_SIZE..bytes.len()).step_by(in_miri(41)) {
+            let mut cut = bytes.clone();
+            cut[end..].fill(0);
+            assert_eq!(looks_torn(&cut, HERE), end <= bytes.len() - 8, "cut at {end}");
         }
         for bit in (0..bytes.len() * 8).step_by(97 * in_miri(11)) {
             let mut flipped = bytes.clone();

@@ -1,7 +1,12 @@
 //! HEAD: two slots that record how far the log is durable.
 //!
-//! A writer overwrites the older slot, so that a torn write leaves the other one intact. Recovery
-//! uses HEAD as evidence about acknowledged records, and never trusts it alone.
+//! A slot repeats its record in each of its sectors, and the newest valid copy counts. So a write that a power loss
+//! cuts or tears leaves a copy of the old record or of the new one, unless each sector is torn inside. A writer
+//! overwrites the older slot, so that the other one stays even then. Recovery uses HEAD as evidence about acknowledged
+//! records, and never trusts it alone.
+//!
+//! Invariants: at rest all copies of a slot are equal and the bytes between them are zero; a copy is valid or not
+//! whatever the bytes around it are.
 
 use super::bytes::{Uid, all_zero, array, put, u32_at, u64_at};
 use super::hash::{Chain, crc32};
@@ -10,7 +15,9 @@ use super::hash::{Chain, crc32};
 pub const HEAD_SLOT_SIZE: usize = 4096;
 /// Size of the file: two slots.
 pub const HEAD_SIZE: usize = 2 * HEAD_SLOT_SIZE;
-/// The bytes of a slot before the reserved ones.
+/// The distance of the copies of a slot's record: the smallest sector of a device.
+pub const HEAD_COPY_SIZE: usize = 512;
+/// The bytes of a copy before the reserved ones.
 pub const HEAD_FIELDS_SIZE: usize = at::RESERVED;
 
 const MAGIC: [u8; 8] = *b"PLHEAD\r\n";
@@ -132,10 +139,14 @@ pub struct Head {
 }
 
 impl Head {
-    /// Encode a slot.
+    /// Encode a slot: equal copies.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![0; HEAD_SLOT_SIZE];
+        self.encode_copy().repeat(HEAD_SLOT_SIZE / HEAD_COPY_SIZE)
+    }
+
+    fn encode_copy(&self) -> Vec<u8> {
+        let mut bytes = vec![0; HEAD_COPY_SIZE];
         let out = bytes.as_mut_slice();
         put(out, at::MAGIC, &MAGIC);
         put(out, at::LEDGER, &self.ledger);
@@ -158,13 +169,18 @@ impl Head {
         bytes
     }
 
-    /// Decode a slot; `None` unless every byte is valid.
+    /// Decode a slot: the newest of its valid copies; `None` if there is none, or if bytes are missing.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let bytes = bytes.get(..HEAD_SLOT_SIZE)?;
+        let copies = bytes.get(..HEAD_SLOT_SIZE)?.chunks(HEAD_COPY_SIZE);
+        let copies = copies.take(if mutant!(HeadFirstCopyOnly) { 1 } else { HEAD_SLOT_SIZE });
+        copies.filter_map(Self::decode_copy).max_by_key(|head| head.generation)
+    }
+
+    /// Decode a copy; `None` unless every byte of its fields is valid.
+    fn decode_copy(bytes: &[u8]) -> Option<Self> {
         let is_intact = array(bytes, at::MAGIC) == Some(MAGIC)
-            && crc32(0, &[bytes.get(..at::CRC)?]) == u32_at(bytes, at::CRC)
-            && all_zero(bytes.get(at::RESERVED..)?);
+            && crc32(0, &[bytes.get(..at::CRC)?]) == u32_at(bytes, at::CRC);
         if !is_intact {
             return None;
         }
@@ -200,19 +216,50 @@ fn decode_clock(bytes: &[u8]) -> Option<Option<ClockAnchor>> {
     Some(Some(ClockAnchor { at: BootTime { boot, micros }, time }))
 }
 
+/// The copies of a slot.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum HeadCopies {
+    /// All are valid and equal, as a writer at rest leaves them.
+    Equal,
+    /// All are valid, and of several writes: one of them was interrupted.
+    Mixed,
+    /// One is not valid, or the bytes between them are not zero. A device whose sectors are atomic never leaves this.
+    #[default]
+    Damaged,
+}
+
+impl HeadCopies {
+    fn of(slot: &[u8]) -> Self {
+        let mut copies = slot.chunks(HEAD_COPY_SIZE);
+        let is_whole = |copy: &[u8]| {
+            Head::decode_copy(copy).is_some() && copy.get(HEAD_FIELDS_SIZE..).is_some_and(all_zero)
+        };
+        if slot.len() != HEAD_SLOT_SIZE || !slot.chunks(HEAD_COPY_SIZE).all(is_whole) {
+            return Self::Damaged;
+        }
+        let first = copies.next();
+        if copies.all(|copy| Some(copy) == first) { Self::Equal } else { Self::Mixed }
+    }
+}
+
 /// Both slots of a HEAD file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HeadSlots {
-    /// The valid slots.
+    /// The newest valid copy of each slot.
     pub slots: [Option<Head>; 2],
+    /// The copies of each slot.
+    pub copies: [HeadCopies; 2],
 }
 
 impl HeadSlots {
     /// Decode both slots of a HEAD file. Missing bytes make a slot invalid.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Self {
-        let slot = |index: usize| bytes.get(index * HEAD_SLOT_SIZE..).and_then(Head::decode);
-        Self { slots: [slot(0), slot(1)] }
+        let slots = [0, 1].map(|index| {
+            let rest = bytes.get(index * HEAD_SLOT_SIZE..).unwrap_or_default();
+            rest.get(..HEAD_SLOT_SIZE).unwrap_or(rest)
+        });
+        Self { slots: slots.map(Head::decode), copies: slots.map(HeadCopies::of) }
     }
 
     /// The valid slot with the higher generation, and its index.
@@ -226,8 +273,20 @@ impl HeadSlots {
 
     /// Whether both slots are valid.
     #[must_use]
-    pub fn is_whole(&self) -> bool {
+    pub fn are_valid(&self) -> bool {
         self.slots.iter().all(Option::is_some)
+    }
+
+    /// Whether a copy is damaged, or a slot.
+    #[must_use]
+    pub fn are_damaged(&self) -> bool {
+        self.copies.contains(&HeadCopies::Damaged)
+    }
+
+    /// Whether every byte of both slots is as a writer at rest leaves it.
+    #[must_use]
+    pub fn are_whole(&self) -> bool {
+        self.copies == [HeadCopies::Equal; 2]
     }
 }
 
@@ -271,15 +330,53 @@ mod tests {
         assert_eq!((at(8, 15), at(9, u64::MAX)), (None, Some(u64::MAX)));
     }
 
-    /// Goal: a slot round-trips, and every flipped bit makes it invalid.
+    /// Goal: a slot round-trips, and a flipped bit changes nothing but is detected; in the fields of every copy it makes the
+    /// slot invalid.
     #[test]
     fn every_flipped_bit_of_a_slot_is_detected() {
         let bytes = head().encode();
         assert_eq!(Head::decode(&bytes), Some(head()));
+        assert!(HeadSlots::decode(&bytes.repeat(2)).are_whole());
         for bit in (0..bytes.len() * 8).step_by(in_miri(1009)) {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Head::decode(&damaged), Some(head()), "bit {bit}");
+            let slots = HeadSlots::decode(&[damaged, bytes.clone()].concat());
+            assert_eq!(slots.copies, [HeadCopies::Damaged, HeadCopies::Equal], "bit {bit}");
+        }
+        for bit in (0..HEAD_FIELDS_SIZE * 8).step_by(in_miri(101)) {
+            let mut damaged = bytes.clone();
+            for copy in damaged.chunks_mut(HEAD_COPY_SIZE) {
+                copy[bit / 8] ^= 1 << (bit % 8);
+            }
             assert_eq!(Head::decode(&damaged), None, "bit {bit}");
+        }
+    }
+
+    /// Goal: of a write that ends anywhere, or of which any sectors arrive, a whole record is left, and the newer one if a
+    /// whole copy of it is.
+    #[test]
+    fn cut_and_lost_writes_leave_a_record() {
+        let old = head().encode();
+        let newer = Head { generation: 4, durable_seq: 9, ..head() };
+        let new = newer.encode();
+        for end in (0..=new.len()).step_by(in_miri(509)) {
+            let torn = [&new[..end], &old[end..]].concat();
+            let is_new = end >= HEAD_FIELDS_SIZE;
+            // The last bytes of the fields may be equal.
+            let found = Head::decode(&torn).unwrap();
+            assert!(found == newer || (!is_new && found == head()), "cut at {end}");
+        }
+        for kept in 0..1_u32 << (HEAD_SLOT_SIZE / HEAD_COPY_SIZE) {
+            let sectors = (0..).zip(new.chunks(HEAD_COPY_SIZE).zip(old.chunks(HEAD_COPY_SIZE)));
+            let sectors =
+                sectors.map(|(at, (new, old))| if kept >> at & 1 == 1 { new } else { old });
+            let torn = sectors.collect::<Vec<_>>().concat();
+            let expected = if kept == 0 { head() } else { newer.clone() };
+            assert_eq!(Head::decode(&torn), Some(expected), "sectors {kept:b}");
+            let is_equal = kept == 0 || kept == u32::from(u8::MAX);
+            let copies = if is_equal { HeadCopies::Equal } else { HeadCopies::Mixed };
+            assert_eq!(HeadCopies::of(&torn), copies, "sectors {kept:b}");
         }
     }
 
@@ -292,7 +389,7 @@ mod tests {
         assert_eq!(slots.newest().map(|(index, head)| (index, head.durable_seq)), Some((0, 9)));
         let slots = HeadSlots::decode(&[vec![0xFF; HEAD_SLOT_SIZE], older].concat());
         assert_eq!(slots.newest().map(|(index, head)| (index, head.durable_seq)), Some((1, 4)));
-        assert!(!slots.is_whole());
+        assert!(!slots.are_valid() && !slots.are_whole());
         assert_eq!(HeadSlots::decode(&newer[..100]).newest(), None);
     }
 }

@@ -54,8 +54,8 @@ pub use frame::{
 pub(crate) use hash::crc32;
 pub use hash::{Chain, ChainKey, ContentHasher, CrcSeed, Placement, SegmentSeed, content_hash};
 pub use head::{
-    BootTime, ClockAnchor, HEAD_FIELDS_SIZE, HEAD_SIZE, HEAD_SLOT_SIZE, Head, HeadSlots, HeadState,
-    HeadSync,
+    BootTime, ClockAnchor, HEAD_COPY_SIZE, HEAD_FIELDS_SIZE, HEAD_SIZE, HEAD_SLOT_SIZE, Head,
+    HeadCopies, HeadSlots, HeadState, HeadSync,
 };
 pub use index::{
     Index, IndexBuilder, IndexCrc, IndexFault, SEEK_STEP, SeekEntry, index_crc, peek_seek_length,

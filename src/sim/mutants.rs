@@ -133,6 +133,10 @@ mutants! {
     HeadSlotStaleAtRest, "H54", "only one slot of HEAD is written at open and at a clean close";
     LostHeadSlotIgnored, "H54", "the older slot of HEAD decides the end of the log alone";
     FenceNeedsFullSegment, "H50", "recovery on a full disk needs room for a segment of the usual size";
+    TornByFewerZeros, "H10", "a frame whose last 7 bytes are zero is taken for a torn write";
+    TornByLaterZeros, "H10", "zeros after the first 128 bytes of a damaged frame make it a torn write";
+    HeadFirstCopyOnly, "H54", "a slot of HEAD is read from its first sector only";
+    HeadRestoredInPlace, "H54", "the only copies of HEAD's newest record are overwritten before the other slot has it";
     HeadSingleSlot, "H54", "HEAD is overwritten in place: always in the same slot";
     SegmentPreallocatedTwice, "H26", "a segment is preallocated while the previous one is taken into use";
     SealBeforeHeadSync, "H56", "a segment is sealed before HEAD is synced";

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plan_ledger::internals::format::{
-    FOOTER_SIZE, FRAME_HEADER_SIZE, HEAD_SLOT_SIZE, HEADER_REPLICA_SIZE, INDEX_HEADER_SIZE,
-    SEGMENT_HEADER_SIZE, SNAPSHOT_HEADER_SIZE, SegmentHeader, Uid,
+    FOOTER_SIZE, FRAME_HEADER_SIZE, HEAD_COPY_SIZE, HEAD_FIELDS_SIZE, HEADER_REPLICA_SIZE,
+    INDEX_HEADER_SIZE, SEGMENT_HEADER_SIZE, SNAPSHOT_HEADER_SIZE, SegmentHeader, Uid,
 };
 use plan_ledger::internals::ledger::{IdSource, SegmentSizes};
 use plan_ledger::internals::storage::{DiskStorage, Storage};
@@ -242,7 +242,11 @@ fn annotate(dir: &Path) -> String {
             writeln!(text, "\nfile HEAD {}", head.len()).unwrap();
         }
         writeln!(text, "# slot {slot}").unwrap();
-        fields(&mut text, &head[base..base + 4096], base, HEAD_FIELDS);
+        fields(&mut text, &head[base..base + HEAD_COPY_SIZE], base, HEAD_FIELDS);
+        for copy in 1..8 {
+            let base = base + copy * HEAD_COPY_SIZE;
+            rows(&mut text, &head[base..base + HEAD_FIELDS_SIZE], base, &format!("copy {copy}"));
+        }
     }
     text
 }
@@ -328,7 +332,7 @@ fn tables_of_the_spec_match_the_layout() {
         ("log.md", "Record frame header", FRAME_FIELDS, FRAME_HEADER_SIZE),
         ("log.md", "Index header", INDEX_HEADER_FIELDS, INDEX_HEADER_SIZE),
         ("log.md", "Segment footer", FOOTER_FIELDS, FOOTER_SIZE),
-        ("head.md", "HEAD slot", HEAD_FIELDS, HEAD_SLOT_SIZE),
+        ("head.md", "HEAD slot", HEAD_FIELDS, HEAD_COPY_SIZE),
         ("snapshot.md", "Snapshot header", SNAPSHOT_FIELDS, SNAPSHOT_HEADER_SIZE),
     ];
     for (page, heading, fields, size) in tables {

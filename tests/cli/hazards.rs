@@ -162,10 +162,10 @@ fn h50_fence_changes_no_byte_of_predecessor() {
     drop(opened);
 }
 
-/// A slot of HEAD that was invalid when a ledger was opened never becomes valid with its old
-/// content, even if only its padding was damaged and a power failure restores just the padding.
-/// Garbage in the padding of the newer slot; a power failure before every operation of opening and
-/// appending, after which each single unsynced change survives in turn; then the log opens.
+/// A slot of HEAD that was invalid when a ledger was opened never becomes valid with its old content, even if only bytes
+/// were damaged that every record has, and a power failure restores just these.
+/// Garbage in the magic of every copy of the newer slot; a power failure before every operation of opening and
+/// appending, after which each single unsynced change survives in turn, or the magic alone; then the log opens.
 #[test]
 fn invalidated_head_slot_never_becomes_valid_again() {
     let disk = SimDisk::new();
@@ -176,8 +176,14 @@ fn invalidated_head_slot_never_becomes_valid_again() {
     log.close().unwrap();
     disk.lose_power(plan_ledger::internals::sim::Loss::Nothing);
     let (newest, _) = reader(&disk).head_slots().newest().unwrap();
-    let padding = if newest == 0 { 2000 } else { 4096 + 2000 };
-    disk.overwrite(&dir().join("HEAD"), padding, &[0xA5]).unwrap();
+    let slot = if newest == 0 { 0 } else { 4096 };
+    let magics = |disk: &SimDisk, byte: u8| {
+        for copy in (0..4096).step_by(512) {
+            disk.overwrite(&dir().join("HEAD"), slot + copy, &[byte]).unwrap();
+        }
+    };
+    magics(&disk, 0xA5);
+    let lost = disk.read(&dir().join("HEAD")).unwrap();
     assert_ne!(reader(&disk).head_slots().newest().unwrap().0, newest, "the other one counts");
     let calls = |disk: &SimDisk| {
         let (log, _) = open(disk)?;
@@ -191,6 +197,16 @@ fn invalidated_head_slot_never_becomes_valid_again() {
         let crashed = disk.fork();
         crashed.crash_at(call);
         let _ = calls(&crashed);
+        let torn = crashed.fork();
+        torn.lose_power(plan_ledger::internals::sim::Loss::Everything);
+        if torn.read(&dir().join("HEAD")).unwrap() == lost {
+            // Until the slot is whole again, nothing else is written to it.
+            let written = crashed.fork();
+            written.lose_power(plan_ledger::internals::sim::Loss::Nothing);
+            let records = reader(&written).head_slots().slots.clone();
+            let [one, other] = records.map(|slot| slot.map(|head| head.generation));
+            assert!(one.is_none() || other.is_none() || one == other, "call {call}");
+        }
         for survivor in 0..crashed.unsynced().min(64) {
             let disk = crashed.fork();
             disk.lose_power(plan_ledger::internals::sim::Loss::AllBut(1 << survivor));

@@ -16,12 +16,17 @@ fn slots(disk: &SimDisk) -> [Head; 2] {
     reader(disk).head_slots().slots.clone().map(Option::unwrap)
 }
 
-/// Flip a bit of a slot of HEAD.
-fn flip(disk: &SimDisk, slot: u64) {
+/// Flip a bit of one copy in a slot of HEAD.
+fn flip_copy(disk: &SimDisk, slot: u64, copy: u64) {
     let head = dir().join("HEAD");
-    let at = slot * SLOT + 60;
+    let at = slot * SLOT + copy * 512 + 60;
     let byte = disk.read(&head).unwrap()[usize::try_from(at).unwrap()];
     disk.overwrite(&head, at, &[byte ^ 1]).unwrap();
+}
+
+/// Flip a bit of every copy in a slot of HEAD.
+fn flip(disk: &SimDisk, slot: u64) {
+    (0..8).for_each(|copy| flip_copy(disk, slot, copy));
 }
 
 /// Opened, one session of forty records, and closed or killed.
@@ -103,6 +108,115 @@ fn sweep_damaged_slot_and_zeroed_end_are_never_silent() {
             }
         }
     }
+}
+
+/// One valid copy is enough for readers and writers; `verify` reports the other ones as damage. The next opening makes the
+/// slots whole.
+#[test]
+fn one_copy_of_a_slot_is_enough() {
+    for is_closed in [true, false] {
+        let (pristine, model) = session(is_closed);
+        for (slot, kept) in (0..2).flat_map(|slot| (0..8).map(move |kept| (slot, kept))) {
+            let story = format!("closed: {is_closed}, slot {slot}, copy {kept}");
+            let disk = pristine.fork();
+            (0..8).filter(|copy| *copy != kept).for_each(|copy| flip_copy(&disk, slot, copy));
+            let storage: std::sync::Arc<dyn Storage> = std::sync::Arc::new(disk.clone());
+            let verified = verify(&storage, &dir(), VerifyOptions::DEFAULT).unwrap();
+            let class = FindingClass::Damage;
+            let found = verified.findings.iter().find(|it| it.path.ends_with("HEAD")).unwrap();
+            assert_eq!((found.class, found.offset), (class, slot * SLOT), "{story}");
+            assert!(
+                found.what.contains("a copy in the slot is damaged"),
+                "{story}: {}",
+                found.what
+            );
+            let (log, _) = open(&disk).unwrap();
+            let found = payloads(&whole(&log.reader().unwrap()));
+            assert_eq!(found, model.batches.concat(), "{story}");
+            assert!(log.reader().unwrap().head_slots().are_whole(), "{story}");
+            kill(&disk, log);
+        }
+    }
+}
+
+/// A write of HEAD that arrives in part names the new end or the old one, and no person is asked. Each byte that it may
+/// end at, and every set of lost sectors.
+#[test]
+fn torn_write_of_a_slot_needs_no_person() {
+    let (disk, mut model) = session(true);
+    let head = dir().join("HEAD");
+    let (log, _) = open(&disk).unwrap();
+    let before = disk.read(&head).unwrap();
+    model.append(&log, &[record(90, 100)], 1).unwrap();
+    kill(&disk, log);
+    let after = disk.read(&head).unwrap();
+    let changed = before.chunks(512).zip(after.chunks(512)).enumerate();
+    let changed: Vec<usize> =
+        changed.filter(|(_, (old, new))| old != new).map(|(at, _)| at).collect();
+    assert_eq!(changed.len(), 8, "one slot was written: {changed:?}");
+    let start = changed[0] * 512;
+    let cuts = (0..=4096_usize).step_by(plan_ledger::internals::sim::sweep(97, 1, 1));
+    let cut = cuts.map(|end| [&after[..start + end], &before[start + end..]].concat());
+    let lost = (0..256_usize).map(|mask| {
+        let mut bytes = after.clone();
+        for (bit, sector) in changed.iter().enumerate().filter(|(bit, _)| mask >> bit & 1 == 1) {
+            let range = sector * 512..sector * 512 + 512;
+            assert!(bit < 8);
+            bytes[range.clone()].copy_from_slice(&before[range]);
+        }
+        bytes
+    });
+    for (number, bytes) in cut.chain(lost).enumerate() {
+        let disk = disk.fork();
+        disk.overwrite(&head, 0, &bytes).unwrap();
+        let (log, report) = open(&disk).unwrap_or_else(|error| panic!("{number}: {error}"));
+        let found = payloads(&whole(&log.reader().unwrap()));
+        assert_eq!(found, model.batches.concat(), "{number}: {report:?}");
+        kill(&disk, log);
+    }
+}
+
+/// A crash while a torn slot is made whole again keeps its newest record: the other slot is written first.
+#[test]
+fn newest_record_survives_every_crash_while_slots_are_restored() {
+    let (pristine, _) = session(false);
+    let newest = |disk: &SimDisk| reader(disk).head_slots().newest().unwrap().1.clone();
+    let expected = newest(&pristine);
+    let slot = u64::try_from(reader(&pristine).head_slots().newest().unwrap().0).unwrap();
+    (1..8).for_each(|copy| flip_copy(&pristine, slot, copy));
+    let calls = {
+        let disk = pristine.fork();
+        let before = disk.calls();
+        kill(&disk, open(&disk).unwrap().0);
+        disk.calls() - before
+    };
+    let bytes_after = |disk: &SimDisk, loss| {
+        let disk = disk.fork();
+        disk.lose_power(loss);
+        disk.read(&dir().join("HEAD")).unwrap()
+    };
+    let mut torn = 0;
+    for call in 0..calls {
+        let disk = pristine.fork();
+        disk.crash_at(disk.calls() + call);
+        drop(open(&disk));
+        let (without, with) =
+            (bytes_after(&disk, Loss::Everything), bytes_after(&disk, Loss::Nothing));
+        disk.lose_power(Loss::Everything);
+        // The worst that a torn write leaves: garbage in its whole range.
+        for (at, (without, with)) in (0..).zip(without.chunks(4096).zip(with.chunks(4096))) {
+            if without != with {
+                disk.overwrite(&dir().join("HEAD"), at * SLOT, &[0xAA; 4096]).unwrap();
+                torn += 1;
+            }
+        }
+        let found = newest(&disk);
+        assert!(
+            (found.durable_seq, found.generation) >= (expected.durable_seq, expected.generation),
+            "call {call}: {found:?}"
+        );
+    }
+    assert!(torn > 1, "both slots are written");
 }
 
 /// An invalid slot is damage, and one that was overwritten with zeros too; readers use the other one.

@@ -4,10 +4,12 @@ use std::path::Path;
 
 use plan_ledger::internals::sim::{SimDisk, sweep};
 use plan_ledger::internals::storage::{Access, Storage as _};
+use plan_ledger::log::{Log, TailVerdict};
 use plan_ledger::{Error, ErrorKind};
 
 use super::lab::{
-    End, Survey, at, dir, fenced, log_digest, open, payloads, record, segments, survey, whole,
+    End, Model, Survey, at, dir, fenced, kill, log_digest, open, options, payloads, record,
+    segments, survey, whole,
 };
 
 /// The rule for any single damage: the reader reports it or serves everything, and never serves
@@ -113,21 +115,25 @@ fn refused_open_changes_nothing() {
     }
 }
 
-/// No flipped bit of HEAD costs a record. After a clean close the other slot proves the end, and the
-/// ledger opens. After a crash the lost slot may have named a later end, so opening is refused. Every
-/// third bit of the fields of both slots, and every 1,001st reserved bit.
+/// No flipped bit of HEAD costs a record: the other copies of the slot count. The same bit of all copies loses the slot:
+/// after a clean close the other slot proves the end, and the ledger opens; after a crash the lost slot may have named a
+/// later end, so opening is refused. Every third bit of the fields of both slots, and every 1,001st other bit.
 #[test]
 fn flipped_bit_in_head_costs_no_record() {
     for end in [End::Closed, End::Killed] {
         let (disk, expected) = fenced(end);
         let path = dir().join("HEAD");
-        for bit in
-            (0..8192 * 8).filter(|bit| bit % if bit / 8 % 4096 < 136 { 3 } else { 1001 } == 1)
-        {
-            let disk = disk.fork();
-            flip(&disk, &path, bit);
+        let is_field = |bit: u64| bit / 8 % 4096 < 136;
+        for bit in (0..8192 * 8).filter(|bit| bit % if is_field(*bit) { 3 } else { 1001 } == 1) {
+            let one = disk.fork();
+            flip(&one, &path, bit);
             let story = format!("{end:?}: bit {bit} of HEAD");
-            assert_eq!(judge(&disk, &expected, &story), lost_slot(end), "{story}");
+            assert_eq!(judge(&one, &expected, &story), Outcome::Harmless, "{story}");
+            if is_field(bit) {
+                let all = disk.fork();
+                (0..8).for_each(|copy| flip(&all, &path, bit + copy * 512 * 8));
+                assert_eq!(judge(&all, &expected, &story), lost_slot(end), "{story}, all copies");
+            }
         }
     }
 }
@@ -166,9 +172,13 @@ fn zeroed_sector_is_detected() {
             let disk = disk.fork();
             disk.overwrite(&dir().join("HEAD"), sector * 512, &[0; 512]).unwrap();
             let story = format!("{end:?}: sector {sector} of HEAD");
-            // Only the first sector of a slot holds anything.
-            let outcome = if sector % 8 == 0 { lost_slot(end) } else { Outcome::Harmless };
-            assert_eq!(judge(&disk, &expected, &story), outcome, "{story}");
+            assert_eq!(judge(&disk, &expected, &story), Outcome::Harmless, "{story}");
+        }
+        for slot in [0, 4096] {
+            let disk = disk.fork();
+            disk.overwrite(&dir().join("HEAD"), slot, &[0; 4096]).unwrap();
+            let story = format!("{end:?}: slot at {slot} of HEAD");
+            assert_eq!(judge(&disk, &expected, &story), lost_slot(end), "{story}");
         }
     }
 }
@@ -253,5 +263,49 @@ fn flipped_bit_in_rotated_log_is_detected() {
             let Survey { damages, records, .. } = survey(&disk);
             assert_eq!((damages.len(), records.len()), (1, 8), "{story}: {damages:?}");
         }
+    }
+}
+
+/// Zeros at the end prove that a write did not arrive only where a complete frame is never zero: in its last 8 bytes, and
+/// after its first 64. One byte less proves nothing, and a person is asked.
+#[test]
+fn zeros_prove_a_torn_write_only_where_no_frame_has_them() {
+    let (pristine, mut model) = (SimDisk::new(), Model::default());
+    let log = Log::create(&dir(), options(&pristine), at(0)).unwrap();
+    model.is_created = true;
+    model.append(&log, &[record(1, 100)], 1).unwrap();
+    let head = pristine.read(&dir().join("HEAD")).unwrap();
+    model.append(&log, &[record(2, 300)], 2).unwrap();
+    kill(&pristine, log);
+    let last = survey(&pristine).records.values().next_back().unwrap().clone();
+    let (path, _) = segments(&pristine).pop().unwrap();
+    // No slot proves the last record.
+    pristine.overwrite(&dir().join("HEAD"), 0, &head).unwrap();
+    let opened = |spoil: &dyn Fn(&SimDisk)| {
+        let disk = pristine.fork();
+        spoil(&disk);
+        open(&disk).map(|(_, report)| report.verdict).map_err(|error| error.kind())
+    };
+    let zero = |disk: &SimDisk, from: u64| {
+        let count = usize::try_from(last.offset + last.size - from).unwrap();
+        disk.overwrite(&path, from, &vec![0; count]).unwrap();
+    };
+    let end = last.offset + last.size;
+    assert_eq!(opened(&|_| ()), Ok(TailVerdict::Unacknowledged));
+    for (zeros, expected) in
+        [(8, Ok(TailVerdict::Torn)), (7, Err(ErrorKind::Ambiguous)), (1, Err(ErrorKind::Ambiguous))]
+    {
+        let spoil = |disk: &SimDisk| {
+            zero(disk, end - 8);
+            disk.overwrite(&path, end - 8, &vec![0x5A; 8 - zeros]).unwrap();
+        };
+        assert_eq!(opened(&spoil), expected, "the last {zeros} bytes are zero");
+    }
+    for (kept, expected) in [(64, Ok(TailVerdict::Torn)), (65, Err(ErrorKind::Ambiguous))] {
+        let spoil = |disk: &SimDisk| {
+            zero(disk, last.offset + 1);
+            disk.overwrite(&path, last.offset + 1, &vec![0x5A; kept - 1]).unwrap();
+        };
+        assert_eq!(opened(&spoil), expected, "{kept} bytes of garbage");
     }
 }

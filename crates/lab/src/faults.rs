@@ -275,7 +275,7 @@ fn check_kept(
     counts: &mut FaultCounts,
 ) -> Result<(), Violation> {
     let examined = examine(image, &trial.model, Depth::Full, ambiguity)?;
-    counts.refused += u64::from(examined.outcome == ImageOutcome::Ambiguous);
+    counts.refused += u64::from(matches!(examined.outcome, ImageOutcome::Ambiguous(_)));
     Ok(())
 }
 

@@ -33,7 +33,7 @@ pub use explore::{
 pub use faults::{FaultCounts, FaultReport, FaultWatch, inject_faults, inject_into};
 pub use model::{Guarantee, Model, Violation};
 pub use op::{Op, workload_name};
-pub use oracle::{Ambiguity, Depth, ExaminedImage, ImageOutcome, examine};
+pub use oracle::{Ambiguity, AmbiguousPart, Depth, ExaminedImage, ImageOutcome, examine};
 pub use plan_ledger::internals::sim::{SimDisk, environment};
 pub use report::ExploreReport;
 pub use restart::Restart;

@@ -19,8 +19,8 @@ use plan_ledger::internals::sim::{
 };
 use plan_ledger::internals::storage::Storage;
 use plan_ledger::log::{
-    FindingClass, Log, LogOptions, LoggedRecord, TailVerdict, UidSource, VerifyOptions,
-    opening_verdict, verify,
+    Diagnosis, EvidenceBit, FindingClass, Log, LogOptions, LoggedRecord, TailVerdict, UidSource,
+    VerifyOptions, opening_verdict, verify,
 };
 use plan_ledger::plan::{ContentHash, State};
 use plan_ledger::{Error, ErrorKind};
@@ -48,7 +48,16 @@ pub enum ImageOutcome {
     /// The ledger did not exist, and could be created.
     Absent,
     /// The engine cannot tell which records were acknowledged, and requires a decision of a person.
-    Ambiguous,
+    Ambiguous(AmbiguousPart),
+}
+
+/// What the engine cannot judge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AmbiguousPart {
+    /// A slot of HEAD: rows 1 and 6a of the recovery table.
+    Head,
+    /// The bytes after the last record: row 12.
+    Tail,
 }
 
 /// Whether the engine may report an ambiguous end: neither intact nor provably torn.
@@ -236,7 +245,14 @@ impl Examination<'_> {
                 Ok(ImageOutcome::Absent)
             }
             ErrorKind::Ambiguous if self.ambiguity == Ambiguity::Allowed => {
-                Ok(ImageOutcome::Ambiguous)
+                let diagnosis = Diagnosis::of(self.image, &dir());
+                let is_head = diagnosis.is_ok_and(|found| {
+                    [EvidenceBit::HeadInvalid, EvidenceBit::SlotInvalid]
+                        .into_iter()
+                        .any(|bit| found.row.requires().has(bit))
+                });
+                let part = if is_head { AmbiguousPart::Head } else { AmbiguousPart::Tail };
+                Ok(ImageOutcome::Ambiguous(part))
             }
             _ => Err(Violation::new(Guarantee::AckedKept, format!("refused: {error}"))),
         }

@@ -1,6 +1,6 @@
 //! The counts of an exploration.
 
-use super::oracle::ImageOutcome;
+use super::oracle::{AmbiguousPart, ImageOutcome};
 use plan_ledger::log::TailVerdict;
 
 /// The counts of an exploration.
@@ -40,6 +40,8 @@ pub struct ExploreReport {
     pub absent: u64,
     /// Images with an ambiguous end, for which the engine requires a decision of a person.
     pub ambiguous: u64,
+    /// Those of them whose HEAD is ambiguous; the others have an ambiguous tail.
+    pub ambiguous_heads: u64,
     /// Digest of all examined images, in any order.
     pub digest: [u8; 32],
 }
@@ -58,12 +60,13 @@ impl ExploreReport {
     }
 
     pub(super) fn count(&mut self, outcome: ImageOutcome) {
+        self.ambiguous_heads += u64::from(outcome == ImageOutcome::Ambiguous(AmbiguousPart::Head));
         *match outcome {
             ImageOutcome::Opened(TailVerdict::Clean) => &mut self.clean,
             ImageOutcome::Opened(TailVerdict::Torn) => &mut self.torn,
             ImageOutcome::Opened(_) => &mut self.unacknowledged,
             ImageOutcome::Absent => &mut self.absent,
-            ImageOutcome::Ambiguous => &mut self.ambiguous,
+            ImageOutcome::Ambiguous(_) => &mut self.ambiguous,
         } += 1;
     }
 
@@ -85,6 +88,7 @@ impl ExploreReport {
         self.torn += other.torn;
         self.absent += other.absent;
         self.ambiguous += other.ambiguous;
+        self.ambiguous_heads += other.ambiguous_heads;
         self.digest.iter_mut().zip(other.digest).for_each(|(sum, byte)| *sum ^= byte);
     }
 }

@@ -63,8 +63,8 @@ pub(super) enum Coverage {
 }
 
 /// The restarts to try: a killed process, and a power loss with every subset of the unsynced
-/// changes, for at most `most` changes; otherwise with all of them, none of them, and `samples`
-/// random selections.
+/// changes, for at most `most` changes; otherwise with all of them and none of them. No subset has a torn sector: on a
+/// device that tears them, and where not every subset is tried, `samples` random selections follow.
 pub(super) fn list_restarts(
     disk: &SimDisk,
     most: usize,
@@ -76,13 +76,18 @@ pub(super) fn list_restarts(
         return (vec![Restart::Power(Loss::Everything)], Coverage::All);
     }
     let mut restarts = vec![Restart::Process];
-    if count <= most {
+    let coverage = if count <= most {
         restarts.extend((0..1_u64 << count).map(|mask| Restart::Power(Loss::AllBut(mask))));
-        return (restarts, Coverage::All);
-    }
-    restarts.extend([Restart::Power(Loss::Everything), Restart::Power(Loss::Nothing)]);
+        if !disk.profile().tears_sectors() {
+            return (restarts, Coverage::All);
+        }
+        Coverage::All
+    } else {
+        restarts.extend([Restart::Power(Loss::Everything), Restart::Power(Loss::Nothing)]);
+        Coverage::Sampled
+    };
     let mut random = Random(seed);
     // Keep the seeds short, so that a person can type them.
     restarts.extend((0..samples).map(|_| Restart::Power(Loss::Some(random.below(1 << 32)))));
-    (restarts, Coverage::Sampled)
+    (restarts, coverage)
 }

@@ -1,7 +1,7 @@
 //! The HEAD file. The writer overwrites one of its two slots after each sync of the log, before it
 //! acknowledges the records.
 //!
-//! A slot is overwritten only while the other one is known to be durable, so a torn write of HEAD
+//! A slot is overwritten only while the other one is known to be durable, so a write of which nothing usable arrives
 //! never loses the last durable position.
 
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
-use crate::format::{ClockAnchor, HEAD_SIZE, HEAD_SLOT_SIZE, Head, HeadSlots};
+use crate::format::{ClockAnchor, HEAD_SIZE, HEAD_SLOT_SIZE, Head, HeadCopies, HeadSlots};
 use crate::log::bytes::len_u64;
 use crate::storage::{Access, Storage, StorageFile, read_sectors};
 
@@ -114,8 +114,8 @@ impl HeadFile {
         file.sync().map_err(|error| Error::io("sync HEAD", &path, error))?;
         let (newest, generation) =
             head_slots.newest().map_or((1, 0), |(slot, head)| (slot, head.generation));
-        if let Some((valid, head)) = head_slots.newest().filter(|_| !head_slots.is_whole()) {
-            restore_slot(&*file, 1 - valid, head)
+        if let Some((newest, head)) = head_slots.newest().filter(|_| !head_slots.are_whole()) {
+            restore_slots(&*file, head_slots, newest, head)
                 .map_err(|error| Error::io("write HEAD", &path, error))?;
         }
         let (file, slot) = (file.into(), 1 - newest);
@@ -180,14 +180,27 @@ impl HeadFile {
     }
 }
 
-/// Write a copy of the valid slot over an invalid one, before anything else is written to it. If only
-/// the padding of the invalid slot was damaged, a later torn write of the padding alone would restore
-/// its checksum: the slot would name an old position again.
-fn restore_slot(file: &dyn StorageFile, slot: usize, valid: &Head) -> std::io::Result<()> {
-    let bytes = valid.encode();
-    let offset = if slot == 0 { 0 } else { len_u64(&bytes) };
-    file.write_at(&bytes, offset)?;
-    file.sync()
+/// Make both slots whole with the newest record, before anything else is written to them: bytes that stay in a slot could
+/// complete an old record again with those of a torn write. The other slot is first, because the copies in the newest one
+/// are the only ones until it is synced.
+fn restore_slots(
+    file: &dyn StorageFile,
+    head_slots: &HeadSlots,
+    newest: usize,
+    head: &Head,
+) -> std::io::Result<()> {
+    let bytes = head.encode();
+    let is_newest_whole = head_slots.copies.get(newest) == Some(&HeadCopies::Equal);
+    let mut slots = vec![1 - newest];
+    slots.extend(Some(newest).filter(|_| !is_newest_whole));
+    if mutant!(HeadRestoredInPlace) {
+        slots.reverse();
+    }
+    for slot in slots {
+        file.write_at(&bytes, if slot == 0 { 0 } else { len_u64(&bytes) })?;
+        file.sync()?;
+    }
+    Ok(())
 }
 
 /// The current content of HEAD in a ledger's folder. A missing file has no valid slots.
@@ -217,18 +230,18 @@ pub(crate) fn read_head(storage: &dyn Storage, paths: &LedgerPaths) -> Result<He
 pub(crate) struct HeadBytes {
     /// One byte more than expected shows that the file is too long.
     pub(crate) bytes: Vec<u8>,
-    /// Whether the storage can read each slot.
+    /// Whether the storage can read each slot as a whole; a sector that it cannot read is zero in `bytes`.
     pub(crate) is_readable: [bool; 2],
 }
 
 impl HeadBytes {
-    /// Read the file, again if a slot is invalid: a writer may be overwriting it at this moment.
+    /// Read the file, again if a slot is not whole: a writer may be overwriting it at this moment.
     pub(crate) fn read(file: &dyn StorageFile) -> std::io::Result<Self> {
         let mut attempts_left = READ_ATTEMPTS;
         loop {
             let bytes = Self::read_once(file)?;
             attempts_left -= 1;
-            if bytes.slots().is_whole() || attempts_left == 0 {
+            if bytes.slots().are_whole() || attempts_left == 0 {
                 return Ok(bytes);
             }
         }
@@ -245,17 +258,13 @@ impl HeadBytes {
         Ok(Self { bytes, is_readable })
     }
 
-    /// The valid slots. A slot that cannot be read is invalid, and the other one is not affected.
+    /// The valid slots. A sector that cannot be read is no copy, and the others are not affected.
     pub(crate) fn slots(&self) -> HeadSlots {
         // HEAD is never this long, so the file was replaced.
         if self.bytes.len() > HEAD_SIZE {
             return HeadSlots::default();
         }
-        let mut found = HeadSlots::decode(&self.bytes);
-        for (slot, is_readable) in found.slots.iter_mut().zip(self.is_readable) {
-            *slot = slot.take().filter(|_| is_readable);
-        }
-        found
+        HeadSlots::decode(&self.bytes)
     }
 }
 

@@ -5,9 +5,10 @@ use std::ops::Range;
 
 use crate::error::{Error, Result};
 use crate::format::{
-    Chain, ContentHasher, FrameFault, Head, HeadSlots, HeadState, HeadSync, Placement, SEEK_STEP,
-    SegmentHeader, frame_size, looks_torn, peek_payload_length,
+    Chain, ContentHasher, FRAME_ALIGNMENT, FrameFault, Head, HeadSlots, HeadState, HeadSync,
+    Placement, SEEK_STEP, SegmentHeader, frame_size, looks_torn, peek_payload_length,
 };
+use crate::log::bytes::len_u64;
 use crate::log::folder::{DATA_START, LedgerPaths};
 use crate::log::notes::{DiscardedRange, LoggedRetentionNote};
 use crate::log::record::LoggedRecord;
@@ -193,9 +194,12 @@ fn scan_newest(
         (EvidenceBit::HeadAtEnd, is_at_end || at.offset == header.born_end),
         (
             EvidenceBit::EveryCommit,
-            head_slots.is_whole() && head.is_some_and(|head| head.mode == HeadSync::EveryCommit),
+            head_slots.are_valid() && head.is_some_and(|head| head.mode == HeadSync::EveryCommit),
         ),
-        (EvidenceBit::UnwrittenSector, has_unwritten_sector(scan, header, at.offset)?),
+        (
+            EvidenceBit::UnwrittenSector,
+            tail_scan.is_zero_after_line || has_unwritten_sector(scan, header, at.offset)?,
+        ),
         (EvidenceBit::ReadError, tail_scan.has_read_error),
         (EvidenceBit::SlotInvalid, is_slot_lost(head_slots, is_at_end)),
     ]);
@@ -219,7 +223,7 @@ fn scan_newest(
 /// slots are CLEAN and name the end, so one of them is enough.
 fn is_slot_lost(head_slots: &HeadSlots, is_at_end: bool) -> bool {
     mutant!(LostHeadSlotIgnored => return false);
-    let Some((_, head)) = head_slots.newest().filter(|_| !head_slots.is_whole()) else {
+    let Some((_, head)) = head_slots.newest().filter(|_| !head_slots.are_valid()) else {
         return false;
     };
     !(is_at_end && head.state == HeadState::Clean)
@@ -236,6 +240,8 @@ fn watermark(header: &SegmentHeader, head_here: Option<&Head>) -> (u64, u64) {
 
 struct TailScan {
     is_zero_from_fault: bool,
+    /// All bytes are zero after the first 64 of the first invalid frame: no frame is that short.
+    is_zero_after_line: bool,
     /// Some bytes from `fault` on cannot be read.
     has_read_error: bool,
     discarded: Vec<DiscardedRange>,
@@ -247,6 +253,9 @@ fn scan_tail(scan: &mut Scan, from: u64, fault: u64) -> io::Result<TailScan> {
     let last = nonzero.map_or(from, |nonzero| nonzero.end);
     let has_read_error = unreadable.iter().any(|range| range.end > fault);
     let is_zero_from_fault = last <= fault && !has_read_error;
+    let line = [0; FRAME_ALIGNMENT];
+    let line = if mutant!(TornByLaterZeros) { 2 * len_u64(&line) } else { len_u64(&line) };
+    let is_zero_after_line = last <= fault.saturating_add(line) && !has_read_error;
     let mut discarded = Vec::new();
     let mut start = from;
     // Unreadable bytes are a gap between two ranges.
@@ -257,7 +266,7 @@ fn scan_tail(scan: &mut Scan, from: u64, fault: u64) -> io::Result<TailScan> {
         }
         start = start.max(gap.end);
     }
-    Ok(TailScan { is_zero_from_fault, has_read_error, discarded })
+    Ok(TailScan { is_zero_from_fault, is_zero_after_line, has_read_error, discarded })
 }
 
 fn discarded_range(scan: &mut Scan, range: Range<u64>) -> io::Result<DiscardedRange> {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::format::{HEAD_FIELDS_SIZE, HEAD_SIZE, HEAD_SLOT_SIZE};
+use crate::format::{HEAD_FIELDS_SIZE, HEAD_SIZE, HEAD_SLOT_SIZE, HeadCopies};
 use crate::log::bytes::len_u64;
 use crate::log::folder::{HeadBytes, LedgerPaths};
 use crate::log::reader::LogReader;
@@ -34,18 +34,33 @@ pub(crate) fn findings(
     let mut findings = Vec::new();
     let slots = bytes.chunks(HEAD_SLOT_SIZE).zip(read.is_readable);
     for (slot, (bytes, is_readable)) in slots.enumerate() {
-        let is_valid = head_slots.slots.get(slot).is_some_and(Option::is_some);
-        if is_valid {
+        let copies = head_slots.copies.get(slot).copied().unwrap_or_default();
+        if copies == HeadCopies::Equal {
             continue;
         }
+        let is_valid = head_slots.slots.get(slot).is_some_and(Option::is_some);
         let offset = u64::try_from(slot * HEAD_SLOT_SIZE).unwrap_or(u64::MAX);
         let end = offset.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
         let what = match head_slots.newest() {
+            Some(_) if is_valid && !is_readable => {
+                "the storage cannot read some sectors of the slot; its other copies are used"
+            }
+            Some(_) if copies == HeadCopies::Mixed => {
+                "a write of the slot was interrupted; its newest copy is used"
+            }
+            Some(_) if is_valid => "a copy in the slot is damaged; the newest valid one is used",
             Some(_) if !is_readable => "the storage cannot read the slot; the other slot is used",
             Some(_) => "invalid slot; the other slot is used",
+            None if !is_readable => {
+                "the storage cannot read the slot, and the other one is not valid"
+            }
             None => "invalid slot, like the other one",
         };
-        findings.push(finding(offset..end, what));
+        let class = match copies {
+            HeadCopies::Mixed => FindingClass::Warning,
+            HeadCopies::Damaged | HeadCopies::Equal => FindingClass::Damage,
+        };
+        findings.push(VerifyFinding::new(class, path.clone(), offset..end, what));
     }
     if let [Some(one), Some(other)] = &head_slots.slots
         && one.generation == other.generation

@@ -52,6 +52,12 @@ impl Profile {
         Self::ALL.into_iter().find(|profile| profile.name() == name)
     }
 
+    /// Whether a power loss can keep a part of a sector.
+    #[must_use]
+    pub fn tears_sectors(self) -> bool {
+        self != Self::AtomicSector
+    }
+
     fn unit(self) -> usize {
         match self {
             Self::Psow4096 => 8 * SECTOR,

@@ -161,6 +161,12 @@ impl SimDisk {
         self.state().is_down
     }
 
+    /// The guarantees of the device.
+    #[must_use]
+    pub fn profile(&self) -> Profile {
+        self.state().profile
+    }
+
     /// The number of unsynced changes. A power loss can keep or lose each of them.
     #[must_use]
     pub fn unsynced(&self) -> usize {

@@ -284,6 +284,8 @@ pub(crate) struct LabLine {
     absent: u64,
     /// Images that a person must judge.
     asked: u64,
+    /// Those of them whose HEAD is ambiguous; the others have an ambiguous tail.
+    asked_heads: u64,
     /// The number of violated guarantees: 0.
     broken: u64,
     /// Images with a clean end.
@@ -337,6 +339,7 @@ impl LabLine {
         Self {
             absent: tally.absent,
             asked: tally.ambiguous,
+            asked_heads: tally.ambiguous_heads,
             broken: 0,
             clean: tally.clean,
             device: args.device.name(),
@@ -390,8 +393,13 @@ fn tally_text(tally: &ExploreReport, args: &LabRunArgs, seconds: f64) -> Vec<Str
         format!("  all            {} images, {} distinct", tally.tried(), tally.examined()),
         format!(
             "  found          {} clean, {} with an unacknowledged tail, {} torn, {} without a \
-             ledger, {} that a person must judge",
-            tally.clean, tally.unacknowledged, tally.torn, tally.absent, tally.ambiguous
+             ledger, {} that a person must judge ({} because of HEAD)",
+            tally.clean,
+            tally.unacknowledged,
+            tally.torn,
+            tally.absent,
+            tally.ambiguous,
+            tally.ambiguous_heads
         ),
         format!("  digest         {}", hex(&tally.digest)),
         "all guarantees hold".to_owned(),

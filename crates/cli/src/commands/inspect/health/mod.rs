@@ -182,12 +182,17 @@ impl Health {
 
 fn notes(log: &LogReader) -> Vec<String> {
     let mut notes: Vec<_> = first_record_note(log).into_iter().collect();
-    if log.head().is_some() && !log.head_slots().is_whole() {
-        notes.push(
+    if log.head().is_some() && !log.head_slots().are_whole() {
+        let slots = log.head_slots();
+        let what = if slots.are_valid() && slots.are_damaged() {
+            "a copy in a slot of HEAD is damaged; the newest valid one counts"
+        } else if slots.are_valid() {
+            "a write of HEAD was interrupted; the newest copy counts"
+        } else {
             "one of the two slots of HEAD is not valid: a write of it was interrupted, or it is \
              damaged; the other one counts"
-                .to_owned(),
-        );
+        };
+        notes.push(what.to_owned());
     }
     for name in log.unknown_files() {
         let name = escape_control(name);
