@@ -22,4 +22,5 @@ pub use run_status::{RunStatusJson, status_word};
 pub use stale_files::StaleFilesJson;
 pub use state::{QuestionLine, StepStateLine};
 pub use time::TimeJson;
+pub(crate) use time::time_json;
 pub use value::AnyJson;

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use plan_ledger::Timestamp;
 use plan_ledger::internals::ledger::time_text;
@@ -15,6 +15,14 @@ pub struct TimeJson {
     pub micros: Timestamp,
     /// The same for people, in UTC (RFC 3339).
     pub utc: String,
+}
+
+/// Serializes a time, or an optional one, as a [`TimeJson`].
+pub(crate) fn time_json<T: Copy + Into<Option<Timestamp>>, S: Serializer>(
+    time: &T,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    (*time).into().map(TimeJson::from).serialize(serializer)
 }
 
 impl From<Timestamp> for TimeJson {

@@ -4,7 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use plan_ledger::{AttemptToken, RunId, StepNumber, Timestamp};
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+#[cfg(feature = "schema")]
+use crate::json::TimeJson;
+use crate::json::time_json;
 
 /// The processes of a run that are at work; empty for a state of the past.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,26 +26,30 @@ pub struct AtWork {
 }
 
 /// A check of a criterion that runs now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct CheckAtWork {
-    /// The step; `None` for a criterion of the plan.
+    /// The step; null for a criterion of the plan.
     pub step: Option<StepNumber>,
-    /// The criterion's 0-based index in its list.
+    /// The criterion, from 0.
     pub criterion: u32,
-    /// Its process.
+    /// The process.
     pub process: u32,
     /// Since when, by the wall clock.
+    #[serde(serialize_with = "time_json")]
+    #[cfg_attr(feature = "schema", schemars(with = "TimeJson"))]
     pub since: Timestamp,
 }
 
 /// Lines that a job prints over and over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Repeat {
     /// The number of different lines.
     pub lines: u64,
-    /// How often in a row they were printed.
+    /// How often in a row the lines were printed.
     pub times: u64,
-    /// The last one.
+    /// The last one of the lines.
     pub line: String,
 }
 
@@ -59,27 +69,34 @@ impl fmt::Display for Repeat {
 }
 
 /// An attempt in flight with repeated output, as its runner noted it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RepeatingAttempt {
     /// The run.
     pub run: RunId,
     /// The step.
     pub step: StepNumber,
-    /// The attempt.
+    /// The token of the attempt.
     pub token: AttemptToken,
     /// What its worker prints.
+    #[serde(flatten)]
     pub repeat: Repeat,
 }
 
 /// A worker that waits in its process for the end of a usage limit.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct InsideWait {
     /// Since when, by the wall clock.
+    #[serde(serialize_with = "time_json")]
+    #[cfg_attr(feature = "schema", schemars(with = "TimeJson"))]
     pub since: Timestamp,
-    /// The end by the wall clock, if the output names it.
+    /// Until when, by the wall clock; null if it does not say so.
+    #[serde(serialize_with = "time_json")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<TimeJson>"))]
     pub until: Option<Timestamp>,
-    /// The text of the limit; `None`: the job printed none, but its owner is at a limit, and it has printed nothing for
-    /// long.
+    /// Its output, for people; null: none. The worker has printed nothing for long, and its owner
+    /// is at a limit.
     pub said: Option<String>,
 }
 

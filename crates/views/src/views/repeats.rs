@@ -1,6 +1,6 @@
 //! Repeated output of the workers of attempts in flight.
 
-use plan_ledger::{AttemptToken, Run, RunId, StepNumber};
+use plan_ledger::Run;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -12,34 +12,16 @@ use crate::words::StepName;
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RepeatJson<'a> {
-    /// The last one of the lines.
-    line: &'a str,
-    /// The number of different lines.
-    lines: u64,
-    /// The run.
-    run: RunId,
-    /// The step.
-    step: StepNumber,
+    /// The attempt, and what its worker prints.
+    #[serde(flatten)]
+    attempt: &'a RepeatingAttempt,
     /// The repetition, for people.
     text: String,
-    /// How often in a row the lines were printed.
-    times: u64,
-    /// The token of the attempt.
-    token: AttemptToken,
 }
 
 impl<'a> From<&'a RepeatingAttempt> for RepeatJson<'a> {
     fn from(attempt: &'a RepeatingAttempt) -> Self {
-        let RepeatingAttempt { run, step, token, repeat } = attempt;
-        Self {
-            line: &repeat.line,
-            lines: repeat.lines,
-            run: *run,
-            step: *step,
-            text: format!("prints {repeat}"),
-            times: repeat.times,
-            token: *token,
-        }
+        Self { attempt, text: format!("prints {}", attempt.repeat) }
     }
 }
 

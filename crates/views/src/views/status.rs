@@ -39,7 +39,7 @@ pub struct UserViewLine<'a> {
     /// How it stands.
     activity: RunActivityJson,
     /// The checks that run now; none for a past state.
-    checks: Vec<CheckJson>,
+    checks: &'a [CheckAtWork],
     /// The claims of processes that are gone; none for a past state.
     dead_claims: Vec<DeadClaimJson<'a>>,
     /// Whether more steps will follow: the plan continues, and the run has not ended.
@@ -77,27 +77,6 @@ pub struct UserViewLine<'a> {
     waits_inside: Vec<InsideWaitJson<'a>>,
     /// Warnings for a person.
     warnings: Vec<Warning>,
-}
-
-/// A check of a criterion that runs now.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-struct CheckJson {
-    /// The criterion, from 0.
-    criterion: u32,
-    /// The process.
-    process: u32,
-    /// Since when.
-    since: TimeJson,
-    /// The step; null for a criterion of the plan.
-    step: Option<StepNumber>,
-}
-
-impl From<&CheckAtWork> for CheckJson {
-    fn from(check: &CheckAtWork) -> Self {
-        let CheckAtWork { step, criterion, process, since } = *check;
-        Self { criterion, process, since: since.into(), step }
-    }
 }
 
 /// The claim of a process that is gone.
@@ -206,7 +185,7 @@ impl<'a> StatusView<'a> {
         UserViewLine {
             actions: self.actions.iter().map(NextActionJson::from).collect(),
             activity: RunActivityJson::of(stands, known.reader),
-            checks: at_work.checks.iter().map(CheckJson::from).collect(),
+            checks: &at_work.checks,
             dead_claims: dead.collect(),
             continues: *continues,
             done: *done,

@@ -55,22 +55,16 @@ impl WaitJson {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub(super) struct InsideWaitJson<'a> {
-    /// Its output, for people; null: none. The worker has printed nothing for long, and its owner
-    /// is at a limit.
-    said: Option<&'a str>,
-    /// Since when.
-    since: TimeJson,
     /// Its step.
     step: StepNumber,
-    /// Until when; null if it does not say so.
-    until: Option<TimeJson>,
+    /// Its wait.
+    #[serde(flatten)]
+    wait: &'a InsideWait,
 }
 
 impl<'a> InsideWaitJson<'a> {
     pub(super) fn of((step, wait): &'a (StepNumber, InsideWait)) -> Self {
-        let InsideWait { since, until, said } = wait;
-        let (since, until) = ((*since).into(), until.map(TimeJson::from));
-        Self { said: said.as_deref(), since, step: *step, until }
+        Self { step: *step, wait }
     }
 }
 

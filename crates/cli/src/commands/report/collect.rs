@@ -42,17 +42,7 @@ pub(super) struct Collected {
     pub(super) points: Vec<Point>,
     /// For each step, the last record that changed its part of the page.
     pub(super) changed: BTreeMap<StepNumber, u64>,
-    /// The records of each step.
-    pub(super) histories: BTreeMap<StepNumber, Records>,
-    /// The records of the run that are not about a step.
-    pub(super) records: Records,
-    pub(super) decisions: Vec<Decision>,
-    /// The attempts and waits of each step.
-    pub(super) timelines: BTreeMap<StepNumber, StepTimeline>,
-    pub(super) questions: Vec<AskedQuestion>,
-    /// The record that proposed each version, and the records that activated versions, in order.
-    pub(super) proposed: BTreeMap<u32, u64>,
-    pub(super) activated: Vec<(u64, u32)>,
+    pub(super) parts: Parts,
     pub(super) health: LogHealth,
     /// How the run stands now; none on a page of an earlier record.
     pub(super) stands: Option<RunActivity>,
@@ -138,7 +128,7 @@ pub(super) fn collect(
     let health = Health::of(view.log(), dir, environment)?;
     let id = run_id(view, named, at)?;
     let last = view.log().head().map_or(0, |head| head.durable_seq);
-    let mut parts = Parts::of(id);
+    let mut parts = Parts { run: Some(id), ..Parts::default() };
     let mut is_stopped = false;
     let fold = view.fold_with(at.unwrap_or(u64::MAX), &mut |fold, status| {
         parts.record(fold, status);
@@ -161,20 +151,14 @@ pub(super) fn collect(
     let mut runs: Vec<_> =
         fold.state.runs.overviews().map(|(_, overview)| overview.into_owned()).collect();
     runs.reverse();
-    let (points, changed) = parts.points.into_parts();
+    let (points, changed) = mem::take(&mut parts.points).into_parts();
     Ok(Collected {
         seq,
         time,
         chain: fold.last.as_ref().map_or_else(String::new, |last| last.chain.to_string()),
         points,
         changed,
-        histories: parts.histories,
-        records: parts.records,
-        decisions: parts.decisions,
-        timelines: parts.timelines,
-        questions: parts.questions,
-        proposed: parts.proposed,
-        activated: parts.activated,
+        parts,
         health: log_health(view, &fold, &health),
         stands: at
             .is_none()
@@ -221,39 +205,28 @@ fn log_health(view: &LedgerView, fold: &Fold, health: &Health) -> LogHealth {
 }
 
 /// The facts that are collected while the log is folded.
-struct Parts {
-    run: RunId,
+#[derive(Default)]
+pub(super) struct Parts {
+    run: Option<RunId>,
     points: Points,
-    histories: BTreeMap<StepNumber, Records>,
-    records: Records,
-    decisions: Vec<Decision>,
-    timelines: BTreeMap<StepNumber, StepTimeline>,
-    questions: Vec<AskedQuestion>,
+    /// The records of each step.
+    pub(super) histories: BTreeMap<StepNumber, Records>,
+    /// The records of the run that are not about a step.
+    pub(super) records: Records,
+    pub(super) decisions: Vec<Decision>,
+    /// The attempts and waits of each step.
+    pub(super) timelines: BTreeMap<StepNumber, StepTimeline>,
+    pub(super) questions: Vec<AskedQuestion>,
     /// The places of the open questions.
     open: Vec<usize>,
-    proposed: BTreeMap<u32, u64>,
-    activated: Vec<(u64, u32)>,
+    /// The record that proposed each version, and the records that activated versions, in order.
+    pub(super) proposed: BTreeMap<u32, u64>,
+    pub(super) activated: Vec<(u64, u32)>,
     /// The bytes of the records of steps.
     details: usize,
 }
 
 impl Parts {
-    fn of(run: RunId) -> Self {
-        Self {
-            run,
-            points: Points::default(),
-            histories: BTreeMap::new(),
-            records: Records::default(),
-            decisions: Vec::new(),
-            timelines: BTreeMap::new(),
-            questions: Vec::new(),
-            open: Vec::new(),
-            proposed: BTreeMap::new(),
-            activated: Vec::new(),
-            details: 0,
-        }
-    }
-
     fn record(&mut self, fold: &Fold, status: RecordStatus) {
         let Some(record) = fold.last.as_ref().filter(|_| status != RecordStatus::Unacknowledged)
         else {
@@ -261,19 +234,17 @@ impl Parts {
         };
         let (seq, time) = (record.seq, record.time);
         let content = RecordContent::of(record);
+        let run = self.run.and_then(|run| fold.state.runs.get(&run));
         let (by, step, text) = match &content {
             RecordContent::Event(event) => {
                 let (of, step) = event_subject(event);
-                let Some(run) = fold.state.runs.get(&self.run).filter(|run| of == Some(run.id))
-                else {
-                    return;
-                };
+                let Some(run) = run.filter(|run| of == Some(run.id)) else { return };
                 self.points.add(seq, time, run, event);
                 self.event(seq, time, event);
                 self.close(seq, run);
                 (decided_by(event), step, event_text(event))
             }
-            RecordContent::Note(note) if note.run == Some(self.run) => {
+            RecordContent::Note(note) if note.run == self.run => {
                 self.points.note(seq, time, note.step);
                 (Some(note.by.as_str()), note.step, note_text(note))
             }
@@ -284,7 +255,6 @@ impl Parts {
             self.decisions.push(Decision { seq, time, by, step, text });
         }
         let Some(number) = step else { return self.records.push(seq, line) };
-        let run = fold.state.runs.get(&self.run);
         let record = LoggedRecord { payload: Vec::new(), ..*record };
         let is_event = matches!(content, RecordContent::Event(_));
         let entry = HistoryEntry { record, status, content };

@@ -48,8 +48,8 @@ pub(super) fn page(of: &Collected, audience: Audience, known: u64) -> String {
             (budget(of))
             (variables(run))
             (versions(of, audience))
-            (decisions(&of.decisions, run))
-            section id="records" { h2 { "Records of the run" } (records(Some(&of.records))) }
+            (decisions(&of.parts.decisions, run))
+            section id="records" { h2 { "Records of the run" } (records(Some(&of.parts.records))) }
             (log(of))
             (runs_list(of, audience))
         }
@@ -179,8 +179,8 @@ fn sections(of: &Collected, audience: Audience) -> Markup {
     let run = &of.run;
     let all = [
         ("steps", "Steps", true),
-        ("timeline", "Line of time", !of.timelines.is_empty()),
-        ("graph", "Graph", !of.activated.is_empty()),
+        ("timeline", "Line of time", !of.parts.timelines.is_empty()),
+        ("graph", "Graph", !of.parts.activated.is_empty()),
         ("barriers", "Barriers", run.named_barriers().len() > 0),
         ("budget", "Budget", true),
         ("variables", "Variables", run.named_variables().len() > 0),
@@ -222,12 +222,12 @@ fn with_code(text: &str) -> Markup {
 }
 
 fn questions(of: &Collected, audience: Audience) -> Markup {
-    let is_any_open = of.questions.iter().any(|question| question.closed.is_none());
+    let is_any_open = of.parts.questions.iter().any(|question| question.closed.is_none());
     html! {
-        @if !of.questions.is_empty() {
+        @if !of.parts.questions.is_empty() {
             section.questions id="questions" data-any hidden[!is_any_open] {
                 h2 { "Waits for a person" }
-                ul { @for question in &of.questions { (question_item(of, question, audience)) } }
+                ul { @for question in &of.parts.questions { (question_item(of, question, audience)) } }
             }
         }
     }

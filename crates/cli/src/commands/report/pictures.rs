@@ -39,7 +39,7 @@ pub(super) fn timeline(of: &Collected) -> Markup {
     let attempts = |timeline: &'_ StepTimeline| -> Vec<TimelineInterval> {
         timeline.intervals.iter().filter(|each| each.kind.is_attempt()).cloned().collect()
     };
-    let rows = of.timelines.iter().map(|(step, timeline)| (*step, attempts(timeline)));
+    let rows = of.parts.timelines.iter().map(|(step, timeline)| (*step, attempts(timeline)));
     let mut rows: Vec<_> = rows.filter(|(_, bars)| !bars.is_empty()).collect();
     rows.sort_by_key(|(step, bars)| (bars.first().map(|bar| bar.from), *step));
     let left_out = rows.len().saturating_sub(ROWS_MAX);
@@ -119,14 +119,14 @@ impl Shape<'_> {
 
 /// The graph of each version that was active, as long as it was.
 pub(super) fn graphs(of: &Collected) -> Markup {
-    let skipped = of.activated.len().saturating_sub(GRAPHS_MAX);
+    let skipped = of.parts.activated.len().saturating_sub(GRAPHS_MAX);
     html! {
-        @if !of.activated.is_empty() {
+        @if !of.parts.activated.is_empty() {
             section id="graph" {
                 h2 { "Dependencies" }
                 @if skipped > 0 { p.hint { "The graphs of the first " (skipped) " versions are left out." } }
-                @for (index, (from, version)) in of.activated.iter().enumerate().skip(skipped) {
-                    @let until = of.activated.get(index + 1).map(|(next, _)| *next);
+                @for (index, (from, version)) in of.parts.activated.iter().enumerate().skip(skipped) {
+                    @let until = of.parts.activated.get(index + 1).map(|(next, _)| *next);
                     @if let Some(version) = of.run.version(*version) {
                         (graph(of, version, Span { from: *from, until }))
                     }

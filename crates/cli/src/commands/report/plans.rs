@@ -25,7 +25,7 @@ pub(super) fn versions(of: &Collected, audience: Audience) -> Markup {
         section id="versions" {
             h2 { "Versions of the plan" }
             @for (number, version) in run.numbered_versions() {
-                @let proposed = of.proposed.get(&number).copied().unwrap_or_default();
+                @let proposed = of.parts.proposed.get(&number).copied().unwrap_or_default();
                 div.version data-f=(proposed) {
                     p {
                         b { "Version " (number) }
@@ -54,10 +54,11 @@ pub(super) fn versions(of: &Collected, audience: Audience) -> Markup {
 
 /// The records between which a version was active.
 fn active_spans(of: &Collected, number: u32) -> Vec<Span> {
-    let spans = of.activated.iter().enumerate().filter(|(_, (_, version))| *version == number);
+    let spans =
+        of.parts.activated.iter().enumerate().filter(|(_, (_, version))| *version == number);
     let span = |(index, (seq, _)): (usize, &(u64, u32))| Span {
         from: *seq,
-        until: of.activated.get(index + 1).map(|(next, _)| *next),
+        until: of.parts.activated.get(index + 1).map(|(next, _)| *next),
     };
     spans.map(span).collect()
 }

@@ -83,8 +83,8 @@ struct Definitions(BTreeMap<StepNumber, Vec<(Span, u32, usize)>>);
 impl Definitions {
     fn of(of: &Collected) -> Self {
         let mut all: BTreeMap<StepNumber, Vec<_>> = BTreeMap::new();
-        for (index, (seq, version)) in of.activated.iter().enumerate() {
-            let until = of.activated.get(index + 1).map(|(next, _)| *next);
+        for (index, (seq, version)) in of.parts.activated.iter().enumerate() {
+            let until = of.parts.activated.get(index + 1).map(|(next, _)| *next);
             let Some(known) = of.run.version(*version) else { continue };
             for (step, number) in known.numbers.iter().enumerate() {
                 all.entry(*number).or_default().push((Span { from: *seq, until }, *version, step));
@@ -177,7 +177,7 @@ impl Step<'_> {
                 div data-f=(span.from) data-t=[span.until] hidden[span.is_over()] { (PreEscaped(text)) }
             }
             h3 { "Records" }
-            (records(of.histories.get(&number)))
+            (records(of.parts.histories.get(&number)))
         }
     }
 
