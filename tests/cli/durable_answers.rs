@@ -199,7 +199,7 @@ fn rejection_through_the_socket_waits_until_its_state_is_durable() {
     };
     let set_act = |by: &str| -> Request {
         let (name, value, by) = ("v".to_owned(), json!(by), by.to_owned().into());
-        SetRequest { run: None, name, value, if_version: Some(0), by }.into()
+        SetRequest { run: None.into(), name, value, if_version: Some(0), by }.into()
     };
     let ways: [Asked<'_>; 3] = [
         (&|worker| claim(Some("s1"), worker), 2, dispatch),

@@ -212,8 +212,7 @@ fn usage_errors_of_a_hook_never_have_the_code_that_blocks_a_host() {
         assert!(ended.out.is_empty() && !ended.err.is_empty(), "{line}: {ended:?}");
     }
     // The code in the JSON is that of the process.
-    for line in ["hook claude-code Stop --json", "--json hook", "hook --json --unknown codex Stop"]
-    {
+    for line in ["hook claude-code --json", "--json hook", "hook --json --unknown codex Stop"] {
         let ended = place.ledger(line).code(1);
         assert_eq!(ended.lines()[0]["exit_code"], 1, "{line}: {ended:?}");
     }

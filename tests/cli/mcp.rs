@@ -320,9 +320,29 @@ fn object_is_accepted_where_text_is() {
     let as_text = client.call("ledger_plan", &json!({ "mode": "check", "plan": plan.to_string() }));
     let as_object = client.call("ledger_plan", &json!({ "mode": "check", "plan": plan }));
     assert_eq!((&as_object, &as_object["steps"]), (&as_text, &json!(2)));
-    let note = json!({ "action": "note", "name": 1, "value": { "seen": [1, 2] }, "by": "ana" });
+    let note = json!({ "action": "note", "step": 1, "text": { "seen": [1, 2] }, "by": "ana" });
     assert_eq!(client.call("ledger_control", &note)["step"], "build");
     assert!(place.ledger("inspect records").out.contains("{\"seen\":[1,2]}"));
+    client.end();
+}
+
+/// Goal: models send numbers as text, in every tool; they count if the text is exactly a number.
+#[test]
+fn text_of_a_number_is_accepted_where_a_number_is() {
+    let place = Place::planned(PLAN);
+    let mut client = Client::of_session(&place, &["--role", "operator"]);
+    let claim = json!({ "lease_seconds": "600", "wait_seconds": "0" });
+    let token = client.call("ledger_claim", &claim)["token"].clone();
+    let renew = json!({ "token": token, "lease_seconds": "1200" });
+    client.call("ledger_heartbeat", &renew);
+    let report = json!({ "token": token, "outcome": "succeeded", "tokens": "7" });
+    client.call("ledger_report", &report);
+    let at = place.state().seq.to_string();
+    client.call("ledger_show", &json!({ "what": "plan", "at": at }));
+    for text in ["07", "+7", " 7", "7.0", "-7", "seven", ""] {
+        let why = client.refused("ledger_claim", &json!({ "lease_seconds": text }));
+        assert!(why.contains("lease_seconds: expected a whole number, found"), "{text:?}: {why}");
+    }
     client.end();
 }
 
@@ -370,11 +390,11 @@ fn bad_input_is_refused_with_a_reason() {
         ("ledger_plan", json!({ "mode": "check", "path": "nothing.yaml" }), "nothing.yaml"),
         ("ledger_answer", json!({ "answer": "yes", "by": "ana" }), "question or step"),
         ("ledger_answer", json!({ "question": 7, "answer": "yes", "by": "" }), "name of a person"),
-        ("ledger_control", json!({ "action": "set", "by": "ana" }), "name: this action needs it"),
+        ("ledger_control", json!({ "action": "set", "by": "ana" }), "set: missing field `name`"),
         (
             "ledger_control",
-            json!({ "action": "cap", "value": "many", "by": "ana" }),
-            "whole number",
+            json!({ "action": "cap", "limit": "many", "by": "ana" }),
+            "limit: expected a whole number, found \"many\"\nhint: ledger_control takes",
         ),
         (
             "ledger_control",
@@ -578,9 +598,10 @@ fn operator_tools_plan_answer_and_control() {
     assert_eq!(client.call("ledger_claim", &json!({}))["reason"], "paused");
     control(&mut client, json!({ "action": "unpause" }));
     control(&mut client, json!({ "action": "set", "name": "v", "value": "[1, 2]" }));
-    control(&mut client, json!({ "action": "note", "value": "seen", "name": "build" }));
-    control(&mut client, json!({ "action": "cap", "value": 1 }));
-    let raise = json!({ "action": "budget", "name": "tokens", "value": "5", "by": "ana" });
+    control(&mut client, json!({ "action": "note", "text": "seen", "step": "build" }));
+    control(&mut client, json!({ "action": "cap", "limit": "1" }));
+    let change = json!({ "raise": { "tokens": 5 } });
+    let raise = json!({ "action": "budget", "change": change, "by": "ana" });
     assert!(client.refused("ledger_control", &raise).contains("no limit on tokens"));
     place.ledger("get v --run plan").code(0).says(&["[1,2]"]);
     for what in ["queue", "variables", "questions", "records", "plan"] {
@@ -610,7 +631,7 @@ fn server_in_the_shell_of_a_model_decides_for_no_person() {
         let mut client = Client::start_in(&place, &words, &marks);
         client.is_stateless = true;
         client.capabilities = json!({ "elicitation": { "form": {} } });
-        let cap = json!({ "action": "cap", "value": 1, "by": "ana" });
+        let cap = json!({ "action": "cap", "limit": 1, "by": "ana" });
         let result =
             call_with_forms(&mut client, ("ledger_control", &cap), &mut |_| accepted("yes"));
         assert_eq!(result["isError"], agent, "{result}");
@@ -644,8 +665,11 @@ fn model_decides_only_where_the_owner_allowed_it() {
             place.state().runs.values().next().unwrap().questions.keys().next().unwrap().0;
         let answer = json!({ "question": question, "answer": "yes", "by": "ana" });
         let control = |action: &str| match action {
-            "budget" => json!({ "action": action, "value": 1, "name": "tokens", "by": "ana" }),
-            "cap" => json!({ "action": action, "value": 1, "by": "ana" }),
+            "budget" => {
+                let change = json!({ "raise": { "tokens": 1 } });
+                json!({ "action": action, "change": change, "by": "ana" })
+            }
+            "cap" => json!({ "action": action, "limit": 1, "by": "ana" }),
             _ => json!({ "action": action, "by": "ana" }),
         };
         let before = place.ledger("inspect records --json").out;
@@ -676,7 +700,7 @@ fn model_decides_only_where_the_owner_allowed_it() {
         let named = place.ledger("inspect records --json").out;
         assert_eq!(named.matches(&format!("\"by\":\"agent:{host}\"")).count(), 2, "{named}");
         // A model takes no name of an agent or a step by itself.
-        let note = json!({ "action": "note", "value": "x", "by": "agent:codex" });
+        let note = json!({ "action": "note", "text": "x", "by": "agent:codex" });
         assert!(client.refused("ledger_control", &note).contains("reserved"));
         client.end();
     }

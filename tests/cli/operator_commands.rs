@@ -594,3 +594,17 @@ fn color_is_chosen_by_the_option() {
     }
     place.ledger("--color sometimes status").code(2).complains(&["--color"]);
 }
+
+/// Every command takes `-q`: results and errors stay, notes do not.
+#[test]
+fn quiet_leaves_out_notes_alone() {
+    let place = Place::planned("steps: [{id: a}]");
+    place.ledger("pause plan -q").code(0).says(&["dispatch is paused"]);
+    let told = place.ledger("claim plan --worker w").code(3);
+    assert!(told.err.contains("nothing to dispatch"), "{told:?}");
+    let quiet = place.ledger("-q claim plan --worker w").code(3);
+    assert_eq!((quiet.out.as_str(), quiet.err.as_str()), ("", ""));
+    let quiet = place.ledger("claim plan --worker w --json --quiet").code(3);
+    assert!(quiet.out.contains("\"type\":\"nothing\"") && quiet.err.is_empty(), "{quiet:?}");
+    place.ledger("claim nothing --worker w -q").code(2).complains(&["there is no run `nothing`"]);
+}

@@ -145,7 +145,7 @@ fn a_message_has_a_limit() {
         drop(stream);
         let _ = flooding.join().unwrap();
         let request = SetRequest {
-            run: None,
+            run: None.into(),
             name: "n".to_owned(),
             value: json!("v".repeat(usize::try_from(MESSAGE_LENGTH_MAX).unwrap())),
             if_version: None,
@@ -418,7 +418,7 @@ fn a_holder_that_dies_costs_no_act_and_doubles_none() {
                 let mut asking = Client::new(dir, &Environment::system());
                 for number in 0..ACTS {
                     let request = SetRequest {
-                        run: None,
+                        run: None.into(),
                         name: format!("v{client}"),
                         value: json!(number),
                         if_version: Some(number),

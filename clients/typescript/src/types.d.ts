@@ -287,7 +287,7 @@ export interface CancelRequest {
   run?: string | null;
 }
 
-/** Set or lift a cap. */
+/** Set or lift a cap on the attempts that may be in flight at once. */
 export interface CapRequest {
   act: "cap";
   /** The author, for the record. */
@@ -783,7 +783,7 @@ export interface ReceiptRequest {
   next?: NextStep | null;
   /** The receipt (`hand-off.md`). */
   receipt: ReceiptFile;
-  /** The attempt's token. */
+  /** The attempt's token, as `claim` printed it. */
   token: string;
 }
 
@@ -904,7 +904,7 @@ export interface RetryRequest {
   act: "retry";
   /** The author, for the record. */
   by: string;
-  /** Why a step that is accepted or skipped is done again, for its worker. */
+  /** Why a step that is accepted or skipped is done again; its worker gets the reason. */
   reason?: string;
   /** The run's name or number; by default the only run that has not ended, else the newest. */
   run?: string | null;
@@ -927,7 +927,7 @@ export interface ReviewRequest {
   /** The run's name or number; by default the only run that has not ended, else the newest. */
   run?: string | null;
   /**
-   * The hash that the author was shown, or a prefix of it: if it has changed, the review is
+   * The hash that the review showed, or a prefix of it: if it has changed, the review is
    * rejected.
    */
   shown?: string | null;
@@ -961,7 +961,7 @@ export interface SkipRequest {
   step: string;
 }
 
-/** Write a snapshot. */
+/** Write a snapshot of the current state. */
 export interface SnapshotRequest {
   act: "snapshot";
 }

@@ -6,24 +6,24 @@ use std::io::{self, Write};
 
 use clap::{Command, CommandFactory as _, Parser, Subcommand};
 
-use plan_ledger::Environment;
+use plan_ledger::{Environment, Ruling};
 
 use crate::commands::help as help_command;
 #[cfg(feature = "store")]
 use crate::commands::store;
 use crate::commands::{
-    accept, answer, archive, blobs, budget, cancel, cap, claim, completions, decide, drill, erase,
-    export, get, hook, import, init, inspect, lab, man, plan, prime, prune, receipt, recover,
-    release, report, resume, retry, root, run, serve, set, setup, snapshot, verify, work,
+    answer, archive, blobs, budget, cancel, claim, completions, decide, drill, erase, export, get,
+    hook, import, init, inspect, lab, man, plan, prime, prune, receipt, recover, release, report,
+    resume, retry, root, run, serve, set, setup, verify, work,
 };
 use crate::help::{self, CommandGroup};
 use crate::interfaces::{http, mcp};
-use crate::options::{RequestArgs, WorkerRequestArgs};
+use crate::options::{FolderRequestArgs, RequestArgs, WorkerRequestArgs};
 use crate::output::render::{ColorChoice, with_pager};
 use crate::output::{Code, Failure};
 use crate::requests::{
-    CancelRequest, EffectRequest, ForkRequest, NoteRequest, PauseRequest, RenewRequest,
-    SkipRequest, TickRequest, UnpauseRequest,
+    CancelRequest, CapRequest, EffectRequest, ForkRequest, JudgeRequest, NoteRequest, PauseRequest,
+    RenewRequest, SkipRequest, SnapshotRequest, TickRequest, UnpauseRequest,
 };
 
 /// A crash-safe ledger for agent plans: dispatches steps, records receipts, loses nothing
@@ -34,6 +34,13 @@ pub(crate) struct Cli {
     #[arg(long, global = true, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
     #[arg(hide_default_value = true, hide_possible_values = true)]
     pub(crate) color: ColorChoice,
+    /// Print JSON Lines instead of text, also for errors (format/cli-json.md)
+    #[arg(long, global = true, display_order = 900)]
+    // The arguments of a command have it as `AsJson`.
+    json: bool,
+    /// Print results, warnings and errors, and no notes
+    #[arg(long, short, global = true, display_order = 901)]
+    pub(crate) quiet: bool,
     /// Write to a ledger where file locks may not exclude other writers
     #[arg(long, global = true, hide = true)]
     pub(crate) allow_unsafe_locks: bool,
@@ -116,6 +123,10 @@ fn show_view(args: &inspect::InspectArgs) -> Result<Code, Failure> {
     if args.is_endless() { print(&mut io::stdout().lock()) } else { with_pager(print) }
 }
 
+fn judge(args: &RequestArgs<JudgeRequest>, ruling: Ruling) -> Result<Code, Failure> {
+    args.ledger.execute(JudgeRequest { ruling, ..args.request.clone() })
+}
+
 /// Calls the function of a command; with it the compiler knows the type of a closure's argument.
 fn call<A>(args: &A, run: impl FnOnce(&A) -> Result<Code, Failure>) -> Result<Code, Failure> {
     run(args)
@@ -136,9 +147,9 @@ commands! {
         /// Answer a question, resolve a failure, or report the outcome of a lost attempt
         Answer(answer::AnswerArgs) => answer::answer;
         /// Confirm that the text criteria of a step, or of the plan, hold
-        Accept(accept::JudgeArgs) => accept::accept;
+        Accept(RequestArgs<JudgeRequest>) => |args| judge(args, Ruling::Pass);
         /// State that the text criteria of a step, or of the plan, do not hold
-        Reject(accept::JudgeArgs) => accept::reject;
+        Reject(RequestArgs<JudgeRequest>) => |args| judge(args, Ruling::Fail);
     } {
         /// Show the next actions of runs: for you, for a runner or a worker, and those that need
         /// only time
@@ -164,9 +175,8 @@ commands! {
         Set(set::SetArgs) => set::set;
         /// Print a variable of a run
         Get(get::GetArgs) => get::get;
-        Note(WorkerRequestArgs<NoteRequest>) => WorkerRequestArgs::execute;
-        /// Limit how many attempts may be in flight at once
-        Cap(cap::CapArgs) => cap::cap;
+        Note(WorkerRequestArgs<NoteRequest>) => RequestArgs::execute_as_worker;
+        Cap(RequestArgs<CapRequest>) => RequestArgs::execute;
         Fork(RequestArgs<ForkRequest>) => RequestArgs::execute;
         /// Decide about a failed attempt, for plans with an external decider
         Decide(decide::DecideArgs) => decide::decide;
@@ -186,14 +196,14 @@ commands! {
         /// Claim a step for a worker
         Claim(claim::ClaimArgs) => claim::claim;
         /// Report on a claimed step, and optionally claim the next one
-        Receipt(receipt::ReceiptArgs) => receipt::receipt;
+        Receipt(Box<receipt::ReceiptArgs>) => |args| receipt::receipt(args);
     } {
         /// Open a ledger and serve the commands of other processes
         Serve(serve::ServeArgs) => http::serve;
-        Renew(WorkerRequestArgs<RenewRequest>) => WorkerRequestArgs::execute;
+        Renew(WorkerRequestArgs<RenewRequest>) => RequestArgs::execute_as_worker;
         /// Release a claimed step
         Release(release::ReleaseArgs) => release::release;
-        Effect(WorkerRequestArgs<EffectRequest>) => WorkerRequestArgs::execute;
+        Effect(WorkerRequestArgs<EffectRequest>) => RequestArgs::execute_as_worker;
         Tick(RequestArgs<TickRequest>) => RequestArgs::execute;
     }
     "Agent hosts": {
@@ -223,8 +233,7 @@ commands! {
         Prune(prune::PruneArgs) => prune::prune;
         /// Erase values: outputs, variables, blobs, notes
         Erase(erase::EraseArgs) => erase::erase;
-        /// Write a snapshot of the current state
-        Snapshot(snapshot::SnapshotArgs) => snapshot::snapshot;
+        Snapshot(FolderRequestArgs<SnapshotRequest>) => RequestArgs::execute_in_folder;
         /// Copy a ledger to an object store, while another process writes it
         Replicate(store::ReplicateArgs) if "store" => store::replicate;
         /// Make a folder with the ledger of an object store
@@ -323,12 +332,24 @@ mod tests {
     #[cfg(not(feature = "store"))]
     fn command_line_only_shrinks() {
         const COMMANDS_MAX: usize = 89;
-        const OPTION_PLACES_MAX: usize = 469;
+        const OPTION_PLACES_MAX: usize = 409;
         let mut found = Vec::new();
         commands(&Cli::command(), "", &mut found);
         let places: usize = found.iter().map(|(_, command)| command.get_opts().count()).sum();
         assert!(found.len() <= COMMANDS_MAX, "{} commands", found.len());
         assert!(places <= OPTION_PLACES_MAX, "{places} places of options");
+    }
+
+    /// Every command takes them, with the same meaning.
+    #[test]
+    fn json_and_quiet_are_defined_once() {
+        for (path, command) in all_commands() {
+            for option in ["json", "quiet"] {
+                let is_same = |arg: &clap::Arg| arg.is_global_set();
+                let found = command.get_arguments().find(|arg| arg.get_long() == Some(option));
+                assert!(found.is_some_and(is_same), "{path} --{option}");
+            }
+        }
     }
 
     /// Regression: `ledger claim --sevrer URL` got no suggestion.

@@ -114,6 +114,9 @@ pub fn main() -> ExitCode {
         server::note_author_source(source);
     }
     output::render::set_color(cli.color);
+    if cli.quiet {
+        output::be_quiet();
+    }
     signals::survive_file_size_limit();
     if cli.allow_unsafe_locks {
         options::allow_unsafe_locks();

@@ -317,7 +317,7 @@ class _CapRequestRequired(TypedDict):
 
 
 class CapRequest(_CapRequestRequired, total=False):
-    """Set or lift a cap."""
+    """Set or lift a cap on the attempts that may be in flight at once."""
     # How many of them may be in flight at once; null removes the cap.
     limit: Union[int, None]
 
@@ -822,7 +822,7 @@ class _ReceiptRequestRequired(TypedDict):
     act: Literal["receipt"]
     # The receipt (`hand-off.md`).
     receipt: ReceiptFile
-    # The attempt's token.
+    # The attempt's token, as `claim` printed it.
     token: str
 
 
@@ -961,7 +961,7 @@ class RetryRequest(_RetryRequestRequired, total=False):
     """Retry failed steps: one or all of them, whether they failed finally or have an open question
     about the failure. Or end the delay of a step. Or redo an accepted or skipped step and the steps
     that follow from it."""
-    # Why a step that is accepted or skipped is done again, for its worker.
+    # Why a step that is accepted or skipped is done again; its worker gets the reason.
     reason: str
     # The run's name or number; by default the only run that has not ended, else the newest.
     run: Union[str, None]
@@ -984,7 +984,7 @@ class ReviewRequest(_ReviewRequestRequired, total=False):
     note: str
     # The run's name or number; by default the only run that has not ended, else the newest.
     run: Union[str, None]
-    # The hash that the author was shown, or a prefix of it: if it has changed, the review is
+    # The hash that the review showed, or a prefix of it: if it has changed, the review is
     # rejected.
     shown: Union[str, None]
 
@@ -1024,7 +1024,7 @@ class SkipRequest(_SkipRequestRequired, total=False):
 
 
 class SnapshotRequest(TypedDict):
-    """Write a snapshot."""
+    """Write a snapshot of the current state."""
     act: Literal["snapshot"]
 
 

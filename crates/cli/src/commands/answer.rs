@@ -3,15 +3,11 @@
 //!
 //! An answer is bound to the hash that its question showed.
 
-use std::collections::BTreeMap;
-
 use clap::Args;
 
-use crate::options::{
-    ANSWERED_CLASSES, Author, LedgerArgs, RunOption, parse_money, parse_seconds, parse_words,
-};
+use crate::options::LedgerArgs;
 use crate::output::{Code, Failure};
-use crate::requests::{AnswerAllRequest, AnswerRequest, AnswerStepRequest, Request};
+use crate::requests::{AnswerAllRequest, AnswerRequest, AnswerStepRequest, BudgetParts, Request};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,63 +40,47 @@ pub(crate) struct AnswerArgs {
     /// questions to another person stay open
     #[arg(long, conflicts_with = "shown")]
     all: bool,
-    /// As --all, but only questions about failures of this class
-    #[arg(long, value_name = "CLASS", conflicts_with = "shown")]
-    #[arg(value_parser = parse_words::<String>(&ANSWERED_CLASSES))]
-    class: Option<String>,
     #[command(flatten)]
-    run: RunOption,
-    #[command(flatten)]
-    author: Author,
-    /// The reason, or your observation
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    note: String,
+    request: AnswerAllRequest,
     /// The hash that the question showed, or a prefix of it: if it has changed, the answer is
     /// rejected
     #[arg(long, value_name = "HASH")]
     shown: Option<String>,
-    /// With `raise`: more money
-    #[arg(long, value_name = "MONEY", value_parser = parse_money)]
-    money: Option<u64>,
-    /// With `raise`: more tokens
-    #[arg(long, value_name = "N")]
-    tokens: Option<u64>,
-    /// With `raise`: more attempts
-    #[arg(long, value_name = "N")]
-    attempts: Option<u64>,
-    /// With `raise`: more wall time
-    #[arg(long, value_name = "DURATION", value_parser = parse_seconds)]
-    wall: Option<u64>,
+    #[command(flatten)]
+    raise: BudgetParts,
 }
 
 pub(crate) fn answer(args: &AnswerArgs) -> Result<Code, Failure> {
-    let request = if args.all || args.class.is_some() { to_all(args)? } else { to_one(args)? };
-    args.ledger.execute(request)
+    let is_to_all = args.all || args.request.class.is_some();
+    args.ledger.execute(if is_to_all { to_all(args)? } else { to_one(args)? })
 }
 
 fn to_all(args: &AnswerArgs) -> Result<Request, Failure> {
-    if !args.amounts().is_empty() {
+    if !args.raise.is_empty() {
         return Err(Failure::Usage("an amount is given to one question: name it".to_owned()));
     }
-    let (run, answer) = match args.words.as_slice() {
-        [answer] => (args.run.name().map(str::to_owned), answer.clone()),
-        [run, answer] => (Some(run.clone()), answer.clone()),
+    let mut request = args.request.clone();
+    request.answer = match args.words.as_slice() {
+        [answer] => answer.clone(),
+        [run, answer] => {
+            request.run = run.clone().into();
+            answer.clone()
+        }
         _ => return Err(Failure::Usage("expected an answer, after a run at most".to_owned())),
     };
-    let (by, note, class) = (args.author.clone(), args.note.clone(), args.class.clone());
-    Ok(AnswerAllRequest { run, answer, class, by, note }.into())
+    Ok(request.into())
 }
 
 fn to_one(args: &AnswerArgs) -> Result<Request, Failure> {
-    let (by, note, shown) = (args.author.clone(), args.note.clone(), args.shown.clone());
-    let raise = args.amounts();
+    let AnswerAllRequest { run, by, note, .. } = args.request.clone();
+    let (shown, raise) = (args.shown.clone(), args.raise.amounts()?);
     let (run, step, answer) = match args.words.as_slice() {
         [what, answer] => match question_number(what) {
             Some(question) => {
                 let answer = answer.clone();
                 return Ok(AnswerRequest { question, answer, by, note, shown, raise }.into());
             }
-            None => (args.run.name(), what, answer),
+            None => (run.name(), what, answer),
         },
         [run, step, answer] => (Some(run.as_str()), step, answer),
         _ => {
@@ -115,19 +95,6 @@ fn to_one(args: &AnswerArgs) -> Result<Request, Failure> {
     }
     let (run, step, answer) = (run.map(str::to_owned).into(), step.clone(), answer.clone());
     Ok(AnswerStepRequest { run, step, answer, by, note, shown }.into())
-}
-
-impl AnswerArgs {
-    /// The amounts that are given, by their JSON names.
-    fn amounts(&self) -> BTreeMap<String, u64> {
-        let parts = [
-            ("money_micros", self.money),
-            ("tokens", self.tokens),
-            ("attempts", self.attempts),
-            ("wall_seconds", self.wall),
-        ];
-        parts.into_iter().filter_map(|(part, amount)| Some((part.to_owned(), amount?))).collect()
-    }
 }
 
 /// A question's number: `12` or `@12`. Any other word is a step.

@@ -14,7 +14,7 @@ use plan_ledger::internals::ledger::{self, ArchiveReport, RetentionLimit};
 use plan_ledger::log::ArchiveReference;
 use plan_ledger::{Environment, Error, ErrorKind, LedgerView};
 
-use crate::options::{Author, LedgerFolder, environment};
+use crate::options::{AsJson, Author, LedgerFolder, environment};
 use crate::output::{
     Code, Failure, expect_absent, print_answer, print_line, print_message, print_text,
 };
@@ -56,9 +56,8 @@ pub(crate) struct ArchiveArgs {
     yes: bool,
     #[command(flatten)]
     author: Author,
-    /// Print the answer as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: AsJson,
 }
 
 pub(crate) fn archive(args: &ArchiveArgs) -> Result<Code, Failure> {
@@ -77,8 +76,8 @@ pub(crate) fn archive(args: &ArchiveArgs) -> Result<Code, Failure> {
 
 fn show_plan(args: &ArchiveArgs, dir: &Path, environment: &Environment) -> Result<(), Failure> {
     let plan = LedgerView::open(dir, environment)?.preview_prune(extent(args))?;
-    print_plan(&plan, args.json)?;
-    if !args.json {
+    print_plan(&plan, args.json.0)?;
+    if !args.json.0 {
         print_message("nothing was archived or pruned: add --yes to do both");
     }
     Ok(())
@@ -106,7 +105,7 @@ fn archive_and_prune(
     // Prune only archived segments, and none of a run that has continued meanwhile.
     let extent = RetentionLimit::EndedRunsUpTo(archived.manifest.last_seq);
     let request = PruneRequest { extent, archive, by: args.author.clone() };
-    print_answer(args.json, &Client::new(dir, environment).call(&request.into())?)
+    print_answer(args.json.0, &Client::new(dir, environment).call(&request.into())?)
 }
 
 /// Rejects a prune if outputs are missing from the archive: the damaged original may be the only
@@ -161,7 +160,7 @@ fn report(args: &ArchiveArgs, archived: &ArchiveReport) -> Result<(), Failure> {
         u64::try_from(files.count()).unwrap_or(0)
     };
     let (segments, blobs) = (count("log/"), count("blob/"));
-    if args.json {
+    if args.json.0 {
         return print_line(&ArchiveLine {
             blake3: &archived.blake3,
             blobs,

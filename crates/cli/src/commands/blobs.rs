@@ -13,7 +13,7 @@ use plan_ledger::log::BlobState;
 use plan_ledger::{Environment, LedgerView};
 
 use crate::json::line_text;
-use crate::options::{LedgerFolder, environment};
+use crate::options::{AsJson, LedgerFolder, environment};
 use crate::output::{Code, Failure, escape_lines, print_answer, print_message, print_raw_to};
 use crate::protocol::{counted, size};
 use crate::requests::{CollectBlobsAnswer, CollectBlobsRequest, line_of};
@@ -41,9 +41,8 @@ pub(crate) struct BlobsArgs {
     /// Remove blobs that no record references; the lock holder does it
     #[arg(long)]
     collect: bool,
-    /// Print JSON Lines: one for each blob, and a summary
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: AsJson,
 }
 
 pub(crate) fn blobs(args: &BlobsArgs) -> Result<Code, Failure> {
@@ -61,7 +60,7 @@ pub(super) fn blobs_in(
     if args.collect {
         let answer = Client::new(&dir, environment).call(&CollectBlobsRequest {}.into())?;
         if answer.code != Code::Success.number() {
-            return print_answer(args.json, &answer);
+            return print_answer(args.json.0, &answer);
         }
         answer.messages.iter().for_each(|line| print_message(line));
         collected = line_of::<CollectBlobsAnswer>(&answer);
@@ -70,7 +69,7 @@ pub(super) fn blobs_in(
     let check = if args.check { BlobCheck::Content } else { BlobCheck::Presence };
     let survey = LedgerView::open(&dir, &environment_for(&dir, environment)?)?.blobs(check)?;
     let totals = BlobTotals::of(&survey);
-    if args.json {
+    if args.json.0 {
         print_raw_to(out, &json_lines(&survey, &totals, collected))?;
     } else {
         for blob in survey.blobs.iter().filter(|blob| blob.state != BlobState::Intact) {

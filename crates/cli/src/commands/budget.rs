@@ -7,10 +7,10 @@ use clap::Args;
 use plan_ledger::plan::Limits;
 use plan_ledger::{Run, RunStatus};
 
-use crate::options::{Author, RUN_TWICE, environment, parse_money, parse_seconds};
-use crate::output::{Code, Failure, print_message};
+use crate::options::{Author, RUN_TWICE, environment};
+use crate::output::{Code, Failure, print_note};
 use crate::protocol::shell_command;
-use crate::requests::{BudgetChange, BudgetRequest, run_of};
+use crate::requests::{BudgetChange, BudgetParts, BudgetRequest, run_of};
 use crate::server::expect_person;
 
 use super::inspect::{self, BudgetViewArgs, read_state};
@@ -22,7 +22,6 @@ Examples:
   ledger budget my-plan --json | jq 'select(.left == 0)'
   ledger budget my-plan --money 0.50 --by ana             $0.50 in total, spent money included
   ledger budget my-plan --tokens none --by ana            no limit on tokens
-  ledger budget my-plan --as-planned --by ana             the limits of the plan
   ledger budget raise my-plan --tokens 50000 --by ana     50000 more than before
   ledger budget --attempts 1000 --by ana                  all runs of the ledger together
 
@@ -36,47 +35,10 @@ pub(crate) struct BudgetArgs {
     /// The run's name [default: the whole ledger]; after `raise`, the amounts are added
     #[arg(value_name = "[raise] RUN", num_args = 0..=2)]
     words: Vec<String>,
-    /// Money in total: 3.00 or $3.00
-    #[arg(long, value_name = "MONEY|none", value_parser = parse_money_limit)]
-    money: Option<Amount>,
-    /// Tokens in total
-    #[arg(long, value_name = "N|none", value_parser = parse_amount)]
-    tokens: Option<Amount>,
-    /// Attempts in total
-    #[arg(long, value_name = "N|none", value_parser = parse_amount)]
-    attempts: Option<Amount>,
-    /// Wall time from the run's start: `90m`, `8h`, or seconds
-    #[arg(long, value_name = "DURATION|none", value_parser = parse_wall_limit)]
-    wall: Option<Amount>,
-    /// Restore the limits of the plan
-    #[arg(
-        long,
-        conflicts_with_all = ["money", "tokens", "attempts", "wall"]
-    )]
-    as_planned: bool,
+    #[command(flatten)]
+    parts: BudgetParts,
     #[command(flatten)]
     author: Author,
-}
-
-/// A limit, or `None` for no limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Amount(Option<u64>);
-
-/// `none`, or an amount in the form that `parse` reads.
-fn limit(text: &str, parse: fn(&str) -> Result<u64, String>) -> Result<Amount, String> {
-    if text == "none" { Ok(Amount(None)) } else { parse(text).map(|limit| Amount(Some(limit))) }
-}
-
-fn parse_amount(text: &str) -> Result<Amount, String> {
-    limit(text, |text| text.parse().map_err(|_| "expected a whole number, or `none`".to_owned()))
-}
-
-fn parse_money_limit(text: &str) -> Result<Amount, String> {
-    limit(text, parse_money)
-}
-
-fn parse_wall_limit(text: &str) -> Result<Amount, String> {
-    limit(text, parse_seconds)
 }
 
 /// The word before the run's name that adds the amounts to the limits.
@@ -107,9 +69,7 @@ fn no_amount(run: &Run, dir: &Path) -> Failure {
 
 pub(crate) fn budget(args: &BudgetArgs) -> Result<Code, Failure> {
     let (named, is_raise) = match args.words.as_slice() {
-        [raise, rest @ ..] if raise == RAISE && args.amounts().next().is_some() => {
-            (rest.first(), true)
-        }
+        [raise, rest @ ..] if raise == RAISE && !args.parts.is_empty() => (rest.first(), true),
         [raise, run] if raise == RAISE => {
             let dir = args.view.ledger.dir();
             expect_person(dir, "")?;
@@ -133,43 +93,20 @@ pub(crate) fn budget(args: &BudgetArgs) -> Result<Code, Failure> {
         let request = BudgetRequest { run: run.clone(), change, by };
         let answer = args.view.ledger.client().call(&request.into())?;
         // People see the whole budget instead of the answer.
-        if args.view.ledger.json || answer.code != Code::Success.number() {
+        if args.view.ledger.json.0 || answer.code != Code::Success.number() {
             return args.view.ledger.print(&answer);
         }
-        answer.messages.iter().for_each(|line| print_message(line));
+        answer.messages.iter().for_each(|line| print_note(line));
     }
     let mut out = std::io::stdout().lock();
     inspect::budget(&args.view, run.as_deref(), &environment(), &mut out)
 }
 
-impl BudgetArgs {
-    /// The limits that are given, by their JSON names.
-    fn amounts(&self) -> impl Iterator<Item = (String, Option<u64>)> {
-        [
-            ("money_micros", self.money),
-            ("tokens", self.tokens),
-            ("attempts", self.attempts),
-            ("wall_seconds", self.wall),
-        ]
-        .into_iter()
-        .filter_map(|(part, amount)| Some((part.to_owned(), amount?.0)))
-    }
-}
-
 /// The change that the options ask for, if any.
 fn change(args: &BudgetArgs, is_raise: bool) -> Result<Option<BudgetChange>, Failure> {
-    if args.as_planned {
-        return Ok(Some(BudgetChange::AsPlanned));
-    }
-    if args.amounts().next().is_none() {
-        return Ok(None);
-    }
-    if !is_raise {
-        return Ok(Some(BudgetChange::Set(args.amounts().collect())));
-    }
-    let raise = |(part, by): (String, Option<u64>)| match by {
-        Some(by) => Ok((part, by)),
-        None => Err(Failure::Usage(format!("{part}: expected a number to raise by, found `none`"))),
-    };
-    Ok(Some(BudgetChange::Raise(args.amounts().map(raise).collect::<Result<_, _>>()?)))
+    Ok(match &args.parts {
+        parts if parts.is_empty() => None,
+        parts if is_raise => Some(BudgetChange::Raise(parts.amounts()?)),
+        parts => Some(parts.set()),
+    })
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use plan_ledger::LedgerView;
 
 use crate::options::{RequestArgs, environment};
-use crate::output::{Code, Failure, print_message};
+use crate::output::{Code, Failure, print_note};
 use crate::requests::{CancelAnswer, CancelRequest, line_of, run_of};
 use crate::runner::end_workers;
 use crate::server::RunnerStatus;
@@ -31,7 +31,7 @@ fn end_left_workers(dir: &Path, run: &str) -> Result<(), Failure> {
     let run = read_state(dir, |state| Ok(run_of(state, run)?.id))?;
     let Ok(folder) = dir.canonicalize() else { return Ok(()) };
     if let Some(note) = end_workers(&folder, run) {
-        print_message(&format!("the last runner {note}"));
+        print_note(&format!("the last runner {note}"));
     }
     Ok(())
 }

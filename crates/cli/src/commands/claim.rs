@@ -3,12 +3,11 @@
 use clap::Args;
 
 use crate::options::{
-    LeaseOption, RouteArgs, RunArg, WaitLimit, WorkerLedgerArgs, WorkerOption, claim_with_wait,
-    environment, parse_wait_limit,
+    WaitLimit, WorkerLedgerArgs, WorkerOption, claim_with_wait, environment,
+    expect_owners_permitted, parse_wait_limit,
 };
 use crate::output::{Code, Failure};
-use crate::protocol::{named_process, this_machine};
-use crate::requests::{BoundTo, ClaimRequest};
+use crate::requests::ClaimRequest;
 
 /// The examples, with that of servers on other machines where the program can ask them.
 macro_rules! examples {
@@ -48,52 +47,21 @@ pub(crate) struct ClaimArgs {
     #[command(flatten)]
     ledger: WorkerLedgerArgs,
     #[command(flatten)]
-    run: RunArg,
-    /// Claim only this step, by id or number (#37)
-    #[arg(long, value_name = "STEP", conflicts_with = "tag")]
-    step: Option<String>,
-    #[command(flatten)]
     worker: WorkerOption,
-    #[command(flatten)]
-    route: RouteArgs,
-    #[command(flatten)]
-    lease: LeaseOption,
     /// Wait until a step is ready, at most this long: `90s`, `5m`, or seconds
     #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "forever")]
     #[arg(value_parser = parse_wait_limit)]
     wait: Option<WaitLimit>,
-    /// The process that does the step (`$$` in a shell): when it is gone, another worker gets the step
-    #[arg(long, value_name = "PID")]
-    pid: Option<u32>,
+    #[command(flatten)]
+    request: ClaimRequest,
 }
 
 pub(crate) fn claim(args: &ClaimArgs) -> Result<Code, Failure> {
-    let (run, step) = (args.run.name().map(str::to_owned), args.step.clone());
-    let (worker, lease_seconds) = (args.worker.worker.clone(), args.lease.lease);
-    let (owners, tags) = args.route.lists();
-    let new = ClaimRequest::new(environment().new_secret());
-    let named = ClaimRequest { run, step, worker, lease_seconds, ..new };
-    args.ledger.expect_folder_for_pid(args.pid)?;
-    args.route.expect_permitted(args.ledger.dir())?;
-    let bound_to = bound_to(args.pid)?;
-    let request = ClaimRequest { owners, tags, bound_to, ..named }.into();
+    let (worker, secret) = (args.worker.worker.clone(), environment().new_secret());
+    let request = ClaimRequest { worker, secret, ..args.request.clone() };
+    args.ledger.expect_folder_for_pid(&request.bound_to)?;
+    expect_owners_permitted(&request.owners, args.ledger.dir())?;
     let mut client = args.ledger.client()?;
-    let answer = claim_with_wait(&args.ledger, &mut client, &request, args.wait)?;
+    let answer = claim_with_wait(&args.ledger, &mut client, &request.into(), args.wait)?;
     args.ledger.print(&answer)
-}
-
-/// The process that a claim of this command is bound to: the named one, never this process, which
-/// ends at once.
-pub(super) fn bound_to(pid: Option<u32>) -> Result<BoundTo, Failure> {
-    if plan_ledger::mutant!(ClaimBoundToCommand) {
-        return Ok(BoundTo::Peer);
-    }
-    let Some(pid) = pid else { return Ok(BoundTo::Lease) };
-    if this_machine().is_none() {
-        let message = "no processes are shown here, so the end of --pid would not be noticed\nhint: leave it \
-                       out; the step is free again when its lease expires";
-        return Err(Failure::Usage(message.to_owned()));
-    }
-    let gone = || Failure::Usage(format!("--pid {pid}: there is no such process"));
-    named_process(pid).map(BoundTo::Process).ok_or_else(gone)
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::options::{Author, LedgerArgs, RunOption, parse_seconds};
+use crate::options::LedgerArgs;
 use crate::output::{Code, Failure};
 use crate::requests::DecideRequest;
 
@@ -15,6 +15,7 @@ Examples:
 For plans that leave failures to an external decider (`failure.decider: external`). Decisions:
 retry, fail, fallback, replan, escalate, abort, outcome_unknown.";
 
+// The command has the doc comment of the request.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DecideArgs {
@@ -25,34 +26,19 @@ pub(crate) struct DecideArgs {
     #[arg(required = true, num_args = 2..=3, value_name = "[RUN] STEP DECISION")]
     words: Vec<String>,
     #[command(flatten)]
-    run: RunOption,
-    /// The delay before the retry: `90s`, `5m`, or seconds
-    #[arg(long, value_name = "DURATION", value_parser = parse_seconds)]
-    after: Option<u64>,
-    /// For a replan: the first step to do again, by id or number [default: the failed one]
-    #[arg(long, value_name = "STEP")]
-    from: Option<String>,
-    /// The reason, for people
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    reason: String,
-    #[command(flatten)]
-    author: Author,
+    request: DecideRequest,
 }
 
 pub(crate) fn decide(args: &DecideArgs) -> Result<Code, Failure> {
-    let (run, step, decision) = match args.words.as_slice() {
-        [run, step, decision] => (Some(run.as_str()), step, decision),
-        [step, decision] => (args.run.name(), step, decision),
+    let mut request = args.request.clone();
+    let (step, decision) = match args.words.as_slice() {
+        [run, step, decision] => {
+            request.run = run.clone().into();
+            (step, decision)
+        }
+        [step, decision] => (step, decision),
         _ => return Err(Failure::Usage("expected a step and a decision".to_owned())),
     };
-    args.ledger.execute(DecideRequest {
-        run: run.map(str::to_owned).into(),
-        step: step.clone(),
-        decision: decision.clone(),
-        after_seconds: args.after,
-        from: args.from.clone(),
-        rule: "decider".to_owned(),
-        reason: args.reason.clone(),
-        by: args.author.clone(),
-    })
+    (request.step, request.decision) = (step.clone(), decision.clone());
+    args.ledger.execute(request)
 }

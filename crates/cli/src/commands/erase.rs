@@ -15,7 +15,7 @@ use serde::Serialize;
 use plan_ledger::internals::ledger::{self, ErasePreview, EraseTarget};
 use plan_ledger::{ContentHash, Environment, LedgerView};
 
-use crate::options::{Author, LedgerFolder, RunOption, environment};
+use crate::options::{AsJson, Author, LedgerFolder, RunOption, environment};
 use crate::output::{Code, Failure, print_line, print_message, print_text};
 use crate::protocol::counted;
 use crate::requests::{run_or_only, step_of};
@@ -54,9 +54,8 @@ pub(crate) struct EraseArgs {
     yes: bool,
     #[command(flatten)]
     author: Author,
-    /// Print the result as one line of JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: AsJson,
 }
 
 /// The values to erase.
@@ -111,7 +110,7 @@ pub(crate) fn erase(args: &EraseArgs) -> Result<Code, Failure> {
         let preview = view.preview_erase(&targets)?;
         let erased = Erased::of(&preview, &dir, &view, &environment);
         let code = erased.code();
-        if args.json {
+        if args.json.0 {
             print_line(&ErasePlanLine { erased })?;
         } else {
             let is_any = !preview.records.is_empty() || !preview.blobs.is_empty();
@@ -129,7 +128,7 @@ pub(crate) fn erase(args: &EraseArgs) -> Result<Code, Failure> {
     if preview.records.is_empty() && preview.blobs.is_empty() {
         let erased = Erased::of(&preview, &dir, &view, &environment);
         let code = erased.code();
-        if args.json {
+        if args.json.0 {
             print_line(&ErasePlanLine { erased })?;
         } else {
             print_text(&erased.text("nothing can be erased"))?;
@@ -140,7 +139,7 @@ pub(crate) fn erase(args: &EraseArgs) -> Result<Code, Failure> {
     keep_root_of_folder(&dir, &environment);
     let erased = Erased::of(&report.preview, &dir, &view, &environment);
     let code = erased.code();
-    if args.json {
+    if args.json.0 {
         print_line(&ErasedLine { seq: report.note_seq, erased })?;
     } else {
         let seq = report.note_seq;

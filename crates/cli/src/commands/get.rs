@@ -67,7 +67,7 @@ pub(crate) fn get(args: &GetArgs) -> Result<Code, Failure> {
             value: value.into(),
             version: variable.map_or(0, |variable| variable.version),
         };
-        print_result(args.ledger.json, &line, &text)?;
+        print_result(args.ledger.json.0, &line, &text)?;
         Ok(Code::Success)
     })
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use plan_ledger::{Environment, Error, ErrorKind, Ledger, LedgerView};
 
-use crate::options::{create_parents, environment};
+use crate::options::{AsJson, create_parents, environment};
 use crate::output::{Code, Failure, print_message, print_result};
 use crate::protocol::OWN_LEDGER;
 use crate::server::{expect_not_gone, open_in_turn};
@@ -33,9 +33,8 @@ pub(crate) struct InitArgs {
     /// Give the group of the folder access, too; otherwise only you have it
     #[arg(long)]
     shared: bool,
-    /// Print the answer as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: AsJson,
 }
 
 /// A ledger that exists now.
@@ -58,7 +57,7 @@ pub(crate) fn init(args: &InitArgs) -> Result<Code, Failure> {
         format!("{shown}: already a ledger")
     };
     let line = InitializedLine { created: is_new, ledger: shown };
-    print_result(args.json, &line, &text)?;
+    print_result(args.json.0, &line, &text)?;
     Ok(Code::Success)
 }
 

@@ -23,6 +23,7 @@ use plan_ledger_lab::{
     ImageHash, SoakReport, explore_images, replay, soak,
 };
 
+use crate::options::AsJson;
 use crate::output::{Code, Failure, print_line, print_text, progress_bar};
 use crate::protocol::private_files;
 use crate::protocol::{counted, hex};
@@ -79,9 +80,8 @@ struct LabRunArgs {
     /// Write the hash of each different image to this file, sorted
     #[arg(long, value_name = "FILE")]
     hashes: Option<PathBuf>,
-    /// Print the figures as JSON Lines
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: AsJson,
 }
 
 #[derive(Debug, Args)]
@@ -100,9 +100,8 @@ struct LabEndureArgs {
     /// The seed of all operations and crashes
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// Print the figures as a JSON line
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: AsJson,
 }
 
 /// A device on which all guarantees apply.
@@ -148,7 +147,7 @@ fn run_endurance(args: &LabEndureArgs) -> Result<Code, Failure> {
         Err(broken) => return report_broken(&broken),
     };
     let (seed, seconds) = (args.seed, start.elapsed().as_secs_f64());
-    if args.json {
+    if args.json.0 {
         let (broken, looks) = (0, reads);
         print_line(&EnduredLine { broken, crashes, looks, ops, records, seconds, seed })?;
     } else {
@@ -199,7 +198,7 @@ fn run(args: &LabRunArgs) -> Result<Code, Failure> {
         write_hashes(file, &images).map_err(|error| hashes_failed(path, error))?;
     }
     let seconds = start.elapsed().as_secs_f64();
-    if args.json {
+    if args.json.0 {
         print_line(&LabLine::of(&tally, args, seconds))?;
     } else {
         print_text(&(tally_text(&tally, args, seconds).join("\n") + "\n"))?;
@@ -239,7 +238,7 @@ fn inject_faults(args: &LabRunArgs, ops: u32) -> Result<Code, Failure> {
         Err(broken) => return report_broken(&broken),
     };
     let seconds = start.elapsed().as_secs_f64();
-    if args.json {
+    if args.json.0 {
         for (name, counts) in &faults.classes {
             print_line(&FaultLine::of(name, counts))?;
         }

@@ -1,12 +1,10 @@
 //! The commands, one file for each: its arguments, its help, and the function that runs it.
 
-pub(crate) mod accept;
 pub(crate) mod answer;
 pub(crate) mod archive;
 pub(crate) mod blobs;
 pub(crate) mod budget;
 pub(crate) mod cancel;
-pub(crate) mod cap;
 pub(crate) mod claim;
 pub(crate) mod completions;
 pub(crate) mod decide;
@@ -35,7 +33,6 @@ pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod set;
 pub(crate) mod setup;
-pub(crate) mod snapshot;
 pub(crate) mod store;
 pub(crate) mod verify;
 pub(crate) mod work;

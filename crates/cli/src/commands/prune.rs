@@ -14,7 +14,7 @@ use plan_ledger::internals::ledger::{LedgerTime, PrunePreview, RetentionLimit};
 use plan_ledger::log::LogItem;
 use plan_ledger::{Environment, LedgerView};
 
-use crate::options::{Author, LedgerFolder, environment, parse_seconds};
+use crate::options::{AsJson, Author, LedgerFolder, environment, parse_seconds};
 use crate::output::{Code, Failure, print_answer, print_line, print_message, print_text};
 use crate::requests::{PruneRequest, PrunedSegments};
 use crate::server::Client;
@@ -44,9 +44,8 @@ pub(crate) struct PruneArgs {
     yes: bool,
     #[command(flatten)]
     author: Author,
-    /// Print the answer as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: AsJson,
 }
 
 /// The segments to prune.
@@ -98,17 +97,17 @@ pub(crate) fn prune(args: &PruneArgs) -> Result<Code, Failure> {
     if args.yes {
         let request = PruneRequest { extent, archive: None, by: args.author.clone() };
         let answer = Client::new(&dir, &environment()).call(&request.into())?;
-        return print_answer(args.json, &answer);
+        return print_answer(args.json.0, &answer);
     }
     let view = LedgerView::open(&dir, &Environment::system())?;
-    if !args.json && view.prune_needs_snapshots(extent)? {
+    if !args.json.0 && view.prune_needs_snapshots(extent)? {
         print_message(
             "segments can be deleted; --yes first writes the snapshots that replace them",
         );
         return Ok(Code::Success);
     }
-    print_plan(&view.preview_prune(extent)?, args.json)?;
-    if !args.json {
+    print_plan(&view.preview_prune(extent)?, args.json.0)?;
+    if !args.json.0 {
         print_message("nothing was deleted: add --yes to delete it");
     }
     Ok(Code::Success)

@@ -12,7 +12,7 @@ use plan_ledger::internals::ledger::{SalvageReport, salvage};
 use plan_ledger::log::LostRange;
 use plan_ledger::{Environment, OnAmbiguous};
 
-use crate::options::{LedgerFolder, environment, open_ledger};
+use crate::options::{AsJson, LedgerFolder, environment, open_ledger};
 use crate::output::{Code, Failure, print_line, print_text};
 use crate::server::{check_root_of_folder, expect_person, keep_root};
 
@@ -40,9 +40,8 @@ pub(crate) struct RecoverArgs {
     /// Confirm --fence, which may lose acknowledged records
     #[arg(long, requires = "fence")]
     yes: bool,
-    /// Print the result as one line of JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: AsJson,
 }
 
 /// How to recover.
@@ -66,7 +65,7 @@ pub(crate) fn recover(args: &RecoverArgs) -> Result<Code, Failure> {
 
 fn export(args: &RecoverArgs, dir: &Path, to: &Path) -> Result<Code, Failure> {
     let salvaged = salvage(dir, to, &environment())?;
-    if args.json {
+    if args.json.0 {
         print_line(&SalvagedLine::from(&salvaged))?;
     } else {
         print_text(&salvaged_text(&salvaged, to))?;
@@ -90,7 +89,7 @@ fn fence(args: &RecoverArgs, dir: &Path) -> Result<Code, Failure> {
     let head = ledger.head();
     keep_root(dir, &ledger);
     ledger.close()?;
-    if args.json {
+    if args.json.0 {
         let chain = head.chain.to_string();
         print_line(&FencedLine { chain, last_seq: head.seq })?;
     } else {

@@ -4,9 +4,9 @@ use clap::Args;
 
 use plan_ledger::plan::Token;
 
-use crate::options::{Author, WorkerLedgerArgs, parse_name, parse_token};
+use crate::options::{Author, WorkerLedgerArgs, parse_name};
 use crate::output::{Code, Failure};
-use crate::requests::{ReleaseRequest, ReleaseStepRequest, Work};
+use crate::requests::{ReleaseRequest, ReleaseStepRequest};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,7 +25,7 @@ pub(crate) struct ReleaseArgs {
     ledger: WorkerLedgerArgs,
     /// The attempt's token, as `claim` printed it
     #[arg(value_name = "TOKEN", env = "LEDGER_TOKEN", hide_env_values = true)]
-    #[arg(value_parser = parse_token, required_unless_present = "step")]
+    #[arg(required_unless_present = "step")]
     token: Option<Token>,
     /// The step whose worker is gone, by id or number (#37)
     #[arg(long, value_name = "STEP")]
@@ -35,27 +35,22 @@ pub(crate) struct ReleaseArgs {
     run: Option<String>,
     #[command(flatten)]
     author: Author,
-    /// The work has begun and may have had side effects
-    #[arg(long)]
-    begun: bool,
-    /// The reason
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    reason: String,
+    #[command(flatten)]
+    request: ReleaseRequest,
 }
 
 pub(crate) fn release(args: &ReleaseArgs) -> Result<Code, Failure> {
-    let reason = args.reason.clone();
-    let token = match (&args.step, args.token) {
-        (Some(step), _) => {
-            let (run, step, by) = (args.run.clone(), step.clone(), args.author.clone());
-            let is_of_agent = false;
-            let request = ReleaseStepRequest { run, step, by, reason, is_of_agent };
-            return args.ledger.execute(request);
-        }
-        (None, Some(token)) => token,
+    let request = args.request.clone();
+    match (&args.step, args.token) {
+        (Some(step), _) => args.ledger.execute(ReleaseStepRequest {
+            run: args.run.clone(),
+            step: step.clone(),
+            by: args.author.clone(),
+            reason: request.reason,
+            is_of_agent: false,
+        }),
+        (None, Some(token)) => args.ledger.execute(ReleaseRequest { token, ..request }),
         // The command line has one of them.
-        (None, None) => return Err(Failure::Usage("expected a token or --step".to_owned())),
-    };
-    let work = if args.begun { Work::Begun } else { Work::NotBegun };
-    args.ledger.execute(ReleaseRequest { token, work, reason })
+        (None, None) => Err(Failure::Usage("expected a token or --step".to_owned())),
+    }
 }

@@ -6,7 +6,7 @@ use clap::Args;
 
 use plan_ledger::State;
 
-use crate::options::{Author, LedgerArgs, RunArg, RunOption};
+use crate::options::LedgerArgs;
 use crate::output::{Code, Failure, option, shell_command};
 use crate::requests::{RetryRequest, run_or_only};
 
@@ -32,27 +32,21 @@ pub(crate) struct RetryArgs {
     #[arg(num_args = 0..=2, value_name = "[RUN] STEP")]
     words: Vec<String>,
     #[command(flatten)]
-    run: RunOption,
-    #[command(flatten)]
-    author: Author,
-    /// Why a step that is accepted is done again; its worker gets the reason
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    reason: String,
+    request: RetryRequest,
 }
 
 pub(crate) fn retry(args: &RetryArgs) -> Result<Code, Failure> {
-    let named = args.run.name();
-    let (run, step): (RunArg, _) = match args.words.as_slice() {
-        [run, step] => (run.clone().into(), Some(step.clone())),
+    let mut request = args.request.clone();
+    match args.words.as_slice() {
+        [run, step] => (request.run, request.step) = (run.clone().into(), Some(step.clone())),
         [word] => {
-            let dir = args.ledger.dir();
+            let (dir, named) = (args.ledger.dir(), args.request.run.name());
             let (run, step) = read_state(dir, |state| step_or_run((state, dir), named, word))?;
-            (run.into(), step)
+            (request.run, request.step) = (run.into(), step);
         }
-        _ => (named.map(str::to_owned).into(), None),
-    };
-    let (by, reason) = (args.author.clone(), args.reason.clone());
-    args.ledger.execute(RetryRequest { run, step, by, reason })
+        _ => {}
+    }
+    args.ledger.execute(request)
 }
 
 /// A single word is a step of the run, or the name of a run.

@@ -12,7 +12,7 @@ use serde::Serialize;
 use plan_ledger::log::ExpectedChain;
 use plan_ledger::{Environment, Error};
 
-use crate::options::LedgerFolder;
+use crate::options::{AsJson, LedgerFolder};
 use crate::output::{Code, Failure, print_line, print_raw};
 use crate::protocol::private_files;
 use crate::protocol::{NoteError, NoteSigner, NoteVerifier};
@@ -45,9 +45,8 @@ pub(crate) struct RootArgs {
     /// The file of the new private key, which must not exist; only you can read it
     #[arg(long, value_name = "FILE", requires = "new_key")]
     key: Option<PathBuf>,
-    /// Print one line of JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: AsJson,
 }
 
 /// The last durable record and its chain value.
@@ -73,7 +72,7 @@ pub(crate) fn root(args: &RootArgs) -> Result<Code, Failure> {
     let root = plan_ledger::log::root(&environment.storage, &dir)?;
     let (seq, chain) = (root.seq, root.chain.to_string());
     let note = signer.map(|signer| signer.sign(&note_text(seq, &chain)));
-    if args.json {
+    if args.json.0 {
         print_line(&RootLine { chain, seq, note })?;
     } else {
         print_raw(&note.unwrap_or_else(|| format!("{seq}:{chain}\n")))?;

@@ -21,7 +21,7 @@ use crate::commands::store::lines::StoreNewsLine;
 #[cfg(feature = "store")]
 use crate::commands::store::{Before, HoldOptions, held::StoreView, hold, standby_text};
 use crate::commands::work::{JudgeProcess, expect_judge};
-use crate::options::{LedgerOption, environment, open_ledger};
+use crate::options::{AsJson, LedgerOption, environment, open_ledger};
 use crate::output::{Code, Failure, print_message, print_result};
 use crate::runner::{StopRequest, keep_left, take_over_dead_claims};
 use crate::server::{check_root, expect_outside, expect_unbound, keep_root, while_serving};
@@ -83,9 +83,8 @@ pub(crate) struct ServeArgs {
     /// work --judge-only` does
     #[arg(long)]
     checks: bool,
-    /// Print the answer as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: AsJson,
     #[command(flatten)]
     http: HttpOptions,
     #[cfg(feature = "store")]
@@ -267,17 +266,17 @@ pub(crate) fn serve(args: &ServeArgs, http: &mut dyn HttpServer) -> Result<Code,
         }
         let held = store.as_ref().map(|store| store.json());
         let checks = args.checks;
-        let mut judge = checks.then(|| JudgeProcess::start(dir, args.json)).transpose()?;
+        let mut judge = checks.then(|| JudgeProcess::start(dir, args.json.0)).transpose()?;
         let line = ServingLine { checks, http: address.map(|it| it.bound), seq, store: held };
-        print_result(args.json, &line, &serving_text(dir, &line))?;
+        print_result(args.json.0, &line, &serving_text(dir, &line))?;
         let mut looked = Instant::now();
         while !is_stopped() {
             if let Some(store) = &mut store {
                 for news in store.check()? {
                     match news {
-                        StoreNewsLine::Lag(lag) => print_result(args.json, &lag, &lag.text())?,
+                        StoreNewsLine::Lag(lag) => print_result(args.json.0, &lag, &lag.text())?,
                         StoreNewsLine::Damage(damage) => {
-                            print_result(args.json, &damage, &damage.text())?;
+                            print_result(args.json.0, &damage, &damage.text())?;
                         }
                     }
                 }
@@ -347,7 +346,7 @@ fn open(
                 http.stand_by(Waiting { dir, environment, options: &args.http, address, store })
             });
             let line = line.with_http(listening.transpose()?.map(|address| address.bound));
-            print_result(args.json, &line, &standby_text(dir, &line))
+            print_result(args.json.0, &line, &standby_text(dir, &line))
         };
         let before = if args.standby { Before::StandBy } else { Before::Look };
         let held = hold((&args.store, before), dir, &environment, is_stopped, &mut news)?;

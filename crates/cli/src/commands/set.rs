@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::options::{Author, RunOption, WorkerLedgerArgs, read_json_value};
+use crate::options::{WorkerLedgerArgs, read_json_value};
 use crate::output::{Code, Failure};
 use crate::requests::SetRequest;
 
@@ -21,8 +21,6 @@ const OWN_NAMES: &str = "ledger.";
 pub(crate) struct SetArgs {
     #[command(flatten)]
     ledger: WorkerLedgerArgs,
-    #[command(flatten)]
-    run: RunOption,
     /// The variable's name, after the run's name if several runs are active
     name: String,
     /// Its value: JSON, or else text; @FILE for a file's content, - for standard input
@@ -31,17 +29,18 @@ pub(crate) struct SetArgs {
     /// The value, if the first of three words is the run's name
     #[arg(allow_hyphen_values = true, hide = true)]
     value_after_run: Option<String>,
-    /// Only if the variable has this version; 0 if it is not set
-    #[arg(long, value_name = "N")]
-    if_version: Option<u64>,
     #[command(flatten)]
-    author: Author,
+    request: SetRequest,
 }
 
 pub(crate) fn set(args: &SetArgs) -> Result<Code, Failure> {
-    let (run, name, value) = match &args.value_after_run {
-        None => (args.run.name().map(str::to_owned), &args.name, &args.value),
-        Some(value) => (Some(args.name.clone()), &args.value, value),
+    let mut request = args.request.clone();
+    let (name, value) = match &args.value_after_run {
+        None => (&args.name, &args.value),
+        Some(value) => {
+            request.run = args.name.clone().into();
+            (&args.value, value)
+        }
     };
     if name.starts_with(OWN_NAMES) {
         let message = format!(
@@ -49,11 +48,6 @@ pub(crate) fn set(args: &SetArgs) -> Result<Code, Failure> {
         );
         return Err(Failure::Usage(message));
     }
-    args.ledger.execute_for_worker(SetRequest {
-        run,
-        name: name.clone(),
-        value: read_json_value(value)?,
-        if_version: args.if_version,
-        by: args.author.clone(),
-    })
+    (request.name, request.value) = (name.clone(), read_json_value(value)?);
+    args.ledger.execute_for_worker(request)
 }

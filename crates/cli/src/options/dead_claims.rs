@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::output::{Code, print_message};
+use crate::output::{Code, print_message, print_note};
 use crate::protocol::ReceiptFile;
 use crate::requests::{ReceiptRequest, ReleaseRequest, Request, Work};
 use crate::runner::DeadClaim;
@@ -40,7 +40,7 @@ pub(crate) fn release_dead_claims(ledger: &Path, client: &mut Client) -> bool {
             // The attempt was over already.
             Code::Rejected => {}
             Code::Success | Code::Failed | Code::Waiting => {
-                print_message(&format!("attempt {seq} is released: {reason}"));
+                print_note(&format!("attempt {seq} is released: {reason}"));
                 is_any = true;
             }
             // The ledger is locked or the disk is full: the next worker tries again.

@@ -6,9 +6,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::output::Failure;
+use crate::output::{Code, Failure, print_answer};
+use crate::requests::Request;
+use crate::server::Client;
 
 use super::default_ledger::{default_ledger, named};
+use super::form::AsJson;
+use super::ledger::environment;
 
 const HELP: &str = "The ledger's folder; to read it, also the path of an archive's file \
                     [env: LEDGER_DIR] [default: the nearest .ledger, here or in a folder above]";
@@ -52,5 +56,22 @@ impl LedgerFolder {
                 Ok(dir)
             }
         }
+    }
+}
+
+/// A ledger as an argument or as an option, and the form of the output.
+#[derive(Debug, Args)]
+pub(crate) struct FolderArgs {
+    #[command(flatten)]
+    folder: LedgerFolder,
+    #[command(flatten)]
+    json: AsJson,
+}
+
+impl FolderArgs {
+    /// Sends a request and prints the response.
+    pub(crate) fn execute(&self, request: impl Into<Request>) -> Result<Code, Failure> {
+        let answer = Client::new(&self.folder.dir()?, &environment()).call(&request.into())?;
+        print_answer(self.json.0, &answer)
     }
 }

@@ -19,6 +19,7 @@ use crate::requests::Request;
 use crate::server::{Client, open_in_turn};
 
 use super::default_ledger::{default_ledger, named};
+use super::form::AsJson;
 
 /// The ledger.
 #[derive(Debug, Clone, Args)]
@@ -35,9 +36,8 @@ pub(crate) struct LedgerOption {
 pub(crate) struct LedgerArgs {
     #[command(flatten)]
     place: LedgerOption,
-    /// Print the answer as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: AsJson,
 }
 
 impl LedgerArgs {
@@ -65,7 +65,11 @@ impl LedgerArgs {
 
     /// Prints the response to a request that a worker makes.
     pub(super) fn print_for_worker(&self, answer: &Answer) -> Result<Code, Failure> {
-        if is_inside_attempt() { print_answer_aside(self.json, answer) } else { self.print(answer) }
+        if is_inside_attempt() {
+            print_answer_aside(self.json.0, answer)
+        } else {
+            self.print(answer)
+        }
     }
 
     /// A client for several requests.
@@ -75,7 +79,7 @@ impl LedgerArgs {
 
     /// Prints a response.
     pub(crate) fn print(&self, answer: &Answer) -> Result<Code, Failure> {
-        print_answer(self.json, answer)
+        print_answer(self.json.0, answer)
     }
 }
 

@@ -4,6 +4,7 @@ mod author;
 mod dead_claims;
 mod default_ledger;
 mod folder;
+mod form;
 mod host;
 mod inputs;
 mod json_value;
@@ -12,15 +13,16 @@ pub(crate) mod plan_file;
 mod request;
 mod run;
 mod wait;
-mod words;
 mod worker;
 
+pub(crate) use crate::protocol::parse_text_policy;
 pub(crate) use crate::protocol::{parse_money, parse_seconds};
 pub(crate) use crate::requests::{Author, RunArg, RunOption, parse_author, parse_name};
 pub(crate) use author::plan_author;
 pub(crate) use dead_claims::release_dead_claims;
 pub(crate) use default_ledger::{default_ledger, gone_ledger_of, ledger_of};
 pub(crate) use folder::LedgerFolder;
+pub(crate) use form::AsJson;
 pub(crate) use host::Host;
 pub(crate) use inputs::InputArgs;
 pub(crate) use json_value::{read_json_value, read_text};
@@ -28,14 +30,12 @@ pub(crate) use ledger::{
     LedgerArgs, LedgerOption, allow_unsafe_locks, create_parents, environment, open_ledger,
 };
 pub(crate) use plan_file::ReadPlanArgs;
-pub(crate) use request::{RequestArgs, WorkerRequestArgs};
+pub(crate) use request::{FolderRequestArgs, RequestArgs, WorkerRequestArgs};
 pub(crate) use run::{OneRunArg, RUN_TWICE, StepArg};
 pub(crate) use wait::{WaitLimit, WaitLoop, WaitNotice, claim_with_wait, parse_wait_limit};
-pub(crate) use words::{ANSWERED_CLASSES, FAILURE_CLASSES, parse_text_policy, parse_words};
 #[cfg(feature = "store")]
 pub(crate) use worker::prefer_folder;
 pub(crate) use worker::program as worker_program;
 pub(crate) use worker::{
-    GuardArgs, LeaseOption, RouteArgs, TokenArg, WorkerLedgerArgs, WorkerLimitArgs, WorkerOption,
-    parse_token,
+    GuardArgs, RouteArgs, WorkerLedgerArgs, WorkerLimitArgs, WorkerOption, expect_owners_permitted,
 };

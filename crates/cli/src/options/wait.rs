@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::output::{Code, Failure, print_message};
+use crate::output::{Code, Failure, print_note};
 use crate::protocol::Answer;
 use crate::requests::Request;
 use crate::server::Client;
@@ -114,9 +114,9 @@ impl WaitNotice {
         if std::mem::replace(&mut self.told, news.clone()) == news {
             return;
         }
-        answer.messages.iter().for_each(|message| print_message(&format!("waiting: {message}")));
+        answer.messages.iter().for_each(|message| print_note(&format!("waiting: {message}")));
         if answer.messages.len() > 1 {
-            print_message(
+            print_note(
                 "to take over a step whose worker is gone: `ledger release --step STEP`, in your own shell",
             );
         }

@@ -12,7 +12,7 @@ use plan_ledger::{Environment, LedgerView};
 use crate::protocol::Answer;
 use crate::server::Surroundings;
 
-use super::print::print_message;
+use super::print::print_note;
 use super::reader::reader;
 
 /// How many runs are named.
@@ -22,7 +22,7 @@ const NAMED_MAX: usize = 5;
 /// out: the decision itself is recorded.
 pub(crate) fn print_absent_runners(dir: &Path, answer: &Answer) {
     for text in absent_runners(dir, answer).unwrap_or_default() {
-        print_message(&text);
+        print_note(&text);
     }
 }
 

@@ -31,8 +31,9 @@ pub(crate) use plan_ledger_views::{
     PlanDiffJson, PlanDiffLine, plan_diff_text, redone_steps, redone_text,
 };
 pub(crate) use print::{
-    line_with_ledger, name_ledger, print_answer, print_answer_aside, print_error, print_json,
-    print_line, print_message, print_raw, print_raw_to, print_result, print_text, wrapped_text,
+    be_quiet, is_quiet, line_with_ledger, name_ledger, print_answer, print_answer_aside,
+    print_error, print_json, print_line, print_message, print_note, print_raw, print_raw_to,
+    print_result, print_text, wrapped_text,
 };
 pub(crate) use progress_bar::{LongTask, ProgressUnit, progress_bar};
 

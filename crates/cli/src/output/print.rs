@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
@@ -37,6 +38,26 @@ pub(crate) fn line_with_ledger(line: &Value) -> Value {
         }
     }
     line
+}
+
+/// Whether the command line has `--quiet`.
+static IS_QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Leaves out the notes of this process.
+pub(crate) fn be_quiet() {
+    IS_QUIET.store(true, Ordering::Relaxed);
+}
+
+/// Whether notes are left out.
+pub(crate) fn is_quiet() -> bool {
+    IS_QUIET.load(Ordering::Relaxed)
+}
+
+/// Prints a note for people on standard error, unless the command line has `--quiet`.
+pub(crate) fn print_note(line: &str) {
+    if !is_quiet() {
+        print_message(line);
+    }
 }
 
 /// Prints a message for people on standard error.
@@ -133,6 +154,6 @@ pub(crate) fn print_answer_aside(as_json: bool, answer: &Answer) -> Result<Code,
 fn print_messages(answer: &Answer) {
     let is_error = |line: &Value| line.get("type").is_some_and(|tag| tag == "error");
     let print_line =
-        if answer.lines.first().is_some_and(is_error) { print_error } else { print_message };
+        if answer.lines.first().is_some_and(is_error) { print_error } else { print_note };
     answer.messages.iter().for_each(|line| print_line(line));
 }

@@ -8,6 +8,11 @@ use plan_ledger::internals::ledger::parse_duration;
 pub(crate) const LEASE_HELP: &str =
     "How long the claim holds without a renewal: `90s`, `2h`, or seconds [default: from the plan]";
 
+/// The help of an option that takes an owner, and of one that takes a tag.
+pub(crate) const OWNER_HELP: &str =
+    "Only steps of this owner, or without an owner; may be repeated. `human` is a person";
+pub(crate) const TAG_HELP: &str = "Only steps with this tag; repeated: with one of them";
+
 /// Decimals of an amount of money; the ledger counts in millionths.
 const MONEY_DECIMALS: usize = 6;
 

@@ -13,8 +13,11 @@ pub(crate) mod private_files;
 mod process;
 mod signed_note;
 mod trace_context;
+mod words;
 
-pub(crate) use amounts::{LEASE_HELP, parse_lease, parse_money, parse_seconds, parse_timespan};
+pub(crate) use amounts::{
+    LEASE_HELP, OWNER_HELP, TAG_HELP, parse_lease, parse_money, parse_seconds, parse_timespan,
+};
 pub use answer::{AckedBy, Answer};
 pub use failure::{Code, Failure, Missing, code_of};
 pub(crate) use failure::{
@@ -51,3 +54,4 @@ pub(crate) use process::{
 };
 pub(crate) use signed_note::{NoteError, NoteSigner, NoteVerifier};
 pub(crate) use trace_context::{SpanId, TraceId, traceparent};
+pub(crate) use words::{ANSWERED_CLASSES, parse_text_policy, parse_words};

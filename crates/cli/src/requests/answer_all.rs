@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use clap::Args;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,14 +18,14 @@ use plan_ledger::{
     Command, Event, FailureClass, Question, QuestionId, Rejection, Run, RunId, State, StepNumber,
 };
 
-use crate::protocol::{Failure, StepName};
+use crate::protocol::{ANSWERED_CLASSES, Answer, Failure, StepName, parse_words};
 
 use super::answer::AnswerAnswer;
-use super::answer_line::AnswerLine;
+use super::answer_line::{AnswerLine, answer_of};
 use super::context::RequestContext;
 use super::find::{request_command, run_of};
-use super::kind::{RequestAnswer, RequestKind};
-use super::members::Author;
+use super::kind::RequestKind;
+use super::members::{Author, RunOption};
 use super::pending_answer::PendingAnswer;
 use super::rules::{HttpMethod, Role, Rules};
 
@@ -38,21 +39,28 @@ const QUESTIONS_MAX: usize = 1_000;
 const LISTED_MAX: usize = 3;
 
 /// Answer all open questions that take this answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AnswerAllRequest {
     /// The run's name or number; all runs by default.
+    #[command(flatten)]
     #[serde(default)]
-    pub run: Option<String>,
+    pub run: RunOption,
     /// One of the options of each question.
+    #[arg(skip)]
     pub answer: String,
     /// Only questions about failures of this class, or `usage_limit`; all questions by default.
+    #[arg(long, value_name = "CLASS", conflicts_with = "shown")]
+    #[arg(value_parser = parse_words::<String>(&ANSWERED_CLASSES))]
+    #[arg(help = "As --all, but only questions about failures of this class")]
     #[serde(default)]
     pub class: Option<String>,
     /// The author, for the record.
+    #[command(flatten)]
     pub by: Author,
     /// The reason.
+    #[arg(long, value_name = "TEXT", default_value = "", help = "The reason, or your observation")]
     #[serde(default)]
     pub note: String,
 }
@@ -73,19 +81,13 @@ pub struct NotAnswered {
     pub why: String,
 }
 
-/// What was answered, and what was not.
-pub(crate) struct AllAnswered {
-    answered: Vec<AnswerAnswer>,
-    others: Vec<NotAnswered>,
-    /// Why each run with an answer is paused, if it is.
-    pauses: BTreeMap<String, String>,
-}
-
 impl RequestKind for AnswerAllRequest {
     const RULES: Rules =
         Rules::of(Role::Operator).of_person().long().at(HttpMethod::Post, "/v1/answers");
 
-    type Answer = AllAnswered;
+    type Answer = PendingAnswer;
+
+    const LINES: &'static [&'static str] = &[AnswerAnswer::WORD, NotAnswered::WORD];
 
     fn prepare(&self) -> Result<(), Failure> {
         match self.class.as_deref() {
@@ -96,10 +98,10 @@ impl RequestKind for AnswerAllRequest {
         }
     }
 
-    fn run(&self, context: RequestContext<'_, '_>) -> Result<AllAnswered, Failure> {
+    fn run(&self, context: RequestContext<'_, '_>) -> Result<PendingAnswer, Failure> {
         context.transact(|transaction| {
             let state = transaction.state();
-            let only = self.run.as_ref().map(|name| run_of(state, name)).transpose()?;
+            let only = self.run.name().map(|name| run_of(state, name)).transpose()?;
             let only = only.map(|run| run.id);
             let mut refused = BTreeMap::new();
             let mut commands = Vec::new();
@@ -137,12 +139,20 @@ impl RequestKind for AnswerAllRequest {
             if answered.is_empty() {
                 return Err(none_answered(&others));
             }
-            let pauses = answered.iter().filter_map(|it| {
-                let run = state.run_named(&it.run)?;
-                Some((it.run.clone(), run.pause.as_ref()?.to_string()))
-            });
-            let pauses = pauses.collect();
-            Ok(AllAnswered { answered, others, pauses })
+            let pauses: BTreeMap<&str, String> = answered
+                .iter()
+                .filter_map(|it| {
+                    let run = state.run_named(&it.run)?;
+                    Some((it.run.as_str(), run.pause.as_ref()?.to_string()))
+                })
+                .collect();
+            let lines = answered.iter().map(answer_of).chain(others.iter().map(answer_of));
+            let mut answer = lines.fold(Answer::default(), Answer::and);
+            answer.messages.extend(pauses.iter().map(|(run, cause)| {
+                let unpause = request_command("unpause", &[run]);
+                format!("run {run} is {cause}; nothing is dispatched until `{unpause}`")
+            }));
+            Ok(PendingAnswer::Complete(answer))
         })
     }
 }
@@ -267,24 +277,5 @@ impl AnswerLine for NotAnswered {
 impl fmt::Display for NotAnswered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "not answered: {}", self.text())
-    }
-}
-
-impl RequestAnswer for AllAnswered {
-    const TYPES: &'static [&'static str] = &[AnswerAnswer::WORD, NotAnswered::WORD];
-
-    fn pending(self) -> PendingAnswer {
-        let answered = self.answered.into_iter().map(RequestAnswer::pending);
-        let others = self.others.into_iter().map(RequestAnswer::pending);
-        let lines = answered.chain(others).reduce(PendingAnswer::and);
-        let mut answer = match lines {
-            Some(PendingAnswer::Complete(answer)) => answer,
-            _ => crate::protocol::Answer::default(),
-        };
-        answer.messages.extend(self.pauses.iter().map(|(run, cause)| {
-            let unpause = request_command("unpause", &[run]);
-            format!("run {run} is {cause}; nothing is dispatched until `{unpause}`")
-        }));
-        PendingAnswer::Complete(answer)
     }
 }

@@ -62,7 +62,7 @@ impl RequestKind for AnswerStepRequest {
             about_step(run, number, &self.answer, &reply)
         };
         context.execute(&make, |state, events| {
-            let run = run_after(state, events, &self.run)?;
+            let run = run_after(state, events, self.run.name())?;
             let number = step_of(run, &self.step)?;
             Ok(AnswerAnswer {
                 question: None,

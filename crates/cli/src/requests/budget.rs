@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use clap::Args;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use plan_ledger::{Command, Cost, Limits, State};
 
-use crate::protocol::Failure;
+use crate::protocol::{Failure, parse_money, parse_seconds};
 
 use super::answer_line::AnswerLine;
 use super::context::RequestContext;
@@ -43,6 +44,82 @@ pub enum BudgetChange {
     Set(BTreeMap<String, Option<u64>>),
     /// Raise these parts by these amounts.
     Raise(BTreeMap<String, u64>),
+}
+
+/// Parts of a budget, as options.
+#[derive(Debug, Args)]
+pub(crate) struct BudgetParts {
+    /// Money in total: 3.00 or $3.00; with `raise`, more money
+    #[arg(long, value_name = "MONEY|none", value_parser = parse_money_limit)]
+    money: Option<Amount>,
+    /// Tokens in total; with `raise`, more tokens
+    #[arg(long, value_name = "N|none", value_parser = parse_amount)]
+    tokens: Option<Amount>,
+    /// Attempts in total; with `raise`, more attempts
+    #[arg(long, value_name = "N|none", value_parser = parse_amount)]
+    attempts: Option<Amount>,
+    /// Wall time from the run's start: `90m`, `8h`, or seconds; with `raise`, more time
+    #[arg(long, value_name = "DURATION|none", value_parser = parse_wall_limit)]
+    wall: Option<Amount>,
+}
+
+/// A limit, or `None` for no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Amount(Option<u64>);
+
+/// `none`, or an amount in the form that `parse` reads.
+fn limit(text: &str, parse: fn(&str) -> Result<u64, String>) -> Result<Amount, String> {
+    if text == "none" { Ok(Amount(None)) } else { parse(text).map(|limit| Amount(Some(limit))) }
+}
+
+fn parse_amount(text: &str) -> Result<Amount, String> {
+    limit(text, |text| text.parse().map_err(|_| "expected a whole number, or `none`".to_owned()))
+}
+
+fn parse_money_limit(text: &str) -> Result<Amount, String> {
+    limit(text, parse_money)
+}
+
+fn parse_wall_limit(text: &str) -> Result<Amount, String> {
+    limit(text, parse_seconds)
+}
+
+impl BudgetParts {
+    /// Whether no part is named.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.parts().next().is_none()
+    }
+
+    /// The limits that are named, by their JSON names.
+    fn parts(&self) -> impl Iterator<Item = (String, Option<u64>)> {
+        let parts = [
+            ("money_micros", self.money),
+            ("tokens", self.tokens),
+            ("attempts", self.attempts),
+            ("wall_seconds", self.wall),
+        ];
+        parts.into_iter().filter_map(|(part, amount)| Some((part.to_owned(), amount?.0)))
+    }
+
+    /// These limits.
+    pub(crate) fn set(&self) -> BudgetChange {
+        BudgetChange::Set(self.parts().collect())
+    }
+
+    /// The amounts to raise limits by.
+    ///
+    /// # Errors
+    /// `Usage` for `none`.
+    pub(crate) fn amounts(&self) -> Result<BTreeMap<String, u64>, Failure> {
+        let amount = |(part, by): (String, Option<u64>)| match by {
+            Some(by) => Ok((part, by)),
+            None => {
+                let message = format!("{part}: expected a number to raise by, found `none`");
+                Err(Failure::Usage(message))
+            }
+        };
+        self.parts().map(amount).collect()
+    }
 }
 
 /// The budget of a run or of the ledger.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use clap::{ArgMatches, Args, FromArgMatches};
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,18 +19,38 @@ use super::kind::RequestKind;
 use super::members::Author;
 use super::rules::{HttpMethod, Role, Rules};
 
-/// Set or lift a cap.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+const EXAMPLES: &str = "\
+Examples:
+  ledger cap --global 8
+  ledger cap --run my-plan 2
+  ledger cap --owner reviewer none";
+
+/// Set or lift a cap on the attempts that may be in flight at once.
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
+#[command(after_help = EXAMPLES)]
 #[serde(deny_unknown_fields)]
 pub struct CapRequest {
     /// The attempts that count.
+    #[command(flatten)]
     pub scope: Scope,
     /// How many of them may be in flight at once; null removes the cap.
+    #[arg(value_name = "N|none", value_parser = parse_limit)]
+    #[arg(help = "How many attempts may be in flight at once, or `none` to remove the cap")]
     #[cfg_attr(test, schemars(range(min = 1)))]
-    pub limit: Option<u32>,
+    // The whole path makes it an argument that must be given.
+    pub limit: std::option::Option<u32>,
     /// The author, for the record.
+    #[command(flatten)]
     pub by: Author,
+}
+
+fn parse_limit(text: &str) -> Result<Option<u32>, String> {
+    let limit = || text.parse().ok().filter(|limit| *limit > 0);
+    match text {
+        "none" => Ok(None),
+        _ => limit().map(Some).ok_or_else(|| "expected a number from 1, or `none`".to_owned()),
+    }
 }
 
 /// The scope of a cap.
@@ -45,6 +66,53 @@ pub enum Scope {
     Owner(String),
     /// One tag or resource, across all runs.
     Tag(String),
+}
+
+/// The options of a scope: one of them.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct ScopeOptions {
+    /// The whole ledger
+    #[arg(long)]
+    global: bool,
+    /// One run, by name
+    #[arg(long, value_name = "RUN")]
+    run: Option<String>,
+    /// One owner, over all runs
+    #[arg(long, value_name = "OWNER")]
+    owner: Option<String>,
+    /// One tag or resource, over all runs
+    #[arg(long, value_name = "TAG")]
+    tag: Option<String>,
+}
+
+impl From<ScopeOptions> for Scope {
+    fn from(options: ScopeOptions) -> Self {
+        let ScopeOptions { global: _, run, owner, tag } = options;
+        let run = run.map(Self::Run);
+        run.or(owner.map(Self::Owner)).or(tag.map(Self::Tag)).unwrap_or(Self::Ledger)
+    }
+}
+
+impl FromArgMatches for Scope {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        ScopeOptions::from_arg_matches(matches).map(Self::from)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for Scope {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        ScopeOptions::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
 }
 
 /// A cap was set or lifted.

@@ -3,6 +3,7 @@
 //! A claim has one winner; the response to the others names the winner and the expiry of its lease. The
 //! two answers and their texts are in `task` and `nothing`, since a receipt can have them, too.
 
+use clap::Args;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,55 +13,68 @@ use plan_ledger::{
     Command, Error, Event, Ledger, Rejection, Run, State, StepNumber, Task, Timestamp,
 };
 
-use crate::protocol::{Failure, WorkerKind};
+use crate::protocol::{Failure, LEASE_HELP, OWNER_HELP, TAG_HELP, WorkerKind, parse_lease};
 
 use super::answer_line::AnswerLine;
 use super::bound_to::BoundTo;
 use super::context::RequestContext;
 use super::find::{check_name, run_or_only, step_to_change};
 use super::kind::{RequestAnswer, RequestKind};
+use super::members::{RunArg, parse_name};
 use super::nothing::NothingAnswer;
 use super::pending_answer::PendingAnswer;
 use super::rules::{HttpMethod, Role, Rules};
 use super::task::TaskAnswer;
 
 /// Dispatch a step to a worker: the named step, or the first one in the queue.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ClaimRequest {
     /// The run's name or number; by default the only run that has not ended.
+    #[command(flatten)]
     #[serde(default)]
-    pub run: Option<String>,
+    pub run: RunArg,
     /// The step's id or number.
+    #[arg(long, value_name = "STEP", conflicts_with = "tags")]
+    #[arg(help = "Claim only this step, by id or number (#37)")]
     #[serde(default)]
     pub step: Option<String>,
     /// The worker's name.
+    #[arg(skip)]
     pub worker: String,
     /// 16 random bytes that the client chooses, as 32 hexadecimal digits: the second part of the token.
     /// A repeated claim has the same ones.
+    #[arg(skip = Secret([0; 16]))]
     pub secret: Secret,
     /// The length of the lease; that of the plan by default.
+    #[arg(long = "lease", value_name = "DURATION", value_parser = parse_lease, help = LEASE_HELP)]
     #[serde(default)]
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub lease_seconds: Option<u32>,
     /// Only steps of these owners or without an owner; by default all but those of people.
+    #[arg(long = "owner", value_name = "OWNER", value_parser = parse_name, help = OWNER_HELP)]
     #[serde(default)]
     pub owners: Vec<String>,
     /// No steps of these owners; null: none without an owner.
+    #[arg(skip)]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<Option<String>>,
     /// Another ready step of the same owner instead of one of these: they met a usage limit.
+    #[arg(skip)]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub last: Vec<RunStep>,
     /// Only steps with one of these tags; by default all. Not with `step`.
+    #[arg(long = "tag", value_name = "TAG", value_parser = parse_name, help = TAG_HELP)]
     #[serde(default)]
     pub tags: Vec<String>,
     /// Without `run`: the next step of any run that has not ended, oldest run first.
+    #[arg(skip)]
     #[serde(default)]
     pub every_run: bool,
     /// The process that the attempt is bound to: the attempt ends with this process or with its
     /// lease. The default is the process of the request.
+    #[command(flatten)]
     #[serde(default, skip_serializing_if = "BoundTo::is_peer")]
     pub bound_to: BoundTo,
 }
@@ -114,7 +128,7 @@ impl RequestKind for ClaimRequest {
                 Some(runs) => first_with_step(state, now, &runs, &|run| dispatch(run, None)),
                 None => None,
             };
-            let run = run.map_or_else(|| run_or_only(state, self.run.as_deref()), Ok)?;
+            let run = run.map_or_else(|| run_or_only(state, self.run.name()), Ok)?;
             let step = self.step.as_ref().map(|step| step_to_change(run, step)).transpose()?;
             Ok(dispatch(run, step))
         };
@@ -142,7 +156,7 @@ impl RequestKind for ClaimRequest {
             let nothing = match open_runs(state).filter(|_| self.serves_every_run()) {
                 Some(runs) => NothingAnswer::of_runs(state, &runs),
                 None => {
-                    let run = run_or_only(state, self.run.as_deref())?;
+                    let run = run_or_only(state, self.run.name())?;
                     NothingAnswer::new(state, run, why.as_ref())
                 }
             };
@@ -156,7 +170,7 @@ impl ClaimRequest {
     #[must_use]
     pub fn new(secret: Secret) -> Self {
         Self {
-            run: None,
+            run: RunArg::default(),
             step: None,
             worker: String::new(),
             secret,
@@ -171,7 +185,7 @@ impl ClaimRequest {
     }
 
     fn serves_every_run(&self) -> bool {
-        self.every_run && self.run.is_none()
+        self.every_run && self.run.name().is_none()
     }
 }
 

@@ -47,9 +47,12 @@ impl<'a, 'l> RequestContext<'a, 'l> {
     pub(crate) fn execute<T>(
         self,
         make: &dyn Fn(&State) -> Result<Command, Failure>,
-        read: impl FnMut(&State, &[(u64, Event)]) -> T,
+        mut read: impl FnMut(&State, &[(u64, Event)]) -> T,
     ) -> Result<T, Failure> {
-        self.execute_with(make, &|_| None, read)
+        self.transact(|transaction| {
+            transaction.run_with(make)?;
+            Ok(read(transaction.state(), transaction.events()))
+        })
     }
 
     /// As `execute`, with another command in the same commit that is built from the state after the
@@ -92,7 +95,7 @@ impl<'a, 'l> RequestContext<'a, 'l> {
     ) -> Result<T, Failure> {
         let make = |state: &State| Ok(make(run_or_only(state, run.name())?.id));
         self.execute(&make, |state, events| {
-            let run = run_after(state, events, run)?;
+            let run = run_after(state, events, run.name())?;
             Ok(answer(run.name.clone(), run_status(run)))
         })?
     }

@@ -2,45 +2,58 @@
 
 use std::fmt;
 
+use clap::Args;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use plan_ledger::{Command, Decision, State, StepStatus, Timestamp};
 
-use crate::protocol::Failure;
+use crate::protocol::{Failure, parse_seconds};
 
 use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::find::{StepOfRun, run_after, run_or_only, step_of, step_status, step_to_change};
 use super::kind::RequestKind;
-use super::members::{Author, RunArg};
+use super::members::{Author, RunOption};
 use super::rules::{HttpMethod, Role, Rules};
 
 /// Decide about a failed attempt, if the plan leaves the decision to an external decider.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct DecideRequest {
     /// The run's name or number; by default the only run that has not ended, else the newest.
+    #[command(flatten)]
     #[serde(default)]
-    pub run: RunArg,
+    pub run: RunOption,
     /// The step's id or number.
+    #[arg(skip)]
     pub step: String,
     /// `retry`, `fail`, `fallback`, `replan`, `escalate`, `abort` or `outcome_unknown`.
+    #[arg(skip)]
     pub decision: String,
     /// The delay of a retry.
+    #[arg(long = "after", value_name = "DURATION", value_parser = parse_seconds)]
+    #[arg(help = "The delay before the retry: `90s`, `5m`, or seconds")]
     #[serde(default)]
     pub after_seconds: Option<u64>,
     /// For a replan: the id or number of the first step to do again.
+    #[arg(long, value_name = "STEP")]
+    #[arg(
+        help = "For a replan: the first step to do again, by id or number [default: the failed one]"
+    )]
     #[serde(default)]
     pub from: Option<String>,
     /// The rule that decided, for the record.
+    #[arg(skip = "decider")]
     pub rule: String,
     /// The reason.
+    #[arg(long, value_name = "TEXT", default_value = "")]
     #[serde(default)]
     pub reason: String,
     /// The author, for the record.
+    #[command(flatten)]
     pub by: Author,
 }
 
@@ -77,7 +90,7 @@ impl RequestKind for DecideRequest {
             Ok(Command::DecideFailure { run, step, decision, class, from, rule, reason, by })
         };
         context.execute(&make, |state, events| {
-            let run = run_after(state, events, &self.run)?;
+            let run = run_after(state, events, self.run.name())?;
             let number = step_of(run, &self.step)?;
             Ok(DecideAnswer {
                 step: StepOfRun::new(run, number),

@@ -18,8 +18,6 @@ use plan_ledger_views::recorded_status;
 
 use crate::protocol::{Failure, OWN_LEDGER, StepName, shell_command};
 
-use super::members::RunArg;
-
 /// The run with a name or a number (`#3`).
 pub(crate) fn run_of<'a>(state: &'a State, name: &str) -> Result<&'a Run, Failure> {
     let meant = state.find_run(name).and_then(|id| state.runs.get(&id));
@@ -50,11 +48,11 @@ pub(crate) fn run_or_only<'a>(state: &'a State, name: Option<&str>) -> Result<&'
 pub(crate) fn run_after<'a>(
     state: &'a State,
     events: &[(u64, Event)],
-    named: &RunArg,
+    named: Option<&str>,
 ) -> Result<&'a Run, Failure> {
     let changed = events.iter().find_map(|(_, event)| event.run());
     let run = changed.and_then(|run| state.runs.get(&run));
-    run.map_or_else(|| run_or_only(state, named.name()), Ok)
+    run.map_or_else(|| run_or_only(state, named), Ok)
 }
 
 /// The default run: the only active one, or the newest if none is active.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use clap::Args;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,24 +24,38 @@ use super::kind::RequestKind;
 use super::members::{Author, RunArg};
 use super::rules::{HttpMethod, Role, Rules};
 
+const EXAMPLES: &str = "\
+Examples:
+  ledger accept my-plan build --by ana --evidence 'read the diff'
+  ledger accept my-plan '#37' --by ana             a step by its number
+  ledger reject my-plan plan --by ana              the plan's own criteria";
+
 /// The word for the plan itself, where a step is expected.
 const PLAN: &str = "plan";
 
 /// Judge the open text criteria of a reported step, or of the plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
+#[command(after_help = EXAMPLES)]
+#[command(allow_missing_positional = true)]
 #[serde(deny_unknown_fields)]
 pub struct JudgeRequest {
     /// The run's name or number; by default the only run that has not ended, else the newest.
+    #[command(flatten)]
     #[serde(default)]
     pub run: RunArg,
     /// The step's id or number, or `plan`.
+    #[arg(value_name = "STEP")]
     pub step: String,
     /// Whether the criteria hold.
+    // `ledger accept` and `ledger reject` set it.
+    #[arg(skip = Ruling::Pass)]
     pub ruling: Ruling,
     /// The author, for the record.
+    #[command(flatten)]
     pub by: Author,
     /// The grounds for the verdict.
+    #[arg(long, value_name = "TEXT", default_value = "")]
     #[serde(default)]
     pub evidence: String,
 }
@@ -74,7 +89,12 @@ impl RequestKind for JudgeRequest {
 
     fn run(&self, context: RequestContext<'_, '_>) -> Result<JudgeAnswer, Failure> {
         context.execute(&|state: &State| self.command(state), |state, events| {
-            Ok(JudgeAnswer::of(run_after(state, events, &self.run)?, self.ruling, &self.by, events))
+            Ok(JudgeAnswer::of(
+                run_after(state, events, self.run.name())?,
+                self.ruling,
+                &self.by,
+                events,
+            ))
         })?
     }
 }

@@ -61,6 +61,7 @@ pub(crate) use answer_line::AnswerLine;
 pub use answer_step::AnswerStepRequest;
 pub use attempt_status::AttemptStatus;
 pub use bound_to::BoundTo;
+pub(crate) use budget::BudgetParts;
 pub use budget::{BudgetAnswer, BudgetChange, BudgetRequest};
 pub use cancel::{CancelAnswer, CancelRequest};
 pub use cap::{CapAnswer, CapRequest, PlanCap, Scope, ScopeKind};
@@ -465,7 +466,7 @@ mod tests {
         let note =
             NoteRequest { run: RunOption::default(), step: None, text: "x".to_owned(), by: by() };
         let set = SetRequest {
-            run: None,
+            run: RunOption::default(),
             name: "x".to_owned(),
             value: 1.into(),
             if_version: None,

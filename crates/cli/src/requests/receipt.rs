@@ -6,6 +6,7 @@
 use std::fmt;
 use std::path::Path;
 
+use clap::Args;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,8 @@ use plan_ledger::{
 };
 
 use crate::protocol::{
-    Answer, BudgetUse, Failure, OutcomeWord, ReceiptFile, Unchecked, WorkElsewhere,
+    Answer, BudgetUse, Failure, OWNER_HELP, OutcomeWord, ReceiptFile, TAG_HELP, Unchecked,
+    WorkElsewhere,
 };
 
 use super::answer_line::AnswerLine;
@@ -30,48 +32,60 @@ use super::claim::{check_worker, expect_held};
 use super::context::RequestContext;
 use super::find::attempt_of;
 use super::kind::{RequestAnswer, RequestKind};
+use super::members::parse_name;
 use super::nothing::NothingAnswer;
 use super::pending_answer::PendingAnswer;
 use super::rules::{HttpMethod, Role, Rules, TokenRule};
 use super::task::TaskAnswer;
 
 /// Record a worker's receipt; with `next`, dispatch the next step to the worker in the same commit.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReceiptRequest {
-    /// The attempt's token.
+    /// The attempt's token, as `claim` printed it.
+    #[arg(value_name = "TOKEN", env = "LEDGER_TOKEN", hide_env_values = true)]
     pub token: Token,
     /// The receipt (`hand-off.md`).
+    #[command(flatten)]
     pub receipt: ReceiptFile,
     /// The duration of the attempt.
+    #[arg(skip)]
     #[serde(default)]
     pub duration_micros: Micros,
     /// The end of its standard error.
+    #[arg(skip)]
     #[serde(default)]
     pub log_tail: String,
     /// The worker of the next step, if the next step is to be dispatched.
+    #[arg(skip)]
     #[serde(default)]
     pub next: Option<NextStep>,
 }
 
 /// The worker of the next step.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NextStep {
     /// The worker's name; by default the one that reported.
+    #[arg(long, value_name = "NAME", env = "LEDGER_WORKER", hide_env_values = true)]
+    #[arg(help = "The worker of the next step [default: the worker of this one]")]
     #[serde(default)]
     pub worker: Option<String>,
     /// As in a claim.
+    #[arg(skip = Secret([0; 16]))]
     pub secret: Secret,
     /// As in a claim.
+    #[arg(long = "owner", value_name = "OWNER", value_parser = parse_name, help = OWNER_HELP)]
     #[serde(default)]
     pub owners: Vec<String>,
     /// As in a claim.
+    #[arg(long = "tag", value_name = "TAG", value_parser = parse_name, help = TAG_HELP)]
     #[serde(default)]
     pub tags: Vec<String>,
     /// As in a claim.
+    #[command(flatten)]
     #[serde(default, skip_serializing_if = "BoundTo::is_peer")]
     pub bound_to: BoundTo,
 }

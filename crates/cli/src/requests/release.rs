@@ -2,12 +2,14 @@
 
 use std::fmt;
 
+use clap::builder::{BoolValueParser, TypedValueParser as _};
+use clap::{ArgAction, Args};
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::plan::Token;
-use plan_ledger::{Command, LostCause, State};
+use plan_ledger::plan::{Secret, Token};
+use plan_ledger::{AttemptToken, Command, LostCause, State};
 
 use crate::protocol::Failure;
 
@@ -18,16 +20,21 @@ use super::kind::RequestKind;
 use super::rules::{HttpMethod, Role, Rules, TokenRule};
 
 /// Release an attempt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseRequest {
     /// The attempt's token.
+    // The command has it, or a step.
+    #[arg(skip = Token { seq: AttemptToken(0), secret: Secret([0; 16]) })]
     pub token: Token,
     /// Whether its work had begun.
+    #[arg(long = "begun", help = "The work has begun and may have had side effects")]
+    #[arg(action = ArgAction::SetTrue, value_parser = BoolValueParser::new().map(Work::of_flag))]
     #[serde(default)]
     pub work: Work,
     /// The reason.
+    #[arg(long, value_name = "TEXT", default_value = "")]
     #[serde(default)]
     pub reason: String,
 }
@@ -42,6 +49,13 @@ pub enum Work {
     NotBegun,
     /// There may have been side effects.
     Begun,
+}
+
+impl Work {
+    /// The value of `--begun`.
+    fn of_flag(begun: bool) -> Self {
+        if begun { Self::Begun } else { Self::NotBegun }
+    }
 }
 
 /// An attempt was released.

@@ -123,7 +123,7 @@ impl RequestKind for RequestPlanRequest {
             Ok(Command::RequestReplan { run: run.id, trigger, from, reason: self.reason.clone() })
         };
         context.execute(&make, |state, events| {
-            let run = run_after(state, events, &self.run)?;
+            let run = run_after(state, events, self.run.name())?;
             let requested = events.iter().find_map(|(seq, event)| match event {
                 Event::ReplanRequested(requested) => Some((*seq, requested.from)),
                 _ => None,

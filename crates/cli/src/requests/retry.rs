@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use clap::Args;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,25 +19,29 @@ use super::find::{
     step_to_change,
 };
 use super::kind::RequestKind;
-use super::members::{Author, RunArg};
+use super::members::{Author, RunOption};
 use super::rules::{HttpMethod, Role, Rules};
 
 /// Retry failed steps: one or all of them, whether they failed finally or have an open question
 /// about the failure. Or end the delay of a step. Or redo an accepted or skipped step and the steps
 /// that follow from it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RetryRequest {
     /// The run's name or number; by default the only run that has not ended, else the newest.
+    #[command(flatten)]
     #[serde(default)]
-    pub run: RunArg,
+    pub run: RunOption,
     /// The step's id or number; all failed steps by default.
+    #[arg(skip)]
     #[serde(default)]
     pub step: Option<String>,
     /// The author, for the record.
+    #[command(flatten)]
     pub by: Author,
-    /// Why a step that is accepted or skipped is done again, for its worker.
+    /// Why a step that is accepted or skipped is done again; its worker gets the reason.
+    #[arg(long, value_name = "TEXT", default_value = "")]
     #[serde(default)]
     pub reason: String,
 }
@@ -92,7 +97,7 @@ impl RequestKind for RetryRequest {
             })
         };
         let retried = context.execute(&make, |state, events| {
-            let run = run_after(state, events, &self.run)?;
+            let run = run_after(state, events, self.run.name())?;
             let reopened = events.iter().flat_map(|(_, event)| match event {
                 Event::Step(record)
                     if matches!(

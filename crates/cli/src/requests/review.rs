@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use clap::Args;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,24 +21,38 @@ use super::kind::RequestKind;
 use super::members::{Author, RunArg};
 use super::rules::{HttpMethod, Role, Rules};
 
+const EXAMPLES: &str = "\
+Examples:
+  ledger plan review my-plan                       show the version that waits, and how it differs
+  ledger plan approve my-plan --by ana             make it active
+  ledger plan approve my-plan --by ana --shown 1f3a9c04d2b7   only if it is what was shown
+  ledger plan reject my-plan --by ana --note 'step 3 is too risky'";
+
 /// Approve or reject the version that waits for review. If a question asks for the approval, the
 /// review answers that question.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
+#[command(after_help = EXAMPLES)]
 #[serde(deny_unknown_fields)]
 pub struct ReviewRequest {
     /// The run's name or number; by default the only run that has not ended, else the newest.
+    #[command(flatten)]
     #[serde(default)]
     pub run: RunArg,
     /// The decision.
+    // `ledger plan approve` and `ledger plan reject` set it.
+    #[arg(skip = Review::Approved)]
     pub review: Review,
     /// The author, for the record.
+    #[command(flatten)]
     pub by: Author,
     /// The reason.
+    #[arg(long, value_name = "TEXT", default_value = "")]
     #[serde(default)]
     pub note: String,
-    /// The hash that the author was shown, or a prefix of it: if it has changed, the review is
+    /// The hash that the review showed, or a prefix of it: if it has changed, the review is
     /// rejected.
+    #[arg(long, value_name = "HASH")]
     #[serde(default)]
     pub shown: Option<String>,
 }
@@ -73,7 +88,7 @@ impl RequestKind for ReviewRequest {
         let make = |state: &State| self.command(state, peer);
         let then = |state: &State| self.commands(state, peer);
         context.execute_with(&make, &then, |state, events| {
-            let run = run_after(state, events, &self.run)?;
+            let run = run_after(state, events, self.run.name())?;
             let reviews: Vec<&PlanReviewed> = events
                 .iter()
                 .filter_map(|(_, event)| match event {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use clap::Args;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,25 +18,30 @@ use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::find::{check_name, run_or_only};
 use super::kind::RequestKind;
-use super::members::Author;
+use super::members::{Author, RunOption};
 use super::rules::{HttpMethod, Role, Rules};
 
 /// Set a variable.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SetRequest {
     /// The run's name or number; by default the only run that has not ended.
+    #[command(flatten)]
     #[serde(default)]
-    pub run: Option<String>,
+    pub run: RunOption,
     /// The variable's name.
+    #[arg(skip)]
     pub name: String,
     /// Its value: any JSON.
+    #[arg(skip)]
     pub value: Value,
     /// Only if the variable has this version; 0 if it is not set.
+    #[arg(long, value_name = "N")]
     #[serde(default)]
     pub if_version: Option<u64>,
     /// The author, for the record.
+    #[command(flatten)]
     pub by: Author,
 }
 
@@ -63,7 +69,7 @@ impl RequestKind for SetRequest {
         check_name(NameKind::Variable, &self.name)?;
         let value = Json::new(&self.value);
         let make = |state: &State| {
-            let run = run_or_only(state, self.run.as_deref())?.id;
+            let run = run_or_only(state, self.run.name())?.id;
             let (name, value, origin) =
                 (self.name.clone(), value.clone(), Actor::of(&self.by).origin());
             Ok(Command::SetVariable { run, name, value, expected_version: self.if_version, origin })

@@ -79,7 +79,7 @@ impl RequestKind for SkipRequest {
             Ok(Command::Skip { run: run.id, step: step_to_change(run, &self.step)?, by, reason })
         };
         context.execute(&make, |state, events| {
-            let run = run_after(state, events, &self.run)?;
+            let run = run_after(state, events, self.run.name())?;
             let number = step_of(run, &self.step)?;
             Ok(SkipAnswer {
                 step: StepOfRun::new(run, number),

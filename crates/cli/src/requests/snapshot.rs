@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use clap::Args;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,9 +16,18 @@ use super::context::RequestContext;
 use super::kind::RequestKind;
 use super::rules::{HttpMethod, Role, Rules};
 
-/// Write a snapshot.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+const EXAMPLES: &str = "\
+Examples:
+  ledger snapshot                                  of .ledger, or of $LEDGER_DIR
+  ledger snapshot work.ledger --json | jq -r .file
+
+The program also writes snapshots automatically. Write one yourself before you prune a ledger, or to
+make it open faster.";
+
+/// Write a snapshot of the current state.
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
+#[command(after_help = EXAMPLES)]
 #[serde(deny_unknown_fields)]
 pub struct SnapshotRequest {}
 

@@ -145,7 +145,12 @@ impl Client {
     /// As [`Request::execute`]; `Locked` with the lock holder after [`LOCK_WAIT`]; `TooLarge` beyond
     /// the limit of a message.
     pub fn call(&mut self, request: &Request) -> Result<Answer, Failure> {
-        self.call_until(request, |_| true)
+        let key = self.new_key();
+        self.call_with_key(request, (&key, false), &mut |_| true)
+    }
+
+    fn new_key(&self) -> String {
+        hex(&self.environment.ids.next_id())
     }
 
     /// Executes a request, and repeats it until an outcome is final. If it was already executed, a
@@ -158,7 +163,7 @@ impl Client {
         request: &Request,
         mut is_final: impl FnMut(&Result<Answer, Failure>) -> bool,
     ) -> Result<Answer, Failure> {
-        let key = hex(&self.environment.ids.next_id());
+        let key = self.new_key();
         self.call_with_key(request, (&key, false), &mut is_final)
     }
 

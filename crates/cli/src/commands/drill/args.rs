@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use plan_ledger::Plan;
 
-use crate::options::{InputArgs, ReadPlanArgs};
+use crate::options::{AsJson, InputArgs, ReadPlanArgs};
 use crate::output::Failure;
 use crate::protocol::option;
 
@@ -58,9 +58,8 @@ pub(crate) struct DrillArgs {
     pub(super) inputs: InputArgs,
     #[command(flatten)]
     pub(super) read: ReadPlanArgs,
-    /// Print the checks as JSON Lines
-    #[arg(long)]
-    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) json: AsJson,
 }
 
 impl DrillArgs {

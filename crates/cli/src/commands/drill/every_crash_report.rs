@@ -29,7 +29,7 @@ pub(super) struct CrashReport {
 
 /// Prints the report.
 pub(super) fn report(crashes: &CrashReport, args: &DrillArgs) -> Result<Code, Failure> {
-    if args.json {
+    if args.json.0 {
         print_line(&EveryCrashLine::of(crashes, args))?;
     } else {
         print_text(&(text(crashes, args).join("\n") + "\n"))?;
@@ -188,7 +188,7 @@ mod tests {
             agents: AgentBehavior::Flaky,
             seed: 9,
             at: None,
-            json: false,
+            json: crate::options::AsJson(false),
         }
     }
 

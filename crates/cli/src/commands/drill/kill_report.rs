@@ -64,7 +64,7 @@ pub(super) fn report(evidence: &KillEvidence, args: &DrillArgs) -> Result<Code, 
     let cost = cost_text(runs.killed.spent());
     let what = format!("killed at step {}, resumed, cost {cost}", evidence.kill_at);
     keep(&runs.killed, (holds, what));
-    if args.json {
+    if args.json.0 {
         checks.iter().try_for_each(print_line)?;
         print_line(&DrillLine {
             holds,

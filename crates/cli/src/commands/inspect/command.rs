@@ -12,7 +12,7 @@ use plan_ledger::{Environment, LedgerView, StepState};
 use crate::commands::store::source::{environment_for, expect_few_records, is_store};
 use crate::commands::{blobs, verify};
 use crate::help;
-use crate::options::{LedgerFolder, default_ledger};
+use crate::options::{AsJson, LedgerFolder, default_ledger};
 use crate::output::{Code, Failure, escape_control, escape_path, option, shell_command};
 
 use super::context::{Form, InspectContext};
@@ -47,9 +47,8 @@ as far as it can be read; the exit code is then 4.";
 pub(crate) struct InspectArgs {
     #[command(flatten)]
     folder: LedgerFolder,
-    /// Print JSON Lines, as format/inspect-json.md describes them
-    #[arg(long, global = true)]
-    json: bool,
+    #[command(flatten)]
+    json: AsJson,
     /// Print HTML, for a browser
     #[arg(long, global = true, conflicts_with = "json")]
     html: bool,
@@ -148,6 +147,9 @@ fn parsed<'a, A: Args>(words: impl Iterator<Item = &'a String>) -> Result<A, Fai
     struct Line<A: Args> {
         #[command(flatten)]
         args: A,
+        // As the program has it: `AsJson` reads it.
+        #[arg(long, global = true)]
+        json: bool,
     }
     let line = std::iter::once("inspect").chain(words.map(String::as_str));
     let parsed = <Line<A> as clap::Parser>::try_parse_from(line);
@@ -243,7 +245,7 @@ pub(crate) fn status(
     if !args.watch {
         return print(out);
     }
-    let is_terminal = !args.json && io::stdout().is_terminal();
+    let is_terminal = !args.json.0 && io::stdout().is_terminal();
     let mut last_seq = None;
     loop {
         let state = beside_prune(|| Ok(LedgerView::open(&dir, environment)?.fold_recent()?.state))?;
@@ -343,9 +345,9 @@ enum Shape {
     Json,
 }
 
-impl From<bool> for Shape {
-    fn from(as_json: bool) -> Self {
-        if as_json { Self::Json } else { Self::Text }
+impl From<AsJson> for Shape {
+    fn from(json: AsJson) -> Self {
+        if json.0 { Self::Json } else { Self::Text }
     }
 }
 

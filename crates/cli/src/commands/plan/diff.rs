@@ -9,7 +9,7 @@ use plan_ledger::internals::ledger::plan_draft;
 use plan_ledger::plan::diff;
 
 use crate::commands::inspect::read_state;
-use crate::options::LedgerOption;
+use crate::options::{AsJson, LedgerOption};
 use crate::output::{
     Code, Failure, PlanDiffJson, PlanDiffLine, escape_control, plan_diff_text, print_result,
     redone_steps, redone_text,
@@ -39,9 +39,8 @@ pub(super) struct PlanDiffArgs {
     /// The new plan, or the run that has the old plan [default: the only active run]
     #[arg(value_name = "NEW|RUN")]
     other: Option<PathBuf>,
-    /// Print the differences as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: AsJson,
 }
 
 pub(super) fn diff_files(args: &PlanDiffArgs) -> Result<Code, Failure> {
@@ -61,7 +60,7 @@ pub(super) fn diff_files(args: &PlanDiffArgs) -> Result<Code, Failure> {
         text = format!("{text}\n{again}");
     }
     let line = PlanDiffLine { differences: PlanDiffJson::from(&difference), redone };
-    print_result(args.json, &line, &text)?;
+    print_result(args.json.0, &line, &text)?;
     Ok(Code::Success)
 }
 

@@ -7,7 +7,7 @@ use clap::Args;
 use plan_ledger::plan::validate;
 use plan_ledger_files::{ExportFormat, PlanFile, read_tools};
 
-use crate::output::{Code, Failure, output_file, print_message, print_raw};
+use crate::output::{Code, Failure, output_file, print_note, print_raw};
 
 use super::forms::{read, write_new};
 
@@ -54,6 +54,6 @@ pub(super) fn enrich_file(args: &PlanEnrichArgs) -> Result<Code, Failure> {
         None => print_raw(&text)?,
         Some(path) => write_new(path, &text)?,
     }
-    print_message(&format!("enriched {changed} of {steps} steps"));
+    print_note(&format!("enriched {changed} of {steps} steps"));
     Ok(Code::Success)
 }

@@ -21,7 +21,7 @@ use crate::commands::inspect::read_state;
 use crate::commands::store::source::{environment_for, is_store};
 use crate::options::plan_file::print_read_report;
 use crate::options::{LedgerOption, ReadPlanArgs, environment};
-use crate::output::{Code, Failure, output_file, print_message, print_raw, reader};
+use crate::output::{Code, Failure, output_file, print_message, print_note, print_raw, reader};
 use crate::protocol::counted;
 use crate::server::Surroundings;
 
@@ -89,7 +89,7 @@ fn write(
             write_new(path, text)?;
             let steps = count_of(plan.plan.steps.len(), "step");
             let hash = plan_hash(&plan.plan).short();
-            print_message(&format!("{}: {steps}, hash {hash}", path.display()));
+            print_note(&format!("{}: {steps}, hash {hash}", path.display()));
         }
     }
     Ok(Code::Success)

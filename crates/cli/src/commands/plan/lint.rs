@@ -12,8 +12,8 @@ use plan_ledger::plan::ToolRegistry;
 use plan_ledger::{ContentHash, Plan, Step, plan_hash};
 use plan_ledger_files::{Diagnostic, LintReport, Severity, read_tools};
 
-use crate::options::ReadPlanArgs;
 use crate::options::plan_file::{Given, ReadLine, lacks};
+use crate::options::{AsJson, ReadPlanArgs};
 use crate::output::{Code, Failure, escape_control, print_line, print_result, print_text};
 
 use super::forms::{FORMS, count_of};
@@ -41,9 +41,8 @@ pub(super) struct PlanLintArgs {
     tools: Option<PathBuf>,
     #[command(flatten)]
     read: ReadPlanArgs,
-    /// Print JSON Lines
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: AsJson,
 }
 
 pub(super) fn lint(args: &PlanLintArgs) -> Result<Code, Failure> {
@@ -57,7 +56,7 @@ pub(super) fn lint(args: &PlanLintArgs) -> Result<Code, Failure> {
         let given = Given { criteria: true, ..Given::default() };
         diagnostics.extend(lacks(&imported.plan, given).into_iter().map(note));
     }
-    if args.json {
+    if args.json.0 {
         for diagnostic in &diagnostics {
             print_line(&json_of(diagnostic))?;
         }
@@ -81,10 +80,10 @@ pub(super) fn lint(args: &PlanLintArgs) -> Result<Code, Failure> {
     };
     let (Some(imported), Some(hash)) = (imported, hash) else {
         let found = count_of(problems, "problem");
-        print_result(args.json, &line, &format!("{found}: the plan cannot be run"))?;
+        print_result(args.json.0, &line, &format!("{found}: the plan cannot be run"))?;
         return Ok(Code::Usage);
     };
-    if args.json && !imported.format.is_native() {
+    if args.json.0 && !imported.format.is_native() {
         print_line(&ReadLine::from(&imported))?;
     }
     let steps = count_of(imported.plan.steps.len(), "step");
@@ -93,7 +92,7 @@ pub(super) fn lint(args: &PlanLintArgs) -> Result<Code, Failure> {
     if !imported.format.is_native() {
         text = format!("{}\n{text}", imported.read_summary());
     }
-    print_result(args.json, &line, &text)?;
+    print_result(args.json.0, &line, &text)?;
     Ok(if args.strict && warnings > 0 { Code::Failed } else { Code::Success })
 }
 

@@ -18,7 +18,7 @@ use clap::{Args, Subcommand};
 
 use crate::options::RequestArgs;
 use crate::output::{Code, Failure};
-use crate::requests::{RequestPlanRequest, WithdrawRequest};
+use crate::requests::{RequestPlanRequest, ReviewRequest, WithdrawRequest};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,9 +57,9 @@ enum PlanTask {
     /// Show the version of a run's plan that waits for approval
     Review(review::PlanReviewArgs),
     /// Approve the version that waits, so that it becomes active
-    Approve(review::PlanApproveArgs),
+    Approve(RequestArgs<ReviewRequest>),
     /// Reject the version that waits
-    Reject(review::PlanApproveArgs),
+    Reject(RequestArgs<ReviewRequest>),
     Request(RequestArgs<RequestPlanRequest>),
     Withdraw(RequestArgs<WithdrawRequest>),
 }

@@ -53,7 +53,7 @@ fn note(state: &State, name: &str) -> Option<Request> {
     let files = run.plan().and_then(|plan| planned_files(run.active, plan))?;
     let seen = run.variables.get(PLANNED_FILES).map_or(0, |variable| variable.version);
     let request = SetRequest {
-        run: Some(name.to_owned()),
+        run: name.to_owned().into(),
         name: PLANNED_FILES.to_owned(),
         value: files.to_json().value(),
         if_version: Some(seen),

@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use clap::Args;
 
 use plan_ledger::plan::Provenance;
-use plan_ledger::{ApprovalPolicy, OnFailure, RunPolicy, TextPolicy};
+use plan_ledger::{ApprovalPolicy, RunPolicy, TextPolicy};
 
 use crate::options::plan_file::{CommandApproval, approve_commands, keep_ids, print_read_report};
 use crate::options::{
-    InputArgs, LedgerArgs, ReadPlanArgs, parse_author, parse_text_policy, parse_words, plan_author,
+    InputArgs, LedgerArgs, ReadPlanArgs, parse_author, parse_text_policy, plan_author,
 };
 use crate::output::{Code, Failure, print_message};
+use crate::protocol::parse_words;
 use crate::requests::ProposeRequest;
 
 use super::planned_files::execute_and_note;
@@ -64,9 +65,6 @@ pub(super) struct PlanProposeArgs {
     #[arg(long, value_name = "WHO", env = "LEDGER_BY", hide_env_values = true)]
     #[arg(value_parser = parse_author)]
     by: Option<String>,
-    /// A new run stops dispatching after the first final failure of a step
-    #[arg(long)]
-    fail_fast: bool,
 }
 
 pub(super) fn propose(args: &PlanProposeArgs) -> Result<Code, Failure> {
@@ -96,7 +94,7 @@ pub(super) fn propose(args: &PlanProposeArgs) -> Result<Code, Failure> {
     let policy = RunPolicy {
         approval: args.approval,
         text: args.text.unwrap_or(default),
-        on_failure: if args.fail_fast { OnFailure::FailFast } else { OnFailure::Continue },
+        ..RunPolicy::default()
     };
     let (file, ledger, yes) = (args.plan.as_path(), args.ledger.dir(), args.yes);
     approve_commands(&imported, |_| true, CommandApproval { plan: file, ledger, yes })?;

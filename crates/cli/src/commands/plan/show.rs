@@ -7,8 +7,8 @@ use clap::Args;
 use plan_ledger::{Step, plan_hash};
 use plan_ledger_files::PlanFile;
 
-use crate::options::ReadPlanArgs;
 use crate::options::plan_file::print_read_report;
+use crate::options::{AsJson, ReadPlanArgs};
 use crate::output::{Code, Failure, print_raw, print_text};
 
 use super::forms::{FORMS, FormChoice, converted, count_of};
@@ -28,13 +28,12 @@ pub(super) struct PlanShowArgs {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Print it in this form instead
-    #[arg(long, value_name = "FORM")]
+    #[arg(long, value_name = "FORM", conflicts_with = "json")]
     format: Option<FormChoice>,
     #[command(flatten)]
     read: ReadPlanArgs,
-    /// The same as --format json: one document
-    #[arg(long, conflicts_with = "format")]
-    json: bool,
+    #[command(flatten)]
+    json: AsJson,
 }
 
 pub(super) fn show(args: &PlanShowArgs) -> Result<Code, Failure> {
@@ -42,7 +41,7 @@ pub(super) fn show(args: &PlanShowArgs) -> Result<Code, Failure> {
     if !imported.report.is_empty() {
         print_read_report(&args.file, &imported);
     }
-    let form = args.format.or(args.json.then_some(FormChoice::Json));
+    let form = args.format.or(args.json.0.then_some(FormChoice::Json));
     match form {
         None => print_text(&overview(&imported))?,
         // For programs: exactly the bytes.

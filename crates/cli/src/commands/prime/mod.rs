@@ -42,7 +42,7 @@ pub(crate) struct PrimeArgs {
 pub(crate) fn prime(args: &PrimeArgs) -> Result<Code, Failure> {
     let dir = args.ledger.dir();
     if let Some(text) = gone_ledger_text(dir, is_for_agent()) {
-        if args.ledger.json {
+        if args.ledger.json.0 {
             print_line(&PrimeLine { damage: Some(text), ..PrimeLine::default() })?;
         } else {
             print_text(&format!("plan-ledger: {text}\n"))?;
@@ -56,7 +56,7 @@ pub(crate) fn prime(args: &PrimeArgs) -> Result<Code, Failure> {
     } else {
         None
     };
-    match (&read, args.ledger.json) {
+    match (&read, args.ledger.json.0) {
         (Some(line), true) => print_line(line)?,
         (None, true) => print_line(&PrimeLine::default())?,
         (Some(line), false) => print_text(&prime_text(line, PRIME_LENGTH_MAX))?,

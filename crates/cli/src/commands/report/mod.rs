@@ -32,7 +32,7 @@ use serde::Serialize;
 
 use plan_ledger::{Environment, Error, LedgerView};
 
-use crate::options::{LedgerOption, RunArg, environment};
+use crate::options::{AsJson, LedgerOption, RunArg, environment};
 use crate::output::{AtomicFile, Code, Failure, LongTask, ProgressUnit, print_result};
 
 use super::inspect::health::overtaken::beside_prune;
@@ -67,9 +67,8 @@ pub(crate) struct ReportArgs {
     /// Show the run after this record
     #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
     at: Option<u64>,
-    /// Print the answer as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: AsJson,
 }
 
 /// A page that was written.
@@ -107,7 +106,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Code, Failure> {
     part.publish(&args.html)?;
     let line = ReportLine { bytes: html.len(), file: args.html.display().to_string(), run, seq };
     let text = format!("{} is written", args.html.display());
-    print_result(args.json, &line, &text)?;
+    print_result(args.json.0, &line, &text)?;
     Ok(code)
 }
 

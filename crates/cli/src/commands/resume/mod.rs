@@ -15,9 +15,10 @@ use plan_ledger_views::start_runner;
 
 use crate::commands::inspect::health::lost_text;
 use crate::commands::inspect::newest_state;
-use crate::options::{LedgerOption, RunArg, environment};
+use crate::options::{AsJson, LedgerOption, RunArg, environment};
 use crate::output::{
-    Code, Failure, escape_control, escape_path, print_message, print_text, quoted, shell_command,
+    Code, Failure, escape_control, escape_path, is_quiet, print_message, print_text, quoted,
+    shell_command,
 };
 use crate::protocol::OWN_LEDGER;
 use crate::requests::run_of;
@@ -70,6 +71,8 @@ pub(crate) struct ResumeArgs {
     /// at work
     #[arg(long)]
     yes: bool,
+    #[command(flatten)]
+    json: AsJson,
 }
 
 pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
@@ -174,6 +177,13 @@ fn words(
     }
     if args.kill_orphans {
         added.push("--kill-orphans".to_owned());
+    }
+    let has = |names: &[&str]| words.iter().any(|word| names.contains(&word.as_str()));
+    if args.json.0 && !has(&["--json"]) {
+        added.push("--json".to_owned());
+    }
+    if is_quiet() && !has(&["--quiet", "-q"]) {
+        added.push("--quiet".to_owned());
     }
     let at = words.iter().position(|word| word == "run").map_or(0, |at| at + 1);
     // Words after `--` are not options.

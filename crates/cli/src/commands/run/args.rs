@@ -11,9 +11,10 @@ use plan_ledger::plan::{OnStale, OnUnknown, Route, is_person};
 #[cfg(feature = "store")]
 use crate::commands::store::HoldOptions;
 use crate::options::{
-    GuardArgs, InputArgs, ReadPlanArgs, RouteArgs, WorkerLimitArgs, default_ledger, parse_name,
-    parse_text_policy, parse_words,
+    AsJson, GuardArgs, InputArgs, ReadPlanArgs, RouteArgs, WorkerLimitArgs, default_ledger,
+    parse_name, parse_text_policy,
 };
+use crate::protocol::parse_words;
 
 use super::helpers::HelperArgs;
 
@@ -113,9 +114,6 @@ pub(crate) struct RunArgs {
     /// How text criteria are judged [default: judge; trust for imported files and --stub]
     #[arg(long, value_name = "WHO", value_parser = parse_text_policy())]
     pub(super) text: Option<TextPolicy>,
-    /// Stop dispatching after the first final failure of a step
-    #[arg(long)]
-    pub(super) fail_fast: bool,
     /// Action after a failure of unknown class of a step that states no `retry` [default: ask]
     #[arg(long, value_name = "HOW", value_parser = parse_words::<OnUnknown>(ON_UNKNOWN))]
     pub(super) on_unknown: Option<OnUnknown>,
@@ -161,12 +159,8 @@ pub(crate) struct RunArgs {
     pub(super) inputs: InputArgs,
     #[command(flatten)]
     pub(super) read: ReadPlanArgs,
-    /// Print progress as JSON Lines on standard output
-    #[arg(long)]
-    pub(super) json: bool,
-    /// Print only the summary and errors
-    #[arg(long, short)]
-    pub(super) quiet: bool,
+    #[command(flatten)]
+    pub(super) json: AsJson,
     #[cfg(feature = "store")]
     #[command(flatten)]
     pub(super) store: HoldOptions,

@@ -44,8 +44,8 @@ use crate::options::plan_file::{
 use crate::options::worker_program;
 use crate::options::{create_parents, environment};
 use crate::output::{
-    Audience, Code, Failure, RunReporter, SummaryLine, code_of, escape_control, print_error,
-    print_message, print_raw, shell_command, summary_text, wrapped_text,
+    Audience, Code, Failure, RunReporter, SummaryLine, code_of, escape_control, is_quiet,
+    print_error, print_message, print_note, print_raw, shell_command, summary_text, wrapped_text,
 };
 use crate::protocol::{StepName, TrustsLine, counted};
 #[cfg(not(feature = "store"))]
@@ -156,7 +156,7 @@ fn report_ledger(
     args: &RunArgs,
 ) -> Result<RunReporter, Failure> {
     check_root(&args.ledger, ledger, &environment())?;
-    let audience = Audience::new(args.json, args.quiet);
+    let audience = Audience::new(args.json.0, is_quiet());
     let kill_at = args.kill_at.map(StepNumber);
     let reporter = RunReporter::new(audience, kill_at, &args.ledger)?;
     report_opened(&reporter, report);
@@ -175,8 +175,8 @@ fn begin(
     if !imported.format.is_native() {
         reporter.print_if_json(&ReadLine::from(imported));
     }
-    if args.is_serialized() && !args.quiet {
-        print_message(
+    if args.is_serialized() {
+        print_note(
             "one worker at a time, because workers share this git checkout; --max-parallel N starts more",
         );
     }
@@ -249,7 +249,7 @@ fn report_unset(run: &Run, ledger: &Path) {
 
 /// Warnings for a person before agents work on a plan alone. No warnings without agents.
 fn report_night(imported: &PlanFile, hash: ContentHash, args: &RunArgs) {
-    if !args.has_worker() || args.quiet || args.json {
+    if !args.has_worker() || is_quiet() || args.json.0 {
         return;
     }
     let given = Given {
@@ -558,7 +558,7 @@ fn announce(imported: &PlanFile, args: &RunArgs) -> Result<(), Failure> {
         return Ok(());
     }
     let is_plain = imported.report.is_empty() && imported.commands.is_empty();
-    if !args.quiet || !is_plain {
+    if !is_quiet() || !is_plain {
         print_read_report(&args.plan, imported);
     }
     // Stub workers execute nothing.
@@ -589,9 +589,9 @@ fn report_trust(
         criteria.filter(|each| matches!(each, Criterion::Text(_))).count()
     });
     if args.stub {
-        if texts > 0 && !args.quiet {
+        if texts > 0 {
             let text = "a drill: stub workers do nothing, and the plan's criteria pass unchecked";
-            print_message(&format!("run {}: {text}", run.name));
+            print_note(&format!("run {}: {text}", run.name));
         }
         return Ok(());
     }
@@ -601,9 +601,7 @@ fn report_trust(
     let line = TrustsLine::of(run, is_marked);
     let Some(text) = line.text() else { return Ok(()) };
     reporter.print_if_json(&line);
-    if !args.quiet {
-        print_message(&text);
-    }
+    print_note(&text);
     Ok(())
 }
 
@@ -652,7 +650,7 @@ fn report_ended(reporter: &RunReporter, name: &str, ending: Ending) -> Code {
 
 /// A run's summary, as JSON or as text.
 fn rendered(ledger: &Ledger, summary: &RunSummary, args: &RunArgs) -> Result<String, Failure> {
-    Ok(if args.json {
+    Ok(if args.json.0 {
         // The state and its sequence number must belong together.
         let state = ledger.state()?;
         line_text(&SummaryLine::of(summary, state.seq, state_hash(&state)))

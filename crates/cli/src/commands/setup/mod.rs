@@ -29,7 +29,7 @@ use serde::Serialize;
 
 use plan_ledger::Error;
 
-use crate::options::{Host, default_ledger};
+use crate::options::{AsJson, Host, default_ledger};
 use crate::output::{Code, Failure, print_result};
 use crate::server::{AgentSession, agents_may_decide, expect_outside, set_agents_may_decide};
 
@@ -92,9 +92,8 @@ struct HostArgs {
     /// Your own settings, for all projects [default: those of the project in this folder]
     #[arg(long)]
     user: bool,
-    /// Print the answer as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: AsJson,
 }
 
 /// The changes by the setup of a host.
@@ -159,7 +158,7 @@ fn setup_host(host: Host, args: &HostArgs) -> Result<Code, Failure> {
     let agents_decide = ledger.is_some_and(|ledger| agents_may_decide(&ledger, host));
     let is_complete = !args.remove && !is_incomplete;
     let line = SetupLine { agents_decide, files, host, is_complete };
-    print_result(args.json, &line, &text(&line))?;
+    print_result(args.json.0, &line, &text(&line))?;
     Ok(if is_incomplete { Code::Failed } else { Code::Success })
 }
 

@@ -15,6 +15,7 @@ use plan_ledger::internals::store::{
     self, CreatedObject, ListedObject, Objects, StoredObject, Unclear,
 };
 
+use crate::options::AsJson;
 use crate::output::{Code, Failure, print_result};
 use crate::protocol::{counted, hex, quoted};
 
@@ -39,14 +40,13 @@ ignore the condition of a create; it cannot prove that a store never does.";
 pub(super) struct ProbeArgs {
     #[command(flatten)]
     store: StoreOption,
-    /// Print one line of JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: AsJson,
 }
 
 pub(super) fn probe(args: &ProbeArgs) -> Result<Code, Failure> {
     let line = test(&args.store.open()?, &Environment::system())?;
-    print_result(args.json, &line, &text(&line))?;
+    print_result(args.json.0, &line, &text(&line))?;
     Ok(if line.fit { Code::Success } else { Code::Rejected })
 }
 

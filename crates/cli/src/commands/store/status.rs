@@ -11,6 +11,7 @@ use plan_ledger::internals::store::{
 };
 use plan_ledger::{Error, ErrorKind};
 
+use crate::options::AsJson;
 use crate::output::{Code, Failure, print_result};
 use plan_ledger_views::count;
 
@@ -36,9 +37,8 @@ not answer.";
 pub(super) struct StoreStatusArgs {
     #[command(flatten)]
     store: StoreOption,
-    /// Print one line of JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: AsJson,
 }
 
 pub(super) fn status(args: &StoreStatusArgs) -> Result<Code, Failure> {
@@ -48,7 +48,7 @@ pub(super) fn status(args: &StoreStatusArgs) -> Result<Code, Failure> {
         .map_err(|error| at_store(error, &url))?
         .ok_or_else(|| no_ledger(&store.url))?;
     let line = read(&store, &identity).map_err(|failure| failure_at_store(failure, &url))?;
-    print_result(args.json, &line, &text(&line))?;
+    print_result(args.json.0, &line, &text(&line))?;
     Ok(Code::Success)
 }
 

@@ -26,7 +26,7 @@ use plan_ledger::log::{
 use crate::commands::root::signed_root;
 use crate::commands::store::source::{environment_for, is_store};
 use crate::json::line_text;
-use crate::options::LedgerFolder;
+use crate::options::{AsJson, LedgerFolder};
 use crate::output::{
     Code, Failure, LongTask, ProgressUnit, escape_lines, print_message, print_raw_to,
 };
@@ -75,9 +75,8 @@ pub(crate) struct VerifyArgs {
     /// How many threads to use [default: one per processor, at most 6]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
-    /// Print JSON Lines, as format/verify-json.md describes them
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: AsJson,
 }
 
 /// A ledger to verify, and the options.
@@ -122,7 +121,7 @@ pub(super) fn verify_in(
 ) -> Result<Code, Failure> {
     let dir = &args.folder.dir()?;
     let target = VerifyTarget { dir, options: args };
-    let (options, json) = (args, args.json);
+    let (options, json) = (args, args.json.0);
     let expected = match (&options.root, &options.key) {
         (Some(note), Some(key)) => Some(signed_root(note, key)?),
         _ => options.expect_head,

@@ -241,8 +241,7 @@ impl Worker<'_> {
     /// Claims a step. While it waits for one, the plan may become ready to be checked: a person
     /// accepted its last step, or the worker that checked it died.
     fn claim(&mut self) -> Result<Answer, Failure> {
-        let (run, worker) =
-            (self.args.run.name().map(str::to_owned), self.args.worker.worker.clone());
+        let (run, worker) = (self.args.run.clone(), self.args.worker.worker.clone());
         let (owners, tags) = self.args.route.lists();
         let every_run = self.serves_every_run();
         let new = ClaimRequest::new(environment().new_secret());

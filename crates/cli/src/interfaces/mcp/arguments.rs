@@ -7,12 +7,14 @@ use std::borrow::Cow;
 #[cfg(test)]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use plan_ledger::plan::Token;
+use plan_ledger::FailureClass;
+use plan_ledger::plan::{ReplanKind, Token};
 
-use crate::requests::{Actor, rules_of_requests};
+use crate::protocol::OutcomeWord;
+use crate::requests::{Actor, EffectState, rules_of_requests};
 
 /// Reads a token. Some models write its number alone.
 fn token<'de, D: Deserializer<'de>>(from: D) -> Result<Token, D::Error> {
@@ -70,18 +72,18 @@ pub(super) struct ReportArguments {
     #[serde(deserialize_with = "token")]
     #[cfg_attr(test, schemars(with = "String"))]
     pub(super) token: Token,
-    pub(super) outcome: ReportOutcome,
+    pub(super) outcome: OutcomeWord,
     /// The result: JSON, or else text
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(super) output: Option<Value>,
     /// Why it failed, or needs a new plan
     pub(super) message: Option<String>,
     /// Of a failure
-    pub(super) class: Option<ReportClass>,
+    pub(super) class: Option<FailureClass>,
     /// Of a new plan: first step to do again
     pub(super) from: Option<String>,
     /// Of a new plan
-    pub(super) kind: Option<ReportKind>,
+    pub(super) kind: Option<ReplanKind>,
     /// Paths of files that it made
     #[serde(default)]
     pub(super) artifacts: Vec<String>,
@@ -99,39 +101,6 @@ pub(super) struct ReportArguments {
     pub(super) next: bool,
 }
 
-/// How an attempt ended.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub(super) enum ReportOutcome {
-    Succeeded,
-    Failed,
-    ReplanRequested,
-}
-
-/// Why the plan should change.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub(super) enum ReportKind {
-    Replan,
-    NewEvidence,
-    ScopeChange,
-}
-
-/// The class of a failure.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub(super) enum ReportClass {
-    Transient,
-    Deterministic,
-    AssumptionBroken,
-    BudgetExhausted,
-    CriterionFailed,
-    Unknown,
-}
-
 /// `ledger_heartbeat`.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
@@ -144,16 +113,7 @@ pub(super) struct HeartbeatArguments {
     /// Key of a side effect
     pub(super) effect: Option<String>,
     /// Before the effect, and after it
-    pub(super) effect_state: Option<EffectWord>,
-}
-
-/// The progress of a side effect.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub(super) enum EffectWord {
-    Intended,
-    Committed,
+    pub(super) effect_state: Option<EffectState>,
 }
 
 /// `ledger_release`.
@@ -260,21 +220,38 @@ pub(super) struct AnswerArguments {
     pub(super) shown: Option<String>,
 }
 
-/// `ledger_control`.
-#[derive(Debug, Deserialize)]
+/// `ledger_control`: beside `action`, the members of the request. What the model leaves out is no member.
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct ControlArguments {
+    #[serde(rename(serialize = "act"))]
     pub(super) action: ControlAction,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) run: Option<String>,
-    /// The variable, the step of a note, or the part of the budget: `money_micros`, tokens, attempts,
-    /// `wall_seconds`
-    pub(super) name: Option<String>,
-    /// The value as JSON, the text of a note, the amount to add, or the attempts at once
+    /// Of set: the variable
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    /// Of set: JSON, or else text
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(super) value: Option<Value>,
-    /// Only if the variable has this version
-    pub(super) if_version: Option<u64>,
+    /// Of set: only if the variable has this version
+    #[serde(skip_serializing_if = "Option::is_none")]
+    if_version: Option<u64>,
+    /// Of note
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    /// Of note: the step
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step: Option<String>,
+    /// Of cap: attempts at once
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<u32>,
+    /// Of budget: `{"raise": {"tokens": 50000}}`; also `money_micros`, attempts, `wall_seconds`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    change: Option<Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
     /// The person who decided
     #[serde(deserialize_with = "author")]
@@ -282,8 +259,8 @@ pub(super) struct ControlArguments {
 }
 
 /// The action on a run: the word of a request that controls one.
-#[derive(Debug, Clone)]
-pub(super) struct ControlAction(pub(super) String);
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct ControlAction(String);
 
 impl ControlAction {
     fn words() -> impl Iterator<Item = String> {

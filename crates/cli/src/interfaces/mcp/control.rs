@@ -14,7 +14,7 @@ use crate::commands::prime::ReadFrom;
 use crate::protocol::Failure;
 use crate::requests::{
     AddStepRequest, AnswerRequest, AnswerStepRequest, Author, JudgeRequest, ProposeRequest,
-    Request, RetryRequest, ReviewRequest, RunArg, SkipRequest, run_or_only,
+    Request, RetryRequest, ReviewRequest, SkipRequest, run_or_only,
 };
 
 use super::arguments::{AnswerArguments, ControlArguments, PlanArguments, PlanMode};
@@ -141,7 +141,7 @@ pub(super) fn answer(call: &ToolCall<'_>, arguments: AnswerArguments) -> ToolOut
         Value::Object(members) => members,
         _ => Map::new(),
     };
-    let (run, by) = (|| active_run(call, run.clone()).map(RunArg::from), Author::from(by));
+    let (run, by) = (|| active_run(call, run.clone()), Author::from(by));
     let request: Request = match (question, step, answer.as_str()) {
         (Some(question), None, _) => {
             AnswerRequest { question, answer, by, note, shown, raise: BTreeMap::new() }.into()
@@ -151,7 +151,7 @@ pub(super) fn answer(call: &ToolCall<'_>, arguments: AnswerArguments) -> ToolOut
         }
         (None, None, word @ ("approve" | "reject")) => {
             let review = if word == "approve" { Review::Approved } else { Review::Rejected };
-            ReviewRequest { run: run()?, review, by, note, shown }.into()
+            ReviewRequest { run: run()?.into(), review, by, note, shown }.into()
         }
         (None, None, _) => {
             let message =
@@ -160,14 +160,17 @@ pub(super) fn answer(call: &ToolCall<'_>, arguments: AnswerArguments) -> ToolOut
         }
         (None, Some(step), word @ ("pass" | "fail")) => {
             let ruling = if word == "pass" { Ruling::Pass } else { Ruling::Fail };
-            JudgeRequest { run: run()?, step, ruling, by, evidence: note }.into()
+            JudgeRequest { run: run()?.into(), step, ruling, by, evidence: note }.into()
         }
         (None, Some(step), "retry") => {
-            RetryRequest { run: run()?, step: Some(step), by, reason: note }.into()
+            let (run, step) = (run()?.into(), Some(step));
+            RetryRequest { run, step, by, reason: note }.into()
         }
-        (None, Some(step), "skip") => SkipRequest { run: run()?, step, by, reason: note }.into(),
+        (None, Some(step), "skip") => {
+            SkipRequest { run: run()?.into(), step, by, reason: note }.into()
+        }
         (None, Some(step), _) => {
-            AnswerStepRequest { run: run()?, step, answer, by, note, shown }.into()
+            AnswerStepRequest { run: run()?.into(), step, answer, by, note, shown }.into()
         }
     };
     // A decision about a step may be made again after its next attempt, so the record counts, too.
@@ -241,62 +244,51 @@ fn decided(
     }))
 }
 
-/// Makes the request that the action names. Its members are the arguments of the same names; `name` and
-/// `value` are those that the request has for them.
-pub(super) fn control(call: &ToolCall<'_>, arguments: ControlArguments) -> ToolOutcome {
-    let ControlArguments { action, run, name, value, if_version, reason, by } = arguments;
-    let action = action.0.as_str();
-    let missing = |what: &str| ToolRefusal::arguments(&format!("{what}: this action needs it"));
-    let number = |value: Value| {
-        let value = value_of(value);
-        value.as_u64().ok_or_else(|| {
-            ToolRefusal::arguments(&format!("value: expected a whole number, found {value}"))
-        })
-    };
-    let run = active_run(call, run)?;
-    let what = match (&name, &value) {
-        (Some(name), Some(value)) => format!(" {name}: {value}"),
-        (None, Some(value)) => format!(" {value}"),
-        _ => String::new(),
-    };
-    let named = || name.clone().ok_or_else(|| missing("name"));
-    let given = || value.clone().ok_or_else(|| missing("value"));
-    let own = match action {
-        "budget" => json!({ "run": run, "change": { "raise": { (named()?): number(given()?)? } } }),
-        "cap" => json!({ "scope": { "run": run }, "limit": number(given()?)? }),
-        "set" => json!({ "run": run, "name": named()?, "value": value_of(given()?) }),
-        "note" => {
-            let text = match given()? {
-                Value::String(text) => text,
-                value => value.to_string(),
-            };
-            json!({ "run": run, "step": name, "text": text })
-        }
-        _ => json!({ "run": run }),
-    };
-    let is_own = matches!(action, "budget" | "cap" | "set" | "note");
-    let others = json!({
-        "act": action,
-        "by": by,
-        "if_version": if_version,
-        "reason": reason,
-        "name": name.filter(|_| !is_own),
-        "value": value.filter(|_| !is_own),
-    });
-    let mut members = object(others);
-    // What the model left out is no member.
-    members.retain(|_, value| !value.is_null());
-    members.extend(object(own));
+/// Makes the request that the action names: its members are the arguments.
+pub(super) fn control(call: &ToolCall<'_>, mut arguments: ControlArguments) -> ToolOutcome {
+    let run = active_run(call, arguments.run.take())?;
+    arguments.run = Some(run.clone());
+    arguments.value = arguments.value.map(value_of);
+    let by = arguments.by.clone();
+    let reason = arguments.reason.clone().unwrap_or_default();
+    let mut members = object(serde_json::to_value(arguments).unwrap_or_default());
+    let action = members.get("act").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let what = what_of(&members);
+    // A model limits one run, not the ledger.
+    if action == "cap"
+        && let Some(run) = members.remove("run")
+    {
+        members.insert("scope".to_owned(), json!({ "run": run }));
+    }
     let request: Request = serde_json::from_value(Value::Object(members))
         .map_err(|error| ToolRefusal::arguments(&format!("{action}: {error}")))?;
     if request.rules().decides {
-        let proposed =
-            (by, format!("{}{what}", action.replace('_', " ")), reason.unwrap_or_default());
+        let proposed = (by, format!("{}{what}", action.replace('_', " ")), reason);
         confirm_control(call, &run, &proposed)?;
     }
     let key = call_key(call, &["control"])?;
     let answer = call.request(request, &key)?;
     Ok(line(answer.lines.into_iter().next()))
+}
+
+/// The members that say what an action does, for people.
+fn what_of(members: &Map<String, Value>) -> String {
+    let is_own = |name: &&String| !["act", "run", "by", "reason"].contains(&name.as_str());
+    let own = members.iter().filter(|(name, _)| is_own(name));
+    own.map(|(name, value)| match value {
+        Value::Object(parts) => words_of(parts),
+        value => format!(" {name} {value}"),
+    })
+    .collect()
+}
+
+/// The names and the values of an object and of those in it.
+fn words_of(parts: &Map<String, Value>) -> String {
+    let word = |(name, value): (&String, &Value)| match value {
+        Value::Object(parts) => format!(" {name}{}", words_of(parts)),
+        value => format!(" {name} {value}"),
+    };
+    parts.iter().map(word).collect()
 }
 
 /// Asks the user, in a client with forms, whether to do the proposed action of the model.

@@ -46,10 +46,11 @@ use clap::Args;
 
 #[cfg(feature = "mcp")]
 use crate::options::environment;
-use crate::options::{Author, LedgerOption, RunOption, parse_words};
+use crate::options::{Author, LedgerOption, RunOption};
 #[cfg(feature = "mcp")]
 use crate::output::render::{ColorChoice, set_color};
 use crate::output::{Code, Failure};
+use crate::protocol::parse_words;
 use crate::requests::Role;
 
 #[cfg(feature = "mcp")]

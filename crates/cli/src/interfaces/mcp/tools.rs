@@ -113,8 +113,8 @@ tools! {
     "ledger_answer" Operator AddsOnce AnswerArguments => control::answer:
         "Record a person's decision: ask the user first, and never decide for them.";
     "ledger_control" Operator Replaces ControlArguments => control::control:
-        "Control a run, set a variable or write a note, as `action` says. `budget` raises it; `withdraw` \
-         rejects a request for a new plan.";
+        "Control a run, set a variable or write a note, as `action` says. `withdraw` rejects a request \
+         for a new plan.";
 }
 
 pub(super) fn tools_of(role: Role) -> impl Iterator<Item = &'static LedgerTool> {
@@ -122,7 +122,7 @@ pub(super) fn tools_of(role: Role) -> impl Iterator<Item = &'static LedgerTool> 
 }
 
 /// The arguments of a tool. A member that is null counts as absent. Models send objects and numbers where text is
-/// expected: their JSON is the text.
+/// expected: their JSON is the text. They send text where a number is expected: it counts if it is exactly a number.
 fn arguments_of<A: DeserializeOwned>(
     tool: &str,
     mut arguments: Map<String, Value>,
@@ -130,28 +130,45 @@ fn arguments_of<A: DeserializeOwned>(
     arguments.retain(|_, value| !value.is_null());
     let schema = SCHEMAS.get(tool).cloned().unwrap_or_default();
     let strict = serde_json::from_value(Value::Object(arguments.clone()));
-    strict.or_else(|_| serde_json::from_value(with_texts(&schema, arguments))).map_err(|error| {
+    let arguments = typed(&schema, arguments);
+    let wrong = wrong_number(&schema, &arguments);
+    strict.or_else(|_| serde_json::from_value(Value::Object(arguments))).map_err(|error| {
         // A model corrects its call with the list of what there is.
         let what = error.to_string().replacen("unknown variant", "unknown value", 1);
+        let what = wrong.unwrap_or(what);
         ToolRefusal::arguments(&format!("{what}\nhint: {tool} takes {}", expected(&schema)))
     })
 }
 
-/// The arguments with the JSON of a value where the schema has a text.
-fn with_texts(schema: &Map<String, Value>, arguments: Map<String, Value>) -> Value {
-    let is_text = |name: &str| {
-        let member = schema.get("properties").and_then(|members| members.get(name));
-        member.is_some_and(|it| it.get("type").is_some_and(|it| it == "string"))
-    };
-    let text = |(name, value): (String, Value)| {
-        let value = match value {
-            Value::String(_) => value,
-            value if is_text(&name) => value.to_string().into(),
-            value => value,
+/// The type of an argument in the schema of its tool.
+fn type_of<'a>(schema: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
+    schema.get("properties")?.get(name)?.get("type")?.as_str()
+}
+
+/// The arguments with the JSON of a value where the schema has a text, and with the number of a text where it has a
+/// number.
+fn typed(schema: &Map<String, Value>, arguments: Map<String, Value>) -> Map<String, Value> {
+    let typed = |(name, value): (String, Value)| {
+        let value = match (type_of(schema, &name), value) {
+            (Some("integer"), Value::String(text)) => match text.parse::<u64>() {
+                Ok(number) if number.to_string() == text => number.into(),
+                _ => Value::String(text),
+            },
+            (Some("string"), value) if !value.is_string() => value.to_string().into(),
+            (_, value) => value,
         };
         (name, value)
     };
-    arguments.into_iter().map(text).collect::<Map<_, _>>().into()
+    arguments.into_iter().map(typed).collect()
+}
+
+/// What is wrong with an argument that should be a number.
+fn wrong_number(schema: &Map<String, Value>, arguments: &Map<String, Value>) -> Option<String> {
+    let is_wrong = |(name, value): &(&String, &Value)| {
+        type_of(schema, name) == Some("integer") && !value.is_u64()
+    };
+    let (name, value) = arguments.iter().find(is_wrong)?;
+    Some(format!("{name}: expected a whole number, found {value}"))
 }
 
 /// What a tool takes: the names and types of its arguments, and the words that one can have.

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use plan_ledger::plan::ReplanKind;
 use plan_ledger::{Cost, FailureClass};
 
 use crate::commands::inspect::{OpenDecision, open_decisions};
@@ -13,14 +12,11 @@ use crate::commands::prime::ReadFrom;
 use crate::output::Code;
 use crate::protocol::{Answer, ArtifactEntry, OutcomeWord, ReceiptFile};
 use crate::requests::{
-    AnswerRequest, ClaimRequest, EffectRequest, EffectState, NextStep, ReceiptRequest,
-    ReleaseRequest, RenewRequest, Request, Work,
+    AnswerRequest, ClaimRequest, EffectRequest, NextStep, ReceiptRequest, ReleaseRequest,
+    RenewRequest, Request, Work,
 };
 
-use super::arguments::{
-    ClaimArguments, EffectWord, HeartbeatArguments, ReleaseArguments, ReportArguments, ReportClass,
-    ReportKind, ReportOutcome,
-};
+use super::arguments::{ClaimArguments, HeartbeatArguments, ReleaseArguments, ReportArguments};
 use super::call::{ToolCall, ToolOutcome, ToolRefusal};
 use super::forms::{Form, PersonAnswer};
 use super::key::{key_of, secret_of};
@@ -36,25 +32,20 @@ pub(super) fn claim(call: &ToolCall<'_>, arguments: ClaimArguments) -> ToolOutco
         return Err(ToolRefusal::arguments(&message));
     }
     let key = call.own_key("ledger_claim", arguments.key.as_deref())?;
+    // A repeated call has the same secret.
+    let secret = secret_of(&["claim", &call.server.seed, &key]);
+    let run = call.run(arguments.run);
     let request: Request = ClaimRequest {
-        run: call.run(arguments.run),
+        run: run.clone().into(),
         step: arguments.step,
         worker: arguments.worker.unwrap_or_else(|| call.server.worker.clone()),
-        // A repeated call has the same secret.
-        secret: secret_of(&["claim", &call.server.seed, &key]),
         lease_seconds: arguments.lease_seconds,
         owners: arguments.owners,
-        held: Vec::new(),
-        last: Vec::new(),
         tags: arguments.tags,
-        every_run: false,
         bound_to: call.server.bound_to.clone(),
+        ..ClaimRequest::new(secret)
     }
     .into();
-    let run = match &request {
-        Request::Claim(claim) => claim.run.clone(),
-        _ => None,
-    };
     // Ask before waiting: a decision may make a step ready.
     let mut answer = call.request(request.clone(), &key)?;
     let mut asked = Vec::new();
@@ -120,15 +111,13 @@ fn decision_json(decision: &OpenDecision) -> Value {
 
 pub(super) fn report(call: &ToolCall<'_>, arguments: ReportArguments) -> ToolOutcome {
     let token = arguments.token;
-    let (outcome, class) = match (arguments.outcome, arguments.class) {
-        (ReportOutcome::Failed, class) => {
-            (OutcomeWord::Failed, Some(class.map_or(FailureClass::Unknown, class_of)))
-        }
+    let outcome = arguments.outcome;
+    let class = match (outcome, arguments.class) {
+        (OutcomeWord::Failed, class) => Some(class.unwrap_or(FailureClass::Unknown)),
         (_, Some(_)) => {
             return Err(ToolRefusal::arguments("class: only with the outcome `failed`"));
         }
-        (ReportOutcome::Succeeded, None) => (OutcomeWord::Succeeded, None),
-        (ReportOutcome::ReplanRequested, None) => (OutcomeWord::ReplanRequested, None),
+        (_, None) => None,
     };
     let artifact = |path| ArtifactEntry { path, hash: String::new() };
     let receipt = ReceiptFile {
@@ -136,19 +125,12 @@ pub(super) fn report(call: &ToolCall<'_>, arguments: ReportArguments) -> ToolOut
         class,
         message: arguments.message,
         from: arguments.from,
-        kind: arguments.kind.map(|kind| match kind {
-            ReportKind::Replan => ReplanKind::Replan,
-            ReportKind::NewEvidence => ReplanKind::NewEvidence,
-            ReportKind::ScopeChange => ReplanKind::ScopeChange,
-        }),
-        payload: None,
+        kind: arguments.kind,
         output: arguments.output.map(value_of),
         variables: arguments.variables.into_iter().collect(),
         artifacts: arguments.artifacts.into_iter().map(artifact).collect(),
-        side_effects: Vec::new(),
         cost: Cost { money_micros: arguments.money_micros, tokens: arguments.tokens },
-        disposition: None,
-        retry_after_seconds: None,
+        ..ReceiptFile::default()
     };
     let request = ReceiptRequest {
         token,
@@ -182,10 +164,6 @@ pub(super) fn heartbeat(call: &ToolCall<'_>, arguments: HeartbeatArguments) -> T
     match (effect, effect_state) {
         (None, None) => {}
         (Some(effect), Some(state)) => {
-            let state = match state {
-                EffectWord::Intended => EffectState::Intended,
-                EffectWord::Committed => EffectState::Committed,
-            };
             let request = EffectRequest { token, key: effect, effect: String::new(), state };
             let answer = call.request(request, &key_of(&[&key, "effect"]))?;
             lines.insert("effect".to_owned(), first(&answer));
@@ -214,17 +192,6 @@ fn key_of_request(request: &impl serde::Serialize) -> Result<String, ToolRefusal
     let text = serde_json::to_string(request);
     let text = text.map_err(|error| ToolRefusal::arguments(&error.to_string()))?;
     Ok(key_of(&["content", &text]))
-}
-
-fn class_of(class: ReportClass) -> FailureClass {
-    match class {
-        ReportClass::Transient => FailureClass::Transient,
-        ReportClass::Deterministic => FailureClass::Deterministic,
-        ReportClass::AssumptionBroken => FailureClass::AssumptionBroken,
-        ReportClass::BudgetExhausted => FailureClass::BudgetExhausted,
-        ReportClass::CriterionFailed => FailureClass::CriterionFailed,
-        ReportClass::Unknown => FailureClass::Unknown,
-    }
 }
 
 /// A value that a model wrote as JSON or as text with JSON in it; both are common.

@@ -7,7 +7,7 @@ use clap::Args;
 use crate::options::ledger::LedgerArgs;
 use crate::output::{Code, Failure};
 use crate::protocol::Answer;
-use crate::requests::Request;
+use crate::requests::{BoundTo, Request};
 use crate::server::Client;
 
 #[cfg(feature = "store")]
@@ -57,7 +57,7 @@ impl WorkerLedgerArgs {
 
     /// Whether to print JSON.
     pub(crate) fn is_json(&self) -> bool {
-        self.folder.json
+        self.folder.json.0
     }
 
     /// A client for several requests.
@@ -94,8 +94,8 @@ impl WorkerLedgerArgs {
     }
 
     /// Rejects the option for a process of this machine if other machines are asked: they cannot see it.
-    pub(crate) fn expect_folder_for_pid(&self, pid: Option<u32>) -> Result<(), Failure> {
-        if pid.is_some() && self.is_remote() {
+    pub(crate) fn expect_folder_for_pid(&self, bound_to: &BoundTo) -> Result<(), Failure> {
+        if matches!(bound_to, BoundTo::Process(_)) && self.is_remote() {
             let message = "--pid names a process of this machine, which the servers of --server cannot see\nhint: leave \
                            it out; the step is free again when its lease expires";
             return Err(Failure::Usage(message.to_owned()));

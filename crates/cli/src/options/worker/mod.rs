@@ -11,10 +11,10 @@ use std::path::Path;
 
 use clap::Args;
 
-use plan_ledger::plan::{Route, Token, is_person};
+use plan_ledger::plan::{Route, is_person};
 
 use crate::output::Failure;
-use crate::protocol::{LEASE_HELP, parse_lease};
+use crate::protocol::{OWNER_HELP, TAG_HELP};
 use crate::requests::parse_name;
 use crate::server::{AgentSession, expect_person_for};
 
@@ -41,11 +41,9 @@ fn default_worker() -> String {
 /// The steps that a worker takes.
 #[derive(Debug, Args)]
 pub(crate) struct RouteArgs {
-    /// Only steps of this owner, or without an owner; may be repeated. `human` is a person
-    #[arg(long, value_name = "OWNER", value_parser = parse_name)]
+    #[arg(long, value_name = "OWNER", value_parser = parse_name, help = OWNER_HELP)]
     pub(crate) owner: Vec<String>,
-    /// Only steps with this tag; repeated: with one of them
-    #[arg(long, value_name = "TAG", value_parser = parse_name)]
+    #[arg(long, value_name = "TAG", value_parser = parse_name, help = TAG_HELP)]
     pub(crate) tag: Vec<String>,
 }
 
@@ -59,10 +57,7 @@ impl RouteArgs {
     /// # Errors
     /// `AgentSession`, unless the owner of the ledger allowed the agent to decide.
     pub(crate) fn expect_permitted(&self, dir: &Path) -> Result<(), Failure> {
-        if self.owner.iter().any(|owner| is_person(owner)) {
-            expect_person_for("--owner human", dir, "")?;
-        }
-        Ok(())
+        expect_owners_permitted(&self.owner, dir)
     }
 
     /// The owners and the tags.
@@ -71,22 +66,13 @@ impl RouteArgs {
     }
 }
 
-/// The term of a lease.
-#[derive(Debug, Args)]
-pub(crate) struct LeaseOption {
-    #[arg(long, value_name = "DURATION", value_parser = parse_lease, help = LEASE_HELP)]
-    pub(crate) lease: Option<u32>,
-}
-
-/// The token of an attempt. It names run, step and attempt.
-#[derive(Debug, Args)]
-pub(crate) struct TokenArg {
-    /// The attempt's token, as `claim` printed it
-    #[arg(value_name = "TOKEN", env = "LEDGER_TOKEN", hide_env_values = true)]
-    #[arg(value_parser = parse_token)]
-    pub(crate) token: Token,
-}
-
-pub(crate) fn parse_token(text: &str) -> Result<Token, String> {
-    text.parse()
+/// Rejects the steps of people in an agent session: they are for a person.
+///
+/// # Errors
+/// `AgentSession`, unless the owner of the ledger allowed the agent to decide.
+pub(crate) fn expect_owners_permitted(owners: &[String], dir: &Path) -> Result<(), Failure> {
+    if owners.iter().any(|owner| is_person(owner)) {
+        expect_person_for("--owner human", dir, "")?;
+    }
+    Ok(())
 }

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use clap::Args;
+use clap::builder::{StringValueParser, TypedValueParser as _};
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,49 +15,75 @@ use serde_json::{Value, json};
 use plan_ledger::plan::{NameKind, RETRY_AFTER, ReplanKind};
 use plan_ledger::{Artifact, Cost, Disposition, FailureClass, Json, Outcome, Output, Receipt};
 
+use crate::protocol::amounts::parse_seconds;
+use crate::protocol::words::{FAILURE_CLASSES, parse_words};
+
 /// A worker's report about an attempt.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Args, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReceiptFile {
     /// How the attempt ended.
+    #[arg(skip)]
     pub outcome: OutcomeWord,
     /// The class of a failure; only with the outcome `failed`.
+    #[arg(long = "failed", value_name = "CLASS")]
+    #[arg(value_parser = parse_words::<FailureClass>(FAILURE_CLASSES))]
+    #[arg(help = "The attempt failed, with this class of failure")]
     #[serde(default)]
     pub class: Option<FailureClass>,
     /// The reason for a failure or for a new plan version.
+    #[arg(long, value_name = "TEXT", requires = "class", help = "The reason for the failure")]
     #[serde(default)]
     pub message: Option<String>,
     /// The id of the step from which work should be redone; only with the outcome
     /// `replan_requested`.
+    #[arg(skip)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// Why the plan should change; only with the outcome `replan_requested`.
+    #[arg(skip)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<ReplanKind>,
     /// Details of a failure: any JSON; only with the outcome `failed`.
+    #[arg(skip)]
     #[serde(default)]
     pub payload: Option<Value>,
     /// The output: any JSON.
+    // The command reads what the word names.
+    #[arg(long, value_name = "JSON|@FILE|-", value_parser = StringValueParser::new().map(Value::String))]
+    #[arg(
+        help = "The output: JSON, or else text; @FILE for a file's content, - for standard input"
+    )]
     #[serde(default)]
     pub output: Option<Value>,
     /// The variables to set: any JSON each.
+    #[arg(skip)]
     #[serde(default)]
     pub variables: BTreeMap<String, Value>,
     /// The files that the attempt produced.
+    #[arg(skip)]
     #[serde(default)]
     pub artifacts: Vec<ArtifactEntry>,
     /// The side effects that it committed, by name or key.
+    #[arg(skip)]
     #[serde(default)]
     pub side_effects: Vec<String>,
     /// Its cost.
+    #[arg(skip)]
     #[serde(default)]
     pub cost: Cost,
     /// Whether a failed attempt had its side effects; only with the outcome `failed`.
+    #[arg(skip)]
     #[serde(default)]
     pub disposition: Option<Disposition>,
     /// How long to wait before the next attempt, in seconds; only with the outcome `failed`. It
     /// becomes a member of the payload.
+    #[arg(long = "retry-after", value_name = "DURATION", value_parser = parse_seconds)]
+    #[arg(
+        help = "How long to wait before the next attempt, as after a usage limit: `90s`, `2h`, or seconds"
+    )]
+    #[arg(requires = "class")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_seconds: Option<u64>,
 }

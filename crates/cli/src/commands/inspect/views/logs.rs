@@ -25,7 +25,7 @@ use plan_ledger_views::{
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
-use crate::options::{LedgerOption, RunOption};
+use crate::options::{AsJson, LedgerOption, RunOption};
 use crate::output::{Code, Failure, time_of_day};
 use crate::runner::{claimed_files, scratch_folder};
 
@@ -59,9 +59,8 @@ pub(crate) struct LogsArgs {
     /// Wait for more output, until the run ends
     #[arg(long, short)]
     pub(crate) follow: bool,
-    /// Print JSON Lines, as format/inspect-json.md describes them
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: AsJson,
 }
 
 impl LogsArgs {

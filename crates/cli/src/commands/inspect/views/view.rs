@@ -16,7 +16,7 @@ use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
 #[cfg(feature = "store")]
 use crate::commands::store::store_health;
-use crate::options::LedgerFolder;
+use crate::options::{AsJson, LedgerFolder};
 use crate::output::render::Paint;
 use crate::output::{Code, Failure, print_error, print_message, time_of_day};
 use crate::protocol::{RolledBackLine, error_line_of_view};
@@ -60,9 +60,8 @@ pub(crate) struct StatusArgs {
     /// The run, by name or number (#3); without one: all open runs, or the newest
     #[arg(long, value_name = "RUN", env = "LEDGER_RUN", hide_env_values = true)]
     run: Option<String>,
-    /// Print JSON Lines, as format/inspect-json.md describes them
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: AsJson,
     /// Also show the events since then: a time of day, a date and time, or how long ago (8h)
     #[arg(long, value_name = "TIME", conflicts_with = "at")]
     since: Option<String>,

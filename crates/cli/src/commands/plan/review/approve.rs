@@ -2,57 +2,28 @@
 
 use std::path::Path;
 
-use clap::Args;
-
 use plan_ledger::plan::Review;
 use plan_ledger_views::{approval_of, approve_version};
 
 use crate::commands::inspect::read_state;
-use crate::options::{Author, LedgerArgs, RunArg};
+use crate::options::RequestArgs;
 use crate::output::{Code, Failure, print_message};
 use crate::requests::{ReviewAnswer, ReviewRequest, line_of, run_of};
 use crate::runner::folder_here;
 
 use crate::commands::plan::planned_files::execute_and_note;
 
-const EXAMPLES: &str = "\
-Examples:
-  ledger plan review my-plan                       show the version that waits, and how it differs
-  ledger plan approve my-plan --by ana             make it active
-  ledger plan approve my-plan --by ana --shown 1f3a9c04d2b7   only if it is what was shown
-  ledger plan reject my-plan --by ana --note 'step 3 is too risky'";
-
-/// `ledger plan approve` and `ledger plan reject`.
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct PlanApproveArgs {
-    #[command(flatten)]
-    ledger: LedgerArgs,
-    #[command(flatten)]
-    run: RunArg,
-    #[command(flatten)]
-    author: Author,
-    /// The reason
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    note: String,
-    /// The hash that the review showed, or a prefix of it: if it has changed, the review is
-    /// rejected
-    #[arg(long, value_name = "HASH")]
-    shown: Option<String>,
-}
-
-pub(crate) fn approve(args: &PlanApproveArgs) -> Result<Code, Failure> {
+pub(crate) fn approve(args: &RequestArgs<ReviewRequest>) -> Result<Code, Failure> {
     review(args, Review::Approved)
 }
 
-pub(crate) fn reject(args: &PlanApproveArgs) -> Result<Code, Failure> {
+pub(crate) fn reject(args: &RequestArgs<ReviewRequest>) -> Result<Code, Failure> {
     review(args, Review::Rejected)
 }
 
-fn review(args: &PlanApproveArgs, review: Review) -> Result<Code, Failure> {
-    let PlanApproveArgs { ledger, run, author, note, shown } = args;
-    let (run, by, note, shown) = (run.clone(), author.clone(), note.clone(), shown.clone());
-    let (code, answer) = execute_and_note(ledger, ReviewRequest { run, review, by, note, shown })?;
+fn review(args: &RequestArgs<ReviewRequest>, review: Review) -> Result<Code, Failure> {
+    let RequestArgs { ledger, request } = args;
+    let (code, answer) = execute_and_note(ledger, ReviewRequest { review, ..request.clone() })?;
     if let Some(ReviewAnswer { run, review: Review::Approved, .. }) = line_of(&answer) {
         warn_of_folder(ledger.dir(), &run)?;
     }

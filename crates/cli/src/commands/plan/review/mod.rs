@@ -26,7 +26,7 @@ use crate::protocol::{approval_of, counted, unapproved_commands};
 use crate::requests::{question_about, run_or_only};
 use crate::runner::folder_here;
 
-pub(super) use approve::{PlanApproveArgs, approve, reject};
+pub(super) use approve::{approve, reject};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -70,7 +70,7 @@ fn show_proposal(args: &PlanReviewArgs, run: &Run) -> Result<Code, Failure> {
             }
         }
         let line = ReviewLine { proposal: None, ..ReviewLine::of(run) };
-        print_result(args.ledger.json, &line, &text)?;
+        print_result(args.ledger.json.0, &line, &text)?;
         return Ok(Code::Success);
     };
     let question = question_about(run, number).map(|(_, question)| question);
@@ -106,7 +106,7 @@ fn show_proposal(args: &PlanReviewArgs, run: &Run) -> Result<Code, Failure> {
         commands(args, run, (version.hash, &plan)),
     ];
     let text: Vec<String> = text.into_iter().filter(|text| !text.is_empty()).collect();
-    print_result(args.ledger.json, &line, &text.join("\n"))?;
+    print_result(args.ledger.json.0, &line, &text.join("\n"))?;
     Ok(Code::Waiting)
 }
 

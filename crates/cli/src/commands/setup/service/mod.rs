@@ -25,7 +25,7 @@ use serde::Serialize;
 use plan_ledger::Error;
 
 use crate::commands::resume::{last_runner, own_program};
-use crate::options::{LedgerOption, RunArg};
+use crate::options::{AsJson, LedgerOption, RunArg};
 use crate::output::{Code, Failure, escape_path, print_result};
 use crate::protocol::{private_files, sh_word};
 use crate::server::LastRunner;
@@ -62,9 +62,8 @@ pub(crate) struct ServiceArgs {
     /// Remove the unit
     #[arg(long)]
     remove: bool,
-    /// Print the answer as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: AsJson,
 }
 
 /// The service of a run.
@@ -144,7 +143,7 @@ pub(crate) fn setup_service(args: &ServiceArgs) -> Result<Code, Failure> {
         run: last.run.clone(),
         unit: path,
     };
-    print_result(args.json, &line, &text(&line, args.remove))?;
+    print_result(args.json.0, &line, &text(&line, args.remove))?;
     let is_failed = args.check && !line.is_complete;
     Ok(if is_failed { Code::Failed } else { Code::Success })
 }

@@ -11,7 +11,7 @@ use plan_ledger::internals::store;
 use plan_ledger::log::{LogReader, LoggedRecord};
 use plan_ledger::{Environment, Error, ErrorKind};
 
-use crate::options::{LedgerOption, environment};
+use crate::options::{AsJson, LedgerOption, environment};
 use crate::output::{Code, Failure, print_result};
 use plan_ledger_views::count;
 
@@ -50,9 +50,8 @@ pub(crate) struct RejoinArgs {
     /// Rejoin; without this, only show the records that the store lacks
     #[arg(long)]
     yes: bool,
-    /// Print one line of JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: AsJson,
 }
 
 pub(crate) fn rejoin(args: &RejoinArgs, record_json: RecordJson) -> Result<Code, Failure> {
@@ -62,7 +61,7 @@ pub(crate) fn rejoin(args: &RejoinArgs, record_json: RecordJson) -> Result<Code,
     } else {
         compare(args, &environment)?
     };
-    print_result(args.json, &line, &text(&line))?;
+    print_result(args.json.0, &line, &text(&line))?;
     Ok(Code::Success)
 }
 

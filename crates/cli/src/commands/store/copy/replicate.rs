@@ -14,7 +14,7 @@ use plan_ledger::internals::store::{
 use plan_ledger::log::LogReader;
 use plan_ledger::{Environment, Error, ErrorKind};
 
-use crate::options::{LedgerOption, environment, parse_seconds};
+use crate::options::{AsJson, LedgerOption, environment, parse_seconds};
 use crate::output::{Code, Failure, print_message, print_result};
 use plan_ledger_views::count;
 
@@ -66,9 +66,8 @@ pub(crate) struct ReplicateArgs {
     /// Do not test first whether the store keeps its promises
     #[arg(long)]
     no_probe: bool,
-    /// Print lines of JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: AsJson,
 }
 
 fn parse_interval(text: &str) -> Result<u64, String> {
@@ -217,7 +216,7 @@ impl Copying {
                 let is_whole = check(&mut car, &findings, client.url(), is_last)?;
                 check_at = Instant::now() + if is_whole { CHECK_EVERY } else { RECHECK_EVERY };
                 for line in findings.news(None, &store.url.to_string()) {
-                    print_result(args.json, &line, &line.text())?;
+                    print_result(args.json.0, &line, &line.text())?;
                 }
             }
             let seq = last_seq(&car);
@@ -231,7 +230,7 @@ impl Copying {
                     shipped: seq.saturating_sub(known),
                     url: store.url.to_string(),
                 };
-                print_result(args.json, &line, &text(&line))?;
+                print_result(args.json.0, &line, &text(&line))?;
             }
             (known, is_first) = (seq, false);
             if is_last {

@@ -9,7 +9,7 @@ use plan_ledger::internals::store::{
     self, FolderProgress, ObjectName, Objects, SegmentObject, segment_floor,
 };
 
-use crate::options::{create_parents, environment};
+use crate::options::{AsJson, create_parents, environment};
 use crate::output::{Code, Failure, print_message, print_result, progress_bar};
 use crate::protocol::{counted, ledger_option, quoted};
 
@@ -41,9 +41,8 @@ pub(crate) struct RestoreArgs {
     /// The folder: a new one, an empty one, or a copy of this ledger
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// Print one line of JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: AsJson,
 }
 
 pub(crate) fn restore(args: &RestoreArgs) -> Result<Code, Failure> {
@@ -86,7 +85,7 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<Code, Failure> {
         url: store.url.to_string(),
     };
     let text = text(&line, last.lost_after.is_none());
-    print_result(args.json, &line, &text)?;
+    print_result(args.json.0, &line, &text)?;
     if !missing.is_empty() {
         print_message(&missing_text(&missing, &line.url));
     }

@@ -8,7 +8,7 @@ use clap::Args;
 use plan_ledger::Environment;
 use plan_ledger::internals::store::{CollectPlan, RemovableClass, bound_ledger, remove};
 
-use crate::options::environment;
+use crate::options::{AsJson, environment};
 use crate::output::{Code, Failure, print_result};
 use plan_ledger_views::count;
 
@@ -42,9 +42,8 @@ pub(crate) struct GcArgs {
     /// Delete; without this, only show what would be deleted
     #[arg(long)]
     yes: bool,
-    /// Print one line of JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: AsJson,
 }
 
 pub(crate) fn gc(args: &GcArgs) -> Result<Code, Failure> {
@@ -52,7 +51,7 @@ pub(crate) fn gc(args: &GcArgs) -> Result<Code, Failure> {
     let url = args.store.url()?.to_string();
     let collected = collect(args, &environment);
     let line = collected.map_err(|failure| failure_at_store(failure, &url))?;
-    print_result(args.json, &line, &text(&line))?;
+    print_result(args.json.0, &line, &text(&line))?;
     Ok(Code::Success)
 }
 

@@ -9,7 +9,7 @@ use plan_ledger::internals::store::{RemovableClass, StorePrune, bound_ledger, re
 use plan_ledger::log::LogReader;
 use plan_ledger::{Environment, Error, ErrorKind};
 
-use crate::options::environment;
+use crate::options::{AsJson, environment};
 use crate::output::{Code, Failure, print_result};
 use plan_ledger_views::count;
 
@@ -46,9 +46,8 @@ pub(crate) struct PruneArgs {
     /// Delete; without this, only show what would be deleted
     #[arg(long)]
     yes: bool,
-    /// Print one line of JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: AsJson,
 }
 
 pub(crate) fn prune(args: &PruneArgs) -> Result<Code, Failure> {
@@ -56,7 +55,7 @@ pub(crate) fn prune(args: &PruneArgs) -> Result<Code, Failure> {
     let url = args.store.url()?.to_string();
     let pruned = carry_out(args, &environment);
     let line = pruned.map_err(|failure| failure_at_store(failure, &url))?;
-    print_result(args.json, &line, &text(&line))?;
+    print_result(args.json.0, &line, &text(&line))?;
     Ok(Code::Success)
 }
 
