@@ -256,6 +256,12 @@ impl Running {
 }
 
 impl Ended {
+    /// An answer of another interface, as of a command that succeeded.
+    pub(crate) fn answered(out: String) -> Self {
+        let status = ExitStatus::from_raw(0);
+        Self { args: Vec::new(), status, out, err: String::new() }
+    }
+
     /// Asserts the exit code.
     #[track_caller]
     pub(crate) fn code(self, expected: i32) -> Self {
@@ -325,12 +331,20 @@ pub(crate) fn report_skipped(reason: &str) {
 
 /// Waits until a condition holds.
 #[track_caller]
-pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, holds: impl FnMut() -> bool) {
+    assert!(comes_true(holds), "timed out: {what}");
+}
+
+/// Waits until a condition holds. Returns whether it does; it is no longer waited for after the time limit.
+pub(crate) fn comes_true(mut holds: impl FnMut() -> bool) -> bool {
     let give_up = Instant::now() + TIME_LIMIT;
     while !holds() {
-        assert!(Instant::now() < give_up, "timed out: {what}");
+        if Instant::now() >= give_up {
+            return false;
+        }
         std::thread::sleep(POLL_INTERVAL);
     }
+    true
 }
 
 /// The state of a ledger, read without its lock.

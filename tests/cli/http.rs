@@ -123,6 +123,12 @@ impl Address {
         reply
     }
 
+    /// The body of the response to a request, whatever its status is.
+    #[track_caller]
+    pub(super) fn answer(&self, role: &str, method: &str, path: &str, body: &str) -> String {
+        self.ask(role, &format!("{method} {path}"), &[], body).body
+    }
+
     #[track_caller]
     fn view(&self, path: &str) -> Reply {
         self.ask("viewer", &format!("GET {path}"), &[], "")

@@ -54,7 +54,16 @@ impl Client {
 
     /// A client of that era that can do something.
     fn of_session_with(place: &Place, words: &[&str], capabilities: &Value) -> Self {
-        let mut client = Self::start(place, words);
+        Self::start(place, words).initialized(capabilities)
+    }
+
+    /// A client of that era, of a server in the environment of a host.
+    pub(super) fn of_host(place: &Place, words: &[&str], marks: &[(&str, &str)]) -> Self {
+        Self::start_in(place, words, marks).initialized(&json!({}))
+    }
+
+    fn initialized(self, capabilities: &Value) -> Self {
+        let mut client = self;
         let answer = client.ask(
             "initialize",
             json!({
@@ -120,7 +129,7 @@ impl Client {
         answer["result"].clone()
     }
 
-    fn call_any(&mut self, tool: &str, arguments: &Value) -> Value {
+    pub(super) fn call_any(&mut self, tool: &str, arguments: &Value) -> Value {
         self.ask("tools/call", json!({ "name": tool, "arguments": arguments }))
     }
 

@@ -40,6 +40,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, FromArgMatches as _};
 
 use plan_ledger::Environment;
+use plan_ledger_views::Audience;
 
 use cli::{Cli, CliCommand};
 use commands::store::source::{damage_hint, is_store};
@@ -103,11 +104,13 @@ pub fn main() -> ExitCode {
     };
     // The page of a server is for persons, also if an agent started it.
     let ledger = named_ledger();
-    if let Some(session) = server::AgentSession::of_environment() {
+    let is_server = matches!(cli.command, CliCommand::Serve(_));
+    if server::expect_outside(std::process::id(), &ledger).is_err() {
+        output::write_for(Audience::Worker);
+    } else if let Some(session) = server::AgentSession::of_environment() {
         output::render::disable_pager();
-        let is_server = matches!(cli.command, CliCommand::Serve(_));
         if !is_server && !server::agents_may_decide(&ledger, session.host) {
-            output::write_for_agents();
+            output::write_for(Audience::Agent);
         }
     }
     if let Some(source) = author {

@@ -10,10 +10,12 @@ use plan_ledger::plan::is_person;
 
 use crate::shell::{arguments, command_line, option_words, quoted};
 
-/// The reader who may type a command.
+/// The reader who may type a command. Each one may type what those before it may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Audience {
-    /// Every reader, also an agent.
+    /// Every reader, also a process inside an attempt: the command only reads, or reports about the attempt.
+    Worker,
+    /// An agent: the command controls runs, and decides nothing for a person.
     Agent,
     /// The operator of the machine: the command starts a process that executes approved commands.
     Operator,
@@ -39,15 +41,48 @@ const OF_PERSONS: [&[&str]; 14] = [
     &["plan", "withdraw"],
 ];
 
+/// The options of `ledger resume` with which a person decides: failed steps are retried, or what speaks against a start
+/// is confirmed.
+const OF_RESUME: [&str; 2] = ["--retry-failed", "--yes"];
+
+/// The commands that only read, and those that report about the attempt of their process.
+const OF_WORKERS: [&[&str]; 23] = [
+    &["effect"],
+    &["export"],
+    &["get"],
+    &["help"],
+    &["inspect"],
+    &["logs"],
+    &["next"],
+    &["note"],
+    &["plan", "diff"],
+    &["plan", "lint"],
+    &["plan", "request"],
+    &["plan", "review"],
+    &["plan", "show"],
+    &["prime"],
+    &["questions"],
+    &["receipt"],
+    &["release"],
+    &["renew"],
+    &["report"],
+    &["root"],
+    &["set"],
+    &["status"],
+    &["verify"],
+];
+
 impl Audience {
     /// The audience of the command with these arguments after `ledger`.
     #[must_use]
     pub fn of(arguments: &[&str]) -> Self {
         let decides = OF_PERSONS.iter().any(|verb| arguments.starts_with(verb));
         match arguments.split_first() {
+            _ if arguments.contains(&"--help") => Self::Worker,
             _ if decides || takes_steps_of_person(arguments) => Self::Person,
-            Some((&"resume", rest)) if rest.contains(&"--retry-failed") => Self::Person,
+            Some((&"resume", rest)) if OF_RESUME.iter().any(|it| rest.contains(it)) => Self::Person,
             Some((&"work", rest)) if rest.contains(&"--judge-only") => Self::Operator,
+            _ if OF_WORKERS.iter().any(|verb| arguments.starts_with(verb)) => Self::Worker,
             _ => Self::Agent,
         }
     }
@@ -140,7 +175,7 @@ impl Advice {
         shown().map(line).collect()
     }
 
-    /// Whether a reader may type it: an agent decides for no person and starts no judge.
+    /// Whether a reader may type it: an agent decides for no person and starts no judge, and a worker controls no run.
     #[must_use]
     pub fn is_for(&self, reader: Audience) -> bool {
         self.audience() <= reader
@@ -176,9 +211,21 @@ mod tests {
             (Audience::Person, Audience::Person)
         );
         assert_eq!(of("work r --judge-only --wait"), Audience::Operator);
-        for line in ["resume", "plan review r", "plan propose F --run r", "acceptance", "work r"] {
+        assert_eq!(of("resume r --yes"), Audience::Person);
+        for line in ["resume", "plan propose F --run r", "acceptance", "work r", "claim r", "run r"]
+        {
             assert_eq!(of(line), Audience::Agent, "{line}");
         }
+    }
+
+    #[test]
+    fn commands_that_read_or_report_are_for_workers() {
+        let of = |line: &str| Audience::of(&line.split(' ').collect::<Vec<_>>());
+        for line in ["inspect", "plan review r", "set v 1 --run r", "receipt", "cap --help"] {
+            assert_eq!(of(line), Audience::Worker, "{line}");
+        }
+        let resume = Advice::new("resume", Path::new("x"), &[], "starts a runner");
+        assert!(!resume.is_for(Audience::Worker) && resume.is_for(Audience::Agent));
     }
 
     #[test]

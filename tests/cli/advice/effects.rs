@@ -1,6 +1,7 @@
 //! What the effects mean, in the words of printed commands: each is a check of the states before and after.
 
-use plan_ledger::{Run, RunStatus, State, StepStatus};
+use plan_ledger::plan::ReplanRequest;
+use plan_ledger::{Ending, Run, RunStatus, State, StepState, StepStatus};
 
 use StepStatus::{
     Accepted, Cancelled, Delayed, Dispatched, Failed, Gated, OutcomeUnknown, Ready, Reported,
@@ -24,11 +25,20 @@ pub(super) fn came_true(effect: &str, change: &Change<'_>) -> Option<bool> {
         [Ready, Waiting, Delayed, Dispatched, Reported, Accepted, Gated, Failed, OutcomeUnknown];
     let undone = [Gated, Failed, Reported, OutcomeUnknown, Cancelled];
     Some(match effect {
-        // Attempts in flight end first.
-        "ends the run" | "fails the run" => change.any_run(|before, after| {
-            is_open(before) && (!is_open(after) || after.why_stopping().is_some())
+        // Attempts in flight end first, and no other step is dispatched.
+        "ends the run" => change.any_run(|before, after| {
+            is_open(before) && (!is_open(after) || is_stopping(after)) && change.has_changed()
         }),
-        "dispatches the step" => moved(&[Gated], &[Ready, Waiting, Dispatched, Delayed]),
+        "fails the run" => change.any_run(|before, after| {
+            let has_failed = after.status == RunStatus::Ended(Ending::Failed);
+            is_open(before) && (has_failed || is_stopping(after)) && change.has_changed()
+        }),
+        // Another dependency, or a cap, may hold it; before another attempt, its delay goes on.
+        "dispatches the step" => {
+            moved(&[Gated], &[Ready, Waiting, Dispatched])
+                || change
+                    .any_step_that(&[Gated], |step| step.status == Delayed && step.attempts > 0)
+        }
         "dispatches the step again" | "dispatches the steps again" | "retries what failed" => {
             moved(&undone, &again) && change.has_changed()
         }
@@ -58,11 +68,22 @@ pub(super) fn came_true(effect: &str, change: &Change<'_>) -> Option<bool> {
         | "allows dispatch again" => {
             change.any_run(|before, after| before.pause.is_some() && after.pause.is_none())
         }
-        // A request waits for an earlier one, and for the end of attempts.
+        "raises the budget, without which the run stays paused" => change
+            .any_run(|before, after| before.pause.is_some() && after.limits() != before.limits()),
+        // A request waits for an earlier one. The failure of a step is covered by one that is open.
         "requests a new version of the plan" | "requests a change of scope" => {
-            change.any_run(|_, after| {
-                after.plan_request().is_some() || after.why_stopping().is_some()
-            }) && change.has_changed()
+            change.any_run(|before, after| {
+                let is_new = |it: &ReplanRequest| it.seq > change.before.seq;
+                let is_covered = || {
+                    let open = |run: &Run| run.plan_request().map(|it| it.seq);
+                    open(before).is_some()
+                        && open(before) == open(after)
+                        && after.count(Failed) > before.count(Failed)
+                };
+                after.plan_request().is_some_and(is_new)
+                    || is_covered()
+                    || after.waiting_requests().count() > before.waiting_requests().count()
+            })
         }
         "withdraws the request" => change.any_run(|before, after| {
             let seq = |run: &Run| run.plan_request().map(|it| it.seq);
@@ -105,6 +126,7 @@ pub(super) fn came_true(effect: &str, change: &Change<'_>) -> Option<bool> {
         // A runner may find nothing to do but what waits for people, and says so. The others only show something.
         "starts a runner"
         | "starts the last runner again"
+        | "starts the last runner again, where the ledger is now"
         | "shows what blocks the step"
         | "shows what the step executes"
         | "shows what the version executes"
@@ -127,13 +149,23 @@ impl Change<'_> {
     }
 
     fn any_step(&self, from: &[StepStatus], to: &[StepStatus]) -> bool {
+        self.any_step_that(from, |step| to.contains(&step.status))
+    }
+
+    fn any_step_that(&self, from: &[StepStatus], holds: impl Fn(&StepState) -> bool) -> bool {
         self.any_run(|before, after| {
             let steps = before.numbered_steps();
             steps
                 .filter(|(_, step)| from.contains(&step.status))
-                .any(|(number, _)| after.step(number).is_some_and(|step| to.contains(&step.status)))
+                .any(|(number, _)| after.step(number).is_some_and(&holds))
         })
     }
+}
+
+/// Whether the run ends once its last attempts are decided.
+fn is_stopping(run: &Run) -> bool {
+    let is_open = |status| run.count(status) > 0;
+    run.why_stopping().is_some() && [Dispatched, Reported, OutcomeUnknown].into_iter().any(is_open)
 }
 
 fn is_open(run: &Run) -> bool {

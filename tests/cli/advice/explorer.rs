@@ -7,11 +7,13 @@ use std::path::Path;
 use std::process::Command;
 
 use plan_ledger::{Environment, LedgerView, State};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use serde_json::Value;
 
-use crate::command::{Ended, Place, start, wait_until};
+use crate::command::{Ended, Place, comes_true, start, wait_until};
 
 use super::effects::{Change, came_true};
+use super::interfaces;
 use super::printed::{Printed, filled, printed};
 use super::stories::Situation;
 
@@ -131,6 +133,8 @@ enum End {
     Acted,
     /// It was stopped: it waits, and does nothing before a person or a worker acts.
     Idle,
+    /// It was stopped: it neither ended, nor acted, nor told what it waits for.
+    Silent,
 }
 
 /// What a command met, and left.
@@ -175,7 +179,7 @@ impl<'a> Explorer<'a> {
 
     pub(super) fn explore(&mut self) {
         for line in self.questions() {
-            let printed = Printed { line: format!("ledger {line}"), effect: None };
+            let printed = Printed { line, effect: None };
             self.tasks.push_back(Task { kept: 0, printed, path: Vec::new() });
         }
         while let Some(task) = self.tasks.pop_front() {
@@ -191,16 +195,41 @@ impl<'a> Explorer<'a> {
     fn questions(&self) -> Vec<String> {
         let is_all = self.asked == Asked::All;
         let count = |few: usize| if is_all { usize::MAX } else { few };
-        let mut lines: Vec<String> = FEW_VIEWS.iter().map(|line| (*line).to_owned()).collect();
-        lines.extend(MORE_VIEWS.iter().take(count(0)).map(|line| (*line).to_owned()));
+        let mut lines: Vec<String> =
+            FEW_VIEWS.iter().map(|line| format!("ledger {line}")).collect();
+        lines.extend(MORE_VIEWS.iter().take(count(0)).map(|line| format!("ledger {line}")));
         let targets = self.situation.targets();
         for (run, steps) in targets.iter().take(count(2)) {
-            let of_run = |line: &str| line.replace("RUN", &format!("'{run}'"));
+            let of_run =
+                |line: &str| format!("ledger {}", line.replace("RUN", &format!("'{run}'")));
             lines.extend(OF_RUN.iter().take(count(6)).map(|line| of_run(line)));
             for step in steps.iter().take(if is_all { 3 } else { 1 }) {
                 let of_step = |line: &&str| of_run(line).replace("STEP", &format!("'{step}'"));
                 lines.extend(OF_STEP.iter().take(count(3)).map(of_step));
             }
+        }
+        lines.extend(self.questions_elsewhere(&targets));
+        lines
+    }
+
+    /// What is asked over HTTP and, for an agent, over MCP: about the first run.
+    fn questions_elsewhere(&self, targets: &[(String, Vec<String>)]) -> Vec<String> {
+        // A server is started by a person, and serves the folder.
+        let is_served =
+            self.situation.env.is_empty() && self.situation.place.path(".ledger").is_dir();
+        let Some((run, steps)) = targets.first().filter(|_| is_served) else { return Vec::new() };
+        let Some(step) = steps.first() else { return Vec::new() };
+        let state = self.look().state;
+        let found = state.as_ref().and_then(|state| state.run_named(run));
+        let questions = found.into_iter().flat_map(|run| run.asked_questions());
+        let questions: Vec<_> =
+            questions.map(|(id, question)| (id.0, question.asked.options.clone())).collect();
+        let mut lines = interfaces::questions_of(run, step, &questions);
+        // A decision is refused to an agent, and a person has no MCP.
+        let other = if self.is_agent { "http POST" } else { "mcp" };
+        lines.retain(|line| !line.starts_with(other));
+        if self.asked == Asked::Few {
+            lines.retain(|line| !line.starts_with("http POST"));
         }
         lines
     }
@@ -217,16 +246,23 @@ impl<'a> Explorer<'a> {
     fn visit(&mut self, task: &Task) {
         let Printed { line, effect } = &task.printed;
         let is_printed = !task.path.is_empty();
-        // The text that explains claims to agents names no claim; a claim prints its token.
-        if is_printed && line.contains(" TOKEN") {
-            return;
-        }
-        let filled = if is_printed { filled(line, &self.run) } else { Ok(line.clone()) };
+        self.kept[task.kept].restore(&self.situation.place);
+        // The text that explains claims to agents begins with the claim, whose answer has the token.
+        let token = if is_printed && line.contains(" TOKEN") {
+            let claimed = start(&mut self.command("ledger claim --worker ana --json")).end();
+            // Where nothing can be claimed, the text has no other command.
+            if claimed.status.code() != Some(0) {
+                return;
+            }
+            claimed.token()
+        } else {
+            String::new()
+        };
+        let filled = if is_printed { filled(line, &self.run, &token) } else { Ok(line.clone()) };
         let typed = match filled {
             Ok(typed) => typed,
             Err(what) => return self.fault(task, &what),
         };
-        self.kept[task.kept].restore(&self.situation.place);
         let items = if is_printed { self.items() } else { BTreeSet::new() };
         // The item of the command says to change the plan first.
         if is_printed && line.contains("ledger plan propose") {
@@ -241,11 +277,14 @@ impl<'a> Explorer<'a> {
             let is_accepted = match end {
                 End::Itself => matches!(code, Some(0 | 1 | 3)),
                 End::Waiting | End::Acted => true,
-                End::Idle => false,
+                End::Idle | End::Silent => false,
             };
             let is_of_damage = self.situation.is_damaged && code == Some(4);
             // Time has passed: the situation has ended by itself, and the command is not printed any longer.
-            let has_ended = || has_changed && !self.items().iter().any(|(_, it)| it == line);
+            let has_ended = || {
+                has_changed && !self.items().iter().any(|(_, it)| it == line)
+                    || self.is_view_of_past(task)
+            };
             if !is_accepted && !is_of_damage && has_ended() {
                 return;
             }
@@ -275,7 +314,7 @@ impl<'a> Explorer<'a> {
             self.fault(task, &format!("{ended:?}"));
         }
         // The examples in a help are about no situation.
-        let is_help = line.contains(" --help");
+        let is_help = line.contains(" --help") || line.starts_with("ledger help ");
         let printed = if is_help { BTreeSet::new() } else { printed(&ended) };
         let at = (task.kept, line.clone());
         if has_changed {
@@ -284,6 +323,16 @@ impl<'a> Explorer<'a> {
             self.hints.insert(at, printed.iter().map(|it| it.line.clone()).collect());
         }
         self.follow(task, printed, has_changed);
+    }
+
+    /// Whether a server printed a command that it prints no longer: its clock went on, and it recorded what was due.
+    fn is_view_of_past(&self, task: &Task) -> bool {
+        let Some(view) = task.path.last().filter(|view| view.starts_with("http GET")) else {
+            return false;
+        };
+        self.kept[task.kept].restore(&self.situation.place);
+        let (ended, _) = self.execute(view, &self.look());
+        !printed(&ended).iter().any(|printed| printed.line == task.printed.line)
     }
 
     /// Executes what a command printed, in the situation that it left.
@@ -366,16 +415,20 @@ impl<'a> Explorer<'a> {
 
     /// Executes a command line. One that waits is stopped when it has done something, or says what it waits for.
     fn execute(&self, line: &str, before: &Look) -> (Ended, End) {
+        let marks = self.is_agent.then_some(AGENT.as_slice());
+        if let Some(ended) = interfaces::ask(line, &self.situation.place, marks) {
+            return (ended, End::Itself);
+        }
         let mut running = start(&mut self.command(line));
-        let group = format!("-{}", running.id());
-        let mut end = End::Itself;
-        wait_until(&format!("`{line}` ends, acts, or says that it waits"), || {
+        let group = Pid::from_raw(i32::try_from(running.id()).unwrap()).unwrap();
+        let mut end = End::Silent;
+        comes_true(|| {
             end = if running.is_over() {
-                return true;
+                End::Itself
             } else if running.complained("waiting until ") {
                 End::Waiting
             } else if line.contains(" --wait")
-                && [" stays reported: ", " stays unchecked: "]
+                && [" stays reported: ", " stays unchecked: ", " waits for reports"]
                     .iter()
                     .any(|it| running.complained(it))
             {
@@ -383,15 +436,19 @@ impl<'a> Explorer<'a> {
             } else if line.contains(" --wait") && before.differs(&self.look()) {
                 End::Acted
             } else {
+                end = End::Silent;
                 return false;
             };
             true
         });
         if end != End::Itself {
             // It may have ended meanwhile.
-            let _ = Command::new("kill").args(["-s", "TERM", "--", &group]).output().unwrap();
+            let _ = kill_process_group(group, Signal::TERM);
         }
-        (running.end(), end)
+        let ended = running.end();
+        // A shell that is stopped ends before its command, which writes to the state folder last.
+        wait_until("its processes end", || test_kill_process_group(group).is_err());
+        (ended, end)
     }
 
     fn look(&self) -> Look {

@@ -16,7 +16,7 @@ pub(super) struct Printed {
 }
 
 /// The placeholders in printed commands, and what a reader may write instead. No other word is left for the reader.
-const PLACEHOLDERS: [(&str, &str); 11] = [
+const PLACEHOLDERS: [(&str, &str); 10] = [
     ("CMD", "true"),
     ("DIR", "elsewhere"),
     ("FILE", "plan.yaml"),
@@ -24,7 +24,6 @@ const PLACEHOLDERS: [(&str, &str); 11] = [
     ("NEW", "another"),
     ("PLAN", "plan.yaml"),
     ("STEP", "a"),
-    ("TOKEN", "1-00000000000000000000000000000000"),
     ("VALUE", "1"),
     ("WHO", "ana"),
     ("WHY", "because"),
@@ -131,11 +130,11 @@ const VERBS: [&str; 24] = [
     "work",
 ];
 
-/// The command as a reader types it, who names this run.
+/// The command as a reader types it, who names this run, and has the token of this claim.
 ///
 /// # Errors
 /// A word that the reader has to replace, without being told by what.
-pub(super) fn filled(line: &str, run: &str) -> Result<String, String> {
+pub(super) fn filled(line: &str, run: &str, token: &str) -> Result<String, String> {
     let is_placeholder =
         |word: &str| word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase());
     let fill = |word: &str| {
@@ -144,6 +143,9 @@ pub(super) fn filled(line: &str, run: &str) -> Result<String, String> {
         }
         if word == "RUN" {
             return Ok(run.to_owned());
+        }
+        if word == "TOKEN" {
+            return Ok(token.to_owned());
         }
         if !is_placeholder(word) {
             return Ok(word.to_owned());

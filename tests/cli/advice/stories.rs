@@ -176,7 +176,7 @@ impl Situation {
 }
 
 /// A run of a plan, as far as it comes.
-fn ran(plan: &str) -> Situation {
+pub(super) fn ran(plan: &str) -> Situation {
     ran_with(plan, "true")
 }
 
@@ -188,7 +188,7 @@ fn ran_with(plan: &str, worker: &str) -> Situation {
 }
 
 /// A proposed plan, and then commands.
-fn planned(plan: &str, lines: &[&str]) -> Situation {
+pub(super) fn planned(plan: &str, lines: &[&str]) -> Situation {
     let place = Place::planned(plan);
     for line in lines {
         place.ledger(line).code(0);
@@ -196,7 +196,7 @@ fn planned(plan: &str, lines: &[&str]) -> Situation {
     Situation::of(place)
 }
 
-fn without_ledger(lines: &[&str]) -> Situation {
+pub(super) fn without_ledger(lines: &[&str]) -> Situation {
     let place = Place::new();
     place.write("plan.yaml", "steps: [{id: a, command: 'true'}]");
     for line in lines {
@@ -206,7 +206,7 @@ fn without_ledger(lines: &[&str]) -> Situation {
 }
 
 /// The first step of a plan is claimed, and has this receipt.
-fn claimed(plan: &str, receipt: &str) -> Situation {
+pub(super) fn claimed(plan: &str, receipt: &str) -> Situation {
     let situation = planned(plan, &[]);
     let token = situation.place.ledger("claim plan --step a").code(0).token();
     situation.place.ledger(&format!("receipt {token} {receipt}")).code(0);
@@ -279,13 +279,14 @@ fn review() -> Situation {
     Situation::of(place)
 }
 
-const CHECKED: &str = "steps: [{id: a, acceptance: [command: 'true']}, {id: b, after: [a]}]";
+pub(super) const CHECKED: &str =
+    "steps: [{id: a, acceptance: [command: 'true']}, {id: b, after: [a]}]";
 
 fn unapproved() -> Situation {
     reported(CHECKED)
 }
 
-fn judge_missing() -> Situation {
+pub(super) fn judge_missing() -> Situation {
     let situation = planned(CHECKED, &["plan approve plan --by ana"]);
     let token = situation.place.ledger("claim plan --step a").code(0).token();
     situation.place.ledger(&format!("receipt {token} --output done")).code(0);
@@ -305,7 +306,7 @@ fn two_runs() -> Situation {
     situation
 }
 
-fn fork() -> Situation {
+pub(super) fn fork() -> Situation {
     let situation = failed_steps();
     situation.place.ledger("fork plan --step a --name copy").code(0);
     situation
@@ -378,7 +379,7 @@ pub(crate) fn archived() -> Situation {
 }
 
 /// The reader is a worker; its runner was killed.
-fn inside() -> Situation {
+pub(super) fn inside() -> Situation {
     let place = Place::new();
     place.write("plan.yaml", "steps: [{id: a}, {id: b}]");
     let script = place.write(
@@ -406,7 +407,7 @@ fn inside() -> Situation {
 }
 
 /// The folder of a run that was interrupted, in another place.
-fn elsewhere(is_moved: bool) -> Situation {
+pub(super) fn elsewhere(is_moved: bool) -> Situation {
     let from = killed("steps: [{id: a}, {id: b, after: [a]}]").place;
     let place = Place::new();
     copy(&from.path(""), &place.path(""));

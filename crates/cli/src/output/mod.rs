@@ -24,6 +24,8 @@ mod reporter;
 mod run_json;
 mod run_text;
 
+#[cfg(any(feature = "http", feature = "mcp"))]
+pub(crate) use absent_runner::absent_runners;
 pub(crate) use absent_runner::print_absent_runners;
 pub(crate) use atomic_file::{AtomicFile, expect_absent, output_file};
 pub(crate) use export::{ExportRange, write_export};
@@ -38,9 +40,9 @@ pub(crate) use print::{
 pub(crate) use progress_bar::{LongTask, ProgressUnit, progress_bar};
 
 pub(crate) use plan_ledger_views::{cost_text, phrase};
-#[cfg(feature = "mcp")]
+#[cfg(any(feature = "http", feature = "mcp"))]
 pub(crate) use reader::for_agents;
-pub(crate) use reader::{is_for_agent, is_for_reader, reader, write_for_agents};
+pub(crate) use reader::{is_for_agent, is_for_reader, reader, write_for};
 pub(crate) use render::{
     escape_control, escape_lines, escape_path, is_printable, local_moment, parse_since, time_of_day,
 };

@@ -1,26 +1,28 @@
-//! The reader of a process's output: a person, or an agent.
+//! The reader of a process's output: a person, an agent, or a worker inside its attempt.
 //!
-//! A text for an agent has no command that decides for a person: an agent that follows it would type it.
+//! A text for an agent has no command that decides for a person: an agent that follows it would type it. A text for a
+//! worker has no command that is refused inside an attempt.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
 
 use plan_ledger_views::Audience;
 
-/// Whether all output of this process is for an agent.
-static PROCESS_FOR_AGENTS: AtomicBool = AtomicBool::new(false);
+/// The reader of all output of this process; a person, if it is not set.
+static READER: OnceLock<Audience> = OnceLock::new();
 
 thread_local! {
     static THREAD_FOR_AGENTS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// From now on all output of this process is for an agent.
-pub(crate) fn write_for_agents() {
-    PROCESS_FOR_AGENTS.store(true, Ordering::Relaxed);
+/// All output of this process is for this reader.
+pub(crate) fn write_for(reader: Audience) {
+    // The first one counts: a process has one command line.
+    let _ = READER.set(reader);
 }
 
 /// Makes a text for an agent.
-#[cfg_attr(not(feature = "mcp"), expect(dead_code, reason = "only MCP needs it"))]
+#[cfg(any(feature = "http", feature = "mcp"))]
 pub(crate) fn for_agents<T>(make: impl FnOnce() -> T) -> T {
     let before = THREAD_FOR_AGENTS.replace(true);
     let made = make();
@@ -28,18 +30,18 @@ pub(crate) fn for_agents<T>(make: impl FnOnce() -> T) -> T {
     made
 }
 
-/// Whether the output is for an agent.
+/// Whether the output is for no person.
 pub(crate) fn is_for_agent() -> bool {
-    PROCESS_FOR_AGENTS.load(Ordering::Relaxed) || THREAD_FOR_AGENTS.get()
+    reader() <= Audience::Agent
 }
 
 /// The reader of the output.
 pub(crate) fn reader() -> Audience {
-    if is_for_agent() { Audience::Agent } else { Audience::Person }
+    let of_process = READER.get().copied().unwrap_or(Audience::Person);
+    if THREAD_FOR_AGENTS.get() { of_process.min(Audience::Agent) } else { of_process }
 }
 
-/// Whether the reader of the output may type this command line: an agent decides for no person, and starts no
-/// judge.
+/// Whether the reader of the output may type this command line.
 pub(crate) fn is_for_reader(line: &str) -> bool {
     // A command may be for another folder.
     let line =

@@ -13,7 +13,7 @@ use plan_ledger::{
     Command, ContentHash, Error, Event, Question, QuestionId, Rejection, Run, State, StepNumber,
     StepStatus,
 };
-use plan_ledger_views::raise_by;
+use plan_ledger_views::{raise_by, recorded_text};
 
 use crate::protocol::{Failure, StepName};
 
@@ -276,7 +276,7 @@ impl fmt::Display for AnswerAnswer {
                 let step = StepName { number: StepNumber(number), id: id.clone() };
                 write!(f, "{step}: the step is {status}")
             }
-            _ => write!(f, "run {} is {}", self.run, self.run_status),
+            _ => write!(f, "run {} is {}", self.run, recorded_text(&self.run_status)),
         }?;
         match &self.asked {
             Some(asked) => write!(f, "\n  the question was for {asked}"),

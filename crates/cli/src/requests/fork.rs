@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use plan_ledger::plan::{Limits, NameKind};
 use plan_ledger::{ForkPoint, Run};
 
+use plan_ledger_views::recorded_text;
+
 use crate::protocol::Failure;
 
 use super::answer_line::AnswerLine;
@@ -159,6 +161,7 @@ impl AnswerLine for ForkAnswer {
 impl fmt::Display for ForkAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { run, parent, at_seq, status, .. } = self;
+        let status = recorded_text(status);
         write!(f, "run {run}: forked from run {parent} at record {at_seq}; it is {status}")
     }
 }

@@ -13,6 +13,8 @@ use plan_ledger::{
     Verdict,
 };
 
+use plan_ledger_views::recorded_text;
+
 use crate::protocol::{Failure, StepName};
 
 use super::answer_line::AnswerLine;
@@ -214,7 +216,10 @@ impl fmt::Display for JudgeAnswer {
                 let step = StepName { number: StepNumber(number), id: id.clone() };
                 write!(f, "{step}: {judged}; the step is {status}")
             }
-            _ => write!(f, "the plan: {judged}; run {run} is {run_status}"),
+            _ => {
+                let run_status = recorded_text(run_status);
+                write!(f, "the plan: {judged}; run {run} is {run_status}")
+            }
         }
     }
 }

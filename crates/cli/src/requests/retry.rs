@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use plan_ledger::plan::StepEvent;
 use plan_ledger::{Command, Event, Rejection, State, StepNumber, StepStatus};
 
+use plan_ledger_views::recorded_text;
+
 use crate::protocol::{Failure, StepName};
 
 use super::answer_line::AnswerLine;
@@ -197,6 +199,7 @@ impl fmt::Display for RetryAnswer {
         };
         let names: Vec<String> = numbers.iter().zip(steps).map(name).collect();
         let what = if names.is_empty() { "its own criteria".to_owned() } else { names.join(", ") };
+        let status = recorded_text(status);
         write!(f, "run {run}: {what}: retried; the run is {status}")
     }
 }

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use plan_ledger::plan::{NO, PlanReviewed, QuestionSubject, Review, YES};
 use plan_ledger::{Command, ContentHash, Event, Question, QuestionId, Run, State};
 
+use plan_ledger_views::recorded_text;
+
 use crate::protocol::{Failure, Peer};
 
 use super::answer::Reply;
@@ -171,6 +173,7 @@ impl fmt::Display for ReviewAnswer {
             Review::Approved => "approved",
             Review::Rejected => "rejected",
         };
+        let status = recorded_text(status);
         write!(f, "run {run}: version {version} is {review}; the run is {status}")?;
         let Some(folder) = &self.folder else { return Ok(()) };
         write!(f, "; a judge runs its commands in {folder}")

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use plan_ledger::{Command, State, StepStatus};
 
+use plan_ledger_views::recorded_text;
+
 use crate::protocol::Failure;
 
 use super::answer_line::AnswerLine;
@@ -102,6 +104,7 @@ impl AnswerLine for SkipAnswer {
 impl fmt::Display for SkipAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { step, status, run_status, .. } = self;
+        let run_status = recorded_text(run_status);
         write!(f, "{step}: the step is {status}; the run is {run_status}")
     }
 }

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use plan_ledger::Command;
 
+use plan_ledger_views::recorded_text;
+
 use crate::protocol::Failure;
 
 use super::answer_line::AnswerLine;
@@ -76,6 +78,7 @@ impl AnswerLine for WithdrawAnswer {
 impl fmt::Display for WithdrawAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { run, status } = self;
+        let status = recorded_text(status);
         write!(f, "run {run}: the replan request is withdrawn; the run is {status}")
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use plan_ledger::Ending;
 
 use super::run::{Activity, RunActivity};
-use crate::advice::{Advice, Audience};
+use crate::advice::Advice;
 use crate::json::TimeJson;
 
 /// How a run stands.
@@ -20,22 +20,23 @@ pub struct RunActivityJson {
     for_people: u32,
     /// The most important activity.
     is: ActivityWord,
-    /// The command that starts a runner, where one is missing.
+    /// The command that lets it continue: it starts a runner, or proposes a plan, where one is missing. Null if the
+    /// reader may not type it.
     start: Option<String>,
     /// How it stands, in one sentence.
     pub text: String,
 }
 
 impl RunActivityJson {
-    /// How it stands, for a reader.
+    /// How it stands.
     #[must_use]
-    pub fn of(stands: &RunActivity, reader: Audience) -> Self {
+    pub fn of(stands: &RunActivity) -> Self {
         let RunActivity { activity, others: _, for_people, absence, start } = stands;
         Self {
             absence: absence.clone(),
             for_people: *for_people,
             is: activity.into(),
-            start: Advice::lines(start.as_slice(), reader).pop(),
+            start: start.as_ref().map(Advice::to_string),
             text: stands.to_string(),
         }
     }

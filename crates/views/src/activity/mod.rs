@@ -6,4 +6,4 @@ mod run;
 
 pub use json::{ActivityJson, RunActivityJson};
 pub use progress::RunProgress;
-pub use run::{Activity, RunActivity, recorded_status, start_or_resume};
+pub use run::{Activity, RunActivity, recorded_status, recorded_text, start_or_resume};

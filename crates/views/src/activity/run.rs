@@ -10,9 +10,9 @@ use plan_ledger::internals::ledger::time_text;
 use plan_ledger::plan::{PauseCause, is_person};
 use plan_ledger::{Ending, Run, RunStatus, State, StepNumber, StepStatus, Timestamp};
 
-use crate::advice::Advice;
+use crate::advice::{Advice, Audience};
 use crate::runner::{KnownRunner, RunnerPresence, gone_steps, steps_in_flight};
-use crate::waiting::{WaitingItem, WaitsFor, start_judge, start_runner};
+use crate::waiting::{WaitingItem, WaitsFor, has_plan, start_judge, start_runner};
 use crate::words::{WorkerKind, counted_of, paused_text};
 
 /// One thing that a run does, or waits for.
@@ -84,7 +84,7 @@ pub struct RunActivity {
     pub for_people: u32,
     /// That no runner is at work, or that this place does not show it; `None` if one is, or none is needed.
     pub absence: Option<String>,
-    /// The command that starts a runner, where one is missing.
+    /// The command that lets it continue: it starts a runner, or proposes a plan, where one is missing.
     pub start: Option<Advice>,
 }
 
@@ -111,12 +111,14 @@ impl RunActivity {
                 | Activity::Checking { .. }
                 | Activity::WaitingUntil { .. }
         );
+        // Without a plan, a runner has nothing to do.
+        let lacks_plan = activity == Activity::WaitingForPlan;
         let is_missed =
             is_for_runner || all.contains(&Activity::Stopped) || runner.resume.is_some();
-        let absence = runner.absence().filter(|_| is_open && is_missed);
+        let absence = runner.absence().filter(|_| is_open && is_missed && !lacks_plan);
         // Where only a judge is missing, a runner that an agent starts would check nothing.
         let is_check = matches!(activity, Activity::Checking { .. }) && runner.resume.is_none();
-        let start = absence.is_some().then(|| {
+        let start = (absence.is_some() || lacks_plan).then(|| {
             if is_check {
                 start_judge(&run.name, ledger)
             } else {
@@ -130,6 +132,19 @@ impl RunActivity {
 }
 
 impl RunActivity {
+    /// The same for a reader, who is told nothing to type that the reader may not: what an agent may not start is
+    /// missing until a person starts it.
+    #[must_use]
+    pub fn for_reader(self, reader: Audience) -> Self {
+        let Some(start) = self.start.as_ref().filter(|start| !start.is_for(reader)) else {
+            return self;
+        };
+        let is_for_person = start.audience() > Audience::Agent;
+        let until = if is_for_person { " until a person starts one" } else { "" };
+        let absence = self.absence.map(|absence| format!("{absence}{until}"));
+        Self { absence, start: None, ..self }
+    }
+
     /// The same in an archive, which is only read: nothing is started there.
     #[must_use]
     pub fn in_archive(self) -> Self {
@@ -137,13 +152,19 @@ impl RunActivity {
     }
 }
 
-/// The command that starts the last runner of the run again; where it is not known, a runner.
+/// The command that starts the last runner of the run again; where it is not known, a runner. A run without a plan
+/// needs one first.
 #[must_use]
 pub fn start_or_resume(run: &Run, runner: &KnownRunner<'_>, ledger: &Path) -> Advice {
-    match &runner.resume {
+    match runner.resume.as_ref().filter(|_| has_plan(run)) {
         Some(words) => {
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            Advice::new("resume", ledger, &words, "starts the last runner again")
+            let effect = if words.contains(&"--yes") {
+                "starts the last runner again, where the ledger is now"
+            } else {
+                "starts the last runner again"
+            };
+            Advice::new("resume", ledger, &words, effect)
         }
         None => start_runner(run, ledger),
     }
@@ -158,6 +179,12 @@ pub fn recorded_status(run: &Run) -> &'static str {
         RunStatus::Running => "running",
         RunStatus::Ended(ending) => ending_word(ending),
     }
+}
+
+/// A recorded status in the texts of answers. A run that has not ended is open: nothing may be at work on it.
+#[must_use]
+pub fn recorded_text(status: &str) -> &str {
+    if status == "running" { "open" } else { status }
 }
 
 fn ending_word(ending: Ending) -> &'static str {

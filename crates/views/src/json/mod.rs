@@ -20,7 +20,7 @@ pub use reason::StepReasonsJson;
 pub use replan::ReplanRequestJson;
 pub use run_status::{RunStatusJson, status_word};
 pub use stale_files::StaleFilesJson;
-pub use state::{QuestionLine, StepStateLine};
+pub use state::{OpenQuestionJson, QuestionLine, StepStateLine};
 pub use time::TimeJson;
 pub(crate) use time::time_json;
 pub use value::AnyJson;

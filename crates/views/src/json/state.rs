@@ -75,10 +75,27 @@ impl<'a> StepStateLine<'a> {
     }
 }
 
-/// An open question.
+/// An open question: a line of its own.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct QuestionLine {
+    #[serde(flatten)]
+    question: OpenQuestionJson,
+}
+
+impl QuestionLine {
+    /// The open questions of a run.
+    #[must_use]
+    pub fn of_run(run: &Run) -> Vec<Self> {
+        let questions = OpenQuestionJson::of_run(run).into_iter();
+        questions.map(|question| Self { question }).collect()
+    }
+}
+
+/// An open question, in a line about more.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct OpenQuestionJson {
     /// The text of the question.
     asked: QuestionBody,
     /// Its number.
@@ -91,7 +108,7 @@ pub struct QuestionLine {
     time: TimeJson,
 }
 
-impl QuestionLine {
+impl OpenQuestionJson {
     /// The open questions of a run.
     #[must_use]
     pub fn of_run(run: &Run) -> Vec<Self> {

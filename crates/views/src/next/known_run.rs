@@ -50,6 +50,7 @@ impl KnownRun<'_> {
     pub fn activity(&self) -> RunActivity {
         let of = (self.state, self.run);
         let stands = RunActivity::of(of, &self.runner, self.waiting.as_deref(), self.ledger);
+        let stands = stands.for_reader(self.reader);
         if self.is_archive { stands.in_archive() } else { stands }
     }
 
@@ -59,10 +60,10 @@ impl KnownRun<'_> {
         RunProgress::of(self.run, stands, self.now)
     }
 
-    /// Whether the reader is an agent.
+    /// Whether the reader is no person: an agent, or a worker inside its attempt.
     #[must_use]
     pub fn is_for_agent(&self) -> bool {
-        self.reader == Audience::Agent
+        self.reader <= Audience::Agent
     }
 
     /// The heading over what only a person can do.

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::barriers::{BarrierLine, Barriers};
 use super::execution_state::remaining_text;
-use crate::json::{FlightJson, QuestionLine, ReplanRequestJson, RunStatusJson, TimeJson};
+use crate::json::{FlightJson, OpenQuestionJson, ReplanRequestJson, RunStatusJson, TimeJson};
 use crate::layout::{Document, Paint, Table};
 use crate::words::{
     cost_text, counted, moment, paused_text, progress_text, question_subject_text, span,
@@ -46,7 +46,7 @@ pub struct OperatorViewLine<'a> {
     /// Why it is paused; null if it is not.
     pause: Option<&'a PauseCause>,
     /// The open questions.
-    questions: Vec<QuestionLine>,
+    questions: Vec<OpenQuestionJson>,
     /// The rest of the budget.
     remaining: Remaining,
     /// The open request for another plan.
@@ -102,7 +102,7 @@ impl<'a> OperatorViewLine<'a> {
             next: run.ready().take(NEXT_MAX).map(|(_, number)| number).collect(),
             outcome_unknown: flights(run, StepStatus::OutcomeUnknown),
             pause: run.pause.as_ref(),
-            questions: QuestionLine::of_run(run),
+            questions: OpenQuestionJson::of_run(run),
             remaining: run.remaining(now),
             request: run.plan_request().map(ReplanRequestJson::from),
             run: run.id,

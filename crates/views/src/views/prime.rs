@@ -39,9 +39,12 @@ const LINE_WIDTH_MAX: usize = 160;
 pub struct PrimeLine {
     /// How the run stands; null without one.
     pub activity: Option<RunActivityJson>,
-    /// The command that starts a runner, where one is missing.
+    /// The command that lets it continue, where a runner or a plan is missing.
     #[serde(skip)]
     pub start: Option<Advice>,
+    /// Whether the reader works inside an attempt, and claims nothing.
+    #[serde(skip)]
+    pub is_for_worker: bool,
     /// The active runs, if there are several and none was named.
     pub active_runs: Vec<String>,
     /// Whether other runs are active, too, so that a command has to name the run.
@@ -211,7 +214,7 @@ impl PrimeLine {
         let flights = || steps_in_flight(state, run);
         let wait = |wait| WaitingJson { text: wait_text(wait, run, now) };
         Self {
-            activity: Some(RunActivityJson::of(&stands, Audience::Agent)),
+            activity: Some(RunActivityJson::of(&stands)),
             budget_left: budget_left(run, now),
             claimed: flights()
                 .filter_map(|(number, step)| ClaimedStepJson::of(run, (number, step), &gone))
@@ -229,6 +232,7 @@ impl PrimeLine {
             ready_count: free.len(),
             run: Some(run.name.clone()),
             start: stands.start,
+            is_for_worker: known.reader == Audience::Worker,
             status: Some(recorded_status(run).to_owned()),
             steps: progress.steps,
             continues: progress.continues,
@@ -345,6 +349,11 @@ const HOW_TO_WORK: &str = "\
 How to work: claim a step (tool `ledger_claim`, or `ledger claim --worker NAME --json`), do it, then
 report it (`ledger_report`, or `ledger receipt TOKEN`). A step is done when the ledger accepts it, not
 when it is reported. Release a claim that you do not finish (`ledger_release`, or `ledger release TOKEN`).
+";
+
+/// The same for a worker: the runner or the loop that claimed its step records the result.
+const HOW_TO_REPORT: &str = "\
+This process works on a step. Do it and nothing else: claim and start nothing.
 ";
 
 /// The instruction to an agent about a ledger that lacks records.
@@ -486,6 +495,10 @@ fn end(line: &PrimeLine) -> String {
     if line.budget_left != Limits::default() {
         end.extend(["Budget left: ", &limits_text(line.budget_left), "\n"]);
     }
+    if line.is_for_worker {
+        end.push_str(HOW_TO_REPORT);
+        return end;
+    }
     let has_work = line.status.as_ref().is_some_and(|status| status == "running");
     if has_work || !line.active_runs.is_empty() {
         let is_only = line.active_runs.is_empty() && !line.is_one_of_several;
@@ -537,7 +550,7 @@ mod tests {
             start: None,
         };
         PrimeLine {
-            activity: Some(RunActivityJson::of(&stands, Audience::Agent)),
+            activity: Some(RunActivityJson::of(&stands)),
             changes: many(5).map(change).collect(),
             claimed: claimed.collect(),
             claimed_count: 40,

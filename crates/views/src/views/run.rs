@@ -88,14 +88,14 @@ pub struct RunLine<'a> {
 impl<'a> RunLine<'a> {
     /// The line of a run, with its next actions.
     fn of(known: &KnownRun<'a>, actions: &[NextAction]) -> Self {
-        let KnownRun { state, run, reader, .. } = *known;
+        let KnownRun { state, run, .. } = *known;
         let flights = steps_in_flight(state, run).filter_map(|(number, step)| {
             Some(FlightJson::of(run, number, step.attempts, step.attempt()?))
         });
         let names = |status| run.steps_in(status).map(|number| StepNameJson::of(run, number));
         Self {
             barriers: Barriers::of(run).lines,
-            activity: RunActivityJson::of(&known.activity(), reader),
+            activity: RunActivityJson::of(&known.activity()),
             budget: BudgetJson::of(run),
             cost: run.spent(),
             counts: COUNTED.into_iter().map(|status| (status, run.count(status))).collect(),

@@ -10,7 +10,6 @@ use serde::Serialize;
 
 use super::heading::activity_paint;
 use crate::activity::{RunActivity, RunActivityJson};
-use crate::advice::Audience;
 use crate::json::{RunStatusJson, TimeJson};
 use crate::layout::{Document, Paint, Table};
 use crate::words::{cost_text, run_status_text, span};
@@ -66,7 +65,7 @@ impl RunRowLine {
         let painted = stands.map(|stands| (activity_paint(stands), stands.activity.to_string()));
         Self {
             accepted,
-            activity: stands.map(|stands| RunActivityJson::of(stands, Audience::Agent)),
+            activity: stands.map(RunActivityJson::of),
             attempts,
             ended: ended.map(|(_, time)| time.into()),
             ended_seq: ended.map(|(seq, _)| seq),

@@ -184,7 +184,7 @@ impl<'a> StatusView<'a> {
         });
         UserViewLine {
             actions: self.actions.iter().map(NextActionJson::from).collect(),
-            activity: RunActivityJson::of(stands, known.reader),
+            activity: RunActivityJson::of(stands),
             checks: &at_work.checks,
             dead_claims: dead.collect(),
             continues: *continues,

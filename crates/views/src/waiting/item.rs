@@ -98,6 +98,8 @@ pub enum WaitingItem {
     Paused {
         /// Why it is paused.
         cause: PauseCause,
+        /// The part of its budget that is used up, if that is not the cause: it is raised first.
+        used_up: Option<BudgetPart>,
     },
     /// A new version of the plan.
     Replan {

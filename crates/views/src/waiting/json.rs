@@ -162,7 +162,7 @@ impl From<&WaitingItem> for PendingJson {
                 step: step.map(|step| step.id),
             },
             WaitingItem::Review { version, hash } => Self::Review { hash, version },
-            WaitingItem::Paused { cause } => Self::Paused { cause },
+            WaitingItem::Paused { cause, .. } => Self::Paused { cause },
             WaitingItem::Replan { trigger, from, reason, .. } => Self::Replan {
                 number: number_of(from.as_ref()),
                 reason,

@@ -5,10 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use plan_ledger::plan::{Attempt, PauseCause, QuestionSubject, Route, is_person};
+use plan_ledger::plan::{Attempt, BudgetPart, PauseCause, QuestionSubject, Route, is_person};
 use plan_ledger::{
     AttemptToken, Outcome, Question, QuestionId, ReplanTrigger, Ruling, Run, StepNumber, StepState,
-    StepStatus,
+    StepStatus, Timestamp,
 };
 
 use super::item::WaitingItem;
@@ -16,15 +16,18 @@ use crate::approval::{commands_of_active, is_unapproved};
 use crate::criteria::{may_hold, open_criteria, open_plan_criteria, open_steps};
 use crate::words::StepName;
 
-/// Every item that a run waits for, including work to dispatch. The route is that of the available
+/// Every item that a run waits for at a time, including work to dispatch. The route is that of the available
 /// workers.
 #[must_use]
-pub fn waiting_items(run: &Run, route: &Route) -> Vec<WaitingItem> {
+pub fn waiting_items(run: &Run, route: &Route, now: Timestamp) -> Vec<WaitingItem> {
     let mut items: Vec<WaitingItem> = questions(run).chain(reviews(run)).collect();
     // The question about an exhausted budget names the ways out of the pause that it caused.
     let is_asked = items.iter().any(WaitingItem::is_about_budget);
     let pause = run.pause.clone().filter(|cause| !(is_asked && is_of_budget(cause)));
-    items.extend(pause.map(|cause| WaitingItem::Paused { cause }));
+    items.extend(pause.map(|cause| {
+        let used_up = if is_of_budget(&cause) { None } else { used_up(run, now) };
+        WaitingItem::Paused { cause, used_up }
+    }));
     // The version that waits for approval answers it.
     let request = run.plan_request().filter(|_| run.newest_proposal().is_none());
     items.extend(request.map(|request| {
@@ -98,6 +101,18 @@ fn is_of_budget(cause: &PauseCause) -> bool {
     matches!(cause, PauseCause::RunBudget { .. } | PauseCause::LedgerBudget { .. })
 }
 
+/// The part of the budget of a run that is used up: while one is, the run cannot be unpaused.
+fn used_up(run: &Run, now: Timestamp) -> Option<BudgetPart> {
+    let left = run.remaining(now);
+    let parts = [
+        (left.wall_seconds, BudgetPart::Wall),
+        (left.money_micros, BudgetPart::Money),
+        (left.tokens, BudgetPart::Tokens),
+        (left.attempts, BudgetPart::Attempts),
+    ];
+    parts.into_iter().find_map(|(left, part)| (left == Some(0)).then_some(part))
+}
+
 /// The item of an open question.
 fn question_item(run: &Run, id: QuestionId, question: &Question) -> WaitingItem {
     let asked = question.asked.clone();
@@ -144,7 +159,9 @@ fn plan_criteria(run: &Run) -> Vec<WaitingItem> {
 fn reported(run: &Run, number: StepNumber) -> Vec<WaitingItem> {
     let step = StepName::of(run, number);
     let attempt = run.step(number).and_then(|step| step.attempt());
-    match attempt.filter(|attempt| !may_hold(attempt)) {
+    // Outputs may be missing although the worker succeeded.
+    let missing = run.failure_of(number).map(|(_, message)| message.to_string());
+    match attempt.filter(|attempt| !may_hold(attempt) || missing.is_some()) {
         None => {
             let (texts, checks) = open_criteria(run, number);
             let is_checked = !checks.is_empty();
@@ -156,7 +173,11 @@ fn reported(run: &Run, number: StepNumber) -> Vec<WaitingItem> {
         }
         Some(attempt) => {
             let decisions = run.possible_decisions(number, attempt.dispatched);
-            vec![WaitingItem::Decision { step, message: failure(attempt), decisions }]
+            let message = match failure(attempt) {
+                message if message.is_empty() => missing.unwrap_or_default(),
+                message => message,
+            };
+            vec![WaitingItem::Decision { step, message, decisions }]
         }
     }
 }

@@ -13,6 +13,7 @@ pub use item::{WaitingItem, WaitsFor};
 pub use json::PendingJson;
 pub use list::{plan_file, rejected_text, waiting_items};
 pub use resolve::{
-    approve_version, perform, resolve_outcome, show_step, start_judge, start_runner,
+    approve_version, has_plan, perform, resolve_outcome, show_step, start_another, start_judge,
+    start_runner,
 };
 pub(crate) use resolve::{retry_or_skip, skip};

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use plan_ledger::plan::{
-    BudgetPart, Decision, PauseCause, QuestionBody, QuestionSubject, RAISE, VALUE, is_person,
+    BudgetPart, Decision, PauseCause, PlanVersion, QuestionBody, QuestionSubject, RAISE, VALUE,
+    is_person,
 };
 use plan_ledger::{ContentHash, Run};
 
@@ -34,7 +35,12 @@ impl WaitingItem {
             Self::Review { hash, .. } | Self::Commands { hash, .. } => {
                 vec![review(run, ledger), approve_version(run, ledger, *hash)]
             }
-            Self::Paused { cause } => vec![unpause(cause, run, ledger)],
+            Self::Paused { used_up: Some(part), .. } => {
+                let words = [&[run], raise_by(*part).as_slice()].concat();
+                let effect = "raises the budget, without which the run stays paused";
+                vec![Advice::new("budget raise", ledger, &words, effect)]
+            }
+            Self::Paused { cause, used_up: None } => vec![unpause(cause, run, ledger)],
             Self::Replan { .. } => self.resolve_request(run, ledger),
             Self::Decision { step, decisions, .. } => decide_failure(step, decisions, run, ledger),
             Self::Verdicts { step, .. } => {
@@ -73,13 +79,20 @@ impl WaitingItem {
         if let Some(step) = from.as_ref().filter(|_| *is_failed) {
             commands.extend(retry_or_skip(step, run, ledger));
         }
-        commands.push(if limit.is_some() {
+        // Where a value is missing, the same file does not help.
+        if limit.is_some() {
             let words = [run, "--kind", "scope-change", "--reason", "WHY"];
-            Advice::new("plan request", ledger, &words, "requests a change of scope")
-        } else {
+            commands.push(Advice::new(
+                "plan request",
+                ledger,
+                &words,
+                "requests a change of scope",
+            ));
+        } else if unset.is_empty() {
             let words = [file, "--run", run];
-            Advice::new("plan propose", ledger, &words, "proposes a new version of the plan")
-        });
+            let effect = "proposes a new version of the plan";
+            commands.push(Advice::new("plan propose", ledger, &words, effect));
+        }
         let words = [run, "--reason", "WHY"];
         commands.push(Advice::new("plan withdraw", ledger, &words, "withdraws the request"));
         commands
@@ -119,21 +132,44 @@ pub fn start_judge(run: &str, ledger: &Path) -> Advice {
     Advice::new("work", ledger, &words, "checks reported steps")
 }
 
+/// The version of its plan that a runner of the run works on: the active one, or the one that waits for approval.
+fn next_version(run: &Run) -> Option<&PlanVersion> {
+    run.active_version().or_else(|| run.newest_proposal().map(|(_, version)| version))
+}
+
+/// Whether a runner of the run has a plan. Without one, a new plan is needed first: the last one was rejected.
+#[must_use]
+pub fn has_plan(run: &Run) -> bool {
+    next_version(run).is_some()
+}
+
 /// The command that starts a runner of a run whose last runner is not known: with the plan in the ledger, and with a
 /// worker if a step needs one. A run without a plan needs one first.
 #[must_use]
 pub fn start_runner(run: &Run, ledger: &Path) -> Advice {
-    let proposal = || run.newest_proposal().map(|(_, version)| version);
-    let Some(version) = run.active_version().or_else(proposal) else {
+    let Some(version) = next_version(run) else {
         let words = [&plan_file(run), "--run", &run.name];
         return Advice::new("plan propose", ledger, &words, "proposes a plan");
     };
-    let plan = version.plan.decode();
-    let needs_worker = plan.steps.iter().any(|step| {
-        let owner = plan.owner_of(step);
-        plan.with_defaults(step).command.is_none() && !owner.is_some_and(is_person)
+    with_worker(Advice::new("run", ledger, &[&run.name], "starts a runner"), Some(version))
+}
+
+/// The command that starts another run of the plan of a run that is over.
+#[must_use]
+pub fn start_another(run: &Run, ledger: &Path) -> Advice {
+    let words = [&plan_file(run), "--run", "NEW"];
+    with_worker(Advice::new("run", ledger, &words, "starts another run"), next_version(run))
+}
+
+/// The command of a runner, with a worker if a step of the plan needs one.
+fn with_worker(start: Advice, version: Option<&PlanVersion>) -> Advice {
+    let needs_worker = version.is_some_and(|version| {
+        let plan = version.plan.decode();
+        plan.steps.iter().any(|step| {
+            let owner = plan.owner_of(step);
+            plan.with_defaults(step).command.is_none() && !owner.is_some_and(is_person)
+        })
     });
-    let start = Advice::new("run", ledger, &[&run.name], "starts a runner");
     if needs_worker { start.with_option("--worker", "CMD") } else { start }
 }
 

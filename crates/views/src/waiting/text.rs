@@ -19,7 +19,16 @@ impl fmt::Display for WaitingItem {
             Self::Review { version, hash } => {
                 write!(f, "version {version} of the plan ({}) waits for approval", hash.short())
             }
-            Self::Paused { cause } => write!(f, "the run is {}", paused_text(cause)),
+            Self::Paused { cause, used_up } => {
+                write!(f, "the run is {}", paused_text(cause))?;
+                match used_up {
+                    Some(part) => {
+                        let part = part.adjective();
+                        write!(f, ", and its {part} budget is exhausted: raise the budget first")
+                    }
+                    None => Ok(()),
+                }
+            }
             Self::Replan { trigger, from, limit, reason, unset, .. } => {
                 let text = replan(trigger, from.as_ref(), reason, *limit);
                 match unset.as_slice() {

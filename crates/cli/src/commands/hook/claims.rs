@@ -269,7 +269,7 @@ fn claim_of(
 
 /// A reported step: its criteria without a verdict.
 fn unverified(ledger: &Path, run: &Run, number: StepNumber) -> ClaimState {
-    let open = waiting_items(run, &Route::default()).into_iter().flat_map(|item| match item {
+    let open = waiting_items(run, &Route::default(), 0).into_iter().flat_map(|item| match item {
         WaitingItem::Verdicts { step, criteria } | WaitingItem::Checks { step, criteria }
             if step.number == number =>
         {

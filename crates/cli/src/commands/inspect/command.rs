@@ -86,8 +86,9 @@ pub(crate) fn inspect(
 ) -> Result<Code, Failure> {
     let dir = args.folder.dir()?;
     if args.view.is_none() && !dir.exists() && !is_store(&dir) {
-        expect_no_view(&dir)?;
+        // A run may have almost the name of a view.
         expect_no_run(&dir, environment)?;
+        expect_no_view(&dir, environment)?;
         if args.folder.is_argument() {
             expect_no_word(&dir, environment)?;
         }
@@ -160,7 +161,7 @@ fn parsed<'a, A: Args>(words: impl Iterator<Item = &'a String>) -> Result<A, Fai
 }
 
 /// Rejects a folder that does not exist and has almost the name of a view: a typing error.
-fn expect_no_view(dir: &Path) -> Result<(), Failure> {
+fn expect_no_view(dir: &Path, environment: &Environment) -> Result<(), Failure> {
     let inspect = InspectArgs::augment_args(clap::Command::new("inspect"));
     let replaced = dir.to_str().and_then(|word| help::replaced(&["inspect".into(), word.into()]));
     if let Some(message) = replaced {
@@ -169,9 +170,29 @@ fn expect_no_view(dir: &Path) -> Result<(), Failure> {
     let Some(view) = dir.to_str().and_then(|word| help::closest_view(&inspect, word)) else {
         return Ok(());
     };
+    let words = inspect.find_subcommand(view).map(|view| required_words(view, environment));
     let dir = escape_path(dir);
-    let message = format!("no ledger at {dir}\nhint: did you mean `ledger inspect {view}`?");
+    let message = format!(
+        "no ledger at {dir}\nhint: did you mean `ledger inspect {view}{}`?",
+        words.unwrap_or_default()
+    );
     Err(Failure::Usage(message))
+}
+
+/// The words that a view needs: its required arguments, and the run if several are active.
+fn required_words(view: &clap::Command, environment: &Environment) -> String {
+    let open = || {
+        let view = LedgerView::open(&default_ledger(), environment)?;
+        view.fold_recent().map(|fold| fold.state.runs.open().count())
+    };
+    let needs_run = open().is_ok_and(|open| open > 1);
+    let positionals = view.get_positionals().filter(|argument| {
+        argument.is_required_set() || needs_run && argument.get_id() == "run_name"
+    });
+    positionals
+        .flat_map(|argument| argument.get_value_names().unwrap_or_default())
+        .map(|name| format!(" {name}"))
+        .collect()
 }
 
 /// Rejects a folder that does not exist and has the name of a run of the default ledger.
@@ -197,7 +218,9 @@ fn expect_no_word(dir: &Path, environment: &Environment) -> Result<(), Failure> 
     let Some(word) = dir.to_str().filter(is_word) else { return Ok(()) };
     let Ok(fold) = LedgerView::open(&default, environment).and_then(|view| view.fold_recent())
     else {
-        return Ok(());
+        let Err(error) = LedgerView::open(dir, environment) else { return Ok(()) };
+        let hint = "name an existing ledger (--ledger DIR or LEDGER_DIR); `ledger inspect --help` lists the views";
+        return Err(Failure::Ledger(error.with_hint(hint)));
     };
     let steps = fold.state.runs.values().filter_map(|run| {
         let near = closest_name(word, run.steps.iter().map(StepState::id));
@@ -237,6 +260,9 @@ pub(crate) fn status(
 ) -> Result<Code, Failure> {
     let dir = args.folder.dir()?;
     expect_no_run(&dir, environment)?;
+    if args.folder.is_argument() && !dir.exists() && !is_store(&dir) {
+        expect_no_word(&dir, environment)?;
+    }
     let print = |out: &mut dyn Write| {
         with_output(&dir, args.json.into(), environment, out, |context, out| {
             views::view::status(args, context, out)

@@ -12,6 +12,7 @@ use plan_ledger_views::{
 
 use crate::commands::inspect::health::Health;
 use crate::commands::inspect::health::overtaken::beside_prune;
+use crate::output::reader;
 use crate::protocol::{Failure, unchecked_text};
 use crate::requests::{default_run, run_of};
 use crate::server::{Surroundings, rollback_text};
@@ -133,7 +134,7 @@ fn active_runs(state: &State) -> Vec<String> {
 fn prime_of_run(line: PrimeLine, from: &ReadFrom<'_>, run: &Run) -> PrimeLine {
     let around = Surroundings::now(from.dir, from.view.log(), from.state(), from.now);
     let of = (from.state(), run);
-    let known = around.known(of, from.now, line.damage.is_some(), Audience::Agent);
+    let known = around.known(of, from.now, line.damage.is_some(), reader().min(Audience::Agent));
     let listed = PrimeLine::listed_steps(&known).into_iter();
     let answers = listed.filter_map(|number| from.answer(run, number)).collect();
     let unchecked = run.reported_steps();

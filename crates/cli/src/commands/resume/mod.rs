@@ -1,6 +1,5 @@
 //! `ledger resume`: starts the last runner of a run again.
 
-mod place;
 mod service_start;
 
 use std::io::{self, BufRead as _, IsTerminal as _};
@@ -10,23 +9,24 @@ use std::process::Command;
 
 use clap::Args;
 
-use plan_ledger::{Ending, Error, ErrorKind, LedgerView, Run, RunStatus, State, StepStatus};
-use plan_ledger_views::start_runner;
+use plan_ledger::{Ending, Error, ErrorKind, LedgerView, RunStatus, State, StepStatus};
+use plan_ledger_views::{has_plan, rejected_text, start_another, start_runner};
 
 use crate::commands::inspect::health::lost_text;
 use crate::commands::inspect::newest_state;
 use crate::options::{AsJson, LedgerOption, RunArg, environment};
 use crate::output::{
-    Code, Failure, escape_control, escape_path, is_quiet, print_message, print_text, quoted,
-    shell_command,
+    Code, Failure, escape_control, escape_lines, escape_path, is_quiet, print_message, print_text,
+    quoted, shell_command,
 };
 use crate::protocol::OWN_LEDGER;
 use crate::requests::run_of;
 use crate::runner::runner_waits;
-use crate::server::{AgentSession, expect_person_for, is_rollback_accepted};
-use crate::server::{LastRunner, LastRunners, RunnerStatus, ledger_id};
+use crate::server::{
+    AgentSession, LastRunner, LastRunners, ResumePlace, RunnerStatus, expect_outside,
+    expect_person_for, is_rollback_accepted, ledger_id,
+};
 
-use place::ResumePlace;
 use service_start::{RunProgress, admit, only_waited};
 
 pub(crate) use service_start::ServiceStarts;
@@ -77,6 +77,7 @@ pub(crate) struct ResumeArgs {
 
 pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
     let dir = &args.place.dir;
+    expect_outside(std::process::id(), dir)?;
     let view = LedgerView::open(dir, &environment())?;
     let (state, unread) = newest_state(dir, &environment())?;
     let status = RunnerStatus::of(dir, view.log());
@@ -102,6 +103,7 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
             &found?
         }
     };
+    expect_plan(&state, last, dir)?;
     let found = dir.canonicalize().unwrap_or_default();
     let place = ResumePlace::of(last, &id, &found)?;
     let words = words(last, &place, &found, args)?;
@@ -205,6 +207,18 @@ pub(crate) fn last_runner(place: &LedgerOption, run: Option<&str>) -> Result<Las
     find_last(&place.dir, (&id, &state), run)
 }
 
+/// Rejects a run without a plan: its runner would only state that the last one was rejected.
+fn expect_plan(state: &State, last: &LastRunner, dir: &Path) -> Result<(), Failure> {
+    let Some(run) = state.run_named(&last.run).filter(|run| !has_plan(run)) else { return Ok(()) };
+    let why = rejected_text(run).unwrap_or_else(|| "no version of the plan was approved".into());
+    let message = format!(
+        "run {}: {why}\nhint: change the plan and propose it: `{}`",
+        run.name,
+        start_runner(run, dir)
+    );
+    Err(Failure::Rejected(escape_lines(&message)))
+}
+
 fn find_last(
     dir: &Path,
     (id, state): (&str, &State),
@@ -224,7 +238,6 @@ fn unknown_runner(dir: &Path, run: Option<&str>, state: &State) -> Failure {
     };
     let newest = state.runs.values().next_back();
     let over = newest.filter(|_| run.is_none());
-    let has_plan = |run: &Run| run.active > 0 || run.newest_proposal().is_some();
     let another = shell_command("run", dir, &["PLAN"]);
     let hint = match named.or(over) {
         Some(run) if run.status == RunStatus::Ended(Ending::Failed) => {
@@ -232,8 +245,7 @@ fn unknown_runner(dir: &Path, run: Option<&str>, state: &State) -> Failure {
             format!("run {} failed: `{next}` says what continues it", run.name)
         }
         Some(run) if matches!(run.status, RunStatus::Ended(_)) => {
-            let another = shell_command("run", dir, &["PLAN", "--run", "NEW"]);
-            format!("run {} is over; `{another}` starts another one", run.name)
+            format!("run {} is over; `{}` starts another one", run.name, start_another(run, dir))
         }
         Some(run) if !has_plan(run) => {
             format!("first propose a plan: `{}`", start_runner(run, dir))

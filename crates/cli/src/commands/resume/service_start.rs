@@ -48,7 +48,7 @@ pub(crate) fn only_waited(run: &Run, waits: &[RunnerWait]) -> bool {
             WaitingItem::Held { .. } | WaitingItem::Checks { .. } | WaitingItem::PlanChecks { .. }
         )
     };
-    if waiting_items(run, &Route::default()).iter().any(is_work) {
+    if waiting_items(run, &Route::default(), 0).iter().any(is_work) {
         return false;
     }
     let has_work = run.has_dispatchable() || run.count(StepStatus::Delayed) > 0;

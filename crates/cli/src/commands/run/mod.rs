@@ -69,6 +69,8 @@ use prepare::{OPERATOR, PreparedRun, author_in_shell, prepare, take_over_marks};
 use wait::{next_due, wait_for_change};
 
 pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
+    // First: what is wrong with the plan would name commands that are refused, too.
+    expect_outside(std::process::id(), &args.ledger)?;
     let source = PlanSource::find(args)?;
     let name = source.name.clone();
     let code = run_source(args, &source)?;
@@ -89,7 +91,6 @@ fn run_source(args: &RunArgs, source: &PlanSource) -> Result<Code, Failure> {
     announce(imported, args)?;
     let environment = environment();
     create_parents(&args.ledger)?;
-    expect_outside(std::process::id(), &args.ledger)?;
     args.route.expect_permitted(&args.ledger)?;
     if args.retry_failed {
         expect_person_for("--retry-failed", &args.ledger, OPERATOR)?;

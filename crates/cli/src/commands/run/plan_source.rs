@@ -10,7 +10,7 @@ use plan_ledger::{Environment, LedgerView, Run, State};
 use plan_ledger_files::PlanFile;
 
 use crate::options::plan_file::keep_ids;
-use crate::output::{Failure, print_message, shell_command};
+use crate::output::{Failure, is_for_reader, print_message, shell_command};
 use crate::requests::check_name;
 use crate::server::{LastRunners, ledger_id};
 
@@ -127,8 +127,11 @@ impl PlanSource {
     pub(super) fn resume_command(&self, args: &RunArgs) -> Option<String> {
         let view = LedgerView::open(&args.ledger, &Environment::system()).ok()?;
         let last = LastRunners::at(&ledger_id(view.log())?, &args.ledger);
-        last.of_run(&self.name)?;
-        Some(shell_command("resume", &args.ledger, &[&self.name]))
+        let confirmed = last.of_run(&self.name)?.confirmed_at(&args.ledger)?;
+        let words: Vec<&str> =
+            std::iter::once(self.name.as_str()).chain(confirmed.as_deref()).collect();
+        let command = shell_command("resume", &args.ledger, &words);
+        is_for_reader(&command).then_some(command)
     }
 }
 

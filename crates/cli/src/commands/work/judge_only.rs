@@ -87,8 +87,18 @@ impl Worker<'_> {
                 return Ok(if look.left > 0 { Code::Waiting } else { Code::Success });
             }
             if !look.is_any {
+                self.tell_idle(&look);
                 wait.pause();
             }
+        }
+    }
+
+    /// Reports once that there is nothing to check. The judge of a server says nothing about that.
+    fn tell_idle(&mut self, look: &Look) {
+        let text = "nothing is left to check; this judge waits for reports".to_owned();
+        let is_silent = look.left > 0 || self.args.until_eof;
+        if !is_silent && self.told.insert(text.clone()) {
+            print_message(&text);
         }
     }
 

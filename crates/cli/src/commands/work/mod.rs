@@ -35,6 +35,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use plan_ledger::Receipt;
+use plan_ledger_views::recorded_text;
 
 use crate::options::{WaitLoop, WaitNotice, environment, release_dead_claims};
 use crate::output::{Code, Failure, escape_control, print_message, print_result};
@@ -319,7 +320,9 @@ impl Worker<'_> {
             0 => String::new(),
             failed => format!(", {} failed", counted(failed, "attempt")),
         };
-        let run = status.as_ref().map_or_else(String::new, |now| format!("; the run is {now}"));
+        let run = status
+            .as_deref()
+            .map_or_else(String::new, |status| format!("; the run is {}", recorded_text(status)));
         let text = format!("{} done{failed}{run}", counted(self.tally.succeeded(), "step"));
         print_result(self.args.ledger.is_json(), &line, &text)?;
         Ok(match (code, status.as_deref()) {

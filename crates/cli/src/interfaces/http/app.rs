@@ -12,6 +12,7 @@ use plan_ledger::{Environment, Ledger, LedgerView};
 use crate::commands::serve::Serving;
 #[cfg(feature = "store")]
 use crate::commands::store::held::StoreView;
+use crate::output::absent_runners;
 use crate::protocol::{Answer, Failure, in_ledger};
 use crate::requests::Request;
 use crate::server::Client;
@@ -98,6 +99,9 @@ impl App {
         }
         for message in &mut answer.messages {
             *message = in_ledger(message, &self.dir);
+        }
+        if request.rules().decides {
+            answer.messages.extend(absent_runners(&self.dir, &answer));
         }
         Ok(answer)
     }

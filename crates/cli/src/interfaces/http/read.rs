@@ -11,7 +11,9 @@ use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use serde_json::Value;
 
 use crate::commands::inspect::inspect_words;
+use crate::output::for_agents;
 use crate::protocol::{Answer, Code, Failure};
+use crate::requests::Role;
 
 use super::app::App;
 use super::operations::{AtRecord, Read};
@@ -48,7 +50,11 @@ fn look(app: &App, operation: &Read, arrived: &Arrived) -> Result<HttpResponse, 
         return Ok(response);
     }
     let mut text = Vec::new();
-    let code = inspect(app, &words, &mut text)?;
+    // A client with this role works on steps: it is an agent.
+    let code = match arrived.role {
+        Role::Worker => for_agents(|| inspect(app, &words, &mut text))?,
+        Role::Viewer | Role::Operator => inspect(app, &words, &mut text)?,
+    };
     let mut response = if accepts(&arrived.headers, "application/jsonl") {
         let mut response = Response::new(Body::from(text));
         let kind = HeaderValue::from_static("application/jsonl");

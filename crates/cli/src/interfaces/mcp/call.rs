@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use plan_ledger::Environment;
 
-use crate::output::Code;
+use crate::output::{Code, absent_runners, for_agents};
 use crate::protocol::{Answer, Failure, hex, text_of_error};
 use crate::requests::{Actor, Author, BoundTo, Request, Role};
 use crate::server::{Client, deciding_client};
@@ -207,8 +207,20 @@ impl ToolCall<'_> {
         let answer = self.client().call_under(&request, key)?;
         match answer.lines.first().filter(|line| line.get("type").is_some_and(|it| it == "error")) {
             Some(line) => Err(ToolRefusal::of_line(line)),
-            None => Ok(answer),
+            None => Ok(self.with_absent_runners(&request, answer)),
         }
+    }
+
+    /// The answer to a decision, with the member `said`: no runner is at work that would act on it.
+    fn with_absent_runners(&self, request: &Request, mut answer: Answer) -> Answer {
+        if !request.rules().decides {
+            return answer;
+        }
+        let texts = for_agents(|| absent_runners(&self.server.dir, &answer));
+        if let Some(Value::Object(line)) = answer.lines.first_mut().filter(|_| !texts.is_empty()) {
+            line.insert("said".to_owned(), texts.into());
+        }
+        answer
     }
 
     /// The request with the name of its author, if it is a decision of a person: the user, who

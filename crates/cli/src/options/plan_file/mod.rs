@@ -93,22 +93,22 @@ const NAMES_MAX: usize = 4096;
 /// How the names of plan files end.
 const EXTENSIONS: [&str; 4] = ["yaml", "yml", "json", "md"];
 
-/// The failure to read a file that does not exist, with the name of a similar file.
+/// The failure to read a file that does not exist, with a hint: the name of a similar file, if there is one.
 fn with_near_file(failure: Failure, file: &Path) -> Failure {
-    match (failure, near_file(file)) {
-        (Failure::Usage(message), Some(near)) => {
-            Failure::Usage(format!("{message}\nhint: did you mean {}?", near.display()))
-        }
-        (failure, _) => failure,
+    let Failure::Usage(message) = failure else { return failure };
+    if file.exists() {
+        return Failure::Usage(message);
     }
+    let hint = match near_file(file) {
+        Some(near) => format!("did you mean {}?", near.display()),
+        None => "name the file of a plan; `ledger help plan-file` describes it".to_owned(),
+    };
+    Failure::Usage(format!("{message}\nhint: {hint}"))
 }
 
 /// The plan file with a similar name beside a path that does not exist, or with the same name and
 /// another extension.
 fn near_file(file: &Path) -> Option<PathBuf> {
-    if file.exists() {
-        return None;
-    }
     let name = file.file_name()?.to_str()?;
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let entries = folder.unwrap_or(Path::new(".")).read_dir().ok()?.take(NAMES_MAX).flatten();

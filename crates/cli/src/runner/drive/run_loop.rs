@@ -489,8 +489,10 @@ impl Drive<'_> {
         };
         let outcome = match (self.fatal, self.stop) {
             (Some(error), _) => RunOutcome::Stopped { error, unrecorded: self.unrecorded },
-            (None, StopRequest::None) => summary::standing(run, self.options.route),
-            (None, _) => match summary::standing(run, self.options.route) {
+            (None, StopRequest::None) => {
+                summary::standing(run, self.options.route, self.clock.now())
+            }
+            (None, _) => match summary::standing(run, self.options.route, self.clock.now()) {
                 RunOutcome::Waiting(_) => RunOutcome::Interrupted,
                 ended => ended,
             },

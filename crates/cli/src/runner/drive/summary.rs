@@ -3,6 +3,7 @@
 use plan_ledger::plan::{AcceptedBasis, Micros, Route, TrustedCheck};
 use plan_ledger::{
     Cost, Ending, Error, FailureClass, Receipt, Run, RunStatus, State, StepNumber, StepStatus,
+    Timestamp,
 };
 use plan_ledger_views::{StepName, WaitingItem, waiting_items};
 #[cfg(test)]
@@ -148,14 +149,16 @@ impl Counts {
     }
 }
 
-/// The state of a run that no error or stop request interrupted, for a runner with this route.
-pub(crate) fn standing(run: &Run, route: &Route) -> RunOutcome {
+/// The state of a run that no error or stop request interrupted, for a runner with this route, at a time.
+pub(crate) fn standing(run: &Run, route: &Route, now: Timestamp) -> RunOutcome {
     match run.status {
         RunStatus::Ended(Ending::Done) => RunOutcome::Done,
         RunStatus::Ended(Ending::Failed) => RunOutcome::Failed,
         RunStatus::Ended(Ending::Cancelled) => RunOutcome::Cancelled,
         RunStatus::Ended(Ending::Aborted) => RunOutcome::Aborted,
-        RunStatus::Proposed | RunStatus::Running => RunOutcome::Waiting(waiting_items(run, route)),
+        RunStatus::Proposed | RunStatus::Running => {
+            RunOutcome::Waiting(waiting_items(run, route, now))
+        }
     }
 }
 

@@ -23,6 +23,7 @@ use plan_ledger_views::{GoneClaim, KnownRunner, RunnerPresence, RunnerWait};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
+use super::resume_place::ResumePlace;
 use super::state_folder;
 use crate::protocol::private_files;
 use crate::protocol::{has_judge, hex, process_start, this_machine};
@@ -129,6 +130,17 @@ impl LastRunner {
     /// Whether it was a runner of a copy of this ledger that still exists in another folder.
     pub(crate) fn is_of_copy(&self, ledger: &str, dir: &Path) -> bool {
         self.ledger != dir && id_of_folder(&self.ledger).as_deref() == Some(ledger)
+    }
+
+    /// The option of `ledger resume` that confirms its start with the ledger in a folder, if one is needed: the ledger was
+    /// moved or copied there. `None` if it cannot be started there.
+    pub(crate) fn confirmed_at(&self, dir: &Path) -> Option<Option<String>> {
+        let found = dir.canonicalize().ok()?;
+        if self.ledger == found {
+            return Some(None);
+        }
+        let place = ResumePlace::of(self, &id_of_folder(&found)?, &found).ok()?;
+        Some(place.doubt.map(|_| "--yes".to_owned()))
     }
 
     /// Whether its process lives.
@@ -273,10 +285,9 @@ impl RunnerStatus {
         gone: &'a [GoneClaim],
         waits: &'a [RunnerWait],
     ) -> KnownRunner<'a> {
-        let words = |words: Vec<&str>| words.into_iter().map(str::to_owned).collect();
         KnownRunner {
             presence: self.presence(),
-            resume: self.resume_words(&run.name).map(words),
+            resume: self.resume_words(&run.name, dir),
             had_planner: self.had_planner(&run.name),
             has_judge: has_judge(dir, run.id),
             gone,
@@ -307,11 +318,12 @@ impl RunnerStatus {
     }
 
     /// The words after `ledger resume` that start the last runner of a run again; `None` if it is not
-    /// known. Where it may still be at work, that command asks.
-    pub(crate) fn resume_words<'a>(&self, run: &'a str) -> Option<Vec<&'a str>> {
+    /// known, or cannot be started where the ledger is now. Where it may still be at work, that command asks.
+    fn resume_words(&self, run: &str, dir: &Path) -> Option<Vec<String>> {
         let (Self::Absent(last) | Self::Unseen(_, last)) = self else { return None };
-        last.of_run(run)?;
-        Some(if last.0.len() > 1 { vec![run] } else { Vec::new() })
+        let confirmed = last.of_run(run)?.confirmed_at(dir)?;
+        let run = (last.0.len() > 1).then(|| run.to_owned());
+        Some(run.into_iter().chain(confirmed).collect())
     }
 }
 

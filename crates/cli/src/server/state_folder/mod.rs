@@ -2,6 +2,7 @@
 
 pub(crate) mod known_root;
 pub(crate) mod last_runner;
+pub(crate) mod resume_place;
 pub(crate) mod surroundings;
 
 use std::path::PathBuf;

@@ -58,7 +58,7 @@ impl Surroundings {
             state,
             run,
             runner: KnownRunner { had_planner, ..known },
-            waiting: (!is_damaged).then(|| items(run, &self.dir)),
+            waiting: (!is_damaged).then(|| items(run, &self.dir, now)),
             ledger: &self.dir,
             now,
             reader,
@@ -67,10 +67,10 @@ impl Surroundings {
     }
 }
 
-/// Every item that an open run waits for.
-pub(crate) fn items(run: &Run, dir: &Path) -> Vec<WaitingItem> {
+/// Every item that an open run waits for at a time.
+pub(crate) fn items(run: &Run, dir: &Path, now: Timestamp) -> Vec<WaitingItem> {
     if matches!(run.status, RunStatus::Ended(_)) {
         return Vec::new();
     }
-    waiting_items(run, &Route::default()).into_iter().chain(misplaced(run, dir)).collect()
+    waiting_items(run, &Route::default(), now).into_iter().chain(misplaced(run, dir)).collect()
 }

@@ -30,7 +30,7 @@ pub(crate) struct OpenDecision {
 /// The decisions that wait for a person in the named run, or in the only active one.
 pub(crate) fn open_decisions(state: &State, run: Option<&str>, dir: &Path) -> Vec<OpenDecision> {
     let Ok(run) = run_or_only(state, run) else { return Vec::new() };
-    let items = items(run, dir).into_iter().filter(WaitingItem::needs_person);
+    let items = items(run, dir, state.time).into_iter().filter(WaitingItem::needs_person);
     items.map(|item| open_decision(run, &item)).collect()
 }
 

@@ -8,23 +8,25 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::output::{Failure, escape_path};
-use crate::protocol::sh_word;
+use plan_ledger_views::escape_path;
+
+use crate::protocol::{Failure, sh_word};
 use crate::requests::request_command;
-use crate::server::LastRunner;
+
+use super::last_runner::LastRunner;
 
 /// The folder in which a run is resumed.
 #[derive(Debug)]
-pub(super) struct ResumePlace {
+pub(crate) struct ResumePlace {
     /// The working folder.
-    pub(super) folder: PathBuf,
+    pub(crate) folder: PathBuf,
     /// Why a person confirms it, if one has to.
-    pub(super) doubt: Option<String>,
+    pub(crate) doubt: Option<String>,
 }
 
 impl ResumePlace {
     /// The place for the last runner of a ledger that is now in the folder `found`, which is absolute.
-    pub(super) fn of(last: &LastRunner, id: &str, found: &Path) -> Result<Self, Failure> {
+    pub(crate) fn of(last: &LastRunner, id: &str, found: &Path) -> Result<Self, Failure> {
         let old = &last.working_dir;
         if last.ledger == found {
             return Ok(Self { folder: old.clone(), doubt: None });
@@ -87,7 +89,7 @@ impl ResumePlace {
 impl ResumePlace {
     /// The arguments of the last runner, with each path in its working folder replaced by the path
     /// in this place.
-    pub(super) fn relocated(&self, last: &LastRunner) -> Result<Vec<String>, Failure> {
+    pub(crate) fn relocated(&self, last: &LastRunner) -> Result<Vec<String>, Failure> {
         let (from, to) = (last.working_dir.to_str(), self.folder.to_str());
         let Some((from, to)) = from.zip(to).filter(|(from, to)| from != to && *from != "/") else {
             return Ok(last.arguments.clone());
