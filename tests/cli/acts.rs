@@ -622,7 +622,7 @@ fn a_claim_waits_for_the_step_that_it_names() {
 fn what_a_worker_failed_at_is_not_done() {
     let place = Place::planned("steps: [{id: a}, {id: b}]\ndefaults: {retry: {max_attempts: 1}}");
     let one = place.ledger("work --max 1 -- false").code(0);
-    one.says(&["0 steps done, 1 attempt failed; the run is running"]);
+    one.says(&["0 steps done, 1 attempt failed; the run is open"]);
     let lines = place.ledger("work --json -- false").code(1).lines();
     let last = lines.last().unwrap();
     assert_eq!((&last["type"], &last["steps"]), (&json!("worked"), &json!(1)));

@@ -160,7 +160,7 @@ fn exhausted_budget_is_raised_by_an_answer() {
     answer("replan --tokens 10").code(2).complains(&["only `raise` does"]);
     place.ledger("answer --all raise").code(6).complains(&["it needs an amount"]);
     assert_eq!(place.state().seq, seq, "nothing is recorded");
-    answer("raise --tokens 50").code(0).says(&["answered raise; run plan is running"]);
+    answer("raise --tokens 50").code(0).says(&["answered raise; run plan is open"]);
     place.ledger("questions --decided").says(&["raise"]);
     place.ledger("run plan.yaml").code(0);
 }

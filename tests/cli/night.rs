@@ -213,7 +213,7 @@ fn fork_waits_before_what_must_not_be_done_twice() {
     place.write("safe.yaml", "steps: [{id: a, command: 'false'}]");
     place.ledger("run safe.yaml").code(3);
     let last = place.state().seq;
-    place.ledger(&format!("fork safe --name safe2 --at {last}")).code(0).says(&["it is running"]);
+    place.ledger(&format!("fork safe --name safe2 --at {last}")).code(0).says(&["it is open"]);
 }
 
 /// With `--kill-orphans` the worker that a dead runner left is killed, and its step is dispatched again.

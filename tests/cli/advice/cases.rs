@@ -56,7 +56,7 @@ fn agent_is_told_of_a_missing_judge_without_its_command() {
 fn worker_is_offered_no_act_of_a_run() {
     let situation = inside();
     for line in ["next --json", "prime", "status", "inspect", "run plan", "resume --show"] {
-        let acts = ["ledger resume", "ledger run", "ledger claim", "ledger skip"];
+        let acts = ["ledger resume", "ledger run plan", "ledger claim", "ledger skip"];
         expect(&text(&situation, &format!("ledger {line}")), &[], &acts);
     }
     typed(&situation, "ledger run nosuch").code(6).complains(&["works on step a"]);
@@ -111,7 +111,7 @@ fn missing_value_is_set_and_no_plan_is_proposed() {
 #[test]
 fn step_without_its_outputs_waits_for_a_decision_and_not_for_a_verdict() {
     let plan = "failure: {decider: external}\nsteps: [{id: a, outputs: [x]}, {id: b, after: [a]}]";
-    let situation = claimed(plan, "--output done");
+    let situation = claimed(plan, "");
     let next = text(&situation, "ledger next");
     expect(&next, &["did not arrive", "ledger answer plan a retry"], &["ledger accept"]);
     typed(&situation, "ledger answer plan a retry").code(0);
@@ -123,7 +123,11 @@ fn paused_run_with_a_budget_that_is_used_up_needs_a_higher_one_first() {
     let situation = claimed(plan, "--output done");
     typed(&situation, "ledger pause plan").code(0);
     let raise = "ledger budget raise plan --attempts 10";
-    expect(&text(&situation, "ledger next"), &[raise, "raise the budget first"], &["unpause"]);
+    expect(
+        &text(&situation, "ledger next"),
+        &[raise, "raise the budget first"],
+        &["ledger unpause"],
+    );
     typed(&situation, "ledger unpause plan").code(6);
     typed(&situation, raise).code(0);
     expect(&text(&situation, "ledger next"), &["ledger unpause plan"], &["budget raise"]);
@@ -152,7 +156,7 @@ fn answer_over_http_says_that_no_runner_is_at_work() {
     let shown = |role: &str| address.answer(role, "GET", questions, "");
     expect(&shown("operator"), &["ledger answer"], &[]);
     expect(&shown("worker"), &["exit status 3"], &["ledger answer"]);
-    let body = r#"{ "act": "skip", "run": "plan", "step": "a", "reason": "known" }"#;
+    let body = r#"{ "act": "skip", "run": "plan", "step": "a", "reason": "known", "by": "ana" }"#;
     let skipped = address.answer("operator", "POST", "/v1/requests", body);
     let skipped: Value = serde_json::from_str(&skipped).unwrap();
     expect(&skipped["said"].to_string(), &["no runner is at work", "ledger resume"], &[]);

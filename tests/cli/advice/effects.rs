@@ -1,6 +1,5 @@
 //! What the effects mean, in the words of printed commands: each is a check of the states before and after.
 
-use plan_ledger::plan::ReplanRequest;
 use plan_ledger::{Ending, Run, RunStatus, State, StepState, StepStatus};
 
 use StepStatus::{
@@ -70,20 +69,8 @@ pub(super) fn came_true(effect: &str, change: &Change<'_>) -> Option<bool> {
         }
         "raises the budget, without which the run stays paused" => change
             .any_run(|before, after| before.pause.is_some() && after.limits() != before.limits()),
-        // A request waits for an earlier one. The failure of a step is covered by one that is open.
         "requests a new version of the plan" | "requests a change of scope" => {
-            change.any_run(|before, after| {
-                let is_new = |it: &ReplanRequest| it.seq > change.before.seq;
-                let is_covered = || {
-                    let open = |run: &Run| run.plan_request().map(|it| it.seq);
-                    open(before).is_some()
-                        && open(before) == open(after)
-                        && after.count(Failed) > before.count(Failed)
-                };
-                after.plan_request().is_some_and(is_new)
-                    || is_covered()
-                    || after.waiting_requests().count() > before.waiting_requests().count()
-            })
+            change.any_run(|before, after| change.has_new_request(before, after))
         }
         "withdraws the request" => change.any_run(|before, after| {
             let seq = |run: &Run| run.plan_request().map(|it| it.seq);
@@ -139,6 +126,17 @@ pub(super) fn came_true(effect: &str, change: &Change<'_>) -> Option<bool> {
 impl Change<'_> {
     pub(super) fn has_changed(&self) -> bool {
         self.after.seq > self.before.seq
+    }
+
+    /// Whether a run has a new request for another plan. It may wait for an earlier one, and one that is open covers the
+    /// failure of another step.
+    fn has_new_request(&self, before: &Run, after: &Run) -> bool {
+        let open = |run: &Run| run.plan_request().map(|request| request.seq);
+        let is_new = open(after).is_some_and(|seq| seq > self.before.seq);
+        let is_covered = open(before).is_some() && open(before) == open(after);
+        is_new
+            || is_covered && after.count(Failed) > before.count(Failed)
+            || after.waiting_requests().count() > before.waiting_requests().count()
     }
 
     fn any_run(&self, holds: impl Fn(&Run, &Run) -> bool) -> bool {

@@ -221,7 +221,7 @@ impl<'a> Explorer<'a> {
         let Some(step) = steps.first() else { return Vec::new() };
         let state = self.look().state;
         let found = state.as_ref().and_then(|state| state.run_named(run));
-        let questions = found.into_iter().flat_map(|run| run.asked_questions());
+        let questions = found.into_iter().flat_map(plan_ledger::Run::asked_questions);
         let questions: Vec<_> =
             questions.map(|(id, question)| (id.0, question.asked.options.clone())).collect();
         let mut lines = interfaces::questions_of(run, step, &questions);

@@ -26,18 +26,20 @@ pub(super) fn questions_of(run: &str, step: &str, questions: &[(u64, Vec<String>
     let word = |word: &str| word.replace(' ', "%20").replace('\'', "%27");
     let path = |path: &&str| path.replace("RUN", &word(run)).replace("STEP", &word(step));
     let views: Vec<String> = VIEWS.iter().map(path).collect();
-    let of_step = |act: &str| json!({ "act": act, "run": run, "step": step, "reason": "known" });
+    let of_step =
+        |act: &str| json!({ "act": act, "run": run, "step": step, "reason": "known", "by": "ana" });
     let mut decisions: Vec<Value> = questions
         .iter()
         .flat_map(|(id, answers)| {
             answers.iter().map(move |answer| {
-                json!({ "act": "answer", "question": id, "answer": answer, "note": "" })
+                json!({ "act": "answer", "question": id, "answer": answer, "by": "ana" })
             })
         })
         .collect();
     decisions.push(of_step("skip"));
-    decisions.push(json!({ "act": "retry", "run": run, "step": step }));
-    decisions.push(json!({ "act": "accept", "run": run, "step": step }));
+    decisions.push(json!({ "act": "retry", "run": run, "step": step, "by": "ana" }));
+    decisions
+        .push(json!({ "act": "judge", "run": run, "step": step, "ruling": "pass", "by": "ana" }));
     std::iter::once(format!("http GET {}", views.join(" ")))
         .chain(decisions.iter().map(|body| format!("http POST {body}")))
         .chain([format!("mcp {}", json!({ "run": run, "step": step }))])

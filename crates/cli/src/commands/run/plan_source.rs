@@ -127,9 +127,9 @@ impl PlanSource {
     pub(super) fn resume_command(&self, args: &RunArgs) -> Option<String> {
         let view = LedgerView::open(&args.ledger, &Environment::system()).ok()?;
         let last = LastRunners::at(&ledger_id(view.log())?, &args.ledger);
-        let confirmed = last.of_run(&self.name)?.confirmed_at(&args.ledger)?;
-        let words: Vec<&str> =
-            std::iter::once(self.name.as_str()).chain(confirmed.as_deref()).collect();
+        let options = last.of_run(&self.name)?.options_at(&args.ledger)?;
+        let options = options.iter().map(String::as_str);
+        let words: Vec<&str> = std::iter::once(self.name.as_str()).chain(options).collect();
         let command = shell_command("resume", &args.ledger, &words);
         is_for_reader(&command).then_some(command)
     }

@@ -132,15 +132,15 @@ impl LastRunner {
         self.ledger != dir && id_of_folder(&self.ledger).as_deref() == Some(ledger)
     }
 
-    /// The option of `ledger resume` that confirms its start with the ledger in a folder, if one is needed: the ledger was
+    /// The options with which `ledger resume` starts it with the ledger in a folder: a person confirms that the ledger was
     /// moved or copied there. `None` if it cannot be started there.
-    pub(crate) fn confirmed_at(&self, dir: &Path) -> Option<Option<String>> {
+    pub(crate) fn options_at(&self, dir: &Path) -> Option<Vec<String>> {
         let found = dir.canonicalize().ok()?;
         if self.ledger == found {
-            return Some(None);
+            return Some(Vec::new());
         }
         let place = ResumePlace::of(self, &id_of_folder(&found)?, &found).ok()?;
-        Some(place.doubt.map(|_| "--yes".to_owned()))
+        Some(place.doubt.iter().map(|_| "--yes".to_owned()).collect())
     }
 
     /// Whether its process lives.
@@ -321,9 +321,9 @@ impl RunnerStatus {
     /// known, or cannot be started where the ledger is now. Where it may still be at work, that command asks.
     fn resume_words(&self, run: &str, dir: &Path) -> Option<Vec<String>> {
         let (Self::Absent(last) | Self::Unseen(_, last)) = self else { return None };
-        let confirmed = last.of_run(run)?.confirmed_at(dir)?;
+        let options = last.of_run(run)?.options_at(dir)?;
         let run = (last.0.len() > 1).then(|| run.to_owned());
-        Some(run.into_iter().chain(confirmed).collect())
+        Some(run.into_iter().chain(options).collect())
     }
 }
 
