@@ -58,7 +58,7 @@ pub(crate) use state_folder::known_root::{
 pub(crate) use state_folder::last_runner::{
     LastRunner, LastRunners, RunnerStatus, ledger_id, record_path,
 };
-pub(crate) use state_folder::resume_place::ResumePlace;
+pub(crate) use state_folder::resume_place::{ResumePlace, resume_options};
 pub(crate) use state_folder::state_folder;
 pub(crate) use state_folder::surroundings::{Surroundings, items};
 pub(crate) use stop::StopCheck;

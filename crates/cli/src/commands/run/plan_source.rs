@@ -12,7 +12,7 @@ use plan_ledger_files::PlanFile;
 use crate::options::plan_file::keep_ids;
 use crate::output::{Failure, is_for_reader, print_message, shell_command};
 use crate::requests::check_name;
-use crate::server::{LastRunners, ledger_id};
+use crate::server::{LastRunners, ledger_id, resume_options};
 
 use plan_ledger::plan::NameKind;
 
@@ -127,7 +127,7 @@ impl PlanSource {
     pub(super) fn resume_command(&self, args: &RunArgs) -> Option<String> {
         let view = LedgerView::open(&args.ledger, &Environment::system()).ok()?;
         let last = LastRunners::at(&ledger_id(view.log())?, &args.ledger);
-        let options = last.of_run(&self.name)?.options_at(&args.ledger)?;
+        let options = resume_options(last.of_run(&self.name)?, &args.ledger)?;
         let options = options.iter().map(String::as_str);
         let words: Vec<&str> = std::iter::once(self.name.as_str()).chain(options).collect();
         let command = shell_command("resume", &args.ledger, &words);

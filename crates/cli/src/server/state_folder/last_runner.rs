@@ -23,7 +23,6 @@ use plan_ledger_views::{GoneClaim, KnownRunner, RunnerPresence, RunnerWait};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use super::resume_place::ResumePlace;
 use super::state_folder;
 use crate::protocol::private_files;
 use crate::protocol::{has_judge, hex, process_start, this_machine};
@@ -132,17 +131,6 @@ impl LastRunner {
         self.ledger != dir && id_of_folder(&self.ledger).as_deref() == Some(ledger)
     }
 
-    /// The options with which `ledger resume` starts it with the ledger in a folder: a person confirms that the ledger was
-    /// moved or copied there. `None` if it cannot be started there.
-    pub(crate) fn options_at(&self, dir: &Path) -> Option<Vec<String>> {
-        let found = dir.canonicalize().ok()?;
-        if self.ledger == found {
-            return Some(Vec::new());
-        }
-        let place = ResumePlace::of(self, &id_of_folder(&found)?, &found).ok()?;
-        Some(place.doubt.iter().map(|_| "--yes".to_owned()).collect())
-    }
-
     /// Whether its process lives.
     fn life(&self) -> Life {
         self.life_seen_from(this_machine())
@@ -221,6 +209,11 @@ impl LastRunners {
         self.0.iter().find(|runner| runner.run == run)
     }
 
+    /// Whether runners of several runs are known.
+    pub(super) fn has_several(&self) -> bool {
+        self.0.len() > 1
+    }
+
     /// The one that was started last.
     pub(crate) fn newest(&self) -> Option<&LastRunner> {
         self.0.last()
@@ -277,17 +270,18 @@ impl RunnerStatus {
         }
     }
 
-    /// What is known of the runner of a run, for a view.
+    /// What is known of the runner of a run, for a view. `resume`: the words that start the last one again.
     pub(crate) fn known<'a>(
         &self,
         run: &Run,
+        resume: Option<Vec<String>>,
         dir: &Path,
         gone: &'a [GoneClaim],
         waits: &'a [RunnerWait],
     ) -> KnownRunner<'a> {
         KnownRunner {
             presence: self.presence(),
-            resume: self.resume_words(&run.name, dir),
+            resume,
             had_planner: self.had_planner(&run.name),
             has_judge: has_judge(dir, run.id),
             gone,
@@ -317,13 +311,10 @@ impl RunnerStatus {
         last.of_run(run).is_some_and(|runner| runner.arguments.iter().any(is_planner))
     }
 
-    /// The words after `ledger resume` that start the last runner of a run again; `None` if it is not
-    /// known, or cannot be started where the ledger is now. Where it may still be at work, that command asks.
-    fn resume_words(&self, run: &str, dir: &Path) -> Option<Vec<String>> {
+    /// The last runners, if none is known to be at work.
+    pub(super) fn last(&self) -> Option<&LastRunners> {
         let (Self::Absent(last) | Self::Unseen(_, last)) = self else { return None };
-        let options = last.of_run(run)?.options_at(dir)?;
-        let run = (last.0.len() > 1).then(|| run.to_owned());
-        Some(run.into_iter().chain(options).collect())
+        Some(last)
     }
 }
 
@@ -333,7 +324,7 @@ pub(crate) fn ledger_id(log: &LogReader) -> Option<String> {
 }
 
 /// The identifier of the ledger in a folder; `None` without a ledger.
-fn id_of_folder(dir: &Path) -> Option<String> {
+pub(super) fn id_of_folder(dir: &Path) -> Option<String> {
     ledger_id(LedgerView::open(dir, &Environment::system()).ok()?.log())
 }
 

@@ -13,7 +13,27 @@ use plan_ledger_views::escape_path;
 use crate::protocol::{Failure, sh_word};
 use crate::requests::request_command;
 
-use super::last_runner::LastRunner;
+use super::last_runner::{LastRunner, RunnerStatus, id_of_folder};
+
+/// The words after `ledger resume` that start the last runner of a run again; `None` if it is not known, or cannot be
+/// started where the ledger is now. Where it may still be at work, that command asks.
+pub(crate) fn resume_words(status: &RunnerStatus, run: &str, dir: &Path) -> Option<Vec<String>> {
+    let last = status.last()?;
+    let options = resume_options(last.of_run(run)?, dir)?;
+    let run = last.has_several().then(|| run.to_owned());
+    Some(run.into_iter().chain(options).collect())
+}
+
+/// The options with which `ledger resume` starts a runner with the ledger in a folder: a person confirms that the ledger
+/// was moved or copied there. `None` if it cannot be started there.
+pub(crate) fn resume_options(last: &LastRunner, dir: &Path) -> Option<Vec<String>> {
+    let found = dir.canonicalize().ok()?;
+    if last.ledger == found {
+        return Some(Vec::new());
+    }
+    let place = ResumePlace::of(last, &id_of_folder(&found)?, &found).ok()?;
+    Some(place.doubt.iter().map(|_| "--yes".to_owned()).collect())
+}
 
 /// The folder in which a run is resumed.
 #[derive(Debug)]

@@ -10,6 +10,7 @@ use plan_ledger_views::{
 };
 
 use super::last_runner::RunnerStatus;
+use super::resume_place::resume_words;
 use crate::runner::{gone_claims, may_ask_planner, misplaced, runner_waits};
 
 /// What is known of the runs of a ledger beside its records.
@@ -52,7 +53,8 @@ impl Surroundings {
         is_damaged: bool,
         reader: Audience,
     ) -> KnownRun<'a> {
-        let known = self.runner.known(run, &self.dir, &self.gone, &self.waits);
+        let resume = resume_words(&self.runner, &run.name, &self.dir);
+        let known = self.runner.known(run, resume, &self.dir, &self.gone, &self.waits);
         let had_planner = known.had_planner && may_ask_planner(run);
         KnownRun {
             state,
