@@ -218,7 +218,11 @@ impl Lines {
         let used: BTreeSet<String> =
             of_requests.values().flatten().cloned().chain(views.map(|&it| it.to_owned())).collect();
         let names = names_of_lines(&used, &of_requests, &definitions);
-        let parts = names_of_parts(&definitions, &used, requests);
+        let mut parts = names_of_parts(&definitions, &used, requests);
+        // Inside of another line, a line has no type: it is another schema.
+        for own in parts.values_mut().filter(|own| names.values().any(|line| line == *own)) {
+            *own = format!("{}Json", own.trim_end_matches("Line"));
+        }
         let mut schemas = Map::new();
         for (name, schema) in &definitions {
             let own = names.get(name).or_else(|| parts.get(name));
