@@ -1,5 +1,8 @@
 //! The meaning of the status words of other tools.
 
+/// Marks that stand alone for a task that is done, as in the cells of a table.
+const DONE_MARKS: &[&str] = &["[x]", "[X]", "\u{2705}", "\u{2611}", "\u{2713}", "\u{2714}"];
+
 /// Whether a task is left to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TaskStatus {
@@ -11,13 +14,21 @@ pub(crate) enum TaskStatus {
 impl TaskStatus {
     /// Parses a status word in any spelling. An unknown word means that the task is open.
     pub(crate) fn parse(word: &str) -> Self {
+        let mark = word.trim().trim_end_matches('\u{fe0f}');
+        if DONE_MARKS.contains(&mark) {
+            return Self::Done;
+        }
         match plain(word).as_str() {
             "done" | "completed" | "complete" | "closed" | "passed" | "passes" | "finished"
             | "resolved" | "merged" | "accepted" | "fixed" => Self::Done,
             // German, French, Spanish, Portuguese, Italian.
             "erledigt" | "fertig" | "abgeschlossen" | "termin\u{e9}" | "termin\u{e9}e" | "fait"
             | "hecho" | "hecha" | "terminado" | "terminada" | "completado" | "completada"
-            | "feito" | "feita" | "conclu\u{ed}do" | "conclu\u{ed}da" | "fatto" | "completato" => {
+            | "feito" | "feita" | "conclu\u{ed}do" | "conclu\u{ed}da" | "fatto" | "completato"
+            // Japanese, Chinese, Korean, Russian.
+            | "\u{5b8c}\u{4e86}" | "\u{5b8c}\u{4e86}\u{6e08}\u{307f}" | "\u{6e08}" | "\u{5b8c}\u{6210}"
+            | "\u{5df2}\u{5b8c}\u{6210}" | "\u{c644}\u{b8cc}"
+            | "\u{433}\u{43e}\u{442}\u{43e}\u{432}\u{43e}" => {
                 Self::Done
             }
             "cancelled" | "canceled" | "skipped" | "wont_do" | "wont_fix" | "wontfix"

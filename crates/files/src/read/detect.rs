@@ -11,12 +11,15 @@
 use serde_json::Value;
 
 use super::embedded;
+use super::folder;
 use super::options::ReadOptions;
 use super::org;
+use super::tables::{TaskTables, task_tables};
 use super::todo_txt;
 use crate::diagnostic::{ReadResult, plan_error};
 use crate::draft::PlanDraft;
 use crate::plan_file::PlanFormat;
+use crate::read_report::PartKind;
 use crate::syntax::{Kind, Node, csv_rows, json_lines, json_tree, toml_tree, yaml_tree};
 use crate::{markdown, native, records};
 
@@ -54,9 +57,18 @@ pub(super) fn parse_draft(name: &str, text: &str, options: &ReadOptions) -> Read
             return whole(draft);
         }
         if let Some(draft) = markdown::parse(name, text, options.prose) {
-            return whole(draft);
+            // Headings of which most have a table are the sections of the tasks in the tables.
+            let steps = &draft.plan_file.plan.steps;
+            let with = steps.iter().filter(|step| !markdown::tables(&step.goal).is_empty()).count();
+            let has_tables = with.saturating_mul(2) > steps.len();
+            let tables = if has_tables { parse_table(name, text) } else { None };
+            let is_longer = |it: &PlanDraft| it.plan_file.plan.steps.len() > steps.len();
+            return whole(tables.filter(is_longer).unwrap_or(draft));
         }
         if let Some(draft) = parse_table(name, text) {
+            return whole(draft);
+        }
+        if let Some(draft) = parse_task_file(name, text) {
             return whole(draft);
         }
         if let Some(draft) = parse_toml_tasks(name, text)? {
@@ -249,13 +261,29 @@ fn parse_csv(name: &str, text: &str) -> Option<PlanDraft> {
     records::parse_rows(name, Node::rows(csv_rows(text)?)?, Some(PlanFormat::Csv)).ok()
 }
 
-/// Parses the first table of a Markdown text that has tasks.
+/// Parses a file of one task: front matter with an id, a title and a status, and its text. A folder of such
+/// files is a plan.
+fn parse_task_file(name: &str, text: &str) -> Option<PlanDraft> {
+    let record = folder::task(text)?;
+    let has = |name: &str| record.get(name).is_some();
+    if !(has("id") && has("title") && has("status")) {
+        return None;
+    }
+    records::parse_rows(name, Node::list_of(vec![(1, record)]), None).ok()
+}
+
+/// Parses the tables of a Markdown text that have tasks.
 fn parse_table(name: &str, text: &str) -> Option<PlanDraft> {
-    let tables = markdown::tables(text);
-    let found = tables.into_iter().filter_map(Node::rows);
-    let mut drafts =
-        found.filter_map(|rows| records::parse_rows(name, rows, Some(PlanFormat::Table)).ok());
-    let mut draft = drafts.next()?;
+    let is_tasks =
+        |rows: &Node| records::parse_rows(name, rows.clone(), Some(PlanFormat::Table)).is_ok();
+    let TaskTables { rows, others, repeated } = task_tables(text, is_tasks)?;
+    let mut draft = records::parse_rows(name, rows, Some(PlanFormat::Table)).ok()?;
+    for (line, title, count) in others {
+        draft.add_unread(PartKind::Row, count, &title, Some(line));
+    }
+    if repeated > 0 {
+        draft.add_note(None, format!("{repeated} rows repeat a task of an earlier table"));
+    }
     if draft.plan_file.plan.title.is_empty() {
         draft.plan_file.plan.title = markdown::first_title(text);
     }

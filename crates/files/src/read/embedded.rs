@@ -90,7 +90,7 @@ fn elements(text: &str) -> Vec<(u64, Value)> {
         let Some(end) = end else { break };
         let (element, after) = tail.split_at(end);
         let fields = if is_task { element_fields(element) } else { Map::new() };
-        if fields.contains_key("name") || fields.contains_key("action") {
+        if ["name", "title", "action"].iter().any(|name| fields.contains_key(*name)) {
             found.push((line, Value::Object(fields)));
         }
         line = line.saturating_add(line_breaks(element));

@@ -88,7 +88,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// The record of a task in Markdown: its front matter, and a field for each section.
-fn task(text: &str) -> Option<Value> {
+pub(super) fn task(text: &str) -> Option<Value> {
     let (front, body) = front_matter(text)?;
     let Value::Object(mut fields) = records::value_of(&yaml_tree(front).ok()?) else { return None };
     for (title, text) in markdown::section_texts(body) {

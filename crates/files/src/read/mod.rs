@@ -8,6 +8,7 @@ mod entry;
 mod folder;
 mod options;
 mod org;
+mod tables;
 mod todo_txt;
 
 pub use entry::{LintReport, lint_text, parse, read};

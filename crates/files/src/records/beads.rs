@@ -1,8 +1,11 @@
-//! Recognizes the issues of beads: one on each line of `issues.jsonl`, or a JSON list of them.
+//! Recognizes the issues of beads: one on each line of `issues.jsonl`, or a JSON list of them;
+//! and those that are not work: gates, messages, agents, molecules, templates, deleted records.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::mapping::BEADS;
+use super::field_names::TAGS;
+use super::mapping::{BEADS, Mapping};
+use super::record_fields::field_in;
 use crate::draft::PlanDraft;
 use crate::read_report::PartKind;
 
@@ -41,4 +44,40 @@ pub(super) fn keep_others(draft: &mut PlanDraft, others: Vec<(u64, Value)>) {
     if let Some(list) = kept.get_mut("others").and_then(Value::as_array_mut) {
         list.extend(others.into_iter().map(|(_, value)| value));
     }
+}
+
+/// A record that is not work.
+#[derive(Clone)]
+pub(super) enum IdleRecord {
+    /// An open gate, with the condition that it waits for.
+    OpenGate(String),
+    /// A message, an agent, a molecule.
+    NoWork,
+    /// A deleted record, a template, a closed gate.
+    Other,
+}
+
+/// Whether a record is not work.
+pub(super) fn idle_record(mapping: &Mapping, fields: &Map<String, Value>) -> Option<IdleRecord> {
+    if mapping.idle_types.is_empty() {
+        return None;
+    }
+    let word = |name: &str| field_in(fields, &[name]).and_then(Value::as_str).unwrap_or("");
+    let status = word("status").to_ascii_lowercase();
+    let is_deleted =
+        status == "tombstone" || field_in(fields, &["deletedAt"]).is_some_and(Value::is_string);
+    let is_template = field_in(fields, &["isTemplate"]).is_some_and(|flag| *flag == json!(true));
+    let kind = word("issueType").to_ascii_lowercase();
+    // The identity of an agent or of a rig has its type as a label.
+    let labels = field_in(fields, TAGS).and_then(Value::as_array).into_iter().flatten();
+    let labels = labels.filter_map(|label| label.as_str()?.strip_prefix("gt:"));
+    let is_idle =
+        std::iter::once(kind.as_str()).chain(labels).any(|kind| mapping.idle_types.contains(&kind));
+    if kind == "gate" && !is_deleted && status != "closed" {
+        return Some(IdleRecord::OpenGate(word("title").trim().to_owned()));
+    }
+    if is_deleted || is_template {
+        return Some(IdleRecord::Other);
+    }
+    is_idle.then_some(if kind == "gate" { IdleRecord::Other } else { IdleRecord::NoWork })
 }

@@ -12,6 +12,7 @@ pub(super) const IDS: &[&str] = &[
     "Nummer",
     "num\u{e9}ro",
     "n\u{fa}mero",
+    "\u{30bf}\u{30b9}\u{30af}ID",
 ];
 pub(super) const TITLES: &[&str] = &[
     "title",
@@ -36,6 +37,10 @@ pub(super) const TITLES: &[&str] = &[
     "titolo",
     "attivit\u{e0}",
     "compito",
+    // Japanese, Chinese.
+    "\u{30bf}\u{30b9}\u{30af}\u{540d}",
+    "\u{30bf}\u{30b9}\u{30af}",
+    "\u{4efb}\u{52a1}",
 ];
 pub(super) const GOALS: &[&str] = &[
     "description",
@@ -94,6 +99,7 @@ pub(super) const DEPENDENCIES: &[&str] = &[
     "d\u{e9}pend de",
     "depende de",
     "dipende da",
+    "\u{4f9d}\u{5b58}\u{95a2}\u{4fc2}",
 ];
 /// Fields with the tasks that wait for this one.
 pub(super) const BLOCKED: &[&str] = &["blocks", "isBlocking", "outwardIssueLinkBlocks", "unblocks"];
@@ -131,8 +137,18 @@ pub(super) const OWNERS: &[&str] = &[
 ];
 pub(super) const TAGS: &[&str] = &["tags", "labels"];
 pub(super) const PHASES: &[&str] = &["phase", "milestone", "sprint", "wave"];
-pub(super) const STATUSES: &[&str] =
-    &["status", "state", "Stand", "statut", "\u{e9}tat", "estado", "situa\u{e7}\u{e3}o", "stato"];
+pub(super) const STATUSES: &[&str] = &[
+    "status",
+    "state",
+    "Stand",
+    "statut",
+    "\u{e9}tat",
+    "estado",
+    "situa\u{e7}\u{e3}o",
+    "stato",
+    "\u{72b6}\u{614b}",
+    "\u{72b6}\u{6001}",
+];
 pub(super) const FLAGS: &[&str] =
     &["passes", "done", "completed", "complete", "finished", "checked", "erledigt", "fertig"];
 /// Names for the target of a dependency that is an object.

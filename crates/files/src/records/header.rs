@@ -95,7 +95,11 @@ impl Header {
         let known = ["/metadata/projectName", "/meta/projectName", "/metadata/description"];
         let named = known.iter().find_map(|path| body.pointer(path)?.as_str());
         let title = named.or(tag).unwrap_or_default().to_owned();
-        let is_tag = |value: &Value| value.get("tasks").is_some_and(Value::is_array);
+        let has_tasks = |value: &Value| value.get("tasks").is_some_and(Value::is_array);
+        // A tag, or the object of all tags.
+        let is_tag = |value: &Value| {
+            has_tasks(value) || value.as_object().is_some_and(|tags| tags.values().any(has_tasks))
+        };
         let mut plan = Plan { title, ..Plan::default() };
         let (mut listed, mut unread, mut kept) = (Vec::new(), Vec::new(), Vec::new());
         let mut rest = Map::new();

@@ -269,7 +269,7 @@ fn is_task(item: &Value) -> bool {
         && (TITLES.iter().any(|name| field(item, &[name]).is_some_and(Value::is_string))
             || (has(IDS)
                 && [GOALS, CRITERIA, DEPENDENCIES, STATUSES, FLAGS].iter().any(|names| has(names)))
-            || (has(&["order"]) && has(GOALS)))
+            || (has(GOALS) && [&["order"], STATUSES, FLAGS].iter().any(|names| has(names))))
 }
 
 /// Whether at least two thirds of the entries of a list look like tasks.

@@ -126,7 +126,9 @@ pub(super) static BEADS: Mapping = Mapping {
     ],
     priority: Priority::FromZero,
     order: Order::Stated,
-    idle_types: &["gate", "message", "agent", "template", "role", "rig", "slot", "event"],
+    idle_types: &[
+        "gate", "message", "agent", "template", "role", "rig", "slot", "event", "molecule",
+    ],
     ..COMMON
 };
 

@@ -34,6 +34,11 @@ pub(super) use must_read::{MeantLabel, Owner, RefusedWhere, meant_label};
 pub(super) use native_fields::problems_of_fields;
 pub(super) use values::value_of;
 
+/// Whether a column or a field has the ids of tasks.
+pub(super) fn is_id_name(name: &str) -> bool {
+    field_names::IDS.iter().any(|id| record_fields::is_same_name(id, name))
+}
+
 /// Reads a tree that has a list of tasks; gives it back if it has none.
 pub(super) fn parse(name: &str, tree: Node) -> Result<PlanDraft, Node> {
     let value = value_of(&tree);
@@ -137,10 +142,18 @@ fn parse_task_master(name: &str, value: &Value, tag: Option<&str>) -> ReadResult
     let mapping = &mapping::TASK_MASTER;
     let empty = Value::Array(Vec::new());
     let tasks = body.get("tasks").unwrap_or(&empty);
-    let place = tag.map_or_else(|| "tasks".to_owned(), |tag| format!("{tag}.tasks"));
+    let place = tag.map_or_else(|| "tasks".to_owned(), |tag| tagged::path_of_tasks(value, tag));
     let found = list_finder::read_all_at(tasks, &place);
     let header = Header::read_task_master(value, body, tag, mapping);
     let mut draft = reader::read_tasks(name, mapping, found, None);
     header.apply(&mut draft);
+    if let Some(tag) = tag {
+        for (other, count) in tagged::other_tags(value, tag) {
+            let message = format!(
+                "the tag `{tag}` is read; `{other}` has {count} tasks: --plan-tag {other} reads it"
+            );
+            draft.add_note(None, message);
+        }
+    }
     Ok(draft)
 }

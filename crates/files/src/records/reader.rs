@@ -12,6 +12,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
+use super::beads::{IdleRecord, idle_record};
 use super::field_names::{
     BLOCKED, CHILDREN, CREATED, CRITERIA, DEPENDENCIES, EDGE_TYPES, FLAGS, GOALS, IDS, MODIFIED,
     OWNERS, PARENTS, PHASES, PROGRESS, STATUSES, TAGS, TARGETS, TITLES,
@@ -21,7 +22,7 @@ use super::mapping::{EdgeKind, Mapping, Order, Priority, edge_kind};
 use super::must_read::{Unread, unread_progress_fields, unread_step_fields};
 use super::native_fields::{self, listed_texts, take_criteria};
 use super::record_fields::{
-    RecordFields, field, field_in, id_text, is_all_ticked, name_list, path_list, truth,
+    RecordFields, field, field_in, id_text, is_all_ticked, name_list, natural, path_list, truth,
 };
 use super::step_fields::{read_step_fields, take_changes};
 use crate::diagnostic::{Diagnostic, Severity};
@@ -86,15 +87,6 @@ struct RecordReader<'a> {
     blockers: BTreeMap<String, Vec<String>>,
 }
 
-/// A record that is not work.
-#[derive(Clone)]
-enum IdleRecord {
-    /// An open gate, with the condition that it waits for.
-    OpenGate(String),
-    /// A deleted record, a template, a message.
-    Other,
-}
-
 impl<'a> RecordReader<'a> {
     fn read(&mut self, found: FoundList<'a>) {
         let FoundList { records, repeated, unread, key, .. } = found;
@@ -124,6 +116,9 @@ impl<'a> RecordReader<'a> {
         }
         self.index_names();
         self.relate();
+        if !has_dependencies {
+            self.put_parts_first();
+        }
         self.write(has_dependencies);
     }
 
@@ -136,7 +131,10 @@ impl<'a> RecordReader<'a> {
     /// Adds a record after its subtasks.
     fn add_task(&mut self, record: Record<'a>, depth: usize) {
         let Record { id, written, parent, path, phase, fields, subtasks, subtask_keys } = record;
-        if let Some(idle) = self.idle_record(&fields) {
+        if let Some(idle) = idle_record(self.mapping, &fields) {
+            if matches!(idle, IdleRecord::NoWork) {
+                self.draft.add_unread(PartKind::Record, 1, "", self.line(&path));
+            }
             if let Some(name) = written {
                 self.idle.insert(name, idle);
             }
@@ -173,25 +171,6 @@ impl<'a> RecordReader<'a> {
         });
     }
 
-    /// Whether a record is not work.
-    fn idle_record(&self, fields: &Map<String, Value>) -> Option<IdleRecord> {
-        if self.mapping.idle_types.is_empty() {
-            return None;
-        }
-        let word = |name: &str| field_in(fields, &[name]).and_then(Value::as_str).unwrap_or("");
-        let status = word("status").to_ascii_lowercase();
-        let is_deleted =
-            status == "tombstone" || field_in(fields, &["deletedAt"]).is_some_and(Value::is_string);
-        let is_template =
-            field_in(fields, &["isTemplate"]).is_some_and(|flag| *flag == json!(true));
-        let kind = word("issueType").to_ascii_lowercase();
-        let is_idle = self.mapping.idle_types.contains(&kind.as_str());
-        if kind == "gate" && !is_deleted && status != "closed" {
-            return Some(IdleRecord::OpenGate(word("title").trim().to_owned()));
-        }
-        (is_deleted || is_template || is_idle).then_some(IdleRecord::Other)
-    }
-
     /// Indexes the tasks by name. An id takes precedence over a number, and a number over a title.
     fn index_names(&mut self) {
         for (at, task) in self.tasks.iter().enumerate() {
@@ -201,7 +180,7 @@ impl<'a> RecordReader<'a> {
             names.extend(written.map(|name| (0, name)));
             for (rank, field) in (1_u8..).zip(["order", "number", "step", "index", "name", "title"])
             {
-                let name = task.fields.get(field).and_then(id_text);
+                let name = field_in(&task.fields, &[field]).and_then(id_text);
                 names.extend(name.map(|name| (rank, name)));
             }
             let mut seen = BTreeSet::new();
@@ -414,6 +393,34 @@ impl<'a> RecordReader<'a> {
                 }
                 self.push_after(at, target);
             }
+        }
+    }
+
+    /// Moves tasks that others name as their parent after them, as `add_task` does with subtasks.
+    fn put_parts_first(&mut self) {
+        let mut parts: BTreeMap<String, Vec<Task<'a>>> = BTreeMap::new();
+        let mut top = Vec::new();
+        for task in std::mem::take(&mut self.tasks) {
+            match task.parents.first().filter(|_| task.around.is_none()) {
+                Some(parent) => parts.entry(parent.clone()).or_default().push(task),
+                None => top.push(task),
+            }
+        }
+        // A task is taken twice: once to put its parts before it, then itself.
+        let mut rest: Vec<Task<'a>> = top.into_iter().rev().collect();
+        loop {
+            while let Some(task) = rest.pop() {
+                match parts.remove(&task.id) {
+                    Some(own) => {
+                        rest.push(task);
+                        rest.extend(own.into_iter().rev());
+                    }
+                    None => self.tasks.push(task),
+                }
+            }
+            // Tasks in a circle of parents have no top.
+            let Some((_, own)) = parts.pop_first() else { break };
+            rest.extend(own.into_iter().rev());
         }
     }
 
@@ -752,21 +759,6 @@ fn ancestors(at: usize, tasks: &[Task<'_>], ids: &BTreeMap<&str, usize>) -> Vec<
 /// When a record was created, as text.
 fn created(fields: &Map<String, Value>) -> String {
     field_in(fields, &["createdAt", "createdDate"]).and_then(id_text).unwrap_or_default()
-}
-
-/// An id with its numbers as numbers, for sorting.
-fn natural(id: &str) -> Vec<(String, u64)> {
-    let mut parts = Vec::new();
-    let mut rest = id;
-    while !rest.is_empty() {
-        let text = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
-        let (word, tail) = rest.split_at(text);
-        let end = tail.find(|c: char| !c.is_ascii_digit()).unwrap_or(tail.len());
-        let (digits, tail) = tail.split_at(end);
-        parts.push((word.to_owned(), digits.parse().unwrap_or(u64::MAX)));
-        rest = tail;
-    }
-    parts
 }
 
 /// The commands that a record states in the native form.

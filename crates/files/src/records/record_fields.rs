@@ -44,6 +44,21 @@ pub(super) fn field_in<'a>(fields: &'a Map<String, Value>, names: &[&str]) -> Op
     })
 }
 
+/// An id with its numbers as numbers, for sorting.
+pub(super) fn natural(id: &str) -> Vec<(String, u64)> {
+    let mut parts = Vec::new();
+    let mut rest = id;
+    while !rest.is_empty() {
+        let text = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let (word, tail) = rest.split_at(text);
+        let end = tail.find(|c: char| !c.is_ascii_digit()).unwrap_or(tail.len());
+        let (digits, tail) = tail.split_at(end);
+        parts.push((word.to_owned(), digits.parse().unwrap_or(u64::MAX)));
+        rest = tail;
+    }
+    parts
+}
+
 impl RecordFields {
     pub(super) fn new(fields: &Map<String, Value>) -> Self {
         let mut names = BTreeMap::new();

@@ -17,8 +17,26 @@ pub(super) fn has_tasks(value: &Value) -> bool {
     value.get("tasks").is_some_and(Value::is_array)
 }
 
+/// The tags of a file, and of its object `tags`. The tags of the file come first.
 fn tags(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
-    value.as_object().into_iter().flatten().filter(|(_, body)| has_tasks(body))
+    let inner = value.get("tags").filter(|inner| inner.is_object());
+    let objects = [Some(value), inner].into_iter().flatten();
+    objects.filter_map(Value::as_object).flatten().filter(|(_, body)| has_tasks(body))
+}
+
+/// The path of the tasks of a tag.
+pub(super) fn path_of_tasks(value: &Value, tag: &str) -> String {
+    if value.get(tag).is_some_and(has_tasks) {
+        return format!("{tag}.tasks");
+    }
+    format!("tags.{tag}.tasks")
+}
+
+/// The tags that are not read, with the number of their tasks.
+pub(super) fn other_tags<'a>(value: &'a Value, read: &str) -> Vec<(&'a str, usize)> {
+    let count = |body: &Value| body.get("tasks").and_then(Value::as_array).map_or(0, Vec::len);
+    let others = tags(value).filter(|(name, _)| name.as_str() != read);
+    others.map(|(name, body)| (name.as_str(), count(body))).collect()
 }
 
 /// The selected tag, if the file has tags, and the object with its tasks: the requested one, or

@@ -1,6 +1,7 @@
 //! Tests of the plan file readers.
 
 mod classes;
+mod tables_and_tools;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

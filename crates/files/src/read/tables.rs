@@ -1,0 +1,101 @@
+//! The tables of a Markdown text that have tasks, as one list of rows.
+//!
+//! The first table that has tasks shows the columns. Tables with the same first columns are its continuation, each a
+//! phase with the title of its section; other tables are named, and not read.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::syntax::Node;
+use crate::{markdown, records};
+
+/// The tables with tasks.
+pub(super) struct TaskTables {
+    pub(super) rows: Node,
+    /// The other tables with tasks: their line, the title of their section, and how many rows they have.
+    pub(super) others: Vec<(u64, String, usize)>,
+    /// How many rows repeat one of an earlier table.
+    pub(super) repeated: usize,
+}
+
+/// A table: its line, its section, the names of its columns, and its rows.
+struct Table {
+    line: u64,
+    section: String,
+    names: Vec<String>,
+    rows: Node,
+}
+
+/// Finds the tables of which each alone is a list of tasks.
+pub(super) fn task_tables(text: &str, is_tasks: impl Fn(&Node) -> bool) -> Option<TaskTables> {
+    let plain = markdown::without_code(text);
+    let headings: Vec<(u64, &str)> =
+        (1_u64..).zip(plain.lines()).filter(|(_, line)| line.starts_with('#')).collect();
+    let mut tables = markdown::tables(text).into_iter().filter_map(|mut rows| {
+        // A column `#` has the ids, unless it only counts the rows.
+        let is_number = |name: &String| ["#", "\u{2116}", "No."].contains(&name.trim());
+        let column = rows.first()?.1.iter().position(is_number);
+        let cells = |column: usize| rows.iter().skip(1).filter_map(move |(_, row)| row.get(column));
+        let column = column.filter(|at| cells(*at).any(|id| id.contains(char::is_alphabetic)));
+        let (line, names) = rows.first_mut()?;
+        if let Some(name) = column.and_then(|at| names.get_mut(at)) {
+            "id".clone_into(name);
+        }
+        let (line, names) = (*line, names.clone());
+        let before = headings.partition_point(|(at, _)| *at < line).checked_sub(1);
+        let before = before.and_then(|at| headings.get(at));
+        let section = before.map_or("", |(_, title)| title.trim_matches(['#', ' ']));
+        let rows = Node::rows(rows).filter(|rows| is_tasks(rows))?;
+        Some(Table { line, section: section.to_owned(), names, rows })
+    });
+    let first = tables.next()?;
+    let is_alike = |table: &Table| first.names.iter().take(2).eq(table.names.iter().take(2));
+    let (alike, others): (Vec<Table>, Vec<Table>) = tables.partition(is_alike);
+    let others = others.into_iter();
+    let others =
+        others.map(|table| (table.line, table.section, table.rows.items().len())).collect();
+    if alike.is_empty() {
+        return Some(TaskTables { rows: first.rows, others, repeated: 0 });
+    }
+    let all = std::iter::once(first).chain(alike);
+    let (rows, repeated) = joined(all);
+    Some(TaskTables { rows, others, repeated })
+}
+
+/// The rows of all tables. An id that another task of an earlier table has gets the number of the table as a
+/// prefix; the same row in a later table is the same task.
+fn joined(tables: impl Iterator<Item = Table>) -> (Node, usize) {
+    let mut repeated = 0_usize;
+    let mut rows: Vec<(u64, Value)> = Vec::new();
+    let mut known: BTreeMap<String, (usize, Value)> = BTreeMap::new();
+    for (number, table) in (1_usize..).zip(tables) {
+        let id_name = table.names.first().filter(|name| records::is_id_name(name));
+        let id_name = id_name.map(String::as_str).unwrap_or_default();
+        let text_name = table.names.get(1).map(String::as_str).unwrap_or_default();
+        for row in table.rows.items() {
+            let Value::Object(mut fields) = row.value() else { continue };
+            let id = fields.get(id_name).and_then(Value::as_str).map(str::to_owned);
+            let text = fields.get(text_name).cloned().unwrap_or_default();
+            if let Some(id) = id {
+                match known.get(&id) {
+                    Some((_, same)) if *same == text => {
+                        repeated = repeated.saturating_add(1);
+                        continue;
+                    }
+                    Some((before, _)) if *before != number => {
+                        let id = json!(format!("{number}.{id}"));
+                        fields.insert(id_name.to_owned(), id);
+                    }
+                    Some(_) => {}
+                    None => drop(known.insert(id, (number, text))),
+                }
+            }
+            if !table.section.is_empty() && !fields.contains_key("phase") {
+                fields.insert("phase".to_owned(), json!(table.section));
+            }
+            rows.push((row.place.line, Value::Object(fields)));
+        }
+    }
+    (Node::list_of(rows), repeated)
+}
