@@ -62,6 +62,10 @@ fn head_is_shown_slot_by_slot() {
 
     let offset = usize::try_from(number(&counting[0]["offset"])).unwrap();
     change(&place.dir.join("HEAD"), |bytes| bytes[offset + 50] ^= 1);
+    look(&place.dir, &["head"]).has("a copy is damaged");
+    change(&place.dir.join("HEAD"), |bytes| {
+        (1..8).for_each(|copy| bytes[offset + copy * 512 + 50] ^= 1);
+    });
     look(&place.dir, &["head"]).has("not valid");
     fs::remove_file(place.dir.join("HEAD")).unwrap();
     let look = look(&place.dir, &["head", "--json"]);

@@ -151,7 +151,7 @@ fn errors_of_the_first_hour_name_a_way_on() {
     expect("answer 999 yes", 6, &["question 999 is not open", "`ledger questions` lists"]);
     // A view that is nearly right, also with words after it.
     for line in ["inspect stp", "inspect stp a", "inspect stp --json"] {
-        expect(line, 2, &["did you mean `ledger inspect step`?"]);
+        expect(line, 2, &["did you mean `ledger inspect step [RUN] STEP`?"]);
     }
     expect("help plan aprove", 2, &["there is no command `plan aprove`", "`ledger help plan`"]);
     expect("top", 2, &["did you mean `ledger status`?"]);
@@ -186,7 +186,7 @@ fn inspect_of_an_unknown_word_names_what_is_near() {
 fn resume_that_starts_nothing_names_a_command_that_is_accepted() {
     let place = Place::planned("steps: [{id: a, command: 'true'}]");
     place.ledger("cancel plan").code(0);
-    let hint = "run plan is over; `ledger run PLAN --run NEW` starts another one";
+    let hint = "run plan is over; `ledger run plan.yaml --run NEW` starts another one";
     place.ledger("resume").code(2).complains(&[hint]);
     place.ledger("run plan.yaml --run other").code(0);
 

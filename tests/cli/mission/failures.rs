@@ -543,7 +543,7 @@ steps:
     place.ledger("verify .ledger").code(0);
 }
 
-/// A value that no step sets is asked for at the start, and before another plan.
+/// A value that no step sets is asked for at the start. The same file would wait for it again, so no plan is proposed.
 #[test]
 fn value_that_no_step_sets_is_asked_for_first() {
     let place = Place::new();
@@ -554,8 +554,7 @@ fn value_that_no_step_sets_is_asked_for_first() {
     let ended = place.ledger("run p.yaml").code(3);
     let set = "ledger set applicant VALUE --run p";
     let ended = ended.complains(&["no step sets `applicant`, which a precondition reads", set]);
-    let (set_at, propose_at) = (ended.out.find(set), ended.out.find("ledger plan propose"));
-    assert!(set_at.is_some() && set_at < propose_at, "{}", ended.out);
+    assert!(ended.out.contains(set) && !ended.out.contains("plan propose"), "{}", ended.out);
     place.ledger("next").says(&[set]);
     place.ledger("set applicant A-1 --run p").code(0);
     let ended = place.ledger("run p.yaml").code(0);

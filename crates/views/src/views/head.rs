@@ -1,7 +1,7 @@
 //! The acknowledged position in HEAD, slot by slot, and its last writer.
 
 use plan_ledger::HeadSync;
-use plan_ledger::internals::format::{HEAD_SLOT_SIZE, Head, HeadState};
+use plan_ledger::internals::format::{HEAD_SLOT_SIZE, Head, HeadCopies, HeadSlots, HeadState};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,15 +13,17 @@ use crate::words::hex;
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct HeadSlotLine {
+    /// The copies of its record: `equal`, `interrupted` (a write of them was) or `damaged`.
+    copies: &'static str,
     /// Whether this slot is the one that counts.
     counts: bool,
-    /// Its fields, with the names in head.md; null if it is not valid.
+    /// The fields of its newest valid copy, with the names in head.md; null if there is none.
     head: Option<HeadJson>,
     /// Its offset in the file.
     offset: usize,
     /// Its number: 0 or 1.
     slot: usize,
-    /// Whether all of its bytes are valid.
+    /// Whether one of its copies is valid.
     valid: bool,
 }
 
@@ -86,18 +88,20 @@ pub struct HeadView {
 }
 
 impl HeadView {
-    /// The slots of HEAD; `newest` is the valid one. `holder`: the value that the last writer
-    /// stored.
+    /// The slots of HEAD. `holder`: the value that the last writer stored.
     #[must_use]
-    pub fn of(slots: &[Option<Head>], newest: Option<usize>, holder: Option<String>) -> Self {
-        let line = |(number, slot): (usize, &Option<Head>)| HeadSlotLine {
+    pub fn of(slots: &HeadSlots, holder: Option<String>) -> Self {
+        let newest = slots.newest().map(|(slot, _)| slot);
+        let line = |(number, (slot, copies)): (usize, (&Option<Head>, &HeadCopies))| HeadSlotLine {
+            copies: copies_word(*copies),
             counts: newest == Some(number),
             head: slot.as_ref().map(HeadJson::from),
             offset: number * HEAD_SLOT_SIZE,
             slot: number,
             valid: slot.is_some(),
         };
-        Self { slots: slots.iter().enumerate().map(line).collect(), holder: HolderLine { holder } }
+        let lines = slots.slots.iter().zip(&slots.copies).enumerate().map(line);
+        Self { slots: lines.collect(), holder: HolderLine { holder } }
     }
 
     /// Its document.
@@ -120,6 +124,16 @@ impl HeadSlotLine {
             document.painted(Paint::Notice, "  not valid: missing, damaged or incomplete");
             return;
         };
+        match self.copies {
+            "interrupted" => document.painted(
+                Paint::Notice,
+                "  a write of the slot was interrupted; this is its newest copy",
+            ),
+            "damaged" => {
+                document.painted(Paint::Notice, "  a copy is damaged; this is the newest valid one")
+            }
+            _ => {}
+        }
         let mut table = Table::default();
         let mut add = |name: &str, text: String| {
             table.row([(Paint::Faint, name.to_owned()), (Paint::None, text)]);
@@ -135,6 +149,14 @@ impl HeadSlotLine {
         );
         add("synced", head.mode.replace('_', " "));
         document.table(2, table);
+    }
+}
+
+fn copies_word(copies: HeadCopies) -> &'static str {
+    match copies {
+        HeadCopies::Equal => "equal",
+        HeadCopies::Mixed => "interrupted",
+        HeadCopies::Damaged => "damaged",
     }
 }
 

@@ -30,9 +30,7 @@ pub(crate) fn head(
     let InspectContext { dir, form, environment } = context;
     let view = LedgerView::open(dir, environment)?;
     let health = Health::of(view.log(), dir, environment)?;
-    let slots = view.log().head_slots();
-    let newest = slots.newest().map(|(slot, _)| slot);
-    let head = HeadView::of(&slots.slots, newest, holder(dir, environment));
+    let head = HeadView::of(view.log().head_slots(), holder(dir, environment));
     match form {
         Form::Json => {
             head.slots.iter().try_for_each(|slot| out.json(slot))?;
