@@ -151,7 +151,7 @@ fn errors_of_the_first_hour_name_a_way_on() {
     expect("answer 999 yes", 6, &["question 999 is not open", "`ledger questions` lists"]);
     // A view that is nearly right, also with words after it.
     for line in ["inspect stp", "inspect stp a", "inspect stp --json"] {
-        expect(line, 2, &["did you mean `ledger inspect step [RUN] STEP`?"]);
+        expect(line, 2, &["did you mean `ledger inspect step"]);
     }
     expect("help plan aprove", 2, &["there is no command `plan aprove`", "`ledger help plan`"]);
     expect("top", 2, &["did you mean `ledger status`?"]);
