@@ -125,12 +125,13 @@ impl HeadSlotLine {
             return;
         };
         match self.copies {
-            "interrupted" => document.painted(
-                Paint::Notice,
-                "  a write of the slot was interrupted; this is its newest copy",
-            ),
+            "interrupted" => {
+                let what = "  a write of the slot was interrupted; this is its newest copy";
+                document.painted(Paint::Notice, what);
+            }
             "damaged" => {
-                document.painted(Paint::Notice, "  a copy is damaged; this is the newest valid one")
+                document
+                    .painted(Paint::Notice, "  a copy is damaged; this is the newest valid one");
             }
             _ => {}
         }
