@@ -160,10 +160,12 @@ impl Change<'_> {
     }
 }
 
-/// Whether the run ends once its last attempts are decided.
+/// Whether the run ends once its last attempts are decided, or the version that it waits for is there.
 fn is_stopping(run: &Run) -> bool {
     let is_open = |status| run.count(status) > 0;
-    run.why_stopping().is_some() && [Dispatched, Reported, OutcomeUnknown].into_iter().any(is_open)
+    let is_held = [Dispatched, Reported, OutcomeUnknown].into_iter().any(is_open)
+        || run.plan_request().is_some();
+    run.why_stopping().is_some() && is_held
 }
 
 fn is_open(run: &Run) -> bool {
