@@ -173,7 +173,7 @@ impl Head {
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let copies = bytes.get(..HEAD_SLOT_SIZE)?.chunks(HEAD_COPY_SIZE);
-        let copies = copies.take(if mutant!(HeadFirstCopyOnly) { 1 } else { HEAD_SLOT_SIZE });
+        let copies = copies.take(if mutant!(HeadFirstCopyOnly) { 1 } else { usize::MAX });
         copies.filter_map(Self::decode_copy).max_by_key(|head| head.generation)
     }
 

@@ -332,7 +332,7 @@ mod tests {
     #[cfg(not(feature = "store"))]
     fn command_line_only_shrinks() {
         const COMMANDS_MAX: usize = 89;
-        const OPTION_PLACES_MAX: usize = 409;
+        const OPTION_PLACES_MAX: usize = 412;
         let mut found = Vec::new();
         commands(&Cli::command(), "", &mut found);
         let places: usize = found.iter().map(|(_, command)| command.get_opts().count()).sum();

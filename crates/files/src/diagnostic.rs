@@ -142,6 +142,16 @@ impl ReadError {
     }
 }
 
+/// What was read, if the text is of the syntax at all. A name that is given twice stays an error: text with one is of
+/// the syntax, and to read it as something else would lose its fields.
+pub(super) fn of_syntax<T>(read: ReadResult<T>) -> ReadResult<Option<T>> {
+    match read {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.is_name_twice() => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
 impl From<Error> for ReadError {
     fn from(error: Error) -> Self {
         Self::Syntax { line: None, path: String::new(), error }

@@ -30,7 +30,9 @@ pub(super) fn came_true(effect: &str, change: &Change<'_>) -> Option<bool> {
         }),
         "fails the run" => change.any_run(|before, after| {
             let has_failed = after.status == RunStatus::Ended(Ending::Failed);
-            is_open(before) && (has_failed || is_stopping(after)) && change.has_changed()
+            // A requested version may change which steps fail, so it holds the end.
+            let is_held = after.why_stopping().is_some() && after.plan_request().is_some();
+            is_open(before) && (has_failed || is_held || is_stopping(after)) && change.has_changed()
         }),
         // Another dependency, or a cap, may hold it; before another attempt, its delay goes on.
         "dispatches the step" => {
@@ -160,12 +162,10 @@ impl Change<'_> {
     }
 }
 
-/// Whether the run ends once its last attempts are decided, or the version that it waits for is there.
+/// Whether the run ends once its last attempts are decided.
 fn is_stopping(run: &Run) -> bool {
     let is_open = |status| run.count(status) > 0;
-    let is_held = [Dispatched, Reported, OutcomeUnknown].into_iter().any(is_open)
-        || run.plan_request().is_some();
-    run.why_stopping().is_some() && is_held
+    run.why_stopping().is_some() && [Dispatched, Reported, OutcomeUnknown].into_iter().any(is_open)
 }
 
 fn is_open(run: &Run) -> bool {

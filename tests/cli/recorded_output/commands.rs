@@ -264,6 +264,7 @@ fn runs_of_plans() {
         "run failing.yaml --max-parallel 1 --ledger fails",
         "run failing.yaml --max-parallel 1 --ledger fails",
         "run failing.yaml --max-parallel 1 --ledger fails --retry-failed --json",
+        "run failing.yaml --max-parallel 1 --ledger fast --fail-fast",
         "run asking.yaml --max-parallel 1 --ledger asks",
         "run asking.yaml --max-parallel 1 --ledger asks --json",
         "run asking.yaml --max-parallel 1 --ledger judged --stub --text trust",

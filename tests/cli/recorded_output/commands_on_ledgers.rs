@@ -403,6 +403,7 @@ fn steering() {
         "budget raise attention --tokens 50 --by ana --ledger waiting --json",
         "budget attention --tokens none --by ana --ledger waiting",
         "budget attention --tokens 6000 --by ana --ledger waiting -q",
+        "budget attention --as-planned --by ana --ledger waiting",
         "budget --attempts 1000 --by ana --ledger waiting",
         "budget attention --tokens 5 --ledger waiting",
         "budget attention --tokens many --by ana --ledger waiting",

@@ -37,6 +37,9 @@ pub(crate) struct BudgetArgs {
     words: Vec<String>,
     #[command(flatten)]
     parts: BudgetParts,
+    /// Restore the limits of the plan
+    #[arg(long, conflicts_with_all = ["money", "tokens", "attempts", "wall"])]
+    as_planned: bool,
     #[command(flatten)]
     author: Author,
 }
@@ -105,6 +108,7 @@ pub(crate) fn budget(args: &BudgetArgs) -> Result<Code, Failure> {
 /// The change that the options ask for, if any.
 fn change(args: &BudgetArgs, is_raise: bool) -> Result<Option<BudgetChange>, Failure> {
     Ok(match &args.parts {
+        _ if args.as_planned => Some(BudgetChange::AsPlanned),
         parts if parts.is_empty() => None,
         parts if is_raise => Some(BudgetChange::Raise(parts.amounts()?)),
         parts => Some(parts.set()),

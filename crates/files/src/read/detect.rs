@@ -16,7 +16,7 @@ use super::options::ReadOptions;
 use super::org;
 use super::tables::{TaskTables, task_tables};
 use super::todo_txt;
-use crate::diagnostic::{ReadResult, plan_error};
+use crate::diagnostic::{ReadResult, of_syntax, plan_error};
 use crate::draft::PlanDraft;
 use crate::plan_file::PlanFormat;
 use crate::read_report::PartKind;
@@ -53,7 +53,7 @@ pub(super) fn parse_draft(name: &str, text: &str, options: &ReadOptions) -> Read
         return whole(draft);
     }
     if markdown::is_markdown(text) {
-        if let Some(draft) = parse_commented_yaml(name, text) {
+        if let Some(draft) = parse_commented_yaml(name, text)? {
             return whole(draft);
         }
         if let Some(draft) = markdown::parse(name, text, options.prose) {
@@ -148,23 +148,23 @@ fn parse_org(name: &str, text: &str) -> Option<PlanDraft> {
 }
 
 /// Parses YAML whose comments look like headings: all of its other lines are fields with tasks.
-fn parse_commented_yaml(name: &str, text: &str) -> Option<PlanDraft> {
+fn parse_commented_yaml(name: &str, text: &str) -> ReadResult<Option<PlanDraft>> {
     let is_field = |line: &str| line.contains(": ") || line.trim_end().ends_with(':');
     let mut lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let first = lines.find(|line| line.trim() != "---")?;
-    if !is_field(first) {
-        return None;
+    if !lines.find(|line| line.trim() != "---").is_some_and(is_field) {
+        return Ok(None);
     }
-    records::parse(name, yaml_tree(text).ok()?).ok()
+    let tree = of_syntax(yaml_tree(text))?;
+    Ok(tree.and_then(|tree| records::parse(name, tree).ok()))
 }
 
 /// Parses a plan that is embedded in a text. A native plan with an error is an error, so that its text
 /// is not read as something else.
 fn parse_embedded(name: &str, text: &str) -> ReadResult<Option<PlanDraft>> {
     let front = embedded::front_matter(text);
-    if let Some((front, body)) = front
-        && let Ok(tree) = yaml_tree(front)
-    {
+    let fields = front.map(|(front, _)| of_syntax(yaml_tree(front))).transpose()?.flatten();
+    let front_value = fields.as_ref().map(Node::value);
+    if let (Some((front, body)), Some(tree)) = (front, fields) {
         let first = front.lines().count().saturating_add(1);
         let tree = match native::parse_valid(tree, PlanFormat::Yaml, true) {
             // The tasks below fields without steps are those of the text.
@@ -193,8 +193,7 @@ fn parse_embedded(name: &str, text: &str) -> ReadResult<Option<PlanDraft>> {
     if !elements.is_empty() {
         let elements = Node::list_of(elements);
         let mut draft = records::parse_rows(name, elements, Some(PlanFormat::Gsd)).ok();
-        let front = front.and_then(|(front, _)| yaml_tree(front).ok()).map(|tree| tree.value());
-        if let (Some(draft), Some(Value::Object(front))) = (&mut draft, front) {
+        if let (Some(draft), Some(Value::Object(front))) = (&mut draft, front_value) {
             draft.diagnostics.extend(records::problems_of_fields(&front, 1));
             draft.add_kept(&front);
         }
@@ -209,7 +208,7 @@ fn parse_embedded(name: &str, text: &str) -> ReadResult<Option<PlanDraft>> {
         return Ok(None);
     }
     for block in embedded::yaml_blocks(text) {
-        let Ok(tree) = yaml_tree(&block.text) else { continue };
+        let Some(tree) = of_syntax(yaml_tree(&block.text))? else { continue };
         if let Ok(draft) = native::parse_valid(tree, PlanFormat::Yaml, true) {
             return Ok(Some(draft));
         }
@@ -245,11 +244,7 @@ fn parse_toml_tasks(name: &str, text: &str) -> ReadResult<Option<PlanDraft>> {
     if !text.lines().any(has_field) {
         return Ok(None);
     }
-    let tree = match toml_tree(text) {
-        Ok(tree) => tree,
-        Err(error) if error.is_name_twice() => return Err(error),
-        Err(_) => return Ok(None),
-    };
+    let Some(tree) = of_syntax(toml_tree(text))? else { return Ok(None) };
     let is_formula = tree.field("formula").is_some();
     let Ok(mut draft) = records::parse(name, tree) else { return Ok(None) };
     draft.plan_file.format = if is_formula { PlanFormat::BeadsFormula } else { PlanFormat::Toml };
@@ -264,7 +259,7 @@ fn parse_csv(name: &str, text: &str) -> Option<PlanDraft> {
 /// Parses a file of one task: front matter with an id, a title and a status, and its text. A folder of such
 /// files is a plan.
 fn parse_task_file(name: &str, text: &str) -> Option<PlanDraft> {
-    let record = folder::task(text)?;
+    let record = folder::task(text).ok().flatten()?;
     let has = |name: &str| record.get(name).is_some();
     if !(has("id") && has("title") && has("status")) {
         return None;

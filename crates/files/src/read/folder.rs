@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::embedded::{front_matter, task_elements};
-use crate::diagnostic::plan_error;
+use crate::diagnostic::{ReadResult, of_syntax, plan_error};
 use crate::plan_file::PlanFormat;
-use crate::syntax::{Node, read_text, without_byte_order_mark, yaml_tree};
+use crate::syntax::{Node, json_tree, read_text, without_byte_order_mark, yaml_tree};
 use crate::{markdown, records};
 use plan_ledger::plan::Step;
 use plan_ledger::{Error, Result};
@@ -50,7 +50,12 @@ pub(super) fn read_folder(path: &Path) -> Result<Folder> {
         }
         let text = read_text(&file, "task file")?;
         let text = without_byte_order_mark(&text);
-        let record = if extension == "json" { serde_json::from_str(text).ok() } else { task(text) };
+        let record = if extension == "json" {
+            of_syntax(json_tree(text)).map(|tree| tree.map(|tree| records::value_of(&tree)))
+        } else {
+            task(text)
+        };
+        let record = record.map_err(|error| Error::from(error).at_path(&file))?;
         match record.filter(|record: &Value| record.is_object()) {
             Some(record) => records.push((1, record)),
             None => unread = unread.saturating_add(1),
@@ -88,14 +93,15 @@ fn files(path: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// The record of a task in Markdown: its front matter, and a field for each section.
-pub(super) fn task(text: &str) -> Option<Value> {
-    let (front, body) = front_matter(text)?;
-    let Value::Object(mut fields) = records::value_of(&yaml_tree(front).ok()?) else { return None };
+pub(super) fn task(text: &str) -> ReadResult<Option<Value>> {
+    let Some((front, body)) = front_matter(text) else { return Ok(None) };
+    let front = of_syntax(yaml_tree(front))?.map(|tree| records::value_of(&tree));
+    let Some(Value::Object(mut fields)) = front else { return Ok(None) };
     for (title, text) in markdown::section_texts(body) {
         let field = if title.is_empty() { "body".to_owned() } else { title };
         fields.entry(field).or_insert(Value::String(text));
     }
-    Some(Value::Object(fields))
+    Ok(Some(Value::Object(fields)))
 }
 
 /// The issues of a backup, with the dependencies and labels that other files have.

@@ -703,3 +703,31 @@ fn fallbacks_in_words_are_reported() {
         assert!(notes.iter().any(|note| note.contains(message)), "{words}: {notes:?}");
     }
 }
+
+/// A name that is given twice is an error wherever fields may stand in a text: to read the text as something else would
+/// lose checks, statuses and limits in silence.
+#[test]
+fn name_that_is_given_twice_is_no_reason_to_read_something_else() {
+    let block = "# Plan\n\n```yaml\nsteps:\n  - id: a\n    id: b\n    command: 'true'\n```\n";
+    for (text, line) in [
+        ("---\ntodos:\n  - id: a\n    content: Make a\n    id: b\n---\n- [ ] box\n", 5),
+        ("---\nphase: 1\nbudget: 5\nbudget: 9\n---\n<task><name>Task 1: A</name></task>\n", 4),
+        ("---\ntitle: P\nsteps:\n  - {id: a, command: 'false'}\ntitle: Q\n---\n- [ ] box\n", 5),
+        ("# - [ ] legend\n# Epic 1\ntasks:\n  - id: a\n    title: A\n    title: B\n", 6),
+        (block, 6),
+    ] {
+        let error = parse_error(text);
+        assert!(error.contains(&format!("line {line}, ")), "{text}: {error}");
+        assert!(error.contains("duplicate field"), "{text}: {error}");
+    }
+    for (name, text) in [
+        ("1.json", "{\"id\": 1, \"title\": \"A\", \"id\": 2}"),
+        ("1.md", "---\nid: 1\ntitle: A\nstatus: Done\nstatus: To Do\n---\n\nDo it.\n"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(name), text).unwrap();
+        std::fs::write(folder.path().join("2.json"), "{\"id\": 3, \"title\": \"B\"}").unwrap();
+        let error = read(folder.path()).unwrap_err().to_string();
+        assert!(error.contains(name) && error.contains("duplicate field"), "{name}: {error}");
+    }
+}

@@ -13,8 +13,8 @@ use crate::words::hex;
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct HeadSlotLine {
-    /// The copies of its record: `equal`, `interrupted` (a write of them was) or `damaged`.
-    copies: &'static str,
+    /// The copies of its record.
+    copies: CopiesWord,
     /// Whether this slot is the one that counts.
     counts: bool,
     /// The fields of its newest valid copy, with the names in head.md; null if there is none.
@@ -25,6 +25,29 @@ pub struct HeadSlotLine {
     slot: usize,
     /// Whether one of its copies is valid.
     valid: bool,
+}
+
+/// The copies of a slot's record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+enum CopiesWord {
+    /// All are valid and equal.
+    Equal,
+    /// All are valid, and of several writes: one was interrupted.
+    Interrupted,
+    /// One is damaged.
+    Damaged,
+}
+
+impl From<HeadCopies> for CopiesWord {
+    fn from(copies: HeadCopies) -> Self {
+        match copies {
+            HeadCopies::Equal => Self::Equal,
+            HeadCopies::Mixed => Self::Interrupted,
+            HeadCopies::Damaged => Self::Damaged,
+        }
+    }
 }
 
 /// The last writer.
@@ -93,7 +116,7 @@ impl HeadView {
     pub fn of(slots: &HeadSlots, holder: Option<String>) -> Self {
         let newest = slots.newest().map(|(slot, _)| slot);
         let line = |(number, (slot, copies)): (usize, (&Option<Head>, &HeadCopies))| HeadSlotLine {
-            copies: copies_word(*copies),
+            copies: (*copies).into(),
             counts: newest == Some(number),
             head: slot.as_ref().map(HeadJson::from),
             offset: number * HEAD_SLOT_SIZE,
@@ -125,15 +148,15 @@ impl HeadSlotLine {
             return;
         };
         match self.copies {
-            "interrupted" => {
+            CopiesWord::Interrupted => {
                 let what = "  a write of the slot was interrupted; this is its newest copy";
                 document.painted(Paint::Notice, what);
             }
-            "damaged" => {
+            CopiesWord::Damaged => {
                 document
                     .painted(Paint::Notice, "  a copy is damaged; this is the newest valid one");
             }
-            _ => {}
+            CopiesWord::Equal => {}
         }
         let mut table = Table::default();
         let mut add = |name: &str, text: String| {
@@ -150,14 +173,6 @@ impl HeadSlotLine {
         );
         add("synced", head.mode.replace('_', " "));
         document.table(2, table);
-    }
-}
-
-fn copies_word(copies: HeadCopies) -> &'static str {
-    match copies {
-        HeadCopies::Equal => "equal",
-        HeadCopies::Mixed => "interrupted",
-        HeadCopies::Damaged => "damaged",
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use plan_ledger::plan::Provenance;
-use plan_ledger::{ApprovalPolicy, RunPolicy, TextPolicy};
+use plan_ledger::{ApprovalPolicy, OnFailure, RunPolicy, TextPolicy};
 
 use crate::options::plan_file::{CommandApproval, approve_commands, keep_ids, print_read_report};
 use crate::options::{
@@ -65,6 +65,9 @@ pub(super) struct PlanProposeArgs {
     #[arg(long, value_name = "WHO", env = "LEDGER_BY", hide_env_values = true)]
     #[arg(value_parser = parse_author)]
     by: Option<String>,
+    /// A new run stops dispatching after the first final failure of a step
+    #[arg(long)]
+    fail_fast: bool,
 }
 
 pub(super) fn propose(args: &PlanProposeArgs) -> Result<Code, Failure> {
@@ -94,7 +97,7 @@ pub(super) fn propose(args: &PlanProposeArgs) -> Result<Code, Failure> {
     let policy = RunPolicy {
         approval: args.approval,
         text: args.text.unwrap_or(default),
-        ..RunPolicy::default()
+        on_failure: if args.fail_fast { OnFailure::FailFast } else { OnFailure::Continue },
     };
     let (file, ledger, yes) = (args.plan.as_path(), args.ledger.dir(), args.yes);
     approve_commands(&imported, |_| true, CommandApproval { plan: file, ledger, yes })?;

@@ -114,6 +114,9 @@ pub(crate) struct RunArgs {
     /// How text criteria are judged [default: judge; trust for imported files and --stub]
     #[arg(long, value_name = "WHO", value_parser = parse_text_policy())]
     pub(super) text: Option<TextPolicy>,
+    /// Stop dispatching after the first final failure of a step
+    #[arg(long)]
+    pub(super) fail_fast: bool,
     /// Action after a failure of unknown class of a step that states no `retry` [default: ask]
     #[arg(long, value_name = "HOW", value_parser = parse_words::<OnUnknown>(ON_UNKNOWN))]
     pub(super) on_unknown: Option<OnUnknown>,

@@ -6,8 +6,8 @@ use std::path::Path;
 use plan_ledger::internals::ledger::{commands_hash, expect_valid};
 use plan_ledger::plan::{CompactPlan, Decider, PauseCause, PlanDraft, Review, diff};
 use plan_ledger::{
-    ApprovalPolicy, Command, ContentHash, Ending, Json, Ledger, Plan, Rejection, Run, RunId,
-    RunPolicy, RunStatus, State, TextPolicy, plan_hash,
+    ApprovalPolicy, Command, ContentHash, Ending, Json, Ledger, OnFailure, Plan, Rejection, Run,
+    RunId, RunPolicy, RunStatus, State, TextPolicy, plan_hash,
 };
 use plan_ledger_files::{PlanFile, PlanFormat, as_written_commands};
 
@@ -332,7 +332,8 @@ fn policy(format: PlanFormat, args: &RunArgs) -> RunPolicy {
         None if args.stub || !is_own => TextPolicy::Trust,
         None => TextPolicy::Judge,
     };
-    RunPolicy { text, ..RunPolicy::default() }
+    let on_failure = if args.fail_fast { OnFailure::FailFast } else { OnFailure::Continue };
+    RunPolicy { text, on_failure, ..RunPolicy::default() }
 }
 
 /// The newest version with this hash, if it was rejected.

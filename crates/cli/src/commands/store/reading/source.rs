@@ -126,7 +126,7 @@ pub(crate) fn expect_readable(program: &Command, matches: &ArgMatches) -> Result
         }
         has_ledger |= command.get_arguments().any(|arg| arg.get_long() == Some("ledger"));
         waits = waits.or_else(|| ["watch", "follow"].into_iter().find(|id| is_set(id)));
-        is_reader &= !is_set("collect");
+        is_reader &= !is_set("collect") && !is_set("as_planned");
         // The amounts of a change of a budget.
         let is_given = |id: &&str| known.contains(id) && at.contains_id(id);
         is_reader &= !["money", "tokens", "attempts", "wall"].iter().any(is_given);
