@@ -313,8 +313,12 @@ impl Fold {
         }
     }
 
-    /// Whether the damage affects the state, since it is after the origin.
+    /// Whether the damage affects the state, since it is after the origin. A lost header costs no record: where the
+    /// records after it do not follow from the records before it, their status says so.
     fn is_affected_by(&self, damage: &Damage) -> bool {
+        if damage.is_of_header_only() {
+            return false;
+        }
         match self.origin {
             FoldOrigin::Anchor(at) | FoldOrigin::Snapshot(at) => {
                 damage.first_seq.max(damage.last_seq) > at

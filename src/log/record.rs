@@ -190,7 +190,8 @@ pub struct DerivedDamage {
 
 impl Damage {
     /// Whether only the header of a segment is lost, and another place has its content.
-    pub(crate) fn is_of_header_only(&self) -> bool {
+    #[must_use]
+    pub fn is_of_header_only(&self) -> bool {
         (self.offset, self.end) == (0, DATA_START) && self.last_seq < self.first_seq
     }
 

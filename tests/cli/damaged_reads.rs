@@ -70,6 +70,30 @@ fn reads_of_a_damaged_ledger_warn_and_exit_4() {
     missing.complains(&["there is no run `another`", words[0]]);
 }
 
+/// The header of a segment costs no answer: HEAD, footers and neighbours say what it said. `status` used to say that
+/// no run was known after a state of record 0, and an export was refused.
+#[test]
+fn damaged_header_costs_no_answer() {
+    let place = Place::new();
+    counted(&place, 9);
+    let at = |lines: &[serde_json::Value]| lines.last().unwrap()["seq"].clone();
+    let intact = place.ledger("inspect variables --json").code(0).lines();
+    let exported = place.ledger("export").code(0).out;
+    let (path, pristine, _) = find_in_segment(&place, "number 5");
+    for offset in [0, 8, 40, 200, 500, 2_000, 4_095] {
+        let mut bytes = pristine.clone();
+        bytes[offset] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        let seen = place.ledger("inspect variables --json").code(4).lines();
+        assert_eq!((&seen[0], at(&seen)), (&intact[0], at(&intact)), "{offset}");
+        let whole = ["the ledger is damaged, but every record can be read", "no record is missing"];
+        place.ledger("status").code(4).says(&["run plan", whole[0], whole[1]]);
+        place.ledger("get count").code(4).says(&["number 9"]).complains(&whole);
+        assert_eq!(place.ledger("export").code(0).out, exported, "{offset}");
+        place.ledger("note late").code(4).complains(&["offset 0: "]);
+    }
+}
+
 /// A record that only a newer program can read has the same effect, with a hint to upgrade.
 #[test]
 fn reads_before_a_newer_record_warn_and_exit_4() {

@@ -172,17 +172,15 @@ impl Export<'_> {
     }
 
     fn header(&mut self, log: &LogReader) -> Result<()> {
-        let segments = log.segments();
-        let header = segments.iter().find_map(|segment| segment.header.as_ref().ok());
-        let header = header
-            .ok_or_else(|| Error::new(ErrorKind::Corrupt, "no segment has a valid header"))?;
+        let none = || Error::new(ErrorKind::Corrupt, "no segment header can be read or rebuilt");
+        let (ledger, genesis) = log.uids().ok_or_else(none)?;
         line(
             self.out,
             &Line::Header {
                 format: FORMAT.to_owned(),
                 version: VERSION,
-                ledger: uid_text(&header.ledger),
-                genesis: uid_text(&header.genesis),
+                ledger: uid_text(&ledger),
+                genesis: uid_text(&genesis),
                 first_seq: self.done.first_seq,
                 chain_before: self.done.chain.to_string(),
                 first_ordinal: self.start.map(|note| note.last_ordinal.saturating_add(1)),

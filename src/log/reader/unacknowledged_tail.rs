@@ -39,6 +39,7 @@ impl LogReader {
                     tail = Some(UnacknowledgedTail { first, last: seq });
                     proven = walk.durable_before().max(proven);
                 }
+                LogItem::Damage(damage) if damage.is_of_header_only() => {}
                 LogItem::Damage(damage) => return Err(damage.into_error()),
                 LogItem::Record(..) | LogItem::DerivedDamage(_) | LogItem::OpenEnd { .. } => {}
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use plan_ledger::internals::format::{HeadState, SegmentHeader};
+use plan_ledger::internals::format::HeadState;
 use plan_ledger::internals::ledger::{Fold, FoldOrigin, time_text};
 use plan_ledger::log::{LogReader, TailVerdict};
 use plan_ledger::plan::RunSummary;
@@ -228,7 +228,7 @@ impl<'a> Contents<'a> {
                 unacknowledged: fold.unacknowledged,
                 unreadable: fold.unreadable.as_deref(),
             },
-            ledger: any_header(log).map(|header| hex(&header.ledger)),
+            ledger: log.uids().map(|(ledger, _)| hex(&ledger)),
             records: fold.records,
             runs: state.runs.len(),
             segments: segments.len(),
@@ -399,10 +399,4 @@ fn head_state(log: &LogReader) -> (&'static str, &'static str) {
         Some(HeadState::Poisoned) => ("poisoned", "a write or sync failed; reopen the ledger"),
         None => ("unknown", "HEAD is missing or damaged"),
     }
-}
-
-/// The first segment header that can be read.
-#[must_use]
-pub fn any_header(log: &LogReader) -> Option<SegmentHeader> {
-    log.segments().into_iter().find_map(|segment| segment.header.ok())
 }

@@ -53,6 +53,7 @@ pub fn damage_text(damage: &Damage) -> String {
     let records = match last_seq.checked_sub(*first_seq) {
         Some(0) => format!("record {first_seq} is missing"),
         Some(_) => format!("records {first_seq} to {last_seq} are missing"),
+        None if damage.is_of_header_only() => "no record is missing".to_owned(),
         None => "no record is known to be missing".to_owned(),
     };
     format!("{path}: bytes {offset} to {end}: {records}: {what}")
@@ -187,14 +188,28 @@ pub fn findings(fold: &Fold, refusal: Option<String>, notes: &[String]) -> Vec<F
     found
 }
 
-/// What cannot be read of a ledger whose state ends with that record, and how to continue.
+/// How much of a ledger can be read whose state ends with that record. `is_whole`: nothing else but a header is lost.
 #[must_use]
-pub fn unread_document(seq: u64, damage: &[Damage], unread: &[String], hint: &str) -> Document {
+pub fn readable_text(seq: u64, damage: &[Damage], is_whole: bool) -> String {
+    let state = format!("this is the state after record {seq}");
+    if is_whole && !damage.is_empty() && damage.iter().all(Damage::is_of_header_only) {
+        return format!("the ledger is damaged, but every record can be read; {state}");
+    }
+    format!("not all of the ledger can be read; {state}")
+}
+
+/// What cannot be read of a ledger whose state ends with that record, and how to continue. `is_whole` as for
+/// [`readable_text`].
+#[must_use]
+pub fn unread_document(
+    seq: u64,
+    damage: &[Damage],
+    unread: &[String],
+    is_whole: bool,
+    hint: &str,
+) -> Document {
     let mut document = Document::default();
-    document.painted(
-        Paint::Bad,
-        format!("not all of the ledger can be read; this is the state after record {seq}"),
-    );
+    document.painted(Paint::Bad, readable_text(seq, damage, is_whole));
     let damage = damage.iter().map(|damage| format!("damage: {}", damage_text(damage)));
     for what in damage.chain(unread.iter().cloned()) {
         document.indented(2, (Paint::Bad, what));

@@ -69,6 +69,8 @@ pub(crate) struct LedgerAt<'a> {
     damage: Vec<Damage>,
     /// Other problems that made records unreadable.
     unread: Vec<String>,
+    /// Whether all records are readable apart from those that the damage names.
+    is_whole: bool,
     /// How many problems were printed before the view.
     announced: Option<usize>,
 }
@@ -94,6 +96,7 @@ impl<'a> LedgerAt<'a> {
         let error = error.map(|error| error.to_string()).filter(|_| damage.is_empty());
         let mut unread: Vec<String> =
             unreadable.or(error).iter().map(|what| escape_control(what)).collect();
+        let is_whole = unread.is_empty();
         unread.extend(refusal);
         let past = at.at.map(|_| format!("the state after record {}", state.seq));
         let now = if past.is_some() {
@@ -117,6 +120,7 @@ impl<'a> LedgerAt<'a> {
             check_folders: OnceCell::new(),
             damage,
             unread,
+            is_whole,
             announced: None,
         })
     }
@@ -272,6 +276,7 @@ impl<'a> LedgerAt<'a> {
 
     /// Records that something could not be read.
     pub(crate) fn add_unread(&mut self, what: String) {
+        self.is_whole = false;
         if !self.unread.contains(&what) {
             self.unread.push(what);
         }
@@ -364,7 +369,8 @@ impl<'a> LedgerAt<'a> {
     fn print_unread(&self, out: &mut Output<'_>) -> Result<(), Failure> {
         let dir = self.context.dir;
         let hint = in_ledger(&damage_hint(Some(dir)), dir);
-        out.document(&unread_document(self.state.seq, &self.damage, &self.unread, &hint))
+        let Self { state, damage, unread, is_whole, .. } = self;
+        out.document(&unread_document(state.seq, damage, unread, *is_whole, &hint))
     }
 
     /// Prints the first record of the log if older records were pruned.

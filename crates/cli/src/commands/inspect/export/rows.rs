@@ -19,7 +19,6 @@ use plan_ledger::{
 
 use super::table::TableWriter;
 use super::value::{Value, row};
-use crate::commands::inspect::health::any_header;
 use crate::protocol::hex;
 use plan_ledger_views::event_subject;
 use plan_ledger_views::status_word;
@@ -132,7 +131,7 @@ impl TableExporter {
                 ],
             )?;
         }
-        let ledger = any_header(view.log()).map(|header| hex(&header.ledger));
+        let ledger = view.log().uids().map(|(ledger, _)| hex(&ledger));
         let is_complete = fold.damage.is_empty() && fold.unreadable.is_none();
         sink.put("meta", row!["schema", SCHEMA])?;
         sink.put("meta", row!["ledger", ledger])?;

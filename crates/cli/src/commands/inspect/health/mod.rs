@@ -18,7 +18,7 @@ use crate::protocol::{error_line_of_view, in_ledger, opening};
 use crate::server::Surroundings;
 use plan_ledger_views::{Contents, HealthLine, KnownRun, health_document};
 pub(crate) use plan_ledger_views::{
-    DamageLine, DerivedDamageLine, HealthWord, any_header, damage_text, lost_lines, lost_text,
+    DamageLine, DerivedDamageLine, HealthWord, damage_text, lost_lines, lost_text, readable_text,
 };
 
 use super::output::Output;
@@ -89,11 +89,8 @@ impl LedgerOverview {
         let unreadable = || unreadable.clone();
         let what = damage.first().map(damage_text).or_else(unreadable);
         let what = what.or_else(|| self.health.refusal())?;
-        let seq = state.seq;
-        Some(format!(
-            "not all of the ledger can be read; this is the state after record {seq}: {what}; \
-             `ledger inspect` shows what is wrong"
-        ))
+        let state = readable_text(state.seq, damage, self.fold.unreadable.is_none());
+        Some(format!("{state}: {what}; `ledger inspect` shows what is wrong"))
     }
 
     /// What it contains, for its view.
