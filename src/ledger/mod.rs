@@ -65,7 +65,7 @@ pub use open::FollowedState;
 pub use open::OpenReport;
 pub use projection::{Projection, RecordedEvent};
 pub use replay::{Fold, FoldObserver, FoldOrigin};
-pub use retention::archive::{ArchiveReport, archive};
+pub use retention::archive::{ArchiveReport, ArchiveWatch, archive};
 pub use retention::erase::{ErasePreview, EraseReport, EraseTarget, copies_in, erase};
 pub use retention::prune::{PrunePreview, PruneReport, RetentionLimit};
 #[doc(hidden)]

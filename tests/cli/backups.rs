@@ -1,6 +1,7 @@
 //! Copies, exports, archives and salvages of ledgers with faults: every fault is reported, and
 //! no only copy is removed.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use plan_ledger::internals::format::{Codec, NewRecord};
@@ -275,8 +276,13 @@ fn prunable() -> SimDisk {
     disk
 }
 
+/// An archive that is not stopped.
+pub(crate) fn unwatched(_: u64, _: u64) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
 fn archived(disk: &SimDisk) -> Result<ArchiveReport, Error> {
-    archive(&dir(), Path::new("/old.tar"), None, &quiet(disk))
+    archive(&dir(), Path::new("/old.tar"), None, &quiet(disk), &unwatched).map(Option::unwrap)
 }
 
 /// Story: while no file could be opened, an archive was made without the outputs, as if they

@@ -198,6 +198,17 @@ fn interrupted_export_leaves_no_file() {
     }
 }
 
+/// An interrupted archive leaves no file. It used to leave its temporary one.
+#[test]
+fn interrupted_archive_leaves_no_file() {
+    let place = place(100);
+    place.ledger("cancel long --by ann").code(0);
+    let words = ["archive", ".ledger", "--to", "out"];
+    let has_part = |id: u32| heeds_ctrl_c(id) && !parts(&place, ".part").is_empty();
+    interrupted(&place, &words, has_part).code(3).complains(&["stopped: nothing was archived"]);
+    assert_eq!(others(&place), Vec::<PathBuf>::new());
+}
+
 /// An export that is blocked by its reader is ended by a second Ctrl-C at once, or by the first one
 /// as soon as the reader continues; its output has no end line.
 #[test]

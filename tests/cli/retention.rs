@@ -20,6 +20,7 @@ use plan_ledger::{
     Output, Projection, Receipt, RecordedEvent, RunId, RunPolicy, State, state_hash,
 };
 
+use crate::backups::unwatched;
 use crate::blobs::{large, plan};
 use crate::command::{Place, start, wait_until};
 use crate::lab::{LOOKS, Restart, at, dir, log_files, options, reader, whole};
@@ -1080,8 +1081,41 @@ fn tar() -> PathBuf {
     PathBuf::from("/old.tar")
 }
 
+/// An archive that is stopped at any point leaves no file, and one that is not is whole.
+#[test]
+fn stopped_archive_leaves_no_file() {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    let pristine = with_outputs();
+    let calls = AtomicU64::new(0);
+    let count = |_, _| {
+        calls.fetch_add(1, Ordering::Relaxed);
+        std::ops::ControlFlow::Continue(())
+    };
+    let whole = archive(&dir(), &tar(), None, &quiet(&pristine.fork()), &count);
+    let whole = whole.unwrap().unwrap();
+    let calls = calls.into_inner();
+    assert!(calls > 10, "{calls}");
+    for last in (0..calls).step_by(usize::try_from(calls / 7 + 1).unwrap()).chain([calls - 1]) {
+        let disk = pristine.fork();
+        let before = disk.files(Path::new("/"));
+        let left = AtomicU64::new(last);
+        let stop = |done, all| {
+            assert!(done <= all);
+            match left
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+            {
+                Ok(_) => std::ops::ControlFlow::Continue(()),
+                Err(_) => std::ops::ControlFlow::Break(()),
+            }
+        };
+        assert_eq!(archive(&dir(), &tar(), None, &quiet(&disk), &stop).unwrap(), None, "{last}");
+        assert_eq!(disk.files(Path::new("/")), before, "{last}");
+        assert_eq!(archived(&disk, None), whole, "{last}");
+    }
+}
+
 fn archived(disk: &SimDisk, through: Option<u64>) -> ArchiveReport {
-    archive(&dir(), &tar(), through, &quiet(disk)).unwrap()
+    archive(&dir(), &tar(), through, &quiet(disk), &unwatched).unwrap().unwrap()
 }
 
 /// The verification of an archive in its file; an error if it cannot be opened.
@@ -1332,7 +1366,7 @@ fn crash_during_an_archive_leaves_none_or_a_complete_one() {
         for loss in [Loss::Everything, Loss::Nothing, Loss::Some(crash)] {
             let disk = disk.fork();
             disk.crash_at(disk.calls() + crash);
-            archive(&dir(), &tar(), None, &quiet(&disk)).unwrap_err();
+            archive(&dir(), &tar(), None, &quiet(&disk), &unwatched).unwrap_err();
             let disk = Restart::Power(loss).of(&disk);
             if disk.read(&tar()).is_ok() {
                 let report = verified_file(&disk, VerifyLevel::Chain).unwrap();

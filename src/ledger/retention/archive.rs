@@ -7,11 +7,12 @@
 //! - A blob that cannot be read is an error; a blob that is missing or damaged is listed as
 //!   missing.
 
-use std::io;
+use std::io::{self, Read};
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, Uid};
@@ -42,8 +43,11 @@ pub struct ArchiveReport {
 /// All entries except the manifest, in order.
 type Contents = Vec<(String, Content)>;
 
+/// Called with the bytes that are done and with all bytes, from any thread. If it returns `Break`, the work stops.
+pub type ArchiveWatch<'a> = &'a (dyn Fn(u64, u64) -> ControlFlow<()> + Sync);
+
 /// Make an archive of the oldest segments of the ledger `dir`: those in which all runs have ended,
-/// up to record `through`. The file `to` must not exist.
+/// up to record `through`. The file `to` must not exist. `None` if `watch` stopped it; then no file remains.
 ///
 /// # Errors
 /// `Rejected` without such a segment, naming the open run; `Corrupt` if a segment is damaged; `Io`,
@@ -53,7 +57,8 @@ pub fn archive(
     to: &Path,
     through: Option<u64>,
     environment: &Environment,
-) -> Result<ArchiveReport> {
+    watch: ArchiveWatch<'_>,
+) -> Result<Option<ArchiveReport>> {
     let reader = LogReader::open(&environment.storage, dir)?;
     // The files of the ledger are read from the folder that is open.
     let storage = &reader.storage;
@@ -69,8 +74,9 @@ pub fn archive(
     let (contents, missing_blobs) = contents(&reader, &prefix)?;
     let manifest = manifest(&**storage, &reader, &prefix, &contents, missing_blobs)?;
     let (temporary, file) = create_beside(&**storage, to, || environment.ids.next_id())?;
-    let made = write(&**storage, &temporary, &*file, &manifest, &contents)
-        .and_then(|()| read_back(&temporary, environment))
+    let work = Work::of(&manifest, watch);
+    let made = write(&**storage, (&temporary, &*file), &manifest, &contents, &work)
+        .and_then(|()| read_back(&temporary, environment, &work))
         .and_then(|()| {
             let (length, blake3) = measure(&**storage, &Content::File(temporary.clone()))?;
             publish(&**storage, &temporary, to)?;
@@ -79,7 +85,56 @@ pub fn archive(
     if made.is_err() {
         let _ = storage.remove(&temporary);
     }
-    made
+    if work.is_stopped() { Ok(None) } else { made.map(Some) }
+}
+
+/// The progress of an archive: each byte is written and read back.
+struct Work<'a> {
+    watch: ArchiveWatch<'a>,
+    /// The bytes to write.
+    total: u64,
+    written: AtomicU64,
+    is_stopped: AtomicBool,
+}
+
+impl<'a> Work<'a> {
+    fn of(manifest: &ArchiveManifest, watch: ArchiveWatch<'a>) -> Self {
+        let total = manifest.files.iter().map(|file| file.length).sum();
+        Self { watch, total, written: AtomicU64::new(0), is_stopped: AtomicBool::new(false) }
+    }
+
+    /// Asks whether to continue after a number of bytes.
+    fn reach(&self, done: u64) -> ControlFlow<()> {
+        let next = (self.watch)(done, self.total.saturating_mul(2));
+        self.is_stopped.fetch_or(next.is_break(), Ordering::Relaxed);
+        next
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Relaxed)
+    }
+
+    /// The content of a file, which ends with an error if the work stops.
+    fn watched(&self, content: impl Read) -> impl Read {
+        WatchedReader { content, work: self }
+    }
+}
+
+struct WatchedReader<'a, R> {
+    content: R,
+    work: &'a Work<'a>,
+}
+
+impl<R: Read> Read for WatchedReader<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.content.read(buffer)?;
+        let read = u64::try_from(count).unwrap_or(u64::MAX);
+        let written = self.work.written.fetch_add(read, Ordering::Relaxed).saturating_add(read);
+        match self.work.reach(written) {
+            ControlFlow::Continue(()) => Ok(count),
+            ControlFlow::Break(()) => Err(io::Error::other("stopped")),
+        }
+    }
 }
 
 /// The segments in which all runs have ended, up to a record.
@@ -147,10 +202,10 @@ fn manifest(
 
 fn write(
     storage: &dyn Storage,
-    path: &Path,
-    file: &dyn StorageFile,
+    (path, file): (&Path, &dyn StorageFile),
     manifest: &ArchiveManifest,
     contents: &[(String, Content)],
+    work: &Work<'_>,
 ) -> Result<()> {
     let io = |error| Error::io("write the archive", path, error);
     let mut writer = TarWriter::new(file);
@@ -159,12 +214,14 @@ fn write(
     writer.add(MANIFEST_NAME, length, &mut head.as_slice()).map_err(io)?;
     for ((name, content), entry) in contents.iter().zip(&manifest.files) {
         match content {
-            Content::Bytes(bytes) => writer.add(name, entry.length, &mut bytes.as_slice()),
+            Content::Bytes(bytes) => {
+                writer.add(name, entry.length, &mut work.watched(bytes.as_slice()))
+            }
             Content::File(source) => {
                 let open = storage.open(source, Access::Read);
                 let file =
                     open.map_err(|error| Error::io("read a file to archive", source, error))?;
-                writer.add(name, entry.length, &mut SequentialReader::new(file))
+                writer.add(name, entry.length, &mut work.watched(SequentialReader::new(file)))
             }
         }
         .map_err(io)?;
@@ -173,13 +230,13 @@ fn write(
 }
 
 /// Verify the archive that was written.
-fn read_back(path: &Path, environment: &Environment) -> Result<()> {
+fn read_back(path: &Path, environment: &Environment, work: &Work<'_>) -> Result<()> {
     let inside = environment.in_archive(path)?;
     let request = VerifyRequest {
         level: VerifyLevel::Snapshots,
         jobs: NonZeroUsize::MIN,
         expected: None,
-        watch: &|_| ControlFlow::Continue(()),
+        watch: &|progress| work.reach(work.total.saturating_add(progress.done.min(work.total))),
     };
     let report = request.run(path, &inside)?;
     if report.condition() == LedgerCondition::Valid {

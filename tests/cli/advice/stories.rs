@@ -1,6 +1,7 @@
 //! The situations: what happened before a reader asks.
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -373,7 +374,8 @@ pub(crate) fn archived() -> Situation {
         ledger.add_note(&note, None).unwrap();
     }
     ledger.close().unwrap();
-    archive(&path, &place.path("old.tar"), None, &environment).unwrap();
+    let watch = |_, _| ControlFlow::Continue(());
+    archive(&path, &place.path("old.tar"), None, &environment, &watch).unwrap();
     let env = vec![("LEDGER_DIR".to_owned(), "old.tar".to_owned())];
     Situation { env, ..Situation::of(place) }
 }

@@ -3,6 +3,7 @@
 //! Segments are pruned only with `--yes`, after the archive is durable and verified, and only if no
 //! output is missing from it. The JSON lines are described in `format/cli-json.md`.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -16,7 +17,8 @@ use plan_ledger::{Environment, Error, ErrorKind, LedgerView};
 
 use crate::options::{AsJson, Author, LedgerFolder, environment};
 use crate::output::{
-    Code, Failure, expect_absent, print_answer, print_line, print_message, print_text,
+    Code, Failure, LongTask, ProgressUnit, expect_absent, print_answer, print_line, print_message,
+    print_text,
 };
 use crate::protocol::{counted, size};
 use crate::requests::PruneRequest;
@@ -65,7 +67,9 @@ pub(crate) fn archive(args: &ArchiveArgs) -> Result<Code, Failure> {
     expect_absent(&args.to)?;
     match (args.prune, args.yes) {
         (false, _) => {
-            let archived = ledger::archive(&dir, &args.to, args.through, &environment)?;
+            let Some(archived) = archived(args, &dir, args.through, &environment)? else {
+                return Ok(Code::Waiting);
+            };
             report(args, &archived)?;
         }
         (true, false) => show_plan(args, &dir, &environment)?,
@@ -88,6 +92,26 @@ fn extent(args: &ArchiveArgs) -> RetentionLimit {
     args.through.map_or(RetentionLimit::EndedRuns, RetentionLimit::EndedRunsUpTo)
 }
 
+/// Makes the archive; `None`, with a message, if a signal stopped it.
+fn archived(
+    args: &ArchiveArgs,
+    dir: &Path,
+    through: Option<u64>,
+    environment: &Environment,
+) -> Result<Option<ArchiveReport>, Failure> {
+    let task = LongTask::start(ProgressUnit::Bytes, &args.to)?;
+    let watch = |done, all| {
+        task.show("archiving", done, all);
+        if task.is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let archived = ledger::archive(dir, &args.to, through, environment, &watch)?;
+    task.finish();
+    if archived.is_none() {
+        print_message("stopped: nothing was archived");
+    }
+    Ok(archived)
+}
+
 fn archive_and_prune(
     args: &ArchiveArgs,
     dir: &Path,
@@ -97,7 +121,9 @@ fn archive_and_prune(
     expect_writer(dir, environment)?;
     let view = LedgerView::open(dir, environment)?;
     let last = view.preview_prune(extent(args))?.last_seq;
-    let archived = ledger::archive(dir, &args.to, Some(last), environment)?;
+    let Some(archived) = archived(args, dir, Some(last), environment)? else {
+        return Ok(Code::Waiting);
+    };
     report(args, &archived)?;
     expect_complete(&archived)?;
     let name = args.to.file_name().unwrap_or_default().to_string_lossy().into_owned();

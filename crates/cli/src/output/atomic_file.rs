@@ -1,7 +1,7 @@
 //! Files that appear under their name only when they are complete.
 //!
-//! The file is written beside its final name. If the work ends early, the file is removed. The file
-//! of a killed process remains under another name (`NAME.RANDOM.part`): its digits are random, so that
+//! The file is written beside its final name. If the work ends early, the file is removed. So that a signal does not
+//! end the process between the two, signals are taken over first ([`LongTask`]). The file of a killed process remains under another name (`NAME.RANDOM.part`): its digits are random, so that
 //! no other user can prepare or block it. An existing file is never replaced.
 
 use std::fs::File;
@@ -12,6 +12,8 @@ use plan_ledger::{Environment, Error};
 
 use crate::protocol::Failure;
 use crate::protocol::private_files;
+
+use super::progress_bar::LongTask;
 
 /// The file that an option names. `-` names standard output, as does no option.
 pub(crate) fn output_file(option: Option<&PathBuf>) -> Option<&Path> {
@@ -25,8 +27,8 @@ pub(crate) struct AtomicFile {
 }
 
 impl AtomicFile {
-    /// Reserves a temporary name beside `path`, which must not exist.
-    pub(crate) fn beside(path: &Path) -> Result<Self, Failure> {
+    /// Reserves a temporary name beside `path`, which must not exist. `_signals` are taken over.
+    pub(crate) fn beside(path: &Path, _signals: &LongTask) -> Result<Self, Failure> {
         expect_absent(path)?;
         let mut name = path.file_name().unwrap_or_default().to_owned();
         let random = u128::from_le_bytes(Environment::system().ids.next_id());

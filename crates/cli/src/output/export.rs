@@ -146,7 +146,7 @@ impl ExportJob<'_> {
     }
 
     fn write_file(&self, path: &Path) -> Result<ExportOutcome, Failure> {
-        let target = AtomicFile::beside(path)?;
+        let target = AtomicFile::beside(path, self.task)?;
         let failed = |error| Failure::Ledger(Error::io("write the export", path, error));
         let file = target.create().map_err(failed)?;
         // An incomplete file is removed.

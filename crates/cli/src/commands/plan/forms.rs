@@ -9,7 +9,7 @@ use plan_ledger::Error;
 use plan_ledger_files::{self as files, ExportFormat, PlanFile, ReadOptions};
 
 use crate::output::render::{escape_json, escape_lines};
-use crate::output::{AtomicFile, Failure};
+use crate::output::{AtomicFile, Failure, LongTask, ProgressUnit};
 
 /// The forms of plan files, for the help of each command that reads one.
 pub(super) const FORMS: &str = "\
@@ -111,7 +111,8 @@ pub(super) fn form_of_name(path: &Path) -> FormChoice {
 
 /// Writes a plan into a new file.
 pub(super) fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
-    let target = AtomicFile::beside(path)?;
+    let task = LongTask::start(ProgressUnit::Bytes, path)?;
+    let target = AtomicFile::beside(path, &task)?;
     let failed = |error: std::io::Error| Error::io("write the plan", path, error);
     let mut file = target.create().map_err(failed)?;
     file.write_all(text.as_bytes()).map_err(failed)?;

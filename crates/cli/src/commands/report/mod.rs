@@ -33,7 +33,9 @@ use serde::Serialize;
 use plan_ledger::{Environment, Error, LedgerView};
 
 use crate::options::{AsJson, LedgerOption, RunArg, environment};
-use crate::output::{AtomicFile, Code, Failure, LongTask, ProgressUnit, print_result};
+use crate::output::{
+    AtomicFile, Code, Failure, LongTask, ProgressUnit, expect_absent, print_result,
+};
 
 use super::inspect::health::overtaken::beside_prune;
 use super::store::source::environment_for;
@@ -86,9 +88,11 @@ pub(crate) struct ReportLine {
 }
 
 pub(crate) fn report(args: &ReportArgs) -> Result<Code, Failure> {
-    let part = AtomicFile::beside(&args.html)?;
+    expect_absent(&args.html)?;
+    // A store that gives no answer is awaited before signals are taken over: then they end the process.
     let environment = environment_for(&args.place.dir, &environment())?;
     let task = LongTask::start(ProgressUnit::Records, &args.place.dir)?;
+    let part = AtomicFile::beside(&args.html, &task)?;
     let mut watch = |done, all| {
         task.show("reading", done, all);
         if task.is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -87,30 +87,31 @@ pub(super) fn export(
     }
     let view = LedgerView::open(dir, environment)?;
     let health = Health::of(view.log(), dir, environment)?;
+    let watch = LongTask::start(ProgressUnit::Records, to.unwrap_or(dir))?;
     let Some(to) = to else {
         if args.format == Format::Sqlite {
             let message = "a SQLite file cannot go to standard output: name it with --to FILE";
             return Err(Failure::Usage(message.to_owned()));
         }
         let mut out = BufWriter::new(out);
-        return match export_to(&view, &health, Target::Stream(&mut out), dir) {
+        return match export_to(&view, &health, Target::Stream(&mut out), &watch) {
             Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
                 Ok(Code::Success)
             }
             done => done,
         };
     };
-    let part = AtomicFile::beside(to)?;
+    let part = AtomicFile::beside(to, &watch)?;
     let code = match args.format {
         Format::Sqlite => {
             // The library that writes it would leave the file mode to the umask.
             part.create().map_err(|error| Error::io("write the export", to, error))?;
-            export_to(&view, &health, Target::Database(part.temporary_path()), dir)?
+            export_to(&view, &health, Target::Database(part.temporary_path()), &watch)?
         }
         _ => {
             let cannot = |error| Error::io("write the export", to, error);
             let mut out = BufWriter::new(part.create().map_err(cannot)?);
-            let code = export_to(&view, &health, Target::Stream(&mut out), dir)?;
+            let code = export_to(&view, &health, Target::Stream(&mut out), &watch)?;
             out.flush().map_err(cannot)?;
             code
         }
@@ -132,7 +133,7 @@ fn export_to(
     view: &LedgerView,
     health: &Health,
     target: Target<'_>,
-    dir: &Path,
+    watch: &LongTask,
 ) -> Result<Code, Failure> {
     let mut exporter = match target {
         Target::Stream(out) => {
@@ -144,7 +145,6 @@ fn export_to(
         }
     };
     exporter.begin()?;
-    let watch = LongTask::start(ProgressUnit::Records, dir)?;
     let last = view.log().head().map_or(0, |head| head.durable_seq);
     let mut failure = None;
     let fold = view.fold_with(u64::MAX, &mut |fold, status| {
