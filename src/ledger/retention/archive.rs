@@ -85,7 +85,12 @@ pub fn archive(
     if made.is_err() {
         let _ = storage.remove(&temporary);
     }
-    if work.is_stopped() { Ok(None) } else { made.map(Some) }
+    match made {
+        // A request to stop after the last byte comes too late.
+        Ok(report) => Ok(Some(report)),
+        Err(_) if work.is_stopped() => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// The progress of an archive: each byte is written and read back.

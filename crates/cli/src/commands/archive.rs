@@ -104,8 +104,9 @@ fn archived(
         task.show("archiving", done, all);
         if task.is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let archived = ledger::archive(dir, &args.to, through, environment, &watch)?;
+    let archived = ledger::archive(dir, &args.to, through, environment, &watch);
     task.finish();
+    let archived = archived?;
     if archived.is_none() {
         print_message("stopped: nothing was archived");
     }

@@ -60,7 +60,7 @@ pub struct PrimeLine {
     pub claimed: Vec<ClaimedStepJson>,
     /// The number of steps in flight.
     pub claimed_count: usize,
-    /// Why not all of the ledger can be read; null if all of it can.
+    /// The first damage, or why not all of the ledger can be read; null without either.
     pub damage: Option<String>,
     /// The number of steps that are accepted or skipped.
     pub done: u32,

@@ -62,7 +62,7 @@ impl<'a> ReadFrom<'a> {
         self.now
     }
 
-    /// The first problem, if not all of the ledger can be read.
+    /// The first problem, if the ledger is damaged or not all of it can be read.
     pub(crate) fn damage(&self) -> Option<String> {
         let first = self.fold.damage.first().map(damage_text);
         first.or_else(|| self.fold.unreadable.clone()).or_else(|| self.health.refusal())

@@ -74,7 +74,7 @@ impl LedgerOverview {
         self.around.known(of, self.now, !self.is_good(), reader())
     }
 
-    /// Whether everything that was acknowledged can be read.
+    /// Whether everything that was acknowledged can be read, and nothing of the log is damaged.
     pub(crate) fn is_good(&self) -> bool {
         self.fold.damage.is_empty() && self.fold.unreadable.is_none() && self.health.is_good()
     }
