@@ -264,7 +264,7 @@ fn damage_makes_the_activity_of_a_run_unknown() {
             assert_eq!(next.len(), 1);
             assert_eq!((next[0][0].as_str(), next[0][2].as_str()), ("verify", "ledger verify"));
             let prime = place.ledger("prime").code(0);
-            let prime = prime.says(&["unknown: not all records can be read", "Damage: "]).out;
+            let prime = prime.says(&["unknown: not all of the ledger can be read", "Damage: "]).out;
             assert!(!prime.contains("Next:") && !prime.contains("steps are done"), "{prime}");
             if let Some(servers) = servers {
                 servers.server.kill();

@@ -527,7 +527,7 @@ fn a_flipped_bit_is_located_and_the_rest_is_shown() {
         .has(&format!(": bytes {offset} to {}: record 10 is missing", offset + size))
         .has("intact records after the damage")
         .has("it cannot be opened for writing")
-        .has("run small (1): unknown: not all records can be read")
+        .has("run small (1): unknown: not all of the ledger can be read")
         .has("#1 flaky   2        worker-1");
     let records = look(&place.dir, &["records"]);
     assert_eq!(records.code, 4);
@@ -586,7 +586,7 @@ fn missing_files_are_named() {
     fs::remove_file(&all[1]).unwrap();
     look(&place.dir, &[])
         .has("is missing")
-        .has("run large (1): unknown: not all records can be read");
+        .has("run large (1): unknown: not all of the ledger can be read");
     fs::write(&all[1], &keep[1]).unwrap();
     // Without HEAD nothing says what was acknowledged, but what is there is shown.
     fs::remove_file(place.dir.join("HEAD")).unwrap();

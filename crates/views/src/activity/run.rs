@@ -314,7 +314,7 @@ fn first_delay(run: &Run) -> Option<(Timestamp, String)> {
 impl fmt::Display for Activity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unknown => f.write_str("unknown: not all records can be read"),
+            Self::Unknown => f.write_str("unknown: not all of the ledger can be read"),
             Self::Ended { ending } => f.write_str(ending_word(*ending)),
             Self::Paused { cause } => f.write_str(&paused_text(cause)),
             Self::Working { attempts: 1 } => f.write_str("working on 1 step"),

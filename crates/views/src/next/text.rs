@@ -80,7 +80,7 @@ impl NextItem {
             }
             Self::Proposal { reason, .. } => format!("{reason}; change the plan and propose it"),
             Self::Damaged => {
-                "not all records can be read, so it is unknown what comes next".to_owned()
+                "not all of the ledger can be read, so it is unknown what comes next".to_owned()
             }
             Self::Archived => {
                 "nothing: this is an archive, which is only read; a run continues in its ledger"

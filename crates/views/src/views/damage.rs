@@ -193,7 +193,7 @@ pub fn findings(fold: &Fold, refusal: Option<String>, notes: &[String]) -> Vec<F
 pub fn readable_text(seq: u64, damage: &[Damage], is_whole: bool) -> String {
     let state = format!("this is the state after record {seq}");
     if is_whole && !damage.is_empty() && damage.iter().all(Damage::is_of_header_only) {
-        return format!("the ledger is damaged, but every record can be read; {state}");
+        return format!("a header of the log cannot be read, but every record can; {state}");
     }
     format!("not all of the ledger can be read; {state}")
 }
