@@ -172,8 +172,10 @@ impl Export<'_> {
     }
 
     fn header(&mut self, log: &LogReader) -> Result<()> {
-        let none = || Error::new(ErrorKind::Corrupt, "no segment header can be read or rebuilt");
-        let (ledger, genesis) = log.uids().ok_or_else(none)?;
+        let (ledger, genesis) = log.uids().ok_or_else(|| {
+            Error::new(ErrorKind::Corrupt, "no segment header can be read or rebuilt")
+                .at_path(log.dir())
+        })?;
         line(
             self.out,
             &Line::Header {
