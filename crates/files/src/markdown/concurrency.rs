@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::outline::Outline;
 use crate::draft::{Concurrency, ImplicitOrder};
 use plan_ledger::plan::{Barrier, Phase};
 
@@ -22,12 +23,9 @@ pub(super) struct Waves {
 }
 
 /// Reads the waves of a text, if it has any.
-pub(super) fn waves(text: &str) -> Option<Waves> {
-    let start = text.find("\"waves\"")?;
-    let block = text.get(..start)?.rfind("```")?;
-    let (_, block) = text.get(block..)?.split_once('\n')?;
-    let (block, _) = block.split_once("```")?;
-    let value: Value = serde_json::from_str(block).ok()?;
+pub(super) fn waves(outline: &Outline<'_>) -> Option<Waves> {
+    let (block, ..) = outline.code_blocks(|block| block.contains("\"waves\"")).next()?;
+    let value: Value = serde_json::from_str(&block).ok()?;
     let mut order = ImplicitOrder::new();
     let mut before = BTreeMap::new();
     for wave in value.get("waves")?.as_array()? {

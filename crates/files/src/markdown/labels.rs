@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::code_fence::CodeFence;
 use super::list_markers::{Checkbox, strip_checkbox, strip_marker};
+use super::outline::{Line, LineKind};
 use crate::draft::StepField;
 
 /// The field that a label sets.
@@ -247,14 +247,13 @@ struct OpenLabel {
 }
 
 /// Reads the labelled fields of some lines.
-pub(super) fn read_labels<'a>(lines: impl Iterator<Item = (u64, &'a str)>) -> LabelledText {
+pub(super) fn read_labels<'a>(lines: impl Iterator<Item = Line<'a>>) -> LabelledText {
     let mut labelled = LabelledText::default();
     let mut notes: Vec<&str> = Vec::new();
     let mut open: Option<OpenLabel> = None;
-    let mut fence = CodeFence::default();
-    for (number, line) in lines {
+    for Line { number, text: line, kind } in lines {
         let content = line.trim();
-        if fence.contains(content) {
+        if kind == LineKind::Code {
             open = None;
             notes.push(line);
             continue;
@@ -320,6 +319,7 @@ pub(super) fn dedented(lines: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::outline::Outline;
     use super::*;
 
     #[test]
@@ -339,7 +339,8 @@ mod tests {
     fn list_continues_its_label_until_other_text() {
         let text = "It is so.\n- Tools: `rg`, sed (in place, fast)\n- a note\n**Acceptance**:\n\n- [ ] one\n  \
                     goes on\n- two\n\nMore.\n```\nTools: none\n```";
-        let labelled = read_labels((1_u64..).zip(text.lines()));
+        let outline = Outline::parse(text).unwrap();
+        let labelled = read_labels(outline.lines_of(0..text.len()));
         let names: Vec<String> =
             labelled.names(Label::Tools).into_iter().map(|(_, name)| name).collect();
         assert_eq!(names, ["rg", "sed (in place, fast)"]);

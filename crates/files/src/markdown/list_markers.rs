@@ -21,10 +21,31 @@ const OPEN_BOXES: &[char] = &['\u{2610}', '\u{2b1c}', '\u{1f532}', '\u{25fb}'];
 const TICKED_BOXES: &[char] = &['\u{2611}'];
 /// Symbols that are ticked boxes where the text also has open ones.
 const TICK_SYMBOLS: &[char] = &['\u{2705}', '\u{2714}', '\u{2713}'];
+/// Symbols of work that is not done, where ticks are boxes.
+const PENDING_SYMBOLS: &[char] = &['\u{23f3}', '\u{1f6a7}', '\u{1f504}', '\u{1f51c}'];
 
 /// Whether a text draws open boxes, so that its ticks are boxes as well.
 pub(super) fn draws_boxes(text: &str) -> bool {
-    text.contains(OPEN_BOXES)
+    let is_pending = |line: &str| strip_marker(line.trim()).starts_with(PENDING_SYMBOLS);
+    text.contains(OPEN_BOXES) || text.contains(PENDING_SYMBOLS) && text.lines().any(is_pending)
+}
+
+/// Whether a line without a bullet begins with a symbol for a box or a status, and a number if others use the symbol
+/// for other things: `\u{2705} **1. Draw it**`.
+pub(super) fn begins_with_symbol(line: &str) -> bool {
+    line.starts_with(OPEN_BOXES)
+        || line.starts_with(TICKED_BOXES)
+        || line.starts_with(TICK_SYMBOLS) && parse_checkbox(line, false).is_some()
+        || line.starts_with(PENDING_SYMBOLS)
+}
+
+/// Whether a text begins with the number of a task: `**1. Draw it**`.
+fn is_numbered(text: &str) -> bool {
+    let text = text.trim_start_matches(['*', '_']);
+    let rest = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let number = text.get(..text.len().saturating_sub(rest.len())).unwrap_or_default();
+    number.starts_with(|c: char| c.is_ascii_digit())
+        && (number.ends_with('.') || rest.starts_with([')', ':']) || number.contains('.'))
 }
 
 /// Removes the bullet or number before a line.
@@ -46,6 +67,8 @@ pub(super) fn strip_marker(line: &str) -> &str {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ParsedBox<'a> {
     pub(super) checkbox: Checkbox,
+    /// The box as it is written: `[x]`.
+    pub(super) mark: &'a str,
     /// Whether a star marks the task as optional: `[ ]*`.
     pub(super) is_optional: bool,
     pub(super) rest: &'a str,
@@ -59,15 +82,22 @@ pub(super) fn parse_checkbox(text: &str, draws_boxes: bool) -> Option<ParsedBox<
         '[' => return parse_bracket(text),
         _ if OPEN_BOXES.contains(&symbol) => Checkbox::Open,
         _ if TICKED_BOXES.contains(&symbol) => Checkbox::Done,
-        _ if draws_boxes && TICK_SYMBOLS.contains(&symbol) => Checkbox::Done,
+        _ if TICK_SYMBOLS.contains(&symbol) => Checkbox::Done,
+        _ if PENDING_SYMBOLS.contains(&symbol) => Checkbox::Open,
         _ => return None,
     };
-    let rest = text.get(symbol.len_utf8()..)?.trim_start_matches('\u{fe0f}');
-    is_end(rest).then(|| ParsedBox { checkbox, is_optional: false, rest: rest.trim_start() })
+    let (mark, rest) = text.split_at(symbol.len_utf8());
+    let rest = rest.trim_start_matches('\u{fe0f}');
+    let is_other = TICK_SYMBOLS.contains(&symbol) || PENDING_SYMBOLS.contains(&symbol);
+    let is_box = !is_other || draws_boxes || is_numbered(rest.trim_start());
+    let is_optional = false;
+    let parsed = || ParsedBox { checkbox, mark, is_optional, rest: rest.trim_start() };
+    (is_box && is_end(rest)).then(parsed)
 }
 
 fn parse_bracket(text: &str) -> Option<ParsedBox<'_>> {
-    let (inner, rest) = text.strip_prefix('[')?.split_once(']')?;
+    let (mark, rest) = text.split_at(text.find(']')?.saturating_add(1));
+    let inner = mark.strip_prefix('[')?.strip_suffix(']')?;
     let inner = inner.trim().trim_end_matches('\u{fe0f}');
     let mut chars = inner.chars();
     let checkbox = match (chars.next(), chars.next()) {
@@ -83,7 +113,7 @@ fn parse_bracket(text: &str) -> Option<ParsedBox<'_>> {
         _ => (false, rest),
     };
     let is_end = rest.is_empty() || rest.starts_with(char::is_whitespace);
-    is_end.then(|| ParsedBox { checkbox, is_optional, rest: rest.trim_start() })
+    is_end.then(|| ParsedBox { checkbox, mark, is_optional, rest: rest.trim_start() })
 }
 
 /// Removes the checkbox before a text.
@@ -113,13 +143,17 @@ mod tests {
             ("\u{2610} do", Checkbox::Open, false),
             ("\u{2611}\u{fe0f} do", Checkbox::Done, false),
         ] {
-            let expected = ParsedBox { checkbox, is_optional, rest: "do" };
-            assert_eq!(parse_checkbox(text, false), Some(expected), "{text}");
+            let parsed = parse_checkbox(text, false).unwrap();
+            assert_eq!((parsed.checkbox, parsed.is_optional), (checkbox, is_optional), "{text}");
+            assert_eq!(parsed.rest, "do", "{text}");
+            assert!(text.starts_with(parsed.mark), "{text}");
         }
         for text in ["[1] do", "[a](b) do", "[x](y)", "[P] do", "[link] x", "x [ ]", "\u{2705} do"]
         {
             assert_eq!(parse_checkbox(text, false), None, "{text}");
         }
         assert!(parse_checkbox("\u{2705} do", true).is_some());
+        assert!(parse_checkbox("\u{2705} **1. Do**", false).is_some());
+        assert!(draws_boxes("- \u{1f6a7} do\n") && !draws_boxes("It is \u{1f6a7} now.\n"));
     }
 }

@@ -10,23 +10,20 @@
 //!   plan, and all other text is its context, so that no text is lost.
 //! - Tasks without dependencies follow the order of the text.
 
-mod code_fence;
 mod concurrency;
-mod document;
 mod labels;
 mod list_markers;
+mod outline;
 mod plan;
 mod recognize;
 mod refused_labels;
 mod remaining_text;
 mod spelling;
 mod surrounding;
-mod tables;
 mod task_ids;
 mod tasks;
 
-pub(super) use code_fence::without_code;
+pub(super) use outline::{Outline, Table};
 pub(super) use plan::parse;
 pub(super) use recognize::is_markdown;
-pub(super) use surrounding::{first_title, has_checkboxes, report_unread, section_texts};
-pub(super) use tables::tables;
+pub(super) use surrounding::report_unread;

@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::concurrency::{Waves, parallel_phases, waves};
-use super::document::Document;
 use super::labels::Label;
 use super::list_markers::Checkbox;
+use super::outline::Outline;
 use super::refused_labels;
-use super::spelling::{in_common_spelling, step_lines};
 use super::surrounding;
 use super::task_ids::{self, IdStyle};
 use super::tasks::{Task, TaskSelection, is_tasks_title, select_tasks};
@@ -23,28 +22,27 @@ use plan_ledger::plan::{Criterion, Phase, Step};
 
 /// Reads a Markdown text, if it has a task. `is_prose_allowed`: numbered items anywhere are tasks, as they
 /// are where lines say `step 1:`.
-pub(crate) fn parse(name: &str, text: &str, is_prose_allowed: bool) -> Option<PlanDraft> {
-    let has_step_lines = step_lines(text) >= 2;
-    let text = in_common_spelling(text);
-    let document = Document::new(&text);
-    let selection = select_tasks(&document, is_prose_allowed || has_step_lines)?;
-    Some(build_plan(name, &document, selection, has_step_lines))
+pub(crate) fn parse(
+    name: &str,
+    outline: &Outline<'_>,
+    is_prose_allowed: bool,
+) -> Option<PlanDraft> {
+    let selection = select_tasks(outline, is_prose_allowed || outline.has_step_lines)?;
+    Some(build_plan(name, outline, selection))
 }
 
-/// Builds the plan. `has_step_lines`: the tasks are lines `step 1: text`.
 fn build_plan(
     name: &str,
-    document: &Document<'_>,
+    outline: &Outline<'_>,
     mut selection: TaskSelection,
-    has_step_lines: bool,
 ) -> PlanDraft {
     let is_spec_kit = selection.id_style == IdStyle::SpecKit;
-    let whole_status = surrounding::done_status(document);
+    let whole_status = surrounding::done_status(outline);
     let format = if is_spec_kit { PlanFormat::SpecKit } else { PlanFormat::Markdown };
-    let phases = Phases::find(document, &selection);
+    let phases = Phases::find(outline, &selection);
     let mut draft = PlanDraft::new(format);
     let repeated = assign_ids(&mut selection.tasks, &phases);
-    if has_step_lines {
+    if outline.has_step_lines {
         name_steps(&mut selection.tasks);
     }
     for (id, name, line) in repeated {
@@ -59,7 +57,7 @@ fn build_plan(
         ids: BTreeSet::new(),
         blocked: BTreeMap::new(),
         uses_order: false,
-        waves: waves(document.text),
+        waves: waves(outline),
     };
     for task in &selection.tasks {
         builder.index_names(task, phases.of(task));
@@ -95,7 +93,7 @@ fn build_plan(
             draft.close_part(&id, &status, source.clone(), line);
         }
     }
-    refused_labels::report(&mut draft, document, &selection.tasks);
+    refused_labels::report(&mut draft, outline, &selection.tasks);
     if builder.uses_order && draft.plan_file.plan.steps.len() > 1 {
         let message = "the order is used where a task has no dependencies; tasks marked [P] run in \
                        parallel";
@@ -108,8 +106,8 @@ fn build_plan(
         .barriers
         .extend(builder.waves.map(|waves| waves.barriers).unwrap_or_default());
     draft.plan_file.plan.phases = phases.list;
-    surrounding::read(&mut draft, document, &selection);
-    refused_labels::report_around(&mut draft, document, &selection);
+    surrounding::read(&mut draft, outline, &selection);
+    refused_labels::report_around(&mut draft, outline, &selection);
     draft
 }
 
@@ -135,7 +133,7 @@ impl Phases {
         }
     }
 
-    fn find(document: &Document<'_>, selection: &TaskSelection) -> Self {
+    fn find(outline: &Outline<'_>, selection: &TaskSelection) -> Self {
         if !selection.item_phases.is_empty() {
             let phase = |(at, title): (usize, &String)| Phase {
                 id: at.saturating_add(1).to_string(),
@@ -145,7 +143,7 @@ impl Phases {
             return Self::new(list, BTreeMap::new());
         }
         let sections: BTreeSet<usize> = selection.tasks.iter().map(|task| task.section).collect();
-        let chains: Vec<Vec<usize>> = sections.iter().map(|at| document.ancestors(*at)).collect();
+        let chains: Vec<Vec<usize>> = sections.iter().map(|at| outline.ancestors(*at)).collect();
         // A section around all tasks does not separate them.
         let first = chains.first().cloned().unwrap_or_default();
         let is_shared = |depth: &usize| {
@@ -153,7 +151,7 @@ impl Phases {
             chains.iter().all(|chain| chain.get(*depth) == at)
         };
         let mut shared = (0..first.len()).take_while(is_shared).count();
-        let level = |at: usize| document.sections.get(at).map_or(0, |section| section.level);
+        let level = |at: usize| outline.sections.get(at).map_or(0, |section| section.level);
         if shared == first.len()
             && chains.len() == 1
             && first.last().is_some_and(|at| level(*at) > 1)
@@ -174,14 +172,14 @@ impl Phases {
         }
         // A single heading such as `Tasks` does not separate anything.
         let is_generic = |at: &usize| {
-            document.sections.get(*at).is_some_and(|section| is_tasks_title(&section.title))
+            outline.sections.get(*at).is_some_and(|section| is_tasks_title(&section.title))
         };
         if heads.len() == 1 && heads.iter().all(is_generic) {
             return Self::new(Vec::new(), BTreeMap::new());
         }
         let titles: Vec<&str> = heads
             .iter()
-            .filter_map(|at| document.sections.get(*at))
+            .filter_map(|at| outline.sections.get(*at))
             .map(|section| section.title.as_str())
             .collect();
         let ids = phase_ids(&titles);

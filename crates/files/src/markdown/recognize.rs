@@ -1,7 +1,7 @@
 //! Tells Markdown from YAML.
 
 use super::list_markers::{strip_checkbox, strip_marker};
-use super::spelling::step_lines;
+use super::outline::{LineKind, Outline};
 
 /// Fields of a plan that Markdown does not set at the start of a line, outside of code.
 const PLAN_FIELDS: &[&str] = &[
@@ -10,26 +10,15 @@ const PLAN_FIELDS: &[&str] = &[
 ];
 
 /// Whether a text other than JSON is Markdown.
-pub(crate) fn is_markdown(text: &str) -> bool {
-    let text = without_front_matter(text);
-    if step_lines(text) >= 2 {
+pub(crate) fn is_markdown(outline: &Outline<'_>) -> bool {
+    if outline.has_step_lines {
         return true;
     }
-    let mut is_code = false;
-    let mut is_found = false;
-    for line in text.lines() {
-        if line.starts_with("```") || line.starts_with("~~~") {
-            is_code = !is_code;
-        }
-        if is_code {
-            continue;
-        }
-        if sets_field(line) {
-            return false;
-        }
-        is_found |= is_markdown_line(line);
-    }
-    is_found
+    let lines = || {
+        let lines = outline.lines_of(outline.body()..outline.text.len());
+        lines.filter(|line| line.kind != LineKind::Code).map(|line| line.text)
+    };
+    !lines().any(sets_field) && lines().any(is_markdown_line)
 }
 
 /// Whether a line sets a field of a plan in YAML. The name may be quoted, with space before the
@@ -49,17 +38,4 @@ fn is_markdown_line(line: &str) -> bool {
     (1..=6).contains(&level) && heading.starts_with([' ', '\t'])
         || strip_checkbox(item).0.is_some()
         || (is_item && line.trim_start().starts_with(|c: char| c.is_ascii_digit()))
-}
-
-fn without_front_matter(text: &str) -> &str {
-    let mut lines = text.split_inclusive('\n');
-    let Some(first) = lines.next().filter(|line| line.trim_end() == "---") else { return text };
-    let mut length = first.len();
-    for line in lines {
-        length = length.saturating_add(line.len());
-        if line.trim_end() == "---" {
-            return text.get(length..).unwrap_or_default();
-        }
-    }
-    text
 }

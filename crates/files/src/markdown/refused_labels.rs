@@ -6,16 +6,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::code_fence::CodeFence;
-use super::document::Document;
 use super::labels::{Label, is_acceptance_title, label_words, parse_label, read_labels};
 use super::list_markers::{strip_checkbox, strip_marker};
+use super::outline::{Line, LineKind, Outline};
 use super::tasks::{Task, TaskSelection, normalized_title};
 use crate::draft::PlanDraft;
 use crate::records::{MeantLabel, Owner, RefusedWhere, meant_label};
 
 /// Reports the labels of the tasks and their subtasks that are not read.
-pub(super) fn report(draft: &mut PlanDraft, document: &Document<'_>, tasks: &[Task]) {
+pub(super) fn report(draft: &mut PlanDraft, outline: &Outline<'_>, tasks: &[Task]) {
     plan_ledger::mutant!(LabelsOfChecksIgnored => return);
     let mut read = BTreeSet::new();
     let mut rest: Vec<&Task> = tasks.iter().collect();
@@ -26,7 +25,7 @@ pub(super) fn report(draft: &mut PlanDraft, document: &Document<'_>, tasks: &[Ta
     }
     let mut found = BTreeMap::new();
     for task in tasks {
-        let lines: Vec<(u64, &str)> = document.lines_of(task.range.clone()).collect();
+        let lines: Vec<Line<'_>> = outline.lines_of(task.range.clone()).collect();
         let found_here = labels(&lines, &read, Owner::Step);
         // The range of the first task of a phase contains the other tasks of the phase.
         found.extend(found_here.into_iter().map(|(line, words, meant)| (line, (words, meant))));
@@ -49,25 +48,25 @@ pub(super) fn report(draft: &mut PlanDraft, document: &Document<'_>, tasks: &[Ta
 /// chapters that have tasks.
 pub(super) fn report_around(
     draft: &mut PlanDraft,
-    document: &Document<'_>,
+    outline: &Outline<'_>,
     selection: &TaskSelection,
 ) {
     let with_tasks: BTreeSet<usize> =
-        selection.tasks.iter().flat_map(|task| document.ancestors(task.section)).collect();
-    let mut read = lines_read(document, selection);
-    for (at, section) in document.sections.iter().enumerate() {
-        if document.ancestors(at).iter().any(|at| has_other_labels(document, *at)) {
+        selection.tasks.iter().flat_map(|task| outline.ancestors(task.section)).collect();
+    let mut read = lines_read(outline, selection);
+    for (at, section) in outline.sections.iter().enumerate() {
+        if outline.ancestors(at).iter().any(|at| has_other_labels(outline, *at)) {
             continue;
         }
         let is_head = at == 0 || at == 1 && section.level == 1;
         let is_beside = is_head || with_tasks.contains(&at);
-        let lines: Vec<(u64, &str)> = document.lines_of(section.body..section.range.end).collect();
+        let lines: Vec<Line<'_>> = outline.lines_of(section.body..section.range.end).collect();
         let labelled = read_labels(lines.iter().copied());
-        for (line, text) in &lines {
+        for line in &lines {
             // A line below a label of criteria is a criterion, whatever it begins with.
-            let is_criterion = labelled.label_at(*line) == Some(Label::Acceptance);
-            if is_criterion && parse_label(text).is_none() {
-                read.insert(*line);
+            let is_criterion = labelled.label_at(line.number) == Some(Label::Acceptance);
+            if is_criterion && parse_label(line.text).is_none() {
+                read.insert(line.number);
             }
         }
         for (line, words, MeantLabel { form, refused }) in labels(&lines, &read, Owner::Plan) {
@@ -90,10 +89,10 @@ pub(super) fn report_around(
 }
 
 /// The lines of the tasks and of the front matter.
-pub(super) fn lines_read(document: &Document<'_>, selection: &TaskSelection) -> BTreeSet<u64> {
+pub(super) fn lines_read(outline: &Outline<'_>, selection: &TaskSelection) -> BTreeSet<u64> {
     let tasks = selection.tasks.iter().map(|task| task.range.clone());
-    let ranges = tasks.chain(document.front_matter.clone());
-    ranges.flat_map(|range| document.lines_of(range)).map(|(line, _)| line).collect()
+    let ranges = tasks.chain(outline.front_matter.as_ref().map(|front| front.range.clone()));
+    ranges.flat_map(|range| outline.lines_of(range)).map(|line| line.number).collect()
 }
 
 /// The message about a label that may be meant for the worker.
@@ -104,8 +103,8 @@ fn for_worker(words: &str, form: &str) -> String {
 }
 
 /// Whether the lines of a section are criteria, risks or questions, whatever they begin with.
-fn has_other_labels(document: &Document<'_>, at: usize) -> bool {
-    document.sections.get(at).is_some_and(|section| {
+fn has_other_labels(outline: &Outline<'_>, at: usize) -> bool {
+    outline.sections.get(at).is_some_and(|section| {
         let title = normalized_title(&section.title);
         is_acceptance_title(&title) || title.contains("risk") || title.contains("question")
     })
@@ -113,22 +112,16 @@ fn has_other_labels(document: &Document<'_>, at: usize) -> bool {
 
 /// The labels of some lines that must be read, each with its line and words, but for the lines that are read.
 fn labels(
-    lines: &[(u64, &str)],
+    lines: &[Line<'_>],
     read: &BTreeSet<u64>,
     owner: Owner,
 ) -> Vec<(u64, String, MeantLabel)> {
     let mut found = Vec::new();
-    let mut fence = CodeFence::default();
-    let mut is_comment = false;
-    for (at, (number, line)) in lines.iter().enumerate() {
+    for (at, Line { number, text: line, kind }) in lines.iter().enumerate() {
         let text = line.trim();
-        let is_code = fence.contains(text);
-        is_comment |= text.starts_with("<!--");
-        let is_hidden = is_comment;
-        is_comment &= !text.contains("-->");
         let is_box = strip_checkbox(strip_marker(text)).0.is_some();
-        let is_other = text.starts_with(['>', '|']);
-        if is_code || is_hidden || is_box || is_other || read.contains(number) {
+        let is_other = *kind != LineKind::Text || text.starts_with(['>', '|']);
+        if is_box || is_other || read.contains(number) {
             continue;
         }
         let Some((words, text)) = label_words(line) else { continue };
@@ -142,9 +135,9 @@ fn labels(
 }
 
 /// The text of the lines below a label that are indented deeper.
-fn below(lines: &[(u64, &str)], label: &str) -> String {
+fn below(lines: &[Line<'_>], label: &str) -> String {
     let indent = |line: &str| line.len().saturating_sub(line.trim_start().len());
-    let deeper = lines.iter().take_while(|(_, line)| indent(line) > indent(label));
-    let texts: Vec<&str> = deeper.map(|(_, line)| strip_marker(line.trim())).collect();
+    let deeper = lines.iter().take_while(|line| indent(line.text) > indent(label));
+    let texts: Vec<&str> = deeper.map(|line| strip_marker(line.text.trim())).collect();
     texts.join(" ").trim().to_owned()
 }

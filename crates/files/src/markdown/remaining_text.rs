@@ -6,19 +6,19 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::document::Document;
 use super::list_markers::{strip_checkbox, strip_marker};
+use super::outline::Outline;
 
 /// A text that loses the ranges that are taken from it.
 pub(super) struct RemainingText<'a> {
-    document: &'a Document<'a>,
+    outline: &'a Outline<'a>,
     /// The ends of the taken ranges by their starts. They do not overlap.
     taken: BTreeMap<usize, usize>,
 }
 
 impl<'a> RemainingText<'a> {
-    pub(super) fn new(document: &'a Document<'a>) -> Self {
-        Self { document, taken: BTreeMap::new() }
+    pub(super) fn new(outline: &'a Outline<'a>) -> Self {
+        Self { outline, taken: BTreeMap::new() }
     }
 
     pub(super) fn take(&mut self, range: Range<usize>) {
@@ -45,35 +45,35 @@ impl<'a> RemainingText<'a> {
 
     /// The items of a section that has no other text.
     pub(super) fn only_items(&self, at: usize, range: Range<usize>) -> Option<Vec<String>> {
-        let section = self.document.sections.get(at)?;
+        let section = self.outline.sections.get(at)?;
         let mut from = section.body;
         let mut items = Vec::new();
         for item in &section.items {
-            let between = self.document.slice(from..item.range.start);
+            let between = self.outline.slice(from..item.range.start);
             if !between.trim().is_empty() {
                 return None;
             }
             from = item.range.end;
-            let text = self.document.slice(item.range.clone());
+            let text = self.outline.slice(item.range.clone());
             let text = strip_checkbox(strip_marker(text)).1.trim();
             let lines: Vec<&str> = text.lines().map(str::trim).collect();
             items.push(lines.join("\n"));
         }
         items.retain(|item| !item.is_empty());
-        self.document.slice(from..range.end).trim().is_empty().then_some(items)
+        self.outline.slice(from..range.end).trim().is_empty().then_some(items)
     }
 
     /// The text that was not taken.
     pub(super) fn into_text(self) -> String {
         let all: Vec<Range<usize>> = self.taken.iter().map(|(start, end)| *start..*end).collect();
-        let sections = &self.document.sections;
+        let sections = &self.outline.sections;
         let mut texts: Vec<String> = Vec::new();
         let mut next = 0_usize;
         for section in sections {
             let mut text = String::new();
             let mut from = section.body;
             while let Some(taken) = all.get(next).filter(|taken| taken.start < section.range.end) {
-                text.push_str(self.document.slice(from.min(taken.start)..taken.start));
+                text.push_str(self.outline.slice(from.min(taken.start)..taken.start));
                 from = from.max(taken.end);
                 // A range that reaches into the next section is handled there again.
                 if taken.end > section.range.end {
@@ -81,7 +81,7 @@ impl<'a> RemainingText<'a> {
                 }
                 next = next.saturating_add(1);
             }
-            text.push_str(self.document.slice(from.min(section.range.end)..section.range.end));
+            text.push_str(self.outline.slice(from.min(section.range.end)..section.range.end));
             texts.push(without_extra_lines(&text));
         }
         self.with_headings(&texts)
@@ -89,7 +89,7 @@ impl<'a> RemainingText<'a> {
 
     /// Joins the sections that have text, each with its heading.
     fn with_headings(&self, texts: &[String]) -> String {
-        let sections = &self.document.sections;
+        let sections = &self.outline.sections;
         let mut is_kept = vec![false; sections.len()];
         for (at, text) in texts.iter().enumerate().rev() {
             if !text.is_empty() || is_kept.get(at).copied().unwrap_or_default() {
@@ -108,7 +108,7 @@ impl<'a> RemainingText<'a> {
         for ((section, text), is_kept) in sections.iter().zip(texts).zip(is_kept) {
             let is_taken = self.is_taken(section.range.start);
             if is_kept && section.level > 0 && !is_taken {
-                parts.push(self.document.slice(section.range.start..section.body).trim());
+                parts.push(self.outline.slice(section.range.start..section.body).trim());
             }
             if !text.is_empty() {
                 parts.push(text);

@@ -5,17 +5,16 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::document::{DEPTH_MAX, Document};
 use super::labels::{Label, is_criteria_title, label_words, parse_label, read_labels};
+use super::outline::{DEPTH_MAX, Item, Line, Outline};
 use super::refused_labels::lines_read;
 use super::remaining_text::RemainingText;
-use super::tables::tables;
 use super::tasks::{TaskSelection, normalized_title};
 use crate::draft::{PlanDraft, TaskStatus, tool_extra};
 use crate::plan_file::PlanFormat;
 use crate::read_report::PartKind;
 use crate::records::problems_of_fields;
-use crate::syntax::yaml_tree;
+use crate::syntax::Node;
 use plan_ledger::plan::Criterion;
 
 /// The key of this format in `extra`.
@@ -39,9 +38,9 @@ const EXTRA_SECTIONS: &[(&str, &str)] = &[
 pub(crate) const NOTE_START: &str = "<!-- ledger: ";
 
 /// Reads the text around the tasks into the draft.
-pub(super) fn read(draft: &mut PlanDraft, document: &Document<'_>, selection: &TaskSelection) {
+pub(super) fn read(draft: &mut PlanDraft, outline: &Outline<'_>, selection: &TaskSelection) {
     let is_spec_kit = draft.plan_file.format == PlanFormat::SpecKit;
-    let mut remaining = RemainingText::new(document);
+    let mut remaining = RemainingText::new(outline);
     for task in &selection.tasks {
         remaining.take(task.range.clone());
     }
@@ -49,38 +48,37 @@ pub(super) fn read(draft: &mut PlanDraft, document: &Document<'_>, selection: &T
     let mut read: BTreeSet<usize> = BTreeSet::new();
     let mut kept = Map::new();
     let plan = &mut draft.plan_file.plan;
-    let mut top_sections = document.sections.iter().filter(|section| section.level == 1);
+    let mut top_sections = outline.sections.iter().filter(|section| section.level == 1);
     if let (Some(section), None) = (top_sections.next(), top_sections.next()) {
         let title = section.title.strip_prefix("PLAN:").unwrap_or(&section.title);
         title.trim().clone_into(&mut plan.title);
         remaining.take(section.range.start..section.body);
     }
-    if let Some(front) = document.front_matter.clone() {
-        let text = document.slice(front.clone());
-        let tree = yaml_tree(text.trim_end().trim_end_matches("---"));
-        if let Ok(Value::Object(front)) = tree.map(|tree| tree.value()) {
+    if let Some(front) = &outline.front_matter {
+        if let Some(Value::Object(front)) = front.fields.as_ref().map(Node::value) {
             draft.diagnostics.extend(problems_of_fields(&front, 1));
             kept = front;
         }
-        fields.insert("front_matter".to_owned(), Value::String(text.trim_end().to_owned()));
-        remaining.take(front);
+        let text = outline.slice(front.range.clone()).trim_end();
+        fields.insert("front_matter".to_owned(), Value::String(text.to_owned()));
+        remaining.take(front.range.clone());
     }
-    for (_, line) in document.lines_of(0..document.text.len()) {
-        let from = line.strip_prefix("From:").map(str::trim).filter(|from| !from.is_empty());
+    for line in outline.lines_of(0..outline.text.len()) {
+        let from = line.text.strip_prefix("From:").map(str::trim).filter(|from| !from.is_empty());
         if let Some(from) = from {
             fields.entry("from").or_insert_with(|| Value::String(from.to_owned()));
         }
     }
-    if let Some(goal) = document.text.lines().find_map(goal_of_heading) {
+    if let Some(goal) = outline.text.lines().find_map(goal_of_heading) {
         goal.clone_into(&mut plan.goal);
     }
-    take_notes(&mut remaining, document.text);
-    for (at, section) in document.sections.iter().enumerate().skip(1) {
-        let range = section.range.start..document.subtree_end(at);
+    take_notes(&mut remaining, &outline.text);
+    for (at, section) in outline.sections.iter().enumerate().skip(1) {
+        let range = section.range.start..outline.subtree_end(at);
         if remaining.overlaps_taken(range.clone()) {
             continue;
         }
-        let text = || document.slice(section.body..range.end).trim().to_owned();
+        let text = || outline.slice(section.body..range.end).trim().to_owned();
         let items = || remaining.only_items(at, range.clone());
         let title = normalized_title(&section.title);
         if let Some((_, name)) = EXTRA_SECTIONS.iter().find(|(known, _)| *known == title)
@@ -132,37 +130,36 @@ pub(super) fn read(draft: &mut PlanDraft, document: &Document<'_>, selection: &T
         }
     }
     if plan.test_criteria.is_empty() && !is_spec_kit {
-        plan.test_criteria = criteria_of_head(document, selection);
+        plan.test_criteria = criteria_of_head(outline, selection);
     }
     plan.extra = tool_extra(EXTRA, fields);
     draft.add_kept(&kept);
-    report(draft, document, selection, &remaining, &read);
+    report(draft, outline, selection, &remaining, &read);
     draft.plan_file.plan.context = remaining.into_text();
 }
 
 /// The status in the front matter, if it says that all of the file is done.
-pub(super) fn done_status(document: &Document<'_>) -> Option<String> {
-    let text = document.slice(document.front_matter.clone()?);
-    let tree = yaml_tree(text.trim_end().trim_end_matches("---")).ok()?;
-    let status = tree.field("status")?.value();
+pub(super) fn done_status(outline: &Outline<'_>) -> Option<String> {
+    let front = outline.front_matter.as_ref()?;
+    let status = front.fields.as_ref()?.field("status")?.value();
     let word = status.as_str().filter(|word| TaskStatus::parse(word) == TaskStatus::Done)?;
     Some(format!("status: {word}"))
 }
 
 /// The criteria under labels before the first chapter: `Done when: all tests pass`. They stay in the context, too.
-fn criteria_of_head(document: &Document<'_>, selection: &TaskSelection) -> Vec<Criterion> {
-    let read = lines_read(document, selection);
-    let head = document.sections.iter().take(2).filter(|section| section.level < 2);
-    let lines = head.flat_map(|section| document.lines_of(section.body..section.range.end));
-    let lines: Vec<(u64, &str)> = lines.filter(|(line, _)| !read.contains(line)).collect();
+fn criteria_of_head(outline: &Outline<'_>, selection: &TaskSelection) -> Vec<Criterion> {
+    let read = lines_read(outline, selection);
+    let head = outline.sections.iter().take(2).filter(|section| section.level < 2);
+    let lines = head.flat_map(|section| outline.lines_of(section.body..section.range.end));
+    let lines: Vec<Line<'_>> = lines.filter(|line| !read.contains(&line.number)).collect();
     let labelled = read_labels(lines.iter().copied());
     let (mut is_named, mut named) = (false, BTreeSet::new());
-    for (line, text) in &lines {
-        if parse_label(text).is_some() {
-            is_named = label_words(text).is_some_and(|(words, _)| is_criteria_title(words));
+    for line in &lines {
+        if parse_label(line.text).is_some() {
+            is_named = label_words(line.text).is_some_and(|(words, _)| is_criteria_title(words));
         }
         if is_named {
-            named.insert(*line);
+            named.insert(line.number);
         }
     }
     let criteria = labelled.values(Label::Acceptance).iter();
@@ -185,7 +182,7 @@ fn take_notes(remaining: &mut RemainingText<'_>, text: &str) {
 /// Reports the parts that are neither tasks nor fields.
 fn report(
     draft: &mut PlanDraft,
-    document: &Document<'_>,
+    outline: &Outline<'_>,
     selection: &TaskSelection,
     remaining: &RemainingText<'_>,
     read: &BTreeSet<usize>,
@@ -193,12 +190,12 @@ fn report(
     let with_tasks: BTreeSet<usize> = selection
         .tasks
         .iter()
-        .flat_map(|task| document.ancestors(task.section))
-        .chain(document.sections.iter().enumerate().filter_map(|(at, section)| {
+        .flat_map(|task| outline.ancestors(task.section))
+        .chain(outline.sections.iter().enumerate().filter_map(|(at, section)| {
             remaining.overlaps_taken(section.range.clone()).then_some(at)
         }))
         .collect();
-    for (at, section) in document.sections.iter().enumerate() {
+    for (at, section) in outline.sections.iter().enumerate() {
         // Those of a chapter that is a field are read.
         let is_field = remaining.overlaps_taken(section.range.start..section.body);
         let boxes = selection.other_checkboxes.get(&at);
@@ -211,7 +208,7 @@ fn report(
         let is_left = |range: std::ops::Range<usize>| !remaining.overlaps_taken(range);
         // The line of an item alone: tasks may be below it.
         let line_of = |range: &std::ops::Range<usize>| {
-            let text = document.slice(range.clone());
+            let text = outline.slice(range.clone());
             let length = text.find('\n').unwrap_or(text.len());
             range.start..range.start.saturating_add(length)
         };
@@ -228,31 +225,31 @@ fn report(
             && at > 0
             && !with_tasks.contains(&at)
             && (section.title.starts_with('[')
-                || !document.slice(section.body..section.range.end).trim().is_empty())
+                || !outline.slice(section.body..section.range.end).trim().is_empty())
         {
             draft.add_unread(PartKind::Section, 1, &section.title, Some(section.line));
         }
     }
-    if let Some((line, count)) = document.too_deep {
+    if let Some((line, count)) = outline.too_deep {
         draft.add_note(Some(line), format!("items are read down to level {DEPTH_MAX}"));
-        draft.add_unread(PartKind::Checkbox, count, &document.section_title(line), Some(line));
+        draft.add_unread(PartKind::Checkbox, count, outline.section_title(line), Some(line));
     }
-    for table in tables(document.text) {
-        if let Some((line, _)) = table.first() {
-            let rows = table.len().saturating_sub(1);
-            draft.add_unread(PartKind::Row, rows, &document.section_title(*line), Some(*line));
+    for table in &outline.tables {
+        if let Some((line, _)) = table.rows.first() {
+            let rows = table.rows.len().saturating_sub(1);
+            draft.add_unread(PartKind::Row, rows, outline.title_of_table(table), Some(*line));
         }
     }
-    for (line, text) in placeholders(document) {
+    for (line, text) in placeholders(outline) {
         draft.add_unread(PartKind::Placeholder, 1, &text, Some(line));
     }
 }
 
 /// Words in brackets of a template that was not filled in: in the title, in `From:`, and in the
 /// names of phases.
-fn placeholders(document: &Document<'_>) -> Vec<(u64, String)> {
+fn placeholders(outline: &Outline<'_>) -> Vec<(u64, String)> {
     let mut found = Vec::new();
-    for (line, text) in document.lines_of(0..document.text.len()) {
+    for Line { number: line, text, .. } in outline.lines_of(0..outline.text.len()) {
         let is_head = text.starts_with('#') || text.starts_with("From:") || text.contains("Phase ");
         let Some((_, rest)) = text.split_once('[').filter(|_| is_head) else { continue };
         let Some((words, after)) = rest.split_once(']') else { continue };
@@ -291,43 +288,14 @@ fn fill_list(field: &mut Vec<String>, items: Option<Vec<String>>) -> bool {
     true
 }
 
-/// Reports the items of a text that is beside the tasks. `lines` are the lines before it.
-pub(crate) fn report_unread(draft: &mut PlanDraft, text: &str, lines: usize) {
-    let text = super::spelling::in_common_spelling(text);
-    let document = Document::new(&text);
-    for section in &document.sections {
-        let is_item =
-            |item: &&super::document::Item| item.number.is_some() || item.checkbox.is_some();
+/// Reports the items of a text below the fields that have the tasks.
+pub(crate) fn report_unread(draft: &mut PlanDraft, outline: &Outline<'_>) {
+    for section in &outline.sections {
+        let is_item = |item: &&Item| item.number.is_some() || item.checkbox.is_some();
         let items: Vec<u64> = section.items.iter().filter(is_item).map(|item| item.line).collect();
         let Some(first) = items.first() else { continue };
-        let line = first.saturating_add(u64::try_from(lines).unwrap_or(0));
         let boxes = section.items.iter().any(|item| item.checkbox.is_some());
         let kind = if boxes { PartKind::Checkbox } else { PartKind::Item };
-        draft.add_unread(kind, items.len(), &section.title, Some(line));
+        draft.add_unread(kind, items.len(), &section.title, Some(*first));
     }
-}
-
-/// Whether a text has a checkbox outside of code.
-pub(crate) fn has_checkboxes(text: &str) -> bool {
-    fn any(items: &[super::document::Item]) -> bool {
-        items.iter().any(|item| item.checkbox.is_some() || any(&item.items))
-    }
-    let text = super::spelling::in_common_spelling(text);
-    Document::new(&text).sections.iter().any(|section| any(&section.items))
-}
-
-/// The title of the first heading.
-pub(crate) fn first_title(text: &str) -> String {
-    let document = Document::new(text);
-    document.sections.get(1).map(|section| section.title.clone()).unwrap_or_default()
-}
-
-/// The text of each section by its title.
-pub(crate) fn section_texts(text: &str) -> Vec<(String, String)> {
-    let document = Document::new(text);
-    let texts = document.sections.iter().map(|section| {
-        let title = section.title.trim_end_matches(':').to_owned();
-        (title, document.slice(section.body..section.range.end).trim().to_owned())
-    });
-    texts.filter(|(_, text)| !text.is_empty()).collect()
 }

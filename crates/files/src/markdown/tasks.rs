@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::document::{Document, Item, Section};
 use super::labels::{
     Label, LabelledText, is_acceptance_title, is_criteria_title, is_label_title, read_labels,
 };
 use super::list_markers::{Checkbox, strip_checkbox, strip_marker};
+use super::outline::{Item, Outline, Section};
 use super::task_ids::{IdStyle, StepTitle, leading_name, says_done, split_head};
 
 /// The tasks of a text.
@@ -184,10 +184,10 @@ pub(super) fn is_tasks_title(title: &str) -> bool {
 /// Selects the tasks of a text, if there are any. `is_prose_allowed`: numbered items anywhere are
 /// tasks.
 pub(super) fn select_tasks(
-    document: &Document<'_>,
+    outline: &Outline<'_>,
     is_prose_allowed: bool,
 ) -> Option<TaskSelection> {
-    let selector = TaskSelector::new(document);
+    let selector = TaskSelector::new(outline);
     let (boxed, sure) = (selector.boxed_headings(), selector.headings(Certainty::Sure));
     let count = |selection: &Option<TaskSelection>| {
         selection.as_ref().map_or(0, |selection| selection.tasks.len())
@@ -220,18 +220,18 @@ enum Certainty {
 }
 
 struct TaskSelector<'a> {
-    document: &'a Document<'a>,
+    outline: &'a Outline<'a>,
     id_style: IdStyle,
     /// The labelled fields of each section.
     labelled: Vec<LabelledText>,
 }
 
 impl<'a> TaskSelector<'a> {
-    fn new(document: &'a Document<'a>) -> Self {
+    fn new(outline: &'a Outline<'a>) -> Self {
         let labels_of =
-            |section: &Section| read_labels(document.lines_of(section.body..section.range.end));
-        let labelled = document.sections.iter().map(labels_of).collect();
-        let mut selector = Self { document, id_style: IdStyle::None, labelled };
+            |section: &Section| read_labels(outline.lines_of(section.body..section.range.end));
+        let labelled = outline.sections.iter().map(labels_of).collect();
+        let mut selector = Self { outline, id_style: IdStyle::None, labelled };
         selector.id_style = match selector.checkbox_id_style() {
             IdStyle::SpecKit => IdStyle::SpecKit,
             _ if selector.has_names() => IdStyle::Named,
@@ -244,7 +244,7 @@ impl<'a> TaskSelector<'a> {
     fn has_names(&self) -> bool {
         let mut names = BTreeSet::new();
         let mut rest: Vec<&Item> =
-            self.document.sections.iter().flat_map(|section| &section.items).collect();
+            self.outline.sections.iter().flat_map(|section| &section.items).collect();
         while let Some(item) = rest.pop() {
             if item.checkbox.is_none() {
                 rest.extend(&item.items);
@@ -262,7 +262,7 @@ impl<'a> TaskSelector<'a> {
     fn checkbox_id_style(&self) -> IdStyle {
         let (mut all, mut with_id) = (0_usize, 0_usize);
         let mut rest: Vec<(usize, &Item)> = Vec::new();
-        for (index, section) in self.document.sections.iter().enumerate() {
+        for (index, section) in self.outline.sections.iter().enumerate() {
             rest.extend(section.items.iter().map(|item| (index, item)));
         }
         while let Some((section, item)) = rest.pop() {
@@ -294,8 +294,8 @@ impl<'a> TaskSelector<'a> {
 
     /// Whether a section is below the heading of a step.
     fn is_in_step(&self, section: usize) -> bool {
-        let above = self.document.ancestors(section);
-        let titles = above.iter().filter_map(|at| self.document.sections.get(*at));
+        let above = self.outline.ancestors(section);
+        let titles = above.iter().filter_map(|at| self.outline.sections.get(*at));
         titles
             .into_iter()
             .any(|section| StepTitle::parse(&section.title).is_some_and(|step| step.is_step))
@@ -303,15 +303,15 @@ impl<'a> TaskSelector<'a> {
 
     /// The titles of a section and of those around it.
     fn titles(&self, section: usize) -> impl Iterator<Item = String> {
-        let sections = self.document.ancestors(section).into_iter();
-        sections.filter_map(|at| Some(normalized_title(&self.document.sections.get(at)?.title)))
+        let sections = self.outline.ancestors(section).into_iter();
+        sections.filter_map(|at| Some(normalized_title(&self.outline.sections.get(at)?.title)))
     }
 
     /// Selects checkboxes.
     fn checkboxes(&self) -> Option<TaskSelection> {
         let mut selection = self.empty_selection();
         let overviews = self.overviews();
-        for (index, section) in self.document.sections.iter().enumerate() {
+        for (index, section) in self.outline.sections.iter().enumerate() {
             let is_legend = overviews.contains(&index) && !has_ids(section);
             let is_criterion = |item: &Item| {
                 let is_labelled = self
@@ -392,8 +392,8 @@ impl<'a> TaskSelector<'a> {
 
     /// Makes a task of an item, with its subtasks.
     fn task(&self, item: &Item, section: usize) -> Task {
-        let document = self.document;
-        let lines = || document.lines_of(item.body.clone());
+        let outline = self.outline;
+        let lines = || outline.lines_of(item.body.clone());
         let whole = read_labels(lines());
         let mut taken = BTreeSet::new();
         let (mut subtasks, mut criteria) = (Vec::new(), Vec::new());
@@ -408,12 +408,12 @@ impl<'a> TaskSelector<'a> {
                 rest.extend(inner.items.iter().rev());
                 continue;
             }
-            let last = document.line(inner.range.end.saturating_sub(1));
+            let last = outline.line(inner.range.end.saturating_sub(1));
             taken.extend(inner.line..=last);
             if has_id && item.checkbox.is_some() {
                 subtasks.push(self.task(inner, section));
             } else {
-                let text = document.slice(inner.range.clone());
+                let text = outline.slice(inner.range.clone());
                 let text = strip_checkbox(strip_marker(text)).1;
                 let checkbox = inner.checkbox.unwrap_or(Checkbox::Open);
                 criteria.push((checkbox, text.trim().to_owned()));
@@ -434,7 +434,7 @@ impl<'a> TaskSelector<'a> {
             labelled: if taken.is_empty() {
                 whole
             } else {
-                read_labels(lines().filter(|(line, _)| !taken.contains(line)))
+                read_labels(lines().filter(|line| !taken.contains(&line.number)))
             },
             criteria,
             subtasks,
@@ -451,13 +451,13 @@ impl<'a> TaskSelector<'a> {
     /// Selects headings with checkboxes. Checkboxes and headings below one are its subtasks.
     fn boxed_headings(&self) -> Option<TaskSelection> {
         let mut selection = self.empty_selection();
-        let sections = &self.document.sections;
+        let sections = &self.outline.sections;
         let checkbox = |at: usize| {
             let section = sections.get(at).filter(|section| section.level > 0);
             section.and_then(|section| strip_checkbox(&section.title).0)
         };
         for at in (0..sections.len()).filter(|at| checkbox(*at).is_some()) {
-            let above = self.document.ancestors(at);
+            let above = self.outline.ancestors(at);
             let mut outer = above.iter().take(above.len().saturating_sub(1));
             if !outer.any(|above| checkbox(*above).is_some()) {
                 selection.tasks.extend(self.boxed_task(at));
@@ -468,7 +468,7 @@ impl<'a> TaskSelector<'a> {
 
     fn boxed_task(&self, at: usize) -> Option<Task> {
         let mut task = self.section_task(at)?;
-        let sections = &self.document.sections;
+        let sections = &self.outline.sections;
         let mut taken: Vec<Range<usize>> = Vec::new();
         let mut inner = at;
         let mut other_lines = Vec::new();
@@ -493,13 +493,13 @@ impl<'a> TaskSelector<'a> {
             }
             inner = inner.saturating_add(1);
         }
-        let lines = self.document.lines_of(sections.get(at)?.body..task.range.end);
-        let first = |range: &Range<usize>| self.document.line(range.start);
-        let last = |range: &Range<usize>| self.document.line(range.end.saturating_sub(1));
+        let lines = self.outline.lines_of(sections.get(at)?.body..task.range.end);
+        let first = |range: &Range<usize>| self.outline.line(range.start);
+        let last = |range: &Range<usize>| self.outline.line(range.end.saturating_sub(1));
         let spans: Vec<(u64, u64)> = taken.iter().map(|it| (first(it), last(it))).collect();
         let is_free =
             |line: u64| !spans.iter().any(|(first, last)| (*first..=*last).contains(&line));
-        task.labelled = read_labels(lines.filter(|(line, _)| is_free(*line)));
+        task.labelled = read_labels(lines.filter(|line| is_free(line.number)));
         Some(task)
     }
 
@@ -507,7 +507,7 @@ impl<'a> TaskSelector<'a> {
     /// list of actions.
     fn phase_items(&self) -> Option<TaskSelection> {
         let mut selection = self.empty_selection();
-        for (at, section) in self.document.sections.iter().enumerate() {
+        for (at, section) in self.outline.sections.iter().enumerate() {
             let is_phase = |item: &Item| {
                 item.number.is_some()
                     && StepTitle::parse(phase_title(&item.head).0)
@@ -542,7 +542,7 @@ impl<'a> TaskSelector<'a> {
 
     /// Selects headings: `Step 1: text`, or all headings below `Steps`.
     fn headings(&self, certainty: Certainty) -> Option<TaskSelection> {
-        let sections = &self.document.sections;
+        let sections = &self.outline.sections;
         let is_below_tasks = |section: &Section| {
             let parent = section.parent.and_then(|at| sections.get(at));
             parent.is_some_and(|parent| is_tasks_title(&parent.title))
@@ -594,7 +594,7 @@ impl<'a> TaskSelector<'a> {
     /// The sections that only show what others have: those of an overview or a legend, and a heading that another one
     /// repeats, which has parts.
     fn overviews(&self) -> BTreeSet<usize> {
-        let sections = &self.document.sections;
+        let sections = &self.outline.sections;
         let title = |at: usize| sections.get(at).map(|it| normalized_words(&it.title));
         let level = |at: usize| sections.get(at).map_or(0, |section| section.level);
         let has_parts = |at: usize| level(at.saturating_add(1)) > level(at);
@@ -620,8 +620,8 @@ impl<'a> TaskSelector<'a> {
 
     /// Makes a task of a section with its subsections.
     fn section_task(&self, at: usize) -> Option<Task> {
-        let section = self.document.sections.get(at)?;
-        let end = self.document.subtree_end(at);
+        let section = self.outline.sections.get(at)?;
+        let end = self.outline.subtree_end(at);
         let (checkbox, title) = strip_checkbox(&section.title);
         let step = StepTitle::parse(title);
         let text =
@@ -636,7 +636,7 @@ impl<'a> TaskSelector<'a> {
             tags: Vec::new(),
             section: section.parent.unwrap_or(0),
             range: section.range.start..end,
-            labelled: read_labels(self.document.lines_of(section.body..end)),
+            labelled: read_labels(self.outline.lines_of(section.body..end)),
             criteria: Vec::new(),
             subtasks: Vec::new(),
             item_phase: None,
@@ -646,7 +646,7 @@ impl<'a> TaskSelector<'a> {
     /// The sections that may have tasks.
     fn task_sections(&self) -> impl Iterator<Item = (usize, &'a Section)> {
         let overviews = self.overviews();
-        (0..).zip(&self.document.sections).filter(move |(at, _)| {
+        (0..).zip(&self.outline.sections).filter(move |(at, _)| {
             !overviews.contains(at)
                 && !self.is_checklist(*at)
                 && !self.titles(*at).any(|title| {
@@ -681,7 +681,7 @@ impl<'a> TaskSelector<'a> {
     /// or else all items below a heading such as `Tasks`.
     fn items(&self, is_prose_allowed: bool) -> Option<TaskSelection> {
         let is_labelled = |item: &Item| {
-            let labelled = read_labels(self.document.lines_of(item.body.clone()));
+            let labelled = read_labels(self.outline.lines_of(item.body.clone()));
             let labels =
                 [Label::Tools, Label::Changes, Label::Acceptance, Label::Success, Label::Owner];
             labels.iter().any(|label| !labelled.values(*label).is_empty())
@@ -698,15 +698,15 @@ impl<'a> TaskSelector<'a> {
 impl TaskSelector<'_> {
     /// Whether the text has nothing but headings and lists.
     fn is_only_lists(&self) -> bool {
-        let mut sections = self.document.sections.iter();
+        let mut sections = self.outline.sections.iter();
         sections.all(|section| {
             let mut from = section.body;
             let mut is_blank = true;
             for item in &section.items {
-                is_blank &= self.document.slice(from..item.range.start).trim().is_empty();
+                is_blank &= self.outline.slice(from..item.range.start).trim().is_empty();
                 from = item.range.end;
             }
-            is_blank && self.document.slice(from..section.range.end).trim().is_empty()
+            is_blank && self.outline.slice(from..section.range.end).trim().is_empty()
         })
     }
 }

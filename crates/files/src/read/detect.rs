@@ -18,6 +18,7 @@ use super::tables::{TaskTables, task_tables};
 use super::todo_txt;
 use crate::diagnostic::{ReadResult, of_syntax, plan_error};
 use crate::draft::PlanDraft;
+use crate::markdown::Outline;
 use crate::plan_file::PlanFormat;
 use crate::read_report::PartKind;
 use crate::syntax::{Kind, Node, csv_rows, json_lines, json_tree, toml_tree, yaml_tree};
@@ -46,35 +47,45 @@ pub(super) fn parse_draft(name: &str, text: &str, options: &ReadOptions) -> Read
     if native::is_native_markdown(text) {
         return whole(native::parse_markdown(name, text)?);
     }
-    if let Some(draft) = parse_embedded(name, text)? {
-        return whole(draft);
+    let outline = Outline::parse(text)?;
+    let mut draft = parse_text(name, &outline, options.prose)?;
+    draft.diagnostics.extend(outline.front_fault()?);
+    whole(draft)
+}
+
+/// Parses a text other than JSON and native Markdown.
+fn parse_text(name: &str, outline: &Outline<'_>, is_prose_allowed: bool) -> ReadResult<PlanDraft> {
+    let text = outline.source();
+    if let Some(draft) = parse_embedded(name, outline)? {
+        return Ok(draft);
     }
     if let Some(draft) = parse_org(name, text) {
-        return whole(draft);
+        return Ok(draft);
     }
-    if markdown::is_markdown(text) {
+    if markdown::is_markdown(outline) {
         if let Some(draft) = parse_commented_yaml(name, text)? {
-            return whole(draft);
+            return Ok(draft);
         }
-        if let Some(draft) = markdown::parse(name, text, options.prose) {
+        if let Some(draft) = markdown::parse(name, outline, is_prose_allowed) {
             // Headings of which most have a table are the sections of the tasks in the tables.
             let steps = &draft.plan_file.plan.steps;
-            let with = steps.iter().filter(|step| !markdown::tables(&step.goal).is_empty()).count();
+            let with =
+                steps.iter().filter(|step| has_table(&step.goal)).count();
             let has_tables = with.saturating_mul(2) > steps.len();
-            let tables = if has_tables { parse_table(name, text) } else { None };
+            let tables = if has_tables { parse_table(name, outline) } else { None };
             let is_longer = |it: &PlanDraft| it.plan_file.plan.steps.len() > steps.len();
-            return whole(tables.filter(is_longer).unwrap_or(draft));
+            return Ok(tables.filter(is_longer).unwrap_or(draft));
         }
-        if let Some(draft) = parse_table(name, text) {
-            return whole(draft);
+        if let Some(draft) = parse_table(name, outline) {
+            return Ok(draft);
         }
-        if let Some(draft) = parse_task_file(name, text) {
-            return whole(draft);
+        if let Some(draft) = parse_task_file(name, outline) {
+            return Ok(draft);
         }
         if let Some(draft) = parse_toml_tasks(name, text)? {
-            return whole(draft);
+            return Ok(draft);
         }
-        let prose = markdown::parse(name, text, true).map(|draft| {
+        let prose = markdown::parse(name, outline, true).map(|draft| {
             let count = draft.plan_file.plan.steps.len();
             format!(
                 "no task was found in this Markdown: its {count} numbered items look like prose; \
@@ -86,15 +97,15 @@ pub(super) fn parse_draft(name: &str, text: &str, options: &ReadOptions) -> Read
         return Err(plan_error(message).into());
     }
     if let Some(draft) = parse_toml_tasks(name, text)?.or_else(|| parse_csv(name, text)) {
-        return whole(draft);
+        return Ok(draft);
     }
     if let Some(rows) = todo_txt::tasks(text)
         && let Ok(draft) = records::parse_rows(name, rows, Some(PlanFormat::TodoTxt))
     {
-        return whole(draft);
+        return Ok(draft);
     }
     if has_yaml_fields(text) {
-        return whole(parse_yaml(name, text)?);
+        return parse_yaml(name, text);
     }
     let found = "line 1, column 1: expected fields, found other text";
     Err(plan_error(format!("{found}: {KNOWN_FORMATS}")).into())
@@ -142,7 +153,8 @@ fn parse_yaml(name: &str, text: &str) -> ReadResult<PlanDraft> {
 
 /// Parses org-mode, as Markdown with boxes in its headings.
 fn parse_org(name: &str, text: &str) -> Option<PlanDraft> {
-    let mut draft = markdown::parse(name, &org::as_markdown(text)?, false)?;
+    let text = org::as_markdown(text)?;
+    let mut draft = markdown::parse(name, &Outline::parse(&text).ok()?, false)?;
     draft.plan_file.format = PlanFormat::Org;
     Some(draft)
 }
@@ -160,18 +172,15 @@ fn parse_commented_yaml(name: &str, text: &str) -> ReadResult<Option<PlanDraft>>
 
 /// Parses a plan that is embedded in a text. A native plan with an error is an error, so that its text
 /// is not read as something else.
-fn parse_embedded(name: &str, text: &str) -> ReadResult<Option<PlanDraft>> {
-    let front = embedded::front_matter(text);
-    let fields = front.map(|(front, _)| of_syntax(yaml_tree(front))).transpose()?.flatten();
-    let front_value = fields.as_ref().map(Node::value);
-    if let (Some((front, body)), Some(tree)) = (front, fields) {
-        let first = front.lines().count().saturating_add(1);
-        let tree = match native::parse_valid(tree, PlanFormat::Yaml, true) {
+fn parse_embedded(name: &str, outline: &Outline<'_>) -> ReadResult<Option<PlanDraft>> {
+    let fields = outline.front_fields().ok().flatten();
+    if let Some(tree) = fields {
+        let tree = match native::parse_valid(tree.clone(), PlanFormat::Yaml, true) {
             // The tasks below fields without steps are those of the text.
             Ok(mut draft)
-                if !draft.plan_file.plan.steps.is_empty() || !markdown::has_checkboxes(body) =>
+                if !draft.plan_file.plan.steps.is_empty() || !outline.has_checkboxes() =>
             {
-                markdown::report_unread(&mut draft, body, first);
+                markdown::report_unread(&mut draft, outline);
                 return Ok(Some(draft));
             }
             Ok(draft) => draft.source.into_tree(),
@@ -182,46 +191,46 @@ fn parse_embedded(name: &str, text: &str) -> ReadResult<Option<PlanDraft>> {
             if draft.plan_file.format == PlanFormat::Records && has_todos {
                 draft.plan_file.format = PlanFormat::Cursor;
             }
-            markdown::report_unread(&mut draft, body, first);
+            markdown::report_unread(&mut draft, outline);
             if draft.plan_file.plan.context.is_empty() {
-                body.trim().clone_into(&mut draft.plan_file.plan.context);
+                outline.body_text().trim().clone_into(&mut draft.plan_file.plan.context);
             }
             return Ok(Some(draft));
         }
     }
-    let elements = embedded::task_elements(text);
+    let elements = embedded::task_elements(outline);
     if !elements.is_empty() {
         let elements = Node::list_of(elements);
         let mut draft = records::parse_rows(name, elements, Some(PlanFormat::Gsd)).ok();
-        if let (Some(draft), Some(Value::Object(front))) = (&mut draft, front_value) {
+        let front = fields.map(Node::value);
+        if let (Some(draft), Some(Value::Object(front))) = (&mut draft, front) {
             draft.diagnostics.extend(records::problems_of_fields(&front, 1));
             draft.add_kept(&front);
         }
         return Ok(draft);
     }
-    let records = embedded::drawn_records(text);
+    let records = embedded::drawn_records(outline.source());
     if !records.is_empty() {
         let records = Node::list_of(records);
         return Ok(records::parse_rows(name, records, Some(PlanFormat::Records)).ok());
     }
-    if markdown::has_checkboxes(text) {
+    if outline.has_checkboxes() {
         return Ok(None);
     }
-    for block in embedded::yaml_blocks(text) {
-        let Some(tree) = of_syntax(yaml_tree(&block.text))? else { continue };
+    let has_steps = |block: &str| block.lines().any(|line| line.starts_with("steps:"));
+    for (block, ..) in outline.code_blocks(has_steps) {
+        let Some(tree) = of_syntax(yaml_tree(&block))? else { continue };
         if let Ok(draft) = native::parse_valid(tree, PlanFormat::Yaml, true) {
             return Ok(Some(draft));
         }
     }
-    for block in embedded::json_blocks(text) {
-        let mut draft = match parse_json(name, &block.text, None) {
+    let is_json = |block: &str| block.trim_start().starts_with(['{', '[']);
+    for (block, before, after) in outline.code_blocks(is_json) {
+        let mut draft = match parse_json(name, &block, None) {
             Ok(draft) => draft,
-            Err(error) if error.is_name_twice() || is_native_json(&block.text) => {
-                return Err(error);
-            }
+            Err(error) if error.is_name_twice() || is_native_json(&block) => return Err(error),
             Err(_) => continue,
         };
-        let (before, after) = block.around;
         if draft.plan_file.plan.context.is_empty() && !draft.plan_file.format.is_native() {
             let around = [before.trim(), after.trim()].join("\n\n");
             around.trim().clone_into(&mut draft.plan_file.plan.context);
@@ -258,8 +267,8 @@ fn parse_csv(name: &str, text: &str) -> Option<PlanDraft> {
 
 /// Parses a file of one task: front matter with an id, a title and a status, and its text. A folder of such
 /// files is a plan.
-fn parse_task_file(name: &str, text: &str) -> Option<PlanDraft> {
-    let record = folder::task(text).ok().flatten()?;
+fn parse_task_file(name: &str, outline: &Outline<'_>) -> Option<PlanDraft> {
+    let record = folder::task(outline).ok().flatten()?;
     let has = |name: &str| record.get(name).is_some();
     if !(has("id") && has("title") && has("status")) {
         return None;
@@ -268,10 +277,10 @@ fn parse_task_file(name: &str, text: &str) -> Option<PlanDraft> {
 }
 
 /// Parses the tables of a Markdown text that have tasks.
-fn parse_table(name: &str, text: &str) -> Option<PlanDraft> {
+fn parse_table(name: &str, outline: &Outline<'_>) -> Option<PlanDraft> {
     let is_tasks =
         |rows: &Node| records::parse_rows(name, rows.clone(), Some(PlanFormat::Table)).is_ok();
-    let TaskTables { rows, others, repeated } = task_tables(text, is_tasks)?;
+    let TaskTables { rows, others, repeated } = task_tables(outline, is_tasks)?;
     let mut draft = records::parse_rows(name, rows, Some(PlanFormat::Table)).ok()?;
     for (line, title, count) in others {
         draft.add_unread(PartKind::Row, count, &title, Some(line));
@@ -280,9 +289,14 @@ fn parse_table(name: &str, text: &str) -> Option<PlanDraft> {
         draft.add_note(None, format!("{repeated} rows repeat a task of an earlier table"));
     }
     if draft.plan_file.plan.title.is_empty() {
-        draft.plan_file.plan.title = markdown::first_title(text);
+        outline.first_title().clone_into(&mut draft.plan_file.plan.title);
     }
     Some(draft)
+}
+
+/// Whether a goal has a table.
+fn has_table(goal: &str) -> bool {
+    goal.contains('|') && Outline::parse(goal).is_ok_and(|outline| !outline.tables().is_empty())
 }
 
 /// Whether any line begins like a YAML field. Other texts are not YAML plans.

@@ -1,80 +1,19 @@
-//! Plans inside of other text: in a code block, in the front matter, or as task elements.
-//!
-//! Every function returns the part of the text with the plan, padded so that its lines have the
-//! numbers of the whole text.
+//! Plans inside of other text: task elements, and records that are drawn as a tree.
 
 use serde_json::{Map, Value};
 
-use crate::markdown;
+use crate::markdown::Outline;
 use crate::syntax::{Node, yaml_tree};
-
-/// A part of a text, with the number of its first line.
-pub(super) struct Embedded<'a> {
-    /// The part, padded with line breaks.
-    pub(super) text: String,
-    /// The text before and after it.
-    pub(super) around: (&'a str, &'a str),
-}
-
-/// The code blocks of a Markdown text that begin like JSON.
-pub(super) fn json_blocks(text: &str) -> Vec<Embedded<'_>> {
-    code_blocks(text, |block| block.trim_start().starts_with(['{', '[']))
-}
-
-/// The code blocks of a Markdown text that have a field `steps`, as native plans in YAML do.
-pub(super) fn yaml_blocks(text: &str) -> Vec<Embedded<'_>> {
-    code_blocks(text, |block| block.lines().any(|line| line.starts_with("steps:")))
-}
-
-/// The code blocks of a Markdown text that are of one type.
-fn code_blocks(text: &str, is_wanted: impl Fn(&str) -> bool) -> Vec<Embedded<'_>> {
-    let mut found = Vec::new();
-    let mut open: Option<(usize, usize, usize)> = None;
-    let mut at = 0_usize;
-    for (number, line) in text.split_inclusive('\n').enumerate() {
-        let content = line.trim();
-        let next = at.saturating_add(line.len());
-        if content.starts_with("```") {
-            match open {
-                None => open = Some((number.saturating_add(1), at, next)),
-                Some((first, start, body)) => {
-                    open = None;
-                    let block = text.get(body..at).unwrap_or_default();
-                    if is_wanted(block) {
-                        let around = (
-                            text.get(..start).unwrap_or_default(),
-                            text.get(next..).unwrap_or_default(),
-                        );
-                        let text = format!("{}{block}", "\n".repeat(first));
-                        found.push(Embedded { text, around });
-                    }
-                }
-            }
-        }
-        at = next;
-    }
-    found
-}
-
-/// The front matter of a text, with its first mark, and the text after it.
-pub(super) fn front_matter(text: &str) -> Option<(&str, &str)> {
-    let mut lines = text.split_inclusive('\n');
-    let mut length = lines.next().filter(|line| line.trim_end() == "---")?.len();
-    for line in lines {
-        if line.trim_end() == "---" {
-            let body = text.get(length.saturating_add(line.len())..)?;
-            return Some((text.get(..length)?, body));
-        }
-        length = length.saturating_add(line.len());
-    }
-    None
-}
 
 /// The task elements of a text (`<task><name>...</name>...</task>`), each with its line. Those in code are examples,
 /// unless the text has no other tasks.
-pub(super) fn task_elements(text: &str) -> Vec<(u64, Value)> {
-    let found = elements(&markdown::without_code(text));
-    if found.is_empty() && !markdown::has_checkboxes(text) { elements(text) } else { found }
+pub(super) fn task_elements(outline: &Outline<'_>) -> Vec<(u64, Value)> {
+    if !outline.source().contains("<task") {
+        return Vec::new();
+    }
+    let found = elements(&outline.without_code());
+    let is_shown = found.is_empty() && !outline.has_checkboxes();
+    if is_shown { elements(outline.source()) } else { found }
 }
 
 fn elements(text: &str) -> Vec<(u64, Value)> {

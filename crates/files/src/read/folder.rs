@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::embedded::{front_matter, task_elements};
+use super::embedded::task_elements;
 use crate::diagnostic::{ReadResult, of_syntax, plan_error};
+use crate::markdown::Outline;
 use crate::plan_file::PlanFormat;
-use crate::syntax::{Node, json_tree, read_text, without_byte_order_mark, yaml_tree};
+use crate::syntax::{Node, json_tree, read_text, without_byte_order_mark};
 use crate::{markdown, records};
 use plan_ledger::plan::Step;
 use plan_ledger::{Error, Result};
@@ -53,7 +54,7 @@ pub(super) fn read_folder(path: &Path) -> Result<Folder> {
         let record = if extension == "json" {
             of_syntax(json_tree(text)).map(|tree| tree.map(|tree| records::value_of(&tree)))
         } else {
-            task(text)
+            Outline::parse(text).and_then(|outline| task(&outline))
         };
         let record = record.map_err(|error| Error::from(error).at_path(&file))?;
         match record.filter(|record: &Value| record.is_object()) {
@@ -93,11 +94,10 @@ fn files(path: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// The record of a task in Markdown: its front matter, and a field for each section.
-pub(super) fn task(text: &str) -> ReadResult<Option<Value>> {
-    let Some((front, body)) = front_matter(text) else { return Ok(None) };
-    let front = of_syntax(yaml_tree(front))?.map(|tree| records::value_of(&tree));
+pub(super) fn task(outline: &Outline<'_>) -> ReadResult<Option<Value>> {
+    let front = outline.front_fields()?.map(records::value_of);
     let Some(Value::Object(mut fields)) = front else { return Ok(None) };
-    for (title, text) in markdown::section_texts(body) {
+    for (title, text) in outline.section_texts() {
         let field = if title.is_empty() { "body".to_owned() } else { title };
         fields.entry(field).or_insert(Value::String(text));
     }
@@ -218,9 +218,11 @@ fn gsd_tasks(plans: &[GsdPlan]) -> Result<(Vec<(u64, Value)>, usize)> {
     for plan in plans {
         let text = read_text(&plan.path, "plan file")?;
         let text = without_byte_order_mark(&text).replace("\r\n", "\n");
-        let mut tasks = task_elements(&text);
+        let at_path = |error| Error::from(error).at_path(&plan.path);
+        let outline = Outline::parse(&text).map_err(at_path)?;
+        let mut tasks = task_elements(&outline);
         if tasks.is_empty() {
-            tasks = markdown_tasks(&plan.name, &text);
+            tasks = markdown_tasks(&plan.name, &outline);
         }
         if tasks.is_empty() {
             unread = unread.saturating_add(1);
@@ -232,7 +234,7 @@ fn gsd_tasks(plans: &[GsdPlan]) -> Result<(Vec<(u64, Value)>, usize)> {
                 before = current.drain(..).map(|read| read.last).collect();
             }
         }
-        let order = gsd_order(&text);
+        let order = gsd_order(&outline).map_err(at_path)?;
         let mut after = gsd_dependencies(&order, &current, &before);
         let summary = format!("{}-SUMMARY.md", plan.name);
         let is_done = plan.path.with_file_name(summary).is_file();
@@ -257,8 +259,8 @@ fn gsd_tasks(plans: &[GsdPlan]) -> Result<(Vec<(u64, Value)>, usize)> {
 
 /// The tasks of a plan without task elements, which is Markdown: a record for each step that the same file alone
 /// would have.
-fn markdown_tasks(name: &str, text: &str) -> Vec<(u64, Value)> {
-    let Some(draft) = markdown::parse(name, text, false) else { return Vec::new() };
+fn markdown_tasks(name: &str, outline: &Outline<'_>) -> Vec<(u64, Value)> {
+    let Some(draft) = markdown::parse(name, outline, false) else { return Vec::new() };
     let plan_file = draft.plan_file;
     let record = |(index, step): (usize, &Step)| {
         let mut fields = serde_json::to_value(step).unwrap_or_default();
@@ -305,10 +307,9 @@ fn is_named(written: &str, plan: &str) -> bool {
 }
 
 /// Reads the order of a plan from its front matter.
-fn gsd_order(text: &str) -> GsdOrder {
-    let fields = front_matter(text).and_then(|(front, _)| yaml_tree(front).ok());
-    let Some(fields) = fields.map(|tree| records::value_of(&tree)) else {
-        return GsdOrder::default();
+fn gsd_order(outline: &Outline<'_>) -> ReadResult<GsdOrder> {
+    let Some(fields) = outline.front_fields()?.map(records::value_of) else {
+        return Ok(GsdOrder::default());
     };
     let text_of = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),
@@ -321,5 +322,5 @@ fn gsd_order(text: &str) -> GsdOrder {
         None => Vec::new(),
     };
     let wave = fields.get("wave").and_then(text_of).and_then(|wave| wave.parse().ok());
-    GsdOrder { wave, depends_on }
+    Ok(GsdOrder { wave, depends_on })
 }

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use crate::markdown::Outline;
+use crate::records;
 use crate::syntax::Node;
-use crate::{markdown, records};
 
 /// The tables with tasks.
 pub(super) struct TaskTables {
@@ -28,11 +29,13 @@ struct Table {
 }
 
 /// Finds the tables of which each alone is a list of tasks.
-pub(super) fn task_tables(text: &str, is_tasks: impl Fn(&Node) -> bool) -> Option<TaskTables> {
-    let plain = markdown::without_code(text);
-    let headings: Vec<(u64, &str)> =
-        (1_u64..).zip(plain.lines()).filter(|(_, line)| line.starts_with('#')).collect();
-    let mut tables = markdown::tables(text).into_iter().filter_map(|mut rows| {
+pub(super) fn task_tables(
+    outline: &Outline<'_>,
+    is_tasks: impl Fn(&Node) -> bool,
+) -> Option<TaskTables> {
+    let mut tables = outline.tables().iter().filter_map(|table| {
+        let section = outline.title_of_table(table).to_owned();
+        let mut rows = table.rows.clone();
         // A column `#` has the ids, unless it only counts the rows.
         let is_number = |name: &String| ["#", "\u{2116}", "No."].contains(&name.trim());
         let column = rows.first()?.1.iter().position(is_number);
@@ -43,11 +46,8 @@ pub(super) fn task_tables(text: &str, is_tasks: impl Fn(&Node) -> bool) -> Optio
             "id".clone_into(name);
         }
         let (line, names) = (*line, names.clone());
-        let before = headings.partition_point(|(at, _)| *at < line).checked_sub(1);
-        let before = before.and_then(|at| headings.get(at));
-        let section = before.map_or("", |(_, title)| title.trim_matches(['#', ' ']));
         let rows = Node::rows(rows).filter(|rows| is_tasks(rows))?;
-        Some(Table { line, section: section.to_owned(), names, rows })
+        Some(Table { line, section, names, rows })
     });
     let first = tables.next()?;
     let is_alike = |table: &Table| first.names.iter().take(2).eq(table.names.iter().take(2));
