@@ -143,6 +143,8 @@ pub enum PlanFormat {
     Table,
     /// The export of Taskwarrior.
     Taskwarrior,
+    /// An export of Linear as comma-separated values.
+    Linear,
     /// The tasks of `CrewAI`, by name.
     CrewAi,
     /// A line for each task, as todo.txt has it.
@@ -184,6 +186,7 @@ impl fmt::Display for PlanFormat {
             Self::Csv => "CSV list of tasks",
             Self::Table => "Markdown table of tasks",
             Self::Taskwarrior => "Taskwarrior export",
+            Self::Linear => "Linear export",
             Self::CrewAi => "CrewAI task file",
             Self::TodoTxt => "todo.txt file",
             Self::Org => "org-mode file",

@@ -112,6 +112,10 @@ pub(super) fn label_words(line: &str) -> Option<(&str, &str)> {
         (_, _, Some(end)) => (start.get(..end)?, start.get(end.saturating_add(1)..)?),
         _ => return None,
     };
+    // `a::b` and `https://a` are no labels.
+    if rest.starts_with([':', '/']) {
+        return None;
+    }
     let words = words.trim_matches(marks).trim();
     Some((words, rest.trim_start_matches(marks).trim()))
 }

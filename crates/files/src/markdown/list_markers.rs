@@ -67,8 +67,6 @@ pub(super) fn strip_marker(line: &str) -> &str {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ParsedBox<'a> {
     pub(super) checkbox: Checkbox,
-    /// The box as it is written: `[x]`.
-    pub(super) mark: &'a str,
     /// Whether a star marks the task as optional: `[ ]*`.
     pub(super) is_optional: bool,
     pub(super) rest: &'a str,
@@ -86,18 +84,16 @@ pub(super) fn parse_checkbox(text: &str, draws_boxes: bool) -> Option<ParsedBox<
         _ if PENDING_SYMBOLS.contains(&symbol) => Checkbox::Open,
         _ => return None,
     };
-    let (mark, rest) = text.split_at(symbol.len_utf8());
-    let rest = rest.trim_start_matches('\u{fe0f}');
+    let rest = text.get(symbol.len_utf8()..)?.trim_start_matches('\u{fe0f}');
     let is_other = TICK_SYMBOLS.contains(&symbol) || PENDING_SYMBOLS.contains(&symbol);
     let is_box = !is_other || draws_boxes || is_numbered(rest.trim_start());
     let is_optional = false;
-    let parsed = || ParsedBox { checkbox, mark, is_optional, rest: rest.trim_start() };
+    let parsed = || ParsedBox { checkbox, is_optional, rest: rest.trim_start() };
     (is_box && is_end(rest)).then(parsed)
 }
 
 fn parse_bracket(text: &str) -> Option<ParsedBox<'_>> {
-    let (mark, rest) = text.split_at(text.find(']')?.saturating_add(1));
-    let inner = mark.strip_prefix('[')?.strip_suffix(']')?;
+    let (inner, rest) = text.strip_prefix('[')?.split_once(']')?;
     let inner = inner.trim().trim_end_matches('\u{fe0f}');
     let mut chars = inner.chars();
     let checkbox = match (chars.next(), chars.next()) {
@@ -113,7 +109,7 @@ fn parse_bracket(text: &str) -> Option<ParsedBox<'_>> {
         _ => (false, rest),
     };
     let is_end = rest.is_empty() || rest.starts_with(char::is_whitespace);
-    is_end.then(|| ParsedBox { checkbox, mark, is_optional, rest: rest.trim_start() })
+    is_end.then(|| ParsedBox { checkbox, is_optional, rest: rest.trim_start() })
 }
 
 /// Removes the checkbox before a text.
@@ -143,10 +139,8 @@ mod tests {
             ("\u{2610} do", Checkbox::Open, false),
             ("\u{2611}\u{fe0f} do", Checkbox::Done, false),
         ] {
-            let parsed = parse_checkbox(text, false).unwrap();
-            assert_eq!((parsed.checkbox, parsed.is_optional), (checkbox, is_optional), "{text}");
-            assert_eq!(parsed.rest, "do", "{text}");
-            assert!(text.starts_with(parsed.mark), "{text}");
+            let expected = ParsedBox { checkbox, is_optional, rest: "do" };
+            assert_eq!(parse_checkbox(text, false), Some(expected), "{text}");
         }
         for text in ["[1] do", "[a](b) do", "[x](y)", "[P] do", "[link] x", "x [ ]", "\u{2705} do"]
         {

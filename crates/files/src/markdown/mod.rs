@@ -1,29 +1,31 @@
 //! Plans in Markdown of other tools: the `tasks.md` of spec-kit and OpenSpec, plans with steps,
 //! tools, changes and acceptance, and numbered or checkbox tasks under headings in any language.
 //!
-//! The reader parses the structure of the text, chooses which parts are tasks, and turns them into
+//! The text is parsed into one outline, from which the reader chooses the parts that are tasks and turns them into
 //! steps. `format/plan-files.md` has the complete mapping.
-//! - Tasks are, in this order of precedence: checkboxes with ids of spec-kit; checkboxes; headings
-//!   `Step 1`; numbered items; items under a heading such as `Tasks`.
+//! - Tasks are, in this order of precedence: checkboxes; headings `Step 1`; numbered items below a title such as
+//!   `Steps`; headings of phases; headings with numbers; other items.
 //! - If tasks have ids, a checkbox without one is a criterion of the task around it, or a note.
 //! - The headings that separate the tasks are phases. Sections with known titles are fields of the
 //!   plan, and all other text is its context, so that no text is lost.
 //! - Tasks without dependencies follow the order of the text.
 
 mod concurrency;
+mod front_matter;
 mod labels;
 mod list_markers;
 mod outline;
 mod plan;
-mod recognize;
 mod refused_labels;
 mod remaining_text;
 mod spelling;
 mod surrounding;
+mod tables;
 mod task_ids;
 mod tasks;
+mod titles;
 
-pub(super) use outline::{Outline, Table};
+pub(super) use outline::Outline;
 pub(super) use plan::parse;
-pub(super) use recognize::is_markdown;
 pub(super) use surrounding::report_unread;
+pub(super) use tasks::Marks;

@@ -12,23 +12,26 @@ use std::ops::Range;
 
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
+use super::front_matter::FrontMatter;
 use super::labels::parse_label;
-use super::list_markers::{Checkbox, draws_boxes, parse_checkbox, strip_marker};
+use super::list_markers::{Checkbox, draws_boxes, parse_checkbox, strip_checkbox, strip_marker};
 use super::spelling::in_common_spelling;
-use crate::diagnostic::{Diagnostic, ReadError, ReadResult, Severity};
-use crate::syntax::{Node, yaml_tree};
+use super::tables::{Table, find_tables};
+use crate::diagnostic::ReadResult;
 
 /// How deep items may be nested.
 pub(super) const DEPTH_MAX: usize = 32;
 
-/// Lists of tasks in front matter.
-const FRONT_LISTS: &[&str] = &["todos:", "tasks:", "steps:", "stories:", "items:"];
+/// Fields of a plan that Markdown does not set at the start of a line, outside of code.
+const PLAN_FIELDS: &[&str] = &[
+    "steps", "title", "goal", "outcome", "context", "phases", "barriers", "defaults", "caps",
+    "budget",
+];
 
 /// A Markdown text and its structure.
 pub(crate) struct Outline<'a> {
-    /// The text of the file, and the offset of each of its lines.
+    /// The text of the file.
     source: &'a str,
-    source_starts: Vec<usize>,
     /// The text in common spelling.
     pub(super) text: Cow<'a, str>,
     /// The offset of each line.
@@ -43,16 +46,6 @@ pub(crate) struct Outline<'a> {
     pub(super) too_deep: Option<(u64, usize)>,
     /// Whether the tasks are lines `step 1: text`.
     pub(super) has_step_lines: bool,
-}
-
-/// The fields between two lines `---` at the very beginning.
-pub(crate) struct FrontMatter {
-    /// All of it, with both marks.
-    pub(super) range: Range<usize>,
-    /// Its tree, if it is YAML.
-    pub(crate) fields: Option<Node>,
-    /// Why it is no YAML.
-    pub(crate) fault: Option<Diagnostic>,
 }
 
 /// The kind of a line.
@@ -81,13 +74,6 @@ pub(super) struct CodeBlock {
     range: Range<usize>,
 }
 
-/// A table with pipes: rows of cells, each with its line; the first row is the header.
-pub(crate) struct Table {
-    pub(crate) rows: Vec<(u64, Vec<String>)>,
-    /// The index of the section around it.
-    pub(super) section: usize,
-}
-
 /// A heading and the text up to the next one.
 pub(super) struct Section {
     /// The level of the heading, 1 to 6; 0 before any heading.
@@ -111,8 +97,6 @@ pub(super) struct Item {
     /// The number, in a numbered list.
     pub(super) number: Option<u64>,
     pub(super) checkbox: Option<Checkbox>,
-    /// The place of the checkbox, with its brackets.
-    pub(super) mark: Option<Range<usize>>,
     /// Whether a star after the checkbox marks it as optional.
     pub(super) is_optional: bool,
     /// The first paragraph as one line, without marker and checkbox.
@@ -139,7 +123,6 @@ impl<'a> Outline<'a> {
         let starts = starts_of_lines(&text);
         let outline = Self {
             source,
-            source_starts: starts_of_lines(source),
             kinds: vec![LineKind::Text; starts.len()],
             starts,
             sections: Vec::new(),
@@ -179,7 +162,7 @@ impl<'a> Outline<'a> {
             outline.join_labels(at);
             outline.join_text(at);
         }
-        outline.tables = outline.find_tables();
+        outline.tables = find_tables(outline.lines_of(outline.body()..outline.text.len()));
         outline
     }
 
@@ -257,38 +240,6 @@ impl<'a> Outline<'a> {
         section.items = joined;
     }
 
-    /// The tables of the text outside of code.
-    fn find_tables(&self) -> Vec<Table> {
-        let mut found: Vec<Table> = Vec::new();
-        let mut before: Option<Line<'_>> = None;
-        let mut is_open = false;
-        for line in self.lines_of(self.body()..self.text.len()) {
-            if line.kind == LineKind::Code || !line.text.contains('|') {
-                (before, is_open) = (None, false);
-                continue;
-            }
-            if is_open {
-                if let Some(table) = found.last_mut() {
-                    table.rows.push((line.number, cells(line.text)));
-                }
-            } else if let Some(header) = before.filter(|_| is_rule(line.text)) {
-                let rows = vec![(header.number, cells(header.text))];
-                found.push(Table { rows, section: self.section_at(header.number) });
-                is_open = true;
-            }
-            before = Some(line);
-        }
-        found.retain(|table| table.rows.len() > 1);
-        found
-    }
-
-    /// The tables with a row in a range of lines.
-    pub(super) fn tables_in(&self, range: &Range<usize>) -> impl Iterator<Item = &Table> {
-        let (first, last) = (self.line(range.start), self.line(range.end.saturating_sub(1)));
-        let line = |table: &Table| table.rows.first().map_or(0, |(line, _)| *line);
-        self.tables.iter().filter(move |table| (first..=last).contains(&line(table)))
-    }
-
     /// Where the text begins, after the front matter.
     pub(super) fn body(&self) -> usize {
         self.front_matter.as_ref().map_or(0, |front| front.range.end)
@@ -297,28 +248,6 @@ impl<'a> Outline<'a> {
     /// The text after the front matter, as the file has it.
     pub(crate) fn body_text(&self) -> &'a str {
         self.source.get(self.body()..).unwrap_or_default()
-    }
-
-    /// The fields of the front matter; an error if it is no YAML.
-    pub(crate) fn front_fields(&self) -> ReadResult<Option<&Node>> {
-        let Some(front) = &self.front_matter else { return Ok(None) };
-        match &front.fault {
-            Some(fault) => Err(ReadError::Invalid(vec![fault.clone()])),
-            None => Ok(front.fields.as_ref()),
-        }
-    }
-
-    /// A warning if the front matter is no YAML, so that it stays text; an error if its tasks would be lost.
-    pub(crate) fn front_fault(&self) -> ReadResult<Option<Diagnostic>> {
-        let Some(front) = &self.front_matter else { return Ok(None) };
-        let Some(fault) = front.fault.clone() else { return Ok(None) };
-        let has_tasks = |line: &str| FRONT_LISTS.iter().any(|name| line.starts_with(name));
-        if self.slice(front.range.clone()).lines().any(has_tasks) {
-            return Err(ReadError::Invalid(vec![fault]));
-        }
-        let message =
-            format!("the front matter is no valid YAML, so it is kept as text: {}", fault.message);
-        Ok(Some(Diagnostic { severity: Severity::Warning, message, ..fault }))
     }
 
     /// The line of an offset, counted from 1.
@@ -373,39 +302,26 @@ impl<'a> Outline<'a> {
         self.source
     }
 
-    /// A range of one line in the text of the file: its line, and its bytes in the line. The spelling changes the
-    /// beginning of a line only.
-    pub(super) fn place(&self, range: &Range<usize>) -> Option<(u64, Range<usize>)> {
-        let number = self.line(range.start);
-        let index = usize::try_from(number.checked_sub(1)?).ok()?;
-        let end = self.text.get(range.start..)?.find('\n').map_or(self.text.len(), |length| {
-            range.start.saturating_add(length)
-        });
-        let next = self.source_starts.get(index.saturating_add(1));
-        let source_end = next.map_or(self.source.len(), |next| next.saturating_sub(1));
-        let length = source_end.checked_sub(*self.source_starts.get(index)?)?;
-        let start = length.checked_sub(end.checked_sub(range.start)?)?;
-        Some((number, start..start.saturating_add(range.len())))
-    }
-
-    /// The section with a line.
-    fn section_at(&self, line: u64) -> usize {
-        self.sections.partition_point(|section| section.line <= line).saturating_sub(1)
-    }
-
     /// The title of the section with a line.
-    pub(super) fn section_title(&self, line: u64) -> &str {
-        self.sections.get(self.section_at(line)).map_or("", |section| &section.title)
-    }
-
-    /// The title of the section around a table.
-    pub(crate) fn title_of_table(&self, table: &Table) -> &str {
-        self.sections.get(table.section).map_or("", |section| &section.title)
+    pub(crate) fn section_title(&self, line: u64) -> &str {
+        let next = self.sections.partition_point(|section| section.line <= line);
+        let section = next.checked_sub(1).and_then(|at| self.sections.get(at));
+        section.map_or("", |section| &section.title)
     }
 
     /// All tables.
     pub(crate) fn tables(&self) -> &[Table] {
         &self.tables
+    }
+
+    /// Whether a text other than JSON is Markdown: it has a heading, an item with a box or a number, and no line that
+    /// sets a field of a plan in YAML.
+    pub(crate) fn is_markdown(&self) -> bool {
+        let lines = || {
+            let lines = self.lines_of(self.body()..self.text.len());
+            lines.filter(|line| line.kind != LineKind::Code).map(|line| line.text)
+        };
+        self.has_step_lines || !lines().any(sets_field) && lines().any(is_markdown_line)
     }
 
     /// Whether the text has a checkbox outside of code.
@@ -449,48 +365,6 @@ impl<'a> Outline<'a> {
         let next = next.into_iter().find(|next| next.level <= level);
         next.map_or(self.text.len(), |next| next.range.start)
     }
-}
-
-impl FrontMatter {
-    /// The front matter of a text: its first line is `---`, and its first field is before the next such line.
-    fn find(text: &str) -> ReadResult<Option<Self>> {
-        let mut lines = text.split_inclusive('\n');
-        let Some(first) = lines.next().filter(|line| line.trim_end() == "---") else {
-            return Ok(None);
-        };
-        let mut length = first.len();
-        for line in lines {
-            let start = length;
-            length = length.saturating_add(line.len());
-            if line.trim_end() != "---" {
-                continue;
-            }
-            let fields = text.get(..start).unwrap_or_default();
-            let is_field = |line: &str| line.split_once(':').is_some_and(|(name, _)| is_name(name));
-            let mut inner = fields.lines().skip(1).filter(|line| !is_comment(line));
-            if !inner.next().is_none_or(is_field) {
-                return Ok(None);
-            }
-            let (fields, fault) = match yaml_tree(fields) {
-                Ok(tree) => (Some(tree), None),
-                Err(error) if error.is_name_twice() => return Err(error),
-                Err(error) => (None, error.into_diagnostics().into_iter().next()),
-            };
-            return Ok(Some(Self { range: 0..length, fields, fault }));
-        }
-        Ok(None)
-    }
-}
-
-fn is_comment(line: &str) -> bool {
-    line.trim().is_empty() || line.trim_start().starts_with('#')
-}
-
-/// Whether a text before a colon can be the name of a field.
-fn is_name(text: &str) -> bool {
-    let text = text.trim_matches(['"', '\'', ' ']);
-    let is_part = |c: char| c.is_alphanumeric() || "_-. ".contains(c);
-    !text.is_empty() && text.chars().all(is_part)
 }
 
 /// The offsets of the lines of a text.
@@ -663,9 +537,9 @@ impl OutlineBuilder<'_, '_> {
         });
         let line = self.outline.line(range.start);
         let body = range.end..range.end;
-        let (head, checkbox, mark, items) = (String::new(), None, None, Vec::new());
+        let (head, checkbox, items) = (String::new(), None, Vec::new());
         let is_optional = false;
-        let item = Item { range, line, number, checkbox, mark, is_optional, head, body, items, lead };
+        let item = Item { range, line, number, checkbox, is_optional, head, body, items, lead };
         self.open.push(OpenItem { item, head_end: None });
     }
 
@@ -679,10 +553,6 @@ impl OutlineBuilder<'_, '_> {
             Some(parsed) => {
                 item.checkbox = Some(parsed.checkbox);
                 item.is_optional = parsed.is_optional;
-                let line = text.lines().next().unwrap_or_default();
-                item.mark = place_of_mark(line, parsed.mark).map(|mark| {
-                    start.saturating_add(mark.start)..start.saturating_add(mark.end)
-                });
                 parsed.rest.trim().clone_into(&mut item.head);
             }
             None => item.head = head,
@@ -704,12 +574,6 @@ impl OutlineBuilder<'_, '_> {
             }
         }
     }
-}
-
-/// The place of a mark in a line: the first one that is spelled so.
-pub(super) fn place_of_mark(line: &str, mark: &str) -> Option<Range<usize>> {
-    let start = line.find(mark)?;
-    Some(start..start.saturating_add(mark.len()))
 }
 
 fn level_of(level: HeadingLevel) -> u8 {
@@ -755,27 +619,21 @@ fn head_of(text: &str) -> (String, usize) {
     (head.trim().to_owned(), length)
 }
 
-/// Whether a line is the rule below the header of a table: `|---|:--:|`.
-fn is_rule(line: &str) -> bool {
-    line.contains('-') && line.chars().all(|c| "|-: \t".contains(c))
+/// Whether a line sets a field of a plan in YAML. The name may be quoted, with space before the
+/// colon.
+fn sets_field(line: &str) -> bool {
+    let name = line.split_once(':').map_or("", |(name, _)| name.trim_end());
+    let quoted = |quote: char| name.strip_prefix(quote)?.strip_suffix(quote);
+    PLAN_FIELDS.contains(&quoted('"').or_else(|| quoted('\'')).unwrap_or(name))
 }
 
-/// The cells of a row.
-fn cells(line: &str) -> Vec<String> {
-    let line = line.trim();
-    let line = line.strip_prefix('|').unwrap_or(line);
-    let line = line.strip_suffix('|').unwrap_or(line);
-    line.replace("\\|", "\u{1}")
-        .split('|')
-        .map(|cell| without_marks(cell.trim()).replace('\u{1}', "|"))
-        .collect()
-}
-
-/// A cell without the marks around all of it: `**Task**`, but not `` `a` and `b` ``.
-fn without_marks(cell: &str) -> &str {
-    let inner = |mark: &str| {
-        let inner = cell.strip_prefix(mark)?.strip_suffix(mark)?;
-        (!inner.is_empty() && !inner.contains(mark)).then_some(inner)
-    };
-    ["**", "*", "`"].into_iter().find_map(inner).unwrap_or(cell)
+/// Whether a line is a heading, or an item with a checkbox or a number.
+fn is_markdown_line(line: &str) -> bool {
+    let heading = line.trim_start_matches('#');
+    let level = line.len().saturating_sub(heading.len());
+    let item = strip_marker(line);
+    let is_item = item.len() < line.trim_start().len();
+    (1..=6).contains(&level) && heading.starts_with([' ', '\t'])
+        || strip_checkbox(item).0.is_some()
+        || (is_item && line.trim_start().starts_with(|c: char| c.is_ascii_digit()))
 }

@@ -10,8 +10,8 @@ use super::list_markers::Checkbox;
 use super::outline::Outline;
 use super::refused_labels;
 use super::surrounding;
-use super::task_ids::{self, IdStyle};
-use super::tasks::{Task, TaskSelection, is_tasks_title, select_tasks};
+use super::task_ids::{self, IdStyle, without_done};
+use super::tasks::{Marks, Task, TaskSelection, is_tasks_title, select_tasks};
 use crate::draft::{
     Concurrency, ImplicitOrder, PlanDraft, StepSource, TaskStatus, UniqueIds, range_note,
     success_criterion,
@@ -20,22 +20,19 @@ use crate::plan_file::PlanFormat;
 use crate::read_report::{CorrectionKind, OPTIONAL_TAG};
 use plan_ledger::plan::{Criterion, Phase, Step};
 
-/// Reads a Markdown text, if it has a task. `is_prose_allowed`: numbered items anywhere are tasks, as they
+/// Reads a Markdown text, if it has a task, and what shows its tasks. `is_prose_allowed`: numbered items anywhere are tasks, as they
 /// are where lines say `step 1:`.
 pub(crate) fn parse(
     name: &str,
     outline: &Outline<'_>,
     is_prose_allowed: bool,
-) -> Option<PlanDraft> {
+) -> Option<(PlanDraft, Marks)> {
     let selection = select_tasks(outline, is_prose_allowed || outline.has_step_lines)?;
-    Some(build_plan(name, outline, selection))
+    let marks = selection.marks;
+    Some((build_plan(name, outline, selection), marks))
 }
 
-fn build_plan(
-    name: &str,
-    outline: &Outline<'_>,
-    mut selection: TaskSelection,
-) -> PlanDraft {
+fn build_plan(name: &str, outline: &Outline<'_>, mut selection: TaskSelection) -> PlanDraft {
     let is_spec_kit = selection.id_style == IdStyle::SpecKit;
     let whole_status = surrounding::done_status(outline);
     let format = if is_spec_kit { PlanFormat::SpecKit } else { PlanFormat::Markdown };
@@ -93,6 +90,7 @@ fn build_plan(
             draft.close_part(&id, &status, source.clone(), line);
         }
     }
+    close_finished_phases(&mut draft, name, outline, &selection.tasks);
     refused_labels::report(&mut draft, outline, &selection.tasks);
     if builder.uses_order && draft.plan_file.plan.steps.len() > 1 {
         let message = "the order is used where a task has no dependencies; tasks marked [P] run in \
@@ -109,6 +107,25 @@ fn build_plan(
     surrounding::read(&mut draft, outline, &selection);
     refused_labels::report_around(&mut draft, outline, &selection);
     draft
+}
+
+/// Marks the open tasks below a heading that says that it is done (`## Phase 1: Draw (done)`).
+fn close_finished_phases(draft: &mut PlanDraft, name: &str, outline: &Outline<'_>, tasks: &[Task]) {
+    let finished = |at: &usize| {
+        let section = outline.sections.get(*at)?;
+        without_done(&section.title).map(|title| (section.line, title))
+    };
+    for task in tasks {
+        let around = outline.ancestors(task.section);
+        let Some((line, title)) = around.iter().find_map(finished) else { continue };
+        let source = format!("{name}: line {line}: {title} is done");
+        let mut rest = vec![task];
+        while let Some(task) = rest.pop().filter(|task| !task.is_optional) {
+            let id = task.id.as_deref().unwrap_or_default();
+            draft.close_part(id, &title, source.clone(), Some(task.line));
+            rest.extend(&task.subtasks);
+        }
+    }
 }
 
 fn step_ids(draft: &PlanDraft) -> Vec<String> {
@@ -425,7 +442,7 @@ impl PlanBuilder<'_> {
         }
         let text = task.text.trim();
         let struck = text.strip_prefix("~~").and_then(|rest| rest.strip_suffix("~~"));
-        if struck.is_some_and(|inner| !inner.contains("~~")) {
+        if struck.is_some_and(|inner| !inner.contains("~~")) && !task.is_done() {
             let source = format!("{}: line {}: ~~", self.name, task.line);
             self.draft.plan_file.skipped.insert(id.to_owned(), source);
         }
@@ -553,6 +570,8 @@ fn step(task: &Task, phase: Option<&str>, after: Vec<String>, unknown: &[String]
             Some(priority) => step.priority = priority,
             None => paragraphs.push(format!("Priority: {word}")),
         }
+    } else if let Some(priority) = task.tags.iter().find_map(|tag| priority(tag)) {
+        step.priority = priority;
     }
     let is_plain = paragraphs.is_empty() && title == task.text;
     if !task.text.is_empty() {

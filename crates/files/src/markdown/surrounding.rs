@@ -9,7 +9,8 @@ use super::labels::{Label, is_criteria_title, label_words, parse_label, read_lab
 use super::outline::{DEPTH_MAX, Item, Line, Outline};
 use super::refused_labels::lines_read;
 use super::remaining_text::RemainingText;
-use super::tasks::{TaskSelection, normalized_title};
+use super::tasks::TaskSelection;
+use super::titles::normalized_title;
 use crate::draft::{PlanDraft, TaskStatus, tool_extra};
 use crate::plan_file::PlanFormat;
 use crate::read_report::PartKind;
@@ -235,10 +236,8 @@ fn report(
         draft.add_unread(PartKind::Checkbox, count, outline.section_title(line), Some(line));
     }
     for table in &outline.tables {
-        if let Some((line, _)) = table.rows.first() {
-            let rows = table.rows.len().saturating_sub(1);
-            draft.add_unread(PartKind::Row, rows, outline.title_of_table(table), Some(*line));
-        }
+        let (line, rows) = (table.line(), table.rows.len().saturating_sub(1));
+        draft.add_unread(PartKind::Row, rows, outline.section_title(line), Some(line));
     }
     for (line, text) in placeholders(outline) {
         draft.add_unread(PartKind::Placeholder, 1, &text, Some(line));

@@ -1,12 +1,16 @@
 //! Ids of tasks in Markdown, the tags in brackets after them, the numbers in titles of steps, and references to other
 //! tasks.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::list_markers::strip_checkbox;
 
 /// The text of a task, split into id, tags and words.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct TaskHead<'a> {
     pub(super) id: Option<String>,
+    /// Whether marks or punctuation, or a word with a capital, make the id one.
+    is_sure: bool,
     /// The tags in brackets, such as `P` or `US1`.
     pub(super) tags: Vec<&'a str>,
     /// The words, with marks in pairs only.
@@ -14,7 +18,7 @@ pub(super) struct TaskHead<'a> {
 }
 
 /// The ids that a file uses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IdStyle {
     /// Ids of spec-kit, such as `T001` or `T031a`.
     SpecKit,
@@ -23,7 +27,82 @@ pub(super) enum IdStyle {
     /// Numbers with dots, or letters with a number.
     Any,
     /// No ids.
+    #[default]
     None,
+}
+
+/// The ids of boxes: which words at the start of their texts are ids.
+#[derive(Debug, Default)]
+pub(super) struct BoxIds {
+    pub(super) style: IdStyle,
+    /// The shapes of ids that the text uses: `US-N`, `N.N`.
+    shapes: BTreeSet<String>,
+    /// Whether every box that is not inside another one begins with an id.
+    is_every: bool,
+}
+
+impl BoxIds {
+    /// The ids of the boxes with these texts. Those that count are not inside another one, and no criteria.
+    pub(super) fn of(boxes: &[(&str, bool)]) -> Self {
+        let style = |style| Self { style, ..Self::default() };
+        if boxes.iter().any(|(text, _)| split_head(text, IdStyle::SpecKit).id.is_some()) {
+            return style(IdStyle::SpecKit);
+        }
+        let mut names = BTreeSet::new();
+        let mut counted = boxes.iter().filter(|(_, counts)| *counts).map(|(text, _)| *text);
+        let is_named =
+            counted.all(|text| leading_name(text).is_some_and(|(name, _)| names.insert(name)));
+        if is_named && !names.is_empty() {
+            return style(IdStyle::Named);
+        }
+        let mut ids: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        let (mut shapes, mut is_every) = (BTreeSet::new(), true);
+        for (text, counts) in boxes {
+            let head = split_head(text, IdStyle::Any);
+            let Some(id) = head.id else {
+                is_every &= !counts;
+                continue;
+            };
+            if head.is_sure {
+                shapes.insert(shape(&id));
+            }
+            ids.entry(shape(&id)).or_default().insert(id);
+        }
+        is_every &= !ids.is_empty();
+        shapes.extend(ids.into_iter().filter(|(_, ids)| ids.len() > 1).map(|(shape, _)| shape));
+        let has_ids = is_every || !shapes.is_empty();
+        let style = if has_ids { IdStyle::Any } else { IdStyle::None };
+        Self { style, shapes, is_every }
+    }
+
+    /// Whether a text begins with an id.
+    pub(super) fn has_id(&self, text: &str) -> bool {
+        self.head(text).id.is_some()
+    }
+
+    /// Splits the text of a box.
+    pub(super) fn head<'a>(&self, text: &'a str) -> TaskHead<'a> {
+        let head = split_head(text, self.style);
+        let is_id = |id: &String| {
+            self.style != IdStyle::Any || self.is_every || self.shapes.contains(&shape(id))
+        };
+        if head.id.as_ref().is_none_or(is_id) { head } else { split_head(text, IdStyle::None) }
+    }
+}
+
+/// The shape of an id: its letters, and `N` for its numbers.
+fn shape(id: &str) -> String {
+    let mut shape = String::new();
+    for c in id.chars() {
+        match c {
+            '0'..='9' if shape.ends_with('N') => {}
+            '0'..='9' => shape.push('N'),
+            // `1.2.3` is a part of `1.2`.
+            '.' if shape.ends_with(".N") => drop(shape.pop()),
+            c => shape.push(c),
+        }
+    }
+    shape
 }
 
 /// Splits the text of a task.
@@ -33,7 +112,7 @@ pub(super) fn split_head(text: &str, style: IdStyle) -> TaskHead<'_> {
     loop {
         if let Some((tag, after)) = bracketed(rest) {
             if head.id.is_none() && is_id(tag, style) {
-                head.id = Some(tag.to_owned());
+                (head.id, head.is_sure) = (Some(tag.to_owned()), true);
             } else {
                 head.tags.push(tag);
             }
@@ -44,7 +123,7 @@ pub(super) fn split_head(text: &str, style: IdStyle) -> TaskHead<'_> {
         } else if let Some(found) =
             Some(rest).filter(|_| head.id.is_none()).and_then(|text| leading_id(text, style))
         {
-            head.id = Some(found.id.to_owned());
+            (head.id, head.is_sure) = (Some(found.id.to_owned()), found.is_sure);
             (rest, opened) = (found.rest, found.opened);
         } else {
             head.text = close_pairs(opened, rest);
@@ -85,12 +164,14 @@ struct LeadingId<'a> {
     rest: &'a str,
     /// The marks before it that are not closed directly after it.
     opened: &'a str,
+    is_sure: bool,
 }
 
 /// The id at the start of a text.
 fn leading_id(text: &str, style: IdStyle) -> Option<LeadingId<'_>> {
     if style == IdStyle::Named {
-        return leading_name(text).map(|(id, rest)| LeadingId { id, rest, opened: "" });
+        let found = leading_name(text);
+        return found.map(|(id, rest)| LeadingId { id, rest, opened: "", is_sure: true });
     }
     let marks: &[char] = &['*', '`', '_'];
     let start = text.trim_start_matches(marks);
@@ -113,7 +194,11 @@ fn leading_id(text: &str, style: IdStyle) -> Option<LeadingId<'_>> {
     let closed: String = closed.chars().rev().collect();
     let opened = opened.strip_suffix(closed.as_str()).unwrap_or_default();
     let rest = after.trim_start().trim_start_matches([':', ')', '.', '-', '\u{2013}', '\u{2014}']);
-    Some(LeadingId { id, rest: rest.trim_start(), opened })
+    let rest = rest.trim_start();
+    let has_parts = id.contains(['.', '-', '_']);
+    let is_lower = rest.starts_with(|c: char| c.is_lowercase() || c.is_ascii_digit());
+    let is_sure = is_marked || has_keyword || has_parts && !is_lower;
+    Some(LeadingId { id, rest, opened, is_sure })
 }
 
 /// A name in backquotes and a colon at the start of a text, and the words after it.
@@ -219,9 +304,15 @@ pub(super) struct StepTitle<'a> {
     pub(super) is_phase: bool,
 }
 
+/// Words of the titles of steps, and of phases, which have several.
+const STEP_WORDS: &[&str] = &["step", "task", "story", "unit", "ticket"];
+const PHASE_WORDS: &[&str] =
+    &["phase", "stage", "milestone", "sprint", "wave", "epic", "iteration", "track"];
+
 impl<'a> StepTitle<'a> {
     pub(super) fn parse(title: &'a str) -> Option<Self> {
-        let marked = strip_checkbox(title).1;
+        let is_symbol = |c: char| u32::from(c) > 0x2000 && !c.is_alphanumeric();
+        let marked = strip_checkbox(title).1.trim_start_matches(is_symbol).trim_start();
         let title = marked.trim_start_matches(['*', '_']);
         let opened = marked.get(..marked.len().saturating_sub(title.len()))?;
         let word = title.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
@@ -234,38 +325,57 @@ impl<'a> StepTitle<'a> {
         let is_letter = letter.is_some_and(|c| end > 0 || c.is_ascii_uppercase()) && is_one;
         let (number, after) = rest.split_at(end.saturating_add(usize::from(is_letter)));
         let id = number.trim_matches('.');
+        let has_word = !word.is_empty();
+        let word = word.to_lowercase();
+        let is_step = STEP_WORDS.contains(&word.as_str());
+        let is_phase = PHASE_WORDS.contains(&word.as_str());
+        // `Story 1.1 Draw it`
+        let is_capital = after
+            .strip_prefix(' ')
+            .filter(|_| id.contains('.'))
+            .is_some_and(|text| text.starts_with(|c: char| c.is_uppercase() || !c.is_ascii()));
         let is_marked = id.len() < number.len()
             || after.trim_start().starts_with([':', ')', '-', '\u{2013}', '\u{2014}'])
-            || (after.is_empty() && !word.is_empty());
+            || after.is_empty() && has_word
+            || is_capital && (is_step || is_phase);
         if id.is_empty() || !is_marked {
             return None;
         }
         let text = after.trim_start_matches([':', ')', '-', '\u{2013}', '\u{2014}', ' ']);
-        let word = word.to_lowercase();
-        let is_step = ["step", "task", "story", "unit", "ticket"].contains(&word.as_str());
         let text = close_pairs(opened, text).trim().to_owned();
-        Some(Self { number: id, text, is_step, is_phase: word == "phase" })
+        Some(Self { number: id, text, is_step, is_phase })
     }
 }
 
-/// Whether the title of a step ends with a word or a tick that says that it is done.
-pub(super) fn says_done(title: &str) -> bool {
-    let title = title.trim_end_matches(['*', '_', ' ', '\u{fe0f}']).to_lowercase();
-    if title.ends_with(['\u{2705}', '\u{2714}', '\u{2713}']) {
-        return true;
-    }
-    let last = |open: char| title.rsplit_once(open).map(|(_, word)| word);
-    let in_marks = [('(', ')'), ('[', ']')]
-        .into_iter()
-        .filter_map(|(open, close)| last(open)?.strip_suffix(close));
-    let after_dash = [" - ", " \u{2013} ", " \u{2014} "]
-        .into_iter()
-        .filter_map(|dash| title.rsplit_once(dash).map(|(_, word)| word));
+/// Marks of finished work at an end of a text.
+const TICKS: &[char] = &['\u{2705}', '\u{2714}', '\u{2713}', '\u{2611}', '\u{fe0f}'];
+const DONE_WORDS: &[&str] = &["done", "complete", "completed", "finished"];
+
+/// The text without a tick or a word at its start or its end that says that the work is done: `Draw (done)`,
+/// `Draw \u{2705}`; `None` if there is none.
+pub(super) fn without_done(text: &str) -> Option<String> {
+    let marks: &[char] = &['*', '_', ' '];
+    let start = text.trim_start_matches(marks);
+    let opened = text.get(..text.len().saturating_sub(start.len()))?;
+    let inner = start.trim_end_matches(marks);
+    let closed = start.get(inner.len()..)?;
     let is_done = |word: &str| {
-        let word = word.trim_start_matches(|c: char| !c.is_alphanumeric());
-        ["done", "complete", "completed"].contains(&word)
+        let word = word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+        DONE_WORDS.contains(&word.as_str())
     };
-    in_marks.chain(after_dash).any(is_done)
+    let without_word = |text: &str| {
+        let in_marks = |open: char, close: char| text.strip_suffix(close)?.rsplit_once(open);
+        let after = |dash: &str| text.rsplit_once(dash);
+        let found = [in_marks('(', ')'), in_marks('[', ']'), text.rsplit_once(TICKS)];
+        let dashes = [" - ", " \u{2013} ", " \u{2014} "].map(after);
+        let mut found = found.into_iter().chain(dashes).flatten();
+        found.find(|(_, word)| is_done(word)).map(|(before, _)| before.to_owned())
+    };
+    let mut rest = inner.trim_matches(TICKS).trim().to_owned();
+    while let Some(before) = without_word(&rest) {
+        rest = before.trim_end_matches(TICKS).trim().to_owned();
+    }
+    (rest.len() < inner.len() && !rest.is_empty()).then(|| format!("{opened}{rest}{closed}"))
 }
 
 #[cfg(test)]
@@ -310,6 +420,39 @@ mod tests {
         for text in ["3 apples", "see [1](x)", "[link](x) y", "utf8 is it", "a.b c", "10-20 lines"]
         {
             assert_eq!(parts(text, IdStyle::Any), none(text));
+        }
+    }
+
+    #[test]
+    fn ids_of_boxes_do_not_depend_on_their_number() {
+        let ids = |boxes: &[&str]| {
+            let counted: Vec<(&str, bool)> = boxes.iter().map(|text| (*text, true)).collect();
+            let ids = BoxIds::of(&counted);
+            boxes.iter().map(|text| ids.head(text).id.unwrap_or_default()).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(&["1.1 Draw", "Print", "Send", "Rest", "Eat", "Go"])[0], "1.1");
+        assert_eq!(ids(&["S3 upload", "Print"]), ["", ""]);
+        assert_eq!(ids(&["3.5 mm jack", "Print"]), ["", ""]);
+        assert_eq!(ids(&["1.1 draw", "1.2 print", "send"]), ["1.1", "1.2", ""]);
+        assert_eq!(ids(&["US-1 draw", "US-2 print"]), ["US-1", "US-2"]);
+        assert_eq!(ids(&["S3 upload"]), ["S3"]);
+    }
+
+    #[test]
+    fn words_for_done_are_taken_from_the_ends() {
+        for (text, rest) in [
+            ("Draw (done)", "Draw"),
+            ("Draw \u{2705}", "Draw"),
+            ("\u{2705} Draw", "Draw"),
+            ("**Draw \u{2714}\u{fe0f}**", "**Draw**"),
+            ("Draw \u{2014} COMPLETED \u{2705}", "Draw"),
+            ("Draw \u{2705} COMPLETE", "Draw"),
+            ("Draw [Done]", "Draw"),
+        ] {
+            assert_eq!(without_done(text).as_deref(), Some(rest), "{text}");
+        }
+        for text in ["Draw what is done", "Draw - the map", "Draw (later)", "\u{2705}"] {
+            assert_eq!(without_done(text), None, "{text}");
         }
     }
 

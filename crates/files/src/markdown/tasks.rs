@@ -1,14 +1,19 @@
 //! Selects the parts of a Markdown text that are tasks.
+//!
+//! Each part is judged by its own marks, its title and the titles around it, never by how many others there are. The
+//! kinds of marks have an order, and the first kind that the text has counts: boxes (with the headings of steps beside
+//! them), headings of steps, numbered items below a title such as `Steps`, numbered headings, other items.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::labels::{
-    Label, LabelledText, is_acceptance_title, is_criteria_title, is_label_title, read_labels,
+    Label, LabelledText, is_acceptance_title, is_label_title, parse_label, read_labels,
 };
 use super::list_markers::{Checkbox, strip_checkbox, strip_marker};
 use super::outline::{Item, Outline, Section};
-use super::task_ids::{IdStyle, StepTitle, leading_name, says_done, split_head};
+use super::task_ids::{BoxIds, IdStyle, StepTitle, split_head, without_done};
+use super::titles::{Role, normalized_title, role_of, role_of_lead};
 
 /// The tasks of a text.
 pub(super) struct TaskSelection {
@@ -18,6 +23,20 @@ pub(super) struct TaskSelection {
     pub(super) other_checkboxes: BTreeMap<usize, (u64, usize)>,
     /// The titles of phases that are items of a list.
     pub(super) item_phases: Vec<String>,
+    pub(super) marks: Marks,
+}
+
+/// What shows that parts of a text are tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Marks {
+    /// Boxes, or what is beside them.
+    Boxes,
+    /// Headings that say that they are steps.
+    Steps,
+    /// Headings of phases, or with numbers.
+    Sections,
+    /// Items without boxes.
+    Items,
 }
 
 /// A task of the text.
@@ -62,95 +81,6 @@ impl Task {
     }
 }
 
-/// Titles of sections without tasks.
-const NON_TASK_TITLES: &[&str] = &[
-    "risks",
-    "risks and mitigations",
-    "open questions",
-    "questions",
-    "next action",
-    "next actions",
-    "next step",
-    "next steps",
-    "non-goals",
-    "out of scope",
-    "references",
-    "notes",
-    "assumptions",
-    "goals",
-    "context",
-    "background",
-];
-
-/// Titles of sections with tasks, if no other title is clearer.
-const TASK_TITLES: &[&str] = &[
-    "steps",
-    "tasks",
-    "phases",
-    "plan",
-    "todo",
-    "to do",
-    "to-do",
-    "implementation",
-    "implementation plan",
-    "implementation steps",
-    "implementation tasks",
-    "implementation order",
-    "implementation units",
-    "units of work",
-    "work breakdown",
-    "task breakdown",
-    "task list",
-    "execution order",
-    "execution plan",
-    "execution steps",
-    "plan of action",
-    "action items",
-    "work items",
-    "milestones",
-    "roadmap",
-];
-
-/// Titles of sections that only show what other sections have, or what marks mean.
-const OVERVIEW_TITLES: &[&str] = &[
-    "epic list",
-    "list of epics",
-    "epics overview",
-    "overview of epics",
-    "story list",
-    "phase overview",
-    "table of contents",
-    "contents",
-    "requirements inventory",
-    "legend",
-    "key",
-    "status legend",
-    "status key",
-    "notation",
-];
-
-/// Sections of a plan that do not contain tasks, whatever their items look like.
-const FIELD_TITLES: &[&str] = &[
-    "summary",
-    "overview",
-    "files to modify",
-    "files to change",
-    "files to create",
-    "new files to create",
-    "new files",
-    "dependency changes",
-    "dependencies",
-    "risks and assumptions",
-    "risks / open questions",
-];
-
-/// The title of a section for comparison: lower case, without number and punctuation.
-pub(super) fn normalized_title(title: &str) -> String {
-    let title = title.trim_matches(|c: char| c == '*' || c == '_' || c == ':' || c == ' ');
-    let title = title.trim_start_matches(|c: char| c.is_ascii_digit() || ".) ".contains(c));
-    title.to_lowercase()
-}
-
 /// Whether a number is inside another one: `1.1` in `1`.
 fn is_part(around: Option<&str>, id: Option<&str>) -> bool {
     let (Some(around), Some(id)) = (around, id) else { return false };
@@ -165,11 +95,6 @@ fn box_lines(item: &Item) -> Vec<u64> {
     own.into_iter().chain(item.items.iter().flat_map(box_lines)).collect()
 }
 
-/// Whether a box of a section begins with an id.
-fn has_ids(section: &Section) -> bool {
-    section.items.iter().any(|item| split_head(&item.head, IdStyle::Any).id.is_some())
-}
-
 /// The words of a title for comparison, with its number.
 fn normalized_words(title: &str) -> String {
     let words = title.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
@@ -178,162 +103,279 @@ fn normalized_words(title: &str) -> String {
 
 /// Whether a title announces tasks, as `Steps` does.
 pub(super) fn is_tasks_title(title: &str) -> bool {
-    TASK_TITLES.contains(&normalized_title(title).as_str())
+    role_of(title) == Some(Role::Work)
 }
 
 /// Selects the tasks of a text, if there are any. `is_prose_allowed`: numbered items anywhere are
 /// tasks.
-pub(super) fn select_tasks(
-    outline: &Outline<'_>,
-    is_prose_allowed: bool,
-) -> Option<TaskSelection> {
-    let selector = TaskSelector::new(outline);
-    let (boxed, sure) = (selector.boxed_headings(), selector.headings(Certainty::Sure));
-    let count = |selection: &Option<TaskSelection>| {
-        selection.as_ref().map_or(0, |selection| selection.tasks.len())
-    };
-    // Headings with boxes are the tasks, with what is below them, unless other headings outside of them surely are steps.
-    let ranges = || boxed.iter().flat_map(|boxed| &boxed.tasks).map(|task| &task.range);
-    let is_boxed = |task: &Task| ranges().any(|range| range.contains(&task.range.start));
-    let is_outside = sure.iter().flat_map(|sure| &sure.tasks).any(|task| !is_boxed(task));
-    if count(&boxed) >= 2 && (!is_outside || count(&boxed) >= count(&sure)) {
-        return boxed;
-    }
-    let (checkboxes, phases) = (selector.checkboxes(), selector.phase_items());
-    if phases.is_some() && count(&phases) >= count(&checkboxes) {
-        return phases;
-    }
-    checkboxes
-        .or(phases)
-        .or(sure)
-        .or_else(|| selector.titled_numbers())
-        .or_else(|| selector.headings(Certainty::Unsure))
+pub(super) fn select_tasks(outline: &Outline<'_>, is_prose_allowed: bool) -> Option<TaskSelection> {
+    let mut selector = TaskSelector::new(outline);
+    selector
+        .marked()
+        .or_else(|| selector.headings(Certainty::Step))
+        .or_else(|| selector.titled_numbers().filter(|found| !selector.are_in_phases(found)))
+        .or_else(|| selector.headings(Certainty::Phase))
+        .or_else(|| selector.headings(Certainty::Number))
         .or_else(|| selector.items(is_prose_allowed))
-        .or(boxed)
+        .or_else(|| {
+            selector.checklists_are_work = true;
+            selector.marked()
+        })
 }
 
-/// Whether headings surely are steps, or only may be.
+/// How sure it is that headings are tasks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Certainty {
-    Sure,
-    Unsure,
+    /// They say so, or are directly below a heading that announces tasks.
+    Step,
+    /// They are phases: `Phase 1: Draw`.
+    Phase,
+    /// They have numbers.
+    Number,
 }
 
 struct TaskSelector<'a> {
     outline: &'a Outline<'a>,
-    id_style: IdStyle,
+    ids: BoxIds,
     /// The labelled fields of each section.
     labelled: Vec<LabelledText>,
+    /// The meaning of each title.
+    roles: Vec<Option<Role>>,
+    /// The sections directly below each one.
+    children: Vec<Vec<usize>>,
+    /// The first heading, if no other one is on its level: it is the title of the text.
+    title: Option<usize>,
+    /// The headings without parts that another one with parts repeats.
+    repeated: BTreeSet<usize>,
+    /// The parents and levels of headings with numbers that are chapters.
+    chapters: BTreeSet<(Option<usize>, u8)>,
+    checklists_are_work: bool,
 }
 
 impl<'a> TaskSelector<'a> {
     fn new(outline: &'a Outline<'a>) -> Self {
+        let sections = &outline.sections;
         let labels_of =
             |section: &Section| read_labels(outline.lines_of(section.body..section.range.end));
-        let labelled = outline.sections.iter().map(labels_of).collect();
-        let mut selector = Self { outline, id_style: IdStyle::None, labelled };
-        selector.id_style = match selector.checkbox_id_style() {
-            IdStyle::SpecKit => IdStyle::SpecKit,
-            _ if selector.has_names() => IdStyle::Named,
-            style => style,
+        let top = sections.iter().map(|section| section.level).filter(|level| *level > 0).min();
+        let mut tops = (0..).zip(sections).filter(|(_, section)| Some(section.level) == top);
+        let title = match (tops.next(), tops.next()) {
+            (Some((1, _)), None) => Some(1),
+            _ => None,
         };
+        let mut children = vec![Vec::new(); sections.len()];
+        for (at, section) in sections.iter().enumerate() {
+            if let Some(children) = section.parent.and_then(|parent| children.get_mut(parent)) {
+                children.push(at);
+            }
+        }
+        let mut selector = Self {
+            outline,
+            ids: BoxIds::default(),
+            labelled: sections.iter().map(labels_of).collect(),
+            roles: sections.iter().map(|section| role_of(&section.title)).collect(),
+            children,
+            title,
+            repeated: BTreeSet::new(),
+            chapters: BTreeSet::new(),
+            checklists_are_work: false,
+        };
+        selector.repeated = selector.repeated_headings();
+        selector.chapters = selector.chapters();
+        let mut boxes = Vec::new();
+        for (at, section) in sections.iter().enumerate() {
+            let is_counted = !selector.is_checklist(at);
+            let mut rest: Vec<(bool, &Item)> = section.items.iter().map(|it| (true, it)).collect();
+            while let Some((is_outer, item)) = rest.pop() {
+                let is_box = item.checkbox.is_some();
+                rest.extend(item.items.iter().map(|item| (is_outer && !is_box, item)));
+                if is_box {
+                    boxes.push((item.head.as_str(), is_outer && is_counted));
+                }
+            }
+        }
+        selector.ids = BoxIds::of(&boxes);
         selector
     }
 
-    /// Whether every checkbox that is not inside another one begins with a unique name.
-    fn has_names(&self) -> bool {
-        let mut names = BTreeSet::new();
-        let mut rest: Vec<&Item> =
-            self.outline.sections.iter().flat_map(|section| &section.items).collect();
-        while let Some(item) = rest.pop() {
-            if item.checkbox.is_none() {
-                rest.extend(&item.items);
-                continue;
-            }
-            match leading_name(&item.head) {
-                Some((name, _)) if names.insert(name) => {}
-                _ => return false,
-            }
-        }
-        !names.is_empty()
+    fn section(&self, at: usize) -> Option<&'a Section> {
+        self.outline.sections.get(at)
     }
 
-    /// The style of the ids after checkboxes.
-    fn checkbox_id_style(&self) -> IdStyle {
-        let (mut all, mut with_id) = (0_usize, 0_usize);
-        let mut rest: Vec<(usize, &Item)> = Vec::new();
-        for (index, section) in self.outline.sections.iter().enumerate() {
-            rest.extend(section.items.iter().map(|item| (index, item)));
-        }
-        while let Some((section, item)) = rest.pop() {
-            rest.extend(item.items.iter().map(|item| (section, item)));
-            if item.checkbox.is_none() {
-                continue;
-            }
-            if split_head(&item.head, IdStyle::SpecKit).id.is_some() {
-                return IdStyle::SpecKit;
-            }
-            let has_id = split_head(&item.head, IdStyle::Any).id.is_some();
-            if has_id || !self.is_checklist(section) {
-                all = all.saturating_add(1);
-                with_id = with_id.saturating_add(usize::from(has_id));
-            }
-        }
-        let is_usual = with_id >= 2 && with_id.saturating_mul(3) >= all;
-        if with_id > 0 && (is_usual || with_id == all) { IdStyle::Any } else { IdStyle::None }
+    fn children(&self, at: usize) -> &[usize] {
+        self.children.get(at).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The meaning of the title of a section. The title of the text says nothing about its parts but that they are
+    /// work.
+    fn own_role(&self, at: usize) -> Option<Role> {
+        let role = self.roles.get(at).copied().flatten()?;
+        (self.title != Some(at) || role == Role::Work).then_some(role)
+    }
+
+    /// The meaning of the nearest title of a section and of those around it that has one.
+    fn role(&self, at: usize) -> Option<Role> {
+        self.outline.ancestors(at).into_iter().rev().find_map(|at| self.own_role(at))
     }
 
     /// Whether a section, or one around it, has criteria instead of tasks. Tests and validation are
     /// criteria inside of a step; elsewhere they are work.
-    fn is_checklist(&self, section: usize) -> bool {
-        let is_checklist = |title: &str| is_criteria_title(title) || title.contains("checklist");
-        self.titles(section).any(|title| is_checklist(&title))
-            || (self.titles(section).any(|title| is_acceptance_title(&title))
-                && self.is_in_step(section))
+    fn is_checklist(&self, at: usize) -> bool {
+        let around = self.outline.ancestors(at);
+        let is_work = |section: &Section| section.title.to_lowercase().contains("checklist");
+        let is_criteria = |at: &usize| {
+            let is_work = self.checklists_are_work && self.section(*at).is_some_and(is_work);
+            self.own_role(*at) == Some(Role::Criteria) && !is_work
+        };
+        let is_acceptance = |at: &usize| {
+            self.section(*at).is_some_and(|it| is_acceptance_title(&normalized_title(&it.title)))
+        };
+        around.iter().any(is_criteria)
+            || around.iter().any(is_acceptance) && around.iter().any(|at| self.is_step(*at))
     }
 
-    /// Whether a section is below the heading of a step.
-    fn is_in_step(&self, section: usize) -> bool {
-        let above = self.outline.ancestors(section);
-        let titles = above.iter().filter_map(|at| self.outline.sections.get(*at));
-        titles
-            .into_iter()
-            .any(|section| StepTitle::parse(&section.title).is_some_and(|step| step.is_step))
+    /// Whether a heading is that of a step: `Step 1: Draw`.
+    fn is_step(&self, at: usize) -> bool {
+        let is_step = |section: &Section| {
+            section.level > 0 && StepTitle::parse(&section.title).is_some_and(|title| title.is_step)
+        };
+        self.title != Some(at) && self.section(at).is_some_and(is_step)
     }
 
-    /// The titles of a section and of those around it.
-    fn titles(&self, section: usize) -> impl Iterator<Item = String> {
-        let sections = self.outline.ancestors(section).into_iter();
-        sections.filter_map(|at| Some(normalized_title(&self.outline.sections.get(at)?.title)))
+    /// The checkbox of a heading.
+    fn heading_box(&self, at: usize) -> Option<Checkbox> {
+        let section = self.section(at).filter(|section| section.level > 0)?;
+        strip_checkbox(&section.title).0
     }
 
-    /// Selects checkboxes.
-    fn checkboxes(&self) -> Option<TaskSelection> {
-        let mut selection = self.empty_selection();
-        let overviews = self.overviews();
-        for (index, section) in self.outline.sections.iter().enumerate() {
-            let is_legend = overviews.contains(&index) && !has_ids(section);
-            let is_criterion = |item: &Item| {
-                let is_labelled = self
-                    .labelled
-                    .get(index)
-                    .is_some_and(|labelled| labelled.label_at(item.line).is_some());
-                is_legend
-                    || self.id_style == IdStyle::None && (is_labelled || self.is_checklist(index))
-            };
-            let (criteria, items): (Vec<&Item>, Vec<&Item>) =
-                section.items.iter().partition(|item| is_criterion(item));
-            let mut other_lines: Vec<u64> =
-                criteria.iter().flat_map(|item| box_lines(item)).collect();
-            for item in items {
-                self.collect(item, index, &mut selection.tasks, &mut other_lines);
-            }
-            if let Some(first) = other_lines.iter().min() {
-                selection.other_checkboxes.insert(index, (*first, other_lines.len()));
-            }
+    /// Whether a section only shows what others have.
+    fn is_overview(&self, at: usize) -> bool {
+        self.repeated.contains(&at) || self.role(at) == Some(Role::Overview)
+    }
+
+    /// The headings that another one with parts repeats.
+    fn repeated_headings(&self) -> BTreeSet<usize> {
+        let words = |at: &usize| self.section(*at).map(|it| normalized_words(&it.title));
+        let (with_parts, others): (Vec<usize>, Vec<usize>) =
+            (1..self.outline.sections.len()).partition(|at| !self.children(*at).is_empty());
+        let with_parts: BTreeSet<String> = with_parts.iter().filter_map(words).collect();
+        let is_repeated = |at: &usize| {
+            let is_step = self.section(*at).is_some_and(|it| StepTitle::parse(&it.title).is_some());
+            is_step && words(at).is_some_and(|words| with_parts.contains(&words))
+        };
+        others.into_iter().filter(is_repeated).collect()
+    }
+
+    fn empty_selection(&self) -> TaskSelection {
+        TaskSelection {
+            tasks: Vec::new(),
+            id_style: self.ids.style,
+            other_checkboxes: BTreeMap::new(),
+            item_phases: Vec::new(),
+            marks: Marks::Boxes,
         }
+    }
+
+    /// Selects boxes: of headings, of items, and the actions of phases that are items. The heading of a step without a
+    /// box beside headings that have some is a task, too.
+    fn marked(&self) -> Option<TaskSelection> {
+        let mut selection = self.empty_selection();
+        let tops = (0..).zip(&self.outline.sections).filter(|(_, it)| it.parent.is_none());
+        let tops: Vec<usize> = tops.map(|(at, _)| at).collect();
+        selection.tasks = self.marked_in(&tops, &mut selection);
         selection.tasks = self.nested_by_number(selection.tasks);
         (!selection.tasks.is_empty()).then_some(selection)
+    }
+
+    fn marked_in(&self, group: &[usize], selection: &mut TaskSelection) -> Vec<Task> {
+        let found = group.iter().map(|at| (*at, self.marked_section(*at, selection)));
+        let found: Vec<(usize, Vec<Task>)> = found.collect();
+        let has_tasks = |(at, tasks): &(usize, Vec<Task>)| {
+            !tasks.is_empty() && (self.is_step(*at) || self.heading_box(*at).is_some())
+        };
+        let is_group = self.ids.style != IdStyle::SpecKit && found.iter().any(has_tasks);
+        let tasks = found.into_iter().flat_map(|(at, tasks)| {
+            let is_step = is_group
+                && tasks.is_empty()
+                && self.is_step(at)
+                && !self.is_overview(at)
+                && !self.is_checklist(at);
+            if is_step { self.section_task(at).into_iter().collect() } else { tasks }
+        });
+        tasks.collect()
+    }
+
+    fn marked_section(&self, at: usize, selection: &mut TaskSelection) -> Vec<Task> {
+        let mut other_lines = Vec::new();
+        let tasks = if self.heading_box(at).is_some() {
+            self.boxed_task(at, &mut other_lines).into_iter().collect()
+        } else {
+            let mut tasks = self.marked_items(at, selection, &mut other_lines);
+            tasks.extend(self.marked_in(self.children(at), selection));
+            tasks
+        };
+        if let Some(first) = other_lines.iter().min() {
+            selection.other_checkboxes.insert(at, (*first, other_lines.len()));
+        }
+        tasks
+    }
+
+    /// The boxes of the lists of a section, and the actions of phases.
+    fn marked_items(
+        &self,
+        at: usize,
+        selection: &mut TaskSelection,
+        other_lines: &mut Vec<u64>,
+    ) -> Vec<Task> {
+        let items = self.section(at).map(|section| section.items.as_slice()).unwrap_or_default();
+        let role = self.role(at);
+        let is_hidden = role == Some(Role::Open)
+            || self.is_overview(at) && !items.iter().any(|item| self.ids.has_id(&item.head));
+        let has_actions = |item: &&Item| is_phase_item(item) && !item.items.is_empty();
+        let phases = items.iter().find(has_actions).filter(|_| role != Some(Role::Text));
+        let is_phase = |item: &Item| {
+            item.number.is_some() && phases.is_some_and(|phase| phase.lead == item.lead)
+        };
+        let mut tasks = Vec::new();
+        for item in items {
+            if is_hidden || self.is_criterion(item, at) {
+                other_lines.extend(box_lines(item));
+            } else if is_phase(item) {
+                tasks.extend(self.phase_actions(item, at, &mut selection.item_phases));
+            } else {
+                self.collect(item, at, &mut tasks, other_lines);
+            }
+        }
+        tasks
+    }
+
+    /// Whether an item of a section is a criterion, with all that is inside.
+    fn is_criterion(&self, item: &Item, at: usize) -> bool {
+        let label = self.labelled.get(at).and_then(|labelled| labelled.label_at(item.line));
+        let lead = role_of_lead(&item.lead);
+        let is_other = matches!(lead, Some(Role::Criteria | Role::Open | Role::Overview));
+        !self.ids.has_id(&item.head) && (label.is_some() || is_other || self.is_checklist(at))
+    }
+
+    /// Collects the checkboxes of an item: the item itself, or those inside.
+    fn collect(
+        &self,
+        item: &Item,
+        section: usize,
+        tasks: &mut Vec<Task>,
+        other_lines: &mut Vec<u64>,
+    ) {
+        // Among numbered tasks, a box without a number is still a task; in spec-kit it is not.
+        let is_task = self.ids.has_id(&item.head)
+            || self.ids.style != IdStyle::SpecKit && !self.is_checklist(section);
+        if item.checkbox.is_some() && is_task {
+            tasks.push(self.task(item, section));
+        } else {
+            other_lines.extend(item.checkbox.map(|_| item.line));
+            for item in &item.items {
+                self.collect(item, section, tasks, other_lines);
+            }
+        }
     }
 
     /// Puts tasks into those whose numbers say so, although they are not indented: `1.1` into `1.`
@@ -349,7 +391,7 @@ impl<'a> TaskSelector<'a> {
                 tasks.push(task);
             }
         }
-        if self.id_style != IdStyle::Any {
+        if self.ids.style != IdStyle::Any {
             return tasks;
         }
         let mut nested = Vec::new();
@@ -359,35 +401,19 @@ impl<'a> TaskSelector<'a> {
         nested
     }
 
-    fn empty_selection(&self) -> TaskSelection {
-        TaskSelection {
-            tasks: Vec::new(),
-            id_style: self.id_style,
-            other_checkboxes: BTreeMap::new(),
-            item_phases: Vec::new(),
+    /// Whether a box without an id inside of a box is a part of it, and not a criterion: ids with parts (`1.1`, `US-1`)
+    /// name the smallest tasks.
+    fn has_parts(&self, item: &Item) -> bool {
+        fn any(items: &[Item], is_wanted: &impl Fn(&Item) -> bool) -> bool {
+            items.iter().any(|item| is_wanted(item) || any(&item.items, is_wanted))
         }
-    }
-
-    /// Collects the checkboxes of an item: the item itself, or those inside.
-    fn collect(
-        &self,
-        item: &Item,
-        section: usize,
-        tasks: &mut Vec<Task>,
-        other_lines: &mut Vec<u64>,
-    ) {
-        let has_id =
-            self.id_style == IdStyle::None || split_head(&item.head, self.id_style).id.is_some();
-        // Among numbered tasks, a box without a number is still a task; in spec-kit it is not.
-        let is_task = has_id || (self.id_style == IdStyle::Any && !self.is_checklist(section));
-        if item.checkbox.is_some() && is_task {
-            tasks.push(self.task(item, section));
-        } else {
-            other_lines.extend(item.checkbox.map(|_| item.line));
-            for item in &item.items {
-                self.collect(item, section, tasks, other_lines);
-            }
-        }
+        let is_plain = |id: &str| id.chars().all(|c| c.is_ascii_digit());
+        let id = self.ids.head(&item.head).id;
+        !matches!(self.ids.style, IdStyle::SpecKit | IdStyle::Named)
+            && id.is_none_or(|id| is_plain(&id))
+            && !any(&item.items, &|item: &Item| {
+                item.checkbox.is_some() && self.ids.has_id(&item.head)
+            })
     }
 
     /// Makes a task of an item, with its subtasks.
@@ -395,6 +421,7 @@ impl<'a> TaskSelector<'a> {
         let outline = self.outline;
         let lines = || outline.lines_of(item.body.clone());
         let whole = read_labels(lines());
+        let has_parts = self.has_parts(item);
         let mut taken = BTreeSet::new();
         let (mut subtasks, mut criteria) = (Vec::new(), Vec::new());
         let mut rest: Vec<&Item> = item.items.iter().rev().collect();
@@ -402,15 +429,13 @@ impl<'a> TaskSelector<'a> {
             if whole.label_at(inner.line).is_some() {
                 continue;
             }
-            let has_id = self.id_style == IdStyle::None
-                || split_head(&inner.head, self.id_style).id.is_some();
             if inner.checkbox.is_none() {
                 rest.extend(inner.items.iter().rev());
                 continue;
             }
             let last = outline.line(inner.range.end.saturating_sub(1));
             taken.extend(inner.line..=last);
-            if has_id && item.checkbox.is_some() {
+            if item.checkbox.is_some() && (has_parts || self.ids.has_id(&inner.head)) {
                 subtasks.push(self.task(inner, section));
             } else {
                 let text = outline.slice(inner.range.clone());
@@ -419,7 +444,7 @@ impl<'a> TaskSelector<'a> {
                 criteria.push((checkbox, text.trim().to_owned()));
             }
         }
-        let head = split_head(&item.head, self.id_style);
+        let head = self.ids.head(&item.head);
         let tags = head.tags.iter().map(|tag| (*tag).to_owned()).collect();
         Task {
             id: head.id,
@@ -444,38 +469,25 @@ impl<'a> TaskSelector<'a> {
 
     /// Makes a task of an item without a checkbox.
     fn numbered_task(&self, item: &Item, section: usize) -> Task {
-        let task = self.task(item, section);
-        Task { id: item.number.map(|number| number.to_string()), ..task }
-    }
-
-    /// Selects headings with checkboxes. Checkboxes and headings below one are its subtasks.
-    fn boxed_headings(&self) -> Option<TaskSelection> {
-        let mut selection = self.empty_selection();
-        let sections = &self.outline.sections;
-        let checkbox = |at: usize| {
-            let section = sections.get(at).filter(|section| section.level > 0);
-            section.and_then(|section| strip_checkbox(&section.title).0)
-        };
-        for at in (0..sections.len()).filter(|at| checkbox(*at).is_some()) {
-            let above = self.outline.ancestors(at);
-            let mut outer = above.iter().take(above.len().saturating_sub(1));
-            if !outer.any(|above| checkbox(*above).is_some()) {
-                selection.tasks.extend(self.boxed_task(at));
-            }
+        let mut task = self.task(item, section);
+        task.id = item.number.map(|number| number.to_string());
+        if let Some(rest) = without_done(&task.text) {
+            task.checkbox.get_or_insert(Checkbox::Done);
+            task.text = rest;
         }
-        (!selection.tasks.is_empty()).then_some(selection)
+        task
     }
 
-    fn boxed_task(&self, at: usize) -> Option<Task> {
+    /// Makes a task of a heading with a checkbox. Checkboxes and headings below it are its subtasks.
+    fn boxed_task(&self, at: usize, other_lines: &mut Vec<u64>) -> Option<Task> {
         let mut task = self.section_task(at)?;
         let sections = &self.outline.sections;
         let mut taken: Vec<Range<usize>> = Vec::new();
         let mut inner = at;
-        let mut other_lines = Vec::new();
         while let Some(section) = sections.get(inner).filter(|it| it.range.start < task.range.end) {
-            let is_boxed = inner > at && strip_checkbox(&section.title).0.is_some();
+            let is_boxed = inner > at && self.heading_box(inner).is_some();
             if is_boxed {
-                let subtask = self.boxed_task(inner)?;
+                let subtask = self.boxed_task(inner, other_lines)?;
                 let end = subtask.range.end;
                 taken.push(subtask.range.clone());
                 task.subtasks.push(subtask);
@@ -486,7 +498,7 @@ impl<'a> TaskSelector<'a> {
             }
             for item in section.items.iter().filter(|_| !self.is_checklist(inner)) {
                 let before = task.subtasks.len();
-                self.collect(item, inner, &mut task.subtasks, &mut other_lines);
+                self.collect(item, inner, &mut task.subtasks, other_lines);
                 if task.subtasks.len() > before {
                     taken.push(item.range.clone());
                 }
@@ -503,112 +515,143 @@ impl<'a> TaskSelector<'a> {
         Some(task)
     }
 
-    /// Selects the actions of phases that are numbered items: `1. **Phase 1: name**`, each with a
-    /// list of actions.
-    fn phase_items(&self) -> Option<TaskSelection> {
-        let mut selection = self.empty_selection();
-        for (at, section) in self.outline.sections.iter().enumerate() {
-            let is_phase = |item: &Item| {
-                item.number.is_some()
-                    && StepTitle::parse(phase_title(&item.head).0)
-                        .is_some_and(|title| title.is_phase)
-            };
-            if !section.items.iter().any(|item| is_phase(item) && !item.items.is_empty()) {
-                continue;
-            }
-            for item in section.items.iter().filter(|item| is_phase(item)) {
-                let phase = selection.item_phases.len();
-                let (title, _) = phase_title(&item.head);
-                let name = StepTitle::parse(title).map_or_else(|| title.to_owned(), |it| it.text);
-                let rest = item.head.replacen(title, &name, 1).replace("**", "");
-                selection.item_phases.push(rest.trim().to_owned());
-                let actions: Vec<&Item> = item.items.iter().collect();
-                let mut tasks: Vec<Task> =
-                    actions.iter().map(|action| self.task(action, at)).collect();
-                if tasks.is_empty() {
-                    tasks.push(Task { id: None, ..self.task(item, at) });
-                }
-                if let Some(first) = tasks.first_mut() {
-                    // The text of the phase is taken with its first action.
-                    first.range = item.range.clone();
-                }
-                selection
-                    .tasks
-                    .extend(tasks.into_iter().map(|task| Task { item_phase: Some(phase), ..task }));
-            }
+    /// The actions of a phase that is a numbered item: `1. **Phase 1: name**`, with a list of actions.
+    fn phase_actions(&self, item: &Item, at: usize, phases: &mut Vec<String>) -> Vec<Task> {
+        let phase = phases.len();
+        let (title, _) = phase_title(&item.head);
+        let name = StepTitle::parse(title).map_or_else(|| title.to_owned(), |it| it.text);
+        let rest = item.head.replacen(title, &name, 1).replace("**", "");
+        phases.push(rest.trim().to_owned());
+        let mut tasks: Vec<Task> = item.items.iter().map(|action| self.task(action, at)).collect();
+        if tasks.is_empty() {
+            tasks.push(Task { id: None, ..self.task(item, at) });
         }
-        (!selection.tasks.is_empty()).then_some(selection)
+        if let Some(first) = tasks.first_mut() {
+            // The text of the phase is taken with its first action.
+            first.range = item.range.clone();
+        }
+        for task in &mut tasks {
+            task.item_phase = Some(phase);
+        }
+        tasks
     }
 
-    /// Selects headings: `Step 1: text`, or all headings below `Steps`.
+    /// Selects headings: `Step 1: text`, all headings below `Steps`, or else those of phases and with numbers.
     fn headings(&self, certainty: Certainty) -> Option<TaskSelection> {
-        let sections = &self.outline.sections;
-        let is_below_tasks = |section: &Section| {
-            let parent = section.parent.and_then(|at| sections.get(at));
-            parent.is_some_and(|parent| is_tasks_title(&parent.title))
-        };
-        let overviews = self.overviews();
-        let is_field = |at: usize, section: &Section| {
-            let title = normalized_title(&section.title);
-            FIELD_TITLES.contains(&title.as_str())
-                || NON_TASK_TITLES.contains(&title.as_str())
-                || is_criteria_title(&title)
-                || is_label_title(&section.title)
-                || overviews.contains(&at)
-        };
-        let mut levels: BTreeMap<u8, (bool, usize)> = BTreeMap::new();
-        for (at, section) in sections.iter().enumerate().filter(|(_, section)| section.level > 0) {
-            let step = StepTitle::parse(&section.title).filter(|_| !is_field(at, section));
-            if step.is_some() || is_below_tasks(section) && !overviews.contains(&at) {
-                let level = levels.entry(section.level).or_default();
-                level.0 |= step.is_some_and(|step| step.is_step) || is_below_tasks(section);
-                level.1 = level.1.saturating_add(1);
-            }
-        }
-        let (level, (is_sure, count)) = levels.into_iter().max_by_key(|(_, count)| *count)?;
-        if (certainty == Certainty::Sure) != is_sure || !is_sure && count < 2 {
+        let tops = (0..).zip(&self.outline.sections).filter(|(_, it)| it.parent.is_none());
+        let tops: Vec<usize> = tops.map(|(at, _)| at).collect();
+        // Where a phase has labels, the phases are the tasks.
+        let has_labels = |at: usize| self.is_candidate(at, certainty) && self.has_labels(at);
+        let is_whole = (0..self.outline.sections.len()).any(has_labels);
+        let tasks = self.headings_in(&tops, certainty, is_whole);
+        let is_listed = tasks.iter().any(|task| self.is_item(task));
+        if tasks.is_empty() {
             return None;
         }
-        let is_step = |at: usize, section: &Section| {
-            section.level == level
-                && !is_field(at, section)
-                && (StepTitle::parse(&section.title).is_some() || is_below_tasks(section))
-        };
-        let numbered = (0..).zip(sections);
-        let steps: Vec<usize> =
-            numbered.filter(|(at, each)| is_step(*at, each)).map(|(at, _)| at).collect();
-        // Of phases or numbered chapters with lists, the items are the tasks.
-        let has_items = |at: &usize| sections.get(*at).is_some_and(|each| !each.items.is_empty());
-        if !is_sure && steps.iter().any(has_items) && !steps.iter().any(|at| self.has_labels(*at)) {
-            let mut selection = self.empty_selection();
-            for at in steps {
-                let items = sections.get(at).map(|each| each.items.as_slice()).unwrap_or_default();
-                selection.tasks.extend(items.iter().map(|item| self.numbered_task(item, at)));
-            }
+        let is_sure = certainty == Certainty::Step;
+        let marks = if is_sure { Marks::Steps } else { Marks::Sections };
+        let selection = TaskSelection { tasks, marks, ..self.empty_selection() };
+        if is_listed {
             return Some(with_ids(selection));
         }
-        let tasks = steps.into_iter().filter_map(|at| self.section_task(at)).collect();
-        Some(TaskSelection { tasks, id_style: IdStyle::Any, ..self.empty_selection() })
+        Some(TaskSelection { id_style: IdStyle::Any, ..selection })
     }
 
-    /// The sections that only show what others have: those of an overview or a legend, and a heading that another one
-    /// repeats, which has parts.
-    fn overviews(&self) -> BTreeSet<usize> {
-        let sections = &self.outline.sections;
-        let title = |at: usize| sections.get(at).map(|it| normalized_words(&it.title));
-        let level = |at: usize| sections.get(at).map_or(0, |section| section.level);
-        let has_parts = |at: usize| level(at.saturating_add(1)) > level(at);
-        let with_parts: BTreeSet<String> =
-            (1..sections.len()).filter(|at| has_parts(*at)).filter_map(title).collect();
-        let is_shown = |at: usize| {
-            let is_repeated = StepTitle::parse(&sections.get(at)?.title).is_some()
-                && !has_parts(at)
-                && with_parts.contains(&title(at)?);
-            let is_overview =
-                self.titles(at).any(|title| OVERVIEW_TITLES.contains(&title.as_str()));
-            (is_repeated || is_overview).then_some(at)
+    /// Whether a task is an item, and not a heading.
+    fn is_item(&self, task: &Task) -> bool {
+        let section = self.section(task.section);
+        section.is_some_and(|section| section.range.contains(&task.range.start))
+    }
+
+    /// The tasks of sections beside each other: what is inside of a heading, or else the heading itself.
+    fn headings_in(&self, group: &[usize], certainty: Certainty, is_whole: bool) -> Vec<Task> {
+        let mut tasks = Vec::new();
+        for at in group {
+            let inner = self.headings_in(self.children(*at), certainty, is_whole);
+            if !inner.is_empty() {
+                tasks.extend(inner);
+            } else if self.is_candidate(*at, certainty) {
+                let listed = self.listed_work(*at, certainty, is_whole);
+                if listed.is_empty() {
+                    tasks.extend(self.section_task(*at));
+                } else {
+                    tasks.extend(listed);
+                }
+            }
+        }
+        tasks
+    }
+
+    /// Whether a heading is one of a task.
+    fn is_candidate(&self, at: usize, certainty: Certainty) -> bool {
+        let Some(section) = self.section(at).filter(|it| it.level > 0) else { return false };
+        let is_other = !matches!(self.role(at), None | Some(Role::Work))
+            || self.own_role(at) == Some(Role::Work);
+        let is_title = self.title == Some(at);
+        if is_other || is_title || self.is_overview(at) || is_label_title(&section.title) {
+            return false;
+        }
+        let is_below_work = section.parent.is_some_and(|parent| self.has_steps_below(parent));
+        let title = StepTitle::parse(&section.title);
+        let is_chapter = self.chapters.contains(&(section.parent, section.level));
+        match certainty {
+            Certainty::Step => self.is_step(at) || is_below_work,
+            Certainty::Phase => title.is_some_and(|title| title.is_phase),
+            Certainty::Number => title.is_some() && !is_chapter,
+        }
+    }
+
+    /// Whether all tasks of a selection are below headings of phases.
+    fn are_in_phases(&self, selection: &TaskSelection) -> bool {
+        let is_phase = |at: &usize| self.is_candidate(*at, Certainty::Phase);
+        let is_inside = |task: &Task| self.outline.ancestors(task.section).iter().any(is_phase);
+        selection.tasks.iter().all(is_inside)
+    }
+
+    /// Whether the headings directly below a heading are tasks: it announces tasks, and has none itself. Of the title
+    /// of the text this holds if no heading below says what it is.
+    fn has_steps_below(&self, at: usize) -> bool {
+        let has_own = || {
+            let mut items = self.section(at).into_iter().flat_map(|section| &section.items);
+            items.any(|item| item.number.is_some())
         };
-        (1..sections.len()).filter_map(is_shown).collect()
+        let has_roles = || self.children(at).iter().any(|at| self.own_role(*at).is_some());
+        self.own_role(at) == Some(Role::Work)
+            && !has_own()
+            && (self.title != Some(at) || !has_roles())
+    }
+
+    /// The headings with numbers of which one, on the same level below the same heading, is for an overview, a design or
+    /// the like: they are chapters, and no steps.
+    fn chapters(&self) -> BTreeSet<(Option<usize>, u8)> {
+        let sections = self.outline.sections.iter().enumerate();
+        let numbered = sections.filter(|(_, it)| StepTitle::parse(&it.title).is_some());
+        let is_chapter = |at: usize| matches!(self.own_role(at), Some(Role::Text | Role::Open));
+        let chapters = numbered.filter(|(at, _)| is_chapter(*at));
+        chapters.map(|(_, section)| (section.parent, section.level)).collect()
+    }
+
+    /// The work that the lists of a phase, or of a numbered heading, state: those that a line above announces, else its
+    /// numbered items, else its items.
+    fn listed_work(&self, at: usize, certainty: Certainty, is_whole: bool) -> Vec<Task> {
+        let Some(section) = self.section(at) else { return Vec::new() };
+        let title = StepTitle::parse(&section.title);
+        let is_phase = title.as_ref().is_some_and(|title| title.is_phase);
+        let is_number = certainty == Certainty::Number && title.is_some_and(|title| !title.is_step);
+        let lead = |item: &Item| role_of_lead(&item.lead);
+        let mut items: Vec<&Item> = section.items.iter().collect();
+        items.retain(|item| parse_label(&item.head).is_none());
+        if items.iter().any(|item| lead(item) == Some(Role::Work)) {
+            items.retain(|item| lead(item) == Some(Role::Work));
+        } else {
+            items.retain(|item| item.lead.is_empty());
+            if items.iter().any(|item| item.number.is_some()) {
+                items.retain(|item| item.number.is_some() && (is_phase || is_number && !is_whole));
+            } else {
+                items.retain(|_| (is_phase || is_number) && !is_whole);
+            }
+        }
+        items.into_iter().map(|item| self.numbered_task(item, at)).collect()
     }
 
     fn has_labels(&self, section: usize) -> bool {
@@ -620,9 +663,11 @@ impl<'a> TaskSelector<'a> {
 
     /// Makes a task of a section with its subsections.
     fn section_task(&self, at: usize) -> Option<Task> {
-        let section = self.outline.sections.get(at)?;
+        let section = self.section(at)?;
         let end = self.outline.subtree_end(at);
         let (checkbox, title) = strip_checkbox(&section.title);
+        let finished = without_done(title);
+        let title = finished.as_deref().unwrap_or(title);
         let step = StepTitle::parse(title);
         let text =
             step.as_ref().map_or_else(|| without_word(title).to_owned(), |it| it.text.clone());
@@ -630,7 +675,7 @@ impl<'a> TaskSelector<'a> {
             id: step.as_ref().map(|step| step.number.to_owned()),
             written: None,
             line: section.line,
-            checkbox: checkbox.or_else(|| says_done(title).then_some(Checkbox::Done)),
+            checkbox: checkbox.or_else(|| finished.as_ref().map(|_| Checkbox::Done)),
             is_optional: false,
             text: if text.is_empty() { title.to_owned() } else { text },
             tags: Vec::new(),
@@ -643,42 +688,37 @@ impl<'a> TaskSelector<'a> {
         })
     }
 
-    /// The sections that may have tasks.
-    fn task_sections(&self) -> impl Iterator<Item = (usize, &'a Section)> {
-        let overviews = self.overviews();
-        (0..).zip(&self.outline.sections).filter(move |(at, _)| {
-            !overviews.contains(at)
-                && !self.is_checklist(*at)
-                && !self.titles(*at).any(|title| {
-                    NON_TASK_TITLES.contains(&title.as_str())
-                        || FIELD_TITLES.contains(&title.as_str())
-                })
-        })
+    /// The meaning of an item by the line above its list, or by the titles around it.
+    fn item_role(&self, at: usize, item: &Item) -> Option<Role> {
+        role_of_lead(&item.lead).or_else(|| self.role(at))
     }
 
-    fn is_titled(&self, at: usize) -> bool {
-        self.titles(at).any(|title| {
-            TASK_TITLES.contains(&title.as_str())
-                || title.strip_prefix("plan").is_some_and(|rest| rest.starts_with([':', ' ']))
-        })
-    }
-
+    /// Selects the wanted items, which get the index of their section, of those that may be tasks.
     fn select(&self, is_wanted: impl Fn(usize, &Item) -> bool) -> Option<TaskSelection> {
-        let mut selection = self.empty_selection();
-        for (at, section) in self.task_sections() {
-            let items = section.items.iter().filter(|item| is_wanted(at, item));
+        let mut selection = TaskSelection { marks: Marks::Items, ..self.empty_selection() };
+        for (at, section) in self.outline.sections.iter().enumerate() {
+            if self.is_overview(at) || self.is_checklist(at) {
+                continue;
+            }
+            let is_open = |item: &&Item| {
+                let role = self.item_role(at, item);
+                matches!(role, None | Some(Role::Work)) && is_wanted(at, item)
+            };
+            let items = section.items.iter().filter(is_open);
             selection.tasks.extend(items.map(|item| self.numbered_task(item, at)));
         }
         (!selection.tasks.is_empty()).then(|| with_ids(selection))
     }
 
-    /// Selects numbered items below a heading such as `Tasks`.
+    /// Selects numbered items below a heading or a line such as `Tasks`.
     fn titled_numbers(&self) -> Option<TaskSelection> {
-        self.select(|at, item| self.is_titled(at) && item.number.is_some())
+        self.select(|at, item| {
+            self.item_role(at, item) == Some(Role::Work) && item.number.is_some()
+        })
     }
 
-    /// Selects numbered items that have labels, or numbered items anywhere if the caller says so,
-    /// or else all items below a heading such as `Tasks`.
+    /// Selects items with a priority or struck through, with the others of their section; numbered items that have
+    /// labels, or numbered items anywhere if the caller says so; or else all items below a heading such as `Tasks`.
     fn items(&self, is_prose_allowed: bool) -> Option<TaskSelection> {
         let is_labelled = |item: &Item| {
             let labelled = read_labels(self.outline.lines_of(item.body.clone()));
@@ -686,16 +726,19 @@ impl<'a> TaskSelector<'a> {
                 [Label::Tools, Label::Changes, Label::Acceptance, Label::Success, Label::Owner];
             labels.iter().any(|label| !labelled.values(*label).is_empty())
         };
-        let all = || self.task_sections().flat_map(|(_, section)| &section.items);
+        let is_tagged = |at: usize| {
+            let section = self.section(at);
+            section.is_some_and(|section| section.items.iter().any(|item| has_status(&item.head)))
+        };
+        let mut all = self.outline.sections.iter().flat_map(|section| &section.items);
         let is_plan = is_prose_allowed
             || self.is_only_lists()
-            || all().any(|item| item.number.is_some() && is_labelled(item));
-        self.select(|_, item| is_plan && item.number.is_some())
-            .or_else(|| self.select(|at, _| self.is_titled(at)))
+            || all.any(|item| item.number.is_some() && is_labelled(item));
+        self.select(|at, _| is_tagged(at))
+            .or_else(|| self.select(|_, item| is_plan && item.number.is_some()))
+            .or_else(|| self.select(|at, item| self.item_role(at, item) == Some(Role::Work)))
     }
-}
 
-impl TaskSelector<'_> {
     /// Whether the text has nothing but headings and lists.
     fn is_only_lists(&self) -> bool {
         let mut sections = self.outline.sections.iter();
@@ -709,6 +752,23 @@ impl TaskSelector<'_> {
             is_blank && self.outline.slice(from..section.range.end).trim().is_empty()
         })
     }
+}
+
+/// Whether a numbered item is a phase.
+fn is_phase_item(item: &Item) -> bool {
+    let title = StepTitle::parse(phase_title(&item.head).0);
+    item.number.is_some() && title.is_some_and(|title| title.is_phase)
+}
+
+/// Whether a text has the priority of a task before it, or is struck through: `[P0] Draw`, `~~Draw~~`.
+fn has_status(head: &str) -> bool {
+    let is_priority = |tag: &str| {
+        let mut letters = tag.chars();
+        letters.next() == Some('P')
+            && letters.next().is_some_and(|c| c.is_ascii_digit())
+            && letters.next().is_none()
+    };
+    head.starts_with("~~") || split_head(head, IdStyle::None).tags.iter().any(|it| is_priority(it))
 }
 
 /// The title of a step without the word before a colon: `Step: text`.

@@ -18,7 +18,7 @@ use super::tables::{TaskTables, task_tables};
 use super::todo_txt;
 use crate::diagnostic::{ReadResult, of_syntax, plan_error};
 use crate::draft::PlanDraft;
-use crate::markdown::Outline;
+use crate::markdown::{Marks, Outline};
 use crate::plan_file::PlanFormat;
 use crate::read_report::PartKind;
 use crate::syntax::{Kind, Node, csv_rows, json_lines, json_tree, toml_tree, yaml_tree};
@@ -62,19 +62,16 @@ fn parse_text(name: &str, outline: &Outline<'_>, is_prose_allowed: bool) -> Read
     if let Some(draft) = parse_org(name, text) {
         return Ok(draft);
     }
-    if markdown::is_markdown(outline) {
+    if let Some(draft) = parse_toml_tasks(name, text)? {
+        return Ok(draft);
+    }
+    if outline.is_markdown() {
         if let Some(draft) = parse_commented_yaml(name, text)? {
             return Ok(draft);
         }
-        if let Some(draft) = markdown::parse(name, outline, is_prose_allowed) {
-            // Headings of which most have a table are the sections of the tasks in the tables.
-            let steps = &draft.plan_file.plan.steps;
-            let with =
-                steps.iter().filter(|step| has_table(&step.goal)).count();
-            let has_tables = with.saturating_mul(2) > steps.len();
-            let tables = if has_tables { parse_table(name, outline) } else { None };
-            let is_longer = |it: &PlanDraft| it.plan_file.plan.steps.len() > steps.len();
-            return Ok(tables.filter(is_longer).unwrap_or(draft));
+        if let Some((draft, marks)) = markdown::parse(name, outline, is_prose_allowed) {
+            let tables = is_of_tables(&draft, marks).then(|| parse_table(name, outline)).flatten();
+            return Ok(tables.unwrap_or(draft));
         }
         if let Some(draft) = parse_table(name, outline) {
             return Ok(draft);
@@ -82,10 +79,7 @@ fn parse_text(name: &str, outline: &Outline<'_>, is_prose_allowed: bool) -> Read
         if let Some(draft) = parse_task_file(name, outline) {
             return Ok(draft);
         }
-        if let Some(draft) = parse_toml_tasks(name, text)? {
-            return Ok(draft);
-        }
-        let prose = markdown::parse(name, outline, true).map(|draft| {
+        let prose = markdown::parse(name, outline, true).map(|(draft, _)| {
             let count = draft.plan_file.plan.steps.len();
             format!(
                 "no task was found in this Markdown: its {count} numbered items look like prose; \
@@ -96,7 +90,7 @@ fn parse_text(name: &str, outline: &Outline<'_>, is_prose_allowed: bool) -> Read
             prose.unwrap_or_else(|| format!("no task was found in this Markdown: {KNOWN_FORMATS}"));
         return Err(plan_error(message).into());
     }
-    if let Some(draft) = parse_toml_tasks(name, text)?.or_else(|| parse_csv(name, text)) {
+    if let Some(draft) = parse_csv(name, text) {
         return Ok(draft);
     }
     if let Some(rows) = todo_txt::tasks(text)
@@ -154,7 +148,7 @@ fn parse_yaml(name: &str, text: &str) -> ReadResult<PlanDraft> {
 /// Parses org-mode, as Markdown with boxes in its headings.
 fn parse_org(name: &str, text: &str) -> Option<PlanDraft> {
     let text = org::as_markdown(text)?;
-    let mut draft = markdown::parse(name, &Outline::parse(&text).ok()?, false)?;
+    let (mut draft, _) = markdown::parse(name, &Outline::parse(&text).ok()?, false)?;
     draft.plan_file.format = PlanFormat::Org;
     Some(draft)
 }
@@ -294,9 +288,19 @@ fn parse_table(name: &str, outline: &Outline<'_>) -> Option<PlanDraft> {
     Some(draft)
 }
 
-/// Whether a goal has a table.
-fn has_table(goal: &str) -> bool {
-    goal.contains('|') && Outline::parse(goal).is_ok_and(|outline| !outline.tables().is_empty())
+/// Whether the steps are headings of sections with tables of tasks.
+fn is_of_tables(draft: &PlanDraft, marks: Marks) -> bool {
+    let has_tasks = |goal: &str| {
+        let outline = Outline::parse(goal).ok();
+        outline.is_some_and(|outline| parse_table("", &outline).is_some())
+    };
+    let goals = draft.plan_file.plan.steps.iter().map(|step| step.goal.as_str());
+    let mut with = goals.map(|goal| goal.contains('|') && has_tasks(goal));
+    match marks {
+        Marks::Steps => with.all(|has_tasks| has_tasks),
+        Marks::Sections => with.any(|has_tasks| has_tasks),
+        Marks::Boxes | Marks::Items => false,
+    }
 }
 
 /// Whether any line begins like a YAML field. Other texts are not YAML plans.

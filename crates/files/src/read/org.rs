@@ -15,21 +15,29 @@ const OPEN: &[&str] = &[
 const DONE: &[&str] = &["DONE", "FINISHED", "COMPLETED"];
 const DROPPED: &[&str] = &["CANCELLED", "CANCELED", "DROPPED"];
 
-/// The text in the spelling of Markdown; `None` if it is not org-mode: no heading has a keyword, or one is of
-/// Markdown.
+/// The text in the spelling of Markdown; `None` if it is not org-mode: no heading has a keyword and nothing else shows
+/// it, or one is of Markdown. Without keywords and boxes, and with nothing but headings, those without others below are
+/// tasks.
 pub(super) fn as_markdown(text: &str) -> Option<String> {
     let has_keyword = |line: &str| heading(line).is_some_and(|(_, text)| keyword(text).is_some());
     let is_markdown =
         |line: &str| line.starts_with('#') && line.trim_start_matches('#').starts_with(' ');
-    if !text.lines().any(has_keyword) || text.lines().any(is_markdown) {
+    let has_sign = |line: &str| heading(line).is_some_and(|(level, _)| level > 1);
+    let is_org = text.lines().any(has_keyword) || text.lines().any(has_sign);
+    if !is_org || text.lines().any(is_markdown) {
         return None;
     }
+    let is_outline = !text.lines().any(has_keyword) && is_outline(text);
+    let is_parent = |at: usize, level: usize| {
+        let next = text.lines().skip(at.saturating_add(1)).find_map(heading);
+        next.is_some_and(|(next, _)| next > level)
+    };
     let is_title =
         |line: &str| setting(line).is_some_and(|(name, _)| name.eq_ignore_ascii_case("title"));
     // The title is above all headings.
     let above = usize::from(text.lines().any(is_title));
     let mut in_drawer = false;
-    let lines = text.lines().map(|line| {
+    let lines = text.lines().enumerate().map(|(at, line)| {
         let word = line.trim().to_lowercase();
         if in_drawer || word == ":properties:" || word == ":logbook:" {
             in_drawer = word != ":end:";
@@ -37,7 +45,9 @@ pub(super) fn as_markdown(text: &str) -> Option<String> {
         }
         if let Some((level, text)) = heading(line) {
             let marks = "#".repeat(level.saturating_add(above).min(6));
-            return format!("{marks} {}", title(text));
+            let is_task = is_outline && !is_parent(at, level);
+            let mark = if is_task { "[ ] " } else { "" };
+            return format!("{marks} {mark}{}", title(text));
         }
         if word.starts_with("#+begin_") || word.starts_with("#+end_") {
             return "```".to_owned();
@@ -49,6 +59,17 @@ pub(super) fn as_markdown(text: &str) -> Option<String> {
         }
     });
     Some(lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// Whether a text has nothing but headings, settings and drawers.
+fn is_outline(text: &str) -> bool {
+    text.lines().all(|line| {
+        let word = line.trim();
+        heading(line).is_some()
+            || word.is_empty()
+            || word.starts_with(':')
+            || setting(line).is_some()
+    })
 }
 
 /// The name and the value of a setting: `#+TITLE: Pages`.

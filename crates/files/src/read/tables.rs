@@ -34,13 +34,9 @@ pub(super) fn task_tables(
     is_tasks: impl Fn(&Node) -> bool,
 ) -> Option<TaskTables> {
     let mut tables = outline.tables().iter().filter_map(|table| {
-        let section = outline.title_of_table(table).to_owned();
+        let section = outline.section_title(table.line()).to_owned();
         let mut rows = table.rows.clone();
-        // A column `#` has the ids, unless it only counts the rows.
-        let is_number = |name: &String| ["#", "\u{2116}", "No."].contains(&name.trim());
-        let column = rows.first()?.1.iter().position(is_number);
-        let cells = |column: usize| rows.iter().skip(1).filter_map(move |(_, row)| row.get(column));
-        let column = column.filter(|at| cells(*at).any(|id| id.contains(char::is_alphabetic)));
+        let column = id_column(&rows);
         let (line, names) = rows.first_mut()?;
         if let Some(name) = column.and_then(|at| names.get_mut(at)) {
             "id".clone_into(name);
@@ -61,6 +57,23 @@ pub(super) fn task_tables(
     let all = std::iter::once(first).chain(alike);
     let (rows, repeated) = joined(all);
     Some(TaskTables { rows, others, repeated })
+}
+
+/// The column that has the ids under another name: `#`, unless it only counts the rows, or the column of the tasks, if
+/// another one describes them.
+fn id_column(rows: &[(u64, Vec<String>)]) -> Option<usize> {
+    let (_, names) = rows.first()?;
+    let position = |known: &[&str]| names.iter().position(|name| known.contains(&name.trim()));
+    let cells = |column: usize| rows.iter().skip(1).filter_map(move |(_, row)| row.get(column));
+    let is_named = |id: &String| {
+        let letters = id.chars().take_while(char::is_ascii_uppercase).count();
+        letters > 0 && id.chars().skip(letters).all(|c| c.is_ascii_digit() || "-._".contains(c))
+    };
+    let number = position(&["#", "\u{2116}", "No."]);
+    let number = number.filter(|at| cells(*at).any(|id| id.contains(char::is_alphabetic)));
+    let has_text = position(&["Description", "Title", "Name", "Summary"]).is_some();
+    let task = position(&["Task", "Step"]).filter(|at| has_text && cells(*at).all(is_named));
+    number.or(task)
 }
 
 /// The rows of all tables. An id that another task of an earlier table has gets the number of the table as a

@@ -1,25 +1,44 @@
-//! todo.txt: a task on each line, `x` before one that is done, `(A)` for its priority, `+project` and `@context`.
+//! todo.txt, and other lists of plain lines: a task on each line, `x` before one that is done, `(A)` for its priority, `+project` and `@context`.
 
 use serde_json::{Map, Value, json};
 
 use crate::syntax::Node;
 
-/// The tasks of a text; `None` if it is no todo.txt. Most lines must have a sign of one, and none may be of another
-/// form.
+/// The tasks of a text; `None` if it is no list of tasks. A line has a sign of one, or all lines look like titles; and no
+/// line is prose, or of another form.
 pub(super) fn tasks(text: &str) -> Option<Node> {
     let lines = (1_u64..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
     let lines: Vec<(u64, &str)> = lines.collect();
-    let is_other = |line: &str| line.starts_with([' ', '\t', '#', '-', '|', '<', '{', '[']);
-    let signs = lines.iter().filter(|(_, line)| has_sign(line)).count();
-    if signs.saturating_mul(2) <= lines.len() || lines.iter().any(|(_, line)| is_other(line)) {
+    let any = |is_wanted: fn(&str) -> bool| lines.iter().any(|(_, line)| is_wanted(line));
+    let is_list = any(has_sign) || lines.len() > 1 && !any(|line| !is_title(line));
+    if !is_list || any(|line| is_other(line) || is_prose(line)) {
         return None;
     }
     Some(Node::list_of(lines.into_iter().map(|(line, text)| (line, task(text))).collect()))
 }
 
+/// Whether a line is of another form.
+fn is_other(line: &str) -> bool {
+    line.starts_with([' ', '\t', '#', '-', '|', '<', '{', '[']) || line.ends_with(':')
+}
+
+/// Whether a line without a sign is a part of a sentence, or a field.
+fn is_prose(line: &str) -> bool {
+    let line = line.trim_end();
+    line.ends_with(['.', ',', ';', '?', '!']) || !has_sign(line) && line.contains(": ")
+}
+
+/// Whether a line looks like the title of a task.
+fn is_title(line: &str) -> bool {
+    line.len() <= TITLE_BYTES_MAX && line.starts_with(|c: char| c.is_uppercase() || !c.is_ascii())
+}
+
+/// The longest line that is the title of a task without a sign.
+const TITLE_BYTES_MAX: usize = 120;
+
 fn has_sign(line: &str) -> bool {
     let is_tag = |word: &str| word.len() > 1 && word.starts_with(['+', '@']);
-    done(line).is_some()
+    done(line).is_some_and(|text| !text.starts_with(char::is_lowercase))
         || priority(line).is_some()
         || is_date(line.split(' ').next().unwrap_or_default())
         || line.split_whitespace().any(is_tag)

@@ -16,6 +16,9 @@ use crate::plan_file::{PlanFormat, StatedCommand};
 use crate::read_report::PartKind;
 use plan_ledger::plan::{Criterion, Phase, Plan};
 
+/// Objects beside the list of tasks that describe the plan: their criteria are those of the plan.
+const DESCRIPTIONS: &[&str] = &["project", "metadata", "meta", "plan", "feature", "about"];
+
 /// Reads the header of a file into a draft. `tag` is the tag of the list in a task-master file.
 pub(super) struct Header {
     plan: Plan,
@@ -47,9 +50,18 @@ impl Header {
                 *inner = fields.rest();
             }
         }
-        let Some(rest) = rest.as_object() else {
+        let Some(rest) = rest.as_object_mut() else {
             return Self { plan, others, listed, unread, kept };
         };
+        for name in
+            DESCRIPTIONS.iter().filter(|name| found.path.first() != Some(&(**name).to_owned()))
+        {
+            if let Some(Value::Object(inner)) = rest.get_mut(*name) {
+                let mut fields = RecordFields::new(inner);
+                unread.extend(read_checks(&mut plan, &mut fields, &mut listed, name));
+                *inner = fields.rest();
+            }
+        }
         let mut fields = RecordFields::new(rest);
         plan.title = fields.text(&["title", "project", "projectName", "feature", "name"]);
         plan.goal = fields.text(&["goal", "objective", "description", "summary", "overview"]);

@@ -165,6 +165,24 @@ static RECOGNIZED: &[Mapping] = &[
         order: Order::Stated,
         ..COMMON
     },
+    // The columns of the export of issues as comma-separated values.
+    Mapping {
+        format: PlanFormat::Linear,
+        extra: "linear",
+        signatures: &[&["id", "team", "title", "status", "creator"]],
+        progress: &[
+            "created",
+            "started",
+            "triaged",
+            "completed",
+            "canceled",
+            "archived",
+            "slaStatus",
+            "timeInStatus(minutes)",
+        ],
+        order: Order::Stated,
+        ..COMMON
+    },
     Mapping {
         format: PlanFormat::CrewAi,
         extra: "crewai",

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use crate::draft::TaskStatus;
+
 /// The fields of one record that were not taken yet.
 pub(super) struct RecordFields {
     fields: Map<String, Value>,
@@ -161,6 +163,7 @@ pub(super) fn truth(value: &Value) -> Option<bool> {
         Value::Bool(is_set) => Some(*is_set),
         Value::String(word) => match word.trim().to_ascii_lowercase().as_str() {
             "true" | "yes" => Some(true),
+            mark if TaskStatus::parse(mark) == TaskStatus::Done => Some(true),
             "false" | "no" => Some(false),
             _ => None,
         },

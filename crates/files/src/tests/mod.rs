@@ -1,6 +1,8 @@
 //! Tests of the plan file readers.
 
 mod classes;
+mod forms;
+mod roles;
 mod tables_and_tools;
 
 use std::collections::BTreeMap;

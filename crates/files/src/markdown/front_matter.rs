@@ -1,0 +1,89 @@
+//! The front matter of a Markdown text: the fields between two lines `---` at the very beginning.
+//!
+//! Front matter that is no YAML stays text, and is reported with its place. It is an error if it has tasks, or the same
+//! name twice.
+
+use std::ops::Range;
+
+use super::outline::Outline;
+use crate::diagnostic::{Diagnostic, ReadError, ReadResult, Severity};
+use crate::syntax::{Node, yaml_tree};
+
+/// Lists of tasks in front matter.
+const FRONT_LISTS: &[&str] = &["todos:", "tasks:", "steps:", "stories:", "items:"];
+
+/// The front matter of a text.
+pub(crate) struct FrontMatter {
+    /// All of it, with both marks.
+    pub(super) range: Range<usize>,
+    /// Its tree, if it is YAML.
+    pub(crate) fields: Option<Node>,
+    /// Why it is no YAML.
+    pub(crate) fault: Option<Diagnostic>,
+}
+
+impl FrontMatter {
+    /// The front matter of a text: its first line is `---`, and its first field is before the next such line.
+    pub(super) fn find(text: &str) -> ReadResult<Option<Self>> {
+        let mut lines = text.split_inclusive('\n');
+        let Some(first) = lines.next().filter(|line| line.trim_end() == "---") else {
+            return Ok(None);
+        };
+        let mut length = first.len();
+        for line in lines {
+            let start = length;
+            length = length.saturating_add(line.len());
+            if line.trim_end() != "---" {
+                continue;
+            }
+            let fields = text.get(..start).unwrap_or_default();
+            let is_field = |line: &str| line.split_once(':').is_some_and(|(name, _)| is_name(name));
+            let mut inner = fields.lines().skip(1).filter(|line| !is_comment(line));
+            if !inner.next().is_none_or(is_field) {
+                return Ok(None);
+            }
+            let (fields, fault) = match yaml_tree(fields) {
+                Ok(tree) => (Some(tree), None),
+                Err(error) if error.is_name_twice() => return Err(error),
+                Err(error) => (None, error.into_diagnostics().into_iter().next()),
+            };
+            return Ok(Some(Self { range: 0..length, fields, fault }));
+        }
+        Ok(None)
+    }
+}
+
+fn is_comment(line: &str) -> bool {
+    line.trim().is_empty() || line.trim_start().starts_with('#')
+}
+
+/// Whether a text before a colon can be the name of a field.
+fn is_name(text: &str) -> bool {
+    let text = text.trim_matches(['"', '\'', ' ']);
+    let is_part = |c: char| c.is_alphanumeric() || "_-. ".contains(c);
+    !text.is_empty() && text.chars().all(is_part)
+}
+
+impl Outline<'_> {
+    /// The fields of the front matter; an error if it is no YAML.
+    pub(crate) fn front_fields(&self) -> ReadResult<Option<&Node>> {
+        let Some(front) = &self.front_matter else { return Ok(None) };
+        match &front.fault {
+            Some(fault) => Err(ReadError::Invalid(vec![fault.clone()])),
+            None => Ok(front.fields.as_ref()),
+        }
+    }
+
+    /// A warning if the front matter is no YAML, so that it stays text; an error if its tasks would be lost.
+    pub(crate) fn front_fault(&self) -> ReadResult<Option<Diagnostic>> {
+        let Some(front) = &self.front_matter else { return Ok(None) };
+        let Some(fault) = front.fault.clone() else { return Ok(None) };
+        let has_tasks = |line: &str| FRONT_LISTS.iter().any(|name| line.starts_with(name));
+        if self.slice(front.range.clone()).lines().any(has_tasks) {
+            return Err(ReadError::Invalid(vec![fault]));
+        }
+        let message =
+            format!("the front matter is no valid YAML, so it is kept as text: {}", fault.message);
+        Ok(Some(Diagnostic { severity: Severity::Warning, message, ..fault }))
+    }
+}
