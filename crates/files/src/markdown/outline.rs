@@ -22,6 +22,9 @@ use crate::diagnostic::ReadResult;
 /// How deep items may be nested.
 pub(super) const DEPTH_MAX: usize = 32;
 
+/// The longest line that announces a list.
+const LEAD_BYTES_MAX: usize = 200;
+
 /// Fields of a plan that Markdown does not set at the start of a line, outside of code.
 const PLAN_FIELDS: &[&str] = &[
     "steps", "title", "goal", "outcome", "context", "phases", "barriers", "defaults", "caps",
@@ -490,7 +493,8 @@ impl OutlineBuilder<'_, '_> {
         let text = self.text.get(self.paragraph.clone()).unwrap_or_default().trim();
         let line = text.rsplit('\n').next().unwrap_or_default().trim();
         let is_lead = line.ends_with(':') || line.starts_with("**") && line.ends_with("**");
-        if between.trim().is_empty() && is_lead { line } else { "" }
+        let is_short = line.len() <= LEAD_BYTES_MAX;
+        if between.trim().is_empty() && is_lead && is_short { line } else { "" }
     }
 
     /// Ends the first paragraph of the open item.

@@ -111,18 +111,18 @@ fn build_plan(name: &str, outline: &Outline<'_>, mut selection: TaskSelection) -
 
 /// Marks the open tasks below a heading that says that it is done (`## Phase 1: Draw (done)`).
 fn close_finished_phases(draft: &mut PlanDraft, name: &str, outline: &Outline<'_>, tasks: &[Task]) {
-    let finished = |at: &usize| {
-        let section = outline.sections.get(*at)?;
-        without_done(&section.title).map(|title| (section.line, title))
-    };
+    let finished = outline.sections.iter().enumerate().filter_map(|(at, section)| {
+        without_done(&section.title).map(|title| (at, (section.line, title)))
+    });
+    let finished: BTreeMap<usize, (u64, String)> = finished.collect();
     for task in tasks {
         let around = outline.ancestors(task.section);
-        let Some((line, title)) = around.iter().find_map(finished) else { continue };
+        let Some((line, title)) = around.iter().find_map(|at| finished.get(at)) else { continue };
         let source = format!("{name}: line {line}: {title} is done");
         let mut rest = vec![task];
         while let Some(task) = rest.pop().filter(|task| !task.is_optional) {
             let id = task.id.as_deref().unwrap_or_default();
-            draft.close_part(id, &title, source.clone(), Some(task.line));
+            draft.close_part(id, title, source.clone(), Some(task.line));
             rest.extend(&task.subtasks);
         }
     }

@@ -98,7 +98,9 @@ fn shape(id: &str) -> String {
             '0'..='9' if shape.ends_with('N') => {}
             '0'..='9' => shape.push('N'),
             // `1.2.3` is a part of `1.2`.
-            '.' if shape.ends_with(".N") => drop(shape.pop()),
+            '.' if shape.strip_suffix('N').is_some_and(|rest| rest.ends_with('.')) => {
+                shape.pop();
+            }
             c => shape.push(c),
         }
     }
@@ -307,7 +309,7 @@ pub(super) struct StepTitle<'a> {
 /// Words of the titles of steps, and of phases, which have several.
 const STEP_WORDS: &[&str] = &["step", "task", "story", "unit", "ticket"];
 const PHASE_WORDS: &[&str] =
-    &["phase", "stage", "milestone", "sprint", "wave", "epic", "iteration", "track"];
+    &["phase", "stage", "milestone", "sprint", "wave", "epic", "iteration", "track", "session"];
 
 impl<'a> StepTitle<'a> {
     pub(super) fn parse(title: &'a str) -> Option<Self> {
@@ -347,6 +349,15 @@ impl<'a> StepTitle<'a> {
     }
 }
 
+/// The number and the text of a heading that is a part of the phase with a number: `1.2 Draw it` of `1`.
+pub(super) fn part_of<'a>(phase: &str, title: &'a str) -> Option<(&'a str, &'a str)> {
+    let rest = title.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let number = title.get(..title.len().saturating_sub(rest.len()))?.trim_end_matches('.');
+    let inner = number.strip_prefix(phase)?.strip_prefix('.')?;
+    let text = rest.trim_start_matches([':', ')', '-', '\u{2013}', '\u{2014}', ' ']);
+    (!phase.is_empty() && !inner.is_empty() && !text.is_empty()).then_some((number, text))
+}
+
 /// Marks of finished work at an end of a text.
 const TICKS: &[char] = &['\u{2705}', '\u{2714}', '\u{2713}', '\u{2611}', '\u{fe0f}'];
 const DONE_WORDS: &[&str] = &["done", "complete", "completed", "finished"];
@@ -373,7 +384,7 @@ pub(super) fn without_done(text: &str) -> Option<String> {
     };
     let mut rest = inner.trim_matches(TICKS).trim().to_owned();
     while let Some(before) = without_word(&rest) {
-        rest = before.trim_end_matches(TICKS).trim().to_owned();
+        before.trim_end_matches(TICKS).trim().clone_into(&mut rest);
     }
     (rest.len() < inner.len() && !rest.is_empty()).then(|| format!("{opened}{rest}{closed}"))
 }

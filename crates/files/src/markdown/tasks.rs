@@ -12,7 +12,7 @@ use super::labels::{
 };
 use super::list_markers::{Checkbox, strip_checkbox, strip_marker};
 use super::outline::{Item, Outline, Section};
-use super::task_ids::{BoxIds, IdStyle, StepTitle, split_head, without_done};
+use super::task_ids::{BoxIds, IdStyle, StepTitle, part_of, split_head, without_done};
 use super::titles::{Role, normalized_title, role_of, role_of_lead};
 
 /// The tasks of a text.
@@ -147,6 +147,8 @@ struct TaskSelector<'a> {
     title: Option<usize>,
     /// The headings without parts that another one with parts repeats.
     repeated: BTreeSet<usize>,
+    /// The headings of which those directly below are tasks.
+    announcing: BTreeSet<usize>,
     /// The parents and levels of headings with numbers that are chapters.
     chapters: BTreeSet<(Option<usize>, u8)>,
     checklists_are_work: bool,
@@ -177,10 +179,12 @@ impl<'a> TaskSelector<'a> {
             children,
             title,
             repeated: BTreeSet::new(),
+            announcing: BTreeSet::new(),
             chapters: BTreeSet::new(),
             checklists_are_work: false,
         };
         selector.repeated = selector.repeated_headings();
+        selector.announcing = selector.announcing();
         selector.chapters = selector.chapters();
         let mut boxes = Vec::new();
         for (at, section) in sections.iter().enumerate() {
@@ -591,14 +595,23 @@ impl<'a> TaskSelector<'a> {
         if is_other || is_title || self.is_overview(at) || is_label_title(&section.title) {
             return false;
         }
-        let is_below_work = section.parent.is_some_and(|parent| self.has_steps_below(parent));
+        let is_below_work = section.parent.is_some_and(|parent| self.announcing.contains(&parent));
         let title = StepTitle::parse(&section.title);
         let is_chapter = self.chapters.contains(&(section.parent, section.level));
         match certainty {
             Certainty::Step => self.is_step(at) || is_below_work,
-            Certainty::Phase => title.is_some_and(|title| title.is_phase),
+            Certainty::Phase => {
+                title.is_some_and(|title| title.is_phase) || self.part_of_phase(at).is_some()
+            }
             Certainty::Number => title.is_some() && !is_chapter,
         }
+    }
+
+    /// The number and the text of a heading directly below that of a phase whose number it continues.
+    fn part_of_phase(&self, at: usize) -> Option<(&'a str, &'a str)> {
+        let section = self.section(at)?;
+        let phase = StepTitle::parse(&self.section(section.parent?)?.title)?;
+        part_of(phase.number, &section.title).filter(|_| phase.is_phase)
     }
 
     /// Whether all tasks of a selection are below headings of phases.
@@ -608,17 +621,20 @@ impl<'a> TaskSelector<'a> {
         selection.tasks.iter().all(is_inside)
     }
 
-    /// Whether the headings directly below a heading are tasks: it announces tasks, and has none itself. Of the title
-    /// of the text this holds if no heading below says what it is.
-    fn has_steps_below(&self, at: usize) -> bool {
-        let has_own = || {
+    /// The headings that announce tasks and have none themselves: those directly below are the tasks. Of the title of the
+    /// text this holds if no heading below says what it is.
+    fn announcing(&self) -> BTreeSet<usize> {
+        let has_own = |at: usize| {
             let mut items = self.section(at).into_iter().flat_map(|section| &section.items);
             items.any(|item| item.number.is_some())
         };
-        let has_roles = || self.children(at).iter().any(|at| self.own_role(*at).is_some());
-        self.own_role(at) == Some(Role::Work)
-            && !has_own()
-            && (self.title != Some(at) || !has_roles())
+        let has_roles = |at: usize| self.children(at).iter().any(|at| self.own_role(*at).is_some());
+        let is_announcing = |at: &usize| {
+            self.own_role(*at) == Some(Role::Work)
+                && !has_own(*at)
+                && (self.title != Some(*at) || !has_roles(*at))
+        };
+        (1..self.outline.sections.len()).filter(is_announcing).collect()
     }
 
     /// The headings with numbers of which one, on the same level below the same heading, is for an overview, a design or
@@ -668,11 +684,12 @@ impl<'a> TaskSelector<'a> {
         let (checkbox, title) = strip_checkbox(&section.title);
         let finished = without_done(title);
         let title = finished.as_deref().unwrap_or(title);
-        let step = StepTitle::parse(title);
-        let text =
-            step.as_ref().map_or_else(|| without_word(title).to_owned(), |it| it.text.clone());
+        let step = StepTitle::parse(title).map(|step| (step.number.to_owned(), step.text));
+        let part = || self.part_of_phase(at).map(|(id, text)| (id.to_owned(), text.to_owned()));
+        let (id, text) = step.or_else(part).unzip();
+        let text = text.unwrap_or_else(|| without_word(title).to_owned());
         Some(Task {
-            id: step.as_ref().map(|step| step.number.to_owned()),
+            id,
             written: None,
             line: section.line,
             checkbox: checkbox.or_else(|| finished.as_ref().map(|_| Checkbox::Done)),

@@ -33,7 +33,8 @@ const WORK: &[&str] = &[
 ];
 
 /// Words that announce tasks with one of [`KINDS`].
-const WORK_OF_A_KIND: &[&str] = &["items", "order", "units", "breakdown", "list", "changes"];
+const WORK_OF_A_KIND: &[&str] =
+    &["items", "order", "units", "breakdown", "list", "changes", "sessions"];
 
 /// Kinds of work.
 const KINDS: &[&str] = &[

@@ -28,16 +28,20 @@ pub(super) fn as_markdown(text: &str) -> Option<String> {
         return None;
     }
     let is_outline = !text.lines().any(has_keyword) && is_outline(text);
-    let is_parent = |at: usize, level: usize| {
-        let next = text.lines().skip(at.saturating_add(1)).find_map(heading);
-        next.is_some_and(|(next, _)| next > level)
-    };
+    // The level of the next heading after each line, from the end.
+    let mut next = 0;
+    let next_levels = text.lines().rev().map(|line| {
+        let level = heading(line).map_or(next, |(level, _)| level);
+        std::mem::replace(&mut next, level)
+    });
+    let mut next_levels: Vec<usize> = next_levels.collect();
     let is_title =
         |line: &str| setting(line).is_some_and(|(name, _)| name.eq_ignore_ascii_case("title"));
     // The title is above all headings.
     let above = usize::from(text.lines().any(is_title));
     let mut in_drawer = false;
-    let lines = text.lines().enumerate().map(|(at, line)| {
+    let lines = text.lines().map(|line| {
+        let next_level = next_levels.pop().unwrap_or_default();
         let word = line.trim().to_lowercase();
         if in_drawer || word == ":properties:" || word == ":logbook:" {
             in_drawer = word != ":end:";
@@ -45,7 +49,7 @@ pub(super) fn as_markdown(text: &str) -> Option<String> {
         }
         if let Some((level, text)) = heading(line) {
             let marks = "#".repeat(level.saturating_add(above).min(6));
-            let is_task = is_outline && !is_parent(at, level);
+            let is_task = is_outline && next_level <= level;
             let mark = if is_task { "[ ] " } else { "" };
             return format!("{marks} {mark}{}", title(text));
         }

@@ -187,3 +187,21 @@ fn front_matter_that_is_no_yaml_is_reported_with_its_place() {
     let error = crate::read(folder.path()).unwrap_err().to_string();
     assert!(error.contains("1.md") && error.contains("line 3"), "{error}");
 }
+
+/// Headings, items, announcements and overviews in great numbers: what is work is found in one pass.
+#[test]
+fn long_texts_stay_linear() {
+    let count = 5_000;
+    let mut texts = vec![
+        format!("# P\n\n## Steps\n\n{}", "### Draw\n\n- a\n\n".repeat(count)),
+        format!("# P\n\n{}", "## 1. Draw\n\nx\n\n".repeat(count)),
+        format!("# P\n\n{}", "## Phase 1: Draw (done)\n\n1. x\n\n".repeat(count)),
+        format!("# P\n\n**{}**\n\n{}", "w".repeat(100_000), "- [ ] Draw\n".repeat(count)),
+        format!("#+TITLE: P\n\n{}", "* Read\n** Draw\n".repeat(count)),
+    ];
+    texts.push(texts[0].replace("- a", "1. a"));
+    for text in texts {
+        let file = read(&text);
+        assert!(file.plan.steps.len() >= count, "{}", text.lines().nth(4).unwrap());
+    }
+}
