@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::outline::Outline;
 use crate::diagnostic::{Diagnostic, ReadError, ReadResult, Severity};
-use crate::syntax::{Node, yaml_tree};
+use crate::syntax::{Kind, Node, yaml_tree};
 
 /// Lists of tasks in front matter.
 const FRONT_LISTS: &[&str] = &["todos:", "tasks:", "steps:", "stories:", "items:"];
@@ -23,7 +23,7 @@ pub(crate) struct FrontMatter {
 }
 
 impl FrontMatter {
-    /// The front matter of a text: its first line is `---`, and its first field is before the next such line.
+    /// The front matter of a text: its first line is `---`, and fields are between it and the next such line.
     pub(super) fn find(text: &str) -> ReadResult<Option<Self>> {
         let mut lines = text.split_inclusive('\n');
         let Some(first) = lines.next().filter(|line| line.trim_end() == "---") else {
@@ -37,20 +37,24 @@ impl FrontMatter {
                 continue;
             }
             let fields = text.get(..start).unwrap_or_default();
-            let is_field = |line: &str| line.split_once(':').is_some_and(|(name, _)| is_name(name));
-            let mut inner = fields.lines().skip(1).filter(|line| !is_comment(line));
-            if !inner.next().is_none_or(is_field) {
-                return Ok(None);
-            }
             let (fields, fault) = match yaml_tree(fields) {
-                Ok(tree) => (Some(tree), None),
+                Ok(tree) if matches!(tree.kind, Kind::Map(_)) => (Some(tree), None),
+                Ok(_) => return Ok(None),
                 Err(error) if error.is_name_twice() => return Err(error),
+                Err(_) if !begins_with_field(fields) => return Ok(None),
                 Err(error) => (None, error.into_diagnostics().into_iter().next()),
             };
             return Ok(Some(Self { range: 0..length, fields, fault }));
         }
         Ok(None)
     }
+}
+
+/// Whether the first line that is no comment is a field, or an object begins there.
+fn begins_with_field(text: &str) -> bool {
+    let mut lines = text.lines().skip(1).filter(|line| !is_comment(line));
+    let line = lines.next().unwrap_or_default();
+    line.starts_with('{') || line.split_once(':').is_some_and(|(name, _)| is_name(name))
 }
 
 fn is_comment(line: &str) -> bool {

@@ -69,7 +69,7 @@ pub(super) struct Line<'a> {
     pub(super) kind: LineKind,
 }
 
-/// A code block in fences.
+/// A code block between two fences.
 pub(super) struct CodeBlock {
     /// The lines between the fences, from 1.
     body: Range<u64>,
@@ -481,10 +481,11 @@ impl OutlineBuilder<'_, '_> {
         let last = self.outline.line(range.end.saturating_sub(1).max(range.start));
         let text = self.text.get(range.clone()).unwrap_or_default().trim_end();
         let fence = text.rsplit('\n').next().unwrap_or_default().trim();
-        let is_closed = last > first && (fence.starts_with("```") || fence.starts_with("~~~"));
-        let end = if is_closed { last } else { last.saturating_add(1) };
-        let body = first.saturating_add(1)..end;
-        self.outline.code.push(CodeBlock { body, range });
+        // A block without an end is no part of its own: what follows may be other text.
+        if last > first && (fence.starts_with("```") || fence.starts_with("~~~")) {
+            let body = first.saturating_add(1)..last;
+            self.outline.code.push(CodeBlock { body, range });
+        }
     }
 
     /// The last line of the paragraph directly above an offset, if it announces what follows.

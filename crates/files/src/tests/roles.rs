@@ -182,10 +182,21 @@ fn front_matter_that_is_no_yaml_is_reported_with_its_place() {
     let rule = "---\n\n# P\n\nIt: is so [\n\n---\n\n- [ ] Draw\n";
     assert_eq!(titles(rule), ["Draw"]);
     assert!(!problems(rule).contains("front matter"), "{}", problems(rule));
+    let object = "---\n{\"goal\": \"x\"}\n---\n\n- [ ] Draw\n";
+    assert!(read(object).plan.extra["markdown"]["front_matter"].as_str().unwrap().contains("goal"));
+    let list = "---\n- [ ] Read\n---\n\n- [ ] Draw\n";
+    assert_eq!(titles(list), ["Read", "Draw"]);
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("1.md"), "---\nid: a\ntitle: x: y\n---\n").unwrap();
     let error = crate::read(folder.path()).unwrap_err().to_string();
     assert!(error.contains("1.md") && error.contains("line 3"), "{error}");
+}
+
+/// A fence without an end in the context of a plan hid the steps below it, so that it could not be written as YAML.
+#[test]
+fn fence_without_an_end_hides_no_plan() {
+    let file = read("# T\n- [ ] \n>\n```json");
+    assert!(file.render(crate::ExportFormat::Yaml).is_ok(), "{:?}", file.plan);
 }
 
 /// Headings, items, announcements and overviews in great numbers: what is work is found in one pass.
