@@ -389,6 +389,45 @@ pub(super) fn without_done(text: &str) -> Option<String> {
     (rest.len() < inner.len() && !rest.is_empty()).then(|| format!("{opened}{rest}{closed}"))
 }
 
+/// Whether a number is inside another one: `1.1` in `1`.
+pub(super) fn is_part(around: Option<&str>, id: Option<&str>) -> bool {
+    let (Some(around), Some(id)) = (around, id) else { return false };
+    let is_number = !around.is_empty() && around.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let rest = id.strip_prefix(around).and_then(|rest| rest.strip_prefix('.'));
+    is_number && rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// The words of a title for comparison, with its number.
+pub(super) fn normalized_words(title: &str) -> String {
+    let words = title.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join(" ").to_lowercase()
+}
+
+/// Whether a text has the priority of a task before it, or is struck through: `[P0] Draw`, `~~Draw~~`.
+pub(super) fn has_status(head: &str) -> bool {
+    let is_priority = |tag: &str| {
+        let mut letters = tag.chars();
+        letters.next() == Some('P')
+            && letters.next().is_some_and(|c| c.is_ascii_digit())
+            && letters.next().is_none()
+    };
+    head.starts_with("~~") || split_head(head, IdStyle::None).tags.iter().any(|it| is_priority(it))
+}
+
+/// The title of a step without the word before a colon: `Step: text`.
+pub(super) fn without_word(title: &str) -> &str {
+    let words = ["Step:", "Task:", "Story:"];
+    words.iter().find_map(|word| title.strip_prefix(word)).map_or(title, str::trim_start)
+}
+
+/// The bold words at the start of an item, or else the whole text, and the words after them.
+pub(super) fn phase_title(head: &str) -> (&str, &str) {
+    match head.strip_prefix("**").and_then(|rest| rest.split_once("**")) {
+        Some((title, rest)) => (title.trim_end_matches(':'), rest),
+        None => (head, ""),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,7 +12,10 @@ use super::labels::{
 };
 use super::list_markers::{Checkbox, strip_checkbox, strip_marker};
 use super::outline::{Item, Outline, Section};
-use super::task_ids::{BoxIds, IdStyle, StepTitle, part_of, split_head, without_done};
+use super::task_ids::{
+    BoxIds, IdStyle, StepTitle, has_status, is_part, normalized_words, part_of, phase_title,
+    split_head, without_done, without_word,
+};
 use super::titles::{Role, normalized_title, role_of, role_of_lead};
 
 /// The tasks of a text.
@@ -81,24 +84,10 @@ impl Task {
     }
 }
 
-/// Whether a number is inside another one: `1.1` in `1`.
-fn is_part(around: Option<&str>, id: Option<&str>) -> bool {
-    let (Some(around), Some(id)) = (around, id) else { return false };
-    let is_number = !around.is_empty() && around.chars().all(|c| c.is_ascii_digit() || c == '.');
-    let rest = id.strip_prefix(around).and_then(|rest| rest.strip_prefix('.'));
-    is_number && rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-}
-
 /// The lines of the boxes of an item and of those inside.
 fn box_lines(item: &Item) -> Vec<u64> {
     let own = item.checkbox.map(|_| item.line);
     own.into_iter().chain(item.items.iter().flat_map(box_lines)).collect()
-}
-
-/// The words of a title for comparison, with its number.
-fn normalized_words(title: &str) -> String {
-    let words = title.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-    words.collect::<Vec<_>>().join(" ").to_lowercase()
 }
 
 /// Whether a title announces tasks, as `Steps` does.
@@ -775,31 +764,6 @@ impl<'a> TaskSelector<'a> {
 fn is_phase_item(item: &Item) -> bool {
     let title = StepTitle::parse(phase_title(&item.head).0);
     item.number.is_some() && title.is_some_and(|title| title.is_phase)
-}
-
-/// Whether a text has the priority of a task before it, or is struck through: `[P0] Draw`, `~~Draw~~`.
-fn has_status(head: &str) -> bool {
-    let is_priority = |tag: &str| {
-        let mut letters = tag.chars();
-        letters.next() == Some('P')
-            && letters.next().is_some_and(|c| c.is_ascii_digit())
-            && letters.next().is_none()
-    };
-    head.starts_with("~~") || split_head(head, IdStyle::None).tags.iter().any(|it| is_priority(it))
-}
-
-/// The title of a step without the word before a colon: `Step: text`.
-fn without_word(title: &str) -> &str {
-    let words = ["Step:", "Task:", "Story:"];
-    words.iter().find_map(|word| title.strip_prefix(word)).map_or(title, str::trim_start)
-}
-
-/// The bold words at the start of an item, or else the whole text, and the words after them.
-fn phase_title(head: &str) -> (&str, &str) {
-    match head.strip_prefix("**").and_then(|rest| rest.split_once("**")) {
-        Some((title, rest)) => (title.trim_end_matches(':'), rest),
-        None => (head, ""),
-    }
 }
 
 /// Sets the ids of items without checkboxes: those in the text if all items have one, or else the
