@@ -49,6 +49,7 @@ pub struct Anchor {
 /// The archive that holds the pruned segments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "ledger", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "ledger", serde(deny_unknown_fields))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ArchiveReference {
     /// Its name, for people.

@@ -131,7 +131,7 @@ pub enum OnUnknown {
 /// The action of a failure rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum FailureAction {
     /// Dispatch the step again according to its retry policy. If no attempt is left, the next
     /// matching rule decides.

@@ -187,7 +187,7 @@ impl Default for RetryPolicy {
 /// The fallback of a step, used when it fails.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Fallback {
     /// Another step of the plan.
     Step(String),

@@ -459,6 +459,43 @@ mod tests {
         );
     }
 
+    /// The places of objects whose unknown members are not refused; an object without named members has any.
+    fn open_objects(schema: &Value, place: &str, found: &mut Vec<String>) {
+        match schema {
+            Value::Object(members) => {
+                let is_named = members.get("properties").is_some_and(Value::is_object);
+                if is_named && members.get("additionalProperties") != Some(&Value::Bool(false)) {
+                    found.push(place.to_owned());
+                }
+                for (name, inner) in members {
+                    open_objects(inner, &format!("{place}/{name}"), found);
+                }
+            }
+            Value::Array(list) => {
+                for (nth, inner) in list.iter().enumerate() {
+                    open_objects(inner, &format!("{place}/{nth}"), found);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Regression: `then: {"escalate": {"dead_line": 5}}` in the plan of a request was accepted.
+    #[test]
+    fn unknown_members_of_requests_are_refused_at_every_depth() {
+        let mut found = Vec::new();
+        open_objects(&schema(), "", &mut found);
+        assert_eq!(found, Vec::<String>::new());
+        let plan =
+            |step: Value| json!({ "act": "propose", "run": "r", "plan": { "steps": [step] } });
+        let known =
+            json!({ "id": "a", "fallback": { "value": { "value": 1, "max_age_seconds": 5 } } });
+        assert!(serde_json::from_value::<Request>(plan(known)).is_ok());
+        let unknown = json!({ "id": "a", "fallback": { "value": { "value": 1, "max_age": 5 } } });
+        let error = serde_json::from_value::<Request>(plan(unknown)).unwrap_err().to_string();
+        assert!(error.contains("max_age") && error.contains("expected"), "{error}");
+    }
+
     #[test]
     fn author_of_a_request_is_replaced() {
         let actor = Actor::of("agent:codex/4f2c");
