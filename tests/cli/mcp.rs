@@ -408,7 +408,28 @@ fn bad_input_is_refused_with_a_reason() {
         (
             "ledger_control",
             json!({ "action": "unpause", "value": 1, "by": "ana" }),
-            "unknown field `value`, expected `run` or `by`",
+            "unknown field `value`, expected `run` or `by`\nhint: unpause takes action, needed",
+        ),
+        (
+            "ledger_control",
+            json!({ "action": "budget", "name": "tokens", "value": 50000, "by": "ana" }),
+            "hint: budget takes action, needed (withdraw | set | budget | cap | pause | unpause | cancel | note); \
+             by, needed (text); change (object. Of budget: `{\"raise\": {\"tokens\": 50000}}`",
+        ),
+        (
+            "ledger_control",
+            json!({ "action": "cap", "value": 3, "by": "ana" }),
+            "by, needed (text); limit (integer); run (text)",
+        ),
+        (
+            "ledger_control",
+            json!({ "action": "budget", "change": "more", "by": "ana" }),
+            "change: expected an object, found \"more\"\nhint: ledger_control takes",
+        ),
+        (
+            "ledger_answer",
+            json!({ "question": 7, "step": "build", "answer": "yes", "by": "ana" }),
+            "expected one of question and step, found both",
         ),
         (
             "ledger_control",

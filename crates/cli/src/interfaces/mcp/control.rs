@@ -14,10 +14,12 @@ use crate::commands::prime::ReadFrom;
 use crate::protocol::Failure;
 use crate::requests::{
     AddStepRequest, AnswerRequest, AnswerStepRequest, Author, JudgeRequest, ProposeRequest,
-    Request, RetryRequest, ReviewRequest, SkipRequest, run_or_only,
+    Request, RetryRequest, ReviewRequest, RunArg, SkipRequest, run_or_only,
 };
 
-use super::arguments::{AnswerArguments, ControlArguments, PlanArguments, PlanMode};
+use super::arguments::{
+    AnswerArguments, ControlArguments, PlanArguments, PlanMode, refused_action,
+};
 use super::call::{ToolCall, ToolOutcome, ToolRefusal};
 use super::forms::{Form, PersonAnswer};
 use super::key::{key_of, key_of_content};
@@ -131,52 +133,136 @@ fn add_step(call: &ToolCall<'_>, arguments: PlanArguments) -> ToolOutcome {
     Ok(line(answer.lines.into_iter().next()))
 }
 
+/// What an answer names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Named {
+    Question,
+    Step,
+    /// Neither: the version of the plan that waits.
+    Version,
+}
+
+/// A decision of a person, with what it needs of the arguments.
+struct Decision {
+    question: u64,
+    run: RunArg,
+    step: String,
+    answer: String,
+    by: Author,
+    note: String,
+    shown: Option<String>,
+}
+
+/// The decisions about what an answer names, and the request that records them.
+struct DecisionRow {
+    named: Named,
+    /// The answers; empty for those that the question offers.
+    answers: &'static [&'static str],
+    /// What the user is asked, before and after the name of the step; empty for the text of the open question.
+    asked: [&'static str; 2],
+    request: fn(Decision) -> Request,
+}
+
+/// As `format/mcp.md` lists them. The first row that fits counts.
+static DECISIONS: [DecisionRow; 6] = [
+    DecisionRow {
+        named: Named::Question,
+        answers: &[],
+        asked: ["", ""],
+        request: |Decision { question, answer, by, note, shown, .. }| {
+            AnswerRequest { question, answer, by, note, shown, raise: BTreeMap::new() }.into()
+        },
+    },
+    DecisionRow {
+        named: Named::Version,
+        answers: &["approve", "reject"],
+        asked: ["", ""],
+        request: |Decision { run, answer, by, note, shown, .. }| {
+            let is_approved = answer == "approve";
+            let review = if is_approved { Review::Approved } else { Review::Rejected };
+            ReviewRequest { run, review, by, note, shown }.into()
+        },
+    },
+    DecisionRow {
+        named: Named::Step,
+        answers: &["pass", "fail"],
+        asked: ["Do the criteria of step ", " hold?"],
+        request: |Decision { run, step, answer, by, note, .. }| {
+            let ruling = if answer == "pass" { Ruling::Pass } else { Ruling::Fail };
+            JudgeRequest { run, step, ruling, by, evidence: note }.into()
+        },
+    },
+    DecisionRow {
+        named: Named::Step,
+        answers: &["retry", "skip"],
+        asked: ["Retry or skip step ", "?"],
+        request: |Decision { run, step, answer, by, note: reason, .. }| {
+            if answer == "skip" {
+                return SkipRequest { run, step, by, reason }.into();
+            }
+            RetryRequest { run: Option::from(run).into(), step: Some(step), by, reason }.into()
+        },
+    },
+    DecisionRow {
+        named: Named::Step,
+        answers: &["landed", "did-not-happen"],
+        asked: ["Did the lost attempt of step ", " do its work?"],
+        request: answer_step,
+    },
+    DecisionRow { named: Named::Step, answers: &[], asked: ["", ""], request: answer_step },
+];
+
+fn answer_step(decision: Decision) -> Request {
+    let Decision { run, step, answer, by, note, shown, .. } = decision;
+    AnswerStepRequest { run, step, answer, by, note, shown }.into()
+}
+
+impl DecisionRow {
+    /// The row of an answer to what the arguments name.
+    fn of(named: Named, answer: &str) -> Option<&'static Self> {
+        let fits = |row: &&Self| row.answers.is_empty() || row.answers.contains(&answer);
+        DECISIONS.iter().filter(|row| row.named == named).find(fits)
+    }
+}
+
+impl AnswerArguments {
+    fn named(&self) -> Result<Named, ToolRefusal> {
+        match (self.question, &self.step) {
+            (Some(_), None) => Ok(Named::Question),
+            (None, Some(_)) => Ok(Named::Step),
+            (None, None) => Ok(Named::Version),
+            (Some(_), Some(_)) => {
+                Err(ToolRefusal::arguments("expected one of question and step, found both"))
+            }
+        }
+    }
+}
+
 pub(super) fn answer(call: &ToolCall<'_>, arguments: AnswerArguments) -> ToolOutcome {
-    let arguments = confirmed(call, arguments)?;
+    let named = arguments.named()?;
+    let arguments = confirmed(call, named, arguments)?;
     let AnswerArguments { run, question, step, answer, by, note, shown } = arguments;
     let note = note.unwrap_or_default();
-    let content = match json!({
+    let content = object(json!({
         "run": run, "question": question, "step": step, "answer": answer, "by": by, "note": note,
-    }) {
-        Value::Object(members) => members,
-        _ => Map::new(),
+    }));
+    let Some(row) = DecisionRow::of(named, &answer) else {
+        let message =
+            "expected question or step, or the answer approve or reject for a plan version";
+        return Err(ToolRefusal::arguments(message));
     };
-    let (run, by) = (|| active_run(call, run.clone()), Author::from(by));
-    let request: Request = match (question, step, answer.as_str()) {
-        (Some(question), None, _) => {
-            AnswerRequest { question, answer, by, note, shown, raise: BTreeMap::new() }.into()
-        }
-        (Some(_), Some(_), _) => {
-            return Err(ToolRefusal::arguments("expected one of question and step"));
-        }
-        (None, None, word @ ("approve" | "reject")) => {
-            let review = if word == "approve" { Review::Approved } else { Review::Rejected };
-            ReviewRequest { run: run()?.into(), review, by, note, shown }.into()
-        }
-        (None, None, _) => {
-            let message =
-                "expected question or step, or the answer approve or reject for a plan version";
-            return Err(ToolRefusal::arguments(message));
-        }
-        (None, Some(step), word @ ("pass" | "fail")) => {
-            let ruling = if word == "pass" { Ruling::Pass } else { Ruling::Fail };
-            JudgeRequest { run: run()?.into(), step, ruling, by, evidence: note }.into()
-        }
-        (None, Some(step), "retry") => {
-            let (run, step) = (run()?.into(), Some(step));
-            RetryRequest { run, step, by, reason: note }.into()
-        }
-        (None, Some(step), "skip") => {
-            SkipRequest { run: run()?.into(), step, by, reason: note }.into()
-        }
-        (None, Some(step), _) => {
-            AnswerStepRequest { run: run()?.into(), step, answer, by, note, shown }.into()
-        }
+    // A question has its own number.
+    let run = match named {
+        Named::Question => RunArg::default(),
+        Named::Step | Named::Version => active_run(call, run)?.into(),
     };
+    let (question, step) = (question.unwrap_or_default(), step.unwrap_or_default());
+    let by = Author::from(by);
+    let request = (row.request)(Decision { question, run, step, answer, by, note, shown });
     // A decision about a step may be made again after its next attempt, so the record counts, too.
-    let key = match &request {
-        Request::Answer(_) | Request::Review(_) => key_of_content("ledger_answer", &content),
-        _ => call_key(call, &["answer"])?,
+    let key = match named {
+        Named::Question | Named::Version => key_of_content("ledger_answer", &content),
+        Named::Step => call_key(call, &["answer"])?,
     };
     let answer = call.request(request, &key)?;
     Ok(line(answer.lines.into_iter().next()))
@@ -186,9 +272,10 @@ pub(super) fn answer(call: &ToolCall<'_>, arguments: AnswerArguments) -> ToolOut
 /// a proposal.
 fn confirmed(
     call: &ToolCall<'_>,
+    named: Named,
     arguments: AnswerArguments,
 ) -> Result<AnswerArguments, ToolRefusal> {
-    let Some((what, options)) = decided(call, &arguments)? else { return Ok(arguments) };
+    let Some((what, options)) = decided(call, named, &arguments)? else { return Ok(arguments) };
     let AnswerArguments { answer, by, note, .. } = &arguments;
     let note_text = note.as_ref().map_or_else(String::new, |note| format!(" ({note})"));
     let message = format!("{what}\nThe agent proposes, for {by}: {answer}{note_text}");
@@ -203,43 +290,33 @@ fn confirmed(
     }
 }
 
-/// The decision in the arguments of an answer, and the possible answers. `None` if the arguments are invalid, which the
-/// request reports.
+/// The decision in the arguments of an answer, and the possible answers. `None` if nothing that they name is open, which
+/// the request reports.
 fn decided(
     call: &ToolCall<'_>,
+    named: Named,
     arguments: &AnswerArguments,
 ) -> Result<Option<(String, Vec<String>)>, ToolRefusal> {
-    let words = |words: [&str; 2]| words.map(str::to_owned).to_vec();
-    let word = arguments.answer.as_str();
-    let of_step = |step: &str| match word {
-        "pass" | "fail" => {
-            Some((format!("Do the criteria of step {step} hold?"), words(["pass", "fail"])))
-        }
-        "retry" | "skip" => Some((format!("Retry or skip step {step}?"), words(["retry", "skip"]))),
-        "landed" | "did-not-happen" => Some((
-            format!("Did the lost attempt of step {step} do its work?"),
-            words(["landed", "did-not-happen"]),
-        )),
-        _ => None,
-    };
-    if let (None, Some(step)) = (arguments.question, &arguments.step)
-        && let Some(decided) = of_step(step)
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    if let Some(step) = &arguments.step
+        && let Some(row) = DecisionRow::of(named, &arguments.answer)
+        && let [before, after] = row.asked
+        && !after.is_empty()
     {
-        return Ok(Some(decided));
+        return Ok(Some((format!("{before}{step}{after}"), words(row.answers))));
     }
     let read = ReadFrom::open(&call.server.dir, &call.server.environment)?;
     let run = call.run(arguments.run.clone());
     let open = open_decisions(read.state(), run.as_deref(), &call.server.dir);
-    let is_meant = |it: &&OpenDecision| match (arguments.question, &arguments.step) {
-        (Some(number), None) => it.question == Some(number),
-        (None, Some(step)) => it.question.is_some() && it.step.as_ref() == Some(step),
-        (None, None) => it.is_review,
-        (Some(_), Some(_)) => false,
+    let is_meant = |it: &&OpenDecision| match named {
+        Named::Question => it.question == arguments.question,
+        Named::Step => it.question.is_some() && it.step == arguments.step,
+        Named::Version => it.is_review,
     };
     Ok(open.iter().find(is_meant).map(|it| {
         let text =
             std::iter::once(&it.text).chain(&it.facts).cloned().collect::<Vec<_>>().join("\n");
-        let options = if it.is_review { words(["approve", "reject"]) } else { it.options.clone() };
+        let options = if it.is_review { words(&["approve", "reject"]) } else { it.options.clone() };
         (text, options)
     }))
 }
@@ -261,7 +338,7 @@ pub(super) fn control(call: &ToolCall<'_>, mut arguments: ControlArguments) -> T
         members.insert("scope".to_owned(), json!({ "run": run }));
     }
     let request: Request = serde_json::from_value(Value::Object(members))
-        .map_err(|error| ToolRefusal::arguments(&format!("{action}: {error}")))?;
+        .map_err(|error| refused_action(&action, &error))?;
     if request.rules().decides {
         let proposed = (by, format!("{}{what}", action.replace('_', " ")), reason);
         confirm_control(call, &run, &proposed)?;

@@ -31,8 +31,6 @@ mod read;
 mod resources;
 #[cfg(feature = "mcp")]
 mod result;
-#[cfg(all(test, feature = "mcp"))]
-mod schema;
 #[cfg(feature = "mcp")]
 mod service;
 #[cfg(feature = "mcp")]

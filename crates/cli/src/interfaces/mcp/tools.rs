@@ -3,22 +3,19 @@
 //!
 //! The schemas of the arguments are those of the published list, which a test generates from the types.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::requests::Role;
 
+#[cfg(test)]
+use super::arguments::flat_schema;
 use super::arguments::{
     AnswerArguments, ClaimArguments, ControlArguments, HeartbeatArguments, PlanArguments,
-    ReleaseArguments, ReportArguments, ShowArguments, StatusArguments,
+    ReleaseArguments, ReportArguments, ShowArguments, StatusArguments, arguments_of, schema_of,
 };
-use super::call::{ToolCall, ToolOutcome, ToolRefusal};
-#[cfg(test)]
-use super::schema::flat_schema;
+use super::call::{ToolCall, ToolOutcome};
 use super::{control, read, work};
 
 pub(super) struct LedgerTool {
@@ -33,30 +30,10 @@ pub(super) struct LedgerTool {
     pub(super) execute: fn(&ToolCall<'_>, Map<String, Value>) -> ToolOutcome,
 }
 
-/// The published list, `format/mcp-tools.json`.
-#[derive(Deserialize)]
-struct PublishedTools {
-    tools: Vec<PublishedTool>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PublishedTool {
-    name: String,
-    input_schema: Arc<Map<String, Value>>,
-}
-
-/// The published schemas of arguments, by the names of the tools.
-static SCHEMAS: LazyLock<BTreeMap<String, Arc<Map<String, Value>>>> = LazyLock::new(|| {
-    let list: PublishedTools =
-        serde_json::from_str(include_str!("tools.json")).expect("tests read the published list");
-    list.tools.into_iter().map(|tool| (tool.name, tool.input_schema)).collect()
-});
-
 impl LedgerTool {
     /// The schema of its arguments.
     pub(super) fn schema(&self) -> Arc<Map<String, Value>> {
-        SCHEMAS.get(self.name).cloned().unwrap_or_default()
+        schema_of(self.name)
     }
 }
 
@@ -119,79 +96,6 @@ tools! {
 
 pub(super) fn tools_of(role: Role) -> impl Iterator<Item = &'static LedgerTool> {
     TOOLS.iter().filter(move |tool| tool.role <= role)
-}
-
-/// The arguments of a tool. A member that is null counts as absent. Models send objects and numbers where text is
-/// expected: their JSON is the text. They send text where a number is expected: it counts if it is exactly a number.
-fn arguments_of<A: DeserializeOwned>(
-    tool: &str,
-    mut arguments: Map<String, Value>,
-) -> Result<A, ToolRefusal> {
-    arguments.retain(|_, value| !value.is_null());
-    let schema = SCHEMAS.get(tool).cloned().unwrap_or_default();
-    let strict = serde_json::from_value(Value::Object(arguments.clone()));
-    let arguments = typed(&schema, arguments);
-    let wrong = wrong_number(&schema, &arguments);
-    strict.or_else(|_| serde_json::from_value(Value::Object(arguments))).map_err(|error| {
-        // A model corrects its call with the list of what there is.
-        let what = error.to_string().replacen("unknown variant", "unknown value", 1);
-        let what = wrong.unwrap_or(what);
-        ToolRefusal::arguments(&format!("{what}\nhint: {tool} takes {}", expected(&schema)))
-    })
-}
-
-/// The type of an argument in the schema of its tool.
-fn type_of<'a>(schema: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
-    schema.get("properties")?.get(name)?.get("type")?.as_str()
-}
-
-/// The arguments with the JSON of a value where the schema has a text, and with the number of a text where it has a
-/// number.
-fn typed(schema: &Map<String, Value>, arguments: Map<String, Value>) -> Map<String, Value> {
-    let typed = |(name, value): (String, Value)| {
-        let value = match (type_of(schema, &name), value) {
-            (Some("integer"), Value::String(text)) => match text.parse::<u64>() {
-                Ok(number) if number.to_string() == text => number.into(),
-                _ => Value::String(text),
-            },
-            (Some("string"), value) if !value.is_string() => value.to_string().into(),
-            (_, value) => value,
-        };
-        (name, value)
-    };
-    arguments.into_iter().map(typed).collect()
-}
-
-/// What is wrong with an argument that should be a number.
-fn wrong_number(schema: &Map<String, Value>, arguments: &Map<String, Value>) -> Option<String> {
-    let is_wrong = |(name, value): &(&String, &Value)| {
-        type_of(schema, name) == Some("integer") && !value.is_u64()
-    };
-    let (name, value) = arguments.iter().find(is_wrong)?;
-    Some(format!("{name}: expected a whole number, found {value}"))
-}
-
-/// What a tool takes: the names and types of its arguments, and the words that one can have.
-fn expected(schema: &Map<String, Value>) -> String {
-    let needed = schema.get("required").and_then(Value::as_array);
-    let is_needed = |name: &str| needed.is_some_and(|it| it.iter().any(|it| it == name));
-    let argument = |(name, member): (&String, &Value)| {
-        let words = member.get("enum").and_then(Value::as_array);
-        let kind = match words {
-            Some(words) => words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" | "),
-            None => match member.get("type").and_then(Value::as_str) {
-                Some("string") => "text".to_owned(),
-                Some("array") => "list of texts".to_owned(),
-                Some(word) => word.to_owned(),
-                None => "any JSON".to_owned(),
-            },
-        };
-        format!("{name}{} ({kind})", if is_needed(name) { ", needed" } else { "" })
-    };
-    let members = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
-    // What is needed comes first.
-    let (first, rest): (Vec<_>, Vec<_>) = members.partition(|(name, _)| is_needed(name));
-    first.into_iter().chain(rest).map(argument).collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]

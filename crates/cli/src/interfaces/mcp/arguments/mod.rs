@@ -1,6 +1,14 @@
 //! The arguments of the tools. A model reads their descriptions, so they are short, and the schemas
 //! are flat: texts, numbers, and lists of texts.
 
+mod expected;
+#[cfg(test)]
+mod generated;
+
+pub(super) use expected::{arguments_of, refused_action, schema_of};
+#[cfg(test)]
+pub(super) use generated::flat_schema;
+
 #[cfg(test)]
 use std::borrow::Cow;
 
@@ -251,6 +259,7 @@ pub(super) struct ControlArguments {
     /// Of budget: `{"raise": {"tokens": 50000}}`; also `money_micros`, attempts, `wall_seconds`
     #[serde(skip_serializing_if = "Option::is_none")]
     change: Option<Map<String, Value>>,
+    /// Of pause, cancel, withdraw
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
     /// The person who decided

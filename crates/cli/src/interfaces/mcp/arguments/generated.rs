@@ -9,7 +9,7 @@ const LEFT_OUT: [&str; 7] =
     ["$schema", "title", "format", "minimum", "maximum", "default", "additionalProperties"];
 
 /// The schema of a type, without references, alternatives and null.
-pub(super) fn flat_schema<A: JsonSchema>() -> Map<String, Value> {
+pub(crate) fn flat_schema<A: JsonSchema>() -> Map<String, Value> {
     let settings =
         SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let mut schema = settings.into_generator().into_root_schema_for::<A>().to_value();
