@@ -7,10 +7,10 @@ use clap::Args;
 use plan_ledger::plan::Limits;
 use plan_ledger::{Run, RunStatus};
 
-use crate::options::{Author, RUN_TWICE, environment};
+use crate::options::{RUN_TWICE, environment};
 use crate::output::{Code, Failure, print_note};
 use crate::protocol::shell_command;
-use crate::requests::{BudgetChange, BudgetParts, BudgetRequest, run_of};
+use crate::requests::{BudgetRequest, run_of};
 use crate::server::expect_person;
 
 use super::inspect::{self, BudgetViewArgs, read_state};
@@ -36,12 +36,7 @@ pub(crate) struct BudgetArgs {
     #[arg(value_name = "[raise] RUN", num_args = 0..=2)]
     words: Vec<String>,
     #[command(flatten)]
-    parts: BudgetParts,
-    /// Restore the limits of the plan
-    #[arg(long, conflicts_with_all = ["money", "tokens", "attempts", "wall"])]
-    as_planned: bool,
-    #[command(flatten)]
-    author: Author,
+    request: BudgetRequest,
 }
 
 /// The word before the run's name that adds the amounts to the limits.
@@ -72,7 +67,9 @@ fn no_amount(run: &Run, dir: &Path) -> Failure {
 
 pub(crate) fn budget(args: &BudgetArgs) -> Result<Code, Failure> {
     let (named, is_raise) = match args.words.as_slice() {
-        [raise, rest @ ..] if raise == RAISE && !args.parts.is_empty() => (rest.first(), true),
+        [raise, rest @ ..] if raise == RAISE && args.request.change.has_amounts() => {
+            (rest.first(), true)
+        }
         [raise, run] if raise == RAISE => {
             let dir = args.view.ledger.dir();
             expect_person(dir, "")?;
@@ -87,13 +84,16 @@ pub(crate) fn budget(args: &BudgetArgs) -> Result<Code, Failure> {
             return Err(Failure::Usage(message));
         }
     };
-    if named.is_some() && args.view.run.is_some() {
+    let option = args.view.run.name();
+    if named.is_some() && option.is_some() {
         return Err(Failure::Usage(RUN_TWICE.to_owned()));
     }
-    let run = named.or(args.view.run.as_ref()).cloned();
-    if let Some(change) = change(args, is_raise)? {
-        let by = args.author.clone();
-        let request = BudgetRequest { run: run.clone(), change, by };
+    let run = named.map(String::as_str).or(option).map(str::to_owned);
+    let mut request = BudgetRequest { run: run.clone(), ..args.request.clone() };
+    if !request.change.is_empty() {
+        if is_raise {
+            request.change = request.change.raising()?;
+        }
         let answer = args.view.ledger.client().call(&request.into())?;
         // People see the whole budget instead of the answer.
         if args.view.ledger.json.0 || answer.code != Code::Success.number() {
@@ -103,14 +103,4 @@ pub(crate) fn budget(args: &BudgetArgs) -> Result<Code, Failure> {
     }
     let mut out = std::io::stdout().lock();
     inspect::budget(&args.view, run.as_deref(), &environment(), &mut out)
-}
-
-/// The change that the options ask for, if any.
-fn change(args: &BudgetArgs, is_raise: bool) -> Result<Option<BudgetChange>, Failure> {
-    Ok(match &args.parts {
-        _ if args.as_planned => Some(BudgetChange::AsPlanned),
-        parts if parts.is_empty() => None,
-        parts if is_raise => Some(BudgetChange::Raise(parts.amounts()?)),
-        parts => Some(parts.set()),
-    })
 }

@@ -4,7 +4,7 @@ use clap::Args;
 
 use plan_ledger::plan::Token;
 
-use crate::options::{Author, WorkerLedgerArgs, parse_name};
+use crate::options::{WorkerLedgerArgs, without_environment};
 use crate::output::{Code, Failure};
 use crate::requests::{ReleaseRequest, ReleaseStepRequest};
 
@@ -20,6 +20,7 @@ step must not be done twice, a person must find out whether it did its work. --s
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
+#[command(mut_arg("run", |run| without_environment(run).requires("step")))]
 pub(crate) struct ReleaseArgs {
     #[command(flatten)]
     ledger: WorkerLedgerArgs,
@@ -30,11 +31,8 @@ pub(crate) struct ReleaseArgs {
     /// The step whose worker is gone, by id or number (#37)
     #[arg(long, value_name = "STEP")]
     step: Option<String>,
-    /// The run of that step [default: the only active run]
-    #[arg(long, value_name = "RUN", requires = "step", value_parser = parse_name)]
-    run: Option<String>,
     #[command(flatten)]
-    author: Author,
+    of_step: ReleaseStepRequest,
     #[command(flatten)]
     request: ReleaseRequest,
 }
@@ -42,13 +40,10 @@ pub(crate) struct ReleaseArgs {
 pub(crate) fn release(args: &ReleaseArgs) -> Result<Code, Failure> {
     let request = args.request.clone();
     match (&args.step, args.token) {
-        (Some(step), _) => args.ledger.execute(ReleaseStepRequest {
-            run: args.run.clone(),
-            step: step.clone(),
-            by: args.author.clone(),
-            reason: request.reason,
-            is_of_agent: false,
-        }),
+        (Some(step), _) => {
+            let (step, reason) = (step.clone(), request.reason);
+            args.ledger.execute(ReleaseStepRequest { step, reason, ..args.of_step.clone() })
+        }
         (None, Some(token)) => args.ledger.execute(ReleaseRequest { token, ..request }),
         // The command line has one of them.
         (None, None) => Err(Failure::Usage("expected a token or --step".to_owned())),

@@ -31,7 +31,7 @@ pub(crate) use ledger::{
 };
 pub(crate) use plan_file::ReadPlanArgs;
 pub(crate) use request::{FolderRequestArgs, RequestArgs, WorkerRequestArgs};
-pub(crate) use run::{OneRunArg, RUN_TWICE, StepArg};
+pub(crate) use run::{OneRunArg, RUN_TWICE, StepArg, without_environment};
 pub(crate) use wait::{WaitLimit, WaitLoop, WaitNotice, claim_with_wait, parse_wait_limit};
 #[cfg(feature = "store")]
 pub(crate) use worker::prefer_folder;

@@ -1,35 +1,35 @@
-//! The run or the step that a command is about, where it is no member of a request.
+//! The run or the step that a command is about, where it is no member of a request. The argument RUN and the
+//! option `--run` are those of `RunArg` and `RunOption`, also where no name has another meaning.
 
-use clap::Args;
+use clap::{Arg, Args};
 
-use crate::requests::{RunOption, parse_name};
+use crate::requests::{RunArg, RunOption};
 
 /// The message for a command line that names a run as an argument and as an option.
 pub(crate) const RUN_TWICE: &str =
     "the run is named twice, as an argument and with `--run`\nhint: leave one of them out";
 
-/// A run by its name, as an argument or as an option, where no name means all runs.
+/// A run where no name means all runs.
 #[derive(Debug, Args)]
+#[command(mut_arg("run_name", of_all), mut_arg("run", of_all))]
 pub(crate) struct OneRunArg {
-    /// Only this run [default: all]
-    #[arg(id = "run_name", value_name = "RUN", value_parser = parse_name)]
-    name: Option<String>,
-    /// Only this run [default: all]
-    #[arg(
-        long = "run",
-        id = "run",
-        value_name = "RUN",
-        env = "LEDGER_RUN",
-        hide_env_values = true
-    )]
-    #[arg(value_parser = parse_name)]
-    option: Option<String>,
+    #[command(flatten)]
+    run: RunArg,
+}
+
+fn of_all(run: Arg) -> Arg {
+    run.help("Only this run [default: all]")
+}
+
+/// The option for commands that are about the whole ledger unless their command line names a run.
+pub(crate) fn without_environment(run: Arg) -> Arg {
+    run.env(None::<&'static str>)
 }
 
 impl OneRunArg {
     /// The name, if one is given.
     pub(crate) fn name(&self) -> Option<&str> {
-        self.name.as_deref().or(self.option.as_deref())
+        self.run.name()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use clap::Args;
+use clap::{ArgMatches, Args, FromArgMatches};
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,16 +20,20 @@ use super::members::Author;
 use super::rules::{HttpMethod, Role, Rules};
 
 /// Change a budget.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct BudgetRequest {
     /// The run's name or number; the whole ledger by default.
+    // The command shows the budget of the same run.
+    #[arg(skip)]
     #[serde(default)]
     pub run: Option<String>,
     /// The change: a part that is not named does not change.
+    #[command(flatten)]
     pub change: BudgetChange,
     /// The author, for the record.
+    #[command(flatten)]
     pub by: Author,
 }
 
@@ -61,6 +65,75 @@ pub(crate) struct BudgetParts {
     /// Wall time from the run's start: `90m`, `8h`, or seconds; with `raise`, more time
     #[arg(long, value_name = "DURATION|none", value_parser = parse_wall_limit)]
     wall: Option<Amount>,
+}
+
+/// The options of a change: the limits, or those of the plan.
+#[derive(Debug, Args)]
+struct ChangeOptions {
+    #[command(flatten)]
+    parts: BudgetParts,
+    /// Restore the limits of the plan
+    #[arg(long, conflicts_with_all = ["money", "tokens", "attempts", "wall"])]
+    as_planned: bool,
+}
+
+impl FromArgMatches for BudgetChange {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let ChangeOptions { parts, as_planned } = ChangeOptions::from_arg_matches(matches)?;
+        Ok(if as_planned { Self::AsPlanned } else { Self::Set(parts.parts().collect()) })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for BudgetChange {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        ChangeOptions::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl BudgetChange {
+    /// Whether it changes nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(self, Self::Set(parts) if parts.is_empty())
+    }
+
+    /// Whether it names amounts.
+    pub(crate) fn has_amounts(&self) -> bool {
+        matches!(self, Self::Set(parts) if !parts.is_empty())
+    }
+
+    /// The change that raises the limits by the amounts that this one sets.
+    ///
+    /// # Errors
+    /// `Usage` for `none`.
+    pub(crate) fn raising(self) -> Result<Self, Failure> {
+        match self {
+            Self::Set(parts) => amounts(parts.into_iter()).map(Self::Raise),
+            change => Ok(change),
+        }
+    }
+}
+
+/// The amounts to raise limits by.
+fn amounts(
+    parts: impl Iterator<Item = (String, Option<u64>)>,
+) -> Result<BTreeMap<String, u64>, Failure> {
+    let amount = |(part, by): (String, Option<u64>)| match by {
+        Some(by) => Ok((part, by)),
+        None => {
+            let message = format!("{part}: expected a number to raise by, found `none`");
+            Err(Failure::Usage(message))
+        }
+    };
+    parts.map(amount).collect()
 }
 
 /// A limit, or `None` for no limit.
@@ -101,24 +174,12 @@ impl BudgetParts {
         parts.into_iter().filter_map(|(part, amount)| Some((part.to_owned(), amount?.0)))
     }
 
-    /// These limits.
-    pub(crate) fn set(&self) -> BudgetChange {
-        BudgetChange::Set(self.parts().collect())
-    }
-
     /// The amounts to raise limits by.
     ///
     /// # Errors
     /// `Usage` for `none`.
     pub(crate) fn amounts(&self) -> Result<BTreeMap<String, u64>, Failure> {
-        let amount = |(part, by): (String, Option<u64>)| match by {
-            Some(by) => Ok((part, by)),
-            None => {
-                let message = format!("{part}: expected a number to raise by, found `none`");
-                Err(Failure::Usage(message))
-            }
-        };
-        self.parts().map(amount).collect()
+        amounts(self.parts())
     }
 }
 

@@ -130,8 +130,9 @@ pub(crate) fn inspect_words(
         "questions" => questions(&parsed(place.iter().chain(options))?, environment, out),
         "budget" => {
             let args: BudgetViewArgs = parsed(place.iter().chain(options))?;
-            budget(&args, args.run.as_deref(), environment, out)
+            budget(&args, args.run.name(), environment, out)
         }
+        "export" => export::export(&arguments(dir, options)?, environment, out),
         "verify" => verify::verify_in(&arguments(dir, options)?, environment, out),
         "blobs" => blobs::blobs_in(&arguments(dir, options)?, environment, out),
         _ => inspect(&arguments(dir, words)?, environment, out),

@@ -38,6 +38,7 @@ use crate::output::{
 };
 
 use super::inspect::health::overtaken::beside_prune;
+use super::inspect::ledger_at::AtArg;
 use super::store::source::environment_for;
 
 use collect::collect;
@@ -66,9 +67,8 @@ pub(crate) struct ReportArgs {
     /// Write the page to this file, which must not exist
     #[arg(long, value_name = "FILE", required = true)]
     html: PathBuf,
-    /// Show the run after this record
-    #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
-    at: Option<u64>,
+    #[command(flatten)]
+    at: AtArg,
     #[command(flatten)]
     json: AsJson,
 }
@@ -128,7 +128,7 @@ pub(crate) struct PageOf<'a> {
 
 impl<'a> PageOf<'a> {
     fn file(args: &'a ReportArgs) -> Self {
-        Self { run: args.run.name(), at: args.at, known: 0, audience: Audience::File }
+        Self { run: args.run.name(), at: args.at.at, known: 0, audience: Audience::File }
     }
 }
 

@@ -1,30 +1,35 @@
 //! `ledger budget`: the limits and the spending of a run, and the spending over time.
 
-use clap::Args;
+use clap::{Arg, Args};
 
 use plan_ledger_views::{Budget, MilestoneLine, budget_charts, runs_out_of_budget};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
-use crate::options::LedgerArgs;
+use crate::options::{LedgerArgs, RunOption, without_environment};
 use crate::output::{Code, Failure};
 
 use super::view::report_rollback;
 
 /// The budget that is shown: of a run, or of the ledger.
 #[derive(Debug, Args)]
+#[command(mut_arg("run", of_budget))]
 pub(crate) struct BudgetViewArgs {
     #[command(flatten)]
     pub(crate) ledger: LedgerArgs,
-    /// The run's name, as an option; `LEDGER_RUN` is not used here, since a budget may be the ledger's
-    #[arg(long, value_name = "RUN")]
-    pub(crate) run: Option<String>,
+    #[command(flatten)]
+    pub(crate) run: RunOption,
     /// Show the remainder of each limited part of a run's budget over time
     #[arg(long)]
     chart: bool,
     #[command(flatten)]
     at: AtArg,
+}
+
+fn of_budget(run: Arg) -> Arg {
+    let help = "The run's name, as an option; `LEDGER_RUN` is not used here, since a budget may be the ledger's";
+    without_environment(run).help(help)
 }
 
 /// Shows the budget of the named run and of the ledger, or that of the ledger alone.

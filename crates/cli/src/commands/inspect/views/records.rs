@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Arg, Args};
 
 use plan_ledger::internals::ledger::{LedgerTime, RUN_STREAMS};
 use plan_ledger::log::{LogItem, LoggedRecord, RecordStatus};
@@ -21,6 +21,7 @@ use crate::commands::inspect::output::Output;
 use crate::commands::inspect::record_filter::{
     Filter, ScanControl, kind, known_runs, subject, time,
 };
+use crate::options::{RunOption, without_environment};
 use crate::output::{Code, Failure};
 use crate::protocol::opening;
 
@@ -174,7 +175,7 @@ Times are in UTC (2026-11-21T03:38:36Z), or how long ago (90m, 2d).";
 
 /// The records of the log, one line each, and damage in its place
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_arg("run", of_records))]
 pub(crate) struct RecordsArgs {
     /// The first record
     #[arg(long, value_name = "SEQ", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
@@ -191,9 +192,8 @@ pub(crate) struct RecordsArgs {
     /// Only records of this kind, by name or number (#3); may be given again
     #[arg(long, value_name = "KIND", value_parser = kind)]
     kind: Vec<u16>,
-    /// Only records of this run, by name or number (#3)
-    #[arg(long, value_name = "RUN")]
-    run: Option<String>,
+    #[command(flatten)]
+    run: RunOption,
     /// Only records of this step, by id or number (#37), of --run or else of the default run
     #[arg(long, value_name = "STEP")]
     step: Option<String>,
@@ -208,10 +208,14 @@ pub(crate) struct RecordsArgs {
     pub(crate) follow: bool,
 }
 
+fn of_records(run: Arg) -> Arg {
+    without_environment(run).help("Only records of this run, by name or number (#3)")
+}
+
 impl RecordsArgs {
     /// Whether an index, or a bound, says that only few records are read. Steps have their names in the state.
     pub(crate) fn reads_few_records(&self) -> bool {
-        let is_by_index = !self.reverse && (self.run.is_some() || self.kind.len() == 1);
+        let is_by_index = !self.reverse && (self.run.name().is_some() || self.kind.len() == 1);
         let is_bounded = self.from > 1 || self.to.is_some() || self.limit.is_some();
         self.step.is_none() && (is_by_index || is_bounded)
     }
@@ -234,7 +238,7 @@ impl RecordsArgs {
         now: Timestamp,
     ) -> Result<Filter, Failure> {
         let (since, until) = (time(self.since.as_ref(), now)?, time(self.until.as_ref(), now)?);
-        let (run, step) = subject(view, (self.run.as_deref(), self.step.as_deref()), health)?;
+        let (run, step) = subject(view, (self.run.name(), self.step.as_deref()), health)?;
         Ok(Filter {
             from: self.from,
             to: self.to.unwrap_or(u64::MAX),

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the views are values of `plan_ledger_views`; this module reads what they need, and prints them.
 
-use clap::{Args, ValueEnum};
+use clap::{Arg, Args, ValueEnum};
 
 use plan_ledger::internals::ledger::{LedgerTime, PartialTrace};
 use plan_ledger::{RunId, State, Timestamp};
@@ -16,7 +16,7 @@ use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
 #[cfg(feature = "store")]
 use crate::commands::store::store_health;
-use crate::options::{AsJson, LedgerFolder};
+use crate::options::{AsJson, LedgerFolder, RunOption};
 use crate::output::render::Paint;
 use crate::output::{Code, Failure, print_error, print_message, time_of_day};
 use crate::protocol::{RolledBackLine, error_line_of_view};
@@ -50,16 +50,15 @@ Examples:
   ledger status --run my-plan --json";
 
 #[derive(Debug, Args)]
-#[command(after_help = STATUS_EXAMPLES)]
+#[command(after_help = STATUS_EXAMPLES, mut_arg("run", of_open_runs))]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     pub(crate) folder: LedgerFolder,
     /// The audience; `user` also ticks what is done [default: user, without the ticks]
     #[arg(long, value_name = "VIEW")]
     view: Option<View>,
-    /// The run, by name or number (#3); without one: all open runs, or the newest
-    #[arg(long, value_name = "RUN", env = "LEDGER_RUN", hide_env_values = true)]
-    run: Option<String>,
+    #[command(flatten)]
+    run: RunOption,
     #[command(flatten)]
     pub(crate) json: AsJson,
     /// Also show the events since then: a time of day, a date and time, or how long ago (8h)
@@ -70,6 +69,10 @@ pub(crate) struct StatusArgs {
     /// Print it again after every new record, until no run is open
     #[arg(long, conflicts_with = "at")]
     pub(crate) watch: bool,
+}
+
+fn of_open_runs(run: Arg) -> Arg {
+    run.help("The run, by name or number (#3); without one: all open runs, or the newest")
 }
 
 impl StatusArgs {
@@ -89,7 +92,7 @@ pub(crate) fn status(
     if args.at.at.is_none() {
         report_store(context, out)?;
     }
-    if let Some(name) = &args.run {
+    if let Some(name) = args.run.name() {
         let (mut ledger, id) = LedgerAt::of_run(context, args.at, Some(name))?;
         ledger.announce_problems(out)?;
         report_clocks(&ledger);
