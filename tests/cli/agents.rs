@@ -318,18 +318,25 @@ fn step_that_an_agent_adds_waits_for_a_person() {
             let run = state.runs.values().next().unwrap();
             (run.active, run.versions.len())
         };
-        as_agent(&place, marks, "plan add two --command make").says(&["waiting for review"]);
+        as_agent(&place, marks, "plan add --step {\"id\":\"two\",\"command\":\"make\"}")
+            .says(&["waiting for review"]);
         assert_eq!(versions(), (1, 2));
         let serving = place.serve();
-        as_agent(&place, marks, "plan add three --command make").says(&["waiting for review"]);
+        as_agent(&place, marks, "plan add --step {\"id\":\"three\",\"command\":\"make\"}")
+            .says(&["waiting for review"]);
         serving.dismiss();
         assert_eq!(versions(), (1, 3));
         place.ledger("questions").code(0).says(&["two.command: make", "three.command: make"]);
         place.ledger("plan approve plan").code(0);
         assert_eq!(versions(), (3, 3));
-        place.ledger("plan add four --command make").code(0).says(&["active"]);
+        place
+            .ledger("plan add --step {\"id\":\"four\",\"command\":\"make\"}")
+            .code(0)
+            .says(&["active"]);
         place.ledger(&format!("setup {host} --agents-decide")).code(0);
-        as_agent(&place, marks, "plan add five --command make").code(0).says(&["active"]);
+        as_agent(&place, marks, "plan add --step {\"id\":\"five\",\"command\":\"make\"}")
+            .code(0)
+            .says(&["active"]);
         assert_eq!(versions(), (5, 5));
     }
 }

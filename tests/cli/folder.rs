@@ -53,7 +53,9 @@ fn folder_is_optional() {
     }
     place.ledger("inspect ./.ledger step plan a").code(0);
     // An existing file is never overwritten.
-    for line in ["export -o plan.yaml", "inspect export --to plan.yaml", "archive --to plan.yaml"] {
+    for line in
+        ["export -o plan.yaml", "export --format otlp -o plan.yaml", "archive --to plan.yaml"]
+    {
         place.ledger(line).code(2).complains(&["plan.yaml already exists"]);
     }
 }

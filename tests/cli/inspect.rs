@@ -187,6 +187,7 @@ pub(crate) fn look_live(dir: &Path, args: &[&str]) -> Look {
         Some((&"status", options)) => ("status", options),
         Some((&"questions", options)) => ("questions", options),
         Some((&"budget", options)) => ("budget", options),
+        Some((&"export", options)) => ("export", options),
         _ => ("inspect", args),
     };
     command.args([word, "--ledger"]).arg(dir).args(args).env_remove("NO_COLOR");

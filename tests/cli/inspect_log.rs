@@ -295,8 +295,8 @@ fn the_same_by_either_name() {
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
     for (one, two) in [
-        (&["export", dir][..], &["inspect", dir, "export"][..]),
-        (&["export", dir], &["inspect", dir, "export", "--format", "jsonl"]),
+        (&["export", dir][..], &["export", "--ledger", dir][..]),
+        (&["export", dir], &["export", dir, "--format", "jsonl"]),
     ] {
         assert_eq!(run(one), run(two), "{one:?}");
     }
@@ -343,7 +343,7 @@ fn a_ledger_as_a_database() {
     let place = small();
     let file = place.dir.with_file_name("out.sqlite");
     let path = file.to_str().unwrap();
-    let export = &["export", "--format", "sqlite", "--to", path];
+    let export = &["export", "--format", "sqlite", "-o", path];
     assert_eq!(look(&place.dir, export).code, 0);
     let again = look(&place.dir, export);
     assert!(again.code == 2 && again.err.contains("already exists"), "{}", again.err);
@@ -374,11 +374,11 @@ fn a_ledger_as_a_database() {
     let costs = "SELECT CAST(count(*) AS TEXT) FROM receipts JOIN attempts USING (token)";
     assert_eq!(ask(costs), ["5"]);
     let refused = look(&place.dir, &["export", "--format", "sqlite"]);
-    assert!(refused.code == 2 && refused.err.contains("--to FILE"), "{}", refused.err);
+    assert!(refused.code == 2 && refused.err.contains("-o FILE"), "{}", refused.err);
     let (offset, _) = frame_of(&place.dir, 5);
     change(&segments(&place.dir)[0], |bytes| bytes[offset + 60] ^= 1);
     let damaged = place.dir.with_file_name("damaged.sqlite");
-    let export = &["export", "--format", "sqlite", "--to", damaged.to_str().unwrap()];
+    let export = &["export", "--format", "sqlite", "-o", damaged.to_str().unwrap()];
     assert_eq!(look(&place.dir, export).code, 4);
     let database = rusqlite::Connection::open(&damaged).unwrap();
     let ask = |query: &str| -> String { database.query_row(query, [], |row| row.get(0)).unwrap() };
@@ -414,8 +414,7 @@ fn spans_of_a_ledger_have_stable_identifiers() {
 fn an_export_is_whole_or_not_there() {
     let place = small();
     let nowhere = place.dir.with_file_name("no folder").join("out.json");
-    let failed =
-        look(&place.dir, &["export", "--format", "otlp", "--to", nowhere.to_str().unwrap()]);
+    let failed = look(&place.dir, &["export", "--format", "otlp", "-o", nowhere.to_str().unwrap()]);
     assert_eq!(failed.code, 7, "{}", failed.err);
     assert!(!nowhere.exists());
     let (offset, _) = frame_of(&place.dir, 5);

@@ -26,7 +26,6 @@ pub(crate) fn commands(run: &str) -> Vec<Vec<String>> {
         "plan RUN --diff 1 1",
         "queue RUN",
         "variables RUN",
-        "barriers RUN",
         "budget RUN",
         "budget RUN --chart",
         "questions RUN --decided",
@@ -57,7 +56,7 @@ pub(crate) fn commands(run: &str) -> Vec<Vec<String>> {
 }
 
 /// Those that answer whatever is damaged.
-const TOLERANT: usize = 23;
+const TOLERANT: usize = 22;
 
 fn refs(words: &[String]) -> Vec<&str> {
     words.iter().map(String::as_str).collect()
@@ -147,8 +146,8 @@ fn people_are_told_what_they_came_for() {
     tell(&["queue"]).has("no step can be dispatched");
     tell(&["variables"]).has("binary    1        yes      #1 flaky  2027-01-15T08:");
     tell(&["variables", "--history", "binary"]).has("#1 flaky  \"a.out \\u001b]0;x\\u0007\"");
-    tell(&["barriers"])
-        .has("gate: closed, 1 of 2 needed arrived (3 members)")
+    tell(&["runs", "small"])
+        .has("barrier gate: closed, 1 of 2 needed arrived (3 members)")
         .has("missing  #2 slow  reported")
         .has("missing  #3 mail  outcome_unknown");
     tell(&["budget", "small"]).has("attempts  6      -         -          no limit");
@@ -182,7 +181,6 @@ fn wrong_questions_are_answered_with_what_there_is() {
         "plan",
         "queue",
         "variables",
-        "barriers",
         "budget",
         "questions",
         "cost",

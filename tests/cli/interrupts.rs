@@ -176,9 +176,8 @@ fn interrupted_export_leaves_no_file() {
     let place = place(100);
     for words in [
         &["export", ".ledger", "-o", "out"][..],
-        &["inspect", ".ledger", "export", "--to", "out"],
-        &["inspect", ".ledger", "export", "--format", "otlp", "--to", "out"],
-        &["inspect", ".ledger", "export", "--format", "sqlite", "--to", "out"],
+        &["export", ".ledger", "--format", "otlp", "-o", "out"],
+        &["export", ".ledger", "--format", "sqlite", "-o", "out"],
     ] {
         let has_part = |id: u32| heeds_ctrl_c(id) && !parts(&place, ".part").is_empty();
         let ended = interrupted(&place, words, has_part).code(3);

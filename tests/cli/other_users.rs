@@ -325,11 +325,10 @@ fn files_of_a_ledger_are_private() {
     work.extend(below(&place.path(".ledger")));
     work.extend([place.path(".ledger"), place.path(".ledger/log")]);
     assert!(work.iter().any(|path| path.starts_with(place.path(".ledger/snap"))));
-    let exports: [(&str, &[&str]); 6] = [
+    let exports: [(&str, &[&str]); 5] = [
         ("x.jsonl", &["export", ".ledger", "-o"]),
-        ("a.sqlite", &["inspect", ".ledger", "export", "--format", "sqlite", "--to"]),
-        ("a.otlp", &["inspect", ".ledger", "export", "--format", "otlp", "--to"]),
-        ("a.jsonl", &["inspect", ".ledger", "export", "--to"]),
+        ("a.sqlite", &["export", ".ledger", "--format", "sqlite", "-o"]),
+        ("a.otlp", &["export", ".ledger", "--format", "otlp", "-o"]),
         ("a.html", &["report", "--html"]),
         ("a.key", &["root", "--new-key", "example.org/night", "--key"]),
     ];

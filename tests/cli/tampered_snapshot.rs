@@ -57,7 +57,7 @@ const COMMANDS: &[&str] = &[
     "inspect .ledger queue",
     "inspect .ledger queue plan",
     "inspect .ledger variables plan",
-    "inspect .ledger barriers plan",
+    "inspect .ledger runs plan",
     "questions plan --decided",
     "inspect .ledger cost plan",
     "inspect .ledger cost",

@@ -16,7 +16,7 @@ steps:
 
 /// The trace and the span of each attempt in the export, by the name of the step and the attempt.
 fn exported(place: &Place) -> BTreeMap<String, String> {
-    let text = place.ledger("inspect .ledger export --format otlp").code(0).out;
+    let text = place.ledger("export .ledger --format otlp").code(0).out;
     let export: Value = serde_json::from_str(&text).unwrap();
     let spans = export["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
     let number = |span: &Value, key: &str| {

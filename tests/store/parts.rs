@@ -247,7 +247,11 @@ fn views_of_few_records_are_the_same_with_a_cache() {
         "export",
     ];
     let shown = |line: &str, ledger: &str| {
-        let (code, out, err) = place.run(&format!("inspect {ledger} {line}"));
+        let command = match line.strip_prefix("export") {
+            Some(options) => format!("export {ledger}{options}"),
+            None => format!("inspect {ledger} {line}"),
+        };
+        let (code, out, err) = place.run(&command);
         assert_eq!(code, 0, "{line}: {err}");
         out.replace(ledger, "LEDGER")
     };

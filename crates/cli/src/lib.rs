@@ -344,7 +344,12 @@ fn is_host(word: &std::ffi::OsStr) -> bool {
 pub fn inspect(arguments: &[&str], environment: &Environment, out: &mut dyn Write) -> (u8, String) {
     let (dir, words) = arguments.split_first().unwrap_or((&"", &[]));
     let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
-    match commands::inspect::inspect_words(dir, &words, environment, out) {
+    let shown = match words.split_first() {
+        Some((word, options)) if word == "export" => commands::inspect::arguments(dir, options)
+            .and_then(|args| commands::export::export(&args, environment, out)),
+        _ => commands::inspect::inspect_words(dir, &words, environment, out),
+    };
+    match shown {
         Ok(code) => (code.number(), String::new()),
         Err(failure) => (failure.code().number(), failure.to_string()),
     }

@@ -195,7 +195,7 @@ fn plan_versions() {
         "plan withdraw versions --ledger waiting --by ana --reason 'it works'",
         "plan withdraw versions --ledger waiting --by ana --json",
         "plan withdraw versions --ledger waiting",
-        "plan add lint --goal 'run it' --after ready --command 'make lint' --run attention --ledger waiting",
+        "plan add lint --goal 'run it' --after ready --run attention --ledger waiting",
         "plan add --step '{\"id\": \"more\", \"after\": [\"lint\"]}' --run attention --ledger waiting --json",
         "plan add lint --run attention --ledger waiting",
         "plan add --step '{\"id\":' --run attention --ledger waiting",

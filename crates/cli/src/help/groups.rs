@@ -15,9 +15,9 @@ pub(crate) struct CommandGroup {
 
 const VIEWS: [(&str, &[&str]); 5] = [
     ("Runs", &["runs", "progress", "timeline", "graph", "metrics"]),
-    ("Steps and plans", &["step", "why", "plan", "queue", "barriers"]),
+    ("Steps and plans", &["step", "why", "plan", "queue"]),
     ("Values and money", &["variables", "cost"]),
-    ("Points in time", &["diff", "export"]),
+    ("Points in time", &["diff"]),
     ("The log", &["records", "record", "segments", "head", "snapshots", "explain"]),
 ];
 

@@ -36,9 +36,11 @@ const MEANT: &[(&[&str], &str)] = &[
 /// The old spellings of commands, and the new ones. Version 0.1.0 ends them.
 const REPLACED: &[(&str, &str)] = &[
     ("inspect approvals", "ledger questions --decided"),
+    ("inspect barriers", "ledger inspect runs RUN"),
     ("inspect at", "ledger inspect runs --at SEQ"),
     ("inspect budget", "ledger budget RUN"),
     ("inspect blobs", "ledger blobs DIR"),
+    ("inspect export", "ledger export --format FORMAT -o FILE"),
     ("inspect history", "ledger inspect step"),
     ("inspect map", "ledger inspect explain"),
     ("inspect summary", "ledger inspect DIR"),

@@ -88,8 +88,10 @@ impl<'a> BarrierLine<'a> {
         }
     }
 
-    fn describe(&self, now: Timestamp, document: &mut Document) {
-        let text = Text::painted(Paint::Heading, self.barrier).plain(": ");
+    /// Its status, its deadline and the members that are missing, at that time.
+    pub(super) fn describe(&self, now: Timestamp, document: &mut Document) {
+        let name = format!("barrier {}", self.barrier);
+        let text = Text::painted(Paint::Heading, name).plain(": ");
         document.indented(2, text.and(barrier_paint(self.status), barrier_text(self.state)));
         if self.status == BarrierStatus::Closed {
             let on_break = variant_words(&self.on_break, ' ');
@@ -170,16 +172,5 @@ impl<'a> Barriers<'a> {
             ]);
         }
         table
-    }
-
-    /// Its document at that time.
-    #[must_use]
-    pub fn document(&self, now: Timestamp) -> Document {
-        let mut document = Document::default();
-        if self.lines.is_empty() {
-            document.line("the active version has none");
-        }
-        self.lines.iter().for_each(|line| line.describe(now, &mut document));
-        document
     }
 }

@@ -102,19 +102,15 @@ impl<'a> Costs<'a> {
 
     /// Its document, with at most this many steps.
     #[must_use]
-    pub fn document(&self, steps_max: usize) -> Document {
+    pub fn document(&self) -> Document {
         let mut document = Document::default();
         let mut table = Table::with_headings(&["step", "attempts", "cost", "estimated", "title"]);
-        for line in self.steps.iter().take(steps_max) {
+        for line in &self.steps {
             table.row(cells(&line.name, &line.cost(), &line.title));
         }
         let RunCostLine { attempts, spent, estimated, .. } = self.whole;
         table.row(cells("all", &StepCost { attempts, spent, estimated }, ""));
         document.table(2, table);
-        let rest = self.steps.len().saturating_sub(steps_max);
-        if rest > 0 {
-            document.indented(2, format!("and {rest} more; --all shows them"));
-        }
         let owners = self.owners();
         if owners.len() > 1 {
             document.gap();

@@ -211,9 +211,7 @@ impl<'a> RunState<'a> {
             }
             document.table(2, table);
         }
-        if run.named_barriers().len() > 0 {
-            document.table(2, Barriers::of(run).table());
-        }
+        self.barriers.iter().for_each(|line| line.describe(self.now, document));
         for (id, question) in run.asked_questions() {
             let due = question.asked.deadline.map(|at| format!(", until {}", moment(at, self.now)));
             let (text, due) = (&question.asked.text, due.unwrap_or_default());

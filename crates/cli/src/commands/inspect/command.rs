@@ -132,7 +132,6 @@ pub(crate) fn inspect_words(
             let args: BudgetViewArgs = parsed(place.iter().chain(options))?;
             budget(&args, args.run.name(), environment, out)
         }
-        "export" => export::export(&arguments(dir, options)?, environment, out),
         "verify" => verify::verify_in(&arguments(dir, options)?, environment, out),
         "blobs" => blobs::blobs_in(&arguments(dir, options)?, environment, out),
         _ => inspect(&arguments(dir, words)?, environment, out),
@@ -140,7 +139,7 @@ pub(crate) fn inspect_words(
 }
 
 /// The arguments of a command about a ledger.
-fn arguments<A: Args>(dir: &str, words: &[String]) -> Result<A, Failure> {
+pub(crate) fn arguments<A: Args>(dir: &str, words: &[String]) -> Result<A, Failure> {
     parsed(std::iter::once(&dir.to_owned()).chain(words))
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Each subcommand is a view in `views`. Views of the log read its files directly. Views of runs
 //! start from a [`ledger_at::LedgerAt`]: the state after one record, the newest by default. The views
-//! themselves are values of `plan_ledger_views`. `export` writes tables and traces.
+//! themselves are values of `plan_ledger_views`.
 //!
 //! Invariants:
 //! - Inspecting takes no lock and writes nothing. It works on a ledger that another process has
@@ -18,19 +18,17 @@ mod command;
 mod context;
 #[cfg(test)]
 mod event_tests;
-mod export;
 pub(crate) mod health;
 pub(crate) mod ledger_at;
 pub(crate) mod lookup;
-mod output;
+pub(crate) mod output;
 mod record_filter;
 pub(crate) mod views;
 
-pub(crate) use command::inspect_words;
 pub(crate) use command::{InspectArgs, budget, inspect, logs, next, questions, status};
+pub(crate) use command::{arguments, inspect_words};
 pub(super) use health::newest_state;
 pub(super) use health::read_state::read_state;
-pub(super) use plan_ledger_views::meaning;
 pub(crate) use views::budget::BudgetViewArgs;
 pub(crate) use views::logs::LogsArgs;
 pub(crate) use views::next::{NextArgs, QuestionsArgs};

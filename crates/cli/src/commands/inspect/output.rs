@@ -53,11 +53,6 @@ impl<'a> Output<'a> {
         write_tagged(self.out, word, &members).map_err(Failure::Output)
     }
 
-    /// The underlying writer, for output in another form.
-    pub(crate) fn writer(&mut self) -> &mut dyn Write {
-        self.out
-    }
-
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         self.out.flush().map_err(Failure::Output)
     }

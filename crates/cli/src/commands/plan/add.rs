@@ -15,8 +15,8 @@ use super::planned_files::execute_and_note;
 
 const EXAMPLES: &str = "\
 Examples:
-  ledger plan add lint --goal 'run the linter' --after build --command 'make lint'
-  ledger plan add --step '{\"id\": \"lint\", \"after\": [\"build\"]}' --reason 'found on the way'
+  ledger plan add lint --goal 'run the linter' --after build
+  ledger plan add --step '{\"id\": \"lint\", \"command\": \"make lint\"}' --reason 'found on the way'
 
 It proposes a version of the plan with one more step; the run's policy decides whether the version
 waits for approval. A version that an agent adds waits for a person. Finished steps stay finished.";
@@ -30,7 +30,7 @@ pub(super) struct PlanAddArgs {
     #[arg(value_name = "ID", required_unless_present = "step")]
     id: Option<String>,
     /// The whole step as JSON (format/plan.md); @FILE for a file, - for standard input
-    #[arg(long, value_name = "JSON", conflicts_with_all = ["id", "goal", "after", "command"])]
+    #[arg(long, value_name = "JSON", conflicts_with_all = ["id", "goal", "after"])]
     step: Option<String>,
     /// The step's goal
     #[arg(long, value_name = "TEXT", default_value = "")]
@@ -38,9 +38,6 @@ pub(super) struct PlanAddArgs {
     /// A step that it depends on
     #[arg(long, value_name = "ID")]
     after: Vec<String>,
-    /// The shell command of the step
-    #[arg(long, value_name = "CMD")]
-    command: Option<String>,
     #[command(flatten)]
     run: RunOption,
     /// The reason
@@ -85,7 +82,6 @@ pub(super) fn add(args: &PlanAddArgs) -> Result<Code, Failure> {
             id: args.id.clone().unwrap_or_default(),
             goal: args.goal.clone(),
             after: args.after.clone(),
-            command: args.command.clone(),
             ..Step::default()
         }
     };

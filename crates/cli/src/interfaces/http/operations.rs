@@ -195,7 +195,7 @@ pub(super) const READS: &[Read] = &[
     Read {
         id: "getCost",
         path: "/v1/runs/{run}/cost",
-        words: &["cost", "--run={run}", "--all"],
+        words: &["cost", "--run={run}"],
         query: &[],
         at: AtRecord::Option,
         summary: "The cost of each step and owner",
@@ -209,15 +209,6 @@ pub(super) const READS: &[Read] = &[
         at: AtRecord::Option,
         summary: "Spent, reserved, left",
         lines: &["budget.budget_part", "budget.milestone"],
-    },
-    Read {
-        id: "listBarriers",
-        path: "/v1/runs/{run}/barriers",
-        words: &["barriers", "--run={run}"],
-        query: &[],
-        at: AtRecord::Option,
-        summary: "Arrived and missing members",
-        lines: &["inspect.barrier"],
     },
     Read {
         id: "listVariables",

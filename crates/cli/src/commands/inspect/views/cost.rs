@@ -12,8 +12,8 @@ use crate::output::{Code, Failure};
 
 const EXAMPLES: &str = "\
 Examples:
-  ledger inspect .ledger cost                      the most expensive steps, and the cost of owners
-  ledger inspect .ledger cost my-plan --all
+  ledger inspect .ledger cost                      the steps, most expensive first, and the cost of owners
+  ledger inspect .ledger cost my-plan --at 900
   ledger inspect .ledger cost --json | jq 'select(.type == \"step_cost\") | .spent.tokens'";
 
 /// The cost of each step and each owner of a run, most expensive first
@@ -22,15 +22,9 @@ Examples:
 pub(crate) struct CostArgs {
     #[command(flatten)]
     run: RunArg,
-    /// List every step, including cheap ones
-    #[arg(long)]
-    all: bool,
     #[command(flatten)]
     at: AtArg,
 }
-
-/// Number of steps listed in text without `--all`.
-const SHOWN: usize = 20;
 
 pub(crate) fn cost(
     args: &CostArgs,
@@ -49,7 +43,7 @@ pub(crate) fn cost(
         Form::Text => {
             ledger.heading("cost", run, out)?;
             ledger.print_first_record(out)?;
-            out.document(&view.document(if args.all { usize::MAX } else { SHOWN }))?;
+            out.document(&view.document())?;
         }
     }
     ledger.finish(out)

@@ -5,7 +5,6 @@
 //! They read a snapshot, the links between a step's records and the postings of a run, never the
 //! whole log, so they do not prove that every byte is intact; `ledger verify` does.
 
-pub(crate) mod barriers;
 pub(crate) mod budget;
 pub(crate) mod compare;
 pub(crate) mod cost;
@@ -39,7 +38,6 @@ use clap::Subcommand;
 use plan_ledger_views as shown;
 
 use super::context::InspectContext;
-use super::export;
 use super::output::Output;
 use crate::json::JsonLine;
 #[cfg(test)]
@@ -113,7 +111,6 @@ inspect_views! {
         "snapshot_file" => shown::SnapshotFileLine<'_>,
         "snapshots" => shown::SnapshotsLine<'_>
     }
-    Log Export(export::ExportArgs) by export::export {}
     Log Explain(explain::ExplainArgs) by explain::explain {
         "explanation" => shown::ExplanationLine<'_>,
         "region" => shown::RegionLine<'_>
@@ -124,7 +121,8 @@ inspect_views! {
         "run_state" => shown::RunStateLine<'_>,
         "state" => shown::StateLine<'_>,
         "step_state" => shown::StepStateLine<'_>,
-        "question" => shown::QuestionLine
+        "question" => shown::QuestionLine,
+        "barrier" => shown::BarrierLine<'_>
     }
     Runs Plan(plan::PlanArgs) by plan::plan {
         "plan" => shown::PlanLine<'_>,
@@ -139,9 +137,6 @@ inspect_views! {
     Runs Variables(variables::VariablesArgs) by variables::variables {
         "variable" => shown::VariableStateLine<'_>,
         "variable_value" => shown::VariableValueLine<'_>
-    }
-    Runs Barriers(barriers::BarriersArgs) by barriers::barriers {
-        "barrier" => shown::BarrierLine<'_>
     }
     Runs Cost(cost::CostArgs) by cost::cost {}
     Runs Metrics(metrics::MetricsArgs) by metrics::metrics { "metrics" => shown::MetricsLine<'_> }

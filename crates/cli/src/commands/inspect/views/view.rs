@@ -251,7 +251,7 @@ fn debug(ledger: &mut LedgerAt<'_>, id: RunId, out: &mut Output<'_>) -> Result<(
     ledger.print_first_record(out)?;
     let mut document = trace.document();
     document.painted(Paint::Heading, "cost of each step");
-    document.append(costs.document(usize::MAX));
+    document.append(costs.document());
     out.document(&document)
 }
 

@@ -1,5 +1,5 @@
 //! A ledger as traces of OpenTelemetry (OTLP as JSON): a trace for each run, a span for each attempt.
-//! `format/inspect-export.md` describes it.
+//! `format/export-forms.md` describes it.
 //!
 //! Invariant: the identifiers depend on the ledger and the record alone, so that every export
 //! names the same spans.

@@ -1,4 +1,4 @@
-//! `ledger inspect DIR export`: exports a ledger as JSON Lines, tables or traces.
+//! `ledger export`: a ledger as JSON Lines, tables or traces.
 //!
 //! Invariants:
 //! - The file is written under a temporary name and renamed when it is complete. If the export
@@ -23,11 +23,12 @@ use crate::output::{AtomicFile, ExportRange, LongTask, ProgressUnit, print_messa
 use crate::output::{Code, Failure, output_file};
 use plan_ledger::internals::ledger::Fold;
 use plan_ledger::log::RecordStatus;
-use plan_ledger::{Error, LedgerView};
+use plan_ledger::{Environment, Error, LedgerView};
 
-use crate::commands::inspect::context::InspectContext;
 use crate::commands::inspect::health::Health;
-use crate::commands::inspect::output::Output;
+use crate::commands::inspect::health::overtaken::print_beside_prune;
+use crate::commands::store::source::environment_for;
+use crate::options::LedgerFolder;
 use otlp::OtlpExporter;
 use plan_ledger_views::meaning;
 use rows::TableExporter;
@@ -35,24 +36,36 @@ use table::TableWriter;
 
 const EXAMPLES: &str = "\
 Examples:
-  ledger inspect .ledger export --format sqlite --to run.sqlite
+  ledger export .ledger -o backup.jsonl            all of it, blobs included
+  ledger export .ledger | jq -c 'select(.type == \"record\") | .event'
+  ledger export .ledger --from 100 --to 200        a part, which cannot be imported
+  ledger export --format sqlite -o run.sqlite      a file for SQLite:
   sqlite3 run.sqlite 'select id, status, attempts from steps where attempts > 1'
-  ledger inspect .ledger export --format otlp --to spans.json    send it to a collector
-  ledger inspect .ledger export --to backup.jsonl                as `ledger export DIR`
+  ledger export --format otlp -o spans.json        traces: send them to a collector
 
-The tables and the spans are described in format/inspect-export.md. Ctrl-C leaves no file
-(exit code 3).";
+It takes no lock, writes nothing to the ledger, and may be used while a run is active. JSON Lines are
+described in format/export.md; `ledger import` creates a ledger from them. This is how to back up a
+ledger that is in use: a copy of its files may be rejected for writing. Tables and traces are described in
+format/export-forms.md. With -o, the file appears under its name only when it is complete; Ctrl-C leaves nothing
+behind (exit code 3).";
 
-/// A ledger for other programs: JSON Lines, a SQLite file, traces
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct ExportArgs {
-    /// The output format
+pub(crate) struct ExportArgs {
+    #[command(flatten)]
+    folder: LedgerFolder,
+    /// The form of the export
     #[arg(long, value_name = "FORMAT", default_value = "jsonl")]
     format: Format,
+    /// The first record of JSON Lines [default: the first one in the ledger]
+    #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
+    from: Option<u64>,
+    /// The last record of JSON Lines [default: the last durable one]
+    #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
+    to: Option<u64>,
     /// Write to this file, which must not exist, instead of standard output
-    #[arg(long, value_name = "FILE")]
-    to: Option<PathBuf>,
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
 }
 
 /// The forms of an export.
@@ -72,25 +85,45 @@ enum Exporter<'a> {
     Otlp(Box<OtlpExporter>, &'a mut dyn Write),
 }
 
-pub(super) fn export(
+/// Exports a ledger.
+///
+/// # Errors
+/// `Usage` for options that exclude each other, and the errors of opening and reading the ledger. Damage is not an error:
+/// it has an exit code.
+pub(crate) fn export(
     args: &ExportArgs,
-    context: InspectContext<'_>,
-    out: &mut Output<'_>,
+    environment: &Environment,
+    out: &mut dyn Write,
 ) -> Result<Code, Failure> {
-    let InspectContext { dir, environment, .. } = context;
-    let out = out.writer();
-    let to = output_file(args.to.as_ref());
+    let dir = args.folder.dir()?;
+    let environment = environment_for(&dir, environment)?;
+    let open = || LedgerView::open(&dir, &environment);
+    let (range, to) =
+        (ExportRange { from: args.from, to: args.to }, output_file(args.output.as_ref()));
     if args.format == Format::Jsonl {
-        let open = || LedgerView::open(dir, environment);
-        let range = ExportRange { from: None, to: None };
         return write_export(&open, range, to, &meaning);
     }
+    if range.from.is_some() || range.to.is_some() {
+        let message = "--from and --to select records of JSON Lines: tables and traces have all runs in full\n\
+                       hint: leave them out, or leave --format out";
+        return Err(Failure::Usage(message.to_owned()));
+    }
+    print_beside_prune(out, |out| write_form(args.format, &dir, &environment, (to, out)))
+}
+
+/// Writes tables or traces to a file, else to `out`.
+fn write_form(
+    format: Format,
+    dir: &Path,
+    environment: &Environment,
+    (to, out): (Option<&Path>, &mut dyn Write),
+) -> Result<Code, Failure> {
     let view = LedgerView::open(dir, environment)?;
     let health = Health::of(view.log(), dir, environment)?;
     let watch = LongTask::start(ProgressUnit::Records, to.unwrap_or(dir))?;
     let Some(to) = to else {
-        if args.format == Format::Sqlite {
-            let message = "a SQLite file cannot go to standard output: name it with --to FILE";
+        if format == Format::Sqlite {
+            let message = "a SQLite file cannot go to standard output: name it with -o FILE";
             return Err(Failure::Usage(message.to_owned()));
         }
         let mut out = BufWriter::new(out);
@@ -102,13 +135,13 @@ pub(super) fn export(
         };
     };
     let part = AtomicFile::beside(to, &watch)?;
-    let code = match args.format {
+    let code = match format {
         Format::Sqlite => {
             // The library that writes it would leave the file mode to the umask.
             part.create().map_err(|error| Error::io("write the export", to, error))?;
             export_to(&view, &health, Target::Database(part.temporary_path()), &watch)?
         }
-        _ => {
+        Format::Jsonl | Format::Otlp => {
             let cannot = |error| Error::io("write the export", to, error);
             let mut out = BufWriter::new(part.create().map_err(cannot)?);
             let code = export_to(&view, &health, Target::Stream(&mut out), &watch)?;

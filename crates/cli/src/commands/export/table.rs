@@ -1,6 +1,6 @@
 //! The tables of an export, and the database that gets their rows.
 //!
-//! Invariant: the tables are those of `format/inspect-export.sql`.
+//! Invariant: the tables are those of `format/export-forms.sql`.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::database::Database;
 use super::value::Value;
 
 /// The tables, as they are published.
-const TABLES: &str = include_str!("../../../../inspect-export.sql");
+const TABLES: &str = include_str!("../../../export-forms.sql");
 
 /// The destination of rows.
 pub(super) struct TableWriter(Database);

@@ -1,4 +1,4 @@
--- The tables of `ledger inspect DIR export --format sqlite`, version 1 (format/inspect-export.md).
+-- The tables of `ledger export DIR --format sqlite`, version 1 (format/export-forms.md).
 -- Times are microseconds since the Unix epoch, in UTC. inspect-json.md specifies the JSON columns.
 CREATE TABLE meta (
   name TEXT PRIMARY KEY,            -- schema, ledger, first_seq, last_seq, chain, state_seq, state_hash, complete

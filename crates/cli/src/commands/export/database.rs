@@ -10,7 +10,7 @@ mod real {
     use crate::output::Failure;
     use plan_ledger::{Error, ErrorKind};
 
-    use crate::commands::inspect::export::value::Value;
+    use crate::commands::export::value::Value;
 
     /// A database that is being written.
     #[derive(Debug)]
@@ -53,7 +53,7 @@ mod real {
 
     use crate::output::Failure;
 
-    use crate::commands::inspect::export::value::Value;
+    use crate::commands::export::value::Value;
 
     /// A program that was built without SQLite.
     #[derive(Debug)]

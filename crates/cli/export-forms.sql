@@ -1,0 +1,1 @@
+../../format/export-forms.sql

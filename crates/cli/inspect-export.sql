@@ -1,1 +1,0 @@
-../../format/inspect-export.sql
