@@ -20,7 +20,7 @@ from generated_client.models.get_state_answer import GetStateAnswer
 from generated_client.models.list_questions_answer import ListQuestionsAnswer
 from generated_client.models.next_line import NextLine
 from generated_client.models.outcome_word import OutcomeWord
-from generated_client.models.pending_json_question import PendingJsonQuestion
+from generated_client.models.waiting_item_question import WaitingItemQuestion
 from generated_client.models.problem import Problem
 from generated_client.models.propose_body import ProposeBody
 from generated_client.models.receipt_body import ReceiptBody
@@ -50,7 +50,7 @@ def main(address: str, token: str) -> None:
     questions = list_questions.sync(RUN, client=client)
     assert isinstance(questions, ListQuestionsAnswer), questions
     items = [line.item for line in questions.lines if isinstance(line, NextLine)]
-    numbers = [item.question for item in items if isinstance(item, PendingJsonQuestion)]
+    numbers = [item.question for item in items if isinstance(item, WaitingItemQuestion)]
     unknown = answer.sync(99, client=client, body=AnswerBody(answer="yes", by="ana"))
     assert isinstance(unknown, Problem) and unknown.status == 404 and unknown.hint is not None, unknown
     answered = answer.sync(numbers[0], client=client, body=AnswerBody(answer="yes", by="ana"))

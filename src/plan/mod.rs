@@ -154,7 +154,7 @@ pub use {
     value::nearest::closest_name,
     value::numbers::{find_long_number, quote_long_numbers},
     value::rare_field::StaticDefault,
-    value::time::UtcTime,
+    value::time::{UtcTime, serialize as serialize_time},
     view::execution::{ExecutionState, Remaining},
     view::trusted::TrustedCheck,
     view::versions::VersionSummary,

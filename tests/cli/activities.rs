@@ -103,7 +103,7 @@ fn one_answer(place: &Place, run: &str, servers: Option<&mut Servers>) -> Answer
     assert!(first.ends_with(&format!("): {text}")), "{first:?} is not {text:?}");
 
     let next = Value::from(lines_of(place, &["next", run, "--json"], "next"));
-    let found = answer(place, &status["activity"], &next, "why");
+    let found = answer(place, &status["activity"], &next, "text");
     assert_eq!(found, said, "next about {run}");
 
     let runs = lines_of(place, &["inspect", ".ledger", "--json"], "run");
@@ -116,7 +116,7 @@ fn one_answer(place: &Place, run: &str, servers: Option<&mut Servers>) -> Answer
         items.iter().map(|item| lasting(place, item[member].as_str().unwrap())).collect()
     };
     let needs = texts(status["needs"].as_array().unwrap(), "text");
-    assert_eq!(texts(&questions, "why"), needs, "questions of {run}");
+    assert_eq!(texts(&questions, "text"), needs, "questions of {run}");
     assert_eq!(said.activity["for_people"], needs.len(), "{said:?}");
 
     let prime = lines_of(place, &["prime", run, "--json"], "prime").remove(0);

@@ -37,13 +37,13 @@ fn plan_show_prints_text_json_and_graphs() {
         }
     }
     let dot =
-        place.ledger_with(&["plan", "show", &fixture("speckit.md"), "--format", "dot"]).code(0);
+        place.ledger_with(&["plan", "export", &fixture("speckit.md"), "--form", "dot"]).code(0);
     dot.says(&[
         "digraph \"Tasks: Alarm clock\" {",
         "  \"T001\" -> \"T002\";",
         "\"T002..T003\" -> \"T004\";",
     ]);
-    let mermaid = ["plan", "show", &fixture("openspec.md"), "--format", "mermaid"];
+    let mermaid = ["plan", "export", &fixture("openspec.md"), "--form", "mermaid"];
     place.ledger_with(&mermaid).code(0).says(&[
         "flowchart LR\n",
         "n1[\"1.1: Build the frame\"]",
@@ -139,7 +139,7 @@ fn plan_lint_reports_every_problem_with_its_line() {
     place.ledger("plan lint binary.md").code(2).complains(&["binary.md", "is not UTF-8"]);
     let lines = place.ledger("plan lint binary.md --json").code(2).lines();
     assert_eq!(lines[0]["type"], "error");
-    place.ledger("plan show own.yaml --format xml").code(2).complains(&["--format"]);
+    place.ledger("plan export own.yaml --form xml").code(2).complains(&["--form"]);
     let tag = ["plan", "lint", &fixture("own.yaml"), "--plan-tag", "x"];
     place.ledger_with(&tag).code(2).says(&["has no tags"]);
 }

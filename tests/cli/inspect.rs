@@ -281,7 +281,7 @@ fn the_summary_shows_what_is_in_flight_and_what_is_next() {
     let run = &look_live(&place.dir, &["--json"]).of_type("run")[0];
     assert_eq!(run["in_flight"][0]["id"], "flaky");
     assert_eq!(run["next"][0]["action"], "dispatch");
-    assert_eq!(run["next"][0]["step"], 3);
+    assert_eq!(run["next"][0]["number"], 3);
 }
 
 #[test]
@@ -537,7 +537,7 @@ fn a_flipped_bit_is_located_and_the_rest_is_shown() {
     assert_eq!(json.code, 4);
     let place_of = |seq: u64| json.lines().iter().position(|line| line["seq"] == seq).unwrap();
     let damage = &json.of_type("damage")[0];
-    assert_eq!((&damage["first_seq"], &damage["missing"]), (&json!(10), &json!(1)));
+    assert_eq!((&damage["first_seq"], &damage["last_seq"]), (&json!(10), &json!(10)));
     assert_eq!(place_of(11), place_of(9) + 2, "the damage stands where it is");
     assert_eq!(json.of_type("summary")[0]["health"]["status"], "damaged");
     let step = look(&place.dir, &["step", "small", "slow"]);

@@ -136,7 +136,7 @@ fn inspect_all(environment: &Environment, random: &mut Random, what: &str) -> (u
         &["records"],
         &["records", "--reverse", "--limit", "5"],
         &["records", "--run", "r", "--kind", "accepted"],
-        &["record", &seq, "--hex"],
+        &["records", &seq, "--hex"],
         &["segments"],
         &["head"],
         &["snapshots"],

@@ -80,7 +80,7 @@ fn a_record_is_shown_byte_by_byte() {
     for seq in 1..=last_seq(&place.dir) {
         let text = seq.to_string();
         let line =
-            look(&place.dir, &["record", &text, "--hex", "--json"]).of_type("record").remove(0);
+            look(&place.dir, &["records", &text, "--hex", "--json"]).of_type("record").remove(0);
         let (offset, size) = frame_of(&place.dir, seq);
         let bytes = &fs::read(&segments(&place.dir)[0]).unwrap()[offset..offset + size];
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -94,16 +94,16 @@ fn a_record_is_shown_byte_by_byte() {
         assert_eq!(of("chain")["hex"], line["chain"]);
     }
     let look_of = |args: &[&str]| look(&place.dir, args);
-    look_of(&["record", "1", "--hex"]).has("payload_length").has("50 4c 46 31").has("run_started");
-    let beyond = look_of(&["record", "9999"]);
+    look_of(&["records", "1", "--hex"]).has("payload_length").has("50 4c 46 31").has("run_started");
+    let beyond = look_of(&["records", "9999"]);
     assert!(beyond.code == 2 && beyond.err.contains("expected a record up to"), "{}", beyond.err);
-    assert_eq!(look_of(&["record", "0"]).code, 2);
+    assert_eq!(look_of(&["records", "0"]).code, 2);
     let (offset, _) = frame_of(&place.dir, 3);
     change(&segments(&place.dir)[0], |bytes| bytes[offset + 50] ^= 1);
-    let damaged = look(&place.dir, &["record", "3"]);
+    let damaged = look(&place.dir, &["records", "3"]);
     assert_eq!(damaged.code, 4);
     damaged.has("damage: ").has(&format!("bytes {offset} to"));
-    assert_eq!(look(&place.dir, &["record", "2"]).code, 0);
+    assert_eq!(look(&place.dir, &["records", "2"]).code, 0);
 }
 
 fn seqs(dir: &Path, args: &[&str]) -> Vec<u64> {
@@ -495,6 +495,6 @@ fn writer_notes_have_a_name_and_their_content() {
         .has("epoch 1: process a1a1")
         .has("before: epoch 1, process a1a1")
         .has("records 5 to 9 of that folder are not in the log");
-    look(&place.dir, &["record", &(last - 1).to_string()]).has("writer_note");
+    look(&place.dir, &["records", &(last - 1).to_string()]).has("writer_note");
     look(&place.dir, &["export"]).has("\"writer_note\":{").has("\"why\":\"rejoin\"");
 }

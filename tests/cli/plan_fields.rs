@@ -221,8 +221,7 @@ fn check_every_interface(documents: &[(String, Value)]) {
         }
         // What is printed reads back.
         let file = place.write("plan.json", document.to_string());
-        let shown =
-            place.ledger_with(&["plan", "show", "--format", "json", file.to_str().unwrap()]);
+        let shown = place.ledger_with(&["plan", "show", "--json", file.to_str().unwrap()]);
         let run = format!("{name}-json");
         let inspected = place.ledger_with(&["inspect", ".ledger", "plan", &run, "--json"]).code(0);
         let inspected: Value = serde_json::from_str(inspected.out.lines().next().unwrap()).unwrap();

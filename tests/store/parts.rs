@@ -272,7 +272,7 @@ fn views_of_few_records_are_the_same_with_a_cache() {
     for (view, expected) in views.iter().zip(&expected) {
         assert_eq!(shown(&format!("{view} {cached}"), &url), *expected, "{view}");
     }
-    let (code, ..) = place.run(&format!("inspect {url} record 150"));
+    let (code, ..) = place.run(&format!("inspect {url} records 150"));
     assert_eq!(code, 4);
     // A cache that is damaged is not believed.
     for entry in std::fs::read_dir(&cache).unwrap() {
@@ -282,6 +282,6 @@ fn views_of_few_records_are_the_same_with_a_cache() {
         bytes[last] ^= 1;
         std::fs::write(&path, bytes).unwrap();
     }
-    let (code, ..) = place.run(&format!("inspect {url} record 150 {cached}"));
+    let (code, ..) = place.run(&format!("inspect {url} records 150 {cached}"));
     assert_eq!(code, 4);
 }

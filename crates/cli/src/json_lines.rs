@@ -34,6 +34,7 @@ use crate::protocol::{ErrorLine, RolledBackLine, TrustsLine};
 use crate::runner::Progress;
 #[cfg(test)]
 use plan_ledger_views::BatchKeyJson;
+use plan_ledger_views::FindingLine;
 
 /// Gives each line its `type`, and adds all of them to the published schema.
 macro_rules! json_lines {
@@ -55,6 +56,7 @@ macro_rules! json_lines {
             views::add_lines(schema);
             $($(schema.add::<$line>(stringify!($command));)+)*
             $(schema.add::<$tagged>(stringify!($tagged_command));)*
+            add_findings(schema);
             add_events(schema);
         }
     };
@@ -67,13 +69,10 @@ json_lines! {
     "budget_part" of budget, inspect => plan_ledger_views::BudgetLine;
     "check" of drill => drill::kill_report::DrillCheck;
     "comparison" of verify => verify::comparison::ComparisonLine;
-    "damage" of budget, inspect, logs, next, questions, status => plan_ledger_views::DamageLine<'_>;
     "decision" of questions => plan_ledger_views::DecisionLine<'_>;
-    "derived_damage" of inspect => plan_ledger_views::DerivedDamageLine<'_>;
     "diff" of plan_diff => PlanDiffLine<'_>;
     "error" of any => ErrorLine;
     "ended" of run => run::EndedLine<'_>;
-    "ended_run" of inspect => plan_ledger_views::EndedRunLine<'_>;
     "endured" of lab => lab::EnduredLine;
     "every_crash" of drill => drill::every_crash_report::EveryCrashLine<'_>;
     "execution_state" of status => plan_ledger_views::ExecutionStateLine;
@@ -87,7 +86,6 @@ json_lines! {
     "lab" of lab => lab::LabLine;
     "ledger" of inspect => plan_ledger_views::LedgerLine<'_>;
     "log" of logs => plan_ledger_views::LogLine<'_>;
-    "lost" of budget, inspect, logs, next, questions, status => plan_ledger_views::LostLine;
     "milestone" of budget, inspect => plan_ledger_views::MilestoneLine;
     "next" of next, questions => plan_ledger_views::NextLine<'_>;
     "opened" of run => run::OpenedLine<'_>;
@@ -139,7 +137,16 @@ json_lines! {
     tagged:
     plan_lint => plan::lint::DiagnosticLine<'_>;
     run => Progress;
-    verify => verify::FindingLine<'_>;
+    verify => FindingLine;
+}
+
+/// Adds the faults that views report.
+#[cfg(test)]
+fn add_findings(schema: &mut crate::json::PublishedSchema) {
+    schema.add_some::<FindingLine>("inspect", &["damage", "derived", "lost"]);
+    for command in ["budget", "logs", "next", "questions", "status"] {
+        schema.add_some::<FindingLine>(command, &["damage", "lost"]);
+    }
 }
 
 /// Adds the contents of records, by the names of their kinds.
@@ -198,9 +205,7 @@ mod tests {
         fn is_time(member: &Value) -> bool {
             let name = member["$ref"].as_str().unwrap_or_default();
             let variants = member["anyOf"].as_array().into_iter().flatten();
-            name.ends_with("/TimeJson")
-                || name.ends_with("/UtcTime")
-                || variants.into_iter().any(is_time)
+            name.ends_with("/UtcTime") || variants.into_iter().any(is_time)
         }
         for (name, member) in part["properties"].as_object().into_iter().flatten() {
             let places = &mut found.entry(name.clone()).or_default()[usize::from(!is_time(member))];

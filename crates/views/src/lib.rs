@@ -35,8 +35,8 @@ pub use criteria::{
     open_steps, texts_and_commands, trusted_text,
 };
 pub use json::{
-    AnyJson, FailureJson, FlightJson, OpenQuestionJson, QuestionLine, ReplanRequestJson,
-    RunStatusJson, StaleFilesJson, StepReasonsJson, StepStateLine, TimeJson, status_word,
+    AnyJson, FailureJson, FlightJson, QuestionLine, ReplanRequestJson, RunStatusJson,
+    StaleFilesJson, StepReasonsJson, StepStateLine, status_word,
 };
 #[cfg(feature = "schema")]
 pub use json::{EventSchema, event_definition};
@@ -65,8 +65,8 @@ pub use shell::{
 };
 pub use views::*;
 pub use waiting::{
-    PendingJson, WaitingItem, WaitsFor, approve_version, has_plan, perform, plan_file, raise_by,
-    rejected_text, resolve_outcome, show_step, start_another, start_judge, start_runner,
-    waiting_items, waiting_texts,
+    WaitingItem, WaitsFor, approve_version, has_plan, perform, plan_file, raise_by, rejected_text,
+    resolve_outcome, show_step, start_another, start_judge, start_runner, waiting_items,
+    waiting_texts,
 };
 pub use words::*;

@@ -68,7 +68,9 @@ impl VerifyFinding {
 
 impl From<Damage> for VerifyFinding {
     fn from(damage: Damage) -> Self {
+        let none = if damage.is_of_header_only() { "no record is missing: " } else { "" };
         let Damage { path, offset, end, first_seq, last_seq, what } = damage;
+        let what = format!("{none}{what}");
         let missing = (first_seq <= last_seq).then_some(first_seq..=last_seq);
         Self { class: FindingClass::Damage, path, offset, end, missing, what }
     }

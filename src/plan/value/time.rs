@@ -19,8 +19,10 @@ pub fn time_text(time: Timestamp) -> String {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UtcTime {
-    utc: String,
-    micros: Timestamp,
+    /// In UTC (RFC 3339).
+    pub utc: String,
+    /// In microseconds since the Unix epoch.
+    pub micros: Timestamp,
 }
 
 impl From<Timestamp> for UtcTime {
@@ -30,7 +32,10 @@ impl From<Timestamp> for UtcTime {
 }
 
 /// Serializes a time or an optional time: in JSON as [`UtcTime`], elsewhere in microseconds.
-pub(crate) fn serialize<T: Copy + Into<Option<Timestamp>> + Serialize, S: Serializer>(
+///
+/// # Errors
+/// Those of the serializer.
+pub fn serialize<T: Copy + Into<Option<Timestamp>> + Serialize, S: Serializer>(
     time: &T,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {

@@ -398,7 +398,7 @@ impl<'a> Explorer<'a> {
         for line in lines.filter(|line| line["type"] == "next") {
             let commands = line["commands"].as_array().into_iter().flatten();
             let commands = commands.filter_map(Value::as_str);
-            items.extend(commands.map(|command| (line["why"].to_string(), command.to_owned())));
+            items.extend(commands.map(|command| (line["text"].to_string(), command.to_owned())));
         }
         items
     }

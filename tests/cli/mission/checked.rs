@@ -412,7 +412,7 @@ fn s26_files_to_modify_that_do_not_exist_are_reported() {
     assert!(!ended.err.contains("new.ts"), "{}", ended.err);
     place.ledger("plan lint plan.json").code(0).says(&[text]);
     // Files to create are among the changes, and stay known as such.
-    let shown = place.ledger("plan show plan.json --format json").code(0).out;
+    let shown = place.ledger("plan show plan.json --json").code(0).out;
     let step = &serde_json::from_str::<serde_json::Value>(&shown).unwrap()["steps"][0];
     assert_eq!(step["extra"]["files_to_create"], serde_json::json!(["new.ts"]), "{step}");
     assert_eq!(step["changes"], serde_json::json!(["there.ts", "gone.ts", "new.ts"]), "{step}");
@@ -433,7 +433,7 @@ fn s29_next_shows_the_plans_next_action_until_the_first_dispatch() {
     place.ledger("plan propose PLAN.md").code(0);
     let begins = "the plan begins with: Open the console of the test system.";
     place.ledger("next").code(0).says(&[begins]);
-    assert!(place.ledger("next --json").lines()[0]["why"].as_str().unwrap().contains(begins));
+    assert!(place.ledger("next --json").lines()[0]["text"].as_str().unwrap().contains(begins));
     place.ledger("claim").code(0);
     let ended = place.ledger("next");
     assert!(!ended.out.contains("begins with"), "{}", ended.out);

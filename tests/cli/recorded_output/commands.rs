@@ -128,7 +128,7 @@ fn plan_files() {
         "plan show",
         "plan lint --plan-tag x plan.yaml",
     ]);
-    session.run_all(&["plan show plan.yaml --format md", "plan show plan.yaml --format nonsense"]);
+    session.run_all(&["plan show plan.yaml --format md", "plan export plan.yaml --form nonsense"]);
     session.assert_recorded("plan-lint-show");
 
     let mut session = with_plans(Session::reading(&[]));

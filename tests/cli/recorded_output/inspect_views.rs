@@ -53,9 +53,9 @@ const VIEWS: [View; 19] = [
     },
     View {
         name: "record",
-        everywhere: &["record 9", "record 40"],
-        complete: &["record 1 --hex", "record 30"],
-        wrong: &["record", "record 0", "record 99999", "record nonsense"],
+        everywhere: &["records 9", "records 40"],
+        complete: &["records 1 --hex", "records 30"],
+        wrong: &["records 0", "records 99999", "records nonsense", "records --hex", "record 9"],
     },
     View { name: "segments", everywhere: &["segments"], complete: &[], wrong: &["segments 1"] },
     View { name: "head", everywhere: &["head"], complete: &[], wrong: &["head 1"] },

@@ -18,7 +18,7 @@ const VIEWS: [(&str, &[&str]); 5] = [
     ("Steps and plans", &["step", "why", "plan", "queue"]),
     ("Values and money", &["variables", "cost"]),
     ("Points in time", &["diff"]),
-    ("The log", &["records", "record", "segments", "head", "snapshots", "explain"]),
+    ("The log", &["records", "segments", "head", "snapshots", "explain"]),
 ];
 
 /// The commands that a list contains.

@@ -43,10 +43,12 @@ const REPLACED: &[(&str, &str)] = &[
     ("inspect export", "ledger export --format FORMAT -o FILE"),
     ("inspect history", "ledger inspect step"),
     ("inspect map", "ledger inspect explain"),
+    ("inspect record", "ledger inspect records SEQ"),
     ("inspect summary", "ledger inspect DIR"),
     ("inspect verify", "ledger verify DIR"),
     ("inspect view", "ledger status --view VIEW"),
     ("plan history", "ledger inspect plan"),
+    ("plan show --format", "ledger plan export FILE --form FORM"),
 ];
 
 /// The error for an old spelling, with the new one.
@@ -54,9 +56,14 @@ pub(crate) fn replaced(words: &[String]) -> Option<String> {
     let mut plain = words.iter().map(String::as_str).filter(|word| !word.starts_with('-'));
     let command = plain.next()?;
     // A view stands after the folder of the ledger, if the folder is given.
-    let after = plain.take(2).map(|word| format!("{command} {word}"));
-    let mut spellings = std::iter::once(command.to_owned()).chain(after);
-    let (old, new) = spellings.find_map(|it| REPLACED.iter().find(|(old, _)| *old == it))?;
+    let views: Vec<&str> = plain.take(2).collect();
+    let has_option = |option: &str| words.iter().any(|word| word.split('=').next() == Some(option));
+    let is_given =
+        |word: &str| if word.starts_with('-') { has_option(word) } else { views.contains(&word) };
+    let (old, new) = REPLACED.iter().find(|(old, _)| {
+        let mut old = old.split(' ');
+        old.next() == Some(command) && old.all(is_given)
+    })?;
     Some(format!("`{old}` was replaced\nhint: use `{new}`"))
 }
 
@@ -125,10 +132,12 @@ pub(crate) fn check_suggestions(program: &Command) {
     }
     for (old, new) in REPLACED {
         let find = |words: &str| {
-            let mut names = words.split(' ').take_while(|word| !word.starts_with(['-', 'D', 'R']));
+            let mut names =
+                words.split(' ').take_while(|word| word.starts_with(|c: char| c.is_lowercase()));
             names.try_fold(program, |found, word| found.find_subcommand(word))
         };
-        assert!(find(old).is_none(), "{old} is a command");
+        let has_option = old.contains(" --");
+        assert!(has_option || find(old).is_none(), "{old} is a command");
         assert!(find(new.strip_prefix("ledger ").unwrap()).is_some(), "{new}");
     }
     assert_eq!(suggestion(program, "ls").unwrap(), "status");

@@ -11,8 +11,8 @@ mod line;
 mod schema;
 
 pub(crate) use line::{JsonLine, line_text, line_value};
+pub(crate) use plan_ledger_views::AnyJson;
 #[cfg(test)]
 pub(crate) use plan_ledger_views::event_definition;
-pub(crate) use plan_ledger_views::{AnyJson, TimeJson};
 #[cfg(test)]
 pub(crate) use schema::PublishedSchema;

@@ -22,14 +22,26 @@ impl PublishedSchema {
 
     /// Adds a line of a command.
     pub(crate) fn add<L: JsonLine + JsonSchema>(&mut self, command: &str) {
-        let mut schema = L::json_schema(&mut self.generator).to_value();
         match L::TYPE {
-            Some(word) => self.insert(command, word, schema),
-            None => {
-                for variant in schema["oneOf"].take().as_array().expect("a tagged enum") {
-                    let word = variant["properties"]["type"]["const"].as_str().expect("its tag");
-                    self.insert(command, word, self.complete(variant.clone()));
-                }
+            Some(word) => {
+                let schema = L::json_schema(&mut self.generator).to_value();
+                self.insert(command, word, schema);
+            }
+            None => self.add_variants::<L>(command, |_| true),
+        }
+    }
+
+    /// Adds the lines of a command with these types, which are some of an enum.
+    pub(crate) fn add_some<L: JsonLine + JsonSchema>(&mut self, command: &str, words: &[&str]) {
+        self.add_variants::<L>(command, |word| words.contains(&word));
+    }
+
+    fn add_variants<L: JsonSchema>(&mut self, command: &str, is_printed: impl Fn(&str) -> bool) {
+        let mut schema = L::json_schema(&mut self.generator).to_value();
+        for variant in schema["oneOf"].take().as_array().expect("a tagged enum") {
+            let word = variant["properties"]["type"]["const"].as_str().expect("its tag");
+            if is_printed(word) {
+                self.insert(command, word, self.complete(variant.clone()));
             }
         }
     }

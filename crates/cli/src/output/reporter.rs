@@ -14,7 +14,7 @@ use plan_ledger::{Result, Ruling, StepNumber, StepStatus, Timestamp};
 use crate::json::{JsonLine, line_text};
 use crate::runner::{Observer, Progress, StopRequest, end_all_workers};
 use crate::signals::StopSignals;
-use plan_ledger_views::{PendingJson, WaitingItem, waiting_texts};
+use plan_ledger_views::{WaitingItem, waiting_texts};
 
 use super::print::print_message;
 use super::printer::Printer;
@@ -115,8 +115,7 @@ impl RunReporter {
         if std::mem::replace(&mut self.waits, items.to_vec()) == items {
             return false;
         }
-        let waiting_for = items.iter().map(PendingJson::from).collect();
-        self.print_if_json(&WaitsLine { run, until_micros: until, waiting_for });
+        self.print_if_json(&WaitsLine { run, until_micros: until, waiting_for: items });
         let lines: Vec<String> =
             waiting_texts(items, run, ledger, reader()).iter().map(|it| timed(it)).collect();
         let print = move || lines.iter().for_each(|line| print_message(line));

@@ -7,12 +7,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::plan::Micros;
-use plan_ledger::{AttemptToken, ContentHash, Cost, FailureClass, Json, StepNumber, Timestamp};
+use plan_ledger::{AttemptToken, ContentHash, Cost, FailureClass, Json, Timestamp};
 
 use crate::json::AnyJson;
 use crate::protocol::{StepName, TrustedCheckJson, code_of, describe};
 use crate::runner::{Progress, RunOutcome, RunSummary, Session, Unrecorded};
-use plan_ledger_views::PendingJson;
+use plan_ledger_views::WaitingItem;
 
 use super::run_text::{ROOM_AGAIN, outcome_name};
 
@@ -26,14 +26,6 @@ pub(super) fn progress_line(progress: &Progress) -> Option<Cow<'_, Progress>> {
         Progress::Started { .. } | Progress::Counted { .. } => None,
         other => Some(Cow::Borrowed(other)),
     }
-}
-
-fn number_of(step: Option<&StepName>) -> Option<StepNumber> {
-    step.map(|step| step.number)
-}
-
-fn id_of(step: Option<&StepName>) -> Option<&str> {
-    step.map(|step| step.id.as_str())
 }
 
 /// A run, the last line.
@@ -87,7 +79,7 @@ pub(crate) struct SummaryLine<'a> {
     unrecorded: Option<Vec<UnrecordedJson<'a>>>,
     /// With the outcome `waiting`: the items that the run waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    waiting_for: Option<Vec<PendingJson>>,
+    waiting_for: Option<&'a [WaitingItem]>,
 }
 
 impl<'a> SummaryLine<'a> {
@@ -96,17 +88,14 @@ impl<'a> SummaryLine<'a> {
         let RunSummary { run, outcome, counts, session, failures, failed_criteria, .. } = summary;
         let RunSummary { trusted, notes, seen: _, .. } = summary;
         let (waiting_for, stopped) = match outcome {
-            RunOutcome::Waiting(items) => {
-                (Some(items.iter().map(PendingJson::from).collect()), None)
-            }
+            RunOutcome::Waiting(items) => (Some(items.as_slice()), None),
             RunOutcome::Stopped { error, unrecorded } => (None, Some((error, unrecorded))),
             _ => (None, None),
         };
         let failures = failures.iter().map(|(step, class, message)| StepFailureJson {
             class: *class,
             message,
-            number: step.number,
-            step: &step.id,
+            step,
         });
         Self {
             accepted: counts.accepted,
@@ -123,11 +112,7 @@ impl<'a> SummaryLine<'a> {
             failures: failures.collect(),
             notes: notes
                 .iter()
-                .map(|(step, note)| NoteJson {
-                    note,
-                    number: number_of(step.as_ref()),
-                    step: id_of(step.as_ref()),
-                })
+                .map(|(step, note)| NoteJson { note, step: step.as_ref() })
                 .collect(),
             outcome: outcome_name(outcome),
             run,
@@ -166,10 +151,8 @@ struct StepFailureJson<'a> {
     class: FailureClass,
     /// The reason, for people.
     message: &'a str,
-    /// The number of the step.
-    number: StepNumber,
-    /// The id of the step.
-    step: &'a str,
+    #[serde(flatten)]
+    step: &'a StepName,
 }
 
 /// A note.
@@ -178,10 +161,9 @@ struct StepFailureJson<'a> {
 struct NoteJson<'a> {
     /// The text, for people.
     note: &'a str,
-    /// The number of the step; null if it is not about one.
-    number: Option<StepNumber>,
-    /// The id of the step; null if it is not about one.
-    step: Option<&'a str>,
+    /// Without a step, it is about the run.
+    #[serde(flatten)]
+    step: Option<&'a StepName>,
 }
 
 /// A receipt that could not be recorded.
@@ -190,14 +172,12 @@ struct NoteJson<'a> {
 struct UnrecordedJson<'a> {
     /// The reason for a failure; empty if it succeeded.
     message: String,
-    /// The number of the step.
-    number: StepNumber,
     /// The outcome: `succeeded`, `failed` or `replan_requested`.
     outcome: &'static str,
     /// The output: any JSON.
     output: Option<AnyJson>,
-    /// The id of the step.
-    step: &'a str,
+    #[serde(flatten)]
+    step: &'a StepName,
     /// The attempt.
     token: AttemptToken,
 }
@@ -207,10 +187,9 @@ impl<'a> From<&'a Unrecorded> for UnrecordedJson<'a> {
         let (outcome, message) = describe(&item.receipt.outcome);
         Self {
             message,
-            number: item.step.number,
             outcome,
             output: item.receipt.output.inline().map(Json::value).map(AnyJson::from),
-            step: &item.step.id,
+            step: &item.step,
             token: item.token,
         }
     }
@@ -225,5 +204,5 @@ pub(crate) struct WaitsLine<'a> {
     /// The end of the wait, if known.
     pub(super) until_micros: Option<Timestamp>,
     /// The items.
-    pub(super) waiting_for: Vec<PendingJson>,
+    pub(super) waiting_for: &'a [WaitingItem],
 }

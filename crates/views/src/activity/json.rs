@@ -5,10 +5,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::Ending;
+use plan_ledger::plan::UtcTime;
 
 use super::run::{Activity, RunActivity};
 use crate::advice::Advice;
-use crate::json::TimeJson;
 
 /// How a run stands.
 #[derive(Debug, Serialize)]
@@ -53,7 +53,7 @@ pub struct ActivityJson {
     /// The activity, for people.
     text: String,
     /// Until when nothing happens; null if that is not known.
-    until: Option<TimeJson>,
+    until: Option<UtcTime>,
 }
 
 impl ActivityJson {

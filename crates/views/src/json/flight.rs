@@ -1,12 +1,10 @@
 //! Attempts that workers have.
 
-use plan_ledger::plan::Attempt;
+use plan_ledger::plan::{Attempt, UtcTime};
 use plan_ledger::{AttemptToken, Cost, Run, StepNumber, StepState};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use super::time::TimeJson;
 
 /// An attempt that a worker has.
 #[derive(Debug, Serialize)]
@@ -17,7 +15,7 @@ pub struct FlightJson<'a> {
     /// The id of the step.
     pub(crate) id: Option<&'a str>,
     /// The end of its lease.
-    pub(crate) lease_until: TimeJson,
+    pub(crate) lease_until: UtcTime,
     /// How many attempts the retry policy of the step allows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) max_attempts: Option<u32>,
@@ -25,7 +23,7 @@ pub struct FlightJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reserved: Option<Cost>,
     /// The time of its dispatch.
-    pub(crate) since: TimeJson,
+    pub(crate) since: UtcTime,
     /// The number of the step.
     pub(crate) step: StepNumber,
     /// Its token.

@@ -9,7 +9,6 @@ mod replan;
 mod run_status;
 mod stale_files;
 mod state;
-mod time;
 mod value;
 
 #[cfg(feature = "schema")]
@@ -20,7 +19,5 @@ pub use reason::StepReasonsJson;
 pub use replan::ReplanRequestJson;
 pub use run_status::{RunStatusJson, status_word};
 pub use stale_files::StaleFilesJson;
-pub use state::{OpenQuestionJson, QuestionLine, StepStateLine};
-pub use time::TimeJson;
-pub(crate) use time::time_json;
+pub use state::{QuestionLine, StepStateLine};
 pub use value::AnyJson;

@@ -1,12 +1,10 @@
 //! Requests for a new plan version.
 
-use plan_ledger::plan::ReplanRequest;
+use plan_ledger::plan::{ReplanRequest, UtcTime};
 use plan_ledger::{ReplanTrigger, StepNumber};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use super::time::TimeJson;
 
 /// An open request for a new plan version.
 #[derive(Debug, Serialize)]
@@ -19,7 +17,7 @@ pub struct ReplanRequestJson {
     /// The record of the request.
     seq: u64,
     /// The time of the request.
-    time: TimeJson,
+    time: UtcTime,
     /// The event that caused the request.
     trigger: ReplanTrigger,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use plan_ledger::plan::QuestionBody;
+use plan_ledger::plan::{QuestionBody, UtcTime};
 use plan_ledger::{
     AttemptToken, Question, QuestionId, Run, RunId, StepNumber, StepState, StepStatus,
 };
@@ -11,7 +11,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::failure::FailureJson;
-use super::time::TimeJson;
 
 /// The state of a step.
 #[derive(Debug, Serialize)]
@@ -28,7 +27,7 @@ pub struct StepStateLine<'a> {
     /// The last record about it; 0 for none.
     last_seq: u64,
     /// The end of the lease of the current attempt.
-    lease_until: Option<TimeJson>,
+    lease_until: Option<UtcTime>,
     /// Its owner, with the plan's defaults applied.
     owner: Option<&'a str>,
     /// Its priority.
@@ -75,27 +74,10 @@ impl<'a> StepStateLine<'a> {
     }
 }
 
-/// An open question: a line of its own.
+/// An open question.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct QuestionLine {
-    #[serde(flatten)]
-    question: OpenQuestionJson,
-}
-
-impl QuestionLine {
-    /// The open questions of a run.
-    #[must_use]
-    pub fn of_run(run: &Run) -> Vec<Self> {
-        let questions = OpenQuestionJson::of_run(run).into_iter();
-        questions.map(|question| Self { question }).collect()
-    }
-}
-
-/// An open question, in a line about more.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct OpenQuestionJson {
     /// The text of the question.
     asked: QuestionBody,
     /// Its number.
@@ -105,10 +87,10 @@ pub struct OpenQuestionJson {
     /// The step; null if it is about the run.
     step: Option<StepNumber>,
     /// The time when it was asked.
-    time: TimeJson,
+    time: UtcTime,
 }
 
-impl OpenQuestionJson {
+impl QuestionLine {
     /// The open questions of a run.
     #[must_use]
     pub fn of_run(run: &Run) -> Vec<Self> {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::item::{NextGroup, NextItem};
 use crate::layout::Document;
 use crate::waiting::WaitingItem;
+use crate::words::StepName;
 
 /// One action that moves a run forward.
 #[derive(Debug, Clone)]
@@ -73,13 +74,15 @@ pub struct NextActionJson {
     action: &'static str,
     /// The first of the commands; null without a command, or if a person chooses one.
     command: Option<String>,
-    /// Alternative commands: one of them is enough.
+    /// Alternative commands: one of them is enough. The first shows the commands that the answer lets the run
+    /// execute, if any.
     commands: Vec<String>,
     /// What each command does, in the order of `commands`.
     effects: Vec<String>,
-    /// The step concerned.
-    step: Option<StepNumber>,
-    /// The action, for people.
+    /// The step concerned; absent for an action of the run.
+    #[serde(flatten)]
+    step: Option<StepName>,
+    /// The action and the reason, for people.
     text: String,
 }
 
@@ -90,7 +93,7 @@ impl From<&NextAction> for NextActionJson {
             command: next.command().cloned(),
             commands: next.commands.clone(),
             effects: next.effects.clone(),
-            step: next.step(),
+            step: next.item.step().filter(|_| !next.is_rest).cloned(),
             text: next.text.clone(),
         }
     }

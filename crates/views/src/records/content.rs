@@ -11,13 +11,13 @@ use plan_ledger::log::{
     ErasureNote, GapNote, LoggedRecord, LoggedRetentionNote, RecordStatus, RecoveryNote,
     RetentionNote, SnapshotNote, WriterNote,
 };
+use plan_ledger::plan::UtcTime;
 use plan_ledger::{BatchKey, Event, Note, RunId};
 
 use super::text::{
     erasure_text, event_subject, event_text, gap_text, note_text, pruned_text, recovery_text,
     snapshot_text, writer_text,
 };
-use crate::json::TimeJson;
 use crate::layout::Paint;
 use crate::words::hex;
 
@@ -196,7 +196,7 @@ pub struct RecordLine<'a> {
     /// The size of its frame in bytes.
     size: u64,
     /// Its time.
-    time: TimeJson,
+    time: UtcTime,
     /// The reason why the payload cannot be read.
     unreadable: Option<&'a str>,
 }

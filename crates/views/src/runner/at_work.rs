@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "schema")]
-use crate::json::TimeJson;
-use crate::json::time_json;
+use plan_ledger::plan::UtcTime;
+use plan_ledger::plan::serialize_time;
 
 /// The processes of a run that are at work; empty for a state of the past.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,8 +36,8 @@ pub struct CheckAtWork {
     /// The process.
     pub process: u32,
     /// Since when, by the wall clock.
-    #[serde(serialize_with = "time_json")]
-    #[cfg_attr(feature = "schema", schemars(with = "TimeJson"))]
+    #[serde(serialize_with = "serialize_time")]
+    #[cfg_attr(feature = "schema", schemars(with = "UtcTime"))]
     pub since: Timestamp,
 }
 
@@ -88,12 +88,12 @@ pub struct RepeatingAttempt {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct InsideWait {
     /// Since when, by the wall clock.
-    #[serde(serialize_with = "time_json")]
-    #[cfg_attr(feature = "schema", schemars(with = "TimeJson"))]
+    #[serde(serialize_with = "serialize_time")]
+    #[cfg_attr(feature = "schema", schemars(with = "UtcTime"))]
     pub since: Timestamp,
     /// Until when, by the wall clock; null if it does not say so.
-    #[serde(serialize_with = "time_json")]
-    #[cfg_attr(feature = "schema", schemars(with = "Option<TimeJson>"))]
+    #[serde(serialize_with = "serialize_time")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<UtcTime>"))]
     pub until: Option<Timestamp>,
     /// Its output, for people; null: none. The worker has printed nothing for long, and its owner
     /// is at a limit.

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use plan_ledger::log::LoggedRecord;
-use plan_ledger::plan::{AfterLoss, Dispatched, ResolvedOutcome, StepEvent};
+use plan_ledger::plan::{AfterLoss, Dispatched, ResolvedOutcome, StepEvent, UtcTime};
 use plan_ledger::{AttemptToken, Decision, Json, Receipt, Run, StepNumber, StepState, Verdict};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::history::HistoryEntry;
-use crate::json::TimeJson;
 
 /// What is known of the blob of an output.
 #[derive(Debug)]
@@ -34,15 +33,15 @@ pub struct AttemptLine<'a> {
     /// a blob.
     blob: Option<&'a str>,
     /// The time of its dispatch.
-    pub(super) dispatched_at: Option<TimeJson>,
+    pub(super) dispatched_at: Option<UtcTime>,
     /// The time of the record that decided the outcome.
-    ended: Option<TimeJson>,
+    ended: Option<UtcTime>,
     /// The record.
     ended_seq: Option<u64>,
     /// Its idempotency key.
     idempotency_key: Option<&'a str>,
     /// The end of its first lease.
-    lease_until: Option<TimeJson>,
+    lease_until: Option<UtcTime>,
     /// Its outcome: `in_flight`, reported, accepted, lost, `outcome_unknown`, landed, `did_not_happen`,
     /// `failed_and_retried`, `failed_and_fell_back`, `failed_and_replan`, `failed_and_asked` or failed.
     pub(super) outcome: &'static str,
@@ -53,7 +52,7 @@ pub struct AttemptLine<'a> {
     /// The renewals of its lease.
     renewals: Vec<RenewalJson>,
     /// The time of its receipt.
-    reported_at: Option<TimeJson>,
+    reported_at: Option<UtcTime>,
     /// Its token.
     pub token: AttemptToken,
     /// The verdicts on it.
@@ -70,9 +69,9 @@ pub struct AttemptLine<'a> {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 struct RenewalJson {
     /// The end of the renewed lease.
-    lease_until: TimeJson,
+    lease_until: UtcTime,
     /// The time of the renewal.
-    time: TimeJson,
+    time: UtcTime,
 }
 
 /// A verdict and its time.
@@ -80,7 +79,7 @@ struct RenewalJson {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 struct TimedVerdictJson<'a> {
     /// The time.
-    time: TimeJson,
+    time: UtcTime,
     /// The verdict.
     verdict: &'a Verdict,
 }
@@ -142,7 +141,7 @@ impl<'a> AttemptLine<'a> {
 
     /// Adds a record about it.
     fn add(&mut self, record: &LoggedRecord, event: &'a StepEvent, blobs: &'a KnownBlobs) {
-        let time = TimeJson::from(record.time);
+        let time = UtcTime::from(record.time);
         match event {
             StepEvent::Dispatched(event) => {
                 self.attempt = Some(event.attempt);

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use plan_ledger::plan::{BarrierState, BarrierStatus, OnBreak};
+use plan_ledger::plan::{BarrierState, BarrierStatus, OnBreak, UtcTime};
 use plan_ledger::{QuestionId, Run, RunId, StepNumber, StepStatus, Timestamp};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::json::TimeJson;
 use crate::layout::{Document, Paint, Table, Text};
 use crate::words::moment;
 use crate::words::step_name;
@@ -24,7 +23,7 @@ pub struct BarrierLine<'a> {
     /// Its id.
     barrier: &'a str,
     /// Its deadline.
-    deadline: Option<TimeJson>,
+    deadline: Option<UtcTime>,
     /// The members that failed permanently.
     failed: &'a BTreeSet<StepNumber>,
     /// Whether the deadline has passed.
@@ -73,7 +72,7 @@ impl<'a> BarrierLine<'a> {
         Self {
             arrived,
             barrier: id,
-            deadline: deadline.map(TimeJson::from),
+            deadline: deadline.map(UtcTime::from),
             failed,
             late: *is_late,
             members,

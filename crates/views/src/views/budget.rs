@@ -3,13 +3,12 @@
 use std::path::Path;
 
 use plan_ledger::internals::ledger::ProgressPoint;
-use plan_ledger::plan::{Account, BudgetPart, Micros, PauseCause};
+use plan_ledger::plan::{Account, BudgetPart, Micros, PauseCause, UtcTime};
 use plan_ledger::{Cost, Limits, Run, RunId, State, Timestamp};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::json::TimeJson;
 use crate::layout::{Bar, Block, Document, Paint, Series, Table, Text};
 use crate::shell::shell_command;
 use crate::words::{count, money_text, paused_text};
@@ -143,7 +142,7 @@ pub struct MilestoneLine {
     /// The number of steps in the active version.
     steps: u64,
     /// The time of the record.
-    time: TimeJson,
+    time: UtcTime,
 }
 
 impl MilestoneLine {

@@ -6,8 +6,8 @@ use std::path::Path;
 use plan_ledger::internals::format::HeadState;
 use plan_ledger::internals::ledger::{Fold, FoldOrigin, time_text};
 use plan_ledger::log::{LogReader, TailVerdict};
-use plan_ledger::plan::RunSummary;
-use plan_ledger::{ContentHash, Cost, Ending, Error, RunId, RunStatus, Timestamp, state_hash};
+use plan_ledger::plan::{RunSummary, UtcTime};
+use plan_ledger::{ContentHash, Error, RunId, RunStatus, Timestamp, state_hash};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::damage::{Finding, findings, no_run_text};
 use super::health::{HealthWord, LedgerHealthJson, OpeningJson};
 use super::run::RunView;
-use crate::json::TimeJson;
+use super::runs::RunRowLine;
 use crate::layout::{Document, Paint, Table};
 use crate::shell::quoted_folder;
 use crate::words::{cost_text, count, counted, hex, moment, run_status_text, size, variant_words};
@@ -67,7 +67,7 @@ struct LastRecordJson {
     /// Its sequence number.
     seq: u64,
     /// Its time.
-    time: TimeJson,
+    time: UtcTime,
 }
 
 /// A state.
@@ -88,58 +88,6 @@ struct WriterJson<'a> {
     holder: Option<&'a str>,
     /// `open` (in a process, or the process was killed), `closed`, `poisoned` or `unknown`.
     state: &'static str,
-}
-
-/// A run that ended so long ago that only totals are kept.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct EndedRunLine<'a> {
-    /// The number of accepted steps.
-    accepted: u32,
-    /// The number of dispatched attempts.
-    attempts: u64,
-    /// The end time.
-    ended: TimeJson,
-    /// How it ended.
-    ending: Ending,
-    /// The hash of the active version.
-    hash: ContentHash,
-    /// Its name.
-    name: &'a str,
-    /// Its number.
-    run: RunId,
-    /// The record that ended it.
-    seq: u64,
-    /// The number of skipped steps.
-    skipped: u32,
-    /// The spending.
-    spent: Cost,
-    /// The start time.
-    started: TimeJson,
-    /// The number of steps.
-    steps: u32,
-    /// The active version of the plan.
-    version: u32,
-}
-
-impl<'a> EndedRunLine<'a> {
-    fn of(run: RunId, summary: &'a RunSummary) -> Self {
-        Self {
-            accepted: summary.accepted,
-            attempts: summary.attempts,
-            ended: summary.ended.into(),
-            ending: summary.ending,
-            hash: summary.version.1,
-            name: &summary.name,
-            run,
-            seq: summary.seq,
-            skipped: summary.skipped,
-            spent: summary.spent,
-            started: summary.started.into(),
-            steps: summary.steps,
-            version: summary.version.0,
-        }
-    }
 }
 
 /// The contents of a ledger, as they were read.
@@ -192,9 +140,9 @@ impl<'a> Contents<'a> {
     }
 
     /// The lines of the runs that are only kept as totals.
-    pub fn ended_runs(&self) -> impl Iterator<Item = EndedRunLine<'a>> + use<'a> {
+    pub fn ended_runs(&self) -> impl Iterator<Item = RunRowLine> + use<'a> {
         let fold = self.fold;
-        fold.state.ended_runs().map(|(run, summary)| EndedRunLine::of(run, summary))
+        fold.state.ended_runs().map(|(run, summary)| RunRowLine::of_summary(run, summary))
     }
 
     /// The line of the ledger.

@@ -1,8 +1,10 @@
 //! Damage of a ledger: records that cannot be read, or that are lost.
 
+use std::path::Path;
+
 use plan_ledger::State;
 use plan_ledger::internals::ledger::Fold;
-use plan_ledger::log::{Damage, DerivedDamage};
+use plan_ledger::log::{Damage, DerivedDamage, FindingClass, VerifyFinding};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -30,109 +32,110 @@ pub fn no_run_text(is_good: bool) -> &'static str {
     if is_good { "no run has been started" } else { "no run can be read" }
 }
 
-/// A JSON line for each recorded loss.
-pub fn lost_lines(state: &State) -> impl Iterator<Item = LostLine> {
-    state.lost_ranges().map(|(first_seq, last_seq)| LostLine { first_seq, last_seq })
+/// A line for each recorded loss of a ledger in that folder.
+pub fn lost_lines(state: &State, dir: &Path) -> impl Iterator<Item = FindingLine> {
+    state.lost_ranges().map(|(first, last)| {
+        let what = "lost before the ledger was salvaged";
+        let loss = VerifyFinding::new(FindingClass::RecordedLoss, dir.to_owned(), 0..0, what);
+        FindingLine::from(&VerifyFinding { missing: Some(first..=last), ..loss })
+    })
 }
 
-/// Records that were lost before the ledger was salvaged: it is consistent, but not complete.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct LostLine {
-    /// The first lost record.
-    first_seq: u64,
-    /// The last lost record.
-    last_seq: u64,
+/// A fault in one line: class, file, bytes, records, problem.
+#[must_use]
+pub fn finding_text(finding: &VerifyFinding) -> String {
+    match finding.class {
+        FindingClass::Damage => format!("damage: {finding}"),
+        FindingClass::DerivedDamage => {
+            format!("derived damage: {finding}; every record can be read without it")
+        }
+        FindingClass::NewerFormat => format!("newer: {finding}"),
+        FindingClass::RecordedLoss => format!("lost: {finding}"),
+        FindingClass::Warning => format!("warning: {finding}"),
+    }
 }
 
-/// A damage in one line: file, bytes, records, problem.
+/// A damage in one line, without its class.
 #[must_use]
 pub fn damage_text(damage: &Damage) -> String {
-    let Damage { path, offset, end, first_seq, last_seq, what } = damage;
-    let path = path.display();
-    let records = match last_seq.checked_sub(*first_seq) {
-        Some(0) => format!("record {first_seq} is missing"),
-        Some(_) => format!("records {first_seq} to {last_seq} are missing"),
-        None if damage.is_of_header_only() => "no record is missing".to_owned(),
-        None => "no record is known to be missing".to_owned(),
+    VerifyFinding::from(damage.clone()).to_string()
+}
+
+/// A fault as a document.
+#[must_use]
+pub fn finding_document(finding: &VerifyFinding) -> Document {
+    let paint = match finding.class {
+        FindingClass::Damage => Paint::Bad,
+        _ => Paint::Notice,
     };
-    format!("{path}: bytes {offset} to {end}: {records}: {what}")
+    Document::of_line((paint, finding_text(finding)))
 }
 
-/// Derived damage, which affects no record, in one line.
-fn derived_text(damage: &DerivedDamage) -> String {
-    let DerivedDamage { path, offset, end, what } = damage;
-    let path = path.display();
-    format!(
-        "derived damage: {path}: bytes {offset} to {end}: {what}; every record can be read without it"
-    )
-}
-
-/// A damage as a document.
-#[must_use]
-pub fn damage_document(damage: &Damage) -> Document {
-    Document::of_line((Paint::Bad, format!("damage: {}", damage_text(damage))))
-}
-
-/// Derived damage as a document.
-#[must_use]
-pub fn derived_damage_document(damage: &DerivedDamage) -> Document {
-    Document::of_line((Paint::Notice, derived_text(damage)))
-}
-
-/// Damage: records that cannot be read.
+/// A fault that was found in a ledger.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct DamageLine<'a> {
-    /// The offset of the next readable record, or of the segment's logical end.
-    end: u64,
-    /// The first missing record.
-    first_seq: u64,
-    /// The last missing record, as far as known.
-    last_seq: u64,
-    /// The number of missing records.
-    missing: u64,
-    /// The start of the damage.
-    offset: u64,
-    /// The file.
-    path: String,
-    /// The problem.
-    what: &'a str,
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum FindingLine {
+    /// Acknowledged bytes cannot be read, or differ from those that were written.
+    Damage(FindingPlace),
+    /// Bytes derived from acknowledged ones are damaged: nothing is lost.
+    Derived(FindingPlace),
+    /// Records were lost before the ledger was salvaged: it is consistent, but not complete.
+    Lost(FindingPlace),
+    /// It is intact, but was written by a newer program.
+    Newer(FindingPlace),
+    /// It is unusual, but no acknowledged record depends on it.
+    Warning(FindingPlace),
 }
 
-impl<'a> From<&'a Damage> for DamageLine<'a> {
-    fn from(damage: &'a Damage) -> Self {
-        let Damage { path, offset, end, first_seq, last_seq, what } = damage;
-        Self {
+/// The place of a fault.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct FindingPlace {
+    /// The end of the affected bytes; equal to `offset` if no particular bytes are affected.
+    end: u64,
+    /// The first record that is missing because of it.
+    first_seq: Option<u64>,
+    /// The last record that is missing because of it, as far as known.
+    last_seq: Option<u64>,
+    /// The start of the affected bytes.
+    offset: u64,
+    /// The file, or the folder of what is missing.
+    path: String,
+    /// The problem, for people.
+    what: String,
+}
+
+impl From<&VerifyFinding> for FindingLine {
+    fn from(finding: &VerifyFinding) -> Self {
+        let VerifyFinding { class, path, offset, end, missing, what } = finding;
+        let place = FindingPlace {
             end: *end,
-            first_seq: *first_seq,
-            last_seq: *last_seq,
-            missing: (last_seq + 1).saturating_sub(*first_seq),
+            first_seq: missing.as_ref().map(|range| *range.start()),
+            last_seq: missing.as_ref().map(|range| *range.end()),
             offset: *offset,
             path: path.display().to_string(),
-            what,
+            what: what.clone(),
+        };
+        match class {
+            FindingClass::Damage => Self::Damage(place),
+            FindingClass::DerivedDamage => Self::Derived(place),
+            FindingClass::NewerFormat => Self::Newer(place),
+            FindingClass::RecordedLoss => Self::Lost(place),
+            FindingClass::Warning => Self::Warning(place),
         }
     }
 }
 
-/// Damage of bytes that are derived from records. Every record can be read without them.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct DerivedDamageLine<'a> {
-    /// The end of the index or footer.
-    end: u64,
-    /// The start of the index or footer.
-    offset: u64,
-    /// The file.
-    path: String,
-    /// The problem.
-    what: &'a str,
+impl From<&Damage> for FindingLine {
+    fn from(damage: &Damage) -> Self {
+        Self::from(&VerifyFinding::from(damage.clone()))
+    }
 }
 
-impl<'a> From<&'a DerivedDamage> for DerivedDamageLine<'a> {
-    fn from(damage: &'a DerivedDamage) -> Self {
-        let DerivedDamage { path, offset, end, what } = damage;
-        Self { end: *end, offset: *offset, path: path.display().to_string(), what }
+impl From<&DerivedDamage> for FindingLine {
+    fn from(damage: &DerivedDamage) -> Self {
+        Self::from(&VerifyFinding::from(damage.clone()))
     }
 }
 
@@ -157,10 +160,10 @@ pub fn findings(fold: &Fold, refusal: Option<String>, notes: &[String]) -> Vec<F
         add(true, Paint::Notice, text);
     }
     for damage in &fold.damage {
-        add(true, Paint::Bad, format!("damage: {}", damage_text(damage)));
+        add(true, Paint::Bad, finding_text(&damage.clone().into()));
     }
     for damage in &fold.derived {
-        add(false, Paint::Notice, derived_text(damage));
+        add(false, Paint::Notice, finding_text(&damage.clone().into()));
     }
     if fold.after_damage > 0 {
         let records = counted(fold.after_damage, "intact record");
@@ -210,7 +213,7 @@ pub fn unread_document(
 ) -> Document {
     let mut document = Document::default();
     document.painted(Paint::Bad, readable_text(seq, damage, is_whole));
-    let damage = damage.iter().map(|damage| format!("damage: {}", damage_text(damage)));
+    let damage = damage.iter().map(|damage| finding_text(&damage.clone().into()));
     for what in damage.chain(unread.iter().cloned()) {
         document.indented(2, (Paint::Bad, what));
     }

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use plan_ledger::internals::ledger::RunHistory;
+use plan_ledger::plan::UtcTime;
 use plan_ledger::{Event, QuestionId, Run, StepNumber, StepState};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::json::TimeJson;
 use crate::layout::{Document, Paint, Table};
 use crate::records::{answered, asked_person, decided_by};
 use crate::records::{event_subject, event_text};
@@ -34,7 +34,7 @@ pub struct DecisionLine<'a> {
     /// The id of the step; null if it is about the run.
     step: Option<&'a str>,
     /// The time.
-    time: TimeJson,
+    time: UtcTime,
 }
 
 /// The decisions of people in a run.

@@ -55,12 +55,11 @@ pub use barriers::{BarrierLine, Barriers, barrier_text};
 pub use budget::{Budget, BudgetLine, MilestoneLine, budget_charts, runs_out_of_budget};
 pub use changes::{ChangeLine, Changes};
 pub use comparison::{ComparisonLine, comparison_document};
-pub use contents::{Contents, EndedRunLine, LedgerLine};
+pub use contents::{Contents, LedgerLine};
 pub use cost::{Costs, RunCostLine, StepCostLine};
 pub use damage::{
-    DamageLine, DerivedDamageLine, Finding, LostLine, damage_document, damage_text,
-    derived_damage_document, findings, lost_lines, lost_records_text, lost_text, no_run_text,
-    readable_text, unread_document,
+    Finding, FindingLine, FindingPlace, damage_text, finding_document, finding_text, findings,
+    lost_lines, lost_records_text, lost_text, no_run_text, readable_text, unread_document,
 };
 pub use decisions::{DecisionLine, decisions, decisions_document};
 pub use execution_state::{ExecutionStateLine, finished_steps};

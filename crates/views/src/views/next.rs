@@ -2,7 +2,7 @@
 
 use plan_ledger::internals::ledger::time_text;
 use plan_ledger::plan::ExecutedPart;
-use plan_ledger::{Run, StepNumber, StepState, Timestamp};
+use plan_ledger::{Run, StepNumber, Timestamp};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -12,23 +12,16 @@ use super::stale::stale_document;
 use crate::json::StaleFilesJson;
 use crate::layout::{Document, Paint};
 use crate::next::KnownRun;
-use crate::next::{NextAction, NextGroup};
+use crate::next::{NextAction, NextActionJson, NextGroup};
 use crate::runner::waits_of;
-use crate::waiting::PendingJson;
+use crate::waiting::WaitingItem;
 
 /// A next action of a run.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct NextLine<'a> {
-    /// The kind of the action.
-    action: &'static str,
-    /// The first of the commands; null without a command, or if a person chooses one.
-    command: Option<&'a String>,
-    /// Alternative commands: one of them is enough. The first shows the commands that the answer
-    /// lets the run execute, if any.
-    commands: &'a [String],
-    /// What each command does, in the order of `commands`.
-    effects: &'a [String],
+    #[serde(flatten)]
+    action: NextActionJson,
     /// The facts about the step for a person.
     context: Vec<QuestionFact>,
     /// Everything that the answer lets the run execute: the commands come first.
@@ -36,20 +29,14 @@ pub struct NextLine<'a> {
     /// For a person, for a runner or a worker, or for the time to pass.
     group: NextGroup,
     /// The item that the run waits for; null for another action.
-    item: Option<PendingJson>,
+    item: Option<&'a WaitingItem>,
     /// The time of the run's next timer, or the end of its runner's wait.
     next_due_micros: Option<Timestamp>,
-    /// The number of the step concerned.
-    number: Option<StepNumber>,
     /// The run.
     run: &'a str,
     /// The steps that did not begin and have files that changed since the plan was made although no
     /// other step may change them; null if that is not known.
     stale_files: Option<Vec<StaleFilesJson>>,
-    /// The id of the step concerned.
-    step: Option<&'a str>,
-    /// The action and the reason, for people.
-    why: &'a str,
 }
 
 /// The number of items that wait for a person.
@@ -91,20 +78,14 @@ impl<'a> RunActions<'a> {
     pub fn lines(&self) -> impl Iterator<Item = NextLine<'_>> {
         let Self { run, actions, next_due, stale, .. } = self;
         actions.iter().map(move |action| NextLine {
-            action: action.item.word(),
-            command: action.command(),
-            commands: &action.commands,
-            effects: &action.effects,
+            action: action.into(),
             context: action.waiting().map(|item| step_context(run, item)).unwrap_or_default(),
             executes: action.waiting().map(|item| item.executes(run)).unwrap_or_default(),
             group: action.item.group(),
-            item: action.waiting().map(Into::into),
+            item: action.waiting(),
             next_due_micros: *next_due,
-            number: action.step(),
             run: &run.name,
             stale_files: StaleFilesJson::of(stale.clone()),
-            step: action.step().and_then(|step| run.step(step)).map(StepState::id),
-            why: &action.text,
         })
     }
 

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use plan_ledger::plan::{Account, Micros, PauseCause, Remaining, RunCounters, VersionSummary};
+use plan_ledger::plan::{
+    Account, Micros, PauseCause, Remaining, RunCounters, UtcTime, VersionSummary,
+};
 use plan_ledger::{Cost, FailureClass, Run, RunId, StepNumber, StepState, StepStatus, Timestamp};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -10,7 +12,7 @@ use serde::Serialize;
 
 use super::barriers::{BarrierLine, Barriers};
 use super::execution_state::remaining_text;
-use crate::json::{FlightJson, OpenQuestionJson, ReplanRequestJson, RunStatusJson, TimeJson};
+use crate::json::{FlightJson, QuestionLine, ReplanRequestJson, RunStatusJson};
 use crate::layout::{Document, Paint, Table};
 use crate::words::{
     cost_text, counted, moment, paused_text, progress_text, question_subject_text, span,
@@ -30,7 +32,7 @@ pub struct OperatorViewLine<'a> {
     /// The number of steps by status, without zeros.
     counts: &'a BTreeMap<StepStatus, u32>,
     /// The time of its next timer.
-    due: Option<TimeJson>,
+    due: Option<UtcTime>,
     /// The time since its start, until its end.
     elapsed_micros: Micros,
     /// The attempts in flight, by the end of their lease.
@@ -46,7 +48,7 @@ pub struct OperatorViewLine<'a> {
     /// Why it is paused; null if it is not.
     pause: Option<&'a PauseCause>,
     /// The open questions.
-    questions: Vec<OpenQuestionJson>,
+    questions: Vec<QuestionLine>,
     /// The rest of the budget.
     remaining: Remaining,
     /// The open request for another plan.
@@ -94,7 +96,7 @@ impl<'a> OperatorViewLine<'a> {
             active: run.active,
             barriers: Barriers::closed(run).lines,
             counts: run.step_counts(),
-            due: run.next_timer().map(TimeJson::from),
+            due: run.next_timer().map(UtcTime::from),
             elapsed_micros: run.elapsed(now),
             in_flight,
             last_failure: run.newest_failure().map(failure),
@@ -102,7 +104,7 @@ impl<'a> OperatorViewLine<'a> {
             next: run.ready().take(NEXT_MAX).map(|(_, number)| number).collect(),
             outcome_unknown: flights(run, StepStatus::OutcomeUnknown),
             pause: run.pause.as_ref(),
-            questions: OpenQuestionJson::of_run(run),
+            questions: QuestionLine::of_run(run),
             remaining: run.remaining(now),
             request: run.plan_request().map(ReplanRequestJson::from),
             run: run.id,

@@ -4,13 +4,12 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use plan_ledger::plan::{BlockReason, explain};
+use plan_ledger::plan::{BlockReason, UtcTime, explain};
 use plan_ledger::{Run, RunId, State, StepNumber, StepState, StepStatus, Timestamp};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::json::TimeJson;
 use crate::layout::{Document, Paint, Table};
 use crate::words::{counted, moment, step_name, step_title};
 
@@ -51,7 +50,7 @@ pub struct DelayedLine<'a> {
     /// Its number.
     step: StepNumber,
     /// The end of the delay.
-    until: Option<TimeJson>,
+    until: Option<UtcTime>,
     #[serde(skip)]
     name: String,
 }
@@ -98,7 +97,7 @@ impl<'a> QueueView<'a> {
             name: step_name(run, number),
             run: run.id,
             step: number,
-            until: step.hold().delay.map(TimeJson::from),
+            until: step.hold().delay.map(UtcTime::from),
         });
         Self {
             ready: ready.collect(),

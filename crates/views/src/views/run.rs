@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::plan::{Account, PauseCause, RunForked};
+use plan_ledger::plan::{Account, PauseCause, RunForked, UtcTime};
 use plan_ledger::{
     ContentHash, Cost, Limits, Run, RunId, RunPolicy, StepNumber, StepState, StepStatus,
 };
@@ -15,7 +15,7 @@ use super::barriers::{BarrierLine, Barriers};
 use super::heading::run_heading;
 use crate::activity::RunActivityJson;
 use crate::criteria::{TrustedCheckJson, trusted_text};
-use crate::json::{FlightJson, QuestionLine, ReplanRequestJson, RunStatusJson, TimeJson};
+use crate::json::{FlightJson, QuestionLine, ReplanRequestJson, RunStatusJson};
 use crate::layout::{Block, Document, Paint, Table, Text};
 use crate::next::KnownRun;
 use crate::next::{NextAction, NextActionJson};
@@ -68,7 +68,7 @@ pub struct RunLine<'a> {
     /// Its number.
     run: RunId,
     /// The start time.
-    started: TimeJson,
+    started: UtcTime,
     /// Its status.
     status: RunStatusJson,
     /// The number of steps in the active version.
@@ -172,13 +172,13 @@ struct DelayedStepJson<'a> {
     /// Its number.
     step: StepNumber,
     /// The end of the delay.
-    until: Option<TimeJson>,
+    until: Option<UtcTime>,
 }
 
 impl<'a> DelayedStepJson<'a> {
     fn of(run: &'a Run, number: StepNumber) -> Self {
         let step = run.step(number);
-        let until = step.and_then(|step| step.hold().delay).map(TimeJson::from);
+        let until = step.and_then(|step| step.hold().delay).map(UtcTime::from);
         Self { id: step.map(StepState::id), step: number, until }
     }
 }

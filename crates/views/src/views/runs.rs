@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use plan_ledger::plan::{RunOverview, RunSummary};
+use plan_ledger::plan::{RunOverview, RunSummary, UtcTime};
 use plan_ledger::{ContentHash, Cost, Run, RunId, RunStatus, State, Timestamp};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::heading::activity_paint;
 use crate::activity::{RunActivity, RunActivityJson};
-use crate::json::{RunStatusJson, TimeJson};
+use crate::json::RunStatusJson;
 use crate::layout::{Document, Paint, Table};
 use crate::words::{cost_text, run_status_text, span};
 
@@ -25,7 +25,7 @@ pub struct RunRowLine {
     /// The number of dispatched attempts.
     attempts: u64,
     /// The end time.
-    ended: Option<TimeJson>,
+    ended: Option<UtcTime>,
     /// The record that ended it.
     ended_seq: Option<u64>,
     /// The hash of the active version.
@@ -41,7 +41,7 @@ pub struct RunRowLine {
     /// The spending.
     spent: Cost,
     /// The start time.
-    started: TimeJson,
+    started: UtcTime,
     /// Its status.
     status: RunStatusJson,
     /// The number of steps.
@@ -85,7 +85,8 @@ impl RunRowLine {
         }
     }
 
-    fn of_summary(run: RunId, summary: &RunSummary) -> Self {
+    /// A run of which only totals are kept.
+    pub(super) fn of_summary(run: RunId, summary: &RunSummary) -> Self {
         let RunSummary { name, ending, started, ended, seq, version, steps, .. } = summary;
         let status = RunStatus::Ended(*ending);
         Self {

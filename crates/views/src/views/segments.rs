@@ -2,11 +2,11 @@
 
 use plan_ledger::internals::format::{Footer, SegmentHeader, SegmentReason};
 use plan_ledger::log::{SegmentInfo, SegmentState};
+use plan_ledger::plan::UtcTime;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::json::TimeJson;
 use crate::layout::{Document, Paint, Table, Text};
 use crate::words::{count, hex, seconds, size};
 
@@ -75,7 +75,7 @@ struct SegmentHeaderJson {
     /// The last record that it had when it was created.
     born_last: u64,
     /// The time of its creation.
-    created_at: TimeJson,
+    created_at: UtcTime,
     /// The identifier of the first segment of the ledger.
     genesis: String,
     /// The identifier of the ledger.
@@ -138,9 +138,9 @@ struct FooterJson {
     /// Its last record.
     last_seq: u64,
     /// The time of its first record.
-    time_first: TimeJson,
+    time_first: UtcTime,
     /// The time of its last record.
-    time_last: TimeJson,
+    time_last: UtcTime,
 }
 
 impl From<&Footer> for FooterJson {

@@ -1,13 +1,12 @@
 //! The events of a run since a time. What went wrong is listed: failures, limits, hangs, lost attempts
 //! and claims that a check rejected. What went well is counted.
 
-use plan_ledger::plan::{StepEvent, StepRecord, UsageLimit};
+use plan_ledger::plan::{StepEvent, StepRecord, UsageLimit, UtcTime};
 use plan_ledger::{Cost, Event, Outcome, RecordedEvent, Ruling, Run, RunId, StepStatus, Timestamp};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::json::TimeJson;
 use crate::layout::{Document, Paint};
 use crate::records::{outcome_text, verdict_text};
 use crate::words::{cost_text, counted, moment, step_name};
@@ -34,7 +33,7 @@ pub struct SinceLine {
     /// The run.
     run: RunId,
     /// The time.
-    since: TimeJson,
+    since: UtcTime,
     /// The number of steps that were skipped.
     skipped: u64,
 }

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use plan_ledger::Error;
 use plan_ledger::internals::format::{SnapshotHeader, SnapshotName};
+use plan_ledger::plan::UtcTime;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::json::TimeJson;
 use crate::layout::{Document, Paint, Table};
 use crate::words::{hex, seconds, size};
 
@@ -38,7 +38,7 @@ pub struct SnapshotFileLine<'a> {
     state_hash: Option<String>,
     /// The time of its record; null if the snapshot cannot be used, as are the other members from
     /// its header.
-    time: Option<TimeJson>,
+    time: Option<UtcTime>,
     /// Whether every check succeeds.
     usable: bool,
     /// The version of the projection.

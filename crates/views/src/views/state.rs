@@ -1,6 +1,6 @@
 //! The state of a ledger after one record, and one run of it in full.
 
-use plan_ledger::plan::{Account, CapScope};
+use plan_ledger::plan::{Account, CapScope, UtcTime};
 use plan_ledger::{ContentHash, Run, RunId, State, StepNumber, Timestamp, state_hash};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::barriers::{BarrierLine, Barriers};
 use super::budget::{Budget, BudgetLine};
 use super::variables::{VariableStateLine, origin_text};
-use crate::json::{QuestionLine, RunStatusJson, StepStateLine, TimeJson};
+use crate::json::{QuestionLine, RunStatusJson, StepStateLine};
 use crate::layout::{Document, Paint, Table, Text};
 use crate::words::{
     counted, moment, progress_text, run_status_text, spent_text, status_paint, step_name,
@@ -29,7 +29,7 @@ pub struct StateLine<'a> {
     /// The number of attempts in flight.
     in_flight: usize,
     /// The time of the next timer.
-    next_due: Option<TimeJson>,
+    next_due: Option<UtcTime>,
     /// The number of complete runs in the state.
     runs: usize,
     /// The record.
@@ -37,7 +37,7 @@ pub struct StateLine<'a> {
     /// The number of runs that are only kept as totals.
     summaries: usize,
     /// The time of the record.
-    time: TimeJson,
+    time: UtcTime,
 }
 
 /// A cap on the number of attempts in flight.
@@ -69,7 +69,7 @@ pub struct RunStateLine<'a> {
     /// Its number.
     run: RunId,
     /// The start time.
-    started: TimeJson,
+    started: UtcTime,
     /// Its status.
     status: RunStatusJson,
     /// Why no more steps are dispatched although the run continues.
@@ -111,7 +111,7 @@ impl<'a> StateLine<'a> {
             caps: state.ledger_caps().map(cap).collect(),
             hash: state_hash(state),
             in_flight: state.attempts_in_flight(),
-            next_due: state.next_due().map(TimeJson::from),
+            next_due: state.next_due().map(UtcTime::from),
             runs: state.runs.len(),
             seq: state.seq,
             summaries: state.ended_runs().len(),

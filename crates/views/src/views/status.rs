@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use plan_ledger::plan::{Criterion, Micros, Warning};
+use plan_ledger::plan::{Criterion, Micros, UtcTime, Warning};
 use plan_ledger::{AttemptToken, Cost, Idempotence, Run, RunId, RunStatus, StepNumber, StepStatus};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -15,7 +15,7 @@ use super::stale::stale_document;
 use super::waits::{InsideWaitJson, WaitJson, inside_wait_text, wait_text};
 use crate::activity::{Activity, ActivityJson, RunActivity, RunActivityJson, RunProgress};
 use crate::criteria::{TrustedCheckJson, trusted_text};
-use crate::json::{FlightJson, StaleFilesJson, TimeJson};
+use crate::json::{FlightJson, StaleFilesJson};
 use crate::layout::{Document, Paint};
 use crate::next::KnownRun;
 use crate::next::{NextAction, NextActionJson};
@@ -24,7 +24,7 @@ use crate::runner::{AtWork, CheckAtWork, LeftWorker, RepeatingAttempt};
 use crate::runner::{
     GoneClaim, RunnerPresence, gone_steps, hosted_steps, steps_in_flight, waits_of,
 };
-use crate::waiting::{PendingJson, WaitsFor, rejected_text};
+use crate::waiting::{WaitingItem, WaitsFor, rejected_text};
 use crate::words::{cost_text, span, step_name, title_line, variant_words, warning_text};
 
 /// How many items of a list are shown.
@@ -86,7 +86,7 @@ struct DeadClaimJson<'a> {
     /// The process.
     process: u32,
     /// When the step was claimed.
-    since: TimeJson,
+    since: UtcTime,
     /// The step.
     step: StepNumber,
     /// The token of the attempt.
@@ -99,28 +99,25 @@ struct DeadClaimJson<'a> {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 struct NeedJson {
-    /// Commands that resolve it, after the one that shows what it lets the run execute.
-    advice: Vec<String>,
+    #[serde(flatten)]
+    action: NextActionJson,
     /// When it is resolved without a person; null if it is not.
-    deadline: Option<TimeJson>,
+    deadline: Option<UtcTime>,
     /// The item, as in `next`.
-    item: PendingJson,
-    /// The item, for people.
-    text: String,
+    item: WaitingItem,
     /// The person for whom it waits; null for any person.
     to: Option<String>,
 }
 
 impl NeedJson {
-    fn of(action: NextAction) -> Option<Self> {
+    fn of(action: &NextAction) -> Option<Self> {
         let item = action.waiting()?;
         let WaitsFor::Person(to) = item.waits_for() else { return None };
         Some(Self {
-            deadline: item.deadline().map(TimeJson::from),
+            deadline: item.deadline().map(UtcTime::from),
             to: to.map(str::to_owned),
-            item: item.into(),
-            advice: action.commands,
-            text: action.text,
+            item: item.clone(),
+            action: action.into(),
         })
     }
 }
@@ -191,7 +188,7 @@ impl<'a> StatusView<'a> {
             done: *done,
             expected_micros: *expected,
             in_flight: flights.collect(),
-            needs: known.actions_of_persons().into_iter().filter_map(NeedJson::of).collect(),
+            needs: known.actions_of_persons().iter().filter_map(NeedJson::of).collect(),
             now: ActivityJson::all(stands),
             repeats: at_work.repeats.iter().map(RepeatJson::from).collect(),
             run: run.id,

@@ -3,7 +3,7 @@
 use plan_ledger::internals::ledger::time_text;
 use plan_ledger::log::RecordStatus;
 use plan_ledger::plan::{
-    AcceptedBasis, BarrierStatus, CompactStep, Dependency, Hold, Micros, StepEvent,
+    AcceptedBasis, BarrierStatus, CompactStep, Dependency, Hold, Micros, StepEvent, UtcTime,
 };
 use plan_ledger::{
     Cost, Event, Outcome, Output, QuestionId, Receipt, Ruling, Run, RunId, Step, StepNumber,
@@ -18,7 +18,7 @@ use super::history::HistoryEntry;
 use super::stale::stale_text;
 use super::step_definition::step_definition;
 use super::why::WhyView;
-use crate::json::{FailureJson, TimeJson};
+use crate::json::FailureJson;
 use crate::layout::{Document, Paint, Text};
 use crate::records::{
     RecordContent, RecordLine, basis_text, blob_text, content_text, outcome_text,
@@ -351,7 +351,7 @@ struct HoldJson<'a> {
     /// The ruling on its condition; null before it is judged.
     condition: Option<Ruling>,
     /// The end of its delay.
-    delay: Option<TimeJson>,
+    delay: Option<UtcTime>,
     /// The fallback step for which it waits.
     fallback_step: Option<StepNumber>,
     /// Whether its gate is open.
@@ -402,7 +402,7 @@ impl<'a> From<&'a Hold> for HoldJson<'a> {
         Self {
             answer: answer.as_ref().map(|(answer, by)| AnswerJson { answer, by }),
             condition: *condition,
-            delay: delay.map(TimeJson::from),
+            delay: delay.map(UtcTime::from),
             fallback_step: *fallback_step,
             gate_open: *is_gate_open,
             preconditions: judged.collect(),

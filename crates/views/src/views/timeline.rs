@@ -4,13 +4,12 @@
 //! without color.
 
 use plan_ledger::internals::ledger::{IntervalKind, StepTimeline, TimelineInterval};
-use plan_ledger::plan::Micros;
+use plan_ledger::plan::{Micros, UtcTime};
 use plan_ledger::{Run, RunId, StepNumber, StepState, Timestamp};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::json::TimeJson;
 use crate::layout::{Block, Document, Paint, Text, Timeline, TimelineCell, TimelineRow};
 use crate::words::span;
 use crate::words::step_name;
@@ -21,7 +20,7 @@ use crate::words::{status_mark, status_paint};
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct IntervalLine<'a> {
     /// Its start.
-    since: TimeJson,
+    since: UtcTime,
     /// The id of the step.
     id: Option<&'a str>,
     /// The outcome of the attempt, or the reason for the wait.
@@ -33,7 +32,7 @@ pub struct IntervalLine<'a> {
     /// The number of the step.
     step: StepNumber,
     /// Its end; null if it has not ended.
-    until: Option<TimeJson>,
+    until: Option<UtcTime>,
     /// The worker of the attempt; null for a wait.
     worker: Option<&'a str>,
 }
@@ -73,7 +72,7 @@ impl<'a> StepTimelines<'a> {
                 run: self.run.id,
                 seq: *seq,
                 step: number,
-                until: until.map(TimeJson::from),
+                until: until.map(UtcTime::from),
                 worker: worker.as_deref(),
             }
         })

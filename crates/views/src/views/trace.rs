@@ -1,13 +1,12 @@
 //! Every record of a run and its changes, and the payloads of receipts in full: a post-mortem needs their ends, too.
 
 use plan_ledger::internals::ledger::{TracedRecord, ValueChange, time_text};
-use plan_ledger::plan::{StepEvent, StepRecord};
+use plan_ledger::plan::{StepEvent, StepRecord, UtcTime};
 use plan_ledger::{Cost, Event, Outcome, Receipt, RecordedEvent, RunId};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::json::TimeJson;
 use crate::layout::{Document, Paint};
 use crate::records::event_text;
 use crate::words::cost_text;
@@ -36,7 +35,7 @@ pub struct TracedLine<'a> {
     /// The record.
     seq: u64,
     /// Its time.
-    time: TimeJson,
+    time: UtcTime,
 }
 
 /// The records of a run.

@@ -1,13 +1,13 @@
 //! Variables of a run: their values, versions and authors, now or over time.
 
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::plan::{Origin, Variable, VariableSet};
+use plan_ledger::plan::{Origin, UtcTime, Variable, VariableSet};
 use plan_ledger::{Run, RunId, Timestamp};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::json::{AnyJson, TimeJson};
+use crate::json::AnyJson;
 use crate::layout::{Document, Paint, Table};
 use crate::words::seconds;
 use crate::words::step_name;
@@ -23,7 +23,7 @@ pub struct VariableStateLine<'a> {
     /// The run.
     run: RunId,
     /// The time when it was set.
-    time: TimeJson,
+    time: UtcTime,
     /// Whether the work that set it is still accepted.
     trusted: bool,
     /// Its value: any JSON.
@@ -129,9 +129,9 @@ pub struct VariableValueLine<'a> {
     /// The record that set it.
     seq: u64,
     /// In a forked run: the time when the parent run set it.
-    since: Option<TimeJson>,
+    since: Option<UtcTime>,
     /// The time of the record.
-    time: TimeJson,
+    time: UtcTime,
     /// The value: any JSON.
     value: AnyJson,
     /// How often the variable had been set, this time included.
@@ -163,7 +163,7 @@ impl<'a> VariableHistory<'a> {
                 origin,
                 run: *id,
                 seq: *seq,
-                since: Some(*since).filter(|since| *since != 0).map(TimeJson::from),
+                since: Some(*since).filter(|since| *since != 0).map(UtcTime::from),
                 time: (*time).into(),
                 text: value.as_str(),
                 value: value.value().into(),

@@ -1,12 +1,12 @@
 //! The waits for the end of a limit, or for hours: of a run's runner before it dispatches ready steps, and of workers
 //! in their processes.
 
+use plan_ledger::plan::UtcTime;
 use plan_ledger::{Run, StepNumber, Timestamp};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::json::TimeJson;
 use crate::runner::InsideWait;
 use crate::runner::{RunnerWait, waits_of};
 use crate::words::moment;
@@ -24,7 +24,7 @@ pub struct WaitJson {
     /// The second owner: its workers take the steps meanwhile; null if there is none.
     second_owner: Option<String>,
     /// When the wait ends; then one of the steps is tried. Null: when a person answers.
-    until: Option<TimeJson>,
+    until: Option<UtcTime>,
     /// Whether all steps of the run wait.
     whole_run: bool,
 }
@@ -39,7 +39,7 @@ impl WaitJson {
             ready: ready.filter(|number| wait.holds(run, *number)).collect(),
             reason: wait.reason.clone(),
             second_owner: wait.second.clone(),
-            until: wait.until.map(TimeJson::from),
+            until: wait.until.map(UtcTime::from),
             whole_run: wait.is_whole_run,
         }
     }

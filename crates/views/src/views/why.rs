@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use plan_ledger::plan::{BlockReason, Explanation, ExplanationLine, Warning, is_person};
+use plan_ledger::plan::{BlockReason, Explanation, ExplanationLine, UtcTime, Warning, is_person};
 use plan_ledger::{Ending, Run, RunId, RunStatus, StepNumber, StepStatus};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::repeats::{RepeatJson, repeated_text};
 use super::waits::{WaitJson, wait_text};
-use crate::json::{ReplanRequestJson, StepReasonsJson, TimeJson};
+use crate::json::{ReplanRequestJson, StepReasonsJson};
 use crate::layout::{Document, Paint, Text};
 use crate::next::KnownRun;
 use crate::next::{NextAction, NextItem, next_dispatch};
@@ -28,7 +28,7 @@ pub struct WhyLine<'a> {
     /// Repeated output of the workers of the step, and of the steps that it waits for.
     repeats: Vec<RepeatJson<'a>>,
     /// The time for which the answer is valid.
-    time: TimeJson,
+    time: UtcTime,
     /// The open request for another plan.
     request: Option<ReplanRequestJson>,
     /// The steps among them that wait for no other step.

@@ -6,6 +6,9 @@ use plan_ledger::plan::{
     BudgetPart, Decision, ExecutedPart, PauseCause, QuestionBody, QuestionSubject,
 };
 use plan_ledger::{ContentHash, QuestionId, ReplanTrigger, Run, Timestamp};
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::words::StepName;
 
@@ -24,12 +27,15 @@ pub enum WaitsFor<'a> {
     Nothing,
 }
 
-/// An item that a run waits for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An item that a run waits for. In JSON, a step is its `number` and its id, `step`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub enum WaitingItem {
     /// Verdicts of a person on the text criteria of a step.
     Verdicts {
         /// The step.
+        #[serde(flatten)]
         step: StepName,
         /// The text criteria without a verdict.
         criteria: Vec<String>,
@@ -37,6 +43,7 @@ pub enum WaitingItem {
     /// The checks of a step, which a runner or a judge makes.
     Checks {
         /// The step.
+        #[serde(flatten)]
         step: StepName,
         /// The command criteria without a verdict.
         criteria: Vec<String>,
@@ -46,6 +53,7 @@ pub enum WaitingItem {
         /// The active version.
         version: u32,
         /// The hash of its plan.
+        #[serde(skip)]
         hash: ContentHash,
         /// The commands that it executes.
         commands: Vec<String>,
@@ -54,16 +62,21 @@ pub enum WaitingItem {
     /// nowhere else.
     Misplaced {
         /// The step.
+        #[serde(flatten)]
         step: StepName,
         /// The folder of the approval.
+        #[serde(rename = "approved_in")]
         approved: String,
         /// The folder of the claim.
+        #[serde(rename = "claimed_in")]
         work: String,
         /// Why the work is not checked, for people.
         reason: String,
         /// The hash of the plan.
+        #[serde(skip)]
         hash: ContentHash,
         /// The ledger, as it is named in that folder; `None` if the folder is gone.
+        #[serde(skip)]
         ledger: Option<PathBuf>,
     },
     /// Verdicts of a person on the plan's own text criteria.
@@ -79,12 +92,15 @@ pub enum WaitingItem {
     /// The answer to a question.
     Question {
         /// The number of the question.
+        #[serde(rename = "question")]
         id: QuestionId,
         /// The step that the question is about, if any.
+        #[serde(flatten)]
         step: Option<StepName>,
         /// The text of the question, its reviewer and its deadline.
         asked: QuestionBody,
         /// The part of the budget that is exhausted, if the question is about that.
+        #[serde(skip)]
         short: Option<BudgetPart>,
     },
     /// A review of a proposed plan version.
@@ -99,6 +115,7 @@ pub enum WaitingItem {
         /// Why it is paused.
         cause: PauseCause,
         /// The part of its budget that is used up, if that is not the cause: it is raised first.
+        #[serde(skip)]
         used_up: Option<BudgetPart>,
     },
     /// A new version of the plan.
@@ -106,45 +123,57 @@ pub enum WaitingItem {
         /// The trigger of the request.
         trigger: ReplanTrigger,
         /// The first step to redo, if known.
+        #[serde(flatten)]
         from: Option<StepName>,
         /// Whether that step has failed, so that it can be retried instead.
+        #[serde(skip)]
         is_failed: bool,
         /// The limit of replans, if it is used up.
+        #[serde(skip)]
         limit: Option<u32>,
         /// The reason, for people.
         reason: String,
         /// The plan file of the run.
+        #[serde(skip)]
         file: String,
         /// The variables that would help: a precondition reads them, and no step sets them.
+        #[serde(skip)]
         unset: Vec<String>,
     },
     /// A decision about a failure that the plan leaves to a person.
     Decision {
         /// The step.
+        #[serde(flatten)]
         step: StepName,
         /// The reason why the attempt failed, in one line if it is known.
         message: String,
         /// The decisions that are possible.
+        #[serde(skip)]
         decisions: Vec<Decision>,
     },
     /// The outcome of a lost attempt.
     OutcomeUnknown {
         /// The step.
+        #[serde(flatten)]
         step: StepName,
     },
     /// A worker outside this runner, or the expiry of its lease.
     Held {
         /// The step.
+        #[serde(flatten)]
         step: StepName,
         /// The worker.
         worker: String,
         /// When the lease expires, in microseconds since the Unix epoch.
+        #[serde(rename = "lease_until_micros")]
         lease_until: Timestamp,
     },
     /// A step of a person.
     Person {
         /// The step.
+        #[serde(flatten)]
         step: StepName,
+        /// Its owner.
         owner: String,
     },
     /// Workers that take other steps than those of this runner.

@@ -2,7 +2,6 @@
 
 mod answers;
 mod item;
-mod json;
 mod list;
 mod resolve;
 mod text;
@@ -10,7 +9,6 @@ mod text;
 pub(crate) use answers::{answer_all, answer_all_text, common_answers};
 pub use answers::{raise_by, waiting_texts};
 pub use item::{WaitingItem, WaitsFor};
-pub use json::PendingJson;
 pub use list::{plan_file, rejected_text, waiting_items};
 pub use resolve::{
     approve_version, has_plan, perform, resolve_outcome, show_step, start_another, start_judge,

@@ -67,7 +67,7 @@ impl InspectCommand {
     /// Whether the view reads few records of a long log.
     fn reads_few_records(&self) -> bool {
         match self {
-            Self::Record(_) | Self::Segments(_) => true,
+            Self::Segments(_) => true,
             Self::Records(args) => args.reads_few_records(),
             _ => false,
         }

@@ -17,11 +17,10 @@ use serde::Serialize;
 
 use plan_ledger::internals::ledger::{Fold, LedgerTime, RunHistory, expect_valid};
 use plan_ledger::log::Damage;
-use plan_ledger::plan::RunSummary;
+use plan_ledger::plan::{RunSummary, UtcTime};
 use plan_ledger::{Error, ErrorKind, LedgerView, Run, RunId, State, StepNumber, Timestamp};
 
 use crate::commands::store::source::damage_hint;
-use crate::json::TimeJson;
 use crate::output::{Code, Failure, escape_control, reader};
 use crate::protocol::{Missing, error_line_of_view, in_ledger};
 use crate::requests::default_run;
@@ -31,7 +30,7 @@ use crate::runner::{
 };
 use crate::server::Surroundings;
 use plan_ledger_views::{
-    AnswerOfAnother, AtWork, Block, DamageLine, Document, InsideWait, KnownRun, LeftWorker,
+    AnswerOfAnother, AtWork, Block, Document, FindingLine, InsideWait, KnownRun, LeftWorker,
     RepeatingAttempt, RunActivity, hosted_steps, lost_lines, lost_text, moment, no_run_text,
     run_heading, steps_in_flight, unread_document, variant_words, waits_of,
 };
@@ -344,9 +343,9 @@ impl<'a> LedgerAt<'a> {
         expect_valid(&self.state)?;
         match self.context.form {
             Form::Json => {
-                lost_lines(&self.state).try_for_each(|line| out.json(&line))?;
+                lost_lines(&self.state, self.context.dir).try_for_each(|line| out.json(&line))?;
                 for damage in &self.damage {
-                    out.json(&DamageLine::from(damage))?;
+                    out.json(&FindingLine::from(damage))?;
                 }
                 out.json(&AsOfLine {
                     first_seq: self.view.log().first_seq(),
@@ -393,7 +392,7 @@ pub(crate) struct AsOfLine<'a> {
     /// The last record that the answer includes.
     seq: u64,
     /// The time of that record.
-    time: TimeJson,
+    time: UtcTime,
     /// Other problems with reading; together with damage they cause exit code 4.
     unread: &'a [String],
 }

@@ -30,6 +30,7 @@ use super::forms::{FORMS, FormChoice, converted, count_of, lost_in, write_new};
 fn help() -> String {
     format!(
         "Examples:\n  ledger plan export tasks.json -o plan.yaml\n  \
+         ledger plan export plan.yaml --form dot | dot -Tsvg > plan.svg\n  \
          ledger plan export issues.jsonl --form md -o plan.md\n  \
          ledger plan export my-plan -o plan.md            the plan of a run, with its progress\n  \
          ledger plan export my-plan --form plan           the same as a PLAN artifact\n\n\

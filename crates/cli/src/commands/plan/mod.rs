@@ -40,7 +40,7 @@ pub(crate) struct PlanArgs {
 enum PlanTask {
     /// List errors and likely mistakes in a plan file, with their lines
     Lint(lint::PlanLintArgs),
-    /// Show a plan file of any form, or print it in another form
+    /// Show a plan file of any form
     Show(show::PlanShowArgs),
     /// Convert a plan file to our own YAML, JSON or Markdown, or to a diagram
     Export(export::PlanExportArgs),

@@ -1,4 +1,4 @@
-//! `ledger plan show`: a plan file as an overview, or in another form.
+//! `ledger plan show`: a plan file as an overview, or as JSON. `ledger plan export` writes other forms.
 
 use std::path::PathBuf;
 
@@ -15,9 +15,8 @@ use super::forms::{FORMS, FormChoice, converted, count_of};
 
 fn help() -> String {
     format!(
-        "Examples:\n  ledger plan show prd.json\n  ledger plan show tasks.md --format md\n  \
-         ledger plan show tasks.json --plan-tag later --format json | jq '.steps[].id'\n  \
-         ledger plan show plan.yaml --format dot | dot -Tsvg > plan.svg\n\n{FORMS}"
+        "Examples:\n  ledger plan show prd.json\n  \
+         ledger plan show tasks.json --plan-tag later --json | jq '.steps[].id'\n\n{FORMS}"
     )
 }
 
@@ -27,9 +26,6 @@ pub(super) struct PlanShowArgs {
     /// The plan file
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Print it in this form instead
-    #[arg(long, value_name = "FORM", conflicts_with = "json")]
-    format: Option<FormChoice>,
     #[command(flatten)]
     read: ReadPlanArgs,
     #[command(flatten)]
@@ -41,11 +37,10 @@ pub(super) fn show(args: &PlanShowArgs) -> Result<Code, Failure> {
     if !imported.report.is_empty() {
         print_read_report(&args.file, &imported);
     }
-    let form = args.format.or(args.json.0.then_some(FormChoice::Json));
-    match form {
-        None => print_text(&overview(&imported))?,
-        // For programs: exactly the bytes.
-        Some(form) => print_raw(&converted(&args.file, &imported, form)?)?,
+    if args.json.0 {
+        print_raw(&converted(&args.file, &imported, FormChoice::Json)?)?;
+    } else {
+        print_text(&overview(&imported))?;
     }
     Ok(Code::Success)
 }

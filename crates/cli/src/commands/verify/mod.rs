@@ -19,9 +19,8 @@ use plan_ledger::Environment;
 use plan_ledger::internals::ledger::{
     LedgerCondition, VerifyLevel, VerifyPhase, VerifyProgress, VerifyReport, VerifyRequest,
 };
-use plan_ledger::log::{
-    Completion, ExpectationResult, ExpectedChain, FindingClass, Verification, VerifyFinding,
-};
+use plan_ledger::log::{Completion, ExpectationResult, ExpectedChain, FindingClass, Verification};
+use plan_ledger_views::{FindingLine, finding_text};
 
 use crate::commands::root::signed_root;
 use crate::commands::store::source::{environment_for, is_store};
@@ -185,16 +184,6 @@ fn level(choice: LevelChoice) -> VerifyLevel {
     }
 }
 
-fn class_name(class: FindingClass) -> &'static str {
-    match class {
-        FindingClass::Damage => "damage",
-        FindingClass::DerivedDamage => "derived",
-        FindingClass::NewerFormat => "newer",
-        FindingClass::RecordedLoss => "lost",
-        FindingClass::Warning => "warning",
-    }
-}
-
 fn level_name(level: LevelChoice) -> &'static str {
     match level {
         LevelChoice::Crc => "crc",
@@ -215,9 +204,7 @@ fn text(
     let log = &report.log;
     let mut lines: Vec<String> = Vec::new();
     lines.extend(rollback.map(|what| format!("warning: {what}")));
-    for finding in &log.findings {
-        lines.push(format!("{}: {finding}", class_name(finding.class)));
-    }
+    lines.extend(log.findings.iter().map(finding_text));
     if log.omitted > 0 {
         lines.push(format!("and {} more findings", log.omitted));
     }
@@ -319,62 +306,6 @@ fn json_lines(
     out.extend(compared.map(line_text));
     out.push_str(&line_text(&VerifiedLine::of(report, target)));
     out
-}
-
-/// A finding of a verification.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub(crate) enum FindingLine<'a> {
-    /// Acknowledged bytes cannot be read, or differ from those that were written.
-    Damage(FindingJson<'a>),
-    /// Bytes derived from acknowledged ones are damaged: nothing is lost.
-    Derived(FindingJson<'a>),
-    /// Records were lost before the ledger was salvaged: it is consistent, but not complete.
-    Lost(FindingJson<'a>),
-    /// It is intact, but was written by a newer program.
-    Newer(FindingJson<'a>),
-    /// It is unusual, but no acknowledged record depends on it.
-    Warning(FindingJson<'a>),
-}
-
-/// The place of a finding.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct FindingJson<'a> {
-    /// The end of the affected bytes; equal to `offset` if no particular bytes are affected.
-    end: u64,
-    /// The first record that is missing because of it.
-    first_seq: Option<u64>,
-    /// The last record that is missing because of it.
-    last_seq: Option<u64>,
-    /// The start of the affected bytes.
-    offset: u64,
-    /// The file, or the folder without a required file.
-    path: String,
-    /// The problem, for people.
-    what: &'a str,
-}
-
-impl<'a> From<&'a VerifyFinding> for FindingLine<'a> {
-    fn from(finding: &'a VerifyFinding) -> Self {
-        let VerifyFinding { class, path, offset, end, missing, what } = finding;
-        let finding = FindingJson {
-            end: *end,
-            first_seq: missing.as_ref().map(|range| *range.start()),
-            last_seq: missing.as_ref().map(|range| *range.end()),
-            offset: *offset,
-            path: path.display().to_string(),
-            what,
-        };
-        match class {
-            FindingClass::Damage => Self::Damage(finding),
-            FindingClass::DerivedDamage => Self::Derived(finding),
-            FindingClass::NewerFormat => Self::Newer(finding),
-            FindingClass::RecordedLoss => Self::Lost(finding),
-            FindingClass::Warning => Self::Warning(finding),
-        }
-    }
 }
 
 /// The result of `--expect-head`.

@@ -65,8 +65,8 @@ pub(super) const READS: &[Read] = &[
             "inspect.ledger",
             "inspect.health",
             "inspect.run",
-            "inspect.ended_run",
-            "inspect.derived_damage",
+            "inspect.run_row",
+            "inspect.derived",
         ],
     },
     Read {
@@ -267,7 +267,7 @@ pub(super) const READS: &[Read] = &[
     Read {
         id: "getRecord",
         path: "/v1/records/{seq}",
-        words: &["record", "--", "{seq}"],
+        words: &["records", "--", "{seq}"],
         query: &[],
         at: AtRecord::None,
         summary: "One record",

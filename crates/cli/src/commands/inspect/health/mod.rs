@@ -16,10 +16,10 @@ use crate::commands::store::source::damage_hint;
 use crate::output::{Code, Failure, escape_control, reader};
 use crate::protocol::{error_line_of_view, in_ledger, opening};
 use crate::server::Surroundings;
-use plan_ledger_views::{Contents, HealthLine, KnownRun, health_document};
-pub(crate) use plan_ledger_views::{
-    DamageLine, DerivedDamageLine, HealthWord, damage_text, lost_lines, lost_text, readable_text,
+use plan_ledger_views::{
+    Contents, FindingLine, HealthLine, KnownRun, damage_text, health_document, lost_lines,
 };
+pub(crate) use plan_ledger_views::{HealthWord, lost_text, readable_text};
 
 use super::output::Output;
 use overtaken::beside_prune;
@@ -112,10 +112,11 @@ impl LedgerOverview {
     }
 
     /// Prints a JSON line for each damage.
-    pub(crate) fn damage_json(&self, out: &mut Output<'_>) -> Result<(), Failure> {
-        lost_lines(&self.fold.state).try_for_each(|line| out.json(&line))?;
-        self.fold.derived.iter().try_for_each(|each| out.json(&DerivedDamageLine::from(each)))?;
-        self.fold.damage.iter().try_for_each(|each| out.json(&DamageLine::from(each)))
+    pub(crate) fn damage_json(&self, dir: &Path, out: &mut Output<'_>) -> Result<(), Failure> {
+        let derived = self.fold.derived.iter().map(FindingLine::from);
+        let damage = self.fold.damage.iter().map(FindingLine::from);
+        let mut lines = lost_lines(&self.fold.state, dir).chain(derived).chain(damage);
+        lines.try_for_each(|line| out.json(&line))
     }
 }
 

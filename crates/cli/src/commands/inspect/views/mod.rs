@@ -99,9 +99,9 @@ macro_rules! inspect_views {
 inspect_views! {
     Log Records(records::RecordsArgs) by records::records {
         "open_end" => shown::OpenEndLine,
+        "record" => shown::RecordLine<'_>,
         "summary" => shown::RecordsLine<'_>
     }
-    Log Record(record::RecordArgs) by record::record { "record" => shown::RecordLine<'_> }
     Log Segments(segments::SegmentsArgs) by segments::segments { "segment" => shown::SegmentLine }
     Log Head(head::HeadArgs) by head::head {
         "head_slot" => shown::HeadSlotLine,

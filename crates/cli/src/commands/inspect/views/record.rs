@@ -1,12 +1,10 @@
-//! `ledger inspect DIR record SEQ`: one record, and its bytes field by field.
-
-use clap::Args;
+//! `ledger inspect DIR records SEQ`: one record in full, and its bytes field by field.
 
 use plan_ledger::internals::storage::Access;
-use plan_ledger::log::{Damage, LogItem, LoggedRecord, RecordStatus};
+use plan_ledger::log::{Damage, LogItem, LoggedRecord, RecordStatus, VerifyFinding};
 use plan_ledger::{Environment, Error, ErrorKind, LedgerView};
 use plan_ledger_views::{
-    DamageLine, RecordContent, RecordLine, damage_document, frame_document, record_document,
+    FindingLine, RecordContent, RecordLine, finding_document, frame_document, record_document,
 };
 
 use crate::commands::inspect::context::{Form, InspectContext};
@@ -16,24 +14,6 @@ use crate::commands::inspect::output::Output;
 use crate::json::line_value;
 use crate::output::{Code, Failure};
 
-const EXAMPLES: &str = "\
-Examples:
-  ledger inspect .ledger record 120                the content of record 120
-  ledger inspect .ledger record 120 --hex          and its bytes, field by field
-  ledger inspect .ledger record 120 --json | jq .event";
-
-/// One record: its content, its position, its bytes field by field
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct RecordArgs {
-    /// Its sequence number
-    #[arg(value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
-    seq: u64,
-    /// Show the bytes of its frame too, each field with its name
-    #[arg(long)]
-    hex: bool,
-}
-
 /// The result of a lookup by sequence number.
 enum RecordLookup {
     Record(LoggedRecord, RecordStatus),
@@ -41,26 +21,25 @@ enum RecordLookup {
     Nothing { last: u64 },
 }
 
-pub(crate) fn record(
-    args: &RecordArgs,
+/// Prints the record; `has_bytes`: and its bytes.
+pub(super) fn record(
+    seq: u64,
+    has_bytes: bool,
     context: InspectContext<'_>,
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
     let InspectContext { dir, form, environment } = context;
     let view = LedgerView::open(dir, environment)?;
-    view.log().check_unpruned(args.seq)?;
-    let (record, status) = match find(&view, args.seq)? {
+    view.log().check_unpruned(seq)?;
+    let (record, status) = match find(&view, seq)? {
         RecordLookup::Record(record, status) => (record, status),
         RecordLookup::Damage(damage) => {
-            match form {
-                Form::Json => out.json(&DamageLine::from(&damage))?,
-                Form::Text => out.document(&damage_document(&damage))?,
-            }
+            print_finding(&damage.into(), form, out)?;
             return Ok(Code::Damaged);
         }
         RecordLookup::Nothing { last } => {
             let health = Health::of(view.log(), dir, environment)?;
-            let message = format!("expected a record up to {last}, found {}", args.seq);
+            let message = format!("expected a record up to {last}, found {seq}");
             return Err(if health.is_good() {
                 Failure::Usage(message)
             } else {
@@ -70,7 +49,7 @@ pub(crate) fn record(
         }
     };
     let content = RecordContent::of(&record);
-    let bytes = if args.hex { Some(frame(&view, &record, environment)?) } else { None };
+    let bytes = if has_bytes { Some(frame(&view, &record, environment)?) } else { None };
     match form {
         Form::Json => {
             let line = RecordLine::of(&record, status, &content);
@@ -86,6 +65,18 @@ pub(crate) fn record(
     }
     let is_read = !matches!(content, RecordContent::Unreadable(_));
     Ok(if is_read && status != RecordStatus::AfterDamage { Code::Success } else { Code::Damaged })
+}
+
+/// Prints a fault of the log in the place of records.
+pub(super) fn print_finding(
+    finding: &VerifyFinding,
+    form: Form,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    match form {
+        Form::Json => out.json(&FindingLine::from(finding)),
+        Form::Text => out.document(&finding_document(finding)),
+    }
 }
 
 fn find(view: &LedgerView, seq: u64) -> Result<RecordLookup, Failure> {

@@ -1,4 +1,4 @@
-//! `ledger inspect DIR records`: one line for each record, and damage in its place.
+//! `ledger inspect DIR records`: one line for each record, and damage in its place; or one record in full.
 //!
 //! Invariant: memory does not grow with the log; only the names of runs are kept.
 
@@ -10,10 +10,7 @@ use plan_ledger::internals::ledger::{LedgerTime, RUN_STREAMS};
 use plan_ledger::log::{LogItem, LoggedRecord, RecordStatus};
 use plan_ledger::plan::Micros;
 use plan_ledger::{LedgerView, Result as LedgerResult, Timestamp};
-use plan_ledger_views::{
-    DamageLine, DerivedDamageLine, OpenEndLine, RecordContent, RecordLine, RecordList,
-    damage_document, derived_damage_document,
-};
+use plan_ledger_views::{OpenEndLine, RecordContent, RecordLine, RecordList};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::health::Health;
@@ -25,11 +22,16 @@ use crate::options::{RunOption, without_environment};
 use crate::output::{Code, Failure};
 use crate::protocol::opening;
 
+use super::record::{print_finding, record};
+
 pub(crate) fn records(
     args: &RecordsArgs,
     context: InspectContext<'_>,
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
+    if let Some(seq) = args.seq {
+        return record(seq, args.hex, context, out);
+    }
     let InspectContext { dir, form, environment } = context;
     args.check()?;
     let view = LedgerView::open(dir, environment)?;
@@ -114,15 +116,9 @@ impl Scan {
                 if damage.last_seq < filter.from && damage.last_seq >= damage.first_seq => {}
             LogItem::Damage(damage) => {
                 list.damage += 1;
-                match form {
-                    Form::Json => out.json(&DamageLine::from(&damage))?,
-                    Form::Text => out.document(&damage_document(&damage))?,
-                }
+                print_finding(&damage.into(), *form, out)?;
             }
-            LogItem::DerivedDamage(damage) => match form {
-                Form::Json => out.json(&DerivedDamageLine::from(&damage))?,
-                Form::Text => out.document(&derived_damage_document(&damage))?,
-            },
+            LogItem::DerivedDamage(damage) => print_finding(&damage.into(), *form, out)?,
             LogItem::OpenEnd { path, offset, fault } => {
                 let line = OpenEndLine::of(&path, offset, fault);
                 match form {
@@ -170,13 +166,25 @@ Examples:
   ledger inspect .ledger records --since 2h --reverse --limit 20
   ledger inspect .ledger records --follow          and new ones, until Ctrl-C
   ledger inspect .ledger records --run my-plan --json | jq -c .event
+  ledger inspect .ledger records 120               the content of record 120
+  ledger inspect .ledger records 120 --hex         and its bytes, field by field
 
 Times are in UTC (2026-11-21T03:38:36Z), or how long ago (90m, 2d).";
 
-/// The records of the log, one line each, and damage in its place
+/// The records of the log, one line each, and damage in its place; or one record in full
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, mut_arg("run", of_records))]
 pub(crate) struct RecordsArgs {
+    /// Only this record, in full
+    #[arg(
+        value_name = "SEQ",
+        value_parser = clap::value_parser!(u64).range(1..),
+        conflicts_with_all = ["from", "to", "since", "until", "kind", "run", "step", "reverse", "limit", "follow"],
+    )]
+    seq: Option<u64>,
+    /// Show the bytes of its frame too, each field with its name
+    #[arg(long, requires = "seq")]
+    hex: bool,
     /// The first record
     #[arg(long, value_name = "SEQ", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     from: u64,
@@ -216,7 +224,8 @@ impl RecordsArgs {
     /// Whether an index, or a bound, says that only few records are read. Steps have their names in the state.
     pub(crate) fn reads_few_records(&self) -> bool {
         let is_by_index = !self.reverse && (self.run.name().is_some() || self.kind.len() == 1);
-        let is_bounded = self.from > 1 || self.to.is_some() || self.limit.is_some();
+        let is_bounded =
+            self.seq.is_some() || self.from > 1 || self.to.is_some() || self.limit.is_some();
         self.step.is_none() && (is_by_index || is_bounded)
     }
 

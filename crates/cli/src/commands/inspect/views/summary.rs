@@ -19,7 +19,7 @@ pub(crate) fn summary(context: InspectContext<'_>, out: &mut Output<'_>) -> Resu
     let contents = overview.contents(dir, holder.as_deref());
     match form {
         Form::Json => {
-            overview.damage_json(out)?;
+            overview.damage_json(dir, out)?;
             for run in runs.values() {
                 out.json(&RunView::of(overview.known(run)).line())?;
             }
