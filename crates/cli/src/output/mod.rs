@@ -44,7 +44,7 @@ pub(crate) use plan_ledger_views::{cost_text, phrase};
 pub(crate) use reader::for_agents;
 pub(crate) use reader::{is_for_agent, is_for_reader, reader, write_for};
 pub(crate) use render::{
-    escape_control, escape_lines, escape_path, is_printable, local_moment, parse_since, time_of_day,
+    escape_control, escape_lines, is_printable, local_moment, parse_since, time_of_day,
 };
 pub(crate) use reporter::{Audience, RunReporter};
 pub(crate) use run_json::{SummaryLine, WaitsLine};

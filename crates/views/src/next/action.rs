@@ -15,7 +15,7 @@ use crate::words::StepName;
 pub struct NextAction {
     /// The item; for the rest of a long list, the first one of it.
     pub item: NextItem,
-    /// The action, for people. It is escaped.
+    /// The action, for people.
     pub text: String,
     /// Alternative commands: one of them is enough.
     pub commands: Vec<String>,

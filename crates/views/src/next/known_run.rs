@@ -11,7 +11,6 @@ use serde_json::Value;
 use crate::activity::{RunActivity, RunProgress};
 use crate::advice::{Advice, Audience};
 use crate::approval::is_unapproved;
-use crate::render::{escape_control, escape_lines};
 use crate::runner::KnownRunner;
 use crate::shell::shell_command;
 use crate::waiting::WaitingItem;
@@ -80,9 +79,6 @@ impl KnownRun<'_> {
         } else {
             item.advice(self.run, &self.runner, self.ledger)
         };
-        let escaped = |lines: Vec<String>| -> Vec<String> {
-            lines.iter().map(|line| escape_control(line)).collect()
-        };
         let is_check = matches!(
             item.waiting(),
             Some(WaitingItem::Checks { .. } | WaitingItem::PlanChecks { .. })
@@ -93,10 +89,10 @@ impl KnownRun<'_> {
             true => "; none is at work",
         };
         NextAction {
-            text: format!("{}{missing}", escape_lines(&item.text(self.now))),
-            commands: escaped(Advice::lines(&advice, self.reader)),
+            text: format!("{}{missing}", item.text(self.now)),
+            commands: Advice::lines(&advice, self.reader),
             effects: Advice::effects(&advice, self.reader),
-            lines: escaped(Advice::lines_with_effects(&advice, self.reader)),
+            lines: Advice::lines_with_effects(&advice, self.reader),
             item,
             is_rest: false,
         }
@@ -119,7 +115,6 @@ impl KnownRun<'_> {
         };
         let mut actions = self.actions_of(items);
         if let (Some(first), Some(begin)) = (actions.first_mut(), first_action(self.run)) {
-            let begin = escape_control(&begin);
             first.text = format!("{}; the plan begins with: {begin}", first.text);
         }
         actions
@@ -147,8 +142,7 @@ impl KnownRun<'_> {
             let mut shown: Vec<_> = actions.iter().take(LISTED_MAX).cloned().collect();
             let rest = actions.len().saturating_sub(LISTED_MAX);
             if let (Some(first), true) = (actions.first(), rest > 0) {
-                let list =
-                    escape_control(&shell_command("questions", self.ledger, &[&self.run.name]));
+                let list = shell_command("questions", self.ledger, &[&self.run.name]);
                 let list = if first.item.is_item_of_person() {
                     format!(": `{list}` lists them")
                 } else {

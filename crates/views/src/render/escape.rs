@@ -1,7 +1,6 @@
 //! Escapes text that others wrote, so that it cannot drive a terminal or hide its content.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 /// Escapes all control and invisible characters, line breaks included. The result is one line.
 #[must_use]
@@ -62,11 +61,6 @@ pub fn escape_json(text: &str) -> String {
         }
     }
     out
-}
-
-#[must_use]
-pub fn escape_path(path: &Path) -> String {
-    escape_control(&path.display().to_string())
 }
 
 pub use plan_ledger::internals::ledger::is_printable;

@@ -9,9 +9,7 @@ mod style;
 mod text;
 mod width;
 
-pub use escape::{
-    escape_control, escape_json, escape_lines, escape_markup, escape_path, is_printable,
-};
+pub use escape::{escape_control, escape_json, escape_lines, escape_markup, is_printable};
 pub use html::{html, html_start};
 pub use style::Style;
 pub use text::text_lines;

@@ -284,7 +284,7 @@ impl ClaimedStepJson {
             lease_until_micros: attempt.lease_until,
             number,
             step: step.id().to_owned(),
-            title: escape_control(&step_title(run, number)),
+            title: step_title(run, number),
             worker: attempt.worker.clone(),
         })
     }
@@ -297,7 +297,7 @@ impl ReadyStepJson {
             number,
             owner: step.owner().map(str::to_owned),
             step: step.id().to_owned(),
-            title: escape_control(&step_title(run, number)),
+            title: step_title(run, number),
         })
     }
 }

@@ -195,18 +195,20 @@ impl SessionClaims {
                 ClaimState::Lost(why) => format!("lost: {why}"),
             };
             let line = format!("{token}: {step} of run {run}, {state}: {title}");
-            text.extend(["This session has ", &line, "\n"]);
+            text.extend(["This session has ", &escape_control(&line), "\n"]);
         }
         text
     }
 }
 
+/// Texts in lines, each escaped; `None` without one.
 fn joined(texts: Vec<String>) -> Option<String> {
     if texts.is_empty() {
         return None;
     }
     let rest = texts.len().saturating_sub(NAMED_MAX);
-    let mut shown: Vec<String> = texts.into_iter().take(NAMED_MAX).collect();
+    let mut shown: Vec<String> =
+        texts.iter().take(NAMED_MAX).map(|text| escape_control(text)).collect();
     if rest > 0 {
         shown.push(format!("And {rest} more."));
     }
@@ -245,24 +247,22 @@ fn claim_of(
         (StepStatus::Reported, Some(_)) => unverified(ledger, run, number),
         (StepStatus::Dispatched, None) => {
             let worker = step.attempt().map_or("another worker", |attempt| attempt.worker.as_str());
-            ClaimState::Lost(format!("{} has it now", escape_control(worker)))
+            ClaimState::Lost(format!("{worker} has it now"))
         }
         (StepStatus::Cancelled | StepStatus::Removed, _) => {
             ClaimState::Lost(format!("the step is {}", step.status))
         }
         _ => return None,
     };
-    let name = escape_control(&step_name(run, number));
-    let title = escape_control(&step_title(run, number));
     let argument = StepName::of(run, number).argument();
     let options = format!("--step {} --run {}", quoted(&argument), quoted(&run.name));
     Some(SessionClaim {
         seq,
         token,
-        run: escape_control(&run.name),
-        options: escape_control(&options),
-        step: name,
-        title,
+        run: run.name.clone(),
+        options,
+        step: step_name(run, number),
+        title: step_title(run, number),
         state: claim_state,
     })
 }
@@ -281,9 +281,7 @@ fn unverified(ledger: &Path, run: &Run, number: StepNumber) -> ClaimState {
     if open.is_empty() {
         open.push("its criteria".to_owned());
     }
-    let open = open.iter().map(|criterion| escape_control(criterion)).collect();
-    let unchecked = unchecked_text(ledger, run, number).map(|why| escape_control(&why));
-    ClaimState::Unverified { open, unchecked }
+    ClaimState::Unverified { open, unchecked: unchecked_text(ledger, run, number) }
 }
 
 /// The tokens in the answers to claims. The text has no escapes and no spaces.
@@ -309,17 +307,16 @@ pub(super) fn unaccepted_step(state: &State, task: &str) -> Option<String> {
     });
     let mut named = open.filter(|(run, number, step)| is_open(step) && names(task, run, *number));
     let (run, number, step) = named.next()?;
-    let name = escape_control(&step_name(run, number));
+    let name = step_name(run, number);
     let missing = if step.status == StepStatus::Reported {
         "it waits for its verdicts, which are not yours to give"
     } else {
         "report the step, and complete the task when its criteria have passed"
     };
-    Some(format!(
+    joined(vec![format!(
         "the ledger has not accepted {name} of run {}: it is {}; {missing}",
-        escape_control(&run.name),
-        step.status
-    ))
+        run.name, step.status
+    )])
 }
 
 fn is_open(step: &StepState) -> bool {

@@ -13,7 +13,7 @@ use crate::commands::store::source::{environment_for, expect_few_records, is_sto
 use crate::commands::{blobs, verify};
 use crate::help;
 use crate::options::{AsJson, LedgerFolder, default_ledger};
-use crate::output::{Code, Failure, escape_control, escape_path, option, shell_command};
+use crate::output::{Code, Failure, option, shell_command};
 
 use super::context::{Form, InspectContext};
 use super::health::overtaken::{beside_prune, print_beside_prune};
@@ -171,7 +171,7 @@ fn expect_no_view(dir: &Path, environment: &Environment) -> Result<(), Failure> 
         return Ok(());
     };
     let words = inspect.find_subcommand(view).map(|view| required_words(view, environment));
-    let dir = escape_path(dir);
+    let dir = dir.display();
     let message = format!(
         "no ledger at {dir}\nhint: did you mean `ledger inspect {view}{}`?",
         words.unwrap_or_default()
@@ -204,9 +204,8 @@ fn expect_no_run(dir: &Path, environment: &Environment) -> Result<(), Failure> {
     if !folded.is_ok_and(|folded| folded.state.find_run(word).is_some()) {
         return Ok(());
     }
-    let run = escape_control(word);
-    let command = escape_control(&format!("ledger status {}", option("--run", word)));
-    let message = format!("no ledger at {run}\nhint: `{command}` shows the run");
+    let command = format!("ledger status {}", option("--run", word));
+    let message = format!("no ledger at {word}\nhint: `{command}` shows the run");
     Err(Failure::Usage(message))
 }
 
@@ -238,11 +237,7 @@ fn expect_no_word(dir: &Path, environment: &Environment) -> Result<(), Failure> 
         }
         near => format!("did you mean {}?", near.join(" or ")),
     };
-    let word = escape_control(word);
-    let message = format!(
-        "`{word}` is no view, no run, and no folder of a ledger\nhint: {}",
-        escape_control(&near)
-    );
+    let message = format!("`{word}` is no view, no run, and no folder of a ledger\nhint: {near}");
     Err(Failure::Usage(message))
 }
 

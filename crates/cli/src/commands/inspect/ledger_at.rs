@@ -21,7 +21,7 @@ use plan_ledger::plan::{RunSummary, UtcTime};
 use plan_ledger::{Error, ErrorKind, LedgerView, Run, RunId, State, StepNumber, Timestamp};
 
 use crate::commands::store::source::damage_hint;
-use crate::output::{Code, Failure, escape_control, reader};
+use crate::output::{Code, Failure, reader};
 use crate::protocol::{Missing, error_line_of_view, in_ledger};
 use crate::requests::default_run;
 use crate::runner::{
@@ -93,8 +93,7 @@ impl<'a> LedgerAt<'a> {
         };
         let Fold { state, damage, unreadable, .. } = fold;
         let error = error.map(|error| error.to_string()).filter(|_| damage.is_empty());
-        let mut unread: Vec<String> =
-            unreadable.or(error).iter().map(|what| escape_control(what)).collect();
+        let mut unread: Vec<String> = unreadable.or(error).into_iter().collect();
         let is_whole = unread.is_empty();
         unread.extend(refusal);
         let past = at.at.map(|_| format!("the state after record {}", state.seq));
@@ -406,9 +405,8 @@ fn is_damage(error: &Error) -> bool {
 fn summary_only_error(summary: &RunSummary, error: &Error) -> Error {
     let RunSummary { name, ending, seq, steps, accepted, skipped, attempts, .. } = summary;
     let message = format!(
-        "run {} ended at record {seq} ({}; {accepted} of {steps} steps accepted, {skipped} skipped, \
+        "run {name} ended at record {seq} ({}; {accepted} of {steps} steps accepted, {skipped} skipped, \
          {attempts} attempts), and only these sums are left of it: {}",
-        escape_control(name),
         variant_words(ending, ' '),
         error_line_of_view(error)
     );

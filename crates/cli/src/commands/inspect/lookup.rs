@@ -2,7 +2,7 @@
 
 use plan_ledger::{Error, ErrorKind, Run, StepNumber};
 
-use crate::output::{Code, Failure, escape_control};
+use crate::output::{Code, Failure};
 use crate::protocol::Missing;
 use crate::requests::{request_command, step_hint};
 
@@ -27,16 +27,15 @@ pub(crate) fn no_run_yet(code: Code) -> Failure {
 pub(crate) fn no_run(text: &str, names: &[&str]) -> String {
     let there = match names {
         [] => "the ledger has no run".to_owned(),
-        [one] => format!("the only run is {}", escape_control(one)),
+        [one] => format!("the only run is {one}"),
         many => {
-            let shown: Vec<_> =
-                many.iter().take(NAMES_MAX).map(|name| escape_control(name)).collect();
+            let shown = many.get(..NAMES_MAX).unwrap_or(many);
             let rest = many.len().saturating_sub(NAMES_MAX);
             let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
             format!("there are {}{more}", shown.join(", "))
         }
     };
-    format!("there is no run {}; {there}", escape_control(text))
+    format!("there is no run {text}; {there}")
 }
 
 const NAMES_MAX: usize = 20;
@@ -45,16 +44,12 @@ const NAMES_MAX: usize = 20;
 pub(crate) fn step_of(run: &Run, text: &str, code: Code) -> Result<StepNumber, Failure> {
     run.find_step(text).ok_or_else(|| {
         let waiting = run.newest_proposal().filter(|_| run.active == 0).map(|(number, _)| {
-            let review = escape_control(&request_command("plan review", &[&run.name]));
+            let review = request_command("plan review", &[&run.name]);
             format!("\nhint: version {number} waits for approval: `{review}`")
         });
-        let hint = waiting.unwrap_or_else(|| escape_control(&step_hint(run, text)));
+        let hint = waiting.unwrap_or_else(|| step_hint(run, text));
         let steps = run.steps.len();
-        let message = format!(
-            "run {} has no step {} (it has {steps}){hint}",
-            escape_control(&run.name),
-            escape_control(text)
-        );
+        let message = format!("run {} has no step {text} (it has {steps}){hint}", run.name);
         not_found(Missing::Step, message, code)
     })
 }

@@ -11,8 +11,8 @@ use plan_ledger::plan::diff;
 use crate::commands::inspect::read_state;
 use crate::options::{AsJson, LedgerOption};
 use crate::output::{
-    Code, Failure, PlanDiffJson, PlanDiffLine, escape_control, plan_diff_text, print_result,
-    redone_steps, redone_text,
+    Code, Failure, PlanDiffJson, PlanDiffLine, plan_diff_text, print_result, redone_steps,
+    redone_text,
 };
 use crate::requests::run_or_only;
 
@@ -85,20 +85,16 @@ fn of_run(args: &PlanDiffArgs, run: Option<&Path>) -> Result<Compared, Failure> 
     let mut file = read(&args.file, None)?;
     read_state(&args.place.dir, |state| {
         let run = run_or_only(state, name.as_deref())?;
-        let plan = run.plan().ok_or_else(|| {
-            Failure::Usage(format!("run {} has no active plan yet", escape_control(&run.name)))
-        })?;
+        let plan = run
+            .plan()
+            .ok_or_else(|| Failure::Usage(format!("run {} has no active plan yet", run.name)))?;
         let old = plan.decode();
         file.keep_ids(&old);
         // A plan that cannot be proposed has differences, too.
         let draft = plan_draft(&file.plan).ok();
         let redone = draft.map(|draft| redone_steps(run, &run.preview_draft(&draft)));
-        let heading = format!(
-            "run {}, version {} -> {}\n",
-            escape_control(&run.name),
-            run.active,
-            escape_control(&args.file.display().to_string())
-        );
+        let heading =
+            format!("run {}, version {} -> {}\n", run.name, run.active, args.file.display());
         Ok(Compared { heading, old, new: file.plan, redone })
     })
 }

@@ -21,7 +21,9 @@ use crate::commands::inspect::read_state;
 use crate::commands::store::source::{environment_for, is_store};
 use crate::options::plan_file::print_read_report;
 use crate::options::{LedgerOption, ReadPlanArgs, environment};
-use crate::output::{Code, Failure, output_file, print_message, print_note, print_raw, reader};
+use crate::output::{
+    Code, Failure, escape_control, output_file, print_message, print_note, print_raw, reader,
+};
 use crate::protocol::counted;
 use crate::server::Surroundings;
 
@@ -228,11 +230,12 @@ impl Notes {
         Ok(notes)
     }
 
+    /// The lines of comments, which are printed as they are.
     fn lines(&self) -> Vec<String> {
         let next = [format!("Next action: {}", self.next_action)].into_iter();
         let decisions = self.decisions.iter().map(|text| format!("Decision: {text}"));
         let open = self.open.iter().map(|text| format!("Open: {text}"));
-        next.chain(decisions).chain(open).collect()
+        next.chain(decisions).chain(open).map(|line| escape_control(&line)).collect()
     }
 
     /// Makes them sections of a PLAN artifact, beside the decisions of earlier sessions.

@@ -15,10 +15,7 @@ use plan_ledger_views::{has_plan, rejected_text, start_another, start_runner};
 use crate::commands::inspect::health::lost_text;
 use crate::commands::inspect::newest_state;
 use crate::options::{AsJson, LedgerOption, RunArg, environment};
-use crate::output::{
-    Code, Failure, escape_control, escape_lines, escape_path, is_quiet, print_message, print_text,
-    quoted, shell_command,
-};
+use crate::output::{Code, Failure, is_quiet, print_message, print_text, quoted, shell_command};
 use crate::protocol::OWN_LEDGER;
 use crate::requests::run_of;
 use crate::runner::runner_waits;
@@ -108,8 +105,8 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
     let place = ResumePlace::of(last, &id, &found)?;
     let words = words(last, &place, &found, args)?;
     let line = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
-    let line = escape_control(&format!("ledger {line}"));
-    let folder = escape_path(&place.folder);
+    let line = format!("ledger {line}");
+    let folder = place.folder.display();
     if args.show {
         print_message(&format!("in {folder}:"));
         print_text(&format!("{line}\n"))?;
@@ -216,7 +213,7 @@ fn expect_plan(state: &State, last: &LastRunner, dir: &Path) -> Result<(), Failu
         run.name,
         start_runner(run, dir)
     );
-    Err(Failure::Rejected(escape_lines(&message)))
+    Err(Failure::Rejected(message))
 }
 
 fn find_last(
@@ -258,7 +255,7 @@ fn unknown_runner(dir: &Path, run: Option<&str>, state: &State) -> Failure {
         }
         None => format!("start one with `{another}`"),
     };
-    let dir = escape_path(dir);
+    let dir = dir.display();
     Failure::Usage(format!("no earlier runner of {of}{dir} is known to this user\nhint: {hint}"))
 }
 

@@ -44,8 +44,8 @@ use crate::options::plan_file::{
 use crate::options::worker_program;
 use crate::options::{create_parents, environment};
 use crate::output::{
-    Audience, Code, Failure, RunReporter, SummaryLine, code_of, escape_control, is_quiet,
-    print_error, print_message, print_note, print_raw, shell_command, summary_text, wrapped_text,
+    Audience, Code, Failure, RunReporter, SummaryLine, code_of, is_quiet, print_error,
+    print_message, print_note, print_raw, shell_command, summary_text, wrapped_text,
 };
 use crate::protocol::{StepName, TrustsLine, counted};
 #[cfg(not(feature = "store"))]
@@ -244,7 +244,7 @@ fn report_unset(run: &Run, ledger: &Path) {
     for (name, what) in unset {
         let set = shell_command("set", ledger, &[&name, "VALUE", "--run", &run.name]);
         let text = format!("run {}: no step sets `{name}`, which {what}: `{set}`", run.name);
-        print_message(&escape_control(&text));
+        print_message(&text);
     }
 }
 

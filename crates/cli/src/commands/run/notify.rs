@@ -42,7 +42,7 @@ impl Notifier {
         let mut command = Command::new("sh");
         command.arg("-c").arg(&self.command);
         command.stdin(Stdio::null()).stdout(Stdio::null());
-        command.env("LEDGER_EVENT", event).env("LEDGER_MESSAGE", message);
+        command.env("LEDGER_EVENT", event).env("LEDGER_MESSAGE", escape_lines(message));
         command.env("LEDGER_RUN", &self.run).env("LEDGER_DIR", &self.ledger);
         match command.spawn() {
             Ok(child) => self.running.push(child),
@@ -74,14 +74,14 @@ impl Notifier {
             RunOutcome::Stopped { .. } => "stopped",
             RunOutcome::Waiting(items) => return self.waits(items),
         };
-        self.notify(event, &escape_lines(&summary_text(summary, &self.ledger)));
+        self.notify(event, &summary_text(summary, &self.ledger));
     }
 
     /// Notify about the items that a run waits for, if a person resolves one of them.
     fn waits(&mut self, items: &[WaitingItem]) {
         if items.iter().any(WaitingItem::needs_person) {
             let lines = waiting_texts(items, &self.run, &self.ledger, reader());
-            self.notify("waiting", &escape_lines(&lines.join("\n")));
+            self.notify("waiting", &lines.join("\n"));
         }
     }
 }
@@ -104,10 +104,10 @@ impl Observer for NotifyingObserver<'_> {
             Progress::Held { owner, second_owner, until, reason, is_news: true } => {
                 let whose = (owner.as_deref(), second_owner.as_deref());
                 let text = held_text(whose, *until, reason);
-                notifier.notify("held", &escape_lines(&text));
+                notifier.notify("held", &text);
             }
             Progress::Disk { problem: Some(problem) } => {
-                notifier.notify("held", &escape_lines(&disk_text(Some(problem))));
+                notifier.notify("held", &disk_text(Some(problem)));
             }
             _ => {}
         }

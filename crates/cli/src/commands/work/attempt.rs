@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use plan_ledger::{Error, Receipt};
 
-use crate::output::{Code, code_of, escape_control, print_message};
+use crate::output::{Code, code_of, print_message};
 use crate::protocol::sh_word;
 use crate::requests::Work;
 use crate::runner::{End, ExternalWork, Order, StartFailure, StopRequest};
@@ -49,8 +49,7 @@ impl Worker<'_> {
             let heartbeat = Heartbeat::start(scope, attempt.token, client)
                 .map_err(|error| StartFailure::BeforeStart(failed(error)))?;
             let step = task.pointer("/step/id").and_then(Value::as_str).unwrap_or_default();
-            let noted =
-                |note: &str| print_message(&escape_control(&format!("step {step}: {note}")));
+            let noted = |note: &str| print_message(&format!("step {step}: {note}"));
             let order = || {
                 lease.renew_if_due(&heartbeat);
                 if let Some(watch) = &mut watch {

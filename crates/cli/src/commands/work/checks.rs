@@ -15,7 +15,7 @@ use serde_json::Value;
 use plan_ledger::internals::ledger::expect_valid;
 use plan_ledger::{Environment, LedgerView, Ruling, Run, State, StepNumber};
 
-use crate::output::{Code, Failure, escape_control, print_message};
+use crate::output::{Code, Failure, print_message};
 use crate::protocol::{Answer, WorkerKind};
 use crate::requests::{VerdictRequest, run_or_only};
 use crate::runner::{
@@ -138,7 +138,7 @@ impl Worker<'_> {
     ) -> Result<Option<CheckLock>, Failure> {
         let lock = CheckLock::take(&self.ledger, run.id, criteria)?;
         if let Some(left) = lock.as_ref().and_then(CheckLock::left) {
-            print_message(&escape_control(left));
+            print_message(left);
         }
         Ok(lock)
     }
@@ -217,7 +217,7 @@ impl Worker<'_> {
             return Ok(None);
         };
         let places = CheckPlaces { ledger: &self.ledger, lock, working };
-        let noted = |note: &str| print_message(&escape_control(note));
+        let noted = |note: &str| print_message(note);
         let found = check_external(&view, run, criteria, places, order, noted)?;
         let ruling_of = |it: &Checked| {
             it.ruling.or(plan_ledger::mutant!(StoppedCheckPasses).then_some(Ruling::Pass))

@@ -7,7 +7,7 @@ use serde_json::Value;
 use plan_ledger::{Receipt, StepNumber, Timestamp};
 
 use crate::options::WaitLoop;
-use crate::output::{Code, Failure, escape_control, held_text, local_moment, print_message};
+use crate::output::{Code, Failure, held_text, local_moment, print_message};
 use crate::protocol::Answer;
 use crate::requests::{PauseRequest, RunStep};
 use crate::runner::{
@@ -48,7 +48,7 @@ impl Worker<'_> {
                     })
                 });
                 let whose = (owner.as_deref(), None);
-                print_message(&escape_control(&held_text(whose, until, &reason)));
+                print_message(&held_text(whose, until, &reason));
                 None
             }
         }
@@ -72,7 +72,7 @@ impl Worker<'_> {
             print_not_before(until, &reason);
         } else if let Some(reason) = asked {
             let text = format!("nothing is claimed until there is an answer: {reason}");
-            print_message(&escape_control(&text));
+            print_message(&text);
         } else {
             return false;
         }
@@ -153,5 +153,5 @@ fn step_of_run(name: &str) -> Option<RunStep> {
 fn print_not_before(until: Timestamp, reason: &str) {
     let until = local_moment(nearest_second(until));
     let text = format!("nothing is claimed before {until}: {reason}");
-    print_message(&escape_control(&text));
+    print_message(&text);
 }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use plan_ledger::{Run, RunStatus};
 
 use crate::options::WaitLoop;
-use crate::output::{Code, Failure, escape_control, print_message, shell_command};
+use crate::output::{Code, Failure, print_message, shell_command};
 use crate::protocol::{StepName, approval_of, check_folder, unapproved_commands};
 use crate::requests::run_or_only;
 use crate::runner::{Criteria, JudgeMark, end_left_checks, has_check};
@@ -78,7 +78,7 @@ impl Worker<'_> {
         let mut wait = WaitLoop::start(self.args.wait);
         let _mark = self.judge_mark()?;
         for note in end_left_checks(&self.ledger) {
-            print_message(&escape_control(&note));
+            print_message(&note);
         }
         loop {
             let look = self.judge_once()?;
@@ -206,6 +206,6 @@ impl Worker<'_> {
                 "\nhint: `{questions}` has the command that approves them in the folder of that work"
             )
         };
-        format!("{}{hint}", escape_control(&format!("run {}: {what}: {why}", run.name)))
+        format!("run {}: {what}: {why}{hint}", run.name)
     }
 }

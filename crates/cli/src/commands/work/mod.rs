@@ -38,7 +38,7 @@ use plan_ledger::Receipt;
 use plan_ledger_views::recorded_text;
 
 use crate::options::{WaitLoop, WaitNotice, environment, release_dead_claims};
-use crate::output::{Code, Failure, escape_control, print_message, print_result};
+use crate::output::{Code, Failure, print_message, print_result};
 use crate::protocol::{Answer, counted};
 use crate::requests::{BoundTo, ClaimRequest, NextStep, Work, run_or_only};
 use crate::runner::KeptClaim;
@@ -171,7 +171,7 @@ impl Worker<'_> {
             AttemptEnd::Reported(mut receipt, note) => {
                 if let Some(note) = note {
                     let step = task.pointer("/step/id").and_then(Value::as_str).unwrap_or_default();
-                    print_message(&escape_control(&format!("step {step}: {note}")));
+                    print_message(&format!("step {step}: {note}"));
                 }
                 let problem = self.note_receipt(task, begun, &mut receipt);
                 self.report_and_continue(task, attempt, &receipt, problem)

@@ -11,6 +11,6 @@ pub(crate) use color::{ColorChoice, set_color};
 pub(crate) use local_time::{local_moment, parse_since, time_of_day, time_of_day_now};
 pub(crate) use pager::{disable_pager, with_pager};
 pub(crate) use plan_ledger_views::{
-    Paint, Style, cut, escape_control, escape_json, escape_lines, escape_path, is_printable,
+    Paint, Style, cut, escape_control, escape_json, escape_lines, is_printable,
 };
 pub(crate) use terminal::{stderr_style, stdout_style};

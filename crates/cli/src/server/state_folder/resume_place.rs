@@ -8,8 +8,6 @@
 
 use std::path::{Path, PathBuf};
 
-use plan_ledger_views::escape_path;
-
 use crate::protocol::{Failure, sh_word};
 use crate::requests::request_command;
 
@@ -51,7 +49,7 @@ impl ResumePlace {
         if last.ledger == found {
             return Ok(Self { folder: old.clone(), doubt: None });
         }
-        let there = escape_path(&last.ledger);
+        let there = last.ledger.display();
         let is_copy = last.is_of_copy(id, found);
         let parents = last.ledger.parent().zip(found.parent());
         let folder = match parents.map(|(from, to)| corresponding(old, from, to)) {
@@ -63,7 +61,7 @@ impl ResumePlace {
                     "the last runner worked in {} with the ledger at {there}, and this ledger is a copy of that one\n\
                      hint: resume that one; to continue with the copy, start a runner with `{}` in a working \
                      folder of its own",
-                    escape_path(old),
+                    old.display(),
                     runner_of(last)
                 )));
             }
@@ -73,7 +71,7 @@ impl ResumePlace {
             return Err(Failure::Rejected(format!(
                 "this ledger is a copy of {there}, and the working folder {} belongs to that one\n\
                  hint: resume that one, or copy the working folder, too",
-                escape_path(old)
+                old.display()
             )));
         }
         if !folder.is_dir() {
@@ -81,8 +79,8 @@ impl ResumePlace {
                 "the ledger was at {there}, and the last runner worked in {}; there is no folder {}\n\
                  hint: move the working folder to the same place beside the ledger, or start a runner \
                  with `{}`",
-                escape_path(old),
-                escape_path(&folder),
+                old.display(),
+                folder.display(),
                 runner_of(last)
             )));
         }
@@ -90,8 +88,8 @@ impl ResumePlace {
             return Err(Failure::Rejected(format!(
                 "the ledger was at {there}, and the last runner worked in {}, where {file} is; there is none \
                  in {}\nhint: move or copy the working folder, too, or start a runner there with `{}`",
-                escape_path(old),
-                escape_path(&folder),
+                old.display(),
+                folder.display(),
                 runner_of(last)
             )));
         }

@@ -13,7 +13,7 @@ use plan_ledger::log::{LogReader, TailVerdict, opening_verdict};
 use plan_ledger::{Environment, Error, ErrorKind, LedgerView, Run, State, Timestamp};
 
 use crate::commands::store::source::damage_hint;
-use crate::output::{Code, Failure, escape_control, reader};
+use crate::output::{Code, Failure, reader};
 use crate::protocol::{error_line_of_view, in_ledger, opening};
 use crate::server::Surroundings;
 use plan_ledger_views::{
@@ -167,10 +167,7 @@ impl Health {
     /// The reason why a writer could not open the log, in one line.
     pub(crate) fn refusal(&self) -> Option<String> {
         let error = self.end.as_ref().err().filter(|_| !self.is_good())?;
-        Some(format!(
-            "it cannot be opened for writing: {}",
-            escape_control(&error_line_of_view(error))
-        ))
+        Some(format!("it cannot be opened for writing: {}", error_line_of_view(error)))
     }
 
     pub(crate) fn print(&self, out: &mut Output<'_>) -> Result<(), Failure> {
@@ -193,7 +190,6 @@ fn notes(log: &LogReader) -> Vec<String> {
         notes.push(what.to_owned());
     }
     for name in log.unknown_files() {
-        let name = escape_control(name);
         let is_unfinished = name.strip_suffix(".tmp").is_some();
         notes.push(if is_unfinished {
             format!("log/{name}: an unfinished segment; opening the ledger removes it")
@@ -214,11 +210,9 @@ pub(crate) fn first_record_note(log: &LogReader) -> Option<String> {
     let Some(note) = log.retention().map(|retention| &retention.note) else {
         return Some(format!("records 1 to {before} are in an earlier archive"));
     };
-    let by = escape_control(&note.by);
+    let by = &note.by;
     let kept = match &note.archive {
-        Some(archive) => {
-            format!("the last of them are in the archive {}", escape_control(&archive.file))
-        }
+        Some(archive) => format!("the last of them are in the archive {}", archive.file),
         None => "the last of them were not archived".to_owned(),
     };
     Some(format!("records 1 to {before} were pruned, most recently by {by}; {kept}"))

@@ -54,7 +54,7 @@ pub(crate) fn graph(
     let (ledger, id) = LedgerAt::of_run(context, args.at, args.run.name())?;
     let run = ledger.run(id)?;
     let Some(version) = run.active_version() else {
-        let message = format!("run {} has no active plan yet", escape_control(&run.name));
+        let message = format!("run {} has no active plan yet", run.name);
         return Err(Failure::Usage(message));
     };
     let graph = GraphView::of(run, version);

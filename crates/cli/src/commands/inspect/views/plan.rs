@@ -11,7 +11,7 @@ use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::views::status::stale_files;
 use crate::options::RunArg;
-use crate::output::{Code, Failure, escape_control};
+use crate::output::{Code, Failure};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -85,7 +85,7 @@ fn replans(ledger: &mut LedgerAt<'_>, id: RunId, out: &mut Output<'_>) -> Result
 
 fn version_of(run: &Run, number: u32) -> Result<&PlanVersion, Failure> {
     run.version(number).ok_or_else(|| {
-        let (name, count) = (escape_control(&run.name), run.versions.len());
+        let (name, count) = (&run.name, run.versions.len());
         Failure::Usage(format!("run {name} has no version {number} of its plan; it has {count}"))
     })
 }

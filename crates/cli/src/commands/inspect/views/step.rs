@@ -16,7 +16,7 @@ use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
 use crate::options::StepArg;
-use crate::output::{Code, Failure, code_of, escape_control};
+use crate::output::{Code, Failure, code_of};
 use crate::protocol::hand_off::files::stale_steps;
 
 use super::why::explained;
@@ -115,7 +115,7 @@ pub(crate) fn history(
                 return Ok(records.into_iter().map(entry).collect());
             }
             Err(error) if code_of(&error) == Code::Damaged => {
-                ledger.add_unread(escape_control(&error.to_string()));
+                ledger.add_unread(error.to_string());
             }
             Err(error) => return Err(error.into()),
         }

@@ -11,7 +11,7 @@ use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::lookup::not_found;
 use crate::commands::inspect::output::Output;
 use crate::options::RunArg;
-use crate::output::{Code, Failure, escape_control};
+use crate::output::{Code, Failure};
 use crate::protocol::Missing;
 
 const EXAMPLES: &str = "\
@@ -84,15 +84,14 @@ fn print_history(
     if values.is_empty() && !run.variables.contains_key(name) {
         let close = closest_name(name, run.variables.keys().map(String::as_str));
         let hint = close.map_or_else(String::new, |other| format!("; did you mean {other}?"));
-        let message =
-            format!("run {} never set {}{hint}", escape_control(&run.name), escape_control(name));
+        let message = format!("run {} never set {name}{hint}", run.name);
         return Err(not_found(Missing::Variable, message, ledger.code()));
     }
     let view = VariableHistory::of(run, &values);
     match ledger.context.form {
         Form::Json => view.lines.iter().try_for_each(|line| out.json(line)),
         Form::Text => {
-            ledger.heading(&format!("history of {}", escape_control(name)), run, out)?;
+            ledger.heading(&format!("history of {name}"), run, out)?;
             ledger.print_first_record(out)?;
             out.document(&view.document())
         }

@@ -19,8 +19,8 @@ use crate::commands::drill::LastDrill;
 use crate::commands::inspect::read_state;
 use crate::options::{LedgerArgs, RunArg};
 use crate::output::{
-    Code, Failure, PlanDiffJson, cost_text, escape_control, is_for_reader, plan_diff_text,
-    print_result, redone_steps, redone_text, shell_command,
+    Code, Failure, PlanDiffJson, cost_text, is_for_reader, plan_diff_text, print_result,
+    redone_steps, redone_text, shell_command,
 };
 use crate::protocol::{approval_of, counted, unapproved_commands};
 use crate::requests::{question_about, run_or_only};
@@ -241,17 +241,16 @@ fn approve_by(args: &PlanReviewArgs, run: &Run, hash: ContentHash) -> String {
 /// them.
 fn approved_text(run: &Run, approved: &CommandsApproval) -> String {
     let place = approved.folder.as_ref().map(|folder| format!(" in {folder}")).unwrap_or_default();
-    let text = format!(
+    format!(
         "a judge runs the commands of version {}{place}, as {} approved",
         run.active, approved.by
-    );
-    escape_control(&text)
+    )
 }
 
 /// The folder in which a judge runs the commands that are approved here.
 fn here_text() -> String {
     let folder = folder_here().map(|folder| format!(" (a judge then runs commands in {folder})"));
-    escape_control(&folder.unwrap_or_default())
+    folder.unwrap_or_default()
 }
 
 fn commands(args: &PlanReviewArgs, run: &Run, (hash, plan): (ContentHash, &Plan)) -> String {

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use crate::output::{escape_path, quoted, quoted_folder};
+use crate::output::{quoted, quoted_folder};
 
 /// The first lines of a file for keys.
 pub(super) const KEYS_HEADER: &str = "\
@@ -56,7 +56,7 @@ fn missing_keys(keys: &Path) -> Option<String> {
         format!(
             "{}, which {is} set in this shell; if the workers need it, add it to {}",
             names.join(", "),
-            escape_path(keys)
+            keys.display()
         )
     })
 }

@@ -26,7 +26,7 @@ use plan_ledger::Error;
 
 use crate::commands::resume::{last_runner, own_program};
 use crate::options::{AsJson, LedgerOption, RunArg};
-use crate::output::{Code, Failure, escape_path, print_result};
+use crate::output::{Code, Failure, print_result};
 use crate::protocol::{private_files, sh_word};
 use crate::server::LastRunner;
 use crate::server::expect_person;
@@ -111,7 +111,7 @@ pub(crate) fn setup_service(args: &ServiceArgs) -> Result<Code, Failure> {
             "the last runner of run {} worked with the ledger at {}\n\
              hint: start it here once with `ledger resume`",
             last.run,
-            escape_path(&last.ledger)
+            last.ledger.display()
         )));
     }
     let config = dirs::config_dir()
@@ -200,7 +200,7 @@ fn place(path: &Path, after: Option<&str>, is_check: bool) -> Result<SetupAction
     if before.as_deref().is_some_and(|text| !unit::is_own(text)) {
         return Err(Failure::Usage(format!(
             "{}: the file exists, and `ledger setup` did not write it\nhint: rename it",
-            escape_path(path)
+            path.display()
         )));
     }
     let action = SetupAction::of(before.as_deref(), after, is_check);
@@ -243,16 +243,16 @@ fn unlink(link: &Path) -> Result<(), Failure> {
 }
 
 fn text(line: &ServiceLine, is_removed: bool) -> String {
-    let unit = escape_path(&line.unit);
+    let unit = line.unit.display();
     let mut lines = vec![format!("run {}: {} {unit}", line.run, line.action.word())];
     if is_removed {
-        let keys = escape_path(&line.environment_file);
+        let keys = line.environment_file.display();
         lines.push(format!("the file with keys stays: {keys}"));
         return lines.join("\n");
     }
-    lines.push(format!("it starts, in {}: {}", escape_path(&line.folder), line.command));
+    lines.push(format!("it starts, in {}: {}", line.folder.display(), line.command));
     lines.extend(line.lacks.iter().map(|lack| format!("it lacks: {lack}")));
-    lines.push(format!("keys go into {}", escape_path(&line.environment_file)));
+    lines.push(format!("keys go into {}", line.environment_file.display()));
     lines.push(format!("enable it: {}", line.enable));
     lines.push(format!("or, without systemd, a line for `crontab -e`:\n{}", line.cron));
     lines.join("\n")
