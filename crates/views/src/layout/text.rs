@@ -1,5 +1,7 @@
 //! Text with emphasis.
 
+use plan_ledger::{StepNumber, StepStatus};
+
 use super::chart::Bar;
 
 /// The emphasis of a text.
@@ -27,6 +29,8 @@ pub enum Span {
     Text(Paint, String),
     /// A bar.
     Bar(Paint, Bar),
+    /// A step and its status, which a page keeps current.
+    Step(StepNumber, StepStatus, String),
 }
 
 /// A text of parts, each with its emphasis.
@@ -46,6 +50,12 @@ impl Text {
     #[must_use]
     pub fn bar(paint: Paint, bar: Bar) -> Self {
         Self { spans: vec![Span::Bar(paint, bar)] }
+    }
+
+    /// A step with its status: `[+] #37 build`.
+    #[must_use]
+    pub fn step(number: StepNumber, status: StepStatus, id: impl Into<String>) -> Self {
+        Self { spans: vec![Span::Step(number, status, id.into())] }
     }
 
     /// This text, and more text with that emphasis.

@@ -6,6 +6,7 @@ use maud::{Markup, PreEscaped, html};
 
 use super::escape::{escape_control, escape_lines};
 use super::style::Style;
+use super::svg::svg_of;
 use super::text::text_lines;
 use crate::layout::{Block, Document, Paint, Span, Table, Text};
 
@@ -26,7 +27,8 @@ pub fn html_start(title: &str) -> String {
 const STYLE: &str = "body{font:14px/1.4 system-ui,sans-serif;margin:1em}p{margin:.1em 0;white-space:pre-wrap}\
 table{border-collapse:collapse;margin:.5em 0}td,th{text-align:left;padding:.1em .8em .1em 0;vertical-align:top}\
 th,.faint{color:#666}.name{font-weight:600}.good{color:#2e7d32}.notice{color:#8a6100}.bad{color:#c62828;font-weight:600}\
-pre{margin:.5em 0;overflow-x:auto}";
+pre{margin:.5em 0;overflow-x:auto}.node{color:inherit;text-decoration:none;font-weight:600}.sign,.hint,.label{color:#666;fill:#666}\
+.timeline{width:100%;min-width:760px}.bar{fill:#888}.bar.good{fill:#2e7d32}.bar.bad{fill:#c62828}.wait{opacity:.4}";
 
 /// The elements of a document.
 #[must_use]
@@ -48,11 +50,14 @@ fn part(block: &Block) -> Markup {
             html! { pre.command { code { (escape_control(line)) } } }
         }
         Block::Verbatim(lines) => html! { pre { (escape_lines(lines)) } },
-        // These are drawn with characters.
-        Block::Chart { .. } | Block::Timeline(_) | Block::Tree(_) => {
-            let mut one = Document::default();
-            one.push(block.clone());
-            html! { pre { (text_lines(&one, Style::PLAIN).join("\n")) } }
+        Block::Timeline(timeline) => svg_of(timeline),
+        Block::Tree(tree) => {
+            let rows = tree.rows.iter().zip(tree.leads());
+            html! { pre.tree { @for (row, lead) in rows { (lead) (text(&row.label)) (text(&row.rest)) "\n" } } }
+        }
+        // It is drawn with characters.
+        Block::Chart { .. } => {
+            html! { pre { (text_lines(&Document::of(block.clone()), Style::PLAIN).join("\n")) } }
         }
     }
 }
@@ -78,6 +83,10 @@ fn text(text: &Text) -> Markup {
             @match span {
                 Span::Text(Paint::None, text) => { (escape_control(text)) }
                 Span::Text(paint, text) => { span class=(class(*paint)) { (escape_control(text)) } }
+                Span::Step(number, status, id) => {
+                    a.node href=(format!("#step-{number}")) { "#" (number) " " (escape_control(id)) }
+                    " " span.sign data-k=(format!("s{number}")) data-s=(status) { (status) }
+                }
                 Span::Bar(_, bar) => {
                     meter min="0" max=(bar.of) value=(bar.used) title=(format!("{} of {}", bar.used, bar.of)) {}
                 }
@@ -87,7 +96,7 @@ fn text(text: &Text) -> Markup {
 }
 
 /// The class of a paint.
-fn class(paint: Paint) -> &'static str {
+pub(super) fn class(paint: Paint) -> &'static str {
     match paint {
         Paint::None => "",
         Paint::Heading => "name",

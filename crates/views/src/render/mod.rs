@@ -6,6 +6,7 @@
 mod escape;
 mod html;
 mod style;
+mod svg;
 mod text;
 mod width;
 

@@ -8,7 +8,7 @@ use super::width::{cut, width};
 use crate::layout::{
     Bar, Block, Document, Paint, Series, Span, Table, Text, Timeline, TimelineCell, Tree, scaled,
 };
-use crate::words::{seconds, span};
+use crate::words::{seconds, span, status_mark, status_paint};
 
 /// The lines of a document.
 #[must_use]
@@ -54,12 +54,16 @@ fn plain(span: &Span) -> String {
     match span {
         Span::Text(_, text) => escape_control(text),
         Span::Bar(_, bar) => bar_text(*bar),
+        Span::Step(number, status, id) => {
+            format!("[{}] #{number} {}", status_mark(*status), escape_control(id))
+        }
     }
 }
 
 fn paint_of(span: &Span) -> Paint {
     match span {
         Span::Text(paint, _) | Span::Bar(paint, _) => *paint,
+        Span::Step(_, status, _) => status_paint(*status),
     }
 }
 

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::layout::{Block, Document, Paint, Text, Tree, TreeRow};
-use crate::words::{barrier_paint, legend, status_mark, status_paint};
+use crate::words::{barrier_paint, legend};
 
 /// A step or a barrier of a plan.
 #[derive(Debug, Serialize)]
@@ -74,14 +74,13 @@ impl GraphView {
         let mut statuses = Vec::new();
         let row = |branch: &TreeNode<'_>| {
             statuses.extend(step_of(run, version, branch).map(|(_, status)| status));
-            let (paint, mark, name) = head(run, version, branch);
             let also = branch.also.join(", ");
             let also =
                 if also.is_empty() { String::new() } else { format!(" (also after {also})") };
             TreeRow {
                 follows: branch.follows.clone(),
                 children: branch.children,
-                label: Text::painted(paint, mark).plain(" ").and(paint, name),
+                label: head(run, version, branch),
                 rest: Text::painted(Paint::Faint, format!("{also}{}", title(&plan, branch))),
             }
         };
@@ -132,24 +131,21 @@ fn step_of(
     Some((number, run.step(number)?.status))
 }
 
-/// The mark and the name of a node, and their paint.
-fn head(run: &Run, version: &PlanVersion, branch: &TreeNode<'_>) -> (Paint, String, String) {
+/// The mark and the name of a node.
+fn head(run: &Run, version: &PlanVersion, branch: &TreeNode<'_>) -> Text {
     match (step_of(run, version, branch), run.barrier(branch.id)) {
-        (Some((number, status)), _) => {
-            let mark = format!("[{}]", status_mark(status));
-            (status_paint(status), mark, format!("#{number} {}", branch.id))
-        }
+        (Some((number, status)), _) => Text::step(number, status, branch.id),
         (None, Some(barrier)) => {
             let mark = match barrier.status {
                 BarrierStatus::Released => "(+)",
                 BarrierStatus::Closed => "( )",
                 BarrierStatus::Broken => "(x)",
             };
-            let count = format!("{}/{}", barrier.arrived.len(), barrier.needed);
-            let name = format!("barrier {} {count}", branch.id);
-            (barrier_paint(barrier.status), mark.to_owned(), name)
+            let (arrived, needed) = (barrier.arrived.len(), barrier.needed);
+            let text = format!("{mark} barrier {} {arrived}/{needed}", branch.id);
+            Text::painted(barrier_paint(barrier.status), text)
         }
-        (None, None) => (Paint::None, "( )".to_owned(), branch.id.to_owned()),
+        (None, None) => Text::from(format!("( ) {}", branch.id)),
     }
 }
 

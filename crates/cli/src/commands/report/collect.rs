@@ -51,6 +51,15 @@ pub(super) struct Collected {
     pub(super) code: Code,
 }
 
+impl Collected {
+    /// The versions that were active, in order, each with the records between which it was.
+    pub(super) fn active_spans(&self) -> impl Iterator<Item = (Span, u32)> {
+        let all = &self.parts.activated;
+        let next = all.iter().skip(1).map(|(seq, _)| Some(*seq)).chain([None]);
+        all.iter().zip(next).map(|((from, version), until)| (Span { from: *from, until }, *version))
+    }
+}
+
 /// The state of the log.
 pub(super) struct LogHealth {
     /// What was found while it was read.

@@ -3,7 +3,7 @@
 //!
 //! `collect` folds the log once and keeps the contents of the page, which are views or values from them; `points` has
 //! the changes of its cells at each record, with `why` for the reasons. `page` writes the page, with `steps`, `plans`,
-//! `pictures` (their nodes placed by `layout`) and the `forms` of an operator. `report.js` moves the page to an earlier
+//! `pictures` and the `forms` of an operator. `report.js` moves the page to an earlier
 //! record; `live.js` follows the server.
 //!
 //! Invariants:
@@ -13,7 +13,6 @@
 
 mod collect;
 mod forms;
-mod layout;
 mod page;
 mod pictures;
 mod plans;

@@ -8,7 +8,7 @@ use plan_ledger_views::plan_diff_text;
 use crate::output::escape_lines;
 use crate::protocol::counted;
 
-use super::collect::{Collected, Span};
+use super::collect::Collected;
 use super::forms::{Audience, review_forms};
 
 /// Maximum number of versions with their differences: the last ones.
@@ -29,7 +29,7 @@ pub(super) fn versions(of: &Collected, audience: Audience) -> Markup {
                 div.version data-f=(proposed) {
                     p {
                         b { "Version " (number) }
-                        @for span in active_spans(of, number) {
+                        @for (span, _) in of.active_spans().filter(|(_, version)| *version == number) {
                             span.active data-f=(span.from) data-t=[span.until] hidden[span.is_over()] { " active" }
                         }
                         " \u{b7} " (counted(version.step_count.into(), "step"))
@@ -50,17 +50,6 @@ pub(super) fn versions(of: &Collected, audience: Audience) -> Markup {
             }
         }
     }
-}
-
-/// The records between which a version was active.
-fn active_spans(of: &Collected, number: u32) -> Vec<Span> {
-    let spans =
-        of.parts.activated.iter().enumerate().filter(|(_, (_, version))| *version == number);
-    let span = |(index, (seq, _)): (usize, &(u64, u32))| Span {
-        from: *seq,
-        until: of.parts.activated.get(index + 1).map(|(next, _)| *next),
-    };
-    spans.map(span).collect()
 }
 
 fn review_word(review: Review) -> &'static str {

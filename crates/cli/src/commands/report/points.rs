@@ -8,7 +8,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
 use serde_json::Value;
 
 use plan_ledger::plan::{BarrierState, CompactPlan, Criterion, StepEvent};
@@ -24,7 +23,7 @@ use super::why::{NAMES_MAX, why};
 const VALUE_LENGTH_MAX: usize = 400;
 
 /// A record, and the cells that it changed.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub(super) struct Point {
     pub(super) seq: u64,
     /// The time in microseconds.
@@ -366,13 +365,50 @@ pub(super) fn text_of(document: &Document) -> String {
     text_lines(document, Style::PLAIN).join("\n")
 }
 
-/// The data of the script. It is the content of an element of the page, so it must not contain the end tag of that
-/// element.
+/// The data of the script: a row for each point, with the differences of record and time from the row before. It is the
+/// content of an element of the page, so it must not contain the end tag of that element.
 pub(super) fn script_data<'a>(points: impl Iterator<Item = &'a Point>) -> String {
-    let row = |point: &Point| {
-        let cells = serde_json::to_value(&point.cells).unwrap_or_default();
-        Value::Array(vec![point.seq.into(), point.time.into(), cells]).to_string()
+    let (mut before, mut values) = ((0, 0), BTreeMap::new());
+    let mut row = |point: &'a Point| {
+        let cells = point.cells.iter().map(|(key, value)| {
+            let last = values.insert(kind_of(key), value.as_str()).unwrap_or_default();
+            (key.clone(), difference(last, value))
+        });
+        let cells = Value::Object(cells.collect());
+        let (seq, time) = (point.seq - before.0, point.time.saturating_sub(before.1));
+        before = (point.seq, point.time.max(before.1));
+        Value::Array(vec![seq.into(), time.into(), cells]).to_string()
     };
-    let rows: Vec<_> = points.map(row).collect();
+    let rows: Vec<_> = points.map(&mut row).collect();
     format!("[{}]", rows.join(",\n")).replace('<', "\\u003c")
+}
+
+/// The cells that have similar values: those of all steps, and each other one by itself.
+fn kind_of(key: &str) -> &str {
+    match key.split_at_checked(1) {
+        Some((kind @ ("s" | "a" | "w"), number))
+            if number.starts_with(|c: char| c.is_ascii_digit()) =>
+        {
+            kind
+        }
+        _ => key,
+    }
+}
+
+/// The least number of code units that a shared start and end are worth.
+const SHARED_MIN: usize = 12;
+
+/// A value as its difference from the last value of its kind: how many UTF-16 code units are shared at the start and at
+/// the end, and what is between them; or the value, if little is shared.
+fn difference(last: &str, value: &str) -> Value {
+    let [old, new]: [Vec<u16>; 2] = [last, value].map(|text| text.encode_utf16().collect());
+    let start = old.iter().zip(&new).take_while(|(one, other)| one == other).count();
+    let most = old.len().min(new.len()) - start;
+    let ends = old.iter().rev().zip(new.iter().rev()).take(most);
+    let end = ends.take_while(|(one, other)| one == other).count();
+    let middle = new.get(start..new.len() - end).and_then(|units| String::from_utf16(units).ok());
+    match middle.filter(|_| start + end >= SHARED_MIN) {
+        Some(middle) => serde_json::json!([start, end, middle]),
+        None => value.into(),
+    }
 }

@@ -19,12 +19,16 @@ const report = (() => {
     const rows = JSON.parse(`[${text.slice(from, line < 0 ? end : end - 1)}]`);
     for (const [seq, time, cells] of rows) {
       const index = seqs.length;
-      seqs.push(seq);
-      times.push(time);
+      seqs.push(source.seq += seq);
+      times.push(source.time += time);
       for (const key in cells) {
-        const known = changes.get(key);
-        if (known) known.push(index, cells[key]);
-        else changes.set(key, [index, cells[key]]);
+        // A value may be what it shares with the last one of its kind, and what is between.
+        const kind = /^[saw]\d/.test(key) ? key[0] : key, last = source.last.get(kind) ?? "";
+        const [start, end, middle] = Array.isArray(cells[key]) ? cells[key] : [0, 0, cells[key]];
+        const value = last.slice(0, start) + middle + last.slice(last.length - end), known = changes.get(key);
+        source.last.set(kind, value);
+        if (known) known.push(index, value);
+        else changes.set(key, [index, value]);
       }
     }
     source.from = end + 1;
@@ -58,14 +62,10 @@ const report = (() => {
   let base = null, parts = new Map();
   const partOf = (node) => parts.get(node.closest(".chunk")) || base;
 
-  const sign = { accepted: "✓", failed: "✕", dispatched: "▶", ready: "●", reported: "◐", gated: "?", delayed: "◷",
-    outcome_unknown: "⁇", skipped: "–", removed: "–", cancelled: "–" };
-
   const show = (node, value) => {
     if (node.dataset.s !== undefined) node.dataset.s = value;
     if (node.tagName === "PROGRESS") node.value = Number(value) || 0;
-    else if (node.tagName === "text") node.textContent = sign[value] || "○";
-    else if (node.tagName !== "rect") node.textContent = value;
+    else node.textContent = value;
     const row = node.closest("[data-row]");
     if (row && (row === node || row.querySelector("[data-k]") === node)) row.hidden = value === "";
   };
@@ -108,14 +108,10 @@ const report = (() => {
     document.body.classList.toggle("past", place !== null);
     follow(base);
     for (const part of parts.values()) if (part.isNear) arrive(part);
-    const now = $("now");
-    if (now) {
-      const { first, whole } = now.ownerSVGElement.dataset;
+    for (const drawing of document.querySelectorAll("svg.timeline")) {
+      const { first, whole } = drawing.dataset, [future, now] = drawing.querySelectorAll(".now, .future");
       const x = 200 + Math.max(0, Math.min(1, (micros - Number(first)) / Number(whole))) * 1000;
-      now.setAttribute("x1", x);
-      now.setAttribute("x2", x);
-      $("future").setAttribute("x", x);
-      $("future").setAttribute("width", 1200 - x);
+      for (const [node, name, value] of [[future, "x", x], [future, "width", 1200 - x], [now, "x1", x], [now, "x2", x]]) node.setAttribute(name, value);
     }
     filter();
     workLater();
@@ -209,7 +205,6 @@ const report = (() => {
     for (const node of nodes) {
       const key = node.dataset.k, known = part.cells.get(key);
       if (known) known.push(node); else part.cells.set(key, [node]);
-      if (node.tagName === "text") node.textContent = sign[node.dataset.s] || "○";
     }
     for (const node of spans) {
       const { f, t } = node.dataset;
@@ -327,7 +322,7 @@ const report = (() => {
       [unread, seqs, times, changes, place, parts] = [[], [], [], new Map(), null, new Map()];
       observer.disconnect();
     }
-    if (text.length > 2) unread.push({ text, from: 1 });
+    if (text.length > 2) unread.push({ text, from: 1, seq: 0, time: 0, last: new Map() });
   };
 
   // A step by the name of its element. It may be replaced.
@@ -379,8 +374,8 @@ const report = (() => {
     if (button?.id === "back") move(from() - 1);
     if (button?.id === "forward") move(from() + 1);
     if (button?.id === "newest") move(Infinity);
-    const link = target.closest("a[href^='#step-'], a[*|href^='#step-']");
-    if (link) open((link.getAttribute("href")).slice(1));
+    const link = target.closest("a[href^='#step-']");
+    if (link) open(link.getAttribute("href").slice(1));
   });
   document.addEventListener("toggle", ({ target }) => {
     if (target.classList?.contains("step") && target.open) fill(target);

@@ -83,11 +83,10 @@ struct Definitions(BTreeMap<StepNumber, Vec<(Span, u32, usize)>>);
 impl Definitions {
     fn of(of: &Collected) -> Self {
         let mut all: BTreeMap<StepNumber, Vec<_>> = BTreeMap::new();
-        for (index, (seq, version)) in of.parts.activated.iter().enumerate() {
-            let until = of.parts.activated.get(index + 1).map(|(next, _)| *next);
-            let Some(known) = of.run.version(*version) else { continue };
+        for (span, version) in of.active_spans() {
+            let Some(known) = of.run.version(version) else { continue };
             for (step, number) in known.numbers.iter().enumerate() {
-                all.entry(*number).or_default().push((Span { from: *seq, until }, *version, step));
+                all.entry(*number).or_default().push((span, version, step));
             }
         }
         Self(all)
