@@ -11,6 +11,7 @@ pub(crate) const RUN_TWICE: &str =
 
 /// A run where no name means all runs.
 #[derive(Debug, Args)]
+#[expect(clippy::duplicated_attributes, reason = "the option has the help of the argument")]
 #[command(mut_arg("run_name", of_all), mut_arg("run", of_all))]
 pub(crate) struct OneRunArg {
     #[command(flatten)]

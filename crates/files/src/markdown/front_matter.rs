@@ -5,7 +5,6 @@
 
 use std::ops::Range;
 
-use super::outline::Outline;
 use crate::diagnostic::{Diagnostic, ReadError, ReadResult, Severity};
 use crate::syntax::{Kind, Node, yaml_tree};
 
@@ -16,10 +15,12 @@ const FRONT_LISTS: &[&str] = &["todos:", "tasks:", "steps:", "stories:", "items:
 pub(crate) struct FrontMatter {
     /// All of it, with both marks.
     pub(super) range: Range<usize>,
+    /// Whether it has a list of tasks.
+    has_tasks: bool,
     /// Its tree, if it is YAML.
-    pub(crate) fields: Option<Node>,
+    pub(super) fields: Option<Node>,
     /// Why it is no YAML.
-    pub(crate) fault: Option<Diagnostic>,
+    fault: Option<Diagnostic>,
 }
 
 impl FrontMatter {
@@ -37,16 +38,37 @@ impl FrontMatter {
                 continue;
             }
             let fields = text.get(..start).unwrap_or_default();
-            let (fields, fault) = match yaml_tree(fields) {
+            let is_list = |line: &str| FRONT_LISTS.iter().any(|name| line.starts_with(name));
+            let has_tasks = fields.lines().any(is_list);
+            let (tree, fault) = match yaml_tree(fields) {
                 Ok(tree) if matches!(tree.kind, Kind::Map(_)) => (Some(tree), None),
                 Ok(_) => return Ok(None),
                 Err(error) if error.is_name_twice() => return Err(error),
                 Err(_) if !begins_with_field(fields) => return Ok(None),
                 Err(error) => (None, error.into_diagnostics().into_iter().next()),
             };
-            return Ok(Some(Self { range: 0..length, fields, fault }));
+            return Ok(Some(Self { range: 0..length, has_tasks, fields: tree, fault }));
         }
         Ok(None)
+    }
+
+    /// Its fields; an error if it is no YAML.
+    pub(super) fn fields(&self) -> ReadResult<Option<&Node>> {
+        match &self.fault {
+            Some(fault) => Err(ReadError::Invalid(vec![fault.clone()])),
+            None => Ok(self.fields.as_ref()),
+        }
+    }
+
+    /// A warning if it is no YAML, so that it stays text; an error if its tasks would be lost.
+    pub(super) fn warning(&self) -> ReadResult<Option<Diagnostic>> {
+        let Some(fault) = self.fault.clone() else { return Ok(None) };
+        if self.has_tasks {
+            return Err(ReadError::Invalid(vec![fault]));
+        }
+        let message =
+            format!("the front matter is no valid YAML, so it is kept as text: {}", fault.message);
+        Ok(Some(Diagnostic { severity: Severity::Warning, message, ..fault }))
     }
 }
 
@@ -66,28 +88,4 @@ fn is_name(text: &str) -> bool {
     let text = text.trim_matches(['"', '\'', ' ']);
     let is_part = |c: char| c.is_alphanumeric() || "_-. ".contains(c);
     !text.is_empty() && text.chars().all(is_part)
-}
-
-impl Outline<'_> {
-    /// The fields of the front matter; an error if it is no YAML.
-    pub(crate) fn front_fields(&self) -> ReadResult<Option<&Node>> {
-        let Some(front) = &self.front_matter else { return Ok(None) };
-        match &front.fault {
-            Some(fault) => Err(ReadError::Invalid(vec![fault.clone()])),
-            None => Ok(front.fields.as_ref()),
-        }
-    }
-
-    /// A warning if the front matter is no YAML, so that it stays text; an error if its tasks would be lost.
-    pub(crate) fn front_fault(&self) -> ReadResult<Option<Diagnostic>> {
-        let Some(front) = &self.front_matter else { return Ok(None) };
-        let Some(fault) = front.fault.clone() else { return Ok(None) };
-        let has_tasks = |line: &str| FRONT_LISTS.iter().any(|name| line.starts_with(name));
-        if self.slice(front.range.clone()).lines().any(has_tasks) {
-            return Err(ReadError::Invalid(vec![fault]));
-        }
-        let message =
-            format!("the front matter is no valid YAML, so it is kept as text: {}", fault.message);
-        Ok(Some(Diagnostic { severity: Severity::Warning, message, ..fault }))
-    }
 }

@@ -5,8 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::list_markers::{Checkbox, strip_checkbox, strip_marker};
-use super::outline::{Line, LineKind};
+use super::list_markers::{Checkbox, Line, LineKind, strip_checkbox, strip_marker};
 use crate::draft::StepField;
 
 /// The field that a label sets.

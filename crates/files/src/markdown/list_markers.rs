@@ -1,4 +1,22 @@
-//! The markers before the text of a list item: bullet, number and checkbox.
+//! Lines, and the markers before the text of a list item: bullet, number and checkbox.
+
+/// The kind of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LineKind {
+    Text,
+    /// A line of a block in fences, or a fence.
+    Code,
+    Comment,
+}
+
+/// A line of the text.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Line<'a> {
+    /// From 1.
+    pub(super) number: u64,
+    pub(super) text: &'a str,
+    pub(super) kind: LineKind,
+}
 
 /// The state of a checkbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

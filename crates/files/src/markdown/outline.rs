@@ -14,10 +14,13 @@ use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, T
 
 use super::front_matter::FrontMatter;
 use super::labels::parse_label;
-use super::list_markers::{Checkbox, draws_boxes, parse_checkbox, strip_checkbox, strip_marker};
+use super::list_markers::{
+    Checkbox, Line, LineKind, draws_boxes, parse_checkbox, strip_checkbox, strip_marker,
+};
 use super::spelling::in_common_spelling;
 use super::tables::{Table, find_tables};
-use crate::diagnostic::ReadResult;
+use crate::diagnostic::{Diagnostic, ReadResult};
+use crate::syntax::Node;
 
 /// How deep items may be nested.
 pub(super) const DEPTH_MAX: usize = 32;
@@ -49,24 +52,6 @@ pub(crate) struct Outline<'a> {
     pub(super) too_deep: Option<(u64, usize)>,
     /// Whether the tasks are lines `step 1: text`.
     pub(super) has_step_lines: bool,
-}
-
-/// The kind of a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LineKind {
-    Text,
-    /// A line of a block in fences, or a fence.
-    Code,
-    Comment,
-}
-
-/// A line of the text.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Line<'a> {
-    /// From 1.
-    pub(super) number: u64,
-    pub(super) text: &'a str,
-    pub(super) kind: LineKind,
 }
 
 /// A code block between two fences.
@@ -113,6 +98,16 @@ pub(super) struct Item {
 }
 
 impl<'a> Outline<'a> {
+    /// The fields of the front matter; an error if it is no YAML.
+    pub(crate) fn front_fields(&self) -> ReadResult<Option<&Node>> {
+        self.front_matter.as_ref().map_or(Ok(None), FrontMatter::fields)
+    }
+
+    /// A warning if the front matter is no YAML, so that it stays text; an error if its tasks would be lost.
+    pub(crate) fn front_fault(&self) -> ReadResult<Option<Diagnostic>> {
+        self.front_matter.as_ref().map_or(Ok(None), FrontMatter::warning)
+    }
+
     /// Parses a text. A name that the front matter has twice is an error.
     pub(crate) fn parse(source: &'a str) -> ReadResult<Self> {
         let front_matter = FrontMatter::find(source)?;

@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::labels::{Label, is_acceptance_title, label_words, parse_label, read_labels};
-use super::list_markers::{strip_checkbox, strip_marker};
-use super::outline::{Line, LineKind, Outline};
+use super::list_markers::{Line, LineKind, strip_checkbox, strip_marker};
+use super::outline::Outline;
 use super::tasks::{Task, TaskSelection};
 use super::titles::normalized_title;
 use crate::draft::PlanDraft;

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::labels::{Label, is_criteria_title, label_words, parse_label, read_labels};
-use super::outline::{DEPTH_MAX, Item, Line, Outline};
+use super::list_markers::Line;
+use super::outline::{DEPTH_MAX, Item, Outline};
 use super::refused_labels::lines_read;
 use super::remaining_text::RemainingText;
 use super::tasks::TaskSelection;

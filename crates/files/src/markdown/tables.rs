@@ -1,6 +1,6 @@
 //! Tables with pipes.
 
-use super::outline::{Line, LineKind};
+use super::list_markers::{Line, LineKind};
 
 /// A table: rows of cells, each with its line; the first row is the header.
 pub(crate) struct Table {

@@ -5,7 +5,7 @@
 use maud::{Markup, PreEscaped, html};
 
 use super::escape::{escape_control, escape_lines};
-use super::style::Style;
+use super::style::{Style, class};
 use super::svg::svg_of;
 use super::text::text_lines;
 use crate::layout::{Block, Document, Paint, Span, Table, Text};
@@ -92,18 +92,6 @@ fn text(text: &Text) -> Markup {
                 }
             }
         }
-    }
-}
-
-/// The class of a paint.
-pub(super) fn class(paint: Paint) -> &'static str {
-    match paint {
-        Paint::None => "",
-        Paint::Heading => "name",
-        Paint::Faint => "faint",
-        Paint::Good => "good",
-        Paint::Notice => "notice",
-        Paint::Bad => "bad",
     }
 }
 

@@ -54,3 +54,15 @@ impl Style {
 
 /// The last column is at least this wide; in a narrower terminal it wraps.
 const COLUMNS_MIN: usize = 24;
+
+/// The class of a paint in HTML.
+pub(super) fn class(paint: Paint) -> &'static str {
+    match paint {
+        Paint::None => "",
+        Paint::Heading => "name",
+        Paint::Faint => "faint",
+        Paint::Good => "good",
+        Paint::Notice => "notice",
+        Paint::Bad => "bad",
+    }
+}

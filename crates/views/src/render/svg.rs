@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use plan_ledger::Timestamp;
 
 use super::escape::escape_control;
-use super::html::class;
+use super::style::class;
 use crate::layout::{Timeline, TimelineCell, TimelineRow};
 use crate::words::{seconds, span};
 

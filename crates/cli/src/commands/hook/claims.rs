@@ -138,7 +138,7 @@ impl SessionClaims {
             }
             _ => None,
         });
-        joined(lost.collect())
+        joined(&lost.collect::<Vec<_>>())
     }
 
     /// Why the session must not end: a claim that the agent can report or release. `None` if it may end;
@@ -160,7 +160,7 @@ impl SessionClaims {
                 (ClaimState::Unverified { .. } | ClaimState::Lost(_), _) => None,
             }
         });
-        joined(held.collect())
+        joined(&held.collect::<Vec<_>>())
     }
 
     /// The text for the user at the end of the session: steps that it reported and that no judge checks. `None` if
@@ -172,7 +172,7 @@ impl SessionClaims {
             }
             _ => None,
         });
-        joined(unchecked.collect())
+        joined(&unchecked.collect::<Vec<_>>())
     }
 
     /// The text for the agent about itself: its worker name, and its claims.
@@ -202,7 +202,7 @@ impl SessionClaims {
 }
 
 /// Texts in lines, each escaped; `None` without one.
-fn joined(texts: Vec<String>) -> Option<String> {
+fn joined(texts: &[String]) -> Option<String> {
     if texts.is_empty() {
         return None;
     }
@@ -313,7 +313,7 @@ pub(super) fn unaccepted_step(state: &State, task: &str) -> Option<String> {
     } else {
         "report the step, and complete the task when its criteria have passed"
     };
-    joined(vec![format!(
+    joined(&[format!(
         "the ledger has not accepted {name} of run {}: it is {}; {missing}",
         run.name, step.status
     )])

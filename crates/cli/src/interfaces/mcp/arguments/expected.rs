@@ -100,9 +100,10 @@ fn typed(schema: &Map<String, Value>, arguments: Map<String, Value>) -> Map<Stri
             (Some(word), Value::String(text)) if word != "string" => {
                 // `01` is no number, and ` 1` is not exactly one.
                 let parsed = serde_json::from_str::<Value>(&text).ok();
+                let is_exact =
+                    |it: &Value| serde_json::to_string(it).is_ok_and(|spelled| spelled == text);
                 let exact = parsed.filter(|it| {
-                    is_of_type(it, word)
-                        && (it.is_array() || it.is_object() || it.to_string() == text)
+                    is_of_type(it, word) && (it.is_array() || it.is_object() || is_exact(it))
                 });
                 exact.unwrap_or(Value::String(text))
             }
